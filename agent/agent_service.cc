@@ -48,10 +48,14 @@ void removeFolder(const RunFolder& folder) {
 class AgentService::Impl final : public node::v1::Agent::Service {
  public:
   Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
-      : loop_(loop), workdir_(std::move(workdir)), version_(std::move(version)),
-        prepareSeconds_(prepareSeconds), data_(workdir_),
+      : loop_(loop),
+        workdir_(std::move(workdir)),
+        version_(std::move(version)),
+        prepareSeconds_(prepareSeconds),
+        data_(workdir_),
         staging_(workdir_, data_) {
-    (void)gpuMonitor().look(std::chrono::milliseconds(0));  // so that the first handshake need not wait
+    // so that the first handshake need not wait
+    (void)gpuMonitor().look(std::chrono::milliseconds(0));
   }
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
@@ -64,7 +68,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     reply->set_protocol(kProtocol);
     reply->set_version(version_);
-    for (const char* feature : {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs", "stage-files"})
+    for (const char* feature :
+         {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs", "stage-files"})
       reply->add_features(feature);
     *reply->mutable_inventory() = inventory(workdir_.path);
     return grpc::Status::OK;
@@ -76,8 +81,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     const auto interval = std::chrono::nanoseconds(static_cast<Nanoseconds>(1e9 / hertz));
     NodeSampler sampler(workdir_.path);
     (void)sampler.sample({});
-    auto next = std::chrono::steady_clock::now() + std::min<std::chrono::nanoseconds>(
-                                                       interval, std::chrono::milliseconds(200));
+    auto next = std::chrono::steady_clock::now() +
+                std::min<std::chrono::nanoseconds>(interval, std::chrono::milliseconds(200));
     while (!context->IsCancelled()) {
       {
         std::unique_lock lock(leaveMutex_);
@@ -108,17 +113,20 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status StageFile(grpc::ServerContext* context,
                          grpc::ServerReader<node::v1::StageFileRequest>* reader,
                          node::v1::StageFileReply* reply) override {
-    auto staged = staging_.receive([&](node::v1::StageFileRequest& piece) { return reader->Read(&piece); },
-                                   [&] { return context->IsCancelled(); });
+    auto staged =
+        staging_.receive([&](node::v1::StageFileRequest& piece) { return reader->Read(&piece); },
+                         [&] { return context->IsCancelled(); });
     if (!staged.ok()) return toGrpc(staged.status());
     *reply = std::move(*staged);
     return grpc::Status::OK;
   }
 
-  grpc::Status ListenForPeers(grpc::ServerContext* context, const node::v1::ListenForPeersRequest* request,
+  grpc::Status ListenForPeers(grpc::ServerContext* context,
+                              const node::v1::ListenForPeersRequest* request,
                               grpc::ServerWriter<node::v1::ListenForPeersReply>* writer) override {
-    listenForPeers(*request, [&](const node::v1::ListenForPeersReply& reply) { return writer->Write(reply); },
-                   [&] { return context->IsCancelled() || isLeaving(); });
+    listenForPeers(
+        *request, [&](const node::v1::ListenForPeersReply& reply) { return writer->Write(reply); },
+        [&] { return context->IsCancelled() || isLeaving(); });
     return grpc::Status::OK;
   }
 
@@ -149,7 +157,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
 
   grpc::Status RemoveRun(grpc::ServerContext*, const node::v1::RemoveRunRequest* request,
                          node::v1::RemoveRunReply*) override {
-    if (!isPlainName(request->run())) return toGrpc(invalidArgument("\"{}\" is no run id", request->run()));
+    if (!isPlainName(request->run()))
+      return toGrpc(invalidArgument("\"{}\" is no run id", request->run()));
     for (const RunFolder& folder : findRuns(workdir_, request->run())) {
       if (!request->node().empty() &&
           std::filesystem::path(folder.path).filename() != request->node())
@@ -162,7 +171,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status Measure(grpc::ServerContext* context, const node::v1::MeasureRequest* request,
                        node::v1::MeasureReply* reply) override {
     std::lock_guard alone(measuring_);
-    auto result = measure(loop_, *request, workdir_.runtime, [&] { return context->IsCancelled(); });
+    auto result =
+        measure(loop_, *request, workdir_.runtime, [&] { return context->IsCancelled(); });
     if (!result.ok()) return toGrpc(result.status());
     *reply = std::move(*result);
     return grpc::Status::OK;
@@ -215,7 +225,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return makeError(Code::kNotFound, "there is no run \"{}\" on this node", run);
   }
 
-  Result<SupervisorInfo> startFor(const RunFolder& folder, const std::vector<std::string>& options) {
+  Result<SupervisorInfo> startFor(const RunFolder& folder,
+                                  const std::vector<std::string>& options) {
     LOCKSTEP_ASSIGN(const int pid, startSupervisor(folder, options));
     auto info = awaitSupervisor(folder, pid, kSupervisorStart);
     if (!info.ok()) kill(pid, SIGKILL);
@@ -283,7 +294,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       if (before) return {};
     }
     FoundData data;
-    LOCKSTEP_TRY(named(checkPrepare(request, workdir_, data_, data, [this] { return surveyGpus(loop_); })));
+    LOCKSTEP_TRY(
+        named(checkPrepare(request, workdir_, data_, data, [this] { return surveyGpus(loop_); })));
     std::lock_guard lock(prepareMutex_);
     LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
     if (before) return {};
@@ -318,7 +330,8 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     const auto info = findSupervisor(folder);
     if (!info)
-      return makeError(Code::kUnavailable, "the supervisor of run {} does not answer", request.run());
+      return makeError(Code::kUnavailable, "the supervisor of run {} does not answer",
+                       request.run());
     LOCKSTEP_ASSIGN(const std::string hashes, readFile(folder.hashes()));
     if (!reply.ParseFromString(hashes))
       return makeError(Code::kDataLoss, "{} is not what was prepared", folder.hashes());
@@ -328,14 +341,15 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   }
 
   // With the hashes in `reply`; the rest of it is filled.
-  Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request, const FoundData& data,
-               node::v1::PrepareReply& reply) {
+  Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request,
+               const FoundData& data, node::v1::PrepareReply& reply) {
     LOCKSTEP_TRY(makeFolders(folder.logs()));
     node::v1::PrepareRequest kept = request;
     kept.clear_data_paths();
     for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
       (*kept.mutable_data_paths())[name] = path;
-    for (const auto& [name, path] : data.decoded) (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
+    for (const auto& [name, path] : data.decoded)
+      (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
     kept.clear_plan();  // in its own file
     LOCKSTEP_TRY(writeFileAtomically(folder.plan(), request.plan(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.request(), kept.SerializeAsString(), 0600));
@@ -384,10 +398,11 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   };
   std::mutex preparingMutex_;
   std::condition_variable prepared_;
-  std::map<std::string, std::shared_ptr<Preparing>> preparing_;  // preparingMutex_; by run/node/generation
+  // preparingMutex_; by run/node/generation
+  std::map<std::string, std::shared_ptr<Preparing>> preparing_;
   std::mutex leaveMutex_;
   std::condition_variable leaveChanged_;
-  bool leaving_ = false;   // leaveMutex_
+  bool leaving_ = false;  // leaveMutex_
 };
 
 AgentService::AgentService(EventLoop& loop, Workdir workdir, std::string version,

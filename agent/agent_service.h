@@ -18,9 +18,9 @@ class AgentService {
   AgentService(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds);
   ~AgentService();
   grpc::Service& service();
-  void reapSupervisors();   // loop's thread
-  bool hasRuns();           // a supervisor holds a run that has not ended
-  void leave();             // streams end
+  void reapSupervisors();  // loop's thread
+  bool hasRuns();          // a supervisor holds a run that has not ended
+  void leave();            // streams end
 
  private:
   class Impl;

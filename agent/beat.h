@@ -1,6 +1,6 @@
 // Waking costs more than what there is to do on it. So what a node tells of a run it tells on one
-// beat: workers of their steps, the supervisor of the node's load, and a moment later all of it goes
-// to who reads it.
+// beat: workers of their steps, the supervisor of the node's load, and a moment later all of it
+// goes to who reads it.
 #pragma once
 
 #include "engine/base/clock.h"

@@ -29,8 +29,10 @@ struct Pump {
   void finish() {
     ended = true;
     begin = end = 0;
-    if (toSocket) shutdown(to, SHUT_WR);
-    else close(to);
+    if (toSocket)
+      shutdown(to, SHUT_WR);
+    else
+      close(to);
   }
   void read() {
     const ssize_t count = ::read(from, buffer.data(), buffer.size());

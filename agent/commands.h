@@ -15,7 +15,7 @@ class Arguments {
   bool flag(std::string_view name);
   std::optional<std::string> value(std::string_view name);
   double number(std::string_view name, double fallback);
-  std::optional<std::string> word();       // the next plain word
+  std::optional<std::string> word();  // the next plain word
   // What nobody took; empty if all were understood.
   std::string rest() const { return words_.empty() ? "" : words_.front(); }
 

@@ -24,8 +24,9 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kPeerLimit = 60'000'000'000;
-constexpr double kClockLimit = 2;       // seconds
-// Of the greater: kinds of processors add up in other orders, and of 16-bit factors some round more of them than others do.
+constexpr double kClockLimit = 2;  // seconds
+// Of the greater: kinds of processors add up in other orders, and of 16-bit factors some round more
+// of them than others do.
 double numbersAgree(std::string_view precision) {
   if (precision == "bf16") return 4.0 / 256;  // units of its fraction
   if (precision == "fp16") return 4.0 / 2048;
@@ -37,8 +38,8 @@ constexpr std::string_view kLibrary = "library ";
 bool isOfTheSystem(std::string_view thing) {
   if (!thing.starts_with(kLibrary)) return false;
   thing.remove_prefix(kLibrary.size());
-  for (const char* name : {"libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so", "librt.so",
-                           "libresolv.so", "linux-vdso", "libnss"})
+  for (const char* name : {"libc.so", "libm.so", "ld-linux", "libpthread.so", "libdl.so",
+                           "librt.so", "libresolv.so", "linux-vdso", "libnss"})
     if (thing.starts_with(name)) return true;
   return false;
 }
@@ -97,9 +98,10 @@ std::string adviceFor(std::string_view thing) {
   return "launch again from one version of the program";
 }
 
-Error differs(const RankFacts& other, const RankFacts& usual, std::string_view thing, std::string why) {
-  Error error = makeError(Code::kFailedPrecondition, "rank {} differs from rank {} in its {}", other.rank,
-                          usual.rank, thing);
+Error differs(const RankFacts& other, const RankFacts& usual, std::string_view thing,
+              std::string why) {
+  Error error = makeError(Code::kFailedPrecondition, "rank {} differs from rank {} in its {}",
+                          other.rank, usual.rank, thing);
   error.why = std::move(why);
   error.next = adviceFor(thing);
   error.node = other.node;
@@ -113,7 +115,9 @@ std::string brief(const std::string& hash) { return hash.empty() ? "nothing" : h
 class SmallSamples final : public data::Dataset {
  public:
   SmallSamples(const data::Dataset& from, const spec::v1::InputSpec& input)
-      : from_(from), fields_(from.fields()), categories_(static_cast<std::int32_t>(input.categories())) {
+      : from_(from),
+        fields_(from.fields()),
+        categories_(static_cast<std::int32_t>(input.categories())) {
     for (data::Field& field : fields_)
       if (input.vocabulary() > 0 && field.shape.size() == 1)
         field.shape[0] = std::min(field.shape[0], input.shape(0));
@@ -156,13 +160,18 @@ Status compareClocks(const std::vector<RankFacts>& ranks, WorkerLink& link) {
   const double asked = wallSeconds();
   LOCKSTEP_TRY(link.set("consistency/clock", "now"));
   for (std::size_t i = 1; i < ranks.size(); ++i) {
-    LOCKSTEP_ASSIGN(const std::string text, link.get(fmt::format("consistency/clock/{}", i), kPeerLimit));
+    LOCKSTEP_ASSIGN(const std::string text,
+                    link.get(fmt::format("consistency/clock/{}", i), kPeerLimit));
     const std::optional<double> there = readNumber(text);
     const double now = wallSeconds();
-    const double ahead = !there ? 0 : *there > now ? *there - now : *there < asked ? *there - asked : 0;
+    const double ahead = !there           ? 0
+                         : *there > now   ? *there - now
+                         : *there < asked ? *there - asked
+                                          : 0;
     if (std::abs(ahead) > kClockLimit)
-      logWarning("the clock of node {} is {:.1f} s {} that of node {}: set both by the network's time",
-                 ranks[i].node, std::abs(ahead), ahead > 0 ? "ahead of" : "behind", ranks[0].node);
+      logWarning(
+          "the clock of node {} is {:.1f} s {} that of node {}: set both by the network's time",
+          ranks[i].node, std::abs(ahead), ahead > 0 ? "ahead of" : "behind", ranks[0].node);
   }
   return {};
 }
@@ -173,7 +182,8 @@ Status compareClocks(const std::vector<RankFacts>& ranks, WorkerLink& link) {
 std::string factsText(const RankFacts& facts) {
   std::string out = fmt::format("rank\t{}\t{}\n", facts.node, facts.rank);
   for (const auto& [name, value] : facts.things) out += fmt::format("thing\t{}\t{}\n", name, value);
-  for (const auto& [name, value] : facts.numbers) out += fmt::format("number\t{}\t{}\n", name, value);
+  for (const auto& [name, value] : facts.numbers)
+    out += fmt::format("number\t{}\t{}\n", name, value);
   return out;
 }
 
@@ -191,7 +201,8 @@ Result<RankFacts> parseFacts(std::string_view text) {
       out.things.emplace_back(std::move(name), value);
       continue;
     }
-    const std::optional<double> number = value == "nan" || value == "-nan" ? NAN : readNumber(value);
+    const std::optional<double> number =
+        value == "nan" || value == "-nan" ? NAN : readNumber(value);
     if (!number) return makeError(Code::kDataLoss, "what a rank says of itself cannot be read");
     if (kind == "rank") {
       out.node = std::move(name);
@@ -203,7 +214,8 @@ Result<RankFacts> parseFacts(std::string_view text) {
   return out;
 }
 
-Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precision, std::vector<std::string>& warnings) {
+Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precision,
+                    std::vector<std::string>& warnings) {
   struct Kind {
     std::string value;
     std::vector<const RankFacts*> ranks;
@@ -214,21 +226,24 @@ Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precis
     for (const auto& [name, value] : facts.things) {
       if (!things.contains(name)) order.push_back(name);
       auto& kinds = things[name];
-      const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.value == value; });
-      if (kind == kinds.end()) kinds.push_back({value, {&facts}});
-      else kind->ranks.push_back(&facts);
+      const auto kind =
+          std::find_if(kinds.begin(), kinds.end(), [&](const Kind& k) { return k.value == value; });
+      if (kind == kinds.end())
+        kinds.push_back({value, {&facts}});
+      else
+        kind->ranks.push_back(&facts);
     }
   for (const std::string& name : order) {
     auto& kinds = things[name];
     if (kinds.size() < 2) continue;
-    const auto usual = std::max_element(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) {
-      return a.ranks.size() < b.ranks.size();
-    });
+    const auto usual = std::max_element(
+        kinds.begin(), kinds.end(),
+        [](const Kind& a, const Kind& b) { return a.ranks.size() < b.ranks.size(); });
     const Kind& other = kinds[usual == kinds.begin() ? 1 : 0];
     if (isOfTheSystem(name)) {
-      warnings.push_back(fmt::format("node {} has another {} than node {}: the last digits may differ",
-                                     other.ranks.front()->node, name.substr(kLibrary.size()),
-                                     usual->ranks.front()->node));
+      warnings.push_back(fmt::format(
+          "node {} has another {} than node {}: the last digits may differ",
+          other.ranks.front()->node, name.substr(kLibrary.size()), usual->ranks.front()->node));
       continue;
     }
     return differs(*other.ranks.front(), *usual->ranks.front(), name,
@@ -247,7 +262,8 @@ Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precis
           return i < one.numbers.size() && std::isfinite(one.numbers[i].second);
         });
         if (other != ranks.end()) return differs(facts, *other, name, "it is not a number");
-        Error error = makeError(Code::kFailedPrecondition, "the {} of the first samples is not a number", name);
+        Error error = makeError(Code::kFailedPrecondition,
+                                "the {} of the first samples is not a number", name);
         error.why = "every rank finds it so";
         error.next = "look for numbers in the data that are too large, or lower model.input.scale";
         return error;
@@ -255,10 +271,12 @@ Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precis
       values.emplace_back(facts.numbers[i].second, &facts);
     }
     auto sorted = values;
-    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     const auto& middle = sorted[(sorted.size() - 1) / 2];
     for (const auto& [value, facts] : values)
-      if (std::abs(value - middle.first) > numbersAgree(precision) * std::max(std::abs(value), std::abs(middle.first)))
+      if (std::abs(value - middle.first) >
+          numbersAgree(precision) * std::max(std::abs(value), std::abs(middle.first)))
         return differs(*facts, *middle.second, name,
                        fmt::format("{:.9g} here, {:.9g} there", value, middle.first));
   }
@@ -271,7 +289,8 @@ std::vector<std::pair<std::string, std::string>> loadedLibraries() {
       [](dl_phdr_info* info, std::size_t, void* to) {
         const std::string name = std::filesystem::path(info->dlpi_name).filename();
         if (const std::string id = buildIdOf(*info); !name.empty() && !id.empty())
-          static_cast<std::vector<std::pair<std::string, std::string>>*>(to)->emplace_back(name, id);
+          static_cast<std::vector<std::pair<std::string, std::string>>*>(to)->emplace_back(name,
+                                                                                           id);
         return 0;
       },
       &out);
@@ -279,10 +298,9 @@ std::vector<std::pair<std::string, std::string>> loadedLibraries() {
   return out;
 }
 
-Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec::v1::RunSpec& spec,
-                                                                     const data::Dataset& data,
-                                                                     std::string_view backend,
-                                                                     const backends::BackendOptions& options) {
+Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(
+    const spec::v1::RunSpec& spec, const data::Dataset& data, std::string_view backend,
+    const backends::BackendOptions& options) {
   spec::v1::RunSpec alone = spec;
   alone.clear_strategy();
   const specs::SmallRun small = specs::smallVariant(alone, 1);
@@ -303,11 +321,13 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(const spec:
   LOCKSTEP_ASSIGN(const plan::Plan plan, planner::makePlan(request, one, {}));
   const SmallSamples samples(data, small.spec.model().input());
   LOCKSTEP_ASSIGN(const runtime::KeptBatches batches,
-                  runtime::KeptBatches::make(samples, {.batch = batch, .steps = 1, .shuffle = false, .augment = {}}));
+                  runtime::KeptBatches::make(
+                      samples, {.batch = batch, .steps = 1, .shuffle = false, .augment = {}}));
   return runtime::gradientLengths(plan, batches, backend, options);
 }
 
-Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan& plan, const data::Dataset& data) {
+Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan& plan,
+                            const data::Dataset& data) {
   RankFacts mine;
   mine.rank = start.rank();
   mine.node = start.node();
@@ -315,24 +335,29 @@ Result<RankFacts> rankFacts(const node::v1::WorkerStart& start, const plan::Plan
   mine.things.emplace_back("plan", plan::hash(plan));
   LOCKSTEP_ASSIGN(std::string program, sha256File("/proc/self/exe"));
   mine.things.emplace_back("program", std::move(program));
-  for (auto& [name, id] : loadedLibraries()) mine.things.emplace_back(std::string(kLibrary) + name, id);
+  for (auto& [name, id] : loadedLibraries())
+    mine.things.emplace_back(std::string(kLibrary) + name, id);
   mine.things.emplace_back("data", dataHash(data));
-  LOCKSTEP_ASSIGN(mine.numbers, sharedMicroBatch(start.spec(), data, backendName(start), backendOptions(start)));
+  LOCKSTEP_ASSIGN(mine.numbers,
+                  sharedMicroBatch(start.spec(), data, backendName(start), backendOptions(start)));
   return mine;
 }
 
-Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::string& replica, WorkerLink& link) {
+Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::string& replica,
+                        WorkerLink& link) {
   const int world = plan.mesh.size();
   const Nanoseconds begin = monotonicNow();
   if (!replica.empty()) mine.things.emplace_back(placeOf(plan, mine.rank), replica);
   LOCKSTEP_TRY(link.set(fmt::format("consistency/{}", mine.rank), factsText(mine)));
   if (mine.rank != 0) {
     LOCKSTEP_TRY(link.get("consistency/clock", kPeerLimit).status());
-    return link.set(fmt::format("consistency/clock/{}", mine.rank), fmt::format("{}", wallSeconds()));
+    return link.set(fmt::format("consistency/clock/{}", mine.rank),
+                    fmt::format("{}", wallSeconds()));
   }
   std::vector<RankFacts> ranks{std::move(mine)};
   for (int rank = 1; rank < world; ++rank) {
-    LOCKSTEP_ASSIGN(const std::string text, link.get(fmt::format("consistency/{}", rank), kPeerLimit));
+    LOCKSTEP_ASSIGN(const std::string text,
+                    link.get(fmt::format("consistency/{}", rank), kPeerLimit));
     LOCKSTEP_ASSIGN(RankFacts facts, parseFacts(text));
     ranks.push_back(std::move(facts));
   }
@@ -340,8 +365,10 @@ Status checkConsistency(RankFacts mine, const plan::Plan& plan, const std::strin
   LOCKSTEP_TRY(compareFacts(ranks, plan.precision, warnings));
   for (const std::string& warning : warnings) logWarning("{}", warning);
   LOCKSTEP_TRY(compareClocks(ranks, link));
-  logInfo("{} ranks agree on spec, plan, program, libraries, data, weights and a shared micro-batch ({} ms)",
-          world, (monotonicNow() - begin) / 1'000'000);
+  logInfo(
+      "{} ranks agree on spec, plan, program, libraries, data, weights and a shared micro-batch "
+      "({} ms)",
+      world, (monotonicNow() - begin) / 1'000'000);
   return {};
 }
 

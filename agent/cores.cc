@@ -122,7 +122,8 @@ std::vector<int> inOrder(std::vector<int> cores, bool choice, bool onlyAtRest) {
 CoreClaims::~CoreClaims() { release(); }
 
 CoreClaims::CoreClaims(CoreClaims&& other) noexcept
-    : cores_(std::exchange(other.cores_, {})), names_(std::exchange(other.names_, {})),
+    : cores_(std::exchange(other.cores_, {})),
+      names_(std::exchange(other.names_, {})),
       whyNot_(std::move(other.whyNot_)) {}
 
 CoreClaims& CoreClaims::operator=(CoreClaims&& other) noexcept {
@@ -151,16 +152,17 @@ CoreClaims CoreClaims::claimAtRest(int threads, const std::string& scope) {
   return claim({threads}, scope, true);
 }
 
-CoreClaims CoreClaims::claim(const std::vector<int>& threads, const std::string& scope, bool onlyAtRest) {
+CoreClaims CoreClaims::claim(const std::vector<int>& threads, const std::string& scope,
+                             bool onlyAtRest) {
   const std::vector<int> given = givenCores();
-  const auto wanted =
-      static_cast<std::size_t>(std::accumulate(threads.begin(), threads.end(), 0));
+  const auto wanted = static_cast<std::size_t>(std::accumulate(threads.begin(), threads.end(), 0));
   if (wanted == 0) return CoreClaims();
   if (wanted > given.size())
-    return CoreClaims(fmt::format("{} compute threads are more than the {} cores", wanted, given.size()));
+    return CoreClaims(
+        fmt::format("{} compute threads are more than the {} cores", wanted, given.size()));
   if (usableCores() < static_cast<int>(given.size()))
-    return CoreClaims(fmt::format("a quota of {} cores lets the kernel choose among {}", usableCores(),
-                                  given.size()));
+    return CoreClaims(fmt::format("a quota of {} cores lets the kernel choose among {}",
+                                  usableCores(), given.size()));
   CoreClaims out;
   std::vector<int> taken;
   for (const int core : inOrder(given, wanted < given.size(), onlyAtRest)) {
@@ -226,8 +228,8 @@ struct PinnedThread::State {
       busy = -kRest;
       CoreClaims other = CoreClaims::claimAtRest(static_cast<int>(cores.size()), scope);
       if (!other.pinned() || !pinThread(thread, other.of(0))) continue;
-      logInfo("the compute thread waited {:.0f} % of its time for core {} and goes on on core {}", 100 * share,
-              fmt::join(cores, ", "), fmt::join(other.of(0), ", "));
+      logInfo("the compute thread waited {:.0f} % of its time for core {} and goes on on core {}",
+              100 * share, fmt::join(cores, ", "), fmt::join(other.of(0), ", "));
       held = std::move(other);
       cores = held.of(0);
     }
@@ -242,11 +244,13 @@ void setCores(const CoreClaims& claims, std::size_t rank, node::v1::WorkerStart&
 PinnedThread::PinnedThread(const node::v1::WorkerStart& start, std::string scope) {
   const std::vector<int> cores(start.cores().begin(), start.cores().end());
   if (cores.empty()) {
-    if (!start.unpinned().empty()) logInfo("rank {} computes on any core: {}", start.rank(), start.unpinned());
+    if (!start.unpinned().empty())
+      logInfo("rank {} computes on any core: {}", start.rank(), start.unpinned());
     return;
   }
   if (!pinThread(0, cores)) {
-    logInfo("rank {} computes on any core: the kernel refuses core {}", start.rank(), fmt::join(cores, ", "));
+    logInfo("rank {} computes on any core: the kernel refuses core {}", start.rank(),
+            fmt::join(cores, ", "));
     return;
   }
   logInfo("rank {} computes on core {}", start.rank(), fmt::join(cores, ", "));

@@ -10,8 +10,9 @@
 
 namespace lockstep::agent {
 
-// Cores held for ranks, so that no two ranks on this host, of whatever run and agent, are pinned to one.
-// A core is held by a bound name of the network namespace, which the kernel frees when the process ends.
+// Cores held for ranks, so that no two ranks on this host, of whatever run and agent, are pinned to
+// one. A core is held by a bound name of the network namespace, which the kernel frees when the
+// process ends.
 class CoreClaims {
  public:
   static constexpr const char* kScope = "lockstep-core";
@@ -22,18 +23,20 @@ class CoreClaims {
   CoreClaims& operator=(CoreClaims&& other) noexcept;
 
   // Cores for all ranks, `threads` of each, or for none, and why. Cores at rest come first, and of
-  // hyper-threads one a core before their siblings: which are at rest it looks at for 30 ms where there is a choice.
-  // `scope` says among whom cores are held.
+  // hyper-threads one a core before their siblings: which are at rest it looks at for 30 ms where
+  // there is a choice. `scope` says among whom cores are held.
   static CoreClaims claim(const std::vector<int>& threads, const std::string& scope = kScope);
   // As many cores as `threads`, only such as are at rest.
   static CoreClaims claimAtRest(int threads, const std::string& scope = kScope);
 
   bool pinned() const { return !cores_.empty(); }
-  const std::vector<int>& of(std::size_t rank) const;  // its cores, one a thread; none where not pinned
+  // its cores, one a thread; none where not pinned
+  const std::vector<int>& of(std::size_t rank) const;
   const std::string& whyNot() const { return whyNot_; }
 
  private:
-  static CoreClaims claim(const std::vector<int>& threads, const std::string& scope, bool onlyAtRest);
+  static CoreClaims claim(const std::vector<int>& threads, const std::string& scope,
+                          bool onlyAtRest);
   void release();
 
   std::vector<std::vector<int>> cores_;  // by rank
@@ -44,11 +47,13 @@ class CoreClaims {
 // What a worker is told of its cores.
 void setCores(const CoreClaims& claims, std::size_t rank, node::v1::WorkerStart& out);
 
-// Keeps the thread that makes it on the cores it was given. Where others run on them and it has to wait for
-// more than a quarter of two seconds it moves to cores that are at rest and nobody holds, if there are any.
+// Keeps the thread that makes it on the cores it was given. Where others run on them and it has to
+// wait for more than a quarter of two seconds it moves to cores that are at rest and nobody holds,
+// if there are any.
 class PinnedThread {
  public:
-  explicit PinnedThread(const node::v1::WorkerStart& start, std::string scope = CoreClaims::kScope);  // logs what it does
+  // logs what it does
+  explicit PinnedThread(const node::v1::WorkerStart& start, std::string scope = CoreClaims::kScope);
   ~PinnedThread();
   PinnedThread(const PinnedThread&) = delete;
   PinnedThread& operator=(const PinnedThread&) = delete;

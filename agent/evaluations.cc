@@ -37,7 +37,9 @@ std::optional<node::v1::Evaluate> Evaluations::newest() const {
 node::v1::CheckpointPart Evaluations::part(const node::v1::CheckpointGet& asked) {
   if (asked.step() != fetched_ || file_ < 0) {
     if (file_ >= 0) close(file_);
-    file_ = newest_ && newest_->epoch().step() == asked.step() ? open(path_.c_str(), O_RDONLY | O_CLOEXEC) : -1;
+    file_ = newest_ && newest_->epoch().step() == asked.step()
+                ? open(path_.c_str(), O_RDONLY | O_CLOEXEC)
+                : -1;
     fetched_ = asked.step();
   }
   node::v1::CheckpointPart out;

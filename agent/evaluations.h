@@ -1,6 +1,6 @@
-// Evaluations: at the coordinator of a run in which a node of role evaluator evaluates. Which checkpoint is the
-// newest that is to be evaluated, its bytes, and what came of it. A checkpoint that is being fetched stays
-// readable when newer ones have taken its place. Threads: one.
+// Evaluations: at the coordinator of a run in which a node of role evaluator evaluates. Which
+// checkpoint is the newest that is to be evaluated, its bytes, and what came of it. A checkpoint
+// that is being fetched stays readable when newer ones have taken its place. Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -42,10 +42,10 @@ class Evaluations {
   const std::string node_;
   std::optional<run::v1::EpochInfo> ended_, last_;
   std::optional<node::v1::Evaluate> newest_;
-  std::string path_;                 // of the newest
-  std::int64_t answered_ = -1;       // step of the newest that something came of
+  std::string path_;            // of the newest
+  std::int64_t answered_ = -1;  // step of the newest that something came of
   bool lost_ = false;
-  int file_ = -1;                    // being fetched: of step fetched_
+  int file_ = -1;  // being fetched: of step fetched_
   std::int64_t fetched_ = -1;
 };
 

@@ -21,9 +21,14 @@ std::string stepList(const std::vector<std::int64_t>& steps) {
 
 }  // namespace
 
-Evaluator::Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request,
-                     const specs::RankDevice& device, Handlers handlers)
-    : loop_(loop), folder_(folder), request_(request), device_(device), handlers_(std::move(handlers)) {}
+Evaluator::Evaluator(EventLoop& loop, const RunFolder& folder,
+                     const node::v1::PrepareRequest& request, const specs::RankDevice& device,
+                     Handlers handlers)
+    : loop_(loop),
+      folder_(folder),
+      request_(request),
+      device_(device),
+      handlers_(std::move(handlers)) {}
 
 Evaluator::~Evaluator() {
   worker_.reset();
@@ -32,9 +37,13 @@ Evaluator::~Evaluator() {
   std::filesystem::remove_all(folder_.checkpoints(), ignored);
 }
 
-Status Evaluator::start() { return writeFileAtomically(planPath(), request_.evaluation_plan(), 0600); }
+Status Evaluator::start() {
+  return writeFileAtomically(planPath(), request_.evaluation_plan(), 0600);
+}
 
-std::string Evaluator::checkpoint() const { return fmt::format("{}/step-{:09}", folder_.checkpoints(), step()); }
+std::string Evaluator::checkpoint() const {
+  return fmt::format("{}/step-{:09}", folder_.checkpoints(), step());
+}
 
 void Evaluator::onNewest(const node::v1::Evaluate& newest) {
   const std::int64_t told = newest.epoch().step();
@@ -49,12 +58,14 @@ void Evaluator::next() {
   if (at_ || !waiting_) return;
   at_ = std::exchange(waiting_, std::nullopt);
   if (!passed_.empty())
-    handlers_.say(fmt::format("evaluates the weights after step {}; those after {} were passed over: it was still "
-                              "at work",
-                              step(), stepList(std::exchange(passed_, {}))));
+    handlers_.say(fmt::format(
+        "evaluates the weights after step {}; those after {} were passed over: it was still "
+        "at work",
+        step(), stepList(std::exchange(passed_, {}))));
   std::error_code error;
   std::filesystem::create_directories(checkpoint(), error);
-  file_ = open(runtime::stateFile(checkpoint()).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  file_ = open(runtime::stateFile(checkpoint()).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+               0600);
   fetched_ = 0;
   if (file_ < 0) {
     end(systemError(errno, "cannot write the checkpoint to " + checkpoint()));

@@ -1,6 +1,6 @@
-// Evaluator: on a node of role evaluator. Of the run's checkpoints it is told of it takes the newest, fetches it
-// from the coordinator part by part, and evaluates it in a worker started for it, one at a time: the one that
-// fails leaves the next untouched. On the loop's thread.
+// Evaluator: on a node of role evaluator. Of the run's checkpoints it is told of it takes the
+// newest, fetches it from the coordinator part by part, and evaluates it in a worker started for
+// it, one at a time: the one that fails leaves the next untouched. On the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ class Evaluator {
   void onNewest(const node::v1::Evaluate& newest);
   void onPart(const node::v1::CheckpointPart& part);
   void onJoin();  // what was said and asked before may be lost
-  int pid() const { return worker_ ? worker_->pid() : -1; }  // of the worker; -1 while there is none
+  // of the worker; -1 while there is none
+  int pid() const { return worker_ ? worker_->pid() : -1; }
 
  private:
   std::int64_t step() const { return at_->epoch().step(); }
@@ -59,7 +60,7 @@ class Evaluator {
   std::unique_ptr<WorkerProcess> worker_;
   std::optional<run::v1::EpochInfo> result_;
   std::optional<run::v1::ErrorInfo> failed_;
-  std::optional<node::v1::Evaluated> told_;         // the last
+  std::optional<node::v1::Evaluated> told_;  // the last
 };
 
 }  // namespace lockstep::agent

@@ -20,7 +20,8 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 constexpr milliseconds kLeast{90};           // between two readings, however many ask
 constexpr Nanoseconds kHangs = 3 * kSecond;  // a reading that takes longer
 constexpr seconds kIdle{30};                 // without a wish the library is given back
-constexpr seconds kAgain{2};                 // until a driver that failed is tried again, twice as long each time
+// until a driver that failed is tried again, twice as long each time
+constexpr seconds kAgain{2};
 constexpr seconds kAgainMost{60};
 constexpr Nanoseconds kReopen = 60 * kSecond;  // where a GPU does not answer
 constexpr milliseconds kLeave{1000};
@@ -62,10 +63,10 @@ struct GpuMonitor::State {
   std::mutex mutex;
   std::condition_variable changed;
   // All below: mutex.
-  bool running = false;            // there is a thread
+  bool running = false;  // there is a thread
   bool stop = false, wanted = false;
-  bool missing = false;            // there is no library
-  Nanoseconds begun = 0;           // of the reading under way; 0: none
+  bool missing = false;               // there is no library
+  Nanoseconds begun = 0;              // of the reading under way; 0: none
   std::uint64_t asked = 0, told = 0;  // wishes, and how many the newest reading answers
   std::shared_ptr<const GpuReading> reading = std::make_shared<GpuReading>();
   // The thread's.
@@ -96,8 +97,9 @@ void GpuMonitor::begin() {
 std::shared_ptr<const GpuReading> GpuMonitor::known(State& state) {
   const Nanoseconds spent = state.begun == 0 ? 0 : monotonicNow() - state.begun;
   if (spent < kHangs) return state.reading;
-  return std::make_shared<GpuReading>(silent(
-      state.reading->gpus, fmt::format("the NVIDIA driver has not answered for {} s", spent / kSecond)));
+  return std::make_shared<GpuReading>(
+      silent(state.reading->gpus,
+             fmt::format("the NVIDIA driver has not answered for {} s", spent / kSecond)));
 }
 
 std::shared_ptr<const GpuReading> GpuMonitor::look(milliseconds limit) {
@@ -141,8 +143,10 @@ void GpuMonitor::work(const std::shared_ptr<State>& state) {
     if (nvml == nullptr) {
       opened = monotonicNow();
       auto library = Nvml::open(state->file, state->xids);
-      if (library.ok()) nvml = std::move(*library);
-      else status = library.status();
+      if (library.ok())
+        nvml = std::move(*library);
+      else
+        status = library.status();
     }
     if (status.ok()) status = nvml->read();
     GpuReading reading;
@@ -169,7 +173,8 @@ void GpuMonitor::work(const std::shared_ptr<State>& state) {
       // Whoever looks meanwhile is told what was found.
       const auto until = std::chrono::steady_clock::now() + pause;
       while (!state->stop && std::chrono::steady_clock::now() < until) {
-        state->changed.wait_until(lock, until, [&] { return state->stop || state->told < state->asked; });
+        state->changed.wait_until(lock, until,
+                                  [&] { return state->stop || state->told < state->asked; });
         state->told = state->asked;
         state->changed.notify_all();
       }

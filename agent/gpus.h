@@ -13,14 +13,15 @@ namespace lockstep::agent {
 
 struct GpuReading {
   std::vector<run::v1::GpuSample> gpus;
-  std::map<int, int> gpuOfProcess;  // by process; where the driver knows this system's process numbers
-  std::string driver;               // "580.65.06"
-  std::string problem;              // why there are none, or none that answer
+  // by process; where the driver knows this system's process numbers
+  std::map<int, int> gpuOfProcess;
+  std::string driver;   // "580.65.06"
+  std::string problem;  // why there are none, or none that answer
 };
 
-// Asks the library on a thread of its own, as its calls may take seconds or hang: nobody waits for it
-// longer than they say. The thread is there only while somebody asks, and without the library not at all;
-// then nothing of the driver is held open, so that it can be replaced. Threads: any.
+// Asks the library on a thread of its own, as its calls may take seconds or hang: nobody waits for
+// it longer than they say. The thread is there only while somebody asks, and without the library
+// not at all; then nothing of the driver is held open, so that it can be replaced. Threads: any.
 class GpuMonitor {
  public:
   // `file`: of the library.
@@ -30,10 +31,11 @@ class GpuMonitor {
   GpuMonitor(const GpuMonitor&) = delete;
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
-  // What there is, asked now; after `limit` what is known. Looks for the library again where it was missing.
+  // What there is, asked now; after `limit` what is known. Looks for the library again where it was
+  // missing.
   std::shared_ptr<const GpuReading> look(std::chrono::milliseconds limit);
-  // What was asked last, and the wish for more: at a steady pace no older than the time between two calls.
-  // Waits for nothing.
+  // What was asked last, and the wish for more: at a steady pace no older than the time between two
+  // calls. Waits for nothing.
   std::shared_ptr<const GpuReading> latest();
 
  private:

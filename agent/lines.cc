@@ -15,8 +15,11 @@ std::string validUtf8(std::string_view bytes) {
   out.reserve(bytes.size());
   for (std::size_t i = 0; i < bytes.size();) {
     const auto lead = static_cast<unsigned char>(bytes[i]);
-    const std::size_t size = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2
-                             : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    const std::size_t size = lead < 0x80                   ? 1
+                             : lead >= 0xc2 && lead < 0xe0 ? 2
+                             : lead >= 0xe0 && lead < 0xf0 ? 3
+                             : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                           : 0;
     bool good = size != 0 && i + size <= bytes.size();
     for (std::size_t k = 1; good && k < size; ++k)
       good = (static_cast<unsigned char>(bytes[i + k]) & 0xc0) == 0x80;
@@ -58,7 +61,8 @@ void LineCollector::line(std::string text, Nanoseconds now) {
   tail_.push_back(valid);
   if (tail_.size() > kTail) tail_.pop_front();
   if (filled_ != 0)
-    tokens_ = std::min(kBurst, tokens_ + static_cast<double>(now - filled_) * 1e-9 * kLinesPerSecond);
+    tokens_ =
+        std::min(kBurst, tokens_ + static_cast<double>(now - filled_) * 1e-9 * kLinesPerSecond);
   filled_ = now;
   if (tokens_ < 1) {
     ++dropped_;

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
       "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS]\n"
       "       lockstep-agent bridge --socket PATH\n"
       "       lockstep-agent leave [--workdir DIR]      ends the agent where no run is under way\n"
-      "       lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]   what this node computes with, and how\n"
+      "       lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]   what this node "
+      "computes with, and how\n"
       "       lockstep-agent supervise RUNFOLDER | worker --fd N   (started by the agent)\n",
       stderr);
   return command == "--help" || command == "help" ? 0 : 2;

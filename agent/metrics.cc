@@ -148,7 +148,8 @@ ProcessStat processStat(std::string_view text) {
 
 std::int64_t residentBytes(std::string_view statm) {
   const auto fields = split(statm, " ");
-  return fields.size() < 2 ? 0 : static_cast<std::int64_t>(number(fields[1])) * sysconf(_SC_PAGESIZE);
+  return fields.size() < 2 ? 0
+                           : static_cast<std::int64_t>(number(fields[1])) * sysconf(_SC_PAGESIZE);
 }
 
 // A driver that wakes its GPUs first takes seconds; those come with the samples then.
@@ -175,19 +176,20 @@ std::int64_t memoryAvailable() {
   const std::string available = valueOf(memory, "MemAvailable:", ':');
   if (available.empty()) return -1;
   auto out = static_cast<std::int64_t>(number(available)) * 1024;
-  forControlGroups(slurp("/proc/self/cgroup"), "memory", [&](const std::string& folder, bool version2) {
-    const auto read = [&](const char* name) {
-      return static_cast<std::int64_t>(number(slurp(folder + "/" + name)));
-    };
-    const std::int64_t limit = read(version2 ? "memory.max" : "memory.limit_in_bytes");
-    if (limit <= 0) return;  // "max", or no such group here
-    const std::int64_t used = read(version2 ? "memory.current" : "memory.usage_in_bytes");
-    // File pages that nobody uses are given back when memory is asked for.
-    const std::string stat = slurp(folder + "/memory.stat");
-    const auto idle = static_cast<std::int64_t>(
-        number(valueOf(stat, version2 ? "inactive_file " : "total_inactive_file ", ' ')));
-    out = std::min(out, std::max<std::int64_t>(0, limit - used + idle));
-  });
+  forControlGroups(
+      slurp("/proc/self/cgroup"), "memory", [&](const std::string& folder, bool version2) {
+        const auto read = [&](const char* name) {
+          return static_cast<std::int64_t>(number(slurp(folder + "/" + name)));
+        };
+        const std::int64_t limit = read(version2 ? "memory.max" : "memory.limit_in_bytes");
+        if (limit <= 0) return;  // "max", or no such group here
+        const std::int64_t used = read(version2 ? "memory.current" : "memory.usage_in_bytes");
+        // File pages that nobody uses are given back when memory is asked for.
+        const std::string stat = slurp(folder + "/memory.stat");
+        const auto idle = static_cast<std::int64_t>(
+            number(valueOf(stat, version2 ? "inactive_file " : "total_inactive_file ", ' ')));
+        out = std::min(out, std::max<std::int64_t>(0, limit - used + idle));
+      });
   return out;
 }
 
@@ -212,13 +214,13 @@ node::v1::Inventory inventory(const std::string& workdir) {
   const std::string cpu = slurp("/proc/cpuinfo");
   out.set_cpu(valueOf(cpu, "model name", ':'));
   static const std::set<std::string_view> kFlags = {
-      "sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512_vnni",
-      "avx512_bf16", "amx_bf16", "amx_int8"};
+      "sse4_2",   "avx",      "avx2",        "fma",         "f16c",     "avx512f",
+      "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"};
   const std::string flags = valueOf(cpu, "flags", ':');
   for (std::string_view flag : split(flags, " "))
     if (kFlags.contains(flag)) out.add_cpu_flags(std::string(flag));
-  out.set_memory_bytes(static_cast<std::int64_t>(
-      number(valueOf(slurp("/proc/meminfo"), "MemTotal:", ':')) * 1024));
+  out.set_memory_bytes(
+      static_cast<std::int64_t>(number(valueOf(slurp("/proc/meminfo"), "MemTotal:", ':')) * 1024));
   out.set_memory_available_bytes(memoryAvailable());
   utsname names{};
   uname(&names);
@@ -247,9 +249,9 @@ node::v1::Inventory inventory(const std::string& workdir) {
   }
   const auto gpus = gpuMonitor().look(kGpuLimit);
   for (const run::v1::GpuSample& gpu : gpus->gpus)
-    out.add_gpus(gpu.has_memory_total()
-                     ? fmt::format("{}, {:.0f} MiB", gpu.name(), std::floor(gpu.memory_total() / (1 << 20)))
-                     : gpu.name());
+    out.add_gpus(gpu.has_memory_total() ? fmt::format("{}, {:.0f} MiB", gpu.name(),
+                                                      std::floor(gpu.memory_total() / (1 << 20)))
+                                        : gpu.name());
   out.set_pid(getpid());
   return out;
 }
@@ -259,7 +261,9 @@ KeptFile::~KeptFile() {
 }
 
 KeptFile::KeptFile(KeptFile&& other) noexcept
-    : path_(std::move(other.path_)), text_(std::move(other.text_)), fd_(std::exchange(other.fd_, -1)) {}
+    : path_(std::move(other.path_)),
+      text_(std::move(other.text_)),
+      fd_(std::exchange(other.fd_, -1)) {}
 
 std::string_view KeptFile::read() {
   constexpr std::size_t kPart = 16 << 10, kLimit = 4 << 20;
@@ -276,15 +280,18 @@ std::string_view KeptFile::read() {
 }
 
 NodeSampler::Process::Process(int pid)
-    : stat(fmt::format("/proc/{}/stat", pid)), memory(fmt::format("/proc/{}/statm", pid)),
-      schedule(fmt::format("/proc/{}/schedstat", pid)), groups(fmt::format("/proc/{}/cgroup", pid)) {}
+    : stat(fmt::format("/proc/{}/stat", pid)),
+      memory(fmt::format("/proc/{}/statm", pid)),
+      schedule(fmt::format("/proc/{}/schedstat", pid)),
+      groups(fmt::format("/proc/{}/cgroup", pid)) {}
 
 double NodeSampler::Process::throttledSeconds() {
   if (const std::string_view now = groups.read(); now != groupsText) {
     groupsText = now;
     throttles.clear();
     forControlGroups(groupsText, "cpu", [this](const std::string& folder, bool) {
-      if (KeptFile file(folder + "/cpu.stat"); !file.read().empty()) throttles.push_back(std::move(file));
+      if (KeptFile file(folder + "/cpu.stat"); !file.read().empty())
+        throttles.push_back(std::move(file));
     });
   }
   double most = 0;
@@ -296,7 +303,8 @@ double NodeSampler::Process::throttledSeconds() {
   return most;
 }
 
-NodeSampler::NodeSampler(std::string workdir, GpuMonitor& gpus) : workdir_(std::move(workdir)), gpus_(gpus) {
+NodeSampler::NodeSampler(std::string workdir, GpuMonitor& gpus)
+    : workdir_(std::move(workdir)), gpus_(gpus) {
   (void)gpus_.look(std::chrono::milliseconds(0));
 }
 
@@ -306,7 +314,8 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   const double seconds = before_ == 0 ? 0 : static_cast<double>(now - before_) * 1e-9;
   before_ = now;
   auto rate = [seconds](std::uint64_t value, std::uint64_t& kept) {
-    const double gained = seconds > 0 && value >= kept ? static_cast<double>(value - kept) / seconds : 0;
+    const double gained =
+        seconds > 0 && value >= kept ? static_cast<double>(value - kept) / seconds : 0;
     kept = value;
     return gained;
   };
@@ -327,15 +336,18 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
                                    static_cast<double>(busy.total - kept.total)
                              : 0;
     kept = busy;
-    if (core == 0) out.set_cpu(std::min(1.0, share));
-    else out.add_core(std::min(1.0, share));
+    if (core == 0)
+      out.set_cpu(std::min(1.0, share));
+    else
+      out.add_core(std::min(1.0, share));
     ++core;
     return true;
   });
 
   const std::string_view memory = memory_.read();
   const double total = static_cast<double>(number(valueOf(memory, "MemTotal:", ':'))) * 1024;
-  const double available = static_cast<double>(number(valueOf(memory, "MemAvailable:", ':'))) * 1024;
+  const double available =
+      static_cast<double>(number(valueOf(memory, "MemAvailable:", ':'))) * 1024;
   out.set_memory_total(total);
   out.set_memory_used(total - available);
 
@@ -372,7 +384,8 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   });
   out.set_disk_read(rate(read, read_));
   out.set_disk_write(rate(written, written_));
-  if (const auto fields = split(load_.read(), " "); !fields.empty()) out.set_load1(decimal(fields[0]));
+  if (const auto fields = split(load_.read(), " "); !fields.empty())
+    out.set_load1(decimal(fields[0]));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
 
   const auto gpus = gpus_.latest();
@@ -391,7 +404,8 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     one->set_rank(rank);
     one->set_memory(static_cast<double>(residentBytes(process.memory.read())));
     one->set_stopped(stat.state == 'T' || stat.state == 't');
-    if (const auto gpu = gpus->gpuOfProcess.find(pid); gpu != gpus->gpuOfProcess.end()) one->set_gpu(gpu->second);
+    if (const auto gpu = gpus->gpuOfProcess.find(pid); gpu != gpus->gpuOfProcess.end())
+      one->set_gpu(gpu->second);
     const ProcessTimes times{static_cast<double>(stat.ticks) / tick,
                              waitingSeconds(process.schedule.read()), process.throttledSeconds()};
     const ProcessTimes old = std::exchange(process.times, times);

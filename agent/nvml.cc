@@ -11,17 +11,17 @@
 namespace lockstep::agent {
 namespace {
 
-// How often what changes slowly is asked, and the throughput of one GPU's PCIe link: the driver takes 20 ms
-// for each direction of it.
+// How often what changes slowly is asked, and the throughput of one GPU's PCIe link: the driver
+// takes 20 ms for each direction of it.
 constexpr Nanoseconds kSlowly = 900'000'000;
 constexpr Nanoseconds kPcieEvery = 900'000'000;
 constexpr unsigned kMostLinks = 36;  // looked at; NVLink 4 and 5 have 18
 constexpr int kMostEvents = 64;      // at a time
 constexpr std::size_t kMostProcesses = 256;
 
-// What follows is NVML's stable interface ("NVML API Reference Guide", docs.nvidia.com/deploy/nvml-api):
-// functions by their exported names, whose suffix _vN fixes the layout they take; the name of the section
-// stands beside each.
+// What follows is NVML's stable interface ("NVML API Reference Guide",
+// docs.nvidia.com/deploy/nvml-api): functions by their exported names, whose suffix _vN fixes the
+// layout they take; the name of the section stands beside each.
 
 // "Device Enumerations": nvmlReturn_t.
 enum : int {
@@ -80,17 +80,19 @@ constexpr unsigned long long kXidEvent = 0x8;  // nvmlEventTypeXidCriticalError
 // nvmlMemoryErrorType_t, nvmlEccCounterType_t, nvmlPstates_t.
 constexpr int kTemperatureGpu = 0, kClockSm = 1, kClockMemory = 2, kPcieSent = 0, kPcieReceived = 1,
               kEccCorrected = 0, kEccUncorrected = 1, kSinceDriverStart = 0, kSlowestState = 15;
-// "Field Value Enums": NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and …_RX, KiB ever; of all links with this scope.
+// "Field Value Enums": NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and …_RX, KiB ever; of all links with
+// this scope.
 constexpr unsigned kNvlinkSent = 138, kNvlinkReceived = 139, kAllLinks = UINT_MAX;
 
-// "Clocks Event Reasons": bits of nvmlDeviceGetCurrentClocksEventReasons. 0x1 is an idle GPU. 0x8 comes
-// with 0x40 and 0x80 and says more only alone.
+// "Clocks Event Reasons": bits of nvmlDeviceGetCurrentClocksEventReasons. 0x1 is an idle GPU. 0x8
+// comes with 0x40 and 0x80 and says more only alone.
 struct Reason {
   unsigned long long bits;
   const char* word;
 };
-constexpr Reason kReasons[] = {{0x4, "power"},      {0x20 | 0x40, "heat"},           {0x80, "power-brake"},
-                               {0x10, "sync-boost"}, {0x2, "application-clocks"}, {0x100, "display-clocks"}};
+constexpr Reason kReasons[] = {
+    {0x4, "power"},       {0x20 | 0x40, "heat"},       {0x80, "power-brake"},
+    {0x10, "sync-boost"}, {0x2, "application-clocks"}, {0x100, "display-clocks"}};
 constexpr unsigned long long kSlowdown = 0x8, kSlowdownExplained = 0x20 | 0x40 | 0x80;
 
 bool ofDriver(int result) {
@@ -106,11 +108,16 @@ int ask(int (*call)(Parameters...), Arguments... arguments) {
 
 double numberOf(const FieldValue& field) {
   switch (field.type) {
-    case 0: return field.value.real;
-    case 1: return field.value.u32;
-    case 2: return static_cast<double>(field.value.ulong);
-    case 4: return static_cast<double>(field.value.s64);
-    default: return static_cast<double>(field.value.u64);
+    case 0:
+      return field.value.real;
+    case 1:
+      return field.value.u32;
+    case 2:
+      return static_cast<double>(field.value.ulong);
+    case 4:
+      return static_cast<double>(field.value.s64);
+    default:
+      return static_cast<double>(field.value.u64);
   }
 }
 
@@ -135,7 +142,8 @@ struct NvmlCalls {
   int (*maxClock)(Handle device, int type, unsigned* megahertz) = nullptr;
   int (*state)(Handle device, int* state) = nullptr;
   int (*reasons)(Handle device, unsigned long long* bits) = nullptr;
-  int (*pcieThroughput)(Handle device, int counter, unsigned* kilobytes) = nullptr;  // a second, KB of 1000
+  // a second, KB of 1000
+  int (*pcieThroughput)(Handle device, int counter, unsigned* kilobytes) = nullptr;
   int (*pcieGeneration)(Handle device, unsigned* generation) = nullptr;
   int (*pcieGenerationMax)(Handle device, unsigned* generation) = nullptr;
   int (*pcieWidth)(Handle device, unsigned* lanes) = nullptr;
@@ -181,7 +189,8 @@ std::string Nvml::errorText(int result) const {
 
 Status Nvml::start(const std::string& file) {
   library_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library_ == nullptr) return makeError(Code::kNotFound, "there is no NVIDIA driver: {}", dlerror());
+  if (library_ == nullptr)
+    return makeError(Code::kNotFound, "there is no NVIDIA driver: {}", dlerror());
   std::string missing;
   const auto find = [&](auto& call, const char* name) {
     call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(library_, name));
@@ -228,12 +237,15 @@ Status Nvml::start(const std::string& file) {
   unsigned count = 0;
   int result = calls.start();
   started_ = result == kSuccess;
-  if (result == kSuccess) result = calls.driverVersion(text.data(), static_cast<unsigned>(text.size()));
+  if (result == kSuccess)
+    result = calls.driverVersion(text.data(), static_cast<unsigned>(text.size()));
   if (result == kSuccess) driver_ = text.data();
   if (result == kSuccess) result = calls.count(&count);
   if (result != kSuccess)
-    return makeError(Code::kUnavailable, "the NVIDIA driver does not answer: {}", errorText(result));
-  if (calls.nextEvent != nullptr && calls.tellEvents != nullptr && ask(calls.makeEvents, &events_) != kSuccess)
+    return makeError(Code::kUnavailable, "the NVIDIA driver does not answer: {}",
+                     errorText(result));
+  if (calls.nextEvent != nullptr && calls.tellEvents != nullptr &&
+      ask(calls.makeEvents, &events_) != kSuccess)
     events_ = nullptr;
   devices_.resize(count);
   for (unsigned i = 0; i < count; ++i) {
@@ -247,7 +259,8 @@ Status Nvml::start(const std::string& file) {
     text.fill('\0');
     if (calls.name(device.handle, text.data(), static_cast<unsigned>(text.size())) == kSuccess)
       device.sample.set_name(text.data());
-    device.events = events_ != nullptr && calls.tellEvents(device.handle, kXidEvent, events_) == kSuccess;
+    device.events =
+        events_ != nullptr && calls.tellEvents(device.handle, kXidEvent, events_) == kSuccess;
   }
   return {};
 }
@@ -268,7 +281,8 @@ Status Nvml::read() {
     if (device.handle == nullptr) continue;
     const int result = readDevice(device, all, i == pcie);
     if (ofDriver(result))
-      return makeError(Code::kUnavailable, "the NVIDIA driver does not answer: {}", errorText(result));
+      return makeError(Code::kUnavailable, "the NVIDIA driver does not answer: {}",
+                       errorText(result));
     const std::string name = device.sample.name();
     if (result != kSuccess) {
       device.sample = {};
@@ -305,38 +319,52 @@ int Nvml::readDevice(Device& device, bool all, bool pcie) {
   const auto take = [&](auto value, auto call, auto set, auto clear) {
     const int result = worst == kSuccess ? call(&value) : worst;
     if (ofDriver(result) || ofGpu(result)) worst = result;
-    if (result == kSuccess) set(value);
-    else clear();
+    if (result == kSuccess)
+      set(value);
+    else
+      clear();
   };
-  take(Utilization{}, [&](auto* to) { return ask(calls.utilization, device.handle, to); },
-       [&](const Utilization& share) {
-         out.set_utilisation(share.gpu * 0.01);
-         out.set_memory_utilisation(share.memory * 0.01);
-       },
-       [&] { out.clear_utilisation(), out.clear_memory_utilisation(); });
-  take(0u, [&](auto* to) { return ask(calls.power, device.handle, to); },
-       [&](unsigned power) { out.set_power_w(power * 1e-3); }, [&] { out.clear_power_w(); });
-  take(0u, [&](auto* to) { return ask(calls.temperature, device.handle, kTemperatureGpu, to); },
-       [&](unsigned degrees) { out.set_temperature_c(degrees); }, [&] { out.clear_temperature_c(); });
-  take(0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockSm, to); },
-       [&](unsigned clock) { out.set_sm_clock_mhz(clock); }, [&] { out.clear_sm_clock_mhz(); });
-  take(0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockMemory, to); },
-       [&](unsigned clock) { out.set_memory_clock_mhz(clock); }, [&] { out.clear_memory_clock_mhz(); });
-  take(0, [&](auto* to) { return ask(calls.state, device.handle, to); },
-       [&](int state) {
-         if (state >= 0 && state <= kSlowestState) out.set_performance_state(state);
-         else out.clear_performance_state();
-       },
-       [&] { out.clear_performance_state(); });
+  take(
+      Utilization{}, [&](auto* to) { return ask(calls.utilization, device.handle, to); },
+      [&](const Utilization& share) {
+        out.set_utilisation(share.gpu * 0.01);
+        out.set_memory_utilisation(share.memory * 0.01);
+      },
+      [&] { out.clear_utilisation(), out.clear_memory_utilisation(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.power, device.handle, to); },
+      [&](unsigned power) { out.set_power_w(power * 1e-3); }, [&] { out.clear_power_w(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.temperature, device.handle, kTemperatureGpu, to); },
+      [&](unsigned degrees) { out.set_temperature_c(degrees); },
+      [&] { out.clear_temperature_c(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockSm, to); },
+      [&](unsigned clock) { out.set_sm_clock_mhz(clock); }, [&] { out.clear_sm_clock_mhz(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockMemory, to); },
+      [&](unsigned clock) { out.set_memory_clock_mhz(clock); },
+      [&] { out.clear_memory_clock_mhz(); });
+  take(
+      0, [&](auto* to) { return ask(calls.state, device.handle, to); },
+      [&](int state) {
+        if (state >= 0 && state <= kSlowestState)
+          out.set_performance_state(state);
+        else
+          out.clear_performance_state();
+      },
+      [&] { out.clear_performance_state(); });
   out.clear_throttle();
-  take(0ull, [&](auto* to) { return ask(calls.reasons, device.handle, to); },
-       [&](unsigned long long bits) {
-         out.set_throttle_known(true);
-         for (const Reason& reason : kReasons)
-           if ((bits & reason.bits) != 0) out.add_throttle(reason.word);
-         if ((bits & kSlowdown) != 0 && (bits & kSlowdownExplained) == 0) out.add_throttle("slowdown");
-       },
-       [&] { out.set_throttle_known(false); });
+  take(
+      0ull, [&](auto* to) { return ask(calls.reasons, device.handle, to); },
+      [&](unsigned long long bits) {
+        out.set_throttle_known(true);
+        for (const Reason& reason : kReasons)
+          if ((bits & reason.bits) != 0) out.add_throttle(reason.word);
+        if ((bits & kSlowdown) != 0 && (bits & kSlowdownExplained) == 0)
+          out.add_throttle("slowdown");
+      },
+      [&] { out.set_throttle_known(false); });
 
   std::array<FieldValue, 2> links;
   links[0].id = kNvlinkSent, links[1].id = kNvlinkReceived;
@@ -345,7 +373,8 @@ int Nvml::readDevice(Device& device, bool all, bool pcie) {
       ask(calls.fields, device.handle, static_cast<int>(links.size()), links.data()) == kSuccess &&
       links[0].result == kSuccess && links[1].result == kSuccess) {
     const Nanoseconds now = monotonicNow();
-    const double seconds = device.linksAt == 0 ? 0 : static_cast<double>(now - device.linksAt) * 1e-9;
+    const double seconds =
+        device.linksAt == 0 ? 0 : static_cast<double>(now - device.linksAt) * 1e-9;
     const double sent = numberOf(links[0]) * 1024, received = numberOf(links[1]) * 1024;
     if (seconds > 0 && sent >= device.sent && received >= device.received) {
       out.set_nvlink_out((sent - device.sent) / seconds);
@@ -359,33 +388,56 @@ int Nvml::readDevice(Device& device, bool all, bool pcie) {
   }
 
   if (pcie) {
-    take(0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieReceived, to); },
-         [&](unsigned rate) { out.set_pcie_in(rate * 1e3); }, [&] { out.clear_pcie_in(); });
-    take(0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieSent, to); },
-         [&](unsigned rate) { out.set_pcie_out(rate * 1e3); }, [&] { out.clear_pcie_out(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieReceived, to); },
+        [&](unsigned rate) { out.set_pcie_in(rate * 1e3); }, [&] { out.clear_pcie_in(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieSent, to); },
+        [&](unsigned rate) { out.set_pcie_out(rate * 1e3); }, [&] { out.clear_pcie_out(); });
   }
   if (!all) return worst;
-  take(0u, [&](auto* to) { return ask(calls.powerLimit, device.handle, to); },
-       [&](unsigned power) { out.set_power_limit_w(power * 1e-3); }, [&] { out.clear_power_limit_w(); });
-  take(0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockSm, to); },
-       [&](unsigned clock) { out.set_sm_clock_max_mhz(clock); }, [&] { out.clear_sm_clock_max_mhz(); });
-  take(0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockMemory, to); },
-       [&](unsigned clock) { out.set_memory_clock_max_mhz(clock); }, [&] { out.clear_memory_clock_max_mhz(); });
-  take(0u, [&](auto* to) { return ask(calls.pcieGeneration, device.handle, to); },
-       [&](unsigned number) { out.set_pcie_generation(static_cast<int>(number)); },
-       [&] { out.clear_pcie_generation(); });
-  take(0u, [&](auto* to) { return ask(calls.pcieGenerationMax, device.handle, to); },
-       [&](unsigned number) { out.set_pcie_generation_max(static_cast<int>(number)); },
-       [&] { out.clear_pcie_generation_max(); });
-  take(0u, [&](auto* to) { return ask(calls.pcieWidth, device.handle, to); },
-       [&](unsigned lanes) { out.set_pcie_width(static_cast<int>(lanes)); }, [&] { out.clear_pcie_width(); });
-  take(0u, [&](auto* to) { return ask(calls.pcieWidthMax, device.handle, to); },
-       [&](unsigned lanes) { out.set_pcie_width_max(static_cast<int>(lanes)); },
-       [&] { out.clear_pcie_width_max(); });
-  take(0ull, [&](auto* to) { return ask(calls.eccErrors, device.handle, kEccCorrected, kSinceDriverStart, to); },
-       [&](unsigned long long errors) { out.set_ecc_corrected(errors); }, [&] { out.clear_ecc_corrected(); });
-  take(0ull, [&](auto* to) { return ask(calls.eccErrors, device.handle, kEccUncorrected, kSinceDriverStart, to); },
-       [&](unsigned long long errors) { out.set_ecc_uncorrected(errors); }, [&] { out.clear_ecc_uncorrected(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.powerLimit, device.handle, to); },
+      [&](unsigned power) { out.set_power_limit_w(power * 1e-3); },
+      [&] { out.clear_power_limit_w(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockSm, to); },
+      [&](unsigned clock) { out.set_sm_clock_max_mhz(clock); },
+      [&] { out.clear_sm_clock_max_mhz(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockMemory, to); },
+      [&](unsigned clock) { out.set_memory_clock_max_mhz(clock); },
+      [&] { out.clear_memory_clock_max_mhz(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieGeneration, device.handle, to); },
+      [&](unsigned number) { out.set_pcie_generation(static_cast<int>(number)); },
+      [&] { out.clear_pcie_generation(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieGenerationMax, device.handle, to); },
+      [&](unsigned number) { out.set_pcie_generation_max(static_cast<int>(number)); },
+      [&] { out.clear_pcie_generation_max(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieWidth, device.handle, to); },
+      [&](unsigned lanes) { out.set_pcie_width(static_cast<int>(lanes)); },
+      [&] { out.clear_pcie_width(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieWidthMax, device.handle, to); },
+      [&](unsigned lanes) { out.set_pcie_width_max(static_cast<int>(lanes)); },
+      [&] { out.clear_pcie_width_max(); });
+  take(
+      0ull,
+      [&](auto* to) {
+        return ask(calls.eccErrors, device.handle, kEccCorrected, kSinceDriverStart, to);
+      },
+      [&](unsigned long long errors) { out.set_ecc_corrected(errors); },
+      [&] { out.clear_ecc_corrected(); });
+  take(
+      0ull,
+      [&](auto* to) {
+        return ask(calls.eccErrors, device.handle, kEccUncorrected, kSinceDriverStart, to);
+      },
+      [&](unsigned long long errors) { out.set_ecc_uncorrected(errors); },
+      [&] { out.clear_ecc_uncorrected(); });
   int links0 = 0, active = 0;
   for (unsigned link = 0; link < kMostLinks && worst == kSuccess; ++link) {
     int state = 0;

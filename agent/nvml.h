@@ -1,5 +1,5 @@
-// NVIDIA's management library, opened at run time: asking it starts nothing on a GPU. Any call may take
-// seconds, where the driver wakes a GPU, or never return, where one hangs.
+// NVIDIA's management library, opened at run time: asking it starts nothing on a GPU. Any call may
+// take seconds, where the driver wakes a GPU, or never return, where one hangs.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ using XidCounts = std::map<int, XidCount>;
 // Open and started as long as it lives. Threads: one at a time.
 class Nvml {
  public:
-  // Errors: kNotFound, there is no such library; kUnavailable, it lacks what is needed, or the driver does
-  // not answer.
+  // Errors: kNotFound, there is no such library; kUnavailable, it lacks what is needed, or the
+  // driver does not answer.
   static Result<std::unique_ptr<Nvml>> open(const std::string& file, XidCounts& xids);
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
   const std::string& driver() const { return driver_; }  // "580.65.06"
-  // Asks all GPUs. One that does not answer has a sample that says why. An error is of the driver or the
-  // library: it is to be opened anew.
+  // Asks all GPUs. One that does not answer has a sample that says why. An error is of the driver
+  // or the library: it is to be opened anew.
   Status read();
   std::vector<run::v1::GpuSample> samples() const;
   // On which GPU a process computes; of several the first.

@@ -133,7 +133,8 @@ std::string versionFolder() {
 
 std::string bundleVersion(const std::string& cacheFolder) {
   const std::string path = executablePath();
-  if (const std::string folder = versionFolder(); !folder.empty()) return folder.substr(folder.rfind('/') + 1);
+  if (const std::string folder = versionFolder(); !folder.empty())
+    return folder.substr(folder.rfind('/') + 1);
   struct stat info {};
   if (stat("/proc/self/exe", &info) != 0) return "unknown";
   const std::string key = fmt::format("{} {} {}.{} {}\n", path, info.st_size, info.st_mtim.tv_sec,

@@ -15,7 +15,8 @@ struct Workdir {
   // Of the agent of one version: those of several live beside each other.
   std::string agentSocket(std::string_view version) const { return agentFile(version, "sock"); }
   std::string agentLock(std::string_view version) const { return agentFile(version, "lock"); }
-  std::string newestAgent() const { return runtime + "/newest-agent"; }  // version that was started last
+  // version that was started last
+  std::string newestAgent() const { return runtime + "/newest-agent"; }
   std::string agentFile(std::string_view version, std::string_view kind) const {
     return fmt::format("{}/agent-{}.{}", runtime, version.substr(0, 12), kind);
   }

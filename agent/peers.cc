@@ -25,7 +25,8 @@ namespace {
 using node::v1::FromPeer;
 using node::v1::ToPeer;
 constexpr int kKeepaliveMs = 3000;
-constexpr int kHandshakeMs = 5000;  // whoever connects and shows no certificate by then is hung up on
+// whoever connects and shows no certificate by then is hung up on
+constexpr int kHandshakeMs = 5000;
 
 // Messages to be written by the stream's own thread. Writing blocks while the peer takes nothing,
 // and nobody else may wait for that.
@@ -70,7 +71,8 @@ class IdentityVerifier : public grpc::experimental::ExternalCertificateVerifier 
               std::function<void(grpc::Status)>, grpc::Status* status) override {
     for (const grpc::string_ref& name : request->uri_names())
       if (std::string(name.data(), name.size()) == expected_) return true;
-    *status = {grpc::StatusCode::UNAUTHENTICATED, "the coordinator's certificate is not " + expected_};
+    *status = {grpc::StatusCode::UNAUTHENTICATED,
+               "the coordinator's certificate is not " + expected_};
     return true;
   }
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
@@ -94,21 +96,24 @@ std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
   std::vector<std::string> out;
   for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
     out.push_back(node->name());
-  if (const auto* evaluator = specs::evaluatorNode(request.cluster())) out.push_back(evaluator->name());
+  if (const auto* evaluator = specs::evaluatorNode(request.cluster()))
+    out.push_back(evaluator->name());
   return out;
 }
 
 Result<std::string> peerAddress(const spec::v1::NodeSpec& node) {
   if (!node.address().empty() || !node.interface().empty())
     return comm::ownAddress(node.address(), node.interface());
-  Error error = invalidArgument("node {} has no address at which the other nodes reach it", node.name());
+  Error error =
+      invalidArgument("node {} has no address at which the other nodes reach it", node.name());
   error.next = "launch again: an address is chosen where the cluster has none";
   return error;
 }
 
 // ---- the coordinator's side
 
-struct PeerServer::State : node::v1::Peers::Service, std::enable_shared_from_this<PeerServer::State> {
+struct PeerServer::State : node::v1::Peers::Service,
+                           std::enable_shared_from_this<PeerServer::State> {
   struct Stream {
     Outbox<ToPeer> outbox;
     grpc::ServerContext* context = nullptr;  // valid while in `streams`
@@ -152,8 +157,8 @@ struct PeerServer::State : node::v1::Peers::Service, std::enable_shared_from_thi
       return refuse(*context, "node " + name + " is not part of the run");
     const std::string expected = peerIdentity(run, name, generation);
     bool identified = false;
-    for (const grpc::string_ref& value : context->auth_context()->FindPropertyValues(
-             "x509_subject_alternative_name"))
+    for (const grpc::string_ref& value :
+         context->auth_context()->FindPropertyValues("x509_subject_alternative_name"))
       identified = identified || std::string(value.data(), value.size()) == expected;
     if (!context->auth_context()->IsPeerAuthenticated() || !identified)
       return refuse(*context, "its certificate is not that of " + expected);
@@ -168,9 +173,8 @@ struct PeerServer::State : node::v1::Peers::Service, std::enable_shared_from_thi
       place = stream;
     }
     post([this, name, hello = message.hello()] { handlers.onJoin(name, hello); });
-    std::thread writer([&] {
-      stream->outbox.drain([&](const ToPeer& out) { return rpc->Write(out); });
-    });
+    std::thread writer(
+        [&] { stream->outbox.drain([&](const ToPeer& out) { return rpc->Write(out); }); });
     bool foreign = false;
     while (rpc->Read(&message)) {
       if (!ours(message)) {
@@ -228,8 +232,8 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   state->server = builder.BuildAndStart();
   if (!state->server || port == 0) {
-    Error error = makeError(Code::kFailedPrecondition, "cannot listen for the run's other nodes at {}",
-                            address);
+    Error error = makeError(Code::kFailedPrecondition,
+                            "cannot listen for the run's other nodes at {}", address);
     error.why = "the address is not one of this node, or the run's keys are unusable";
     error.next = "correct `address` of the node in the cluster";
     return error;
@@ -268,9 +272,9 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
   Handlers handlers;
   std::mutex mutex;
   std::condition_variable changed;
-  bool closed = false;                                  // mutex
-  grpc::ClientContext* context = nullptr;               // mutex; of the stream that is up
-  std::shared_ptr<Outbox<FromPeer>> outbox;             // mutex; of the stream that is up
+  bool closed = false;                       // mutex
+  grpc::ClientContext* context = nullptr;    // mutex; of the stream that is up
+  std::shared_ptr<Outbox<FromPeer>> outbox;  // mutex; of the stream that is up
   std::atomic<bool> silent{false};
   std::thread thread;
 
@@ -301,7 +305,8 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetMaxReceiveMessageSize(4 << 20);
-    return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options), arguments);
+    return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options),
+                                     arguments);
   }
 
   void work() {
@@ -323,9 +328,8 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
           std::lock_guard lock(mutex);
           outbox = box;
         }
-        std::thread writer([&] {
-          box->drain([&](const FromPeer& message) { return rpc->Write(message); });
-        });
+        std::thread writer(
+            [&] { box->drain([&](const FromPeer& message) { return rpc->Write(message); }); });
         post([this] { handlers.onJoin(); });
         lostTold = false;
         ToPeer message;
@@ -342,8 +346,8 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
       outbox = nullptr;
       if (closed) return;
       if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
-        Error error = makeError(Code::kPermissionDenied, "the coordinator at {} refused this node",
-                                address);
+        Error error =
+            makeError(Code::kPermissionDenied, "the coordinator at {} refused this node", address);
         error.why = status.error_message();
         post([this, error] { handlers.onRefused(error); });
         return;

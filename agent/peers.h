@@ -18,7 +18,8 @@ namespace lockstep::agent {
 
 std::string peerIdentity(const std::string& run, const std::string& node, int generation);
 
-// The nodes of the run, in rank order, then the one that evaluates where there is such; the first coordinates.
+// The nodes of the run, in rank order, then the one that evaluates where there is such; the first
+// coordinates.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
 
 // The numeric address of this node for its peers: `address`, or the interface's.
@@ -50,7 +51,7 @@ class PeerServer {
 class PeerClient {
  public:
   struct Handlers {
-    std::function<void()> onJoin;               // the stream is up (again): say where we are
+    std::function<void()> onJoin;  // the stream is up (again): say where we are
     std::function<void(const std::string& why)> onLost;  // once per break; tried again meanwhile
     std::function<void(const Error&)> onRefused;         // for good
     std::function<void(const node::v1::ToPeer&)> onMessage;

@@ -26,7 +26,8 @@ class DataCache {
   // What a file is, remembered by path, modification time and size.
   Result<data::FileFacts> inspect(const std::string& file, const std::string& kind,
                                   const std::function<Result<data::FileFacts>()>& read);
-  // What was decoded of files. Of this host: on a shared file system others have theirs beside them, and remove them.
+  // What was decoded of files. Of this host: on a shared file system others have theirs beside
+  // them, and remove them.
   data::DecodedFolder& decoded() { return decoded_; }
 
  private:
@@ -48,15 +49,16 @@ std::map<std::string, std::string> dataPaths(
 // The table in which a run that trains on one has its data; `train`, or those to evaluate on.
 data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
 
-// What a worker has for itself, in bytes: its share of the plan, what data it does not map, and what its threads and
-// libraries keep. Workspaces of large layers' kernels come on top, known only where they are bound.
+// What a worker has for itself, in bytes: its share of the plan, what data it does not map, and
+// what its threads and libraries keep. Workspaces of large layers' kernels come on top, known only
+// where they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
 // What the ranks of the request's node compute on, in their order.
 std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request);
 
-// Checks that a node has the GPUs that its ranks are to compute on, that they compute in `precision` (Plan::precision), and
-// that they have the memory: rank i needs bytes[i].
+// Checks that a node has the GPUs that its ranks are to compute on, that they compute in
+// `precision` (Plan::precision), and that they have the memory: rank i needs bytes[i].
 Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
                  const std::vector<std::int64_t>& bytes, std::string_view precision);
 
@@ -70,10 +72,11 @@ struct FoundData {
   std::int64_t mappedBytes = 0;                // that all workers map
 };
 // The plan and its hash, ranks, data files that are whole, belong together and fit the plan,
-// the checkpoint to go on from, GPUs, space. Decodes data files, and says what it found in `data`. `survey` is asked where
-// ranks compute on GPUs. Errors name the file, what was found and what to do.
+// the checkpoint to go on from, GPUs, space. Decodes data files, and says what it found in `data`.
+// `survey` is asked where ranks compute on GPUs. Errors name the file, what was found and what to
+// do.
 using GpuSurveyor = std::function<Result<node::v1::GpuSurvey>()>;
-Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir, DataCache& cache, FoundData& data,
-                    const GpuSurveyor& survey);
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
+                    DataCache& cache, FoundData& data, const GpuSurveyor& survey);
 
 }  // namespace lockstep::agent

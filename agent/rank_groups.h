@@ -17,8 +17,8 @@ namespace lockstep::agent {
 // One memory for all groups of a mesh whose ranks are on one node; 0 bytes where there are none.
 Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh);
 
-// How long a rank waits for a peer that makes no progress, the same on all: a peer in a slow step is
-// not frozen.
+// How long a rank waits for a peer that makes no progress, the same on all: a peer in a slow step
+// is not frozen.
 inline constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
 Nanoseconds collectiveLimit(const plan::Plan& plan);
 
@@ -38,9 +38,10 @@ class RankGroups {
   runtime::Groups groups_;
 };
 
-// Those of the ranks' devices, where each rank of the run has one and they can be formed; `groups` is told of them. The
-// backend outlives them.
-Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start, const plan::Plan& plan,
-                                          backends::Backend& backend, WorkerLink& link, runtime::Groups& groups);
+// Those of the ranks' devices, where each rank of the run has one and they can be formed; `groups`
+// is told of them. The backend outlives them.
+Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
+                                          const plan::Plan& plan, backends::Backend& backend,
+                                          WorkerLink& link, runtime::Groups& groups);
 
 }  // namespace lockstep::agent

@@ -33,7 +33,8 @@ AddressList numericAddress(const std::string& address, int port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* list = nullptr;
-  if (getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) list = nullptr;
+  if (getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &list) != 0)
+    list = nullptr;
   return {list, freeaddrinfo};
 }
 
@@ -61,7 +62,8 @@ UniqueFd listenAt(const std::string& address, node::v1::ListenForPeersReply::Lis
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   std::array<char, NI_MAXSERV> port{};
-  if (!listener || bind(listener.get(), at->ai_addr, at->ai_addrlen) != 0 || listen(listener.get(), 128) != 0 ||
+  if (!listener || bind(listener.get(), at->ai_addr, at->ai_addrlen) != 0 ||
+      listen(listener.get(), 128) != 0 ||
       getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
       getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port.data(), port.size(),
                   NI_NUMERICSERV) != 0) {
@@ -120,7 +122,8 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
   node::v1::ReachPeersReply reply;
   const double seconds = request.seconds() > 0 ? std::min(request.seconds(), 30.0) : 3;
   const Nanoseconds end = monotonicNow() + static_cast<Nanoseconds>(seconds * 1e9);
-  const std::size_t count = std::min(static_cast<std::size_t>(request.targets_size()), kMostTargets);
+  const std::size_t count =
+      std::min(static_cast<std::size_t>(request.targets_size()), kMostTargets);
   std::vector<Attempt> attempts(count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto& target = request.targets(static_cast<int>(i));
@@ -129,8 +132,10 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
     Attempt& attempt = attempts[i];
     int code = at ? 0 : EADDRNOTAVAIL;
     if (at) {
-      attempt.socket = UniqueFd(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (!attempt.socket || connect(attempt.socket.get(), at->ai_addr, at->ai_addrlen) != 0) code = errno;
+      attempt.socket =
+          UniqueFd(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (!attempt.socket || connect(attempt.socket.get(), at->ai_addr, at->ai_addrlen) != 0)
+        code = errno;
     }
     if (code == 0 || code == EINPROGRESS) continue;
     attempt.over = true;
@@ -141,12 +146,14 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
     std::vector<std::size_t> of;
     for (std::size_t i = 0; i < count; ++i) {
       if (attempts[i].over) continue;
-      events.push_back({attempts[i].socket.get(), static_cast<short>(attempts[i].connected ? POLLIN : POLLOUT), 0});
+      events.push_back({attempts[i].socket.get(),
+                        static_cast<short>(attempts[i].connected ? POLLIN : POLLOUT), 0});
       of.push_back(i);
     }
     const Nanoseconds left = end - monotonicNow();
     if (events.empty() || left <= 0 || cancelled()) break;
-    poll(events.data(), events.size(), static_cast<int>(std::min<Nanoseconds>(left / 1'000'000 + 1, kPollMs)));
+    poll(events.data(), events.size(),
+         static_cast<int>(std::min<Nanoseconds>(left / 1'000'000 + 1, kPollMs)));
     for (std::size_t e = 0; e < events.size(); ++e) {
       if (events[e].revents == 0) continue;
       Attempt& attempt = attempts[of[e]];
@@ -158,8 +165,9 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
         getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
         attempt.connected = code == 0;
         attempt.over = code != 0;
-        reply.set_problems(index, code != 0 ? connectProblem(code)
-                                            : fmt::format("it connects, and says nothing in {:g} s", seconds));
+        reply.set_problems(
+            index, code != 0 ? connectProblem(code)
+                             : fmt::format("it connects, and says nothing in {:g} s", seconds));
         continue;
       }
       std::array<char, 64> bytes{};
@@ -168,10 +176,12 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
       if (got > 0) attempt.received.append(bytes.data(), static_cast<std::size_t>(got));
       if (got > 0 && attempt.received.size() < greeting.size()) continue;
       attempt.over = true;
-      reply.set_problems(index, attempt.received == greeting ? "" : "another program answers there");
+      reply.set_problems(index,
+                         attempt.received == greeting ? "" : "another program answers there");
     }
   }
-  for (int i = static_cast<int>(count); i < request.targets_size(); ++i) reply.add_problems("too many targets");
+  for (int i = static_cast<int>(count); i < request.targets_size(); ++i)
+    reply.add_problems("too many targets");
   return reply;
 }
 

@@ -8,8 +8,9 @@
 
 namespace lockstep::agent {
 
-// Listens on every address of the request, on free ports, and greets who connects, until `cancelled`
-// or for a minute. `ready` is called once with where it listens; false from it ends the call.
+// Listens on every address of the request, on free ports, and greets who connects, until
+// `cancelled` or for a minute. `ready` is called once with where it listens; false from it ends the
+// call.
 void listenForPeers(const node::v1::ListenForPeersRequest& request,
                     const std::function<bool(const node::v1::ListenForPeersReply&)>& ready,
                     const std::function<bool()>& cancelled);

@@ -45,7 +45,8 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   loop_.cancel(peer.lost);
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {
-    ErrorInfo error = toInfo(makeError(Code::kFailedPrecondition, "node {} has another plan", node));
+    ErrorInfo error =
+        toInfo(makeError(Code::kFailedPrecondition, "node {} has another plan", node));
     error.set_next("launch again from one version of the program");
     error.set_node(node);
     noteFailure(std::move(error), false);
@@ -83,7 +84,8 @@ void RunControl::onPeerLeave(const std::string& node) {
   peer.lost = loop_.after(limits_.lostPeer, [this, node] {
     if (outcome_ || peers_[node].joined) return;
     if (isEvaluator(node)) {
-      evaluatorLost(fmt::format("its supervisor did not come back within {} s", limits_.lostPeer / 1'000'000'000));
+      evaluatorLost(fmt::format("its supervisor did not come back within {} s",
+                                limits_.lostPeer / 1'000'000'000));
       return;
     }
     ErrorInfo error = toInfo(makeError(Code::kUnavailable, "node {} was lost", node));
@@ -98,7 +100,9 @@ void RunControl::onPeerLeave(const std::string& node) {
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
   Peer& peer = peers_[node];
   switch (message.body_case()) {
-    case FromPeer::kKvSet: kvSet(message.kv_set().key(), message.kv_set().value()); break;
+    case FromPeer::kKvSet:
+      kvSet(message.kv_set().key(), message.kv_set().value());
+      break;
     case FromPeer::kKvGet: {
       const std::uint64_t id = message.kv_get().id();
       const std::string key = message.kv_get().key();
@@ -146,7 +150,8 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       server_->send(node, pong);
       break;
     }
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -174,8 +179,9 @@ void RunControl::checkDone() {
     say(fmt::format("waits for node {} to evaluate the last epoch", evaluations_->node()));
     lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this] {
       if (!outcome_)
-        evaluatorLost(fmt::format("the last epoch was not evaluated within {} s of the training's end",
-                                  limits_.lastEvaluation / 1'000'000'000));
+        evaluatorLost(
+            fmt::format("the last epoch was not evaluated within {} s of the training's end",
+                        limits_.lastEvaluation / 1'000'000'000));
     });
     return;
   }
@@ -200,8 +206,8 @@ void RunControl::noteFailure(ErrorInfo error, bool consequence) {
     ErrorInfo first = *candidate_;
     for (const auto& [name, peer] : peers_) {
       if (peer.joined || !peer.done.empty() || isEvaluator(name)) continue;
-      first.set_why(fmt::format("node {} was lost: its supervisor does not answer\n{}", name,
-                                first.why()));
+      first.set_why(
+          fmt::format("node {} was lost: its supervisor does not answer\n{}", name, first.why()));
       first.set_node(name);
       first.set_rank(-1);
       break;
@@ -249,7 +255,8 @@ void RunControl::onCoordinatorLost(const std::string& why) {
   lostTimer_ = loop_.after(limits_.lostPeer, [this, why] {
     if (outcome_) return;
     ErrorInfo error = toInfo(makeError(Code::kUnavailable, "the first node was lost"));
-    error.set_why(fmt::format("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why));
+    error.set_why(
+        fmt::format("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why));
     error.set_next("see whether that node runs and is reached from here at its address");
     error.set_node(request_.node());
     abort(error);
@@ -258,16 +265,24 @@ void RunControl::onCoordinatorLost(const std::string& why) {
 
 void RunControl::onCoordinatorMessage(const ToPeer& message) {
   switch (message.body_case()) {
-    case ToPeer::kCommitted: committed(); break;
-    case ToPeer::kGo: go(); break;
+    case ToPeer::kCommitted:
+      committed();
+      break;
+    case ToPeer::kGo:
+      go();
+      break;
     case ToPeer::kEvaluate:
       if (evaluator_ && !outcome_) evaluator_->onNewest(message.evaluate());
       break;
     case ToPeer::kCheckpointPart:
       if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
       break;
-    case ToPeer::kStop: beginStop(); break;
-    case ToPeer::kAbort: abort(message.abort().error()); break;
+    case ToPeer::kStop:
+      beginStop();
+      break;
+    case ToPeer::kAbort:
+      abort(message.abort().error());
+      break;
     case ToPeer::kAllDone:
       if (outcome_) break;
       outcome_ = message.all_done().state();
@@ -288,7 +303,8 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       if (!over_ && committed_) spool_.append(std::move(record));
       break;
     }
-    default: break;
+    default:
+      break;
   }
 }
 
@@ -361,7 +377,7 @@ Status RunControl::kill(const std::string& run, int generation, const std::strin
   error.set_why(why);
   error.set_node(request_.node());
   if (!evaluates()) localFailure(error, false);  // without it the others go on
-  if (!coordinates()) abort(error);  // without the coordinator's answer
+  if (!coordinates()) abort(error);              // without the coordinator's answer
   return {};
 }
 
@@ -435,7 +451,8 @@ void RunControl::finish() {
     if (finished.steps() == 0 || worker->rank == 0) finished = *worker->finished;
   }
   finished.set_state(*outcome_);
-  if (evaluations_ && evaluations_->last() && (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
+  if (evaluations_ && evaluations_->last() &&
+      (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
     finished.set_eval_loss(evaluations_->last()->eval_loss());
     finished.set_eval_metric(evaluations_->last()->eval_metric());
   }

@@ -47,7 +47,8 @@ std::string linesBeside(const std::string& tail, const std::string& told) {
   for (std::size_t at = 0; at < tail.size();) {
     const std::size_t end = std::min(tail.find('\n', at), tail.size());
     const std::string line = tail.substr(at, end - at);
-    if (told.empty() || line.find(told) == std::string::npos) out += (out.empty() ? "" : "\n") + line;
+    if (told.empty() || line.find(told) == std::string::npos)
+      out += (out.empty() ? "" : "\n") + line;
     at = end + 1;
   }
   return out;
@@ -58,8 +59,13 @@ std::string linesBeside(const std::string& tail, const std::string& told) {
 RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareRequest request,
                        Spool& spool, std::string version, RunLimits limits,
                        std::function<void()> onOver)
-    : loop_(loop), folder_(std::move(folder)), request_(std::move(request)), spool_(spool),
-      version_(std::move(version)), limits_(limits), onOver_(std::move(onOver)),
+    : loop_(loop),
+      folder_(std::move(folder)),
+      request_(std::move(request)),
+      spool_(spool),
+      version_(std::move(version)),
+      limits_(limits),
+      onOver_(std::move(onOver)),
       sampler_(folder_.path) {
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
@@ -99,8 +105,10 @@ Result<std::string> RunControl::start() {
     finishWhenGone();
   });
   LOCKSTEP_TRY(folder_.writeState(state_));
-  if (!coordinates() && !request_.coordinator_address().empty()) join(request_.coordinator_address());
-  const double hertz = request_.sample_hertz() > 0 ? std::clamp(request_.sample_hertz(), 0.1, 10.0) : 2;
+  if (!coordinates() && !request_.coordinator_address().empty())
+    join(request_.coordinator_address());
+  const double hertz =
+      request_.sample_hertz() > 0 ? std::clamp(request_.sample_hertz(), 0.1, 10.0) : 2;
   sample();
   loop_.every(static_cast<Nanoseconds>(1e9 / hertz), [this] { sample(); });
   folderWatch_ = std::jthread([this](const std::stop_token& stop) { watchFolder(stop); });
@@ -113,17 +121,19 @@ Result<std::string> RunControl::start() {
   return address;
 }
 
-// Fails the run when its folder is removed: clients could no longer find it. Runs on a thread of its
-// own, since a network file system may block.
+// Fails the run when its folder is removed: clients could no longer find it. Runs on a thread of
+// its own, since a network file system may block.
 void RunControl::watchFolder(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   std::unique_lock lock(mutex);
-  while (!wake.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
+  while (
+      !wake.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
     if (access(folder_.path.c_str(), F_OK) == 0 || errno != ENOENT) continue;
     loop_.post([this] {
       localFailure(toInfo(makeError(Code::kNotFound, "the run's folder {} was removed while it ran",
-                                    folder_.path)), false);
+                                    folder_.path)),
+                   false);
     });
     return;
   }
@@ -139,7 +149,8 @@ Status RunControl::check(const std::string& run, int generation) const {
 Status RunControl::commit(const node::v1::CommitRequest& request) {
   LOCKSTEP_TRY(check(request.run(), request.generation()));
   if (state_ == run::v1::EXPIRED || outcome_ == run::v1::EXPIRED) {
-    Error error = makeError(Code::kFailedPrecondition, "run {} was prepared too long ago", request.run());
+    Error error =
+        makeError(Code::kFailedPrecondition, "run {} was prepared too long ago", request.run());
     error.next = "launch it again";
     return error;
   }
@@ -153,7 +164,8 @@ Status RunControl::commit(const node::v1::CommitRequest& request) {
 
 void RunControl::setState(run::v1::RunState state) {
   state_ = state;
-  if (Status status = folder_.writeState(state); !status.ok()) logWarning("{}", status.error().text());
+  if (Status status = folder_.writeState(state); !status.ok())
+    logWarning("{}", status.error().text());
 }
 
 void RunControl::say(std::string line) {
@@ -209,7 +221,8 @@ void RunControl::committed() {
     ErrorInfo error = toInfo(makeError(Code::kDeadlineExceeded, "the run did not form in {} s",
                                        limits_.formation / kSecond));
     error.set_why("still waiting for node " + waiting);
-    error.set_next("look at that node's agent, and whether it reaches the first node at its address");
+    error.set_next(
+        "look at that node's agent, and whether it reaches the first node at its address");
     noteFailure(std::move(error), false);
   });
 }
@@ -220,22 +233,27 @@ Status RunControl::startWorkers() {
   const std::vector<specs::RankDevice> devices = devicesOf(request_);
   int threads = 0;
   std::vector<int> each;
-  for (int i = 0; i < ranks; ++i) threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
-  cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned") : CoreClaims::claim(each);
+  for (int i = 0; i < ranks; ++i)
+    threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
+  cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned")
+                                                 : CoreClaims::claim(each);
   if ((kind == "shm" || kind == "nccl") && ranks > 1) {
     LOCKSTEP_ASSIGN(const std::string text, readFile(folder_.plan()));
     LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, folder_.plan()));
-    if (plan.mesh.size() == ranks) {  // what GPUs do not exchange goes through memory here, by Gloo where there are other nodes
+    // what GPUs do not exchange goes through memory here, by Gloo where there are other nodes
+    if (plan.mesh.size() == ranks) {
       LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
       LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
     }
   }
   for (int i = 0; i < ranks; ++i)
-    LOCKSTEP_TRY(startWorker(i, request_.ranks(i), devices[static_cast<std::size_t>(i)], threads > usableCores()));
+    LOCKSTEP_TRY(startWorker(i, request_.ranks(i), devices[static_cast<std::size_t>(i)],
+                             threads > usableCores()));
   return {};
 }
 
-Status RunControl::startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed) {
+Status RunControl::startWorker(int index, int rank, const specs::RankDevice& device,
+                               bool oversubscribed) {
   auto worker = std::make_unique<Worker>();
   Worker* raw = worker.get();
   raw->rank = rank;
@@ -310,21 +328,27 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       spool_.append(std::move(record));
       say(fmt::format("rank {} is ready {:.3f} s after its start", worker.rank,
                       static_cast<double>(monotonicNow() - worker.started) * 1e-9));
-      const bool all = static_cast<int>(workers_.size()) == request_.ranks_size() &&
-                       std::all_of(workers_.begin(), workers_.end(),
-                                   [](const auto& one) { return one->ready; });
+      const bool all =
+          static_cast<int>(workers_.size()) == request_.ranks_size() &&
+          std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->ready; });
       if (all && !outcome_) localReady();
       return;
     }
-    case FromWorker::kKvSet: kvSet(message.kv_set().key(), message.kv_set().value()); return;
-    case FromWorker::kKvGet: localKvGet(worker, message.kv_get().id(), message.kv_get().key()); return;
+    case FromWorker::kKvSet:
+      kvSet(message.kv_set().key(), message.kv_set().value());
+      return;
+    case FromWorker::kKvGet:
+      localKvGet(worker, message.kv_get().id(), message.kv_get().key());
+      return;
     case FromWorker::kSteps: {
       const auto& steps = message.steps();
       worker.lastStep = steps.first_step() + steps.loss_size() - 1;
       record.mutable_steps()->Swap(message.mutable_steps());
       break;
     }
-    case FromWorker::kEvents: record.mutable_events()->Swap(message.mutable_events()); break;
+    case FromWorker::kEvents:
+      record.mutable_events()->Swap(message.mutable_events());
+      break;
     case FromWorker::kEpoch:
       if (worker.rank != 0) return;  // equal on all ranks
       record.mutable_epoch()->Swap(message.mutable_epoch());
@@ -339,12 +363,16 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       message.mutable_warning()->set_rank(worker.rank);
       record.mutable_warning()->Swap(message.mutable_warning());
       break;
-    case FromWorker::kFinished: worker.finished = message.finished(); return;
+    case FromWorker::kFinished:
+      worker.finished = message.finished();
+      return;
     case FromWorker::kFailed: {
-      worker.failed = message.failed();  // names its own node and rank, or another's that it found wrong
+      // names its own node and rank, or another's that it found wrong
+      worker.failed = message.failed();
       return;  // told at its exit, with its last lines
     }
-    default: return;
+    default:
+      return;
   }
   if (!over_) spool_.append(std::move(record));
 }
@@ -382,9 +410,11 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
     consequence = isConsequence(error);
   } else {
     error.set_code(std::string(codeName(Code::kAborted)));
-    error.set_what(fmt::format("the worker of rank {} {}", worker.rank,
-                               worker.process->exitText(status)));
-    error.set_next("see the run's log; resume the run from its last checkpoint, or launch it again where it has none");
+    error.set_what(
+        fmt::format("the worker of rank {} {}", worker.rank, worker.process->exitText(status)));
+    error.set_next(
+        "see the run's log; resume the run from its last checkpoint, or launch it again where it "
+        "has none");
     error.set_node(request_.node());
     error.set_rank(worker.rank);
     error.set_step(worker.lastStep);
@@ -419,7 +449,8 @@ void RunControl::sample() {
   *record.mutable_node_sample() = sampler_.sample(ranks);
   for (const auto& one : record.node_sample().rank())
     for (auto& worker : workers_)
-      if (worker->rank == one.rank()) worker->process->noteMemory(static_cast<std::int64_t>(one.memory()));
+      if (worker->rank == one.rank())
+        worker->process->noteMemory(static_cast<std::int64_t>(one.memory()));
   if (committed_) spool_.append(std::move(record));
 }
 
@@ -441,8 +472,10 @@ void RunControl::kvSet(const std::string& key, const std::string& value) {
 
 void RunControl::kvGet(const std::string& key, std::function<void(const std::string&)> answer) {
   if (coordinates()) {
-    if (auto at = kv_.find(key); at != kv_.end()) answer(at->second);
-    else kvWaiting_[key].push_back(std::move(answer));
+    if (auto at = kv_.find(key); at != kv_.end())
+      answer(at->second);
+    else
+      kvWaiting_[key].push_back(std::move(answer));
     return;
   }
   const std::uint64_t id = nextGet_++;

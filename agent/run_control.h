@@ -7,8 +7,8 @@
 // one that says what began it go before those that only say that a peer failed, and ends the run
 // everywhere with it.
 //
-// A node of role evaluator is one of them without ranks. What fails there is told as a warning and ends nothing;
-// once the ranks have ended, what it makes of the last epoch is awaited for a while.
+// A node of role evaluator is one of them without ranks. What fails there is told as a warning and
+// ends nothing; once the ranks have ended, what it makes of the last epoch is awaited for a while.
 #pragma once
 
 #include <functional>
@@ -34,13 +34,14 @@
 namespace lockstep::agent {
 
 struct RunLimits {
-  Nanoseconds prepared = 30'000'000'000;    // until Commit
-  Nanoseconds formation = 60'000'000'000;   // from Commit until every worker is bound
-  Nanoseconds lostPeer = 30'000'000'000;    // without a stream to the coordinator, or from a node
-  Nanoseconds stopTerm = 10'000'000'000;    // from Stop to SIGTERM
-  Nanoseconds stopKill = 15'000'000'000;    // from Stop to SIGKILL
+  Nanoseconds prepared = 30'000'000'000;   // until Commit
+  Nanoseconds formation = 60'000'000'000;  // from Commit until every worker is bound
+  Nanoseconds lostPeer = 30'000'000'000;   // without a stream to the coordinator, or from a node
+  Nanoseconds stopTerm = 10'000'000'000;   // from Stop to SIGTERM
+  Nanoseconds stopKill = 15'000'000'000;   // from Stop to SIGKILL
   Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
-  // For the error that began it to arrive: who waited for a silent rank asks it for its last words for a second.
+  // For the error that began it to arrive: who waited for a silent rank asks it for its last words
+  // for a second.
   Nanoseconds grace = 2'000'000'000;
 };
 
@@ -57,7 +58,7 @@ class RunControl {
   Status stop(const std::string& run, int generation);
   Status kill(const std::string& run, int generation, const std::string& why);
   run::v1::RunState state() const { return state_; }
-  void say(std::string line);            // a log line of the supervisor, to the records too
+  void say(std::string line);  // a log line of the supervisor, to the records too
 
  private:
   struct Worker {
@@ -69,17 +70,20 @@ class RunControl {
     std::optional<run::v1::ErrorInfo> failed;
     std::int64_t lastStep = -1;
   };
-  struct Peer {               // another node, as the coordinator sees it
+  struct Peer {  // another node, as the coordinator sees it
     bool joined = false, ready = false;
-    std::string done;         // its status, once its workers ended well
+    std::string done;  // its status, once its workers ended well
     EventLoop::TimerId lost = 0;
   };
 
   void watchFolder(const std::stop_token& stop);
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
-  bool evaluates() const { return !request_.evaluation_plan().empty(); }  // this node, and does nothing else
-  bool isEvaluator(const std::string& node) const { return evaluations_ && evaluations_->node() == node; }
+  // this node, and does nothing else
+  bool evaluates() const { return !request_.evaluation_plan().empty(); }
+  bool isEvaluator(const std::string& node) const {
+    return evaluations_ && evaluations_->node() == node;
+  }
   void setState(run::v1::RunState state);
   void join(const std::string& address);
 
@@ -144,25 +148,26 @@ class RunControl {
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PeerClient> client_;
   std::map<std::string, Peer> peers_;
-  std::unique_ptr<Evaluations> evaluations_;   // at the coordinator
-  std::unique_ptr<Evaluator> evaluator_;       // at the node of that role
+  std::unique_ptr<Evaluations> evaluations_;  // at the coordinator
+  std::unique_ptr<Evaluator> evaluator_;      // at the node of that role
   std::map<std::string, std::string> kv_;
   std::map<std::string, std::vector<std::function<void(const std::string&)>>> kvWaiting_;
   std::uint64_t nextGet_ = 1;
   std::map<std::uint64_t, std::pair<std::string, std::function<void(const std::string&)>>> kvAsked_;
-  std::vector<std::pair<std::string, std::string>> kvTold_;   // said again when the stream is up again
+  // said again when the stream is up again
+  std::vector<std::pair<std::string, std::string>> kvTold_;
 
   bool committed_ = false, ready_ = false, gone_ = false, stopping_ = false, forced_ = false;
   bool aborted_ = false, over_ = false;
   run::v1::ErrorInfo abortedWith_;
-  std::string doneStatus_;                        // of this node
-  std::optional<run::v1::ErrorInfo> told_;        // what this node has told the coordinator
+  std::string doneStatus_;                  // of this node
+  std::optional<run::v1::ErrorInfo> told_;  // what this node has told the coordinator
   bool toldConsequence_ = false;
-  std::optional<run::v1::ErrorInfo> candidate_;   // a consequence, waiting for its cause
-  std::optional<run::v1::RunState> outcome_;      // once known
+  std::optional<run::v1::ErrorInfo> candidate_;  // a consequence, waiting for its cause
+  std::optional<run::v1::RunState> outcome_;     // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;
-  std::jthread folderWatch_;                      // the last member: it uses the others
+  std::jthread folderWatch_;  // the last member: it uses the others
 };
 
 }  // namespace lockstep::agent

@@ -42,7 +42,8 @@ void RunControl::onEvaluated(const node::v1::Evaluated& evaluated) {
   } else {
     const Error cause = fromInfo(evaluated.error());
     ErrorInfo warning = evaluated.error();
-    warning.set_what(fmt::format("the weights after step {} could not be evaluated", evaluated.epoch().step()));
+    warning.set_what(
+        fmt::format("the weights after step {} could not be evaluated", evaluated.epoch().step()));
     warning.set_why(cause.what + (cause.why.empty() ? "" : ": " + cause.why));
     warning.set_next("the training goes on, and so does evaluation after its next epoch");
     warning.set_node(evaluations_->node());
@@ -56,7 +57,8 @@ void RunControl::onEvaluated(const node::v1::Evaluated& evaluated) {
 void RunControl::evaluatorLost(const std::string& why) {
   if (evaluations_->lost()) return;
   evaluations_->giveUp();
-  ErrorInfo warning = toInfo(makeError(Code::kUnavailable, "node {} does not evaluate any more", evaluations_->node()));
+  ErrorInfo warning = toInfo(
+      makeError(Code::kUnavailable, "node {} does not evaluate any more", evaluations_->node()));
   warning.set_why(why);
   warning.set_next("the training goes on without evaluation");
   warning.set_node(evaluations_->node());
@@ -91,7 +93,8 @@ void RunControl::startEvaluator() {
   const spec::v1::NodeSpec* node = specs::evaluatorNode(request_.cluster());
   const specs::RankDevice device = specs::rankDevices(*node, request_.spec().training()).front();
   evaluator_ = std::make_unique<Evaluator>(loop_, folder_, request_, device, std::move(handlers));
-  if (Status status = evaluator_->start(); !status.ok()) localFailure(toInfo(status.error()), false);
+  if (Status status = evaluator_->start(); !status.ok())
+    localFailure(toInfo(status.error()), false);
 }
 
 }  // namespace lockstep::agent

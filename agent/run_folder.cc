@@ -65,8 +65,9 @@ Status RunFolder::writeState(run::v1::RunState value) const {
 }
 
 Status writeSupervisor(const RunFolder& folder, const SupervisorInfo& info) {
-  return writeFileAtomically(
-      folder.supervisor(), fmt::format("{}\n{}\n{}\n", info.pid, info.socket, info.peerAddress), 0600);
+  return writeFileAtomically(folder.supervisor(),
+                             fmt::format("{}\n{}\n{}\n", info.pid, info.socket, info.peerAddress),
+                             0600);
 }
 
 std::optional<SupervisorInfo> findSupervisor(const RunFolder& folder) {
@@ -152,14 +153,14 @@ Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::stri
   posix_spawn_file_actions_init(&files);
   const std::string log = folder.logs() + "/supervisor.log";
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND,
-                                   0600);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   posix_spawn_file_actions_addclosefrom_np(&files, 3);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                            POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   sigset_t none, defaults;
   sigemptyset(&none);
   sigemptyset(&defaults);
@@ -181,11 +182,13 @@ Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanosec
     if (auto found = findSupervisor(folder)) return *found;
     siginfo_t info{};
     // Left for the agent to reap: only looked at here.
-    const bool gone = waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-                      info.si_pid == pid;
+    const bool gone =
+        waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == pid;
     if (gone || monotonicNow() > end) {
-      Error error = makeError(gone ? Code::kInternal : Code::kDeadlineExceeded,
-                              "the run's supervisor {}", gone ? "did not start" : "does not answer");
+      Error error =
+          makeError(gone ? Code::kInternal : Code::kDeadlineExceeded, "the run's supervisor {}",
+                    gone ? "did not start" : "does not answer");
       auto log = readFile(folder.logs() + "/supervisor.log", 1 << 20);
       if (log.ok()) error.why = log->substr(log->size() > 2000 ? log->size() - 2000 : 0);
       while (!error.why.empty() && error.why.back() == '\n') error.why.pop_back();

@@ -15,18 +15,20 @@ namespace lockstep::agent {
 
 struct RunFolder {
   std::string path;
-  std::string runtime;   // of the workdir: where the socket goes
+  std::string runtime;  // of the workdir: where the socket goes
 
-  std::string request() const { return path + "/request.pb"; }     // 0600: has the run's key until that is read
+  // 0600: has the run's key until that is read
+  std::string request() const { return path + "/request.pb"; }
   std::string plan() const { return path + "/plan.txt"; }
-  std::string hashes() const { return path + "/hashes.pb"; }       // of the data, when it was prepared
+  // of the data, when it was prepared
+  std::string hashes() const { return path + "/hashes.pb"; }
   std::string spool() const { return path + "/spool.db"; }
   std::string state() const { return path + "/state"; }
   std::string supervisor() const { return path + "/supervisor"; }  // while one serves
   std::string lock() const { return path + "/lock"; }              // held by the supervisor
   std::string checkpoints() const { return path + "/checkpoints"; }
   std::string logs() const { return path + "/logs"; }
-  std::string socket() const;                                      // derived from the path
+  std::string socket() const;  // derived from the path
 
   Result<node::v1::PrepareRequest> readRequest() const;
   Status dropKeys() const;  // of the run, from its request; where there are none it does nothing

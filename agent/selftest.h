@@ -1,6 +1,6 @@
-// What a node computes with, put to the test: every kernel against the reference backend, how fast products and copies
-// are, and a training step of two ranks against one rank's. A backend that fails in the middle is a finding like any other.
-// Threads: one at a time.
+// What a node computes with, put to the test: every kernel against the reference backend, how fast
+// products and copies are, and a training step of two ranks against one rank's. A backend that
+// fails in the middle is a finding like any other. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,14 @@ struct KernelFinding {
   std::string why;    // "": it is right
 };
 struct KernelFindings {
-  std::vector<KernelFinding> ops;  // in the order of the op table; of those that the backend has
-  std::vector<std::string> absent; // computed by no kernel of the backend
-  Status failed;                   // what the device said before it was asked for nothing more
+  std::vector<KernelFinding> ops;   // in the order of the op table; of those that the backend has
+  std::vector<std::string> absent;  // computed by no kernel of the backend
+  Status failed;                    // what the device said before it was asked for nothing more
 };
 KernelFindings testKernels(std::unique_ptr<backends::Backend> backend);
 
-// What a device is made for, by the name its driver has for it; 0: not known. Of products the dense rate with sums in f32.
+// What a device is made for, by the name its driver has for it; 0: not known. Of products the dense
+// rate with sums in f32.
 struct DevicePeaks {
   double bf16 = 0, f16 = 0, f32 = 0;  // FLOP/s
   double memory = 0;                  // bytes/s
@@ -39,32 +40,33 @@ DevicePeaks knownPeaks(const std::string& name);
 double pcieBytesPerSecond(int generation, int lanes);
 
 struct SpeedFinding {
-  std::string what;     // "product of 8192³ in bf16", "copy in memory"
+  std::string what;  // "product of 8192³ in bf16", "copy in memory"
   bool isProduct = false;
-  double perSecond = 0; // FLOP, or bytes: of a copy in memory read and written
-  double peak = 0;      // 0: not known
-  std::string why;      // "": it was measured
+  double perSecond = 0;  // FLOP, or bytes: of a copy in memory read and written
+  double peak = 0;       // 0: not known
+  std::string why;       // "": it was measured
 };
 struct SpeedOptions {
-  std::int64_t side = 1024;             // of the products' matrices
+  std::int64_t side = 1024;  // of the products' matrices
   std::int64_t copyBytes = 256 << 20;
-  double seconds = 0.3;                 // of each
+  double seconds = 0.3;  // of each
   DevicePeaks peaks;
-  double pcie = 0;                      // bytes/s of the link
+  double pcie = 0;  // bytes/s of the link
 };
 // A backend on a device copies to and from the host as well.
 std::vector<SpeedFinding> measureSpeeds(backends::Backend& backend, const SpeedOptions& options);
 
 struct StepFinding {
   struct Check {
-    std::string name;    // "gradients"
+    std::string name;  // "gradients"
     double difference = 0, limit = 0;
     bool holds = false;
   };
   std::vector<Check> checks;
-  std::string why;       // "": it holds
+  std::string why;  // "": it holds
 };
 // Three steps of a small GPT by two ranks, as threads, and by one. `open` opens a rank's backend.
-StepFinding testTwoRanks(const std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>& open);
+StepFinding testTwoRanks(
+    const std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>& open);
 
 }  // namespace lockstep::agent

@@ -31,7 +31,8 @@ KernelFindings testKernels(std::unique_ptr<backends::Backend> given) {
       finding.where = one.name;
     };
     const backends::CaseOutcome want = backends::expected(one);
-    for (const bool aligned : {true, false}) {  // as training's operands mostly are, and as parameters may be
+    // as training's operands mostly are, and as parameters may be
+    for (const bool aligned : {true, false}) {
       if (!out.failed.ok()) break;
       const backends::CaseOutcome got = backends::play(*backend, one, {.aligned = aligned});
       if (backends::isLost(*backend)) out.failed = backends::failureOf(*backend);
@@ -48,8 +49,10 @@ KernelFindings testKernels(std::unique_ptr<backends::Backend> given) {
     }
   }
   for (std::size_t op = 0; op < ir::kOpCount; ++op) {
-    if (!found[op].op.empty()) out.ops.push_back(std::move(found[op]));
-    else if (isAbsent[op]) out.absent.emplace_back(ir::info(static_cast<ir::Op>(op)).name);
+    if (!found[op].op.empty())
+      out.ops.push_back(std::move(found[op]));
+    else if (isAbsent[op])
+      out.absent.emplace_back(ir::info(static_cast<ir::Op>(op)).name);
   }
   return out;
 }

@@ -47,32 +47,47 @@ DevicePeaks knownPeaks(const std::string& name) {
     const std::size_t at = name.find(one.name);
     if (at == std::string::npos) continue;
     const std::size_t end = at + one.name.size();  // whole words: an L40 is no L4
-    if ((at == 0 || name[at - 1] == ' ') && (end == name.size() || name[end] == ' ' || name[end] == '-')) return one.peaks;
+    if ((at == 0 || name[at - 1] == ' ') &&
+        (end == name.size() || name[end] == ' ' || name[end] == '-'))
+      return one.peaks;
   }
   return {};
 }
 
 double pcieBytesPerSecond(int generation, int lanes) {
   // Of a lane, by generation: transfers a second, and what of them is not coding.
-  constexpr double kLanes[] = {0, 2.5e9 * 0.8, 5e9 * 0.8, 8e9 * 128 / 130, 16e9 * 128 / 130, 32e9 * 128 / 130, 64e9 * 242 / 256};
+  constexpr double kLanes[] = {0,
+                               2.5e9 * 0.8,
+                               5e9 * 0.8,
+                               8e9 * 128 / 130,
+                               16e9 * 128 / 130,
+                               32e9 * 128 / 130,
+                               64e9 * 242 / 256};
   if (generation < 1 || generation >= static_cast<int>(std::size(kLanes)) || lanes < 1) return 0;
   return kLanes[generation] / 8 * lanes;
 }
 
 std::vector<SpeedFinding> measureSpeeds(backends::Backend& backend, const SpeedOptions& options) {
   std::vector<SpeedFinding> out;
-  const auto add = [&](std::string what, bool isProduct, double work, double peak, const Result<PlayTime>& time) {
+  const auto add = [&](std::string what, bool isProduct, double work, double peak,
+                       const Result<PlayTime>& time) {
     SpeedFinding finding{std::move(what), isProduct, 0, peak, ""};
-    if (time.ok()) finding.perSecond = work / time->median;
-    else finding.why = time.error().text();
+    if (time.ok())
+      finding.perSecond = work / time->median;
+    else
+      finding.why = time.error().text();
     out.push_back(std::move(finding));
   };
-  const double side = static_cast<double>(options.side), size = static_cast<double>(options.copyBytes);
-  for (const auto& [type, peak] : {std::pair{DType::kBf16, options.peaks.bf16}, {DType::kF16, options.peaks.f16},
+  const double side = static_cast<double>(options.side),
+               size = static_cast<double>(options.copyBytes);
+  for (const auto& [type, peak] : {std::pair{DType::kBf16, options.peaks.bf16},
+                                   {DType::kF16, options.peaks.f16},
                                    {DType::kF32, options.peaks.f32}})
-    add(fmt::format("product of {}³ in {}", options.side, dtypeName(type)), true, 2 * side * side * side, peak,
-        timeProduct(backend, type, options.side, options.seconds));
-  const auto copy = [&](Copied way) { return timeCopy(backend, way, options.copyBytes, options.seconds); };
+    add(fmt::format("product of {}³ in {}", options.side, dtypeName(type)), true,
+        2 * side * side * side, peak, timeProduct(backend, type, options.side, options.seconds));
+  const auto copy = [&](Copied way) {
+    return timeCopy(backend, way, options.copyBytes, options.seconds);
+  };
   add("copy in memory", false, 2 * size, options.peaks.memory, copy(Copied::kWithin));
   if (backend.device() == nullptr) return out;
   add("copy to the device", false, size, options.pcie, copy(Copied::kToDevice));

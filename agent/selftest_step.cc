@@ -24,12 +24,14 @@ class MadeUpText final : public data::Dataset {
     for (std::int64_t t = 0; t <= kTokens; ++t) {
       if (t >= static_cast<std::int64_t>(field) && t - static_cast<std::int64_t>(field) < kTokens)
         ids[t - static_cast<std::int64_t>(field)] = static_cast<std::int32_t>(token);
-      token = (3 * token + 1 + (randomBits(key, static_cast<std::uint64_t>(t)) % 5 == 0 ? 1 : 0)) % kVocabulary;
+      token = (3 * token + 1 + (randomBits(key, static_cast<std::uint64_t>(t)) % 5 == 0 ? 1 : 0)) %
+              kVocabulary;
     }
   }
 
  private:
-  std::vector<data::Field> fields_{{"x", DType::kI32, {kTokens}}, {"label", DType::kI32, {kTokens}}};
+  std::vector<data::Field> fields_{{"x", DType::kI32, {kTokens}},
+                                   {"label", DType::kI32, {kTokens}}};
 };
 
 models::Model smallGpt() {
@@ -57,7 +59,8 @@ models::Model smallGpt() {
 Result<plan::Plan> planOf(const models::Model& model, int ranks, bool probe) {
   planner::PlanRequest request;
   LOCKSTEP_ASSIGN(request.step, models::build(model, kBatch, DType::kF32, models::Use::kTraining));
-  LOCKSTEP_ASSIGN(request.evaluate, models::build(model, kBatch, DType::kF32, models::Use::kEvaluation));
+  LOCKSTEP_ASSIGN(request.evaluate,
+                  models::build(model, kBatch, DType::kF32, models::Use::kEvaluation));
   request.strategy = "mirrored";
   request.training.seed = 1;
   request.training.optimizer.kind = probe ? "sgd" : "adam";
@@ -72,7 +75,8 @@ Result<plan::Plan> planOf(const models::Model& model, int ranks, bool probe) {
 
 }  // namespace
 
-StepFinding testTwoRanks(const std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>& open) {
+StepFinding testTwoRanks(
+    const std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>& open) {
   StepFinding out;
   const auto verified = [&]() -> Result<runtime::Verified> {
     const models::Model model = smallGpt();
@@ -82,14 +86,20 @@ StepFinding testTwoRanks(const std::function<Result<std::unique_ptr<backends::Ba
     LOCKSTEP_ASSIGN(const plan::Plan twoProbe, planOf(model, 2, true));
     const MadeUpText text;
     const auto kept = [&](std::int64_t steps) {
-      return runtime::KeptBatches::make(text, {.batch = kBatch, .steps = steps, .seed = 1, .shuffle = false, .augment = {}});
+      return runtime::KeptBatches::make(
+          text, {.batch = kBatch, .steps = steps, .seed = 1, .shuffle = false, .augment = {}});
     };
     LOCKSTEP_ASSIGN(const runtime::KeptBatches batches, kept(kSteps));
     LOCKSTEP_ASSIGN(const runtime::KeptBatches probes, kept(runtime::kUpdateSteps));
-    runtime::Experiment experiment{.batches = batches, .steps = kSteps, .probes = probes, .schedule = {}, .backendOptions = {}};
+    runtime::Experiment experiment{.batches = batches,
+                                   .steps = kSteps,
+                                   .probes = probes,
+                                   .schedule = {},
+                                   .backendOptions = {}};
     experiment.openBackend = open;
     const std::atomic<bool> stop{false};
-    LOCKSTEP_ASSIGN(const runtime::Reference reference, runtime::playReference({oneProbe, one}, experiment, stop));
+    LOCKSTEP_ASSIGN(const runtime::Reference reference,
+                    runtime::playReference({oneProbe, one}, experiment, stop));
     return runtime::verifyAgainst(reference, {twoProbe, two}, experiment, stop);
   }();
   if (!verified.ok()) {
@@ -98,7 +108,8 @@ StepFinding testTwoRanks(const std::function<Result<std::unique_ptr<backends::Ba
   }
   for (const runtime::Finding& finding : verified->findings) {
     out.checks.push_back({finding.check, finding.difference, finding.limit, finding.holds});
-    if (!finding.holds && out.why.empty()) out.why = fmt::format("{} differ: {}", finding.check, finding.where);
+    if (!finding.holds && out.why.empty())
+      out.why = fmt::format("{} differ: {}", finding.check, finding.where);
   }
   return out;
 }

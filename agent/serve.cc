@@ -48,7 +48,8 @@ int fail(const Error& error) {
   return 3;
 }
 
-// Waits until the lock is free: whoever holds it and does not serve is leaving. Negative: it did not.
+// Waits until the lock is free: whoever holds it and does not serve is leaving. Negative: it did
+// not.
 int takeLock(const Workdir& workdir, const std::string& version) {
   for (int tries = 0; tries < 1000; ++tries) {
     if (const int fd = tryLock(workdir.agentLock(version)); fd >= 0) return fd;
@@ -58,8 +59,9 @@ int takeLock(const Workdir& workdir, const std::string& version) {
 }
 
 struct ServeOptions {
-  double idleExit = 0;              // seconds without a client or run after which it leaves; 0: never
-  double supersededExit = 60;       // seconds without a client, once another version was started
+  // seconds without a client or run after which it leaves; 0: never
+  double idleExit = 0;
+  double supersededExit = 60;  // seconds without a client, once another version was started
   double prepareSeconds = 30;
 };
 
@@ -92,8 +94,10 @@ int serve(const Workdir& workdir, const std::string& version, int lock, const Se
   });
   const std::jthread sweeper([&](const std::stop_token& stop) { keepSwept(workdir, stop); });
   Nanoseconds lastSeen = monotonicNow();
-  const double shortest = options.idleExit > 0 ? std::min(options.idleExit, options.supersededExit) : options.supersededExit;
-  const Nanoseconds interval = std::clamp(static_cast<Nanoseconds>(shortest * 0.2e9), kSecond / 5, 5 * kSecond);
+  const double shortest = options.idleExit > 0 ? std::min(options.idleExit, options.supersededExit)
+                                               : options.supersededExit;
+  const Nanoseconds interval =
+      std::clamp(static_cast<Nanoseconds>(shortest * 0.2e9), kSecond / 5, 5 * kSecond);
   loop.every(interval, [&] {
     service.reapSupervisors();
     // Its runs are their supervisors', which the agent of another version finds as well.
@@ -101,7 +105,8 @@ int serve(const Workdir& workdir, const std::string& version, int lock, const Se
     const bool superseded = newest.ok() && *newest != version;
     const double limit = superseded ? shortest : options.idleExit;
     if (limit <= 0) return;
-    if ((*server)->connections() > 0 || (!superseded && service.hasRuns())) lastSeen = monotonicNow();
+    if ((*server)->connections() > 0 || (!superseded && service.hasRuns()))
+      lastSeen = monotonicNow();
     if (monotonicNow() - lastSeen > static_cast<Nanoseconds>(limit * 1e9)) {
       logInfo("agent leaves: {}", superseded ? "another version was started" : "idle");
       loop.quit();
@@ -186,7 +191,8 @@ int serveCommand(Arguments& arguments) {
   options.supersededExit = arguments.number("--superseded-exit", options.supersededExit);
   options.prepareSeconds = arguments.number("--prepare-seconds", options.prepareSeconds);
   if (!arguments.rest().empty()) {
-    std::fprintf(stderr, "lockstep-agent serve: \"%s\" is not understood\n", arguments.rest().c_str());
+    std::fprintf(stderr, "lockstep-agent serve: \"%s\" is not understood\n",
+                 arguments.rest().c_str());
     return 2;
   }
   auto workdir = openWorkdir(path);
@@ -199,7 +205,8 @@ int serveCommand(Arguments& arguments) {
     if (starting < 0) poll(nullptr, 0, 10);
   }
   // An agent that serves is found on a full disk, too.
-  if (const auto newest = readFile(workdir->newestAgent(), 4096); !newest.ok() || *newest != version) {
+  if (const auto newest = readFile(workdir->newestAgent(), 4096);
+      !newest.ok() || *newest != version) {
     const Status told = writeFileAtomically(workdir->newestAgent(), version, 0600);
     if (!told.ok()) return fail(told.error());
   }
@@ -210,7 +217,8 @@ int serveCommand(Arguments& arguments) {
   auto begin = [&](int readyFd) {
     const int lock = takeLock(*workdir, version);
     if (lock < 0) {
-      return fail(makeError(Code::kAlreadyExists, "another agent holds {} and does not leave", workdir->path));
+      return fail(makeError(Code::kAlreadyExists, "another agent holds {} and does not leave",
+                            workdir->path));
     }
     return serve(*workdir, version, lock, options, readyFd);
   };

@@ -35,7 +35,8 @@ class HostBench final : public Bench {
   Result<void*> allocate(std::int64_t bytes) override {
     const std::size_t size = (static_cast<std::size_t>(bytes) + 127) / 64 * 64;
     void* const memory = std::aligned_alloc(64, size);
-    if (memory == nullptr) return makeError(Code::kResourceExhausted, "{} MiB cannot be had", size >> 20);
+    if (memory == nullptr)
+      return makeError(Code::kResourceExhausted, "{} MiB cannot be had", size >> 20);
     std::memset(memory, 1, size);
     memory_.emplace_back(memory, std::free);
     return memory;
@@ -89,7 +90,8 @@ std::unique_ptr<Bench> benchOf(backends::Backend& backend) {
   return std::make_unique<HostBench>();
 }
 
-// Five windows, each as long as makes them a fifth of the time; of what takes longer than all that a play is enough.
+// Five windows, each as long as makes them a fifth of the time; of what takes longer than all that
+// a play is enough.
 Result<PlayTime> timeOf(Bench& bench, const std::function<void()>& run, double seconds) {
   constexpr int kWindows = 5, kMost = 10000;
   LOCKSTEP_ASSIGN(const double first, bench.seconds(run, 1));
@@ -120,7 +122,8 @@ Result<Operand> filled(Bench& bench, const ir::TensorType& type) {
 
 }  // namespace
 
-Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int64_t side, double seconds, bool tf32) {
+Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int64_t side,
+                             double seconds, bool tf32) {
   const auto bench = benchOf(backend);
   LOCKSTEP_ASSIGN(const Operand a, filled(*bench, {factors, {side, side}}));
   LOCKSTEP_ASSIGN(const Operand b, filled(*bench, {factors, {side, side}}));
@@ -128,11 +131,14 @@ Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int
   LOCKSTEP_ASSIGN(void* const y, bench->allocate(sum.bytes()));
   ir::Attrs attrs;
   if (tf32) attrs["tf32"] = std::int64_t{1};
-  LOCKSTEP_ASSIGN(const auto kernel, backend.bind({ir::Op::kMatmul, "product", &attrs, {a, b}, {{y, sum}}}));
-  return timeOf(*bench, [&] { kernel->run(); }, seconds);
+  LOCKSTEP_ASSIGN(const auto kernel,
+                  backend.bind({ir::Op::kMatmul, "product", &attrs, {a, b}, {{y, sum}}}));
+  return timeOf(
+      *bench, [&] { kernel->run(); }, seconds);
 }
 
-Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, std::int64_t bytes, double seconds) {
+Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, std::int64_t bytes,
+                            double seconds) {
   const auto bench = benchOf(backend);
   const ir::TensorType type{DType::kF32, {std::max<std::int64_t>(1, bytes / 4)}};
   ir::Attrs attrs;
@@ -146,22 +152,31 @@ Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, 
   LOCKSTEP_ASSIGN(void* const y, bench->allocate(out.bytes()));
   spec.outputs.push_back({y, out});
   LOCKSTEP_ASSIGN(const auto kernel, backend.bind(spec));
-  return timeOf(*bench, [&] { kernel->run(); }, seconds);
+  return timeOf(
+      *bench, [&] { kernel->run(); }, seconds);
 }
 
-Result<PlayTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t bytes, double seconds) {
+Result<PlayTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t bytes,
+                          double seconds) {
   Device* const device = backend.device();
   if (device == nullptr) {
-    if (way != Copied::kWithin) return makeError(Code::kFailedPrecondition, "{} has no device", backend.name());
+    if (way != Copied::kWithin)
+      return makeError(Code::kFailedPrecondition, "{} has no device", backend.name());
     HostBench here;
     LOCKSTEP_ASSIGN(void* const from, here.allocate(bytes));
     LOCKSTEP_ASSIGN(void* const to, here.allocate(bytes));
-    return timeOf(here, [&] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }, seconds);
+    return timeOf(
+        here, [&] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); }, seconds);
   }
   DeviceBench there(*device);
-  LOCKSTEP_ASSIGN(void* const from, there.allocate(bytes, way == Copied::kToDevice ? Where::kPinned : Where::kDevice));
-  LOCKSTEP_ASSIGN(void* const to, there.allocate(bytes, way == Copied::kFromDevice ? Where::kPinned : Where::kDevice));
-  return timeOf(there, [&] { device->copy(to, from, bytes); }, seconds);
+  LOCKSTEP_ASSIGN(
+      void* const from,
+      there.allocate(bytes, way == Copied::kToDevice ? Where::kPinned : Where::kDevice));
+  LOCKSTEP_ASSIGN(
+      void* const to,
+      there.allocate(bytes, way == Copied::kFromDevice ? Where::kPinned : Where::kDevice));
+  return timeOf(
+      there, [&] { device->copy(to, from, bytes); }, seconds);
 }
 
 }  // namespace lockstep::agent

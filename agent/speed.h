@@ -1,5 +1,5 @@
-// How fast a backend multiplies matrices and moves memory, each played alone again and again, on its device or here.
-// Threads: one at a time.
+// How fast a backend multiplies matrices and moves memory, each played alone again and again, on
+// its device or here. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,29 @@ struct PlayTime {
   double median = 0, least = 0;  // seconds
 };
 
-// y = a·b, all of side × side, factors of `factors` and sums in f32. Errors: a backend that has no such product.
-Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int64_t side, double seconds, bool tf32 = false);
+// y = a·b, all of side × side, factors of `factors` and sums in f32. Errors: a backend that has no
+// such product.
+Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int64_t side,
+                             double seconds, bool tf32 = false);
 
 // What moves over arrays of f32, from and to memory.
 struct MemoryPlay {
   std::string_view name;  // "read", "scale", "add"
   ir::Op op;
-  int arrays = 0;         // read and written
+  int arrays = 0;  // read and written
 };
 inline constexpr MemoryPlay kMemoryPlays[] = {
     {"read", ir::Op::kSumSquares, 1}, {"scale", ir::Op::kScale, 2}, {"add", ir::Op::kAdd, 3}};
 inline constexpr const MemoryPlay& kMemoryAdd = kMemoryPlays[2];
 
 // Each array has `bytes`.
-Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, std::int64_t bytes, double seconds);
+Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, std::int64_t bytes,
+                            double seconds);
 
-// Within the backend's memory, or between its device and the host. Errors: a backend without a device, where one is named.
+// Within the backend's memory, or between its device and the host. Errors: a backend without a
+// device, where one is named.
 enum class Copied : std::uint8_t { kWithin, kToDevice, kFromDevice };
-Result<PlayTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t bytes, double seconds);
+Result<PlayTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t bytes,
+                          double seconds);
 
 }  // namespace lockstep::agent

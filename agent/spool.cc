@@ -28,8 +28,10 @@ class Statement {
   }
   Statement& bind(int at, const std::string& value, bool blob) {
     const int size = static_cast<int>(value.size());
-    if (blob) sqlite3_bind_blob(handle_, at, value.data(), size, SQLITE_STATIC);
-    else sqlite3_bind_text(handle_, at, value.data(), size, SQLITE_STATIC);
+    if (blob)
+      sqlite3_bind_blob(handle_, at, value.data(), size, SQLITE_STATIC);
+    else
+      sqlite3_bind_text(handle_, at, value.data(), size, SQLITE_STATIC);
     return *this;
   }
   int step() { return sqlite3_step(handle_); }
@@ -38,8 +40,9 @@ class Statement {
   std::string bytes(int column) {
     const void* data = sqlite3_column_blob(handle_, column);
     const int size = sqlite3_column_bytes(handle_, column);
-    return data == nullptr ? std::string()
-                           : std::string(static_cast<const char*>(data), static_cast<std::size_t>(size));
+    return data == nullptr
+               ? std::string()
+               : std::string(static_cast<const char*>(data), static_cast<std::size_t>(size));
   }
 
  private:
@@ -49,7 +52,7 @@ class Statement {
 Error sqliteError(sqlite3* db, std::string what) {
   Error error;
   const int code = sqlite3_errcode(db) & 0xff;
-  error.code = code == SQLITE_FULL || code == SQLITE_IOERR ? Code::kResourceExhausted
+  error.code = code == SQLITE_FULL || code == SQLITE_IOERR       ? Code::kResourceExhausted
                : code == SQLITE_CORRUPT || code == SQLITE_NOTADB ? Code::kDataLoss
                                                                  : Code::kInternal;
   error.what = std::move(what);
@@ -68,7 +71,8 @@ Status execute(sqlite3* db, const std::string& sql) {
 
 struct Spool::Statements {
   explicit Statements(sqlite3* db)
-      : begin(db, "BEGIN IMMEDIATE"), commit(db, "COMMIT"),
+      : begin(db, "BEGIN IMMEDIATE"),
+        commit(db, "COMMIT"),
         insert(db, "INSERT OR REPLACE INTO records VALUES(?,?,?)"),
         lose(db, "INSERT OR REPLACE INTO lost VALUES(?,?,?)") {}
   Statement begin, commit, insert, lose;
@@ -97,7 +101,8 @@ Status Spool::openFile(const std::string& path) {
   if (options_.maxPages > 0)
     LOCKSTEP_TRY(execute(writer_, fmt::format("PRAGMA max_page_count={};", options_.maxPages)));
   {
-    Statement size(writer_, "SELECT coalesce(max(seq),0), coalesce(sum(length(body)),0) FROM records");
+    Statement size(writer_,
+                   "SELECT coalesce(max(seq),0), coalesce(sum(length(body)),0) FROM records");
     if (size.step() == SQLITE_ROW) {
       last_ = static_cast<std::uint64_t>(size.integer(0));
       fileBytes_ = size.integer(1);
@@ -207,7 +212,8 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
   const std::uint64_t wakes = wakes_;
   const auto woken = [&] { return finished_ || wakes_ != wakes; };
   const Nanoseconds end = monotonicNow() + wait;
-  for (Nanoseconds now = end - wait; last_ <= after && now < end && !woken(); now = monotonicNow()) {
+  for (Nanoseconds now = end - wait; last_ <= after && now < end && !woken();
+       now = monotonicNow()) {
     const Nanoseconds next = nextMultiple(now - kAfterBeat, kBeat) + kAfterBeat;
     woken_.wait_for(lock, std::chrono::nanoseconds(std::min(next, end) - now), woken);
   }
@@ -220,7 +226,7 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
   }
   if (found.empty()) {
     for (auto at = std::lower_bound(tail_.begin(), tail_.end(), after + 1,
-                                    [](const Kept& a, std::uint64_t b) { return a.sequence < b; });
+                                    [](const Kept&a, std::uint64_t b) { return a.sequence < b; });
          at != tail_.end() && found.size() < count; ++at)
       found.push_back(*at);
   }
@@ -270,12 +276,15 @@ Status Spool::commit(const std::vector<Kept>& batch, const std::vector<Lost>& lo
   const auto fill = [&]() -> Status {
     const Nanoseconds now = wallNow();
     for (const Kept& kept : batch) {
-      sql.insert.bind(1, static_cast<std::int64_t>(kept.sequence)).bind(2, now).bind(3, kept.bytes, true);
+      sql.insert.bind(1, static_cast<std::int64_t>(kept.sequence))
+          .bind(2, now)
+          .bind(3, kept.bytes, true);
       LOCKSTEP_TRY(play(sql.insert));
       bytes += static_cast<std::int64_t>(kept.bytes.size());
     }
     for (const Lost& one : lost) {
-      sql.lose.bind(1, static_cast<std::int64_t>(one.from)).bind(2, static_cast<std::int64_t>(one.to));
+      sql.lose.bind(1, static_cast<std::int64_t>(one.from))
+          .bind(2, static_cast<std::int64_t>(one.to));
       sql.lose.bind(3, one.why, false);
       LOCKSTEP_TRY(play(sql.lose));
     }
@@ -305,8 +314,7 @@ void Spool::trim() {
       fileBytes_ -= walk.integer(2);
     }
     walk.reset();
-    if (to != 0)
-      (void)execute(writer_, fmt::format("DELETE FROM records WHERE seq <= {}", to));
+    if (to != 0) (void)execute(writer_, fmt::format("DELETE FROM records WHERE seq <= {}", to));
   }
   if (to == 0) return;
   std::lock_guard lock(mutex_);

@@ -28,7 +28,7 @@ struct SpoolOptions {
   std::int64_t limitBytes = std::int64_t{256} << 20;
   Nanoseconds maxAge = Nanoseconds{30} * 86'400'000'000'000;
   std::int64_t pendingBytes = std::int64_t{16} << 20;  // in memory while the disk takes nothing
-  std::int64_t maxPages = 0;                            // of the file; 0: no limit
+  std::int64_t maxPages = 0;                           // of the file; 0: no limit
   // Called on the spool's thread when writing begins to fail.
   std::function<void(const Error&)> onTrouble;
 };
@@ -69,21 +69,21 @@ class Spool {
   void trim();
   void noteLost(std::uint64_t from, std::uint64_t to, std::string why);  // mutex_ held
   std::vector<Kept> readFile(std::uint64_t after, std::size_t count);
-  Kept lostRecord(std::uint64_t from, std::uint64_t to) const;           // mutex_ held
+  Kept lostRecord(std::uint64_t from, std::uint64_t to) const;  // mutex_ held
 
   SpoolOptions options_;
-  struct Statements;            // of the writer, prepared once
-  sqlite3* writer_ = nullptr;   // writeMutex_
+  struct Statements;                        // of the writer, prepared once
+  sqlite3* writer_ = nullptr;               // writeMutex_
   std::unique_ptr<Statements> statements_;  // writeMutex_
-  sqlite3* reader_ = nullptr;   // readMutex_
+  sqlite3* reader_ = nullptr;               // readMutex_
   std::mutex writeMutex_, readMutex_;
-  std::mutex flushMutex_;       // one commits at a time, so that nothing is counted twice
+  std::mutex flushMutex_;  // one commits at a time, so that nothing is counted twice
 
   mutable std::mutex mutex_;
   std::condition_variable woken_, pendingChanged_;
-  std::deque<Kept> tail_;               // newest records; holds all that are pending
+  std::deque<Kept> tail_;  // newest records; holds all that are pending
   std::int64_t tailBytes_ = 0;
-  std::deque<std::uint64_t> pending_;   // sequences not yet committed, all in tail_
+  std::deque<std::uint64_t> pending_;  // sequences not yet committed, all in tail_
   std::int64_t pendingBytes_ = 0;
   std::vector<Lost> lost_;
   std::size_t lostWritten_ = 0;

@@ -34,9 +34,11 @@ std::string partPrefix() { return fmt::format(".part-{}-", hostName()); }
 Error cancelledError() { return makeError(Code::kCancelled, "the launch was cancelled"); }
 
 Error noSpace(const std::string& name, const std::string& folder, std::int64_t bytes) {
-  Error error = makeError(Code::kResourceExhausted, "no space for the data file {} in {}", name, folder);
-  error.why = fmt::format("{} MiB are free, {} MiB are needed",
-                          std::max<std::int64_t>(0, diskFree(folder)) >> 20, (bytes + kSpareBytes) >> 20);
+  Error error =
+      makeError(Code::kResourceExhausted, "no space for the data file {} in {}", name, folder);
+  error.why =
+      fmt::format("{} MiB are free, {} MiB are needed",
+                  std::max<std::int64_t>(0, diskFree(folder)) >> 20, (bytes + kSpareBytes) >> 20);
   error.next = "free space there, or choose another workdir";
   return error;
 }
@@ -81,7 +83,8 @@ class Part {
   std::int64_t written() const { return written_; }
   std::string sha256() { return hash_.hex(); }  // call once
   Status keep(const std::string& as) {
-    if (fchmod(fd_, 0400) != 0 || fsync(fd_) != 0) return systemError(errno, "cannot write " + path_);
+    if (fchmod(fd_, 0400) != 0 || fsync(fd_) != 0)
+      return systemError(errno, "cannot write " + path_);
     if (rename(path_.c_str(), as.c_str()) != 0) return systemError(errno, "cannot rename to " + as);
     path_.clear();
     const int parent = open(fs::path(as).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -132,7 +135,8 @@ class Staging::Turn {
   bool held_ = false;
 };
 
-Staging::Staging(const Workdir& workdir, DataCache& cache) : folder_(workdir.path + "/data"), cache_(cache) {
+Staging::Staging(const Workdir& workdir, DataCache& cache)
+    : folder_(workdir.path + "/data"), cache_(cache) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(folder_, failed))
     if (entry.path().filename().string().starts_with(partPrefix())) unlink(entry.path().c_str());
@@ -140,7 +144,8 @@ Staging::Staging(const Workdir& workdir, DataCache& cache) : folder_(workdir.pat
 
 bool Staging::holds(const std::string& path, const std::string& sha256, std::int64_t bytes) {
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || (bytes >= 0 && info.st_size != bytes))
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
+      (bytes >= 0 && info.st_size != bytes))
     return false;
   const auto facts = cache_.inspect(path, "whole", [&]() -> Result<data::FileFacts> {
     data::FileFacts read;
@@ -169,7 +174,8 @@ Result<node::v1::FindFileReply> Staging::find(const node::v1::FindFileRequest& r
   return reply;
 }
 
-Result<node::v1::StageFileReply> Staging::receive(const Read& read, const std::function<bool()>& cancelled) {
+Result<node::v1::StageFileReply> Staging::receive(const Read& read,
+                                                  const std::function<bool()>& cancelled) {
   node::v1::StageFileRequest piece;
   if (!read(piece)) return cancelledError();
   const std::string sha256 = piece.sha256(), name = piece.name();

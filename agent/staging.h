@@ -24,10 +24,12 @@ class Staging {
   // Where the node has the file, at the path asked for or staged; an empty path: nowhere.
   Result<node::v1::FindFileReply> find(const node::v1::FindFileRequest& request);
 
-  using Read = std::function<bool(node::v1::StageFileRequest&)>;  // the next piece; false: no more come
+  // the next piece; false: no more come
+  using Read = std::function<bool(node::v1::StageFileRequest&)>;
   // Takes a file, unless it is there already. One at a time brings the same content, others wait.
   // Failure: nothing stays. kResourceExhausted: no space. kDataLoss: what came is not the file.
-  Result<node::v1::StageFileReply> receive(const Read& read, const std::function<bool()>& cancelled);
+  Result<node::v1::StageFileReply> receive(const Read& read,
+                                           const std::function<bool()>& cancelled);
 
  private:
   class Turn;

@@ -34,8 +34,13 @@ class SupervisorService : public node::v1::Supervisor::Service {
   // `control` is null where the run has ended and only its records are served.
   SupervisorService(EventLoop& loop, RunFolder folder, const node::v1::PrepareRequest& request,
                     Spool& spool, RunControl* control)
-      : loop_(loop), folder_(std::move(folder)), run_(request.run()), node_(request.node()),
-        coordinator_(request.coordinator()), spool_(spool), control_(control) {}
+      : loop_(loop),
+        folder_(std::move(folder)),
+        run_(request.run()),
+        node_(request.node()),
+        coordinator_(request.coordinator()),
+        spool_(spool),
+        control_(control) {}
 
   grpc::Status Commit(grpc::ServerContext*, const node::v1::CommitRequest* request,
                       node::v1::CommitReply*) override {
@@ -47,9 +52,8 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Kill(grpc::ServerContext*, const node::v1::KillRequest* request,
                     node::v1::KillReply*) override {
-    return onLoop([&] {
-      return control_->kill(request->run(), request->generation(), "on request");
-    });
+    return onLoop(
+        [&] { return control_->kill(request->run(), request->generation(), "on request"); });
   }
   grpc::Status Status(grpc::ServerContext*, const node::v1::StatusRequest*,
                       node::v1::RunOnNode* reply) override {
@@ -66,7 +70,8 @@ class SupervisorService : public node::v1::Supervisor::Service {
                        grpc::ServerWriter<run::v1::Record>* writer) override {
     std::uint64_t after = request->after();
     run::v1::Record record;
-    writer->SendInitialMetadata();  // held back for ever if it came with a record that waits for the next
+    // held back for ever if it came with a record that waits for the next
+    writer->SendInitialMetadata();
     while (!context->IsCancelled()) {
       const auto batch = spool_.read(after, 512, request->follow() ? 250'000'000 : 0);
       for (const Spool::Kept& kept : batch) {
@@ -84,12 +89,13 @@ class SupervisorService : public node::v1::Supervisor::Service {
   grpc::Status Fetch(grpc::ServerContext* context, const node::v1::FetchRequest* request,
                      grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
     if (request->name() != "model.safetensors" && request->name() != "plan.txt")
-      return toGrpc(makeError(Code::kNotFound, "run {} has no artifact \"{}\"", run_, request->name()));
+      return toGrpc(
+          makeError(Code::kNotFound, "run {} has no artifact \"{}\"", run_, request->name()));
     const std::string path = folder_.path + "/" + request->name();
     std::ifstream file(path, std::ios::binary);
     if (!file)
-      return toGrpc(makeError(Code::kNotFound, "node {} has no {} of run {}", node_, request->name(),
-                              run_));
+      return toGrpc(
+          makeError(Code::kNotFound, "node {} has no {} of run {}", node_, request->name(), run_));
     std::error_code ignored;
     const auto total = static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
     Sha256 hash;
@@ -207,7 +213,8 @@ int superviseCommand(Arguments& arguments) {
   RunLimits limits;
   limits.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
   limits.lostPeer = static_cast<Nanoseconds>(arguments.number("--lost-seconds", 30) * 1e9);
-  limits.lastEvaluation = static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
+  limits.lastEvaluation =
+      static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
   const auto linger = static_cast<Nanoseconds>(arguments.number("--linger-seconds", 60) * 1e9);
   const auto path = arguments.word();
   if (!path || !runtime || !arguments.rest().empty()) {
@@ -232,7 +239,8 @@ int superviseCommand(Arguments& arguments) {
     lock = tryLock(folder.lock());
     if (lock < 0) poll(nullptr, 0, 10);
   }
-  if (lock < 0) return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
+  if (lock < 0)
+    return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
   auto request = folder.readRequest();
   if (!request.ok()) return fail(request.error());
   // From here on they are in memory alone, so that none stay where the host loses power.
@@ -260,9 +268,11 @@ int superviseCommand(Arguments& arguments) {
   if (!serveOnly) {
     control = std::make_unique<RunControl>(loop, folder, *request, **spool,
                                            bundleVersion(folder.runtime), limits, [&] {
-      if (control->state() == run::v1::EXPIRED) loop.quit();
-      else lingering->begin();
-    });
+                                             if (control->state() == run::v1::EXPIRED)
+                                               loop.quit();
+                                             else
+                                               lingering->begin();
+                                           });
     auto address = control->start();
     if (!address.ok()) return fail(address.error());
     info.peerAddress = *address;

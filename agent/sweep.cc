@@ -76,8 +76,10 @@ void sweepWorkdir(const Workdir& workdir) {
   removeDeadLeases();
   std::error_code ignored;
   std::vector<fs::path> removed;  // an iterator that is advanced by ++ throws where the disk fails
-  for (fs::directory_iterator entry(workdir.runs(), ignored), end; !ignored && entry != end; entry.increment(ignored))
-    if (entry->path().filename().string().starts_with(".removed-")) removed.push_back(entry->path());
+  for (fs::directory_iterator entry(workdir.runs(), ignored), end; !ignored && entry != end;
+       entry.increment(ignored))
+    if (entry->path().filename().string().starts_with(".removed-"))
+      removed.push_back(entry->path());
   for (const fs::path& path : removed) fs::remove_all(path, ignored);
 }
 

@@ -97,7 +97,10 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
 }
 
 Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady)
-    : rank_(rank), channel_(channel), ready_(std::move(onReady)), packer_(rank),
+    : rank_(rank),
+      channel_(channel),
+      ready_(std::move(onReady)),
+      packer_(rank),
       thread_(helperThread("telemetry", [this] { work(); })) {}
 
 Telemetry::~Telemetry() { finish(); }
@@ -164,8 +167,8 @@ void Telemetry::sendSteps() {
       epoch_ = record.epoch;
     }
     if (record.skipped > 0 && rank_ == 0)
-      logWarning("step {} updates nothing: its gradients are too large for fp16 with loss scale {}", record.step,
-                 record.lossScale);
+      logWarning("step {} updates nothing: its gradients are too large for fp16 with loss scale {}",
+                 record.step, record.lossScale);
     if (!packer_.add(record, freezes_)) {
       send();
       packer_.add(record, freezes_);

@@ -58,7 +58,9 @@ class FreezeWatch {
   bool empty() const { return freezes_.empty(); }
 
  private:
-  struct Freeze { Nanoseconds begin = 0, end = 0; };
+  struct Freeze {
+    Nanoseconds begin = 0, end = 0;
+  };
   std::deque<Freeze> freezes_;  // in order
 };
 
@@ -75,7 +77,7 @@ class StepPacker {
 
  private:
   int rank_;
-  std::int64_t next_ = -1;   // the step expected; -1 before the first
+  std::int64_t next_ = -1;  // the step expected; -1 before the first
   Nanoseconds lastBegin_ = 0;
   run::v1::StepChunk chunk_;
 };
@@ -83,14 +85,14 @@ class StepPacker {
 // As it is kept and sent; the events are of one step of one rank.
 void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
 
-// Observes a trainer and sends what there is on each beat, but a step that the process was frozen in
-// as soon as it has ended; of the steps told with all their events four a second.
+// Observes a trainer and sends what there is on each beat, but a step that the process was frozen
+// in as soon as it has ended; of the steps told with all their events four a second.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may wait.
   Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady);
   ~Telemetry() override;
-  void finish();   // sends what is left and ends the thread
+  void finish();  // sends what is left and ends the thread
 
   void onReady(std::int64_t boundBytes) override { ready_(boundBytes); }
   void onStep(const runtime::StepRecord& record) override { (void)ring_->push(record); }
@@ -102,7 +104,7 @@ class Telemetry final : public runtime::TrainerObserver {
   void work();
   void sendSteps();
   void sendEvents();
-  void takeOthers();   // needs mutex_
+  void takeOthers();  // needs mutex_
   void sendOthers();
   void enqueue(node::v1::FromWorker message);
 
@@ -115,8 +117,8 @@ class Telemetry final : public runtime::TrainerObserver {
   std::atomic<bool> eventsFull_{false};
   FreezeWatch freezes_;
   StepPacker packer_;
-  std::int64_t epoch_ = 0;                   // of the last step packed
-  std::deque<node::v1::FromWorker> taken_;   // from others_, to be sent next
+  std::int64_t epoch_ = 0;                  // of the last step packed
+  std::deque<node::v1::FromWorker> taken_;  // from others_, to be sent next
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<node::v1::FromWorker> others_;  // mutex_

@@ -19,9 +19,11 @@ constexpr Nanoseconds kRenewal = Nanoseconds{3600} * 1'000'000'000;
 // Of the leases of this process namespace on this boot.
 std::string ownPrefix() {
   std::error_code ignored;
-  const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();  // "pid:[4026531836]"
+  // "pid:[4026531836]"
+  const std::string space = std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
   const std::size_t open = space.find('[');
-  const std::string number = open == std::string::npos ? "0" : space.substr(open + 1, space.size() - open - 2);
+  const std::string number =
+      open == std::string::npos ? "0" : space.substr(open + 1, space.size() - open - 2);
   return fmt::format("{}.{}.", bootId(), number);
 }
 

@@ -1,6 +1,7 @@
 // Says that a process runs from a deployed version, to every host that shares its folder: a file
-// versions/<version>/leases/<boot id>.<process namespace>.<pid>, made anew each hour. What removes old
-// versions (app/deploy) spares one with a lease of a process here, or of another host in three days.
+// versions/<version>/leases/<boot id>.<process namespace>.<pid>, made anew each hour. What removes
+// old versions (app/deploy) spares one with a lease of a process here, or of another host in three
+// days.
 #pragma once
 
 #include <string>

@@ -38,7 +38,8 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
   runtime::Groups all = groups.groups();
-  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
+  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices,
+                  joinDevices(start, plan, *backend, link, all));
   const PinnedThread pinned(start);
 
   runtime::TrainerOptions options;
@@ -61,24 +62,28 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     link.channel().send(message);
   };
   options.evaluate = !start.evaluated_apart();
-  constexpr double kWarmUpSeconds = 0.05;  // what is longer has its own caches cold and warm again in every step
+  // what is longer has its own caches cold and warm again in every step
+  constexpr double kWarmUpSeconds = 0.05;
   options.warmUpSeconds = kWarmUpSeconds;
   // What takes a while is done before the trainer warms up.
   RankFacts facts;
   if (plan.mesh.size() > 1) {
     LOCKSTEP_ASSIGN(facts, rankFacts(start, plan, *trainData));
-    options.beforeFirst = [&](const std::string& replica) { return checkConsistency(std::move(facts), plan, replica, link); };
+    options.beforeFirst = [&](const std::string& replica) {
+      return checkConsistency(std::move(facts), plan, replica, link);
+    };
   }
 
   Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
     node::v1::FromWorker ready;
     ready.mutable_ready()->set_bound_bytes(boundBytes);
     link.channel().send(ready);
-    logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(), boundBytes >> 10);
+    logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(),
+            boundBytes >> 10);
     link.waitGo();
   });
-  auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend,
-                                all, link.stopAsked(), telemetry);
+  auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend, all,
+                                link.stopAsked(), telemetry);
   telemetry.finish();
   if (!summary.ok()) return summary.status();
 
@@ -125,8 +130,10 @@ Status surveyDevices(WorkerLink& link) {
     one->set_minor(gpu.minor);
   }
   for (const device::Library& library : found.libraries)
-    if (library.problem.empty()) out.add_libraries(fmt::format("{} {}", library.name, library.found));
-    else if (library.name == "NCCL") out.set_alone(fmt::format("NCCL cannot be used: {}", library.problem));
+    if (library.problem.empty())
+      out.add_libraries(fmt::format("{} {}", library.name, library.found));
+    else if (library.name == "NCCL")
+      out.set_alone(fmt::format("NCCL cannot be used: {}", library.problem));
   if (!found.usable.ok()) *out.mutable_problem() = toInfo(found.usable.error());
   link.channel().send(message);
   return {};
@@ -137,7 +144,8 @@ Status surveyDevices(WorkerLink& link) {
 bool WorkerLink::start(node::v1::WorkerStart& out) {
   std::string frame;
   node::v1::ToWorker message;
-  if (!channel_.receive(frame) || !message.ParseFromString(frame) || !message.has_start()) return false;
+  if (!channel_.receive(frame) || !message.ParseFromString(frame) || !message.has_start())
+    return false;
   out = message.start();
   std::thread([this] { watch(); }).detach();
   return true;
@@ -179,9 +187,10 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
   message.mutable_kv_get()->set_key(key);
   if (!channel_.send(message)) return makeError(Code::kUnavailable, "the supervisor is gone");
   lock.lock();
-  if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout), [&] { return got_.contains(id); })) {
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout),
+                         [&] { return got_.contains(id); })) {
     Error error = makeError(Code::kDeadlineExceeded, "no rank has said \"{}\" in {} s", key,
-                     timeout / 1'000'000'000);
+                            timeout / 1'000'000'000);
     error.next = "see whether the nodes reach each other at their addresses";
     return error;
   }
@@ -265,28 +274,40 @@ int workerCommand(Arguments& arguments) {
     std::fputs("lockstep-agent worker is started by a supervisor\n", stderr);
     return 2;
   }
-  // Large blocks go back when they are freed, also those after a larger one: what binding needs is not kept.
+  // Large blocks go back when they are freed, also those after a larger one: what binding needs is
+  // not kept.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   // Lives as long as the process: the watchdog reads from it.
   auto* link = new WorkerLink(fd);
   node::v1::WorkerStart start;
   if (!link->start(start)) return kOrphanExit;
   Status status;
-  if (start.mode() == "measure") status = measureSteps(start, *link);
-  else if (start.mode() == "collectives") status = measureCollectives(start, *link);
-  else if (start.mode() == "bench") status = playBench(start, *link);
-  else if (start.mode() == "bench-collectives") status = playCollectives(start, *link);
-  else if (start.mode() == "bench-communication") status = playCommunication(start, *link);
-  else if (start.mode() == "bench-speed") status = playSpeed(start, *link);
-  else if (start.mode() == "evaluate") status = evaluateModel(start, *link);
-  else if (start.mode() == "verify") status = playVerify(start, *link);
-  else if (start.mode() == "survey") status = surveyDevices(*link);
-  else status = train(start, *link);
+  if (start.mode() == "measure")
+    status = measureSteps(start, *link);
+  else if (start.mode() == "collectives")
+    status = measureCollectives(start, *link);
+  else if (start.mode() == "bench")
+    status = playBench(start, *link);
+  else if (start.mode() == "bench-collectives")
+    status = playCollectives(start, *link);
+  else if (start.mode() == "bench-communication")
+    status = playCommunication(start, *link);
+  else if (start.mode() == "bench-speed")
+    status = playSpeed(start, *link);
+  else if (start.mode() == "evaluate")
+    status = evaluateModel(start, *link);
+  else if (start.mode() == "verify")
+    status = playVerify(start, *link);
+  else if (start.mode() == "survey")
+    status = surveyDevices(*link);
+  else
+    status = train(start, *link);
   if (!status.ok()) {
     Error error = status.error();
     if (error.rank < 0) error.rank = start.rank();
     if (error.node.empty()) error.node = start.node();
-    logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);  // advice goes with it
+    // advice goes with it
+    logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);
     node::v1::FromWorker message;
     *message.mutable_failed() = toInfo(error);
     link->channel().send(message);

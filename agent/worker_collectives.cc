@@ -29,7 +29,8 @@ class Timed {
     const int size = group.size();
     for (int r = 0; r <= size; ++r) cuts_.push_back(count_ * r / size);
     if (kind_ == "all-reduce")
-      exchanges_ = plan::exchanges(*ir::algorithmFromName(algorithm), group.rank(), size, count_, {});
+      exchanges_ =
+          plan::exchanges(*ir::algorithmFromName(algorithm), group.rank(), size, count_, {});
     staging_.resize(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, DType::kF32)));
   }
 
@@ -43,7 +44,8 @@ class Timed {
     if (kind_ == "all-reduce") return group_.allReduce(in, count_, DType::kF32, kSum);
     if (kind_ == "reduce-scatter") return group_.reduceScatter(in, out, cuts_, DType::kF32, kSum);
     if (kind_ == "all-gather")
-      return group_.allGather(out + cuts_[static_cast<std::size_t>(rank)] * kWidth, out, cuts_, DType::kF32);
+      return group_.allGather(out + cuts_[static_cast<std::size_t>(rank)] * kWidth, out, cuts_,
+                              DType::kF32);
     if (kind_ == "broadcast") return group_.broadcast(in, count_ * kWidth, 0);
     if (kind_ == "all-to-all") return group_.allToAll(in, out, count_ / size * kWidth);
     if (kind_ == "send-recv")
@@ -91,18 +93,21 @@ Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
   const PinnedThread pinned(start);
   Memory memory;
   for (runtime::AlignedMemory* one : {&memory.in, &memory.out}) {
-    LOCKSTEP_ASSIGN(*one, runtime::allocateAligned(std::max<std::int64_t>(asked.max_bytes(), 64), "collectives"));
+    LOCKSTEP_ASSIGN(*one, runtime::allocateAligned(std::max<std::int64_t>(asked.max_bytes(), 64),
+                                                   "collectives"));
   }
   std::vector<std::pair<std::string, std::int64_t>> wanted;
   for (const std::string& kind : asked.kinds()) {
-    if (kind == "barrier") wanted.emplace_back(kind, 0);
+    if (kind == "barrier")
+      wanted.emplace_back(kind, 0);
     else
       for (std::int64_t bytes = asked.min_bytes(); bytes <= asked.max_bytes(); bytes *= 4)
         wanted.emplace_back(kind, bytes);
   }
   node::v1::FromWorker message;
   for (const auto& [kind, bytes] : wanted) {
-    Timed timed(group, memory, kind, bytes, asked.algorithm().empty() ? "direct" : asked.algorithm());
+    Timed timed(group, memory, kind, bytes,
+                asked.algorithm().empty() ? "direct" : asked.algorithm());
     LOCKSTEP_ASSIGN(const double seconds,
                     timeOf(group, timed, start.seconds() / static_cast<double>(wanted.size())));
     auto* cost = message.mutable_benched()->add_collectives();

@@ -1,5 +1,5 @@
-// What of a training step is communication: steps with it, with a barrier in place of every collective, and with
-// neither, in turn by the same ranks on the same memory.
+// What of a training step is communication: steps with it, with a barrier in place of every
+// collective, and with neither, in turn by the same ranks on the same memory.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -38,13 +38,16 @@ class SwitchedGroups {
   runtime::Groups groups_;
 };
 
-// Rounds of three blocks of equally many steps, one for each way to communicate. A block's first step is not
-// counted: there the ranks come together again. Which step is played how follows from its number alone, so that all
-// ranks switch together.
+// Rounds of three blocks of equally many steps, one for each way to communicate. A block's first
+// step is not counted: there the ranks come together again. Which step is played how follows from
+// its number alone, so that all ranks switch together.
 class Rounds final : public runtime::TrainerObserver {
  public:
   Rounds(const runtime::Groups& real, SwitchedGroups& switched, WorkerLink& link, double seconds)
-      : real_(real), switched_(switched), link_(link), length_(static_cast<Nanoseconds>(seconds * 1e9)) {
+      : real_(real),
+        switched_(switched),
+        link_(link),
+        length_(static_cast<Nanoseconds>(seconds * 1e9)) {
     for (auto& one : seconds_) one.reserve(1 << 16);
   }
   void onReady(std::int64_t) override {
@@ -60,7 +63,8 @@ class Rounds final : public runtime::TrainerObserver {
     }
     if (++played_ == 1) blockBegin_ = record.end;
     if (played_ <= perBlock_) return;
-    seconds_[way_].push_back(static_cast<double>(record.end - blockBegin_) * 1e-9 / static_cast<double>(perBlock_));
+    seconds_[way_].push_back(static_cast<double>(record.end - blockBegin_) * 1e-9 /
+                             static_cast<double>(perBlock_));
     played_ = 0;
     way_ = (way_ + 1) % kWays.size();
     switched_.play(kWays[way_]);
@@ -80,7 +84,8 @@ class Rounds final : public runtime::TrainerObserver {
   }
 
  private:
-  static constexpr std::array kWays = {Communication::kReal, Communication::kBarrier, Communication::kNone};
+  static constexpr std::array kWays = {Communication::kReal, Communication::kBarrier,
+                                       Communication::kNone};
   static constexpr std::int64_t kWarmUp = 5;
   static constexpr double kBlockSeconds = 0.1;
 
@@ -88,7 +93,8 @@ class Rounds final : public runtime::TrainerObserver {
   void warmUp(const runtime::StepRecord& record) {
     if (record.step < kWarmUp) return;
     const double step = static_cast<double>(record.end - record.begin) * 1e-9;
-    std::int64_t steps = std::clamp<std::int64_t>(static_cast<std::int64_t>(kBlockSeconds / step), 2, 2000);
+    std::int64_t steps =
+        std::clamp<std::int64_t>(static_cast<std::int64_t>(kBlockSeconds / step), 2, 2000);
     status_ = real_.broadcast(&steps, sizeof steps);
     if (!status_.ok()) link_.askStop();
     perBlock_ = steps;
@@ -111,16 +117,20 @@ class Rounds final : public runtime::TrainerObserver {
 Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
   plan.wholeSteps = 0;  // the first steps are not what a run is made of
-  if (plan.mesh.size() < 2) return invalidArgument("one rank communicates with none: give it others");
+  if (plan.mesh.size() < 2)
+    return invalidArgument("one rank communicates with none: give it others");
   if (plan.mesh.stages() > 1)
-    return invalidArgument("the ranks of this strategy send each other messages, and no barrier can stand in for one");
+    return invalidArgument(
+        "the ranks of this strategy send each other messages, and no barrier can stand in for one");
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps)
         if (const std::string_view algorithm = ir::textAttr(step.attrs, "algorithm");
             step.op == ir::Op::kAllReduce && !algorithm.empty() && algorithm != "direct")
-          return invalidArgument("all-reduce {} is made of messages, and no barrier can stand in for one; "
-                                 "set strategy.all_reduce to direct", algorithm);
+          return invalidArgument(
+              "all-reduce {} is made of messages, and no barrier can stand in for one; "
+              "set strategy.all_reduce to direct",
+              algorithm);
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
@@ -137,8 +147,8 @@ Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.augment = augmentOf(start.spec().data());
   options.schedule.peak = training.optimizer().learning_rate();
   Rounds rounds(groups.groups(), switched, link, start.seconds());
-  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, *data, *data, *backend, switched.groups(),
-                              link.stopAsked(), rounds)
+  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, *data, *data, *backend,
+                              switched.groups(), link.stopAsked(), rounds)
                    .status());
   LOCKSTEP_TRY(rounds.status());
   node::v1::FromWorker message;

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <filesystem>
 #include <map>
@@ -34,9 +34,10 @@ using node::v1::WorkerStart;
 CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
   std::vector<int> threads;
   for (const WorkerStart& start : starts)
-    if (start.mode() != "verify" && start.mode() != "evaluate" && start.mode() != "survey") threads.push_back(start.threads());
+    if (start.mode() != "verify" && start.mode() != "evaluate" && start.mode() != "survey")
+      threads.push_back(start.threads());
   return starts.front().spec().training().unpinned() ? CoreClaims("training.unpinned")
-                                                        : CoreClaims::claim(threads);
+                                                     : CoreClaims::claim(threads);
 }
 
 // Workers take these as they come: each has two memories of the largest size.
@@ -44,13 +45,15 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   const std::string& algorithm = asked.algorithm();
   if (ranks < 2) return invalidArgument("{} rank has nobody to exchange with", ranks);
   if (asked.min_bytes() < 4 || asked.max_bytes() < asked.min_bytes())
-    return invalidArgument("sizes from {} to {} bytes, expected 4 at least", asked.min_bytes(), asked.max_bytes());
+    return invalidArgument("sizes from {} to {} bytes, expected 4 at least", asked.min_bytes(),
+                           asked.max_bytes());
   if (!algorithm.empty() && !ir::algorithmFromName(algorithm))
     return invalidArgument("no algorithm is named '{}'", algorithm);
   const std::int64_t available = memoryAvailable(), each = asked.max_bytes() >> 19;  // MiB
   if (available < 0 || each <= (available >> 20) / ranks) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark's ranks");
-  error.why = fmt::format("{} ranks need {} MiB each, {} MiB are available", ranks, each, available >> 20);
+  error.why =
+      fmt::format("{} ranks need {} MiB each, {} MiB are available", ranks, each, available >> 20);
   error.next = "use fewer ranks or a smaller largest size";
   return error;
 }
@@ -59,7 +62,8 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
 Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
   constexpr std::int64_t kMostSide = 1 << 15, kMostBytes = std::int64_t{1} << 34;
   const bool products = asked.kind() == "gemm";
-  if (!products && asked.kind() != "memory") return invalidArgument("there is no benchmark of '{}'", asked.kind());
+  if (!products && asked.kind() != "memory")
+    return invalidArgument("there is no benchmark of '{}'", asked.kind());
   if (ranks != 1) return invalidArgument("{} ranks cannot measure one machine's limits", ranks);
   const std::int64_t most = products ? kMostSide : kMostBytes;
   if (asked.min() < 4 || asked.max() < asked.min() || asked.max() > most)
@@ -69,10 +73,12 @@ Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
     if (one != "fp32" && one != "tf32" && one != "bf16" && one != "fp16")
       return invalidArgument("no precision is named '{}'", one);
   if (asked.backend() == "cuda") return {};  // a GPU says itself what it has not
-  const std::int64_t available = memoryAvailable(), needed = 3 * (products ? 4 * asked.max() * asked.max() : asked.max());
+  const std::int64_t available = memoryAvailable(),
+                     needed = 3 * (products ? 4 * asked.max() * asked.max() : asked.max());
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark");
-  error.why = fmt::format("the largest size needs {} MiB, {} MiB are available", needed >> 20, available >> 20);
+  error.why = fmt::format("the largest size needs {} MiB, {} MiB are available", needed >> 20,
+                          available >> 20);
   error.next = "use a smaller largest size";
   return error;
 }
@@ -88,12 +94,12 @@ struct Group {
   std::map<std::string, std::vector<std::pair<std::size_t, std::uint64_t>>> waiting;
   int sharedMemory = -1;
   CoreClaims cores;
-  std::string what;                // they are for
+  std::string what;  // they are for
 
   std::mutex mutex;
   std::condition_variable changed;
-  bool over = false;               // mutex
-  std::optional<Error> error;      // mutex
+  bool over = false;           // mutex
+  std::optional<Error> error;  // mutex
 
   ~Group() {
     if (sharedMemory >= 0) close(sharedMemory);
@@ -121,14 +127,19 @@ struct Group {
       case FromWorker::kKvSet: {
         kv[message.kv_set().key()] = message.kv_set().value();
         if (auto asked = waiting.extract(message.kv_set().key()); !asked.empty())
-          for (const auto& [member, id] : asked.mapped()) answer(member, id, message.kv_set().key());
+          for (const auto& [member, id] : asked.mapped())
+            answer(member, id, message.kv_set().key());
         break;
       }
       case FromWorker::kKvGet:
-        if (kv.contains(message.kv_get().key())) answer(at, message.kv_get().id(), message.kv_get().key());
-        else waiting[message.kv_get().key()].emplace_back(at, message.kv_get().id());
+        if (kv.contains(message.kv_get().key()))
+          answer(at, message.kv_get().id(), message.kv_get().key());
+        else
+          waiting[message.kv_get().key()].emplace_back(at, message.kv_get().id());
         break;
-      case FromWorker::kFailed: end(fromInfo(message.failed())); break;
+      case FromWorker::kFailed:
+        end(fromInfo(message.failed()));
+        break;
       case FromWorker::kMeasured:
       case FromWorker::kBenched:
       case FromWorker::kVerified:
@@ -138,7 +149,8 @@ struct Group {
           if (!member.answer) return;
         end(std::nullopt);
         break;
-      default: break;
+      default:
+        break;
     }
   }
 
@@ -232,8 +244,8 @@ node::v1::MeasureReply meanCosts(const std::vector<FromWorker>& answers) {
   return reply;
 }
 
-// How ranks fall on cores differs from one group of processes to the next, and stays for its life: the
-// middle of three counts, or of two that agree.
+// How ranks fall on cores differs from one group of processes to the next, and stays for its life:
+// the middle of three counts, or of two that agree.
 constexpr int kRounds = 3;
 constexpr double kRoundsAgree = 0.02;
 constexpr std::string_view kMeasurement = "the measurement";
@@ -244,7 +256,8 @@ double middle(std::vector<double> values) {
 }
 
 // Where they are GPUs, each on that of `devices`, or on one of its own.
-void setIndex(WorkerStart& start, int index, const google::protobuf::RepeatedField<std::int32_t>& devices = {}) {
+void setIndex(WorkerStart& start, int index,
+              const google::protobuf::RepeatedField<std::int32_t>& devices = {}) {
   start.set_local_index(index);
   start.set_device(index < devices.size() ? devices[index] : index);
   start.set_all_on_gpus(start.backend() == "cuda");
@@ -321,8 +334,10 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   // As many at once as will be at work at once: they share caches and memory bandwidth.
   const int atWork = std::clamp(usableCores() / start.threads(), 1, ranks);
   std::vector<WorkerStart> each(static_cast<std::size_t>(atWork), start);
-  for (int i = 0; i < atWork; ++i) setIndex(each[static_cast<std::size_t>(i)], i, request.devices());
-  LOCKSTEP_ASSIGN(const auto alone, playWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
+  for (int i = 0; i < atWork; ++i)
+    setIndex(each[static_cast<std::size_t>(i)], i, request.devices());
+  LOCKSTEP_ASSIGN(const auto alone,
+                  playWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
   node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
 
@@ -341,7 +356,8 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
       setIndex(start, rank, request.devices());
       starts.push_back(start);
     }
-    LOCKSTEP_ASSIGN(auto together, playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));
+    LOCKSTEP_ASSIGN(auto together,
+                    playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));
     const auto& first = together.front().measured();
     steps.push_back(first.step_seconds());
     // Equal sizes in equal order on all workers and in all rounds, none on servers; the mean of the
@@ -387,7 +403,9 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
   start.set_threads(std::max(1, request.threads()));
   start.set_backend(specs::backendOn("cpu", request.spec().training()));
   start.set_oversubscribed(ranks * start.threads() > usableCores());
-  start.set_mode(collectives ? "bench-collectives" : request.communication() ? "bench-communication" : "bench");
+  start.set_mode(collectives               ? "bench-collectives"
+                 : request.communication() ? "bench-communication"
+                                           : "bench");
   if (collectives) {
     start.clear_plan_path();
     *start.mutable_collectives() = request.collectives();
@@ -405,15 +423,17 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
     setIndex(start, rank);
     starts.push_back(start);
   }
-  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, std::move(starts), "the benchmark",
-                                            static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
+  LOCKSTEP_ASSIGN(auto answers,
+                  playWorkers(loop, std::move(starts), "the benchmark",
+                              static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
   node::v1::BenchReply reply = answers.front().benched();
   for (int i = 0; i < reply.collectives_size(); ++i) {
     double sum = 0;
     for (const FromWorker& one : answers) sum += one.benched().collectives(i).seconds();
     reply.mutable_collectives(i)->set_seconds(sum / static_cast<double>(answers.size()));
   }
-  for (std::size_t i = 1; i < answers.size(); ++i) reply.mutable_steps()->MergeFrom(answers[i].benched().steps());
+  for (std::size_t i = 1; i < answers.size(); ++i)
+    reply.mutable_steps()->MergeFrom(answers[i].benched().steps());
   return reply;
 }
 
@@ -437,7 +457,8 @@ Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop) {
   start.set_world(1);
   start.set_threads(1);
   start.set_mode("survey");
-  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, "the look for GPUs", kLimit, [] { return false; }));
+  LOCKSTEP_ASSIGN(auto answers,
+                  playWorkers(loop, {start}, "the look for GPUs", kLimit, [] { return false; }));
   return answers.front().surveyed();
 }
 

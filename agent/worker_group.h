@@ -15,8 +15,8 @@ namespace lockstep::agent {
 
 // Starts one worker for each of `starts` from the loop's thread, is their rendezvous store, lets
 // them go when all are ready, and returns their answers in the same order. Whatever happens, no
-// worker is left when it returns. Not to be called on the loop's thread. `what` it is for is told by
-// errors: "the measurement".
+// worker is left when it returns. Not to be called on the loop's thread. `what` it is for is told
+// by errors: "the measurement".
 Result<std::vector<node::v1::FromWorker>> playWorkers(EventLoop& loop,
                                                       std::vector<node::v1::WorkerStart> starts,
                                                       std::string_view what, Nanoseconds limit,
@@ -28,7 +28,8 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled);
-// What the node's ranks could compute on. Its problem is part of the answer; an error is that there was none in time.
+// What the node's ranks could compute on. Its problem is part of the answer; an error is that there
+// was none in time.
 Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop);
 Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,
                                      const std::function<bool()>& cancelled);

@@ -40,9 +40,9 @@ class WorkerLink final : public comm::Store {
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool go_ = false;                            // mutex_
+  bool go_ = false;  // mutex_
   std::uint64_t nextGet_ = 1;
-  std::map<std::uint64_t, std::string> got_;   // mutex_
+  std::map<std::uint64_t, std::string> got_;  // mutex_
 };
 
 // Plays the questions of the agent instead of a run.

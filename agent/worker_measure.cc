@@ -43,8 +43,8 @@ double median(std::vector<double>& values) {
 
 double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
 
-// Groups of which only this rank is there, one for each axis of a mesh: what is played between collectives is
-// measured alone.
+// Groups of which only this rank is there, one for each axis of a mesh: what is played between
+// collectives is measured alone.
 class AloneGroups {
  public:
   AloneGroups(int rank, const cluster::Mesh& mesh) {
@@ -79,17 +79,19 @@ class MadeUp final : public data::Dataset {
   void read(std::int64_t index, std::size_t field, std::byte* out) const override {
     const data::Field& one = fields_[field];
     if (one.dtype == DType::kU8) {
-      std::memcpy(out, reinterpret_cast<const std::byte*>(noise_.data()) + index % places_ * one.bytes(),
+      std::memcpy(out,
+                  reinterpret_cast<const std::byte*>(noise_.data()) + index % places_ * one.bytes(),
                   static_cast<std::size_t>(one.bytes()));
     } else if (one.name == "categories") {
       auto* ids = reinterpret_cast<std::int32_t*>(out);
       for (std::int64_t i = 0; i < one.bytes() / 4; ++i) {
-        const double u = randomUniform(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(i));
+        const double u =
+            randomUniform(static_cast<std::uint64_t>(index), static_cast<std::uint64_t>(i));
         ids[i] = static_cast<std::int32_t>(u * u * u * u * static_cast<double>(categories_));
       }
     } else if (one.dtype == DType::kI32) {
-      const auto label = static_cast<std::int32_t>(randomBits(9, static_cast<std::uint64_t>(index)) %
-                                                   static_cast<std::uint64_t>(classes_));
+      const auto label = static_cast<std::int32_t>(
+          randomBits(9, static_cast<std::uint64_t>(index)) % static_cast<std::uint64_t>(classes_));
       for (std::int64_t i = 0; i < one.bytes(); i += 4) std::memcpy(out + i, &label, 4);
     } else {
       std::memset(out, 0, static_cast<std::size_t>(one.bytes()));
@@ -171,13 +173,15 @@ class Repeated final : public data::Dataset {
   std::int64_t times_;
 };
 
-// The table that the run trains on, where it is here and not too large to be read for this; null else.
+// The table that the run trains on, where it is here and not too large to be read for this; null
+// else.
 std::unique_ptr<data::Dataset> tableHere(const node::v1::WorkerStart& start) {
   constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30;
   if (start.spec().data().format() != "table") return nullptr;
   const auto path = start.data_paths().find("train.table");
   std::error_code unknown;
-  if (path == start.data_paths().end() || std::filesystem::file_size(path->second, unknown) > kMostBytes || unknown)
+  if (path == start.data_paths().end() ||
+      std::filesystem::file_size(path->second, unknown) > kMostBytes || unknown)
     return nullptr;
   auto data = openData(start, true);
   return data.ok() && (*data)->size() > 0 ? std::move(*data) : nullptr;
@@ -191,12 +195,15 @@ void fill(runtime::Executor& executor, const data::Dataset& data) {
     for (std::int64_t i = 0; i * each < to.type.bytes(); ++i)
       data.read(i, f, static_cast<std::byte*>(to.data) + i * each);
   }
-  for (const auto& [name, value] : {std::pair{"weight", 1.0}, {"lr", 1e-4}, {"t", 100.0}, {"stop", 0.0}}) {
+  for (const auto& [name, value] :
+       {std::pair{"weight", 1.0}, {"lr", 1e-4}, {"t", 100.0}, {"stop", 0.0}}) {
     const backends::Operand to = executor.input(name);
     if (to.data == nullptr) continue;
     for (std::int64_t i = 0; i < to.type.count(); ++i) {
-      if (to.type.dtype == DType::kF64) static_cast<double*>(to.data)[i] = value;
-      else static_cast<float*>(to.data)[i] = static_cast<float>(value);
+      if (to.type.dtype == DType::kF64)
+        static_cast<double*>(to.data)[i] = value;
+      else
+        static_cast<float*>(to.data)[i] = static_cast<float>(value);
     }
   }
 }
@@ -213,8 +220,9 @@ std::vector<int> representatives(const plan::Program& program) {
 using Samples = std::map<std::string, std::vector<double>>;
 
 // Plays one body in order, again and again, so that caches are as in a run.
-Status playBody(const plan::Plan& plan, std::string_view program, int rank, const data::Dataset* table,
-                backends::Backend& backend, double seconds, Samples& samples) {
+Status playBody(const plan::Plan& plan, std::string_view program, int rank,
+                const data::Dataset* table, backends::Backend& backend, double seconds,
+                Samples& samples) {
   const AloneGroups alone(rank, plan.mesh);
   LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank, &backend));
   LOCKSTEP_ASSIGN(const auto init,
@@ -278,8 +286,8 @@ class Deadline {
       : thread_([seconds, &stop](const std::stop_token& ended) {
           std::mutex mutex;
           std::unique_lock lock(mutex);
-          std::condition_variable_any().wait_for(lock, ended, std::chrono::duration<double>(seconds),
-                                                 [] { return false; });
+          std::condition_variable_any().wait_for(
+              lock, ended, std::chrono::duration<double>(seconds), [] { return false; });
           stop = true;
         }) {}
 
@@ -287,20 +295,24 @@ class Deadline {
   std::jthread thread_;
 };
 
-// Trains on the table, or on made-up data, with the real trainer, its loader and its telemetry until rank
-// 0's clock says that it is enough, `mostSteps` steps at most where it is above 0. The clock runs from the first step's end:
-// what comes before, a server's making of large tables too, is no step. Where steps are long it is enough
-// after some, and in any case after ten times as long. The records of the steps, the first of them left out.
-Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const node::v1::WorkerStart& start,
+// Trains on the table, or on made-up data, with the real trainer, its loader and its telemetry
+// until rank 0's clock says that it is enough, `mostSteps` steps at most where it is above 0. The
+// clock runs from the first step's end: what comes before, a server's making of large tables too,
+// is no step. Where steps are long it is enough after some, and in any case after ten times as
+// long. The records of the steps, the first of them left out.
+Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan,
+                                                  const node::v1::WorkerStart& start,
                                                   WorkerLink& link, backends::Backend& backend,
-                                                  const runtime::Groups& groups, const data::Dataset* table,
-                                                  double seconds, std::int64_t mostSteps = 0) {
-  constexpr std::size_t kLeastSteps = 4;            // of which the first is left out
+                                                  const runtime::Groups& groups,
+                                                  const data::Dataset* table, double seconds,
+                                                  std::int64_t mostSteps = 0) {
+  constexpr std::size_t kLeastSteps = 4;          // of which the first is left out
   constexpr std::int64_t kMostSamples = 1 << 18;  // an epoch, which a rehearsal seldom reaches
   const int rank = start.rank();
   const std::int64_t samples = std::max(plan.globalBatch * 8, kMostSamples);
   LOCKSTEP_ASSIGN(const MadeUp madeUp, madeUpData(plan, rank, samples, kManyBytes));
-  const Repeated data(table != nullptr ? *table : madeUp, table != nullptr ? samples / table->size() + 1 : 1);
+  const Repeated data(table != nullptr ? *table : madeUp,
+                      table != nullptr ? samples / table->size() + 1 : 1);
   LOCKSTEP_ASSIGN(const MadeUp tiny, madeUpData(plan, rank, plan.globalBatch));
   runtime::TrainerOptions options;
   options.nonFinite = runtime::NonFinite::kTaken;  // it is of made-up data
@@ -318,10 +330,12 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan, const 
       const double spent = static_cast<double>(steps.back().end - steps.front().end) * 1e-9;
       if (spent > seconds && steps.size() > kLeastSteps) stop = true;
     };
-  LOCKSTEP_TRY(runtime::train(plan, rank, options, data, tiny, backend, groups, stop, recorder).status());
+  LOCKSTEP_TRY(
+      runtime::train(plan, rank, options, data, tiny, backend, groups, stop, recorder).status());
   recorder.finish();
   auto& steps = recorder.steps;
-  const std::size_t few = std::min<std::size_t>(steps.size(), 2) / 2;  // the first, where there is another
+  // the first, where there is another
+  const std::size_t few = std::min<std::size_t>(steps.size(), 2) / 2;
   const std::size_t warmUp = std::max(few, steps.size() > 40 ? steps.size() / 8 : steps.size() / 3);
   steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmUp));
   return std::move(steps);
@@ -348,24 +362,28 @@ class Collective {
         dtype_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.dtype),
         count_(body.buffers[static_cast<std::size_t>(step.outputs[0])].type.count()),
         cuts_(ir::listAttr(step.attrs, "cuts")),
-        exchanges_(plan::exchanges(
-            *ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct")), group.rank(),
-            group.size(), count_, ir::listAttr(step.attrs, "hosts"))),
+        exchanges_(
+            plan::exchanges(*ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct")),
+                            group.rank(), group.size(), count_, ir::listAttr(step.attrs, "hosts"))),
         staging_(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, dtype_))) {}
   Status allocate() {
     LOCKSTEP_ASSIGN(memory_, runtime::allocateAligned(bytes(), "collectives"));
-    LOCKSTEP_ASSIGN(other_, runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0, "collectives"));
+    LOCKSTEP_ASSIGN(
+        other_, runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0, "collectives"));
     return {};
   }
   Status play() {
-    if (op_ == ir::Op::kAllToAll) return group_.allToAll(memory_.get(), other_.get(), bytes() / group_.size());
+    if (op_ == ir::Op::kAllToAll)
+      return group_.allToAll(memory_.get(), other_.get(), bytes() / group_.size());
     if (op_ == ir::Op::kAllGather) {
       const std::int64_t own = cuts_[static_cast<std::size_t>(group_.rank())];
       return group_.allGather(memory_.get() + own * static_cast<std::int64_t>(sizeOf(dtype_)),
                               memory_.get(), cuts_, dtype_);
     }
-    if (exchanges_.empty()) return group_.allReduce(memory_.get(), count_, dtype_, comm::ReduceOp::kMax);
-    return runtime::allReduce(group_, exchanges_, memory_.get(), dtype_, comm::ReduceOp::kMax, staging_);
+    if (exchanges_.empty())
+      return group_.allReduce(memory_.get(), count_, dtype_, comm::ReduceOp::kMax);
+    return runtime::allReduce(group_, exchanges_, memory_.get(), dtype_, comm::ReduceOp::kMax,
+                              staging_);
   }
 
  private:
@@ -381,12 +399,15 @@ class Collective {
   runtime::AlignedMemory memory_, other_;
 };
 
-// What the devices of a group do of a plan, all at once, on memory of its own: a collective, or a message of each to the
-// next, which receives it from the one before.
+// What the devices of a group do of a plan, all at once, on memory of its own: a collective, or a
+// message of each to the next, which receives it from the one before.
 class DeviceCollective {
  public:
-  static Result<DeviceCollective> make(device::Device& device, device::Group& group, const plan::Body& body, const plan::Step& step) {
-    const auto typeOf = [&](plan::BufferId id) { return body.buffers[static_cast<std::size_t>(id)].type; };
+  static Result<DeviceCollective> make(device::Device& device, device::Group& group,
+                                       const plan::Body& body, const plan::Step& step) {
+    const auto typeOf = [&](plan::BufferId id) {
+      return body.buffers[static_cast<std::size_t>(id)].type;
+    };
     DeviceCollective out(device, group);
     out.op_ = step.op;
     out.cuts_ = ir::listAttr(step.attrs, "cuts");
@@ -394,14 +415,16 @@ class DeviceCollective {
     const ir::TensorType result = typeOf(step.outputs.empty() ? step.inputs[0] : step.outputs[0]);
     out.type_ = in.bytes() > result.bytes() ? in : result;
     for (device::Memory* memory : {&out.from_, &out.to_}) {
-      LOCKSTEP_ASSIGN(*memory, device::Memory::allocate(device, out.type_.bytes(), device::Where::kDevice));
+      LOCKSTEP_ASSIGN(*memory,
+                      device::Memory::allocate(device, out.type_.bytes(), device::Where::kDevice));
     }
     for (auto* event : {&out.begun_, &out.ended_}) {
       LOCKSTEP_ASSIGN(*event, device.makeEvent());
     }
     return out;
   }
-  // Seconds of each of so many, one after another: that ranks do not begin at once is shared by all.
+  // Seconds of each of so many, one after another: that ranks do not begin at once is shared by
+  // all.
   Result<double> play(int times) {
     device_->record(*begun_, device::Queue::kExchange);
     for (int time = 0; time < times; ++time) give();
@@ -412,20 +435,29 @@ class DeviceCollective {
   }
 
  private:
-  DeviceCollective(device::Device& device, device::Group& group) : device_(&device), group_(&group) {}
+  DeviceCollective(device::Device& device, device::Group& group)
+      : device_(&device), group_(&group) {}
   void give() {
     const std::int64_t bytes = type_.bytes();
     switch (op_) {
-      case ir::Op::kAllReduce: return group_->allReduce(to_.data(), type_.count(), type_.dtype, device::Reduce::kMax);
-      case ir::Op::kReduceScatter: return group_->reduceScatter(from_.data(), to_.data(), cuts_, type_.dtype, device::Reduce::kMax);
-      case ir::Op::kAllGather: return group_->allGather(from_.data(), to_.data(), cuts_, type_.dtype);
-      case ir::Op::kAllToAll: return group_->allToAll(from_.data(), to_.data(), bytes / group_->size());
-      case ir::Op::kBroadcast: return group_->broadcast(to_.data(), bytes, 0);
-      default: break;
+      case ir::Op::kAllReduce:
+        return group_->allReduce(to_.data(), type_.count(), type_.dtype, device::Reduce::kMax);
+      case ir::Op::kReduceScatter:
+        return group_->reduceScatter(from_.data(), to_.data(), cuts_, type_.dtype,
+                                     device::Reduce::kMax);
+      case ir::Op::kAllGather:
+        return group_->allGather(from_.data(), to_.data(), cuts_, type_.dtype);
+      case ir::Op::kAllToAll:
+        return group_->allToAll(from_.data(), to_.data(), bytes / group_->size());
+      case ir::Op::kBroadcast:
+        return group_->broadcast(to_.data(), bytes, 0);
+      default:
+        break;
     }
     const int size = group_->size(), rank = group_->rank();
-    const std::array<device::Group::Message, 2> messages{{{true, from_.data(), bytes, (rank + 1) % size},
-                                                          {false, to_.data(), bytes, (rank + size - 1) % size}}};
+    const std::array<device::Group::Message, 2> messages{
+        {{true, from_.data(), bytes, (rank + 1) % size},
+         {false, to_.data(), bytes, (rank + size - 1) % size}}};
     group_->exchange(messages);
   }
 
@@ -484,8 +516,9 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   }
   // By its steps, since a worker hears of a stop from its servers, and they are not there.
   const double rehearsal = start.seconds() * 0.3;
-  LOCKSTEP_ASSIGN(const auto steps, rehearse(plan, start, link, *backend, alone.groups(), table.get(), rehearsal,
-                                             stepsIn(rehearsal, plan, samples)));
+  LOCKSTEP_ASSIGN(const auto steps,
+                  rehearse(plan, start, link, *backend, alone.groups(), table.get(), rehearsal,
+                           stepsIn(rehearsal, plan, samples)));
   reply->set_step_overhead_seconds(overheadOf(steps));
   if (plan.mesh.size() == 1) reply->set_step_seconds(medianDuration(steps));
   link.channel().send(message);
@@ -515,7 +548,8 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
         comm::Communicator* const group = groups.groups().along(step.axis);
-        if (device::Group* const there = all.devicesAlong(step.axis); there != nullptr && step.kind == plan::StepKind::kCollective) {
+        if (device::Group* const there = all.devicesAlong(step.axis);
+            there != nullptr && step.kind == plan::StepKind::kCollective) {
           const Name name{step.axis, planner::costKind(start.link(), step), step.bytes};
           if (ofDevices.contains(name)) continue;
           LOCKSTEP_ASSIGN(auto one, DeviceCollective::make(*backend->device(), *there, body, step));
@@ -525,8 +559,8 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
         const bool isMeasured = step.op == ir::Op::kAllReduce || step.op == ir::Op::kAllGather ||
                                 step.op == ir::Op::kAllToAll;
         if (!isMeasured || group == nullptr || step.axis == plan.mesh.messageAxis()) continue;
-        const auto [at, isNew] =
-            collectives.try_emplace({step.axis, planner::costKind(start.link(), step), step.bytes}, *group, body, step);
+        const auto [at, isNew] = collectives.try_emplace(
+            {step.axis, planner::costKind(start.link(), step), step.bytes}, *group, body, step);
         if (isNew) LOCKSTEP_TRY(at->second.allocate());
       }
   node::v1::FromWorker ready;
@@ -537,9 +571,11 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
   const double each =
-      start.seconds() * 0.3 / static_cast<double>(std::max<std::size_t>(1, collectives.size() + ofDevices.size()));
+      start.seconds() * 0.3 /
+      static_cast<double>(std::max<std::size_t>(1, collectives.size() + ofDevices.size()));
   // All ranks of a group play equally often: its first one's clock decides.
-  const auto measure = [&](const Name& name, int ranks, const std::function<Result<double>()>& play) -> Status {
+  const auto measure = [&](const Name& name, int ranks,
+                           const std::function<Result<double>()>& play) -> Status {
     const auto& [axis, kind, bytes] = name;
     comm::Communicator* const group = groups.groups().along(axis);
     std::vector<double> seconds;
@@ -562,11 +598,12 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     return {};
   };
   for (auto& [name, collective] : collectives) {
-    LOCKSTEP_TRY(measure(name, groups.groups().along(std::get<0>(name))->size(), [&, &one = collective]() -> Result<double> {
-      const Nanoseconds from = monotonicNow();
-      LOCKSTEP_TRY(one.play());
-      return since(from);
-    }));
+    LOCKSTEP_TRY(measure(name, groups.groups().along(std::get<0>(name))->size(),
+                         [&, &one = collective]() -> Result<double> {
+                           const Nanoseconds from = monotonicNow();
+                           LOCKSTEP_TRY(one.play());
+                           return since(from);
+                         }));
   }
   constexpr int kTogether = 8;
   for (auto& [name, collective] : ofDevices) {
@@ -610,8 +647,10 @@ class BenchObserver final : public runtime::TrainerObserver {
     link_.waitGo();
   }
   void onStep(const runtime::StepRecord& record) override {
-    if (start_ == 0) start_ = windowBegin_ = record.end;  // the first step is warm-up
-    else samples_ += record.samples;
+    if (start_ == 0)
+      start_ = windowBegin_ = record.end;  // the first step is warm-up
+    else
+      samples_ += record.samples;
     constexpr Nanoseconds kWindow = 250'000'000;
     if (record.end - windowBegin_ >= kWindow) {
       if (windows_.size() < windows_.capacity())
@@ -683,10 +722,12 @@ Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
   runtime::Groups all = groups.groups();
-  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices, joinDevices(start, plan, *backend, link, all));
+  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices,
+                  joinDevices(start, plan, *backend, link, all));
   const PinnedThread pinned(start);
   constexpr std::int64_t kMostSamples = 4'000'000;
-  const Repeated repeated(*data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
+  const Repeated repeated(
+      *data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
   LOCKSTEP_ASSIGN(const MadeUp evaluation, madeUpData(plan, start.rank(), 1));
   runtime::TrainerOptions options;
   options.nonFinite = runtime::NonFinite::kTaken;  // it is of made-up data

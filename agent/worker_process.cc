@@ -28,8 +28,9 @@ constexpr std::int64_t kLogBytes = std::int64_t{8} << 20;
 std::vector<std::string> childEnvironment(const WorkerOptions& options) {
   std::vector<std::string> out;
   constexpr std::array<std::string_view, 9> kSet = {
-      "LOCKSTEP_RUN=", "LOCKSTEP_RANK=", "OMP_NUM_THREADS=", "OPENBLAS_NUM_THREADS=",
-      "MKL_NUM_THREADS=", "OMP_DYNAMIC=", "OMP_PROC_BIND=", "OMP_WAIT_POLICY=", "GOMP_SPINCOUNT="};
+      "LOCKSTEP_RUN=",         "LOCKSTEP_RANK=",   "OMP_NUM_THREADS=",
+      "OPENBLAS_NUM_THREADS=", "MKL_NUM_THREADS=", "OMP_DYNAMIC=",
+      "OMP_PROC_BIND=",        "OMP_WAIT_POLICY=", "GOMP_SPINCOUNT="};
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view entry(*at);
     bool ours = false;
@@ -43,8 +44,9 @@ std::vector<std::string> childEnvironment(const WorkerOptions& options) {
   out.emplace_back("OMP_DYNAMIC=false");
   out.emplace_back("OMP_PROC_BIND=false");
   out.emplace_back("OMP_WAIT_POLICY=passive");
-  // A sleeping thread wakes in as much as 90 µs, a small kernel takes ten: the team waits awake for some tenths of a
-  // millisecond, between the kernels of a step, and sleeps while a rank waits for others.
+  // A sleeping thread wakes in as much as 90 µs, a small kernel takes ten: the team waits awake for
+  // some tenths of a millisecond, between the kernels of a step, and sleeps while a rank waits for
+  // others.
   out.emplace_back(options.ownCores ? "GOMP_SPINCOUNT=10000" : "GOMP_SPINCOUNT=0");
   return out;
 }
@@ -82,16 +84,26 @@ std::vector<std::string> childEnvironment(const WorkerOptions& options) {
 
 std::string_view signalName(int number) {
   switch (number) {
-    case SIGKILL: return "SIGKILL";
-    case SIGTERM: return "SIGTERM";
-    case SIGSEGV: return "SIGSEGV, an invalid memory access";
-    case SIGABRT: return "SIGABRT, a broken invariant or an uncaught exception";
-    case SIGBUS: return "SIGBUS, memory that could not be provided";
-    case SIGILL: return "SIGILL, an instruction this processor does not have";
-    case SIGFPE: return "SIGFPE, an arithmetic error";
-    case SIGINT: return "SIGINT";
-    case SIGXCPU: return "SIGXCPU, the limit of CPU time";
-    default: return "";
+    case SIGKILL:
+      return "SIGKILL";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGSEGV:
+      return "SIGSEGV, an invalid memory access";
+    case SIGABRT:
+      return "SIGABRT, a broken invariant or an uncaught exception";
+    case SIGBUS:
+      return "SIGBUS, memory that could not be provided";
+    case SIGILL:
+      return "SIGILL, an instruction this processor does not have";
+    case SIGFPE:
+      return "SIGFPE, an arithmetic error";
+    case SIGINT:
+      return "SIGINT";
+    case SIGXCPU:
+      return "SIGXCPU, the limit of CPU time";
+    default:
+      return "";
   }
 }
 
@@ -244,7 +256,8 @@ std::int64_t outOfMemoryKills() {
 
 std::string WorkerProcess::exitText(int status) const {
   const std::int64_t kills = outOfMemoryKills();
-  const auto known = killsBefore_ < 0 || kills < 0 ? std::nullopt : std::optional(kills > killsBefore_);
+  const auto known =
+      killsBefore_ < 0 || kills < 0 ? std::nullopt : std::optional(kills > killsBefore_);
   return agent::exitText(status, lastMemory_, known);
 }
 
@@ -257,9 +270,12 @@ std::string exitText(int status, std::int64_t residentBytes, std::optional<bool>
   const int number = WTERMSIG(status);
   if (number == SIGKILL && outOfMemory) {
     if (!*outOfMemory)
-      return "was killed by signal 9 (SIGKILL), sent by a person or a program; the node was not out of memory";
-    return fmt::format("was killed by signal 9 (SIGKILL), most likely by the kernel: the node ran out of memory; "
-                       "it had {} MiB resident", residentBytes >> 20);
+      return "was killed by signal 9 (SIGKILL), sent by a person or a program; the node was not "
+             "out of memory";
+    return fmt::format(
+        "was killed by signal 9 (SIGKILL), most likely by the kernel: the node ran out of memory; "
+        "it had {} MiB resident",
+        residentBytes >> 20);
   }
   const std::string_view name = signalName(number);
   return name.empty() ? fmt::format("was killed by signal {}", number)

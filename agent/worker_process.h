@@ -19,18 +19,20 @@
 namespace lockstep::agent {
 
 struct WorkerOptions {
-  std::string run;              // LOCKSTEP_RUN of the child
+  std::string run;  // LOCKSTEP_RUN of the child
   int rank = 0;
   int threads = 1;
-  bool ownCores = false;        // a core for each thread, which those of its team that wait may keep for a while
-  int sharedMemoryFd = -1;      // becomes kWorkerSharedFd in the child
-  std::string logPath;          // ""; none
-  std::string folder = "/";     // current folder of the child
+  // a core for each thread, which those of its team that wait may keep for a while
+  bool ownCores = false;
+  int sharedMemoryFd = -1;   // becomes kWorkerSharedFd in the child
+  std::string logPath;       // ""; none
+  std::string folder = "/";  // current folder of the child
 };
 
 inline constexpr int kWorkerChannelFd = 3, kWorkerSharedFd = 4;
 
-// Processes that the kernel has killed on this host because memory ran out; -1: it does not count them.
+// Processes that the kernel has killed on this host because memory ran out; -1: it does not count
+// them.
 std::int64_t outOfMemoryKills();
 
 class WorkerProcess {
@@ -39,7 +41,7 @@ class WorkerProcess {
   struct Handlers {
     std::function<void(node::v1::FromWorker&)> onMessage;
     std::function<void(std::vector<std::string> lines, std::uint64_t dropped)> onLines;
-    std::function<void(int status)> onExit;   // as from waitpid
+    std::function<void(int status)> onExit;  // as from waitpid
   };
   // Call on the loop's thread only: the child dies with the thread that spawned it.
   static Result<std::unique_ptr<WorkerProcess>> spawn(EventLoop& loop, const WorkerOptions& options,
@@ -47,7 +49,7 @@ class WorkerProcess {
   ~WorkerProcess();  // kills and reaps what still runs
 
   void send(const node::v1::ToWorker& message);
-  void signal(int number);      // to the worker's process group
+  void signal(int number);  // to the worker's process group
   int pid() const { return pid_; }
   bool exited() const { return exited_; }
   std::string tail() const { return lines_.tail(); }
@@ -74,8 +76,9 @@ class WorkerProcess {
   std::unique_ptr<Channel> channel_;
 };
 
-// "exited with code 3", "was killed by signal 9 (SIGKILL) by the kernel, which was out of memory; …".
-// `outOfMemory`: whether the kernel killed for want of memory while the process ran; null: not known.
+// "exited with code 3", "was killed by signal 9 (SIGKILL) by the kernel, which was out of memory;
+// …". `outOfMemory`: whether the kernel killed for want of memory while the process ran; null: not
+// known.
 std::string exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory);
 
 }  // namespace lockstep::agent

@@ -40,7 +40,8 @@ std::string keyOf(const node::v1::VerifyRequest& request) {
 OpenBackend openers(const std::string& backend) {
   if (backend != "cuda") return nullptr;
   const int gpus = std::max(1, static_cast<int>(device::survey().devices.size()));
-  return [backend, gpus](int rank) { return backends::makeBackend(backend, {.device = rank % gpus}); };
+  return
+      [backend, gpus](int rank) { return backends::makeBackend(backend, {.device = rank % gpus}); };
 }
 
 }  // namespace
@@ -51,15 +52,19 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   LOCKSTEP_ASSIGN(const plan::Plan one, parsePlan(request.one(), "one"));
   LOCKSTEP_ASSIGN(const plan::Plan oneProbe, parsePlan(request.one_probe(), "one_probe"));
   LOCKSTEP_ASSIGN(const plan::Plan several, parsePlan(request.several(), "several"));
-  LOCKSTEP_ASSIGN(const plan::Plan severalProbe, parsePlan(request.several_probe(), "several_probe"));
+  LOCKSTEP_ASSIGN(const plan::Plan severalProbe,
+                  parsePlan(request.several_probe(), "several_probe"));
   const auto& training = request.spec().training();
-  for (const auto& [plan, batch] : {std::pair{&one, training.batch()}, {&several, training.batch()},
+  for (const auto& [plan, batch] : {std::pair{&one, training.batch()},
+                                    {&several, training.batch()},
                                     {&severalProbe, oneProbe.globalBatch}})
     if (plan->globalBatch != batch)
       return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
-  if (several.mesh.size() > comm::kMaxSharedRanks || severalProbe.mesh.size() > comm::kMaxSharedRanks)
+  if (several.mesh.size() > comm::kMaxSharedRanks ||
+      severalProbe.mesh.size() > comm::kMaxSharedRanks)
     return invalidArgument("{} ranks cannot be verified in one process; at most {} can",
-                           std::max(several.mesh.size(), severalProbe.mesh.size()), comm::kMaxSharedRanks);
+                           std::max(several.mesh.size(), severalProbe.mesh.size()),
+                           comm::kMaxSharedRanks);
   if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
 
   node::v1::WorkerStart start;  // what data sets are opened by
@@ -69,8 +74,10 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const bool jumps = training.precision() != "fp64" && hasKinks(request.spec().model());
   // One rank's gradients of all of them are kept.
-  const std::int64_t room = kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
-  const int probeCount = jumps ? static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches)) : 1;
+  const std::int64_t room =
+      kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
+  const int probeCount =
+      jumps ? static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches)) : 1;
   const auto kept = [&](std::int64_t batch, std::int64_t steps) {
     return runtime::KeptBatches::make(*data, {.batch = batch,
                                               .steps = steps,
@@ -80,18 +87,19 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   };
   LOCKSTEP_ASSIGN(const runtime::KeptBatches batches, kept(training.batch(), request.steps()));
   // The last kept one is half a batch, and only updates read it.
-  LOCKSTEP_ASSIGN(const runtime::KeptBatches probes,
-                  kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps)));
+  LOCKSTEP_ASSIGN(
+      const runtime::KeptBatches probes,
+      kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps)));
   runtime::Experiment experiment{.batches = batches,
-                                       .steps = request.steps(),
-                                       .probes = probes,
-                                       .probeCount = probeCount,
-                                       .equal = !request.unequal(),
-                                       .fixedOrder = !request.any_order(),
-                                       .schedule = scheduleOf(training),
-                                       .backend = training.backend(),
-                                       .backendOptions = {},
-                                       .openBackend = openers(training.backend())};
+                                 .steps = request.steps(),
+                                 .probes = probes,
+                                 .probeCount = probeCount,
+                                 .equal = !request.unequal(),
+                                 .fixedOrder = !request.any_order(),
+                                 .schedule = scheduleOf(training),
+                                 .backend = training.backend(),
+                                 .backendOptions = {},
+                                 .openBackend = openers(training.backend())};
   const std::atomic<bool> stop{false};
   std::map<std::string, runtime::Reference> here;
   if (known == nullptr) known = &here;

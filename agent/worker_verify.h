@@ -14,11 +14,12 @@ namespace lockstep::agent {
 
 using OpenBackend = std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>;
 
-// What one rank made of its plans is kept in `known`, where it is not null, for questions that have the
-// same ones. `openSeveral`, where not null, opens the backends of the several ranks. Errors: kInvalidArgument of what cannot
-// be read; what a rank says.
-Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request,
-                                          std::map<std::string, runtime::Reference>* known = nullptr,
-                                          const OpenBackend& openSeveral = nullptr);
+// What one rank made of its plans is kept in `known`, where it is not null, for questions that have
+// the same ones. `openSeveral`, where not null, opens the backends of the several ranks. Errors:
+// kInvalidArgument of what cannot be read; what a rank says.
+Result<node::v1::VerifyReply> verifyPlans(
+    const node::v1::VerifyRequest& request,
+    std::map<std::string, runtime::Reference>* known = nullptr,
+    const OpenBackend& openSeveral = nullptr);
 
 }  // namespace lockstep::agent

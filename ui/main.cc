@@ -17,7 +17,8 @@ namespace {
 bool asksForText(int argc, char** argv) {
   return std::any_of(argv + 1, argv + argc, [](const char* word) {
     const std::string_view text(word);
-    return text == "-h" || text == "--help" || text == "--help-all" || text == "-v" || text == "--version";
+    return text == "-h" || text == "--help" || text == "--help-all" || text == "-v" ||
+           text == "--version";
   });
 }
 
@@ -25,16 +26,19 @@ bool asksForText(int argc, char** argv) {
 bool displayIsThere(int argc, char** argv) {
   return qEnvironmentVariableIsSet("DISPLAY") || qEnvironmentVariableIsSet("WAYLAND_DISPLAY") ||
          qEnvironmentVariableIsSet("QT_QPA_PLATFORM") ||
-         std::any_of(argv + 1, argv + argc, [](const char* word) { return std::string_view(word) == "-platform"; });
+         std::any_of(argv + 1, argv + argc,
+                     [](const char* word) { return std::string_view(word) == "-platform"; });
 }
 
-int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const QString& model, const QString& cluster) {
+int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const QString& model,
+              const QString& cluster) {
   lockstep::ui::MainWindow window(std::move(given));
   window.restoreSession();
   for (const QString& file : files) window.openFile(file);
   window.show();
   // The frame's size is known once the window manager has put it round the window.
-  for (const int after : {0, 150, 600}) QTimer::singleShot(after, &window, &lockstep::ui::MainWindow::fitToScreen);
+  for (const int after : {0, 150, 600})
+    QTimer::singleShot(after, &window, &lockstep::ui::MainWindow::fitToScreen);
   if (!model.isEmpty()) window.openReady(model, cluster);
   return QApplication::exec();
 }
@@ -44,8 +48,10 @@ int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const
 int main(int argc, char** argv) {
   const bool text = asksForText(argc, argv);
   if (!text && !displayIsThere(argc, argv)) {
-    std::fprintf(stderr, "lockstep-studio: there is no display (DISPLAY and WAYLAND_DISPLAY are not set): start it in a "
-                         "graphical session, or use lockstep, which needs none\n");
+    std::fprintf(stderr,
+                 "lockstep-studio: there is no display (DISPLAY and WAYLAND_DISPLAY are not set): "
+                 "start it in a "
+                 "graphical session, or use lockstep, which needs none\n");
     return 3;
   }
   const std::unique_ptr<QCoreApplication> app(text ? new QCoreApplication(argc, argv)
@@ -63,7 +69,8 @@ int main(int argc, char** argv) {
   const QCommandLineOption examples("examples", "Folder of example specs.", "DIR");
   const QCommandLineOption open("open", "Opens a run spec, ready to launch.", "FILE");
   const QCommandLineOption example("open-example", "The same with an example.", "NAME");
-  const QCommandLineOption cluster("cluster", "What to launch it on: a file, or an example's name.", "CLUSTER");
+  const QCommandLineOption cluster("cluster", "What to launch it on: a file, or an example's name.",
+                                   "CLUSTER");
   parser.addOptions({home, ssh, examples, open, example, cluster});
   parser.addPositionalArgument("files", "Clusters and run specs to open.", "[files…]");
   parser.process(*app);
@@ -78,7 +85,8 @@ int main(int argc, char** argv) {
   options.sshConfig = parser.value(ssh);
   options.examples = parser.value(examples);
   const QString model = parser.value(parser.isSet(example) ? example : open);
-  const int result = runWindow(std::move(options), parser.positionalArguments(), model, parser.value(cluster));
-  lockstep::ui::endBackground();   // the window is gone, the application is not
+  const int result =
+      runWindow(std::move(options), parser.positionalArguments(), model, parser.value(cluster));
+  lockstep::ui::endBackground();  // the window is gone, the application is not
   return result;
 }

@@ -30,13 +30,14 @@ Result<T> parseNumber(std::string_view flag, const std::string& text, T low, T h
   return value;
 }
 
-// What a usage calls its word number `index`: those in capitals, SPEC or RUN, before the first option.
+// What a usage calls its word number `index`: those in capitals, SPEC or RUN, before the first
+// option.
 std::string_view wordName(std::string_view usage, std::size_t index) {
   for (usage = usage.substr(0, usage.find('[')); !usage.empty();) {
     const std::string_view word = usage.substr(0, usage.find(' '));
     usage.remove_prefix(std::min(usage.size(), word.size() + 1));
-    const bool capitals =
-        !word.empty() && std::all_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; });
+    const bool capitals = !word.empty() && std::all_of(word.begin(), word.end(),
+                                                       [](char c) { return c >= 'A' && c <= 'Z'; });
     if (capitals && index-- == 0) return word;
   }
   return "a word";

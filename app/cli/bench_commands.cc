@@ -54,23 +54,28 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.request.specYaml = spec.yaml;
   out.request.comm = comm;
   auto preview = makePreview(out.request, hostsHere(*cluster));
-  if (!preview.ok()) return placed(preview.error(), spec.yaml, spec.file, local.written, local.file);
+  if (!preview.ok())
+    return placed(preview.error(), spec.yaml, spec.file, local.written, local.file);
   out.preview = std::move(*preview);
   return out;
 }
 
-Result<node::v1::BenchReply> played(const Globals& globals, std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+Result<node::v1::BenchReply> played(const Globals& globals,
+                                    std::shared_ptr<const spec::v1::ClusterSpec> cluster,
                                     const node::v1::BenchRequest& request) {
   constexpr double kBesides = 90;  // seconds to start and to end
   node::v1::BenchReply reply;
-  LOCKSTEP_TRY(onLocalAgent(globals, std::move(cluster), "the benchmark", [&](NodeAccess& access, std::stop_token stop) -> Status {
-    LOCKSTEP_ASSIGN(const auto channel, access.agent());
-    const auto stub = node::v1::Agent::NewStub(channel);
-    grpc::ClientContext context;
-    setLimit(context, std::chrono::milliseconds(static_cast<std::int64_t>((request.seconds() + kBesides) * 1e3)));
-    const CancelOnStop cancel(context, stop);
-    return rpcStatus(stub->Bench(&context, request, &reply), "the benchmark failed", access.name());
-  }));
+  LOCKSTEP_TRY(onLocalAgent(globals, std::move(cluster), "the benchmark",
+                            [&](NodeAccess& access, std::stop_token stop) -> Status {
+                              LOCKSTEP_ASSIGN(const auto channel, access.agent());
+                              const auto stub = node::v1::Agent::NewStub(channel);
+                              grpc::ClientContext context;
+                              setLimit(context, std::chrono::milliseconds(static_cast<std::int64_t>(
+                                                    (request.seconds() + kBesides) * 1e3)));
+                              const CancelOnStop cancel(context, stop);
+                              return rpcStatus(stub->Bench(&context, request, &reply),
+                                               "the benchmark failed", access.name());
+                            }));
   return reply;
 }
 
@@ -80,14 +85,16 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// A step as it is, with barriers alone, and with no communication: medians of rounds, and those of the shares that
-// they are of the first in their round.
-void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communication& rounds, bool json) {
+// A step as it is, with barriers alone, and with no communication: medians of rounds, and those of
+// the shares that they are of the first in their round.
+void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communication& rounds,
+                      bool json) {
   struct Way {
     const char *name, *said;
     const google::protobuf::RepeatedField<double>& seconds;
   };
-  const std::array ways{Way{"real", "communication", rounds.real()}, Way{"barrier", "barriers alone", rounds.barrier()},
+  const std::array ways{Way{"real", "communication", rounds.real()},
+                        Way{"barrier", "barriers alone", rounds.barrier()},
                         Way{"none", "none", rounds.none()}};
   const auto share = [&](const Way& way) {
     std::vector<double> shares;
@@ -96,7 +103,8 @@ void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communicat
     return median(std::move(shares));
   };
   JsonLine line("bench");
-  line.add("model", bench.request.spec->model().name()).add("batch", bench.preview.plan.globalBatch);
+  line.add("model", bench.request.spec->model().name())
+      .add("batch", bench.preview.plan.globalBatch);
   line.add("ranks", bench.ranks).add("threads", bench.threads).add("comm", bench.preview.comm);
   line.add("rounds", rounds.real_size());
   Table table;
@@ -104,8 +112,10 @@ void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communicat
   table.right = {false, true, true};
   for (const Way& way : ways) {
     const double seconds = median({way.seconds.begin(), way.seconds.end()});
-    line.add(fmt::format("{}_seconds", way.name), seconds).add(fmt::format("{}_share", way.name), share(way));
-    table.rows.push_back({way.said, fmt::format("{:.4f}", seconds * 1e3), fmt::format("{:.1f} %", share(way) * 1e2)});
+    line.add(fmt::format("{}_seconds", way.name), seconds)
+        .add(fmt::format("{}_share", way.name), share(way));
+    table.rows.push_back({way.said, fmt::format("{:.4f}", seconds * 1e3),
+                          fmt::format("{:.1f} %", share(way) * 1e2)});
   }
   if (json) {
     line.print();
@@ -131,12 +141,14 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
         request.set_comm(bench.preview.comm);
         request.set_communication(arguments.has("communication"));
         if (request.communication() && arguments.has("profile"))
-          return invalidArgument("--communication and --profile are two measurements, expected one of them");
+          return invalidArgument(
+              "--communication and --profile are two measurements, expected one of them");
         std::fprintf(stderr, "training %s for %.0f s: batch %lld, %d ranks of %d threads\n",
                      bench.request.spec->model().name().c_str(), bench.seconds,
                      static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks,
                      bench.threads);
-        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, bench.request.cluster, request));
+        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,
+                        played(globals, bench.request.cluster, request));
         if (request.communication()) {
           sayCommunication(bench, reply.communication(), json);
           return {};
@@ -146,7 +158,9 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
         // What was measured is told first: a file that cannot be written does not take it along.
         const auto writeTrace = [&]() -> Status {
           if (profile.empty()) return {};
-          return writeFileAtomically(profile, chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()}));
+          return writeFileAtomically(
+              profile,
+              chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()}));
         };
         if (json) {
           std::string windows, ops;
@@ -163,20 +177,24 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
           line.add("threads", bench.threads).add("comm", bench.preview.comm);
           line.add("seconds", bench.seconds).add("samples_per_second", reply.samples_per_second());
           line.addRaw("tokens_per_second", "null");  // no model here reads tokens
-          line.add("flops_per_second", limits.flopsPerSecond).add("bytes_per_second", limits.bytesPerSecond);
+          line.add("flops_per_second", limits.flopsPerSecond)
+              .add("bytes_per_second", limits.bytesPerSecond);
           line.addRaw("windows", "[" + windows + "]").addRaw("ops", "[" + ops + "]");
           line.print();
           return writeTrace();
         }
-        put(stdout, fmt::format("{:.0f} samples/s, median of {} windows\n\n", reply.samples_per_second(),
-                                reply.windows_size()));
+        put(stdout, fmt::format("{:.0f} samples/s, median of {} windows\n\n",
+                                reply.samples_per_second(), reply.windows_size()));
         if (!profile.empty() && reply.steps_size() > 0) {
           const std::string text = profileTable(bench.preview.plan, reply.steps(0), limits).text();
-          put(stdout, fmt::format("a step of rank 0; limits in this run: a product of 1024³ {:.1f} GFLOP/s, adding "
-                                  "large arrays {:.1f} GB/s\n{}\n",
-                                  limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text));
+          put(stdout,
+              fmt::format(
+                  "a step of rank 0; limits in this run: a product of 1024³ {:.1f} GFLOP/s, adding "
+                  "large arrays {:.1f} GB/s\n{}\n",
+                  limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text));
           LOCKSTEP_TRY(writeTrace());
-          put(stdout, fmt::format("all ranks' step is in {}, for chrome://tracing or Perfetto\n", profile));
+          put(stdout,
+              fmt::format("all ranks' step is in {}, for chrome://tracing or Perfetto\n", profile));
           return {};
         }
         Table table;
@@ -199,8 +217,8 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
 
 namespace {
 
-// A collective in the terms of nccl-tests: `bus` is what each link carries of a byte of the size, the
-// larger of what a rank gives and what it gets.
+// A collective in the terms of nccl-tests: `bus` is what each link carries of a byte of the size,
+// the larger of what a rank gives and what it gets.
 struct CollectiveTerms {
   std::string_view name;
   double (*bus)(double ranks);
@@ -227,7 +245,8 @@ Result<node::v1::CollectiveBench> collectivesAsked(const Arguments& arguments) {
   for (const std::string& word : arguments.words()) {
     if (collectiveNamed(word) == nullptr) {
       std::string names;
-      for (const CollectiveTerms& one : kCollectives) names += (names.empty() ? "" : ", ") + std::string(one.name);
+      for (const CollectiveTerms& one : kCollectives)
+        names += (names.empty() ? "" : ", ") + std::string(one.name);
       return invalidArgument("no collective is named '{}', expected {}", word, names);
     }
     out.add_kinds(word);
@@ -235,13 +254,15 @@ Result<node::v1::CollectiveBench> collectivesAsked(const Arguments& arguments) {
   if (out.kinds().empty())
     for (const CollectiveTerms& one : kCollectives) out.add_kinds(std::string(one.name));
   LOCKSTEP_ASSIGN(const std::int64_t least, arguments.integer("min", 4 << 10, 4, kMost));
-  LOCKSTEP_ASSIGN(const std::int64_t most, arguments.integer("max", std::max<std::int64_t>(least, 64 << 20), least, kMost));
+  LOCKSTEP_ASSIGN(const std::int64_t most,
+                  arguments.integer("max", std::max<std::int64_t>(least, 64 << 20), least, kMost));
   out.set_min_bytes(least);
   out.set_max_bytes(most);
   out.set_algorithm(arguments.text("algorithm", "direct"));
   const std::vector<std::string> algorithms{"direct", "ring", "halving-doubling", "tree"};
   if (std::find(algorithms.begin(), algorithms.end(), out.algorithm()) == algorithms.end())
-    return invalidArgument("--algorithm is '{}', expected direct, ring, halving-doubling or tree", out.algorithm());
+    return invalidArgument("--algorithm is '{}', expected direct, ring, halving-doubling or tree",
+                           out.algorithm());
   return out;
 }
 
@@ -263,26 +284,31 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         request.set_threads(1);
         request.set_seconds(seconds);
         request.set_comm(comm);
-        const ClusterSpecFile local = localCluster(static_cast<int>(ranks), globals.home.root + "/local", "shm");
+        const ClusterSpecFile local =
+            localCluster(static_cast<int>(ranks), globals.home.root + "/local", "shm");
         LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, local.spec, request));
         Table table;
         table.header = {"collective", "size", "µs", "algbw", "busbw"};
         table.right = {false, true, true, true, true};
         for (const auto& one : reply.collectives()) {
-          const double algorithmic = one.seconds() > 0 ? static_cast<double>(one.bytes()) / one.seconds() : 0;
+          const double algorithmic =
+              one.seconds() > 0 ? static_cast<double>(one.bytes()) / one.seconds() : 0;
           const double bus = algorithmic * collectiveNamed(one.kind())->bus(one.ranks());
           const bool sized = one.bytes() > 0;
           if (json) {
             JsonLine line("bench");
             line.add("kind", one.kind()).add("comm", comm).add("ranks", one.ranks());
-            if (one.kind() == "all-reduce") line.add("algorithm", request.collectives().algorithm());
+            if (one.kind() == "all-reduce")
+              line.add("algorithm", request.collectives().algorithm());
             line.add("bytes", std::int64_t{one.bytes()}).add("seconds", one.seconds());
-            if (sized) line.add("algorithm_bytes_per_second", algorithmic).add("bus_bytes_per_second", bus);
+            if (sized)
+              line.add("algorithm_bytes_per_second", algorithmic).add("bus_bytes_per_second", bus);
             line.print();
           } else {
-            table.rows.push_back({one.kind(), sized ? bytesText(static_cast<double>(one.bytes())) : "",
-                                  fmt::format("{:.1f}", one.seconds() * 1e6), sized ? rateText(algorithmic) : "",
-                                  sized ? rateText(bus) : ""});
+            table.rows.push_back({one.kind(),
+                                  sized ? bytesText(static_cast<double>(one.bytes())) : "",
+                                  fmt::format("{:.1f}", one.seconds() * 1e6),
+                                  sized ? rateText(algorithmic) : "", sized ? rateText(bus) : ""});
           }
         }
         if (!json) {
@@ -297,8 +323,9 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
 namespace {
 
 // Sizes from `least` to `most` where nothing is said, and to `limit` at most.
-int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v1::SpeedBench& asked, std::int64_t least,
-               std::int64_t most, std::int64_t limit) {
+int benchSpeed(const Globals& globals, const Arguments& arguments,
+               const node::v1::SpeedBench& asked, std::int64_t least, std::int64_t most,
+               std::int64_t limit) {
   watchInterrupts();
   const bool json = arguments.has("json"), products = asked.kind() == "gemm";
   return conclude(
@@ -311,12 +338,15 @@ int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v
         constexpr std::array<std::string_view, 4> kPrecisions{"fp32", "tf32", "bf16", "fp16"};
         for (const std::string& one : speed.precisions())
           if (std::find(kPrecisions.begin(), kPrecisions.end(), one) == kPrecisions.end())
-            return invalidArgument("no precision is named '{}', expected {}", one, fmt::join(kPrecisions, ", "));
+            return invalidArgument("no precision is named '{}', expected {}", one,
+                                   fmt::join(kPrecisions, ", "));
         speed.set_min(least);
         speed.set_max(most);
         speed.set_backend(arguments.text("backend", "onednn"));
-        if (speed.backend() != "onednn" && speed.backend() != "reference" && speed.backend() != "cuda")
-          return invalidArgument("--backend is '{}', expected onednn, reference or cuda", speed.backend());
+        if (speed.backend() != "onednn" && speed.backend() != "reference" &&
+            speed.backend() != "cuda")
+          return invalidArgument("--backend is '{}', expected onednn, reference or cuda",
+                                 speed.backend());
         LOCKSTEP_ASSIGN(const std::int64_t threads, arguments.integer("threads", 1, 1, 1024));
         LOCKSTEP_ASSIGN(const double seconds, arguments.number("seconds", 5, 0.1, 600));
         request.set_ranks(1);
@@ -325,7 +355,8 @@ int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v
         const ClusterSpecFile local = localCluster(1, globals.home.root + "/local", "shm");
         LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, local.spec, request));
         Table table;
-        table.header = {products ? "factors" : "memory", products ? "side" : "array", "µs", products ? "GFLOP/s" : "rate"};
+        table.header = {products ? "factors" : "memory", products ? "side" : "array", "µs",
+                        products ? "GFLOP/s" : "rate"};
         table.right = {false, true, true, true};
         for (const auto& one : reply.speeds()) {
           const bool measured = one.why_not().empty();
@@ -334,14 +365,22 @@ int benchSpeed(const Globals& globals, const Arguments& arguments, const node::v
             JsonLine line("bench");
             line.add("name", one.name()).add(products ? "side" : "bytes", std::int64_t{one.size()});
             line.add("threads", threads).add("backend", speed.backend());
-            if (measured) line.add("seconds", one.seconds()).add(products ? "flops_per_second" : "bytes_per_second", rate);
-            else line.add("why_not", one.why_not());
+            if (measured)
+              line.add("seconds", one.seconds())
+                  .add(products ? "flops_per_second" : "bytes_per_second", rate);
+            else
+              line.add("why_not", one.why_not());
             line.print();
             continue;
           }
-          table.rows.push_back({one.name(), products ? fmt::format("{}", one.size()) : bytesText(static_cast<double>(one.size())),
-                                measured ? fmt::format("{:.1f}", one.seconds() * 1e6) : one.why_not(),
-                                !measured ? "" : products ? fmt::format("{:.1f}", rate * 1e-9) : rateText(rate)});
+          table.rows.push_back(
+              {one.name(),
+               products ? fmt::format("{}", one.size())
+                        : bytesText(static_cast<double>(one.size())),
+               measured ? fmt::format("{:.1f}", one.seconds() * 1e6) : one.why_not(),
+               !measured  ? ""
+               : products ? fmt::format("{:.1f}", rate * 1e-9)
+                          : rateText(rate)});
         }
         if (!json) put(stdout, table.text());
         return {};

@@ -61,13 +61,16 @@ void printTable(const ClusterSession& session, AddressOf addressOf) {
     const bool connected = node.phase == NodePhase::kConnected;
     const std::string state = stateOf(node);
     table.rows.push_back({node.name, node.target,
-                          connected ? style.green(state) : isBare(node) ? style.yellow(state) : style.red(state),
+                          connected      ? style.green(state)
+                          : isBare(node) ? style.yellow(state)
+                                         : style.red(state),
                           addressOf(node).empty() ? "–" : addressOf(node),
                           fmt::format("{}", node.ranks),
                           connected ? fmt::format("{}", has.cores) : "–",
                           connected ? bytesText(static_cast<double>(has.memoryBytes)) : "–",
                           connected ? bytesText(static_cast<double>(has.diskFreeBytes)) : "–",
-                          connected ? fmt::format("{}", has.gpus.size()) : "–", has.agentVersion.substr(0, 12), has.hostname, has.cpu});
+                          connected ? fmt::format("{}", has.gpus.size()) : "–",
+                          has.agentVersion.substr(0, 12), has.hostname, has.cpu});
   }
   const std::string text = table.text();
   put(stdout, text);
@@ -78,8 +81,10 @@ void printGpu(const std::string& node, const GpuLoad& gpu) {
   line.add("node", node).add("gpu", gpu.index).add("name", gpu.name);
   const auto add = [&line](const char* key, const auto& value) {
     if (!value) return;
-    if constexpr (std::is_floating_point_v<std::decay_t<decltype(*value)>>) line.add(key, *value);
-    else line.add(key, static_cast<std::int64_t>(*value));
+    if constexpr (std::is_floating_point_v<std::decay_t<decltype(*value)>>)
+      line.add(key, *value);
+    else
+      line.add(key, static_cast<std::int64_t>(*value));
   };
   if (!gpu.problem.empty()) line.add("problem", gpu.problem);
   add("utilisation", gpu.utilisation);
@@ -118,11 +123,14 @@ void printGpu(const std::string& node, const GpuLoad& gpu) {
 void printGpus(const ClusterSession& session) {
   const Style style(wantsColour(STDOUT_FILENO));
   Table table;
-  table.header = {"node", "gpu", "name", "use", "memory", "°C", "power", "SM clock", "PCIe", "NVLinks", "notes"};
+  table.header = {"node",  "gpu",      "name", "use",     "memory", "°C",
+                  "power", "SM clock", "PCIe", "NVLinks", "notes"};
   table.right = {false, true, false, true, true, true, true, true, true, true, false};
   for (int i = 0; i < session.size(); ++i)
     for (const GpuLoad& gpu : session.status(i).load.gpus) {
-      const auto cell = [](const auto& value, auto text) { return value ? text(*value) : std::string("–"); };
+      const auto cell = [](const auto& value, auto text) {
+        return value ? text(*value) : std::string("–");
+      };
       const auto number = [](double value) { return fmt::format("{:.0f}", value); };
       std::string notes;
       bool bad = false;
@@ -132,16 +140,22 @@ void printGpus(const ClusterSession& session) {
       }
       std::string memory = cell(gpu.memoryUsed, bytesText);
       if (gpu.memoryUsed && gpu.memoryTotal) memory += " of " + bytesText(*gpu.memoryTotal);
-      std::string power = cell(gpu.power, [](double watts) { return fmt::format("{:.0f} W", watts); });
-      if (gpu.power && gpu.powerLimit) power = fmt::format("{:.0f} of {:.0f} W", *gpu.power, *gpu.powerLimit);
+      std::string power =
+          cell(gpu.power, [](double watts) { return fmt::format("{:.0f} W", watts); });
+      if (gpu.power && gpu.powerLimit)
+        power = fmt::format("{:.0f} of {:.0f} W", *gpu.power, *gpu.powerLimit);
       std::string link = cell(gpu.pcieWidth, [](int lanes) { return fmt::format("x{}", lanes); });
-      if (gpu.pcieWidth && gpu.pcieGenerationMax) link = fmt::format("{} x{}", *gpu.pcieGenerationMax, *gpu.pcieWidth);
-      table.rows.push_back({session.status(i).name, fmt::format("{}", gpu.index), gpu.name,
-                            cell(gpu.utilisation, [](double share) { return fmt::format("{:.0f} %", 100 * share); }),
-                            memory, cell(gpu.temperature, number), power,
-                            cell(gpu.smClock, [](double clock) { return fmt::format("{:.0f} MHz", clock); }), link,
-                            gpu.nvlinks ? fmt::format("{} of {}", gpu.nvlinksActive.value_or(0), *gpu.nvlinks) : "–",
-                            notes.empty() ? "" : bad ? style.red(notes) : style.yellow(notes)});
+      if (gpu.pcieWidth && gpu.pcieGenerationMax)
+        link = fmt::format("{} x{}", *gpu.pcieGenerationMax, *gpu.pcieWidth);
+      table.rows.push_back(
+          {session.status(i).name, fmt::format("{}", gpu.index), gpu.name,
+           cell(gpu.utilisation, [](double share) { return fmt::format("{:.0f} %", 100 * share); }),
+           memory, cell(gpu.temperature, number), power,
+           cell(gpu.smClock, [](double clock) { return fmt::format("{:.0f} MHz", clock); }), link,
+           gpu.nvlinks ? fmt::format("{} of {}", gpu.nvlinksActive.value_or(0), *gpu.nvlinks) : "–",
+           notes.empty() ? ""
+           : bad         ? style.red(notes)
+                         : style.yellow(notes)});
     }
   if (table.rows.empty()) return;
   const std::string text = "\n" + table.text();
@@ -156,11 +170,14 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
     const auto& spec = session.cluster()->nodes(i);
-    const bool evaluates = std::find(spec.roles().begin(), spec.roles().end(), "evaluator") != spec.roles().end();
-    if (node.phase == NodePhase::kConnected) nodes.push_back({&spec, &session.access(i), node.inventory, evaluates});
+    const bool evaluates =
+        std::find(spec.roles().begin(), spec.roles().end(), "evaluator") != spec.roles().end();
+    if (node.phase == NodePhase::kConnected)
+      nodes.push_back({&spec, &session.access(i), node.inventory, evaluates});
   }
   // The first is joined by the others.
-  std::stable_partition(nodes.begin(), nodes.end(), [](const PeerNode& node) { return !node.joinsFirstOnly; });
+  std::stable_partition(nodes.begin(), nodes.end(),
+                        [](const PeerNode& node) { return !node.joinsFirstOnly; });
   if (nodes.size() < 2 || nodes.front().joinsFirstOnly) return Addresses();
   Result<std::vector<std::string>> proven = std::vector<std::string>();
   std::atomic<bool> done = false;
@@ -168,7 +185,8 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
     proven = provePeerAddresses(nodes, std::move(stop));
     done = true;
   });
-  if (!drainUntil(inbox, [&] { return done.load(); }, interrupts())) {
+  if (!drainUntil(
+          inbox, [&] { return done.load(); }, interrupts())) {
     thread.request_stop();
     thread.join();
     return makeError(Code::kCancelled, "interrupted");
@@ -215,7 +233,8 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
     const std::string state = stateOf(node);
     if (last.state == state && (node.detail.empty() || activity - last.at < kToldEvery)) return;
     last = {state, activity};
-    put(stderr, fmt::format("{}: {}{}{}\n", node.name, state, node.detail.empty() ? "" : ", ", node.detail));
+    put(stderr, fmt::format("{}: {}{}{}\n", node.name, state, node.detail.empty() ? "" : ", ",
+                            node.detail));
   };
   ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
   options.copy = copy;
@@ -239,7 +258,8 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
     if (std::chrono::steady_clock::now() > end) return true;
     for (int i = 0; i < session.size(); ++i) {
       const NodeStatus& node = session.status(i);
-      if (node.phase == NodePhase::kConnected && node.load.gpus.size() < node.inventory.gpus.size()) return false;
+      if (node.phase == NodePhase::kConnected && node.load.gpus.size() < node.inventory.gpus.size())
+        return false;
     }
     return true;
   };
@@ -271,8 +291,10 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
       continue;
     }
     if (isBare(node)) {
-      std::fprintf(stderr, "note: the agent is not on node %s yet; lockstep cluster deploy copies it there\n",
-                   node.name.c_str());
+      std::fprintf(
+          stderr,
+          "note: the agent is not on node %s yet; lockstep cluster deploy copies it there\n",
+          node.name.c_str());
       continue;
     }
     well = false;
@@ -284,7 +306,8 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   }
   for (const auto& [host, ranks] : ranksOfHost)
     if (ranks > coresOfHost[host])
-      put(stderr, fmt::format("note: {} ranks share the {} cores of {}\n", ranks, coresOfHost[host], hostNames[host]));
+      put(stderr, fmt::format("note: {} ranks share the {} cores of {}\n", ranks, coresOfHost[host],
+                              hostNames[host]));
   if (!proven.ok()) {
     report(proven.error(), json);
     well = false;

@@ -63,9 +63,7 @@ void watchInterrupts() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
 }
-int interrupts() {
-  return interruptCount.load();
-}
+int interrupts() { return interruptCount.load(); }
 
 bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
                 const std::function<void()>& idle) {
@@ -87,8 +85,9 @@ Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& argum
     return withRanks(std::move(cluster), ranks);
   }
   LOCKSTEP_ASSIGN(const std::int64_t nodes, arguments.integer("local", 1, 1, 64));
-  return withRanks(localCluster(static_cast<int>(nodes), globals.home.root + "/local",
-                                arguments.text("comm")), ranks);
+  return withRanks(
+      localCluster(static_cast<int>(nodes), globals.home.root + "/local", arguments.text("comm")),
+      ranks);
 }
 
 ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz) {
@@ -134,10 +133,12 @@ std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& h
 
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
   if (question.kind == NodeQuestion::Kind::kHostKey) {
-    put(stderr, fmt::format("\nThe host key of {} ({}) is not known.\n{} fingerprint: {}\nTrust it and go on? "
-                            "(yes/no) ",
-                            question.hostKey.host, question.node, question.hostKey.keyType,
-                            question.hostKey.fingerprint));
+    put(stderr,
+        fmt::format(
+            "\nThe host key of {} ({}) is not known.\n{} fingerprint: {}\nTrust it and go on? "
+            "(yes/no) ",
+            question.hostKey.host, question.node, question.hostKey.keyType,
+            question.hostKey.fingerprint));
     std::string line;
     std::getline(std::cin, line);
     session.answer(question.id, line == "yes");
@@ -155,7 +156,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
   put(stderr, std::string(secret.attempt > 1 ? "\nThat was not right.\n" : "\n") +
                   (secret.kind == SecretQuestion::Kind::kPassphrase
                        ? fmt::format("Passphrase of {}: ", secret.keyFile)
-                       : fmt::format("{} {}: ", secret.account, secret.prompt.empty() ? "password" : secret.prompt)));
+                       : fmt::format("{} {}: ", secret.account,
+                                     secret.prompt.empty() ? "password" : secret.prompt)));
   std::string line;
   const bool read = static_cast<bool>(std::getline(std::cin, line));
   if (hide) {
@@ -204,9 +206,8 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
   table.right = {false, false, false, false, true, false, true, true, true};
   for (const RunRow& row : rows)
     table.rows.push_back(
-        {row.run, row.name, stateText(row), localTime(row.createdNs),
-         fmt::format("{}", row.world), row.comm, fmt::format("{}", row.figures.steps),
-         lossText(row.figures.trainLoss),
+        {row.run, row.name, stateText(row), localTime(row.createdNs), fmt::format("{}", row.world),
+         row.comm, fmt::format("{}", row.figures.steps), lossText(row.figures.trainLoss),
          row.figures.evalLoss != 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});
   const std::string text = table.text();
   put(stdout, text);

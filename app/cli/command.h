@@ -74,7 +74,6 @@ std::string stateText(const RunRow& row);
 // A table, or a line {"event":"run",…} each.
 void printRuns(const std::vector<RunRow>& rows, bool json);
 
-
 // "error: …" to stderr, or an error line with --json.
 void report(const Error& error, bool json);
 

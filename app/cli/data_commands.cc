@@ -12,7 +12,8 @@ int makeDataCommand(const Globals&, const Arguments& arguments) {
   const auto made = [&]() -> Result<data::ClickLogFacts> {
     data::ClickLog log;
     LOCKSTEP_ASSIGN(log.rows, arguments.integer("rows", 1'000'000, 1, std::int64_t{1} << 32));
-    LOCKSTEP_ASSIGN(const std::int64_t seed, arguments.integer("seed", 1, 0, std::int64_t{1} << 62));
+    LOCKSTEP_ASSIGN(const std::int64_t seed,
+                    arguments.integer("seed", 1, 0, std::int64_t{1} << 62));
     LOCKSTEP_ASSIGN(log.skew, arguments.number("skew", log.skew, 0, 10));
     log.seed = static_cast<std::uint64_t>(seed);
     return data::writeClickLog(log, arguments.text("out", "ctr.tsv"));
@@ -22,13 +23,18 @@ int makeDataCommand(const Globals&, const Arguments& arguments) {
     return exitCodeOf(made.error());
   }
   if (json) {
-    JsonLine("data").add("sha256", made->sha256).add("ones", made->ones)
-        .add("auc_ceiling", made->ceiling).add("auc_ceiling_last_tenth", made->tailCeiling).print();
+    JsonLine("data")
+        .add("sha256", made->sha256)
+        .add("ones", made->ones)
+        .add("auc_ceiling", made->ceiling)
+        .add("auc_ceiling_last_tenth", made->tailCeiling)
+        .print();
     return kSucceeded;
   }
-  put(stdout, fmt::format("AUC of the true probabilities: {:.4f}, of the last tenth of the rows {:.4f}\n"
-                          "{:.2f} % of the labels are 1; SHA-256 {}\n",
-                          made->ceiling, made->tailCeiling, 100 * made->ones, made->sha256));
+  put(stdout,
+      fmt::format("AUC of the true probabilities: {:.4f}, of the last tenth of the rows {:.4f}\n"
+                  "{:.2f} % of the labels are 1; SHA-256 {}\n",
+                  made->ceiling, made->tailCeiling, 100 * made->ones, made->sha256));
   return kSucceeded;
 }
 

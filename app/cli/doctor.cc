@@ -121,7 +121,9 @@ Finding checkCpu() {
 // As workers would find it: this process opens no driver. Then what each GPU needs, if anything.
 std::vector<Finding> checkGpus() {
   Finding out{"GPU", true, false, {}, "needed for devices of kind cuda only"};
-  const auto ran = runProcess({besideUs("lockstep-agent"), "selftest", "--device", "cuda", "--quick"}, std::chrono::seconds(180));
+  const auto ran =
+      runProcess({besideUs("lockstep-agent"), "selftest", "--device", "cuda", "--quick"},
+                 std::chrono::seconds(180));
   out.well = ran.ok() && ran->exitStatus == 0;
   out.found = ran.ok() ? ran->output.substr(0, ran->output.find('\n')) : ran.error().text();
   if (out.found.starts_with("cuda: ")) out.found.erase(0, 6);
@@ -130,7 +132,8 @@ std::vector<Finding> checkGpus() {
   for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(": ");
     if (!line.starts_with("  GPU ") || colon == std::string::npos) continue;
-    Finding gpu{line.substr(2, colon - 2), true, false, line.substr(colon + 2), "see the node's kernel messages, its cooling and the GPU's slot"};
+    Finding gpu{line.substr(2, colon - 2), true, false, line.substr(colon + 2),
+                "see the node's kernel messages, its cooling and the GPU's slot"};
     gpu.well = gpu.found.find("; attention: ") == std::string::npos;
     all.push_back(std::move(gpu));
   }

@@ -58,13 +58,15 @@ void showText(const RunRow& row, const RunDocuments& documents,
     table.header = {"epoch", "step", "train loss", "test loss", "test"};
     table.right = {true, true, true, true, true};
     for (const EpochRow& epoch : epochs)
-      table.rows.push_back({fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
-                            lossText(epoch.trainLoss, 6), lossText(epoch.evalLoss, 6),
-                            epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
+      table.rows.push_back(
+          {fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
+           lossText(epoch.trainLoss, 6), lossText(epoch.evalLoss, 6),
+           epoch.evaluated() ? metricText(row.figures.metric, epoch.evalMetric) : "–"});
     put(stdout, "\n" + table.text());
   }
   // As it ran: what --set changed included.
-  put(stdout, "\n" + (documents.specResolved.empty() ? documents.specYaml : documents.specResolved));
+  put(stdout,
+      "\n" + (documents.specResolved.empty() ? documents.specYaml : documents.specResolved));
 }
 
 void showJson(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs,

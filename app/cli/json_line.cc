@@ -32,7 +32,9 @@ JsonLine& JsonLine::add(std::string_view name, bool value) {
   return addRaw(name, value ? "true" : "false");
 }
 JsonLine& JsonLine::add(const RunFigures& figures) {
-  const auto known = [](bool is, double value) { return is ? value : std::numeric_limits<double>::quiet_NaN(); };
+  const auto known = [](bool is, double value) {
+    return is ? value : std::numeric_limits<double>::quiet_NaN();
+  };
   const bool evaluated = figures.evalLoss != 0;
   add("steps", figures.steps).add("epochs", figures.epochs).add("train_loss", figures.trainLoss);
   add("eval_loss", known(evaluated, figures.evalLoss));
@@ -45,9 +47,7 @@ JsonLine& JsonLine::addRaw(std::string_view name, std::string_view json) {
   body_ += json;
   return *this;
 }
-void JsonLine::print() const {
-  putRaw(stdout, text() + "\n");
-}
+void JsonLine::print() const { putRaw(stdout, text() + "\n"); }
 
 JsonLine errorLine(const Error& error, std::string_view event) {
   JsonLine line(event);

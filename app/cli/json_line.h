@@ -29,7 +29,7 @@ class JsonLine {
   }
   JsonLine& add(std::string_view key, double value);
   JsonLine& add(std::string_view key, bool value);
-  JsonLine& add(const RunFigures& figures);  // what is not known is null
+  JsonLine& add(const RunFigures& figures);                       // what is not known is null
   JsonLine& addRaw(std::string_view key, std::string_view json);  // an object or array as it is
   std::string text() const { return "{" + body_ + "}"; }
   void print() const;  // to stdout

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "app/cli/commands.h"
-#include "app/cli/terminal.h"
 #include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
 #include "app/deploy/bundle.h"
 
 namespace lockstep::app::cli {
@@ -237,8 +237,10 @@ std::vector<const Command*> groupOf(const std::string& word) {
 
 void printGroupUsage(const std::string& word) {
   std::string text = "usage:\n";
-  for (const Command* command : groupOf(word)) text += fmt::format("  lockstep {}\n", command->grammar.usage);
-  put(stdout, fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help says more.\n", text, kGlobalHelp, word));
+  for (const Command* command : groupOf(word))
+    text += fmt::format("  lockstep {}\n", command->grammar.usage);
+  put(stdout, fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help says more.\n", text,
+                          kGlobalHelp, word));
 }
 
 Error unknownCommand(const std::vector<std::string>& words) {
@@ -253,7 +255,8 @@ Error unknownCommand(const std::vector<std::string>& words) {
   for (const Command* command : group) names.push_back(command->name.substr(words[0].size() + 1));
   Error error = alone ? invalidArgument("lockstep {} needs a command", words[0])
                       : invalidArgument("lockstep {} has no command {}", words[0], words[1]);
-  error.next = fmt::format("expected {}; lockstep {} --help says more", fmt::join(names, ", "), words[0]);
+  error.next =
+      fmt::format("expected {}; lockstep {} --help says more", fmt::join(names, ", "), words[0]);
   return error;
 }
 
@@ -350,8 +353,9 @@ int main(const std::vector<std::string>& all) {
     printUsage(line->help || !line->words.empty() ? stdout : stderr);
     return line->help || !line->words.empty() ? kSucceeded : kBadInput;
   }
-  const bool groupAlone = std::all_of(line->words.begin() + 1, line->words.end(),
-                                      [](const std::string& word) { return word.starts_with("-"); });
+  const bool groupAlone =
+      std::all_of(line->words.begin() + 1, line->words.end(),
+                  [](const std::string& word) { return word.starts_with("-"); });
   if (line->help && groupAlone && !groupOf(line->words[0]).empty()) {
     printGroupUsage(line->words[0]);
     return kSucceeded;
@@ -360,8 +364,8 @@ int main(const std::vector<std::string>& all) {
   const Command* command = findCommand(words);
   if (command == nullptr) return refuse(unknownCommand(line->words), line->json, false);
   if (line->help) {
-    put(stdout, fmt::format("usage: lockstep {}\n\n{}\n\nalways:\n{}", command->grammar.usage, command->help,
-                            kGlobalHelp));
+    put(stdout, fmt::format("usage: lockstep {}\n\n{}\n\nalways:\n{}", command->grammar.usage,
+                            command->help, kGlobalHelp));
     return kSucceeded;
   }
   const bool tellsRun = command->run == runCommand || command->run == attachCommand;

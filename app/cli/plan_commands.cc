@@ -186,7 +186,9 @@ std::string eventColumns(const Preview& preview) {
 }
 
 // What a plan that does not fit ends with: bad for a script that would launch it next.
-int exitCodeFor(const Preview& preview) { return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded; }
+int exitCodeFor(const Preview& preview) {
+  return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded;
+}
 
 }  // namespace
 

@@ -72,8 +72,8 @@ Status keptInHistory(const Globals& globals, const RunRow& row) {
   return error;
 }
 
-// Follows a run to its end. The first Ctrl-C stops it, the second kills it, or leaves it where it is
-// out of reach, the third leaves it.
+// Follows a run to its end. The first Ctrl-C stops it, the second kills it, or leaves it where it
+// is out of reach, the third leaves it.
 Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
                          Inbox& inbox, RunReport& report, int interruptsBefore) {
   std::optional<RunRow> row;
@@ -191,16 +191,19 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
 }
 
 // The same for a run of the history, as it ran and where it ran.
-Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments, RelaunchKind kind) {
+Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments,
+                              RelaunchKind kind) {
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
   LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
   Prepared out;
   out.specFile = "run " + row.run;
   out.clusterFile = "cluster of run " + row.run;
-  LOCKSTEP_ASSIGN(const RunSpecFile spec, completeRunSpec(again.specYaml, out.specFile, arguments.all("set")));
+  LOCKSTEP_ASSIGN(const RunSpecFile spec,
+                  completeRunSpec(again.specYaml, out.specFile, arguments.all("set")));
   LOCKSTEP_ASSIGN(ClusterSpecFile written, completeClusterSpec(again.clusterYaml, out.clusterFile));
-  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, withRanks(std::move(written), arguments.all("ranks")));
+  LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
+                  withRanks(std::move(written), arguments.all("ranks")));
   out.request.spec = spec.spec;
   out.request.specYaml = spec.yaml;
   out.request.cluster = cluster.spec;
@@ -219,7 +222,9 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   std::optional<Result<std::string>> done;
   LaunchObserver observer;
   observer.onProgress = [&](const LaunchProgress& progress) { report.progress(progress.text()); };
-  observer.onAddresses = [&](const std::string& text) { report.progress("nodes reach each other: " + text); };
+  observer.onAddresses = [&](const std::string& text) {
+    report.progress("nodes reach each other: " + text);
+  };
   observer.onDone = [&](Result<std::string> result) { done.emplace(std::move(result)); };
   Launch launch(prepared.request, asking.session, globals.home, inbox, observer);
   const auto over = [&] { return done.has_value(); };
@@ -325,7 +330,8 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   return kSucceeded;
 }
 
-// The time of a line is the one it says itself, where it does: the record's is when it was collected.
+// The time of a line is the one it says itself, where it does: the record's is when it was
+// collected.
 void printLog(const LogRow& row, bool json) {
   if (json) {
     JsonLine("log")
@@ -340,8 +346,8 @@ void printLog(const LogRow& row, bool json) {
   const std::string who = row.rank >= 0 ? fmt::format("{}/{}", node, row.rank) : node;
   const LogLine line = parseLogLine(row.text);
   const std::string level = line.level != 0 ? fmt::format("{} ", line.level) : std::string();
-  put(stdout, fmt::format("{} {} {}{}\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs), padded(who, 12),
-                          level, printable(line.text)));
+  put(stdout, fmt::format("{} {} {}{}\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs),
+                          padded(who, 12), level, printable(line.text)));
 }
 
 template <typename Prepare>
@@ -384,14 +390,12 @@ int runCommand(const Globals& globals, const Arguments& arguments) {
   return launchAndFollow(globals, arguments, [&] { return prepare(globals, arguments); });
 }
 int rerunCommand(const Globals& globals, const Arguments& arguments) {
-  return launchAndFollow(globals, arguments, [&] {
-    return prepareAgain(globals, arguments, RelaunchKind::kRerun);
-  });
+  return launchAndFollow(globals, arguments,
+                         [&] { return prepareAgain(globals, arguments, RelaunchKind::kRerun); });
 }
 int resumeCommand(const Globals& globals, const Arguments& arguments) {
-  return launchAndFollow(globals, arguments, [&] {
-    return prepareAgain(globals, arguments, RelaunchKind::kResume);
-  });
+  return launchAndFollow(globals, arguments,
+                         [&] { return prepareAgain(globals, arguments, RelaunchKind::kResume); });
 }
 
 int attachCommand(const Globals& globals, const Arguments& arguments) {
@@ -496,8 +500,8 @@ bool isRecorded(const History& history, const std::string& run) {
   return store.ok() && (*store)->lockForRecording().code() == Code::kAlreadyExists;
 }
 
-// Brings runs under way up to what their nodes say: to their ends, or to now. Those that another process
-// records are.
+// Brings runs under way up to what their nodes say: to their ends, or to now. Those that another
+// process records are.
 void askNodes(const Globals& globals, const History& history, const std::vector<RunRow>& rows) {
   struct Asked {
     std::unique_ptr<ClusterSession> session;
@@ -516,18 +520,25 @@ void askNodes(const Globals& globals, const History& history, const std::vector<
     Asked& asked = *all.emplace_back(std::make_unique<Asked>());
     asked.session = std::make_unique<ClusterSession>(*cluster, options, inbox);
     const auto take = [&asked, now](const RunUpdate& update) {
-      const auto isOfNow = [&](const RunBatch::Series& series) {  // nodes are looked at every second
-        return series.name.starts_with("node/") && !series.points.empty() && series.points.back().x > now - 2;
+      // nodes are looked at every second
+      const auto isOfNow = [&](const RunBatch::Series& series) {
+        return series.name.starts_with("node/") && !series.points.empty() &&
+               series.points.back().x > now - 2;
       };
-      asked.settled = asked.settled || update.finished || (update.row && update.row->unreachableNs != 0) ||
-                      (!update.ending && std::any_of(update.series.begin(), update.series.end(), isOfNow));
+      asked.settled =
+          asked.settled || update.finished || (update.row && update.row->unreachableNs != 0) ||
+          (!update.ending && std::any_of(update.series.begin(), update.series.end(), isOfNow));
     };
     asked.recorder = std::make_unique<Recorder>(row.run, *asked.session, globals.home, inbox, take);
   }
   const auto end = Clock::now() + kAskLimit;
-  (void)drainUntil(inbox, [&] {
-    return Clock::now() > end || std::all_of(all.begin(), all.end(), [](const auto& asked) { return asked->settled; });
-  }, interrupts());
+  (void)drainUntil(
+      inbox,
+      [&] {
+        return Clock::now() > end || std::all_of(all.begin(), all.end(),
+                                                 [](const auto& asked) { return asked->settled; });
+      },
+      interrupts());
 }
 
 }  // namespace

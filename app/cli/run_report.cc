@@ -78,8 +78,10 @@ class JsonReport final : public RunReport {
         const EpochRow& row = *item.epoch;
         JsonLine line(item.evaluation ? "evaluation" : "epoch");
         line.add("epoch", row.epoch);
-        if (item.evaluation) line.add("step", row.step);
-        else line.add("train_loss", row.trainLoss);
+        if (item.evaluation)
+          line.add("step", row.step);
+        else
+          line.add("train_loss", row.trainLoss);
         line.add("eval_loss", row.evalLoss);
         if (!metric_.empty()) line.add("eval_" + metric_, row.evalMetric);
         line.print();
@@ -123,18 +125,14 @@ class PlainReport final : public RunReport {
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {}
-  void failed(const Error& error) override {
-    put(stderr, "error: " + error.text() + "\n");
-  }
+  void failed(const Error& error) override { put(stderr, "error: " + error.text() + "\n"); }
   void finished(const RunResult& result) override {
     tell(story_.rest());
     if (!context_.row.run.empty()) print(resultText(result));  // else the error says it all
   }
 
  private:
-  static void print(const std::string& line) {
-    put(stdout, line + "\n");
-  }
+  static void print(const std::string& line) { put(stdout, line + "\n"); }
   std::string epochText(const RunStory::Item& item) const {
     const EpochRow& row = *item.epoch;
     std::string out = fmt::format("epoch {}", row.epoch);
@@ -160,12 +158,12 @@ class PlainReport final : public RunReport {
     lastProgress_ = Clock::now();
     const RunProgress& progress = story_.progress();
     const std::int64_t total = progress.totalSteps();
-    std::fprintf(stderr, "%s\n",
-                 fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s",
-                             last->step->epoch, last->step->step,
-                             total > 0 ? fmt::format(" of {}", total) : "", last->step->loss,
-                             progress.pace().samplesPerSecond)
-                     .c_str());
+    std::fprintf(
+        stderr, "%s\n",
+        fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s", last->step->epoch,
+                    last->step->step, total > 0 ? fmt::format(" of {}", total) : "",
+                    last->step->loss, progress.pace().samplesPerSecond)
+            .c_str());
   }
 
   std::int64_t every_;
@@ -205,8 +203,7 @@ std::string resultText(const RunResult& result) {
   if (figures.evalLoss != 0)
     out += fmt::format(", test loss {}{}", lossText(figures.evalLoss),
                        testText(", ", figures.metric, figures.evalMetric));
-  if (trained)
-    out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
+  if (trained) out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   if (!result.missing.empty()) out += "; " + result.missing;
   return out;
@@ -218,13 +215,12 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
   return std::make_unique<PlainReport>(options.every);
 }
 
-void RunStory::begin(const RunContext& context) {
-  progress_.begin(context.scope);
-}
+void RunStory::begin(const RunContext& context) { progress_.begin(context.scope); }
 
 void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
   if (row.epoch <= lastEpoch_) {
-    if (row.evaluated() && unevaluated_.erase(row.epoch) > 0) out.push_back({std::nullopt, row, true});
+    if (row.evaluated() && unevaluated_.erase(row.epoch) > 0)
+      out.push_back({std::nullopt, row, true});
     return;
   }
   if (!row.evaluated()) unevaluated_.insert(row.epoch);
@@ -236,7 +232,7 @@ void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
 std::vector<RunStory::Item> RunStory::take(const RunUpdate& update) {
   for (const EpochRow& row : update.epochs) waiting_.push_back(row);
   std::stable_sort(waiting_.begin(), waiting_.end(),
-            [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
+                   [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
   std::vector<Item> out;
   std::size_t told = 0;
   const auto epochsUpTo = [&](std::int64_t step) {
@@ -272,8 +268,10 @@ std::vector<std::string> RunStory::nodeNotes(const RunUpdate& update) {
     if (!node.reachable && !known)
       out.push_back(fmt::format("node {} does not answer: {}", node.name, node.detail));
     if (node.reachable && known) out.push_back(fmt::format("node {} answers again", node.name));
-    if (node.reachable) unreachable_.erase(node.name);
-    else unreachable_.insert(node.name);
+    if (node.reachable)
+      unreachable_.erase(node.name);
+    else
+      unreachable_.insert(node.name);
   }
   return out;
 }
@@ -284,19 +282,22 @@ std::vector<std::string> RunStory::scaleNotes(const RunUpdate& update) {
                         [&](const RunBatch::Series& series) { return series.name == name; });
   };
   const auto skipped = find("skipped"), scale = find("loss_scale");
-  if (skipped == update.series.end() || scale == update.series.end() || scale->points.empty()) return {};
+  if (skipped == update.series.end() || scale == update.series.end() || scale->points.empty())
+    return {};
   std::vector<std::int64_t> steps;
   for (const Point& point : skipped->points) steps.push_back(std::llround(point.x));
   constexpr std::size_t kMost = 8;
   const std::size_t more = steps.size() > kMost ? steps.size() - kMost : 0;
   steps.resize(steps.size() - more);
   if (steps.empty()) return {};
-  return {fmt::format("gradients are too large for fp16, nothing is updated in step {}{}; the loss scale is {}",
-                      fmt::join(steps, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
-                      scale->points.back().y)};
+  return {fmt::format(
+      "gradients are too large for fp16, nothing is updated in step {}{}; the loss scale is {}",
+      fmt::join(steps, ", "), more > 0 ? fmt::format(" and {} more", more) : "",
+      scale->points.back().y)};
 }
 
-std::vector<Error> RunStory::notTold(const std::vector<Error>& errors, std::vector<std::string>& told) {
+std::vector<Error> RunStory::notTold(const std::vector<Error>& errors,
+                                     std::vector<std::string>& told) {
   std::vector<Error> out;
   for (const Error& error : errors) {
     const std::string text = error.text();
@@ -307,8 +308,12 @@ std::vector<Error> RunStory::notTold(const std::vector<Error>& errors, std::vect
   return out;
 }
 
-std::vector<Error> RunStory::newErrors(const RunUpdate& update) { return notTold(update.errors, errors_); }
-std::vector<Error> RunStory::newWarnings(const RunUpdate& update) { return notTold(update.warnings, warnings_); }
+std::vector<Error> RunStory::newErrors(const RunUpdate& update) {
+  return notTold(update.errors, errors_);
+}
+std::vector<Error> RunStory::newWarnings(const RunUpdate& update) {
+  return notTold(update.warnings, warnings_);
+}
 
 Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));

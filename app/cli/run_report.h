@@ -57,7 +57,7 @@ class RunStory {
   struct Item {
     std::optional<Step> step;  // one of the two
     std::optional<EpochRow> epoch;
-    bool evaluation = false;   // of an epoch that was told before without it
+    bool evaluation = false;  // of an epoch that was told before without it
   };
   void begin(const RunContext& context);
   std::vector<Item> take(const RunUpdate& update);
@@ -74,7 +74,8 @@ class RunStory {
   void tell(const EpochRow& row, std::vector<Item>& out);
   RunProgress progress_;
   std::vector<EpochRow> waiting_;
-  static std::vector<Error> notTold(const std::vector<Error>& errors, std::vector<std::string>& told);
+  static std::vector<Error> notTold(const std::vector<Error>& errors,
+                                    std::vector<std::string>& told);
   std::set<std::int64_t> unevaluated_;  // epochs told
   std::vector<std::string> errors_, warnings_;
   std::set<std::string> unreachable_;  // nodes

@@ -45,7 +45,8 @@ class Curve {
 };
 
 struct GpuFigures {
-  double utilisation = NAN, memory = NAN, temperature = NAN, power = NAN, clock = NAN, throttled = 0;
+  double utilisation = NAN, memory = NAN, temperature = NAN, power = NAN, clock = NAN,
+         throttled = 0;
 };
 
 struct NodeFigures {
@@ -184,8 +185,8 @@ class LiveView final : public RunReport {
     if (total <= 0) return text;
     text += fmt::format("/{}", total);
     std::string after = fmt::format("{:3.0f} %", 100 * share);
-    const double left = progress.secondsLeft(
-        static_cast<double>(wallNow() - context_.row.startedNs) * 1e-9);
+    const double left =
+        progress.secondsLeft(static_cast<double>(wallNow() - context_.row.startedNs) * 1e-9);
     if (!isFinal(phase_) && context_.row.startedNs > 0 && left >= 0)
       after += "  " + durationText(left) + " left";
     const int room = columns - static_cast<int>(width(text) + width(after)) - 4;
@@ -202,8 +203,10 @@ class LiveView final : public RunReport {
       text += fmt::format("  test {}{}loss {}", metricText(metric, lastEpoch_->evalMetric),
                           metric.empty() ? "" : ", ", lastEpoch_->evalLoss);
     const double stalled = stalledSeconds(), rate = story_.progress().pace().samplesPerSecond;
-    if (stalled > 0) text += fmt::format("  no step for {:.0f} s", stalled);
-    else if (rate > 0) text += fmt::format("  {:.0f} samples/s", rate);
+    if (stalled > 0)
+      text += fmt::format("  no step for {:.0f} s", stalled);
+    else if (rate > 0)
+      text += fmt::format("  {:.0f} samples/s", rate);
     if (lossScale_ > 0) text += fmt::format("  loss scale {}", lossScale_);
     if (skipped_ > 0) text += fmt::format(", {} updates left out", skipped_);
     const int room = columns - static_cast<int>(width(text)) - 2;
@@ -217,8 +220,9 @@ class LiveView final : public RunReport {
   }
 
   std::string stepLine() const {
-    // Of the steps that the samples a second are of; of a run that has ended, what the history keeps.
-    const double measured = isFinal(phase_) ? context_.row.measuredStepSeconds
+    // Of the steps that the samples a second are of; of a run that has ended, what the history
+    // keeps.
+    const double measured = isFinal(phase_)        ? context_.row.measuredStepSeconds
                             : stalledSeconds() > 0 ? 0
                                                    : story_.progress().pace().stepSeconds;
     std::string text = "step time " + (measured > 0 ? millisecondsText(measured) + " ms" : "–");
@@ -313,13 +317,14 @@ class LiveView final : public RunReport {
     for (const auto& [name, node] : nodes_)
       for (const auto& [index, gpu] : node.gpus) {
         const auto value = [](double v, std::string text) { return std::isfinite(v) ? text : "–"; };
-        table.rows.push_back({name, fmt::format("{}", index),
-                              value(gpu.utilisation, fmt::format("{:.0f} %", 100 * gpu.utilisation)),
-                              value(gpu.memory, bytesText(gpu.memory)),
-                              value(gpu.temperature, fmt::format("{:.0f}", gpu.temperature)),
-                              value(gpu.power, fmt::format("{:.0f} W", gpu.power)),
-                              value(gpu.clock, fmt::format("{:.0f} MHz", gpu.clock)),
-                              gpu.throttled > 0 ? style_.yellow("throttled") : ""});
+        table.rows.push_back(
+            {name, fmt::format("{}", index),
+             value(gpu.utilisation, fmt::format("{:.0f} %", 100 * gpu.utilisation)),
+             value(gpu.memory, bytesText(gpu.memory)),
+             value(gpu.temperature, fmt::format("{:.0f}", gpu.temperature)),
+             value(gpu.power, fmt::format("{:.0f} W", gpu.power)),
+             value(gpu.clock, fmt::format("{:.0f} MHz", gpu.clock)),
+             gpu.throttled > 0 ? style_.yellow("throttled") : ""});
       }
     if (table.rows.empty()) return {};
     std::vector<std::string> lines = table.lines();
@@ -365,7 +370,9 @@ class LiveView final : public RunReport {
     if (drawn_ > 0) buffer = fmt::format("\x1b[{}A\r", drawn_);
     int count = 0;
     for (const std::string& line : lines(size)) {
-      buffer += shown(fit(printable(line), static_cast<std::size_t>(std::max(size.columns - 1, 1)))) + "\x1b[K\n";
+      buffer +=
+          shown(fit(printable(line), static_cast<std::size_t>(std::max(size.columns - 1, 1)))) +
+          "\x1b[K\n";
       ++count;
     }
     buffer += "\x1b[J";
@@ -384,7 +391,7 @@ class LiveView final : public RunReport {
   std::optional<EpochRow> lastEpoch_;
   Curve loss_;
   double metric_ = NAN;
-  double lossScale_ = 0;       // of fp16
+  double lossScale_ = 0;  // of fp16
   std::int64_t skipped_ = 0;
   std::vector<StepBreakdown> breakdown_;
   std::optional<SlowRank> slow_;
@@ -398,8 +405,6 @@ class LiveView final : public RunReport {
 
 }  // namespace
 
-std::unique_ptr<RunReport> makeLiveView() {
-  return std::make_unique<LiveView>();
-}
+std::unique_ptr<RunReport> makeLiveView() { return std::make_unique<LiveView>(); }
 
 }  // namespace lockstep::app::cli

@@ -17,7 +17,8 @@ namespace {
 
 // What every sequence of a Style begins with: nobody outside this process knows it.
 const std::string& styleMark() {
-  static const std::string mark = fmt::format("\x1b[{};", 100'000'000 + std::random_device{}() % 900'000'000);
+  static const std::string mark =
+      fmt::format("\x1b[{};", 100'000'000 + std::random_device{}() % 900'000'000);
   return mark;
 }
 
@@ -35,17 +36,21 @@ struct Control {
   unsigned code = 0;
 };
 Control controlAt(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
+  const auto byte = [&](std::size_t i) {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u;
+  };
   const unsigned first = byte(0);
   if (first < 0x20 || first == 0x7f) return {1, first};
-  if (first == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0) return {2, byte(1)};           // C1
-  if (first == 0xe2 && byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae) return {3, 0x2000u + byte(2) - 0x80};  // writing
-  if (first == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9) return {3, 0x2040u + byte(2) - 0x80};  // direction
+  if (first == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0) return {2, byte(1)};  // C1
+  // writing
+  if (first == 0xe2 && byte(1) == 0x80 && byte(2) >= 0xaa && byte(2) <= 0xae)
+    return {3, 0x2000u + byte(2) - 0x80};
+  // direction
+  if (first == 0xe2 && byte(1) == 0x81 && byte(2) >= 0xa6 && byte(2) <= 0xa9)
+    return {3, 0x2040u + byte(2) - 0x80};
   return {};
 }
-bool beginsCharacter(char c) {
-  return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-}
+bool beginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
 }  // namespace
 
@@ -111,13 +116,15 @@ std::string padded(std::string_view text, std::size_t columns, bool right) {
 
 namespace {
 
-// Control characters but newline and tab as text; a Style's sequences stay, for the terminal or marked.
+// Control characters but newline and tab as text; a Style's sequences stay, for the terminal or
+// marked.
 std::string withoutControls(std::string_view text, bool forTerminal) {
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     if (const std::size_t escape = escapeLength(text, i); escape > 0) {
       const std::size_t mark = styleMark().size();
-      out += forTerminal ? "\x1b[" + std::string(text.substr(i + mark, escape - mark)) : std::string(text.substr(i, escape));
+      out += forTerminal ? "\x1b[" + std::string(text.substr(i + mark, escape - mark))
+                         : std::string(text.substr(i, escape));
       i += escape;
       continue;
     }
@@ -126,7 +133,8 @@ std::string withoutControls(std::string_view text, bool forTerminal) {
       out += text[i++];
       continue;
     }
-    out += control.code < 0x80 ? fmt::format("\\x{:02x}", control.code) : fmt::format("\\u{:04x}", control.code);
+    out += control.code < 0x80 ? fmt::format("\\x{:02x}", control.code)
+                               : fmt::format("\\u{:04x}", control.code);
     i += control.bytes;
   }
   return out;
@@ -155,7 +163,8 @@ Status outputStatus() {
 
 std::string printable(std::string_view text) {
   std::string out = withoutControls(text, false);
-  std::replace_if(out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  std::replace_if(
+      out.begin(), out.end(), [](char c) { return c == '\n' || c == '\t'; }, ' ');
   return out;
 }
 
@@ -229,9 +238,7 @@ std::string bytesText(double bytes) {
   while (bytes >= 1024 && unit + 1 < kUnits.size()) bytes /= 1024, ++unit;
   return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.1f} {}", bytes, kUnits[unit]);
 }
-std::string rateText(double bytesPerSecond) {
-  return bytesText(bytesPerSecond) + "/s";
-}
+std::string rateText(double bytesPerSecond) { return bytesText(bytesPerSecond) + "/s"; }
 
 std::string durationText(double seconds) {
   if (!(seconds >= 0) || seconds > 1e9) return "–";

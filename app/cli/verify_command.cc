@@ -24,7 +24,7 @@ struct Question {
   RunSpecFile spec;
   ClusterSpecFile cluster;  // the ranks are planned for
   int ranks = 0;
-  std::int64_t steps = 0;   // 0: as many as what is compared needs
+  std::int64_t steps = 0;  // 0: as many as what is compared needs
 };
 
 Result<Question> questionOf(const Globals& globals, const Arguments& arguments) {
@@ -37,10 +37,11 @@ Result<Question> questionOf(const Globals& globals, const Arguments& arguments) 
     for (const auto* node : specs::nodesWithRanks(*out.cluster.spec, out.spec.spec->strategy()))
       out.ranks += specs::deviceCount(*node);
     if (out.ranks > kMostRanks)
-      return invalidArgument("{} has {} ranks; at most {} can be verified", arguments.text("cluster"),
-                             out.ranks, kMostRanks);
+      return invalidArgument("{} has {} ranks; at most {} can be verified",
+                             arguments.text("cluster"), out.ranks, kMostRanks);
     if (ranks > 0 && ranks != out.ranks)
-      return invalidArgument("--ranks {}, but {} has {}", ranks, arguments.text("cluster"), out.ranks);
+      return invalidArgument("--ranks {}, but {} has {}", ranks, arguments.text("cluster"),
+                             out.ranks);
     return out;
   }
   if (ranks == 0) {
@@ -79,10 +80,12 @@ void printTable(const VerifyCase& one, const node::v1::VerifyReply& reply, const
                                                 : style.green("holds")});
   put(stdout, fmt::format("\n{}\n{}", titleOf(one), table.text()));
   if (reply.rounding() > 0)
-    put(stdout, fmt::format("rounding alone changes one rank's losses by {:.1e}\n", reply.rounding()));
+    put(stdout,
+        fmt::format("rounding alone changes one rank's losses by {:.1e}\n", reply.rounding()));
 }
 
-void printLines(const Question& question, const VerifyCase& one, const node::v1::VerifyReply& reply) {
+void printLines(const Question& question, const VerifyCase& one,
+                const node::v1::VerifyReply& reply) {
   const auto& spec = one.request->spec();
   for (const auto& finding : reply.findings())
     JsonLine("finding")
@@ -120,25 +123,26 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
       cases.push_back(std::move(*one));
     }
     if (!json)
-      put(stdout, fmt::format("{}: {} on {} ranks against one\n", question.spec.spec->model().name(), strategy.kind(),
-                              question.ranks));
+      put(stdout, fmt::format("{}: {} on {} ranks against one\n",
+                              question.spec.spec->model().name(), strategy.kind(), question.ranks));
     if (const std::string why = unequalByDesign(*question.spec.spec); !json && !why.empty())
-      put(stdout, fmt::format("by design not equal to one rank: {}; compared are consistency and quality\n", why));
+      put(stdout,
+          fmt::format("by design not equal to one rank: {}; compared are consistency and quality\n",
+                      why));
     const auto local = localCluster(1, globals.home.root + "/local", "");
     for (const VerifyCase& one : cases) {
       put(stderr, fmt::format("playing {} …\n", titleOf(one)));
       node::v1::VerifyReply reply;
-      LOCKSTEP_TRY(onLocalAgent(
-          globals, local.spec, "the verification",
-          [&](NodeAccess& access, std::stop_token stop) -> Status {
-            LOCKSTEP_ASSIGN(const auto channel, access.agent());
-            const auto stub = node::v1::Agent::NewStub(channel);
-            grpc::ClientContext context;
-            setLimit(context, kLimit);
-            const CancelOnStop cancel(context, stop);
-            return rpcStatus(stub->Verify(&context, *one.request, &reply), "the verification failed",
-                             access.name());
-          }));
+      LOCKSTEP_TRY(onLocalAgent(globals, local.spec, "the verification",
+                                [&](NodeAccess& access, std::stop_token stop) -> Status {
+                                  LOCKSTEP_ASSIGN(const auto channel, access.agent());
+                                  const auto stub = node::v1::Agent::NewStub(channel);
+                                  grpc::ClientContext context;
+                                  setLimit(context, kLimit);
+                                  const CancelOnStop cancel(context, stop);
+                                  return rpcStatus(stub->Verify(&context, *one.request, &reply),
+                                                   "the verification failed", access.name());
+                                }));
       for (const auto& finding : reply.findings()) holds = holds && finding.holds();
       if (json)
         printLines(question, one, reply);
@@ -154,9 +158,13 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
           .add("holds", holds)
           .print();
     else
-      put(stdout, fmt::format("\n{}\n", !holds ? "The certificate DOES NOT HOLD."
-                              : cases.front().request->unequal() ? "The certificate holds."
-                              : "The certificate holds: the distribution changes nothing but the speed."));
+      put(stdout,
+          fmt::format(
+              "\n{}\n",
+              !holds ? "The certificate DOES NOT HOLD."
+              : cases.front().request->unequal()
+                  ? "The certificate holds."
+                  : "The certificate holds: the distribution changes nothing but the speed."));
     return {};
   }();
   if (!status.ok()) return conclude(status, json);

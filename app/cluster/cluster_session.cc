@@ -117,7 +117,8 @@ struct ClusterSession::State {
       if (node.inventory.bootId.empty()) continue;
       const auto candidates = addressCandidates(cluster->nodes(i), node.inventory, oneHost);
       const std::string address = candidates.empty() ? "" : candidates.front();
-      if (std::exchange(node.address, address) != address && i != changed && observer.onNode) observer.onNode(i);
+      if (std::exchange(node.address, address) != address && i != changed && observer.onNode)
+        observer.onNode(i);
     }
   }
 
@@ -231,9 +232,7 @@ void ClusterSession::end() {
 const std::shared_ptr<const spec::v1::ClusterSpec>& ClusterSession::cluster() const {
   return state_->cluster;
 }
-int ClusterSession::size() const {
-  return static_cast<int>(state_->nodes.size());
-}
+int ClusterSession::size() const { return static_cast<int>(state_->nodes.size()); }
 const NodeStatus& ClusterSession::status(int node) const {
   return state_->status[static_cast<std::size_t>(node)];
 }
@@ -252,9 +251,7 @@ bool ClusterSession::allConnected() const {
 void ClusterSession::connect() {
   for (auto& node : state_->nodes) node->connect();
 }
-void ClusterSession::connect(int node) {
-  state_->nodes[static_cast<std::size_t>(node)]->connect();
-}
+void ClusterSession::connect(int node) { state_->nodes[static_cast<std::size_t>(node)]->connect(); }
 void ClusterSession::disconnect() {
   for (int i = 0; i < size(); ++i) disconnect(i);
 }

@@ -77,8 +77,8 @@ struct NodeStatus {
   std::string target;  // "user@host:port", "this machine"
   std::vector<std::string> roles;
   int ranks = 1;  // devices it brings
-  // Where other nodes reach it: as the cluster says, else the likeliest once it is connected; a launch
-  // proves it, and may find that another of its addresses does.
+  // Where other nodes reach it: as the cluster says, else the likeliest once it is connected; a
+  // launch proves it, and may find that another of its addresses does.
   std::string address;
   NodePhase phase = NodePhase::kIdle;
   std::string detail;  // "uploading 12 of 40 MB", "again in 2 s"
@@ -129,7 +129,8 @@ class ClusterSession {
   void answer(std::uint64_t question, bool accept);
   void answer(std::uint64_t question, std::optional<Secret> secret);
 
-  // Any thread, for as long as the session lives; used by launches and recorders. Null: no such node.
+  // Any thread, for as long as the session lives; used by launches and recorders. Null: no such
+  // node.
   NodeAccess& access(int node) const;
   NodeAccess* access(const std::string& name) const;
 

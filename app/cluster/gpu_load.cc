@@ -29,7 +29,8 @@ GpuLoad gpuLoad(const run::v1::GpuSample& sample) {
   if (sample.has_memory_clock_mhz()) out.memoryClock = sample.memory_clock_mhz();
   if (sample.has_memory_clock_max_mhz()) out.memoryClockMax = sample.memory_clock_max_mhz();
   if (sample.has_performance_state()) out.performanceState = sample.performance_state();
-  if (sample.throttle_known()) out.throttle.emplace(sample.throttle().begin(), sample.throttle().end());
+  if (sample.throttle_known())
+    out.throttle.emplace(sample.throttle().begin(), sample.throttle().end());
   if (sample.has_pcie_in()) out.pcieIn = sample.pcie_in();
   if (sample.has_pcie_out()) out.pcieOut = sample.pcie_out();
   if (sample.has_pcie_generation()) out.pcieGeneration = sample.pcie_generation();
@@ -48,7 +49,8 @@ GpuLoad gpuLoad(const run::v1::GpuSample& sample) {
 }
 
 bool isBad(GpuTrouble trouble) {
-  return trouble == GpuTrouble::kSilent || trouble == GpuTrouble::kXid || trouble == GpuTrouble::kUncorrected;
+  return trouble == GpuTrouble::kSilent || trouble == GpuTrouble::kXid ||
+         trouble == GpuTrouble::kUncorrected;
 }
 
 std::vector<GpuTrouble> troublesOf(const GpuLoad& gpu) {
@@ -63,25 +65,36 @@ std::vector<GpuTrouble> troublesOf(const GpuLoad& gpu) {
   add(GpuTrouble::kPowerBrake, gpu.throttledFor("power-brake"));
   add(GpuTrouble::kSlowdown, gpu.throttledFor("slowdown"));
   add(GpuTrouble::kPower, gpu.throttledFor("power"));
-  add(GpuTrouble::kNarrowLink, gpu.pcieWidth && gpu.pcieWidthMax && *gpu.pcieWidth < *gpu.pcieWidthMax);
+  add(GpuTrouble::kNarrowLink,
+      gpu.pcieWidth && gpu.pcieWidthMax && *gpu.pcieWidth < *gpu.pcieWidthMax);
   // None active is a GPU that is not connected by them.
-  add(GpuTrouble::kLinksDown, gpu.nvlinksActive.value_or(0) > 0 && *gpu.nvlinksActive < gpu.nvlinks.value_or(0));
+  add(GpuTrouble::kLinksDown,
+      gpu.nvlinksActive.value_or(0) > 0 && *gpu.nvlinksActive < gpu.nvlinks.value_or(0));
   return out;
 }
 
 std::string troubleText(const GpuLoad& gpu, GpuTrouble trouble) {
   switch (trouble) {
-    case GpuTrouble::kSilent: return fmt::format("does not answer: {}", gpu.problem);
-    case GpuTrouble::kXid: return fmt::format("error Xid {}", gpu.lastXid);
-    case GpuTrouble::kUncorrected: return fmt::format("uncorrected memory errors: {}", gpu.eccUncorrected.value_or(0));
-    case GpuTrouble::kHeat: return "slowed down for heat";
-    case GpuTrouble::kPowerBrake: return "slowed down by the power supply";
-    case GpuTrouble::kSlowdown: return "slowed down by its hardware";
-    case GpuTrouble::kPower: return "held at its power limit";
+    case GpuTrouble::kSilent:
+      return fmt::format("does not answer: {}", gpu.problem);
+    case GpuTrouble::kXid:
+      return fmt::format("error Xid {}", gpu.lastXid);
+    case GpuTrouble::kUncorrected:
+      return fmt::format("uncorrected memory errors: {}", gpu.eccUncorrected.value_or(0));
+    case GpuTrouble::kHeat:
+      return "slowed down for heat";
+    case GpuTrouble::kPowerBrake:
+      return "slowed down by the power supply";
+    case GpuTrouble::kSlowdown:
+      return "slowed down by its hardware";
+    case GpuTrouble::kPower:
+      return "held at its power limit";
     case GpuTrouble::kNarrowLink:
-      return fmt::format("{} of {} PCIe lanes", gpu.pcieWidth.value_or(0), gpu.pcieWidthMax.value_or(0));
+      return fmt::format("{} of {} PCIe lanes", gpu.pcieWidth.value_or(0),
+                         gpu.pcieWidthMax.value_or(0));
     case GpuTrouble::kLinksDown:
-      return fmt::format("{} of {} NVLinks", gpu.nvlinksActive.value_or(0), gpu.nvlinks.value_or(0));
+      return fmt::format("{} of {} NVLinks", gpu.nvlinksActive.value_or(0),
+                         gpu.nvlinks.value_or(0));
   }
   return {};
 }

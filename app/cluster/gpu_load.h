@@ -14,18 +14,20 @@ namespace lockstep::app {
 
 // What the driver does not tell is absent.
 struct GpuLoad {
-  int index = 0;                // as the driver numbers them
+  int index = 0;  // as the driver numbers them
   std::string name;
-  std::string problem;          // why it does not answer; "" where it does
+  std::string problem;                                   // why it does not answer; "" where it does
   std::optional<double> utilisation, memoryUtilisation;  // 0…1
   std::optional<double> memoryUsed, memoryTotal;         // bytes
   std::optional<double> power, powerLimit;               // W
   std::optional<double> temperature;                     // °C
   std::optional<double> smClock, smClockMax, memoryClock, memoryClockMax;  // MHz
-  std::optional<int> performanceState;                   // 0 the fastest … 15
-  std::optional<std::vector<std::string>> throttle;      // see telemetry.proto; empty: not throttled
+  std::optional<int> performanceState;                                     // 0 the fastest … 15
+  // see telemetry.proto; empty: not throttled
+  std::optional<std::vector<std::string>> throttle;
   std::optional<double> pcieIn, pcieOut, nvlinkIn, nvlinkOut;  // bytes/s
-  std::optional<int> pcieGeneration, pcieGenerationMax, pcieWidth, pcieWidthMax, nvlinks, nvlinksActive;
+  std::optional<int> pcieGeneration, pcieGenerationMax, pcieWidth, pcieWidthMax, nvlinks,
+      nvlinksActive;
   std::optional<std::uint64_t> eccCorrected, eccUncorrected, xids;
   int lastXid = 0;
 
@@ -39,10 +41,10 @@ enum class GpuTrouble : std::uint8_t {
   kUncorrected,  // memory errors that were not corrected, since the driver started
   kHeat,         // slowed down
   kPowerBrake,
-  kSlowdown,     // by hardware that does not say why
-  kPower,        // held at its limit of power, as under heavy load
-  kNarrowLink,   // fewer lanes than it and its slot have
-  kLinksDown,    // some of its NVLinks are
+  kSlowdown,    // by hardware that does not say why
+  kPower,       // held at its limit of power, as under heavy load
+  kNarrowLink,  // fewer lanes than it and its slot have
+  kLinksDown,   // some of its NVLinks are
 };
 // A person has to see to it: errors, where others are conditions that pass.
 bool isBad(GpuTrouble trouble);

@@ -241,7 +241,8 @@ Status Node::watch(const std::shared_ptr<grpc::Channel>& channel, const std::sto
   grpc::ClientContext context;  // no limit: it is open as long as the node is watched
   const CancelOnStop cancel(context, stop);
   node::v1::WatchNodeRequest request;
-  request.set_hertz(hertz_ > 0 ? std::clamp(hertz_, 1.0, 10.0) : 0.1);  // shows that the agent is there
+  // shows that the agent is there
+  request.set_hertz(hertz_ > 0 ? std::clamp(hertz_, 1.0, 10.0) : 0.1);
   auto stream = stub->WatchNode(&context, request);
   run::v1::NodeSample sample;
   while (stream->Read(&sample)) {
@@ -319,10 +320,12 @@ void Node::run(const std::stop_token& end) {
       if (!served_ || onlyAPersonHelps) {
         Error error = status.error();
         if (error.node.empty()) error.node = name_;
-        const bool silent = error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
+        const bool silent =
+            error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
         if (silent && error.next.empty())
-          error.next = spec_.has_ssh() ? fmt::format("see whether `ssh {}` works here", spec_.ssh().host())
-                                       : "look at agent.log in its workdir";
+          error.next = spec_.has_ssh()
+                           ? fmt::format("see whether `ssh {}` works here", spec_.ssh().host())
+                           : "look at agent.log in its workdir";
         {
           const std::lock_guard lock(mutex_);
           wanted_ = false;

@@ -22,19 +22,22 @@ constexpr std::chrono::seconds kAnswerLimit{15};
 constexpr double kReachSeconds = 3;
 constexpr std::chrono::seconds kReachLimit{10};
 
-bool isLoopback(const std::string& address) { return address.starts_with("127.") || address == "::1"; }
+bool isLoopback(const std::string& address) {
+  return address.starts_with("127.") || address == "::1";
+}
 
 struct Candidate {
   std::string address;  // numeric once the node listens there
   int port = 0;
-  std::string problem;  // why the node cannot listen there
+  std::string problem;                // why the node cannot listen there
   std::vector<std::string> outcomes;  // of each node: "" reached
 };
 
 // A node that listens at its candidates for as long as this lives.
 class Listening {
  public:
-  Status start(const PeerNode& node, const std::vector<std::string>& addresses, std::stop_token stop) {
+  Status start(const PeerNode& node, const std::vector<std::string>& addresses,
+               std::stop_token stop) {
     name_ = node.spec->name();
     LOCKSTEP_ASSIGN(const auto channel, node.access->agent());
     stub_ = node::v1::Agent::NewStub(channel);
@@ -48,9 +51,11 @@ class Listening {
     {
       std::mutex mutex;
       std::condition_variable_any over;
-      const std::jthread limit([&](const std::stop_token& done) {  // the call itself lasts as long as the node listens
+      // the call itself lasts as long as the node listens
+      const std::jthread limit([&](const std::stop_token& done) {
         std::unique_lock lock(mutex);
-        if (!over.wait_for(lock, done, kAnswerLimit, [&] { return done.stop_requested(); })) context_.TryCancel();
+        if (!over.wait_for(lock, done, kAnswerLimit, [&] { return done.stop_requested(); }))
+          context_.TryCancel();
       });
       answered = reader_->Read(&reply);
     }
@@ -121,7 +126,8 @@ class Proof {
     return from != to && isReached(to) && (to == 0 || !nodes_[from].joinsFirstOnly);
   }
 
-  // Nodes that share a network stack reach each other at its loopback: nothing is to be proven. Empty where they do not.
+  // Nodes that share a network stack reach each other at its loopback: nothing is to be proven.
+  // Empty where they do not.
   std::vector<std::string> allAtLoopback() const {
     std::vector<std::string> out(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -137,7 +143,8 @@ class Proof {
     std::vector<Status> came(nodes_.size());
     {
       std::vector<std::jthread> threads;
-      for (std::size_t i = 0; i < nodes_.size(); ++i) threads.emplace_back([&, i] { came[i] = work(i); });
+      for (std::size_t i = 0; i < nodes_.size(); ++i)
+        threads.emplace_back([&, i] { came[i] = work(i); });
     }
     for (std::size_t i = 0; i < came.size(); ++i) {
       if (came[i].ok()) continue;
@@ -159,12 +166,16 @@ class Proof {
 
   Error noAddress(std::size_t i) const {
     const std::string& interface = nodes_[i].spec->interface();
-    Error error = interface.empty()
-                      ? makeError(Code::kFailedPrecondition, "the node has no address that other hosts reach")
-                      : makeError(Code::kFailedPrecondition, "the node has no interface {} with an address", interface);
+    Error error =
+        interface.empty()
+            ? makeError(Code::kFailedPrecondition, "the node has no address that other hosts reach")
+            : makeError(Code::kFailedPrecondition, "the node has no interface {} with an address",
+                        interface);
     error.node = name(i);
     error.why = fmt::format("its addresses: {}", fmt::join(nodes_[i].inventory.addresses, ", "));
-    error.next = "connect it to the other nodes' network, or give its `address` or `interface` in the cluster";
+    error.next =
+        "connect it to the other nodes' network, or give its `address` or `interface` in the "
+        "cluster";
     return error;
   }
 
@@ -178,15 +189,18 @@ class Proof {
     const Candidate& first = listening_[i]->candidates.front();
     const std::string& given = nodes_[i].spec->address();
     Error error = makeError(Code::kFailedPrecondition, "the node cannot be reached at {}",
-                            given.empty() || given == first.address ? first.address
-                                                                    : fmt::format("{} ({})", given, first.address));
+                            given.empty() || given == first.address
+                                ? first.address
+                                : fmt::format("{} ({})", given, first.address));
     error.node = name(i);
-    error.why = fmt::format("{}; its addresses: {}", first.problem, fmt::join(nodes_[i].inventory.addresses, ", "));
+    error.why = fmt::format("{}; its addresses: {}", first.problem,
+                            fmt::join(nodes_[i].inventory.addresses, ", "));
     error.next = "correct its `address` in the cluster, or leave it out: one is chosen";
     return error;
   }
 
-  // Every node connects to the first usable candidate of every other, or to the candidates after it.
+  // Every node connects to the first usable candidate of every other, or to the candidates after
+  // it.
   Status reach(bool first) {
     for (auto& one : listening_)
       if (one)
@@ -215,9 +229,12 @@ class Proof {
       setLimit(context, kReachLimit);
       const CancelOnStop cancel(context, stop_);
       node::v1::ReachPeersReply reply;
-      LOCKSTEP_TRY(rpcStatus(stub->ReachPeers(&context, request, &reply), "the node cannot look for its peers", name(from)));
+      LOCKSTEP_TRY(rpcStatus(stub->ReachPeers(&context, request, &reply),
+                             "the node cannot look for its peers", name(from)));
       for (std::size_t i = 0; i < asked.size(); ++i)
-        asked[i]->outcomes[from] = static_cast<int>(i) < reply.problems_size() ? reply.problems(static_cast<int>(i)) : "no answer";
+        asked[i]->outcomes[from] = static_cast<int>(i) < reply.problems_size()
+                                       ? reply.problems(static_cast<int>(i))
+                                       : "no answer";
       return {};
     });
   }
@@ -243,26 +260,33 @@ class Proof {
     std::size_t worst = to, fewest = usable.size() + 1;
     for (std::size_t from = 0; from < nodes_.size(); ++from) {
       if (!needs(from, to)) continue;
-      const auto reached = static_cast<std::size_t>(std::count_if(
-          usable.begin(), usable.end(), [&](const Candidate* one) { return one->outcomes[from].empty(); }));
+      const auto reached = static_cast<std::size_t>(
+          std::count_if(usable.begin(), usable.end(),
+                        [&](const Candidate* one) { return one->outcomes[from].empty(); }));
       if (reached < fewest) fewest = reached, worst = from;
     }
     const auto at = [](const Candidate& one) {
-      return one.address.find(':') == std::string::npos ? fmt::format("{}:{}", one.address, one.port)
-                                                        : fmt::format("[{}]:{}", one.address, one.port);
+      return one.address.find(':') == std::string::npos
+                 ? fmt::format("{}:{}", one.address, one.port)
+                 : fmt::format("[{}]:{}", one.address, one.port);
     };
     std::vector<std::string> tried;
     for (const Candidate* one : usable)
-      tried.push_back(fmt::format("{}: {}", at(*one), one->outcomes[worst].empty() ? "reached, but not by every node"
-                                                                                  : one->outcomes[worst]));
+      tried.push_back(fmt::format(
+          "{}: {}", at(*one),
+          one->outcomes[worst].empty() ? "reached, but not by every node" : one->outcomes[worst]));
     Error error = usable.size() == 1
-                      ? makeError(Code::kFailedPrecondition, "node {} cannot reach node {} at {}", name(worst), name(to),
-                                  at(*usable.front()))
-                      : makeError(Code::kFailedPrecondition, "node {} cannot reach node {}", name(worst), name(to));
+                      ? makeError(Code::kFailedPrecondition, "node {} cannot reach node {} at {}",
+                                  name(worst), name(to), at(*usable.front()))
+                      : makeError(Code::kFailedPrecondition, "node {} cannot reach node {}",
+                                  name(worst), name(to));
     error.node = name(worst);
-    error.why = usable.size() == 1 ? usable.front()->outcomes[worst] : fmt::format("{}", fmt::join(tried, "; "));
-    error.next = fmt::format("allow TCP connections between the nodes, or give node {} an `address` or `interface` "
-                             "that node {} reaches", name(to), name(worst));
+    error.why = usable.size() == 1 ? usable.front()->outcomes[worst]
+                                   : fmt::format("{}", fmt::join(tried, "; "));
+    error.next = fmt::format(
+        "allow TCP connections between the nodes, or give node {} an `address` or `interface` "
+        "that node {} reaches",
+        name(to), name(worst));
     return error;
   }
 
@@ -281,8 +305,8 @@ bool onOneHost(const std::vector<const NodeInventory*>& nodes) {
   });
 }
 
-std::vector<std::string> addressCandidates(const spec::v1::NodeSpec& node, const NodeInventory& inventory,
-                                           bool oneHost) {
+std::vector<std::string> addressCandidates(const spec::v1::NodeSpec& node,
+                                           const NodeInventory& inventory, bool oneHost) {
   if (!node.address().empty()) return {node.address()};
   if (oneHost && node.interface().empty()) return {"127.0.0.1"};
   std::vector<std::string> out;
@@ -300,7 +324,8 @@ std::vector<std::string> addressCandidates(const spec::v1::NodeSpec& node, const
   return out;
 }
 
-Result<std::vector<std::string>> provePeerAddresses(const std::vector<PeerNode>& nodes, std::stop_token stop) {
+Result<std::vector<std::string>> provePeerAddresses(const std::vector<PeerNode>& nodes,
+                                                    std::stop_token stop) {
   return Proof(nodes, std::move(stop)).run();
 }
 

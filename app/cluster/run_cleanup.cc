@@ -37,9 +37,7 @@ std::vector<Part> partsOf(const std::string& nodesJson) {
   return out;
 }
 
-bool isFinal(run::v1::RunState state) {
-  return isFinal(static_cast<RunPhase>(state));
-}
+bool isFinal(run::v1::RunState state) { return isFinal(static_cast<RunPhase>(state)); }
 
 class Cleanup {
  public:

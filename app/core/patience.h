@@ -13,7 +13,8 @@ namespace lockstep::app {
 class Patience {
  public:
   Patience(const std::stop_token& stop, std::chrono::milliseconds patience)
-      : patience_(patience), passOn_(stop, Pass{&source_}),
+      : patience_(patience),
+        passOn_(stop, Pass{&source_}),
         thread_([this](const std::stop_token& end) { watch(end); }) {}
   std::stop_token stop() const { return source_.get_token(); }
   void moved() {
@@ -33,7 +34,8 @@ class Patience {
   void watch(const std::stop_token& end) {
     std::unique_lock lock(mutex_);
     while (std::chrono::steady_clock::now() < movedAt_ + patience_) {
-      if (wake_.wait_until(lock, end, movedAt_ + patience_, [&] { return end.stop_requested(); })) return;
+      if (wake_.wait_until(lock, end, movedAt_ + patience_, [&] { return end.stop_requested(); }))
+        return;
     }
     ended_ = true;
     lock.unlock();

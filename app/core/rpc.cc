@@ -14,19 +14,34 @@ Error rpcError(const grpc::Status& status, const std::string& what, const std::s
     error = specs::fromInfo(info);
   } else {
     switch (status.error_code()) {
-      case grpc::StatusCode::UNAVAILABLE: error.code = Code::kUnavailable; break;
-      case grpc::StatusCode::DEADLINE_EXCEEDED: error.code = Code::kDeadlineExceeded; break;
-      case grpc::StatusCode::CANCELLED: error.code = Code::kCancelled; break;
+      case grpc::StatusCode::UNAVAILABLE:
+        error.code = Code::kUnavailable;
+        break;
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        error.code = Code::kDeadlineExceeded;
+        break;
+      case grpc::StatusCode::CANCELLED:
+        error.code = Code::kCancelled;
+        break;
       case grpc::StatusCode::PERMISSION_DENIED:
-      case grpc::StatusCode::UNAUTHENTICATED: error.code = Code::kPermissionDenied; break;
-      case grpc::StatusCode::NOT_FOUND: error.code = Code::kNotFound; break;
-      case grpc::StatusCode::RESOURCE_EXHAUSTED: error.code = Code::kResourceExhausted; break;
-      case grpc::StatusCode::UNIMPLEMENTED: error.code = Code::kFailedPrecondition; break;
-      default: break;
+      case grpc::StatusCode::UNAUTHENTICATED:
+        error.code = Code::kPermissionDenied;
+        break;
+      case grpc::StatusCode::NOT_FOUND:
+        error.code = Code::kNotFound;
+        break;
+      case grpc::StatusCode::RESOURCE_EXHAUSTED:
+        error.code = Code::kResourceExhausted;
+        break;
+      case grpc::StatusCode::UNIMPLEMENTED:
+        error.code = Code::kFailedPrecondition;
+        break;
+      default:
+        break;
     }
     error.what = what;
     error.why = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? "no answer in time"
-                                                                          : status.error_message();
+                                                                           : status.error_message();
     if (error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded)
       error.next = "see whether the node and its agent answer: lockstep cluster check FILE";
   }
@@ -42,7 +57,8 @@ Status untilAvailable(std::chrono::milliseconds limit, const std::stop_token& st
   std::condition_variable_any wake;
   for (;;) {
     Status answer = ask();
-    if (answer.code() != Code::kUnavailable || std::chrono::steady_clock::now() > end) return answer;
+    if (answer.code() != Code::kUnavailable || std::chrono::steady_clock::now() > end)
+      return answer;
     std::unique_lock lock(mutex);
     if (wake.wait_for(lock, stop, kPause, [&] { return stop.stop_requested(); })) return answer;
   }

@@ -55,7 +55,8 @@ Result<Bundle> parseManifest(const std::string& text, const std::string& folder)
   std::istringstream lines(text);
   int number = 0;
   const auto bad = [&](const char* why) {
-    Error error = makeError(Code::kDataLoss, "the bundle's manifest {}/manifest is damaged", folder);
+    Error error =
+        makeError(Code::kDataLoss, "the bundle's manifest {}/manifest is damaged", folder);
     error.why = fmt::format("line {}: {}", number, why);
     error.next = "make the bundle again";
     return error;
@@ -83,8 +84,9 @@ Result<Bundle> parseManifest(const std::string& text, const std::string& folder)
       return bad("an unknown keyword");
     }
   }
-  const bool agent = std::any_of(bundle.files.begin(), bundle.files.end(),
-                                 [](const BundleFile& file) { return file.path == "lockstep-agent"; });
+  const bool agent =
+      std::any_of(bundle.files.begin(), bundle.files.end(),
+                  [](const BundleFile& file) { return file.path == "lockstep-agent"; });
   if (bundle.machine.empty() || bundle.glibc.empty() || !agent)
     return bad("machine, glibc or lockstep-agent is missing");
   return bundle;

@@ -26,9 +26,9 @@ struct BundleFile {
 
 struct Bundle {
   std::string folder;
-  std::string version;  // 64 hexadecimal digits
-  std::string machine;  // as `uname -m`
-  std::string glibc;    // "2.36"
+  std::string version;            // 64 hexadecimal digits
+  std::string machine;            // as `uname -m`
+  std::string glibc;              // "2.36"
   std::vector<BundleFile> files;  // without the manifest
   std::string manifest;           // its text
   std::uint64_t totalBytes() const;
@@ -38,9 +38,9 @@ struct Bundle {
 Result<Bundle> readBundle(const std::string& folder);
 Result<Bundle> parseManifest(const std::string& text, const std::string& folder);
 
-// $LOCKSTEP_BUNDLE, else `bundle` beside the folder of the running executable (a build folder, where
-// building a program makes it), else ../lib/lockstep/bundle from there (installed). Error: kNotFound,
-// with the places searched.
+// $LOCKSTEP_BUNDLE, else `bundle` beside the folder of the running executable (a build folder,
+// where building a program makes it), else ../lib/lockstep/bundle from there (installed). Error:
+// kNotFound, with the places searched.
 Result<std::string> findBundle();
 
 }  // namespace lockstep::app

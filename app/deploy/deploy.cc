@@ -73,25 +73,28 @@ Result<NodeFacts> lookAtNode(SshConnection& connection, const std::string& versi
                              const DeployOptions& options) {
   std::string script = workdirLines(options.workdir) + "V=\"$W/versions\"\n";
   if (options.copy)
-    script += "mkdir -p \"$V\" || exit 1\n"
-              "chmod go-w \"$W\" \"$V\" 2>/dev/null\n";
-  script += "echo \"workdir $W\"\n"
-            "echo \"machine $(uname -m)\"\n"
-            "G=$(getconf GNU_LIBC_VERSION 2>/dev/null) && echo \"glibc ${G#glibc }\"\n"
-            "P=\"$V\"\n"
-            "while [ ! -d \"$P\" ] && [ \"$P\" != / ]; do P=$(dirname \"$P\"); done\n"
-            "[ -w \"$P\" ] && echo writable\n"
-            "set -- $(df -Pk \"$P\" 2>/dev/null | tail -n 1)\n"
-            "echo \"free $4\"\n"
-            "for v in $(ls -1t \"$V\" 2>/dev/null); do\n"
-            "  case $v in *[!0-9a-f]*) continue;; esac\n"
-            "  [ ${#v} -eq 64 ] && [ -x \"$V/$v/lockstep-agent\" ] && [ -f \"$V/$v/manifest\" ] || "
-            "continue\n"
-            "  echo \"newest $v\"\n"
-            "  break\n"
-            "done\n";
+    script +=
+        "mkdir -p \"$V\" || exit 1\n"
+        "chmod go-w \"$W\" \"$V\" 2>/dev/null\n";
+  script +=
+      "echo \"workdir $W\"\n"
+      "echo \"machine $(uname -m)\"\n"
+      "G=$(getconf GNU_LIBC_VERSION 2>/dev/null) && echo \"glibc ${G#glibc }\"\n"
+      "P=\"$V\"\n"
+      "while [ ! -d \"$P\" ] && [ \"$P\" != / ]; do P=$(dirname \"$P\"); done\n"
+      "[ -w \"$P\" ] && echo writable\n"
+      "set -- $(df -Pk \"$P\" 2>/dev/null | tail -n 1)\n"
+      "echo \"free $4\"\n"
+      "for v in $(ls -1t \"$V\" 2>/dev/null); do\n"
+      "  case $v in *[!0-9a-f]*) continue;; esac\n"
+      "  [ ${#v} -eq 64 ] && [ -x \"$V/$v/lockstep-agent\" ] && [ -f \"$V/$v/manifest\" ] || "
+      "continue\n"
+      "  echo \"newest $v\"\n"
+      "  break\n"
+      "done\n";
   if (!version.empty()) {
-    script += "D=\"$V/" + version + "\"\n"
+    script += "D=\"$V/" + version +
+              "\"\n"
               "if [ -x \"$D/lockstep-agent\" ] && [ -f \"$D/manifest\" ]; then echo deployed; " +
               (options.copy ? "touch \"$D\"; " : "") + "fi\n";
   }
@@ -103,12 +106,18 @@ Result<NodeFacts> lookAtNode(SshConnection& connection, const std::string& versi
     const auto space = line.find(' ');
     const std::string key = line.substr(0, space);
     const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
-    if (key == "workdir") facts.workdir = value;
-    else if (key == "machine") facts.machine = value;
-    else if (key == "glibc") facts.glibc = value;
-    else if (key == "writable") facts.writable = true;
-    else if (key == "deployed") facts.deployed = true;
-    else if (key == "newest") facts.newest = value;
+    if (key == "workdir")
+      facts.workdir = value;
+    else if (key == "machine")
+      facts.machine = value;
+    else if (key == "glibc")
+      facts.glibc = value;
+    else if (key == "writable")
+      facts.writable = true;
+    else if (key == "deployed")
+      facts.deployed = true;
+    else if (key == "newest")
+      facts.newest = value;
     else if (key == "free") {
       std::uint64_t kib = 0;
       const auto [end, fault] = std::from_chars(value.data(), value.data() + value.size(), kib);
@@ -132,15 +141,16 @@ std::pair<int, int> versionNumbers(const std::string& text) {
 Status checkNode(const NodeFacts& facts, const Bundle& bundle, const DeployOptions& options) {
   Error error = makeError(Code::kFailedPrecondition, "the agent cannot run on this node");
   if (facts.machine != bundle.machine) {
-    error.why = fmt::format("its processor is {}, the bundle is for {}", facts.machine,
-                            bundle.machine);
+    error.why =
+        fmt::format("its processor is {}, the bundle is for {}", facts.machine, bundle.machine);
     error.next = "make a bundle for this kind of machine";
     return onNode(error, options);
   }
   if (facts.glibc.empty() || versionNumbers(facts.glibc) < versionNumbers(bundle.glibc)) {
-    error.why = facts.glibc.empty()
-                    ? fmt::format("it has no glibc (a musl system?), and {} is needed", bundle.glibc)
-                    : fmt::format("its glibc is {}, and {} is needed", facts.glibc, bundle.glibc);
+    error.why =
+        facts.glibc.empty()
+            ? fmt::format("it has no glibc (a musl system?), and {} is needed", bundle.glibc)
+            : fmt::format("its glibc is {}, and {} is needed", facts.glibc, bundle.glibc);
     error.next = "use a node with a newer system, or build the bundle on an older one";
     return onNode(error, options);
   }
@@ -161,10 +171,9 @@ std::optional<std::uint64_t> freeNow(SshConnection& connection, const NodeFacts&
                                      const DeployOptions& options) {
   DeployOptions quiet = options;
   quiet.stop = {};
-  const auto output = mustRun(connection,
-                              "set -- $(df -Pk " + shellQuote(facts.workdir) +
-                                  " | tail -n 1)\necho \"$4\"\n",
-                              "df", quiet);
+  const auto output = mustRun(
+      connection, "set -- $(df -Pk " + shellQuote(facts.workdir) + " | tail -n 1)\necho \"$4\"\n",
+      "df", quiet);
   std::uint64_t kib = 0;
   if (!output.ok() ||
       std::from_chars(output->data(), output->data() + output->size(), kib).ec != std::errc())
@@ -189,16 +198,17 @@ Status uploadFiles(SftpClient& sftp, const Bundle& bundle, const std::string& fo
     if (options.onProgress) options.onProgress(progress);
   };
   for (const BundleFile& file : bundle.files)
-    LOCKSTEP_TRY(sftp.upload(bundle.folder + "/" + file.path, folder + "/" + file.path, file.mode,
-                             onBytes));
+    LOCKSTEP_TRY(
+        sftp.upload(bundle.folder + "/" + file.path, folder + "/" + file.path, file.mode, onBytes));
   return sftp.upload(bundle.folder + "/manifest", folder + "/manifest", 0644, onBytes);
 }
 
 Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::string& folder,
                    const DeployOptions& options) {
-  std::string script = "command -v sha256sum >/dev/null || { echo 'sha256sum (coreutils) is not "
-                       "there' >&2; exit 1; }\ncd " + shellQuote(folder) +
-                       " || exit 1\nsha256sum manifest";
+  std::string script =
+      "command -v sha256sum >/dev/null || { echo 'sha256sum (coreutils) is not "
+      "there' >&2; exit 1; }\ncd " +
+      shellQuote(folder) + " || exit 1\nsha256sum manifest";
   for (const BundleFile& file : bundle.files) script += " " + file.path;
   LOCKSTEP_ASSIGN(const std::string output,
                   mustRun(connection, script + "\n", "checking what was copied", options));
@@ -217,10 +227,10 @@ Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::s
   return {};
 }
 
-// Removes temporary folders left by lost links (old ones only: another deploy may be under way), and
-// all versions but the newest two, those a process here runs from, and those with a lease of another
-// host that shares the folder (agent/version_lease.h). Renamed before they are removed, so that nobody
-// meets half a version.
+// Removes temporary folders left by lost links (old ones only: another deploy may be under way),
+// and all versions but the newest two, those a process here runs from, and those with a lease of
+// another host that shares the folder (agent/version_lease.h). Renamed before they are removed, so
+// that nobody meets half a version.
 std::string cleanScript(const std::string& workdir) {
   return "cd " + shellQuote(workdir + "/versions") + " || exit 0\n" +
          "find . -maxdepth 1 -name '.*' -type d -mmin +60 ! -name . -exec rm -rf {} +\n"
@@ -235,10 +245,14 @@ std::string cleanScript(const std::string& workdir) {
          "  [ ${#v} -eq 64 ] || continue\n"
          "  case $used in *\"$here/$v/\"*) continue;; esac\n"
          "  rm -f \"$v/leases/$own\"*\n"  // of processes here that were killed
-         "  find \"$v/leases\" -type f -mmin +" + std::to_string(kLeaseMinutes) + " -exec rm -f {} + 2>/dev/null\n"
+         "  find \"$v/leases\" -type f -mmin +" +
+         std::to_string(kLeaseMinutes) +
+         " -exec rm -f {} + 2>/dev/null\n"
          "  [ -n \"$(ls -A \"$v/leases\" 2>/dev/null)\" ] && continue\n"
          "  kept=$((kept + 1))\n"
-         "  [ $kept -le " + std::to_string(kKeptVersions) + " ] && continue\n"
+         "  [ $kept -le " +
+         std::to_string(kKeptVersions) +
+         " ] && continue\n"
          "  mv \"$v\" \".$v.old-$$\" && rm -rf \".$v.old-$$\"\n"
          "done\n"
          "exit 0\n";
@@ -263,8 +277,10 @@ std::optional<std::map<std::string, std::string>> parseFlatObject(std::string_vi
       char c = text[at++];
       if (c == '\\' && at < text.size()) {
         c = text[at++];
-        if (c == 'n') c = '\n';
-        else if (c == 't') c = '\t';
+        if (c == 'n')
+          c = '\n';
+        else if (c == 't')
+          c = '\t';
         else if (c == 'u') {
           unsigned code = 0;
           if (at + 4 > text.size() ||
@@ -396,8 +412,7 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
     DeployOptions cleaning = options;
     cleaning.stop = {};
     (void)mustRun(connection, "rm -rf " + shellQuote(temporary) + "\n", "cleaning", cleaning);
-    if (freeBytes && *freeBytes < kSpareBytes)
-      return noSpace(facts, bundle, options, *freeBytes);
+    if (freeBytes && *freeBytes < kSpareBytes) return noSpace(facts, bundle, options, *freeBytes);
     return onNode(status.error(), options);
   }
   (void)mustRun(connection, cleanScript(facts.workdir), "removing old versions", options);
@@ -408,8 +423,7 @@ Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& op
   DeployOptions looking = options;
   looking.copy = false;
   LOCKSTEP_ASSIGN(const NodeFacts facts, lookAtNode(connection, "", looking));
-  if (facts.newest.empty())
-    return onNode(makeError(Code::kNotFound, "{}", kNoAgentYet), options);
+  if (facts.newest.empty()) return onNode(makeError(Code::kNotFound, "{}", kNoAgentYet), options);
   if (options.onProgress) options.onProgress({});
   return Deployed{facts.workdir, facts.workdir + "/versions/" + facts.newest, false};
 }
@@ -417,9 +431,8 @@ Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& op
 Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
                              const DeployOptions& options) {
   const std::string script = "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
-                             shellQuote(deployed.folder + "/lockstep-agent") +
-                             " serve --workdir " + shellQuote(deployed.workdir) +
-                             " --detach </dev/null\n";
+                             shellQuote(deployed.folder + "/lockstep-agent") + " serve --workdir " +
+                             shellQuote(deployed.workdir) + " --detach </dev/null\n";
   ExecOptions exec;
   exec.timeout = kStartLimit;
   auto run = connection.script(script, exec, options.stop);
@@ -435,8 +448,9 @@ Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOpt
       return onNode(makeError(Code::kFailedPrecondition, "HOME is not set"), options);
     workdir = home + (workdir.empty() ? "/.lockstep" : workdir.substr(1));
   }
-  auto run = runProcess({executable, "serve", "--workdir", workdir, "--detach", "--idle-exit",
-                         kLocalIdleSeconds}, kStartLimit, options.stop);
+  auto run = runProcess(
+      {executable, "serve", "--workdir", workdir, "--detach", "--idle-exit", kLocalIdleSeconds},
+      kStartLimit, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
   return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
 }

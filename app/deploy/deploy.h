@@ -35,12 +35,13 @@ struct Deployed {
 };
 
 // Checks processor, glibc and free space; uploads to a temporary folder beside its final name,
-// verifies every hash there, renames, and clears old versions (the newest two and those a process of any
-// host runs from stay). A version already there is not copied again; several deploys at once succeed.
-// Errors, with nothing half-made left on the node unless the link is lost (a deploy an hour
-// later clears that): kFailedPrecondition (processor, glibc, a tool missing), kResourceExhausted (what: needed
-// and free bytes), kPermissionDenied, kUnavailable, kDataLoss (hashes), kCancelled; without `copy`
-// kNotFound where the version is not there and could be copied.
+// verifies every hash there, renames, and clears old versions (the newest two and those a process
+// of any host runs from stay). A version already there is not copied again; several deploys at once
+// succeed. Errors, with nothing half-made left on the node unless the link is lost (a deploy an
+// hour later clears that): kFailedPrecondition (processor, glibc, a tool missing),
+// kResourceExhausted (what: needed and free bytes), kPermissionDenied, kUnavailable, kDataLoss
+// (hashes), kCancelled; without `copy` kNotFound where the version is not there and could be
+// copied.
 Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
                         const DeployOptions& options);
 // The version deployed last, whichever it is. kNotFound: there is none.

@@ -18,10 +18,10 @@ class NodeSpec;
 namespace lockstep::app {
 
 struct NodeLinkOptions {
-  std::string configFile;                          // --ssh-config
-  std::shared_ptr<SshPrompter> prompter;           // null: nothing is asked
-  std::string bundleFolder;                        // "": findBundle()
-  bool copy = true;                                // false: nothing is copied to the node
+  std::string configFile;                 // --ssh-config
+  std::shared_ptr<SshPrompter> prompter;  // null: nothing is asked
+  std::string bundleFolder;               // "": findBundle()
+  bool copy = true;                       // false: nothing is copied to the node
   std::string localAgent;  // lockstep-agent for local nodes; "": of the bundle, else beside us
   std::function<void(const LinkStatus&)> onState;  // SSH nodes; on the link's thread
   std::function<void(const DeployProgress&)> onProgress;

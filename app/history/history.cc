@@ -35,17 +35,19 @@ ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
 ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
 )";
 // Of LeftRun: also those that were given up.
-constexpr std::string_view kDeletedSchema = "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
+constexpr std::string_view kDeletedSchema =
+    "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
 constexpr std::string_view kUnreachableSchema =
     "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
 constexpr std::string_view kColumns =
-    "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,version,"
+    "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,"
+    "version,"
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
     "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from,unreachable";
 
-constexpr std::array<std::string_view, 9> kPhaseNames = {
-    "unknown", "launching", "prepared", "running", "stopping", "succeeded", "failed", "stopped",
-    "expired"};
+constexpr std::array<std::string_view, 9> kPhaseNames = {"unknown", "launching", "prepared",
+                                                         "running", "stopping",  "succeeded",
+                                                         "failed",  "stopped",   "expired"};
 
 RunRow readRow(const Statement& row) {
   RunRow out;
@@ -71,7 +73,8 @@ RunRow readRow(const Statement& row) {
   out.figures.steps = integer();
   out.figures.epochs = integer();
   out.figures.trainLoss = number();
-  if (out.figures.trainLoss == 0 && out.phase != RunPhase::kSucceeded)  // as earlier versions wrote what is not known
+  // as earlier versions wrote what is not known
+  if (out.figures.trainLoss == 0 && out.phase != RunPhase::kSucceeded)
     out.figures.trainLoss = RunFigures().trainLoss;
   out.figures.evalLoss = number();
   out.figures.evalMetric = number();
@@ -92,15 +95,34 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
                   verb, kColumns);
   const auto text = [](const std::string& s) { return std::string_view(s); };
   return Statement(database, sql)
-      .bind(text(row.run)).bind(text(row.name)).bind(text(row.notes))
-      .bind(static_cast<int>(row.phase)).bind(row.createdNs).bind(row.startedNs)
-      .bind(row.finishedNs).bind(row.generation).bind(row.world).bind(text(row.strategy))
-      .bind(text(row.comm)).bind(text(row.planHash)).bind(text(row.version))
-      .bind(row.predictedStepSeconds).bind(row.measuredStepSeconds).bind(row.figures.steps)
-      .bind(row.figures.epochs).bind(row.figures.trainLoss).bind(row.figures.evalLoss)
-      .bind(row.figures.evalMetric).bind(text(row.figures.metric)).bind(row.figures.samplesPerSecond)
-      .bind(text(row.figures.weightsSha256)).bind(text(row.clusterName)).bind(text(row.error))
-      .bind(text(row.modelFile)).bind(text(row.resumedFrom)).bind(row.unreachableNs)
+      .bind(text(row.run))
+      .bind(text(row.name))
+      .bind(text(row.notes))
+      .bind(static_cast<int>(row.phase))
+      .bind(row.createdNs)
+      .bind(row.startedNs)
+      .bind(row.finishedNs)
+      .bind(row.generation)
+      .bind(row.world)
+      .bind(text(row.strategy))
+      .bind(text(row.comm))
+      .bind(text(row.planHash))
+      .bind(text(row.version))
+      .bind(row.predictedStepSeconds)
+      .bind(row.measuredStepSeconds)
+      .bind(row.figures.steps)
+      .bind(row.figures.epochs)
+      .bind(row.figures.trainLoss)
+      .bind(row.figures.evalLoss)
+      .bind(row.figures.evalMetric)
+      .bind(text(row.figures.metric))
+      .bind(row.figures.samplesPerSecond)
+      .bind(text(row.figures.weightsSha256))
+      .bind(text(row.clusterName))
+      .bind(text(row.error))
+      .bind(text(row.modelFile))
+      .bind(text(row.resumedFrom))
+      .bind(row.unreachableNs)
       .run();
 }
 
@@ -115,7 +137,9 @@ Axis axisOf(std::string_view series) {
 
 }  // namespace
 
-std::string_view runPhaseName(RunPhase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
+std::string_view runPhaseName(RunPhase phase) {
+  return kPhaseNames[static_cast<std::size_t>(phase)];
+}
 bool isMetric(std::string_view series) {
   return std::find(kMetrics.begin(), kMetrics.end(), series) != kMetrics.end();
 }
@@ -143,11 +167,14 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   state->folder = folder;
   const std::string path = folder + "/history.db";
   const bool fresh = !fs::exists(path, error);
-  auto database = Database::open(path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema});
+  auto database =
+      Database::open(path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema});
   if (!database.ok()) {
     if (database.error().code == Code::kDataLoss)
-      database.error().next = fmt::format("move it away: a new one is made that lists the runs in {}/runs again, "
-                                          "without their specs", folder);
+      database.error().next = fmt::format(
+          "move it away: a new one is made that lists the runs in {}/runs again, "
+          "without their specs",
+          folder);
     return database.error();
   }
   state->database = std::move(*database);
@@ -168,7 +195,8 @@ void History::listAgain() {
     row.phase = RunPhase::kExpired;
     row.error = "the history was lost: of the run only what it recorded is known";
     struct stat info {};
-    if (stat(entry.path().c_str(), &info) == 0) row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
+    if (stat(entry.path().c_str(), &info) == 0)
+      row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
     for (const SeriesInfo& series : (*store)->series()) {
       if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
       if (series.name.starts_with("rank/") && series.name.ends_with("/step")) ++row.world;
@@ -178,7 +206,8 @@ void History::listAgain() {
       const EpochRow& last = epochs.back();
       row.figures.epochs = last.epoch;
       row.figures.trainLoss = last.trainLoss;
-      if (last.evaluated()) row.figures.evalLoss = last.evalLoss, row.figures.evalMetric = last.evalMetric;
+      if (last.evaluated())
+        row.figures.evalLoss = last.evalLoss, row.figures.evalMetric = last.evalMetric;
     }
     (void)add(row, {});  // another process may have been quicker
   }
@@ -189,7 +218,8 @@ const std::string& History::folder() const { return state_->folder; }
 Status History::add(const RunRow& row, const RunDocuments& documents) {
   if (row.run.empty() || row.run.find('/') != std::string::npos)
     return invalidArgument("\"{}\" is no run id", row.run);
-  LOCKSTEP_TRY(openRunStore(state_->pathOf(row.run)).status());  // a run has its file from the beginning
+  // a run has its file from the beginning
+  LOCKSTEP_TRY(openRunStore(state_->pathOf(row.run)).status());
   Transaction transaction(*state_->database);
   LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT", row));
@@ -222,9 +252,11 @@ Status History::expireAbandoned() {
     // Asked again under the lock: a launch may have ended between the list and the lock.
     const Status updated = state_->changed(
         Statement(*state_->database,
-                  fmt::format("UPDATE run SET phase=?, error=?, finished=? WHERE run=? AND {}", kAbandoned))
+                  fmt::format("UPDATE run SET phase=?, error=?, finished=? WHERE run=? AND {}",
+                              kAbandoned))
             .bind(static_cast<int>(RunPhase::kExpired))
-            .bind(std::string_view("its launch was never completed: the program that launched it ended"))
+            .bind(std::string_view(
+                "its launch was never completed: the program that launched it ended"))
             .bind(wallNow())
             .bind(std::string_view(run))
             .bind(static_cast<int>(RunPhase::kLaunching))
@@ -285,8 +317,9 @@ Result<RunRow> History::find(const std::string& text) const {
     return newest.front();
   }
   if (auto whole = row(text); whole.ok()) return whole;
-  Statement found(*state_->database,
-                  fmt::format("SELECT {} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2", kColumns));
+  Statement found(
+      *state_->database,
+      fmt::format("SELECT {} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2", kColumns));
   found.bind(std::string_view(text));
   if (text.empty() || !found.step()) {
     LOCKSTEP_TRY(found.status());
@@ -352,8 +385,8 @@ Status History::giveUp(const std::string& run) {
   if (isFinal(row.phase) || row.unreachableNs == 0) {
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be given up", run);
     error.why = isFinal(row.phase) ? "it has ended" : "its nodes can be reached";
-    error.next = isFinal(row.phase) ? "`lockstep history delete` removes it"
-                                    : "end it with `lockstep kill`";
+    error.next =
+        isFinal(row.phase) ? "`lockstep history delete` removes it" : "end it with `lockstep kill`";
     return error;
   }
   row.phase = RunPhase::kFailed;

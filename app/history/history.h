@@ -25,7 +25,15 @@
 namespace lockstep::app {
 
 enum class RunPhase : std::uint8_t {  // lockstep.run.v1.RunState, same numbers
-  kUnknown, kLaunching, kPrepared, kRunning, kStopping, kSucceeded, kFailed, kStopped, kExpired,
+  kUnknown,
+  kLaunching,
+  kPrepared,
+  kRunning,
+  kStopping,
+  kSucceeded,
+  kFailed,
+  kStopped,
+  kExpired,
 };
 std::string_view runPhaseName(RunPhase phase);  // "succeeded"
 bool isFinal(RunPhase phase);
@@ -38,14 +46,14 @@ struct RunFigures {  // 0 where not known
   std::int64_t steps = 0, epochs = 0;
   double trainLoss = std::numeric_limits<double>::quiet_NaN();  // NaN where not known
   double evalLoss = 0, evalMetric = 0;
-  std::string metric;           // which, one of kMetrics; "": none
+  std::string metric;  // which, one of kMetrics; "": none
   double samplesPerSecond = 0;
   std::string weightsSha256;
 };
 
 struct RunRow {
-  std::string run;              // id
-  std::string name;             // of the model
+  std::string run;   // id
+  std::string name;  // of the model
   std::string notes;
   RunPhase phase = RunPhase::kLaunching;
   std::int64_t createdNs = 0, startedNs = 0, finishedNs = 0;  // wall clock; 0: not yet
@@ -58,34 +66,38 @@ struct RunRow {
   double measuredStepSeconds = 0;
   RunFigures figures;
   std::string clusterName;
-  std::string error;            // of a failed run, in one line
-  std::string modelFile;        // safetensors in the home's models folder; "" while there is none
-  std::string resumedFrom;      // run
+  std::string error;        // of a failed run, in one line
+  std::string modelFile;    // safetensors in the home's models folder; "" while there is none
+  std::string resumedFrom;  // run
 };
 
 struct RunDocuments {
-  std::string specYaml;         // as written
-  std::string specResolved;     // as run: defaults filled in, --set applied
+  std::string specYaml;      // as written
+  std::string specResolved;  // as run: defaults filled in, --set applied
   std::string clusterYaml;
-  std::string plan;             // its text
-  std::string prediction;       // JSON: per rank breakdown and memory, see app/runs/preview.h
-  std::string nodes;  // JSON: per node its host's name, the supervisor's socket, folder, ranks
+  std::string plan;        // its text
+  std::string prediction;  // JSON: per rank breakdown and memory, see app/runs/preview.h
+  std::string nodes;       // JSON: per node its host's name, the supervisor's socket, folder, ranks
 };
 
-struct Point { double x = 0, y = 0; };
+struct Point {
+  double x = 0, y = 0;
+};
 // Of one pixel's worth of points; for single points low = high = last.
-struct Span { double x = 0, low = 0, high = 0, last = 0; };
+struct Span {
+  double x = 0, low = 0, high = 0, last = 0;
+};
 
 struct SeriesInfo {
-  std::string name;   // see app/runs/run_update.h
+  std::string name;  // see app/runs/run_update.h
   std::int64_t points = 0;
   double firstX = 0, lastX = 0, low = 0, high = 0;
 };
 struct LogRow {
-  std::int64_t id = 0;         // increasing
+  std::int64_t id = 0;  // increasing
   std::int64_t wallNs = 0;
   std::string node;
-  int rank = -1;               // -1: the supervisor
+  int rank = -1;  // -1: the supervisor
   std::string text;
 };
 struct EpochRow {
@@ -94,7 +106,7 @@ struct EpochRow {
   double evalLoss = 0, evalMetric = 0;  // not numbers while it is not evaluated
   bool evaluated() const { return !std::isnan(evalLoss); }
 };
-struct SpanEvents {            // full events of one step of one rank: plan::Event, packed
+struct SpanEvents {  // full events of one step of one rank: plan::Event, packed
   int rank = 0;
   std::int64_t step = 0;
   std::string packed;
@@ -102,13 +114,19 @@ struct SpanEvents {            // full events of one step of one rank: plan::Eve
 
 // What one transaction writes: data together with the cursor.
 struct RunBatch {
-  struct Series { std::string name; std::vector<Point> points; };
+  struct Series {
+    std::string name;
+    std::vector<Point> points;
+  };
   std::vector<Series> series;  // x increasing within a series, and from batch to batch
   std::vector<LogRow> logs;    // ids are given by the store
   std::vector<EpochRow> epochs;
   std::vector<Error> errors;
   std::vector<SpanEvents> events;
-  struct Cursor { std::string node; std::uint64_t sequence = 0; };
+  struct Cursor {
+    std::string node;
+    std::uint64_t sequence = 0;
+  };
   std::vector<Cursor> cursors;
 };
 
@@ -171,9 +189,10 @@ class History {
   // As add, and the run's store, which was locked before anyone could see the row: whoever launches
   // keeps it until it has said in the documents where the run is.
   Result<std::unique_ptr<RunStore>> begin(const RunRow& row, const RunDocuments& documents);
-  // Launches whose process ended before it could say where the run is: they are EXPIRED from now on.
+  // Launches whose process ended before it could say where the run is: they are EXPIRED from now
+  // on.
   Status expireAbandoned();
-  Status update(const RunRow& row);                 // the whole row, by its id
+  Status update(const RunRow& row);  // the whole row, by its id
   Status setDocuments(const std::string& run, const RunDocuments& documents);
   Status setNotes(const std::string& run, const std::string& notes);
   Result<RunRow> row(const std::string& run) const;

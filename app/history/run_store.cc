@@ -256,13 +256,15 @@ Status RunStore::append(const RunBatch& batch) {
 
 std::uint64_t RunStore::cursor(const std::string& node) const {
   Statement found(*state_->database, "SELECT sequence FROM cursor WHERE node=?");
-  return found.bind(std::string_view(node)).step() ? static_cast<std::uint64_t>(found.integer(0)) : 0;
+  return found.bind(std::string_view(node)).step() ? static_cast<std::uint64_t>(found.integer(0))
+                                                   : 0;
 }
 
 std::vector<SeriesInfo> RunStore::series() const {
-  Statement rows(*state_->database,
-                 "SELECT name, sum(n), min(t0), max(t1), min(low), max(high) FROM series "
-                 "JOIN chunk ON chunk.series=series.id WHERE level=0 GROUP BY series.id ORDER BY name");
+  Statement rows(
+      *state_->database,
+      "SELECT name, sum(n), min(t0), max(t1), min(low), max(high) FROM series "
+      "JOIN chunk ON chunk.series=series.id WHERE level=0 GROUP BY series.id ORDER BY name");
   std::vector<SeriesInfo> out;
   while (rows.step())
     out.push_back({rows.text(0), rows.integer(1), rows.number(2), rows.number(3), rows.number(4),
@@ -285,14 +287,17 @@ Result<std::vector<Span>> RunStore::read(const std::string& series, double from,
   std::vector<Row> rows;
   std::int64_t points = 0;
   {
-    Statement list(database,
-                   "SELECT t0, t1, n, low, high, last FROM chunk WHERE series=?1 AND level=0 AND "
-                   "t0 >= coalesce((SELECT max(t0) FROM chunk WHERE series=?1 AND level=0 AND t1 < ?2), "
-                   "-9e999) AND t0 <= coalesce((SELECT min(t0) FROM chunk WHERE series=?1 AND level=0 "
-                   "AND t0 > ?3), 9e999) ORDER BY t0");
+    Statement list(
+        database,
+        "SELECT t0, t1, n, low, high, last FROM chunk WHERE series=?1 AND level=0 AND "
+        "t0 >= coalesce((SELECT max(t0) FROM chunk WHERE series=?1 AND level=0 AND t1 < ?2), "
+        "-9e999) AND t0 <= coalesce((SELECT min(t0) FROM chunk WHERE series=?1 AND level=0 "
+        "AND t0 > ?3), 9e999) ORDER BY t0");
     list.bind(id).bind(from).bind(to);
     while (list.step()) {
-      const Row row{list.number(0), list.number(1), list.integer(2),
+      const Row row{list.number(0),
+                    list.number(1),
+                    list.integer(2),
                     {list.number(0), list.number(3), list.number(4), list.number(5)}};
       if (row.t1 >= from && row.t0 <= to && row.t1 > row.t0) {
         const double part = (std::min(row.t1, to) - std::max(row.t0, from)) / (row.t1 - row.t0);
@@ -331,8 +336,8 @@ Result<std::vector<Span>> RunStore::read(const std::string& series, double from,
   // Cut to [from, to] and a neighbour on either side.
   const auto before = [](const Span& span, double x) { return span.x < x; };
   auto first = std::lower_bound(out.begin(), out.end(), from, before);
-  auto last = std::upper_bound(first, out.end(), to,
-                               [](double x, const Span& span) { return x < span.x; });
+  auto last =
+      std::upper_bound(first, out.end(), to, [](double x, const Span& span) { return x < span.x; });
   if (first != out.begin()) --first;
   if (last != out.end()) ++last;
   out = std::vector<Span>(first, last);
@@ -356,7 +361,8 @@ Result<std::vector<Span>> RunStore::read(const std::string& series, double from,
 }
 
 Result<std::vector<Point>> RunStore::readAll(const std::string& series) const {
-  Statement rows(*state_->database, "SELECT data FROM chunk WHERE series=? AND level=0 ORDER BY t0");
+  Statement rows(*state_->database,
+                 "SELECT data FROM chunk WHERE series=? AND level=0 ORDER BY t0");
   rows.bind(state_->seriesId(series));
   std::vector<Point> out;
   while (rows.step()) {
@@ -369,11 +375,12 @@ Result<std::vector<Point>> RunStore::readAll(const std::string& series) const {
 
 Result<std::vector<LogRow>> RunStore::logs(const LogFilter& filter, std::int64_t before,
                                            int limit) const {
-  Statement rows(*state_->database,
-                 fmt::format("SELECT id, wall, node, rank, text FROM log WHERE (?1='' OR node=?1) AND "
-                             "(?2<-1 OR rank=?2) AND (?3='' OR instr(lower(text), lower(?3))>0) AND "
-                             "id>?4 AND (?5=0 OR id<?5) ORDER BY id {} LIMIT ?6",
-                             filter.oldestFirst ? "ASC" : "DESC"));
+  Statement rows(
+      *state_->database,
+      fmt::format("SELECT id, wall, node, rank, text FROM log WHERE (?1='' OR node=?1) AND "
+                  "(?2<-1 OR rank=?2) AND (?3='' OR instr(lower(text), lower(?3))>0) AND "
+                  "id>?4 AND (?5=0 OR id<?5) ORDER BY id {} LIMIT ?6",
+                  filter.oldestFirst ? "ASC" : "DESC"));
   rows.bind(std::string_view(filter.node))
       .bind(filter.rank)
       .bind(std::string_view(filter.contains))
@@ -393,7 +400,8 @@ std::vector<EpochRow> RunStore::epochs() const {
   Statement rows(*state_->database, "SELECT * FROM epoch ORDER BY epoch");
   std::vector<EpochRow> out;
   while (rows.step())
-    out.push_back({rows.integer(0), rows.integer(1), rows.number(2), rows.number(3), rows.number(4)});
+    out.push_back(
+        {rows.integer(0), rows.integer(1), rows.number(2), rows.number(3), rows.number(4)});
   return out;
 }
 
@@ -416,8 +424,9 @@ std::vector<Error> RunStore::errors() const {
 }
 
 std::vector<SpanEvents> RunStore::events(std::int64_t fromStep, std::int64_t toStep) const {
-  Statement rows(*state_->database,
-                 "SELECT rank, step, packed FROM event WHERE step BETWEEN ? AND ? ORDER BY step, rank");
+  Statement rows(
+      *state_->database,
+      "SELECT rank, step, packed FROM event WHERE step BETWEEN ? AND ? ORDER BY step, rank");
   rows.bind(fromStep).bind(toStep);
   std::vector<SpanEvents> out;
   while (rows.step()) {

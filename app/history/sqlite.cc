@@ -60,9 +60,9 @@ double Statement::number(int column) const {
 std::string Statement::text(int column) const {
   const auto* data = sqlite3_column_text(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
-  return data == nullptr ? std::string()
-                         : std::string(reinterpret_cast<const char*>(data),
-                                       static_cast<std::size_t>(size));
+  return data == nullptr
+             ? std::string()
+             : std::string(reinterpret_cast<const char*>(data), static_cast<std::size_t>(size));
 }
 std::span<const std::byte> Statement::blob(int column) const {
   const void* data = sqlite3_column_blob(statement_, column);
@@ -80,7 +80,8 @@ bool onReadOnlyFileSystem(const std::string& path) {
 // Of a file that nobody writes: without the files that writers and readers share.
 std::string immutableUri(const std::string& path) {
   std::string out = "file:";
-  for (const char c : path) out += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
+  for (const char c : path)
+    out += c == '%' || c == '?' || c == '#' ? fmt::format("%{:02x}", c) : std::string(1, c);
   return out + "?immutable=1";
 }
 
@@ -92,12 +93,14 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   std::unique_ptr<Database> database(new Database);
   database->path_ = path;
   const bool readOnly = onReadOnlyFileSystem(path);
-  const int access = readOnly ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  const int opened = sqlite3_open_v2((readOnly ? immutableUri(path) : path).c_str(), &database->handle_,
-                                     access | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int access = readOnly ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
+                              : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int opened = sqlite3_open_v2((readOnly ? immutableUri(path) : path).c_str(),
+                                     &database->handle_, access | SQLITE_OPEN_NOMUTEX, nullptr);
   if (opened != SQLITE_OK) return database->error(opened);
   sqlite3_busy_timeout(database->handle_, 5000);
-  if (!readOnly) LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
+  if (!readOnly)
+    LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
   const auto number = [&](std::string_view pragma) -> Result<std::int64_t> {
     Statement statement(*database, pragma);
     if (!statement.step()) return statement.status().error();
@@ -139,22 +142,35 @@ Error Database::error(int result) const {
   Code code = Code::kInternal;
   std::string next;
   switch (result & 0xff) {
-    case SQLITE_BUSY: case SQLITE_LOCKED: code = Code::kUnavailable; break;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      code = Code::kUnavailable;
+      break;
     case SQLITE_FULL:
       code = Code::kResourceExhausted;
       next = "free disk space";
       break;
-    case SQLITE_CORRUPT: case SQLITE_NOTADB: case SQLITE_IOERR: code = Code::kDataLoss; break;
-    case SQLITE_CANTOPEN: code = Code::kNotFound; break;
-    case SQLITE_READONLY: case SQLITE_PERM: case SQLITE_AUTH:
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_IOERR:
+      code = Code::kDataLoss;
+      break;
+    case SQLITE_CANTOPEN:
+      code = Code::kNotFound;
+      break;
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
       code = Code::kPermissionDenied;
       next = "make it writable, or use another --home";
       break;
-    default: break;
+    default:
+      break;
   }
   Error error = makeError(code, "cannot use {}", path_);
   error.why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
-  if (const int cause = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0; code == Code::kNotFound && cause != 0)
+  if (const int cause = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0;
+      code == Code::kNotFound && cause != 0)
     error.why += fmt::format(": {}", std::strerror(cause));
   error.next = next;
   return error;

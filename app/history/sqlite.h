@@ -27,7 +27,7 @@ class Statement {
   Statement& bind(std::int64_t value);
   Statement& bind(int value) { return bind(static_cast<std::int64_t>(value)); }
   Statement& bind(double value);
-  Statement& bind(std::string_view value);       // text
+  Statement& bind(std::string_view value);  // text
   Statement& bindBlob(std::span<const std::byte> value);
 
   // True: a row is there. False: done, or failed; see status().
@@ -36,7 +36,7 @@ class Statement {
   const Status& status() const { return status_; }
 
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
-  double number(int column) const;               // NaN for NULL, as which SQLite keeps NaN
+  double number(int column) const;  // NaN for NULL, as which SQLite keeps NaN
   std::string text(int column) const;
   std::span<const std::byte> blob(int column) const;  // until the next step
 

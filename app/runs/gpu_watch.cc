@@ -61,20 +61,24 @@ void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
     error.node = node;
     warnings_.push_back(std::move(error));
   };
-  // More than was known; what was there when the run began is not the run's, unless it began with it.
+  // More than was known; what was there when the run began is not the run's, unless it began with
+  // it.
   const auto grew = [&](const char* name, const std::optional<std::uint64_t>& value) {
     const auto known = gpu.counters.find(name);
     return value && known != gpu.counters.end() && *value > known->second;
   };
   if (const bool silent = !load.problem.empty(); silent != gpu.toldSilent) {
     gpu.toldSilent = silent;
-    if (silent) warn(fmt::format("GPU {} does not answer", load.index), load.problem, "see the node's kernel messages; it may have to be restarted");
+    if (silent)
+      warn(fmt::format("GPU {} does not answer", load.index), load.problem,
+           "see the node's kernel messages; it may have to be restarted");
   }
   if (grew("xids", load.xids))
-    warn(fmt::format("the driver tells of an error of GPU {}: Xid {}", load.index, load.lastXid), {},
-         "see the node's kernel messages, and NVIDIA's list of Xid errors");
+    warn(fmt::format("the driver tells of an error of GPU {}: Xid {}", load.index, load.lastXid),
+         {}, "see the node's kernel messages, and NVIDIA's list of Xid errors");
   if (grew("ecc_uncorrected", load.eccUncorrected))
-    warn(fmt::format("GPU {} has uncorrected memory errors: {}", load.index, *load.eccUncorrected), {},
+    warn(fmt::format("GPU {} has uncorrected memory errors: {}", load.index, *load.eccUncorrected),
+         {},
          "take the node out of the cluster and restart it; where it stays so, the GPU is broken");
   if (gpu.slowInRow >= kSlowSamples && !gpu.toldSlow) {
     gpu.toldSlow = true;
@@ -82,14 +86,16 @@ void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
                                : load.throttledFor("power-brake") ? "by the power supply"
                                                                   : "by its hardware";
     warn(fmt::format("GPU {} is slowed down {}", load.index, reason),
-         load.temperature ? fmt::format("it has {:.0f} °C", *load.temperature) : "", "see to its cooling and power");
+         load.temperature ? fmt::format("it has {:.0f} °C", *load.temperature) : "",
+         "see to its cooling and power");
   } else if (gpu.slowInRow == 0 && gpu.heat / gpu.seen < 0.05) {
     gpu.toldSlow = false;
   }
   if (gpu.lanes > 0 && gpu.lanes < gpu.lanesMax && !gpu.toldLink) {
     gpu.toldLink = true;
-    warn(fmt::format("the PCIe link of GPU {} has {} of {} lanes", load.index, gpu.lanes, gpu.lanesMax), {},
-         "reseat the GPU, or look at its slot and riser");
+    warn(fmt::format("the PCIe link of GPU {} has {} of {} lanes", load.index, gpu.lanes,
+                     gpu.lanesMax),
+         {}, "reseat the GPU, or look at its slot and riser");
   }
 }
 

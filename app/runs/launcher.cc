@@ -29,7 +29,8 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::chrono::minutes kPrepareLimit{30};  // of data files to be read; a node that is gone is seen before
+// of data files to be read; a node that is gone is seen before
+constexpr std::chrono::minutes kPrepareLimit{30};
 constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
@@ -46,15 +47,16 @@ std::string newRunId() {
 
 // The nodes that take part, in rank order, then the one that evaluates, with what they bring.
 struct Party {
-  int index = 0;                 // in the session
+  int index = 0;  // in the session
   std::string name;
-  std::vector<int> ranks;        // none of the one that evaluates
+  std::vector<int> ranks;  // none of the one that evaluates
   NodeAccess* access = nullptr;
   NodeInventory inventory;
   std::map<std::string, std::string> paths;  // "train.images" → where the file is there
-  std::string address;           // where the others reach it, of several nodes
-  std::string socket, folder;    // once prepared
-  std::map<std::string, std::string> data;  // once prepared: "train.images" → SHA-256 of what is there
+  std::string address;                       // where the others reach it, of several nodes
+  std::string socket, folder;                // once prepared
+  // once prepared: "train.images" → SHA-256 of what is there
+  std::map<std::string, std::string> data;
 };
 
 using Stage = LaunchProgress::Stage;
@@ -151,8 +153,8 @@ class Work {
     RunDocuments documents;
     documents.specYaml = request_.specYaml;
     documents.specResolved = toYaml(*request_.spec);
-    documents.clusterYaml = request_.clusterYaml.empty() ? toYaml(*request_.cluster)
-                                                         : request_.clusterYaml;
+    documents.clusterYaml =
+        request_.clusterYaml.empty() ? toYaml(*request_.cluster) : request_.clusterYaml;
     documents.plan = preview.planText;
     documents.prediction = predictionJson(preview);
     LOCKSTEP_ASSIGN(const auto held, history->begin(row, documents));
@@ -170,9 +172,9 @@ class Work {
       started = commit(run, stop);
       if (!started.ok() && !endCommitted(run).ok()) {
         // It may be under way where nobody answers now: it stays findable.
-        started.error().next = fmt::format(
-            "it may have begun; `lockstep kill {}` ends it once node {} answers again", run,
-            parties_.front().name);
+        started.error().next =
+            fmt::format("it may have begun; `lockstep kill {}` ends it once node {} answers again",
+                        run, parties_.front().name);
         return started.error();
       }
     }
@@ -216,38 +218,46 @@ class Work {
     return {};
   }
 
-  // Remarks on nodes whose clocks differ from this machine's by a day or more. A run does not depend
-  // on them, but the times in its log do. The ranks report smaller differences themselves.
+  // Remarks on nodes whose clocks differ from this machine's by a day or more. A run does not
+  // depend on them, but the times in its log do. The ranks report smaller differences themselves.
   std::vector<std::string> clockRemarks() const {
     std::vector<std::string> out;
     for (const Party& party : parties_) {
-      const long long days = std::llround(static_cast<double>(party.inventory.clockOffset) / static_cast<double>(kDay));
+      const long long days = std::llround(static_cast<double>(party.inventory.clockOffset) /
+                                          static_cast<double>(kDay));
       if (days == 0) continue;
       if (days > 0)
-        out.push_back(fmt::format("the clock of node {} is {} days ahead of this machine's, and so are "
-                                  "the times of its log", party.name, days));
+        out.push_back(
+            fmt::format("the clock of node {} is {} days ahead of this machine's, and so are "
+                        "the times of its log",
+                        party.name, days));
       else
-        out.push_back(fmt::format("the clock of node {} is {} days behind this machine's, and so are "
-                                  "the times of its log", party.name, -days));
+        out.push_back(
+            fmt::format("the clock of node {} is {} days behind this machine's, and so are "
+                        "the times of its log",
+                        party.name, -days));
     }
     return out;
   }
 
-  // Before anything is begun: each node connects to each other at the address it will be reached at.
+  // Before anything is begun: each node connects to each other at the address it will be reached
+  // at.
   Status findAddresses(std::stop_token stop) {
     if (parties_.size() < 2) return {};
     Awaiting awaiting(Stage::kPreparing, names(), progress);
     std::vector<PeerNode> nodes;
     for (const Party& party : parties_) {
       const auto& all = request_.cluster->nodes();
-      const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& node) { return node.name() == party.name; });
+      const auto spec = std::find_if(all.begin(), all.end(),
+                                     [&](const auto& node) { return node.name() == party.name; });
       nodes.push_back({&*spec, party.access, party.inventory, party.ranks.empty()});
     }
     LOCKSTEP_ASSIGN(const auto addresses, provePeerAddresses(nodes, std::move(stop)));
     std::vector<std::string> told;
     for (std::size_t i = 0; i < parties_.size(); ++i) {
       parties_[i].address = addresses[i];
-      if (!addresses[i].empty()) told.push_back(fmt::format("{} at {}", parties_[i].name, addresses[i]));
+      if (!addresses[i].empty())
+        told.push_back(fmt::format("{} at {}", parties_[i].name, addresses[i]));
     }
     tellAddresses(fmt::format("{}", fmt::join(told, ", ")));
     return {};
@@ -334,7 +344,8 @@ class Work {
     return out;
   }
 
-  // Where each node has the run's files, as the cluster says; the one that evaluates those it reads.
+  // Where each node has the run's files, as the cluster says; the one that evaluates those it
+  // reads.
   void findData() {
     const std::vector<specs::DataFile> files = specs::dataFiles(request_.spec->data());
     const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
@@ -345,7 +356,8 @@ class Work {
         if (party.ranks.empty() && apart && file.name.starts_with("train.")) continue;
         party.paths[file.name] = file.path;
         for (const auto& node : request_.cluster->nodes())
-          if (const auto own = node.data().find(file.path); node.name() == party.name && own != node.data().end())
+          if (const auto own = node.data().find(file.path);
+              node.name() == party.name && own != node.data().end())
             party.paths[file.name] = own->second;
       }
   }
@@ -356,10 +368,12 @@ class Work {
     Awaiting awaiting(Stage::kCopying, names(), progress);
     std::vector<StagingNode> nodes;
     for (const Party& party : parties_) nodes.push_back({party.access, party.paths});
-    LOCKSTEP_ASSIGN(copied_, stageData(request_.spec->data(), nodes,
-                                       {[&](const std::string& node) { awaiting.came(node); },
-                                        [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
-                                       std::move(stop)));
+    LOCKSTEP_ASSIGN(
+        copied_,
+        stageData(request_.spec->data(), nodes,
+                  {[&](const std::string& node) { awaiting.came(node); },
+                   [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
+                  std::move(stop)));
     for (std::size_t i = 0; i < parties_.size(); ++i) parties_[i].paths = std::move(nodes[i].paths);
     return {};
   }
@@ -398,7 +412,8 @@ class Work {
       for (const auto& [name, hash] : copied_) {
         const auto at = party.data.find(name);
         if (at == party.data.end() || at->second == hash) continue;
-        Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", party.paths.at(name));
+        Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one",
+                                party.paths.at(name));
         error.node = party.name;
         error.why = fmt::format("its SHA-256 is {}, the run expects {}", at->second, hash);
         error.next = "see whether something writes to it, and launch again";
@@ -414,17 +429,21 @@ class Work {
       const Party* usual = &parties_.front();
       for (const Party& party : parties_) {
         const auto at = party.data.find(name);
-        if (at != party.data.end() && holders(at->second) > holders(usual->data.at(name))) usual = &party;
+        if (at != party.data.end() && holders(at->second) > holders(usual->data.at(name)))
+          usual = &party;
       }
       for (std::size_t i = 0; i < parties_.size(); ++i) {
         const auto at = parties_[i].data.find(name);
-        if (at == parties_[i].data.end() ? parties_[i].ranks.empty() : at->second == usual->data.at(name)) continue;
+        if (at == parties_[i].data.end() ? parties_[i].ranks.empty()
+                                         : at->second == usual->data.at(name))
+          continue;
         const auto path = parties_[i].paths.find(name);
-        Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}", name,
-                                usual->name);
+        Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}",
+                                name, usual->name);
         error.node = parties_[i].name;
-        error.why = fmt::format("{} has SHA-256 {} here, {} there",
-                                path == parties_[i].paths.end() ? "" : path->second, at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
+        error.why = fmt::format(
+            "{} has SHA-256 {} here, {} there", path == parties_[i].paths.end() ? "" : path->second,
+            at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
         error.next = "copy the same file to every node, or set data.copy_to_nodes";
         return error;
       }
@@ -470,7 +489,8 @@ class Work {
 
   Status commit(const std::string& run, std::stop_token stop) {
     const Awaiting awaiting(Stage::kStarting, {parties_.front().name}, progress);
-    LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
+    LOCKSTEP_ASSIGN(const auto channel,
+                    parties_.front().access->supervisor(parties_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
     setLimit(context, kCommitLimit);
@@ -480,8 +500,8 @@ class Work {
     commit.set_run(run);
     commit.set_generation(1);
     node::v1::CommitReply reply;
-    return rpcStatus(stub->Commit(&context, commit, &reply), "the coordinator did not start the run",
-                     parties_.front().name);
+    return rpcStatus(stub->Commit(&context, commit, &reply),
+                     "the coordinator did not start the run", parties_.front().name);
   }
 
   // A Commit whose answer was lost may have started the run: told as failed, it must not go on.
@@ -494,7 +514,8 @@ class Work {
   }
 
   Status kill(const std::string& run) {
-    LOCKSTEP_ASSIGN(const auto channel, parties_.front().access->supervisor(parties_.front().socket));
+    LOCKSTEP_ASSIGN(const auto channel,
+                    parties_.front().access->supervisor(parties_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
     setLimit(context, kKillLimit);
@@ -506,7 +527,8 @@ class Work {
                      parties_.front().name);
   }
 
-  // The coordinator's agent says so: what was prepared has expired and is gone, or the run has ended.
+  // The coordinator's agent says so: what was prepared has expired and is gone, or the run has
+  // ended.
   bool isOver(const std::string& run) {
     const Party& coordinator = parties_.front();
     const auto channel = coordinator.access->agent();
@@ -520,7 +542,8 @@ class Work {
     node::v1::RunOnNode found;
     const Status asked = rpcStatus(stub->FindRun(&context, find, &found), "cannot ask for the run",
                                    coordinator.name);
-    return asked.ok() ? isFinal(static_cast<RunPhase>(found.state())) : asked.code() == Code::kNotFound;
+    return asked.ok() ? isFinal(static_cast<RunPhase>(found.state()))
+                      : asked.code() == Code::kNotFound;
   }
 
   // Best effort, everywhere at once; what cannot be reached expires by itself.
@@ -553,8 +576,9 @@ class Work {
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 6> kStages = {"connecting", "measuring", "copying data", "preparing",
-                                                       "starting", "ending what may have begun"};
+  constexpr std::array<std::string_view, 6> kStages = {
+      "connecting", "measuring", "copying data",
+      "preparing",  "starting",  "ending what may have begun"};
   const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
   const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));
   if (seconds == 0) return fmt::format("{}: {}", doing, nodes);
@@ -577,17 +601,19 @@ Launch::Launch(LaunchRequest request, ClusterSession& session, const Home& home,
     : state_(std::make_unique<State>(std::move(request), session, home)) {
   session.connect();
   const std::weak_ptr<void> owner = state_->alive;
-  state_->work.progress = [&inbox, owner, tell = observer.onProgress](const LaunchProgress& progress) {
+  state_->work.progress = [&inbox, owner,
+                           tell = observer.onProgress](const LaunchProgress& progress) {
     if (tell) inbox.post(owner, [tell, progress] { tell(progress); });
   };
-  state_->work.tellAddresses = [&inbox, owner, tell = observer.onAddresses](const std::string& addresses) {
+  state_->work.tellAddresses = [&inbox, owner,
+                                tell = observer.onAddresses](const std::string& addresses) {
     if (tell) inbox.post(owner, [tell, addresses] { tell(addresses); });
   };
-  state_->thread = std::jthread([state = state_.get(), &inbox, owner,
-                                 done = observer.onDone](std::stop_token stop) {
-    auto result = state->work.launch(state->run, stop);
-    if (done) inbox.post(owner, [done, result = std::move(result)] { done(result); });
-  });
+  state_->thread = std::jthread(
+      [state = state_.get(), &inbox, owner, done = observer.onDone](std::stop_token stop) {
+        auto result = state->work.launch(state->run, stop);
+        if (done) inbox.post(owner, [done, result = std::move(result)] { done(result); });
+      });
 }
 Launch::~Launch() = default;
 void Launch::cancel() { state_->thread.request_stop(); }
@@ -610,12 +636,12 @@ MeasuredPreview::MeasuredPreview(LaunchRequest request, ClusterSession& session,
                                  Costs costs)
     : state_(std::make_unique<State>(std::move(request), session, home)) {
   if (costs == Costs::kBenchmark) session.connect();
-  state_->thread = std::jthread([state = state_.get(), &inbox, costs,
-                                 owner = std::weak_ptr<void>(state_->alive),
-                                 done = std::move(onDone)](std::stop_token stop) {
-    auto result = std::make_shared<Result<Preview>>(state->work.preview(stop, costs));
-    inbox.post(owner, [done, result] { done(std::move(*result)); });
-  });
+  state_->thread =
+      std::jthread([state = state_.get(), &inbox, costs, owner = std::weak_ptr<void>(state_->alive),
+                    done = std::move(onDone)](std::stop_token stop) {
+        auto result = std::make_shared<Result<Preview>>(state->work.preview(stop, costs));
+        inbox.post(owner, [done, result] { done(std::move(*result)); });
+      });
 }
 MeasuredPreview::~MeasuredPreview() = default;
 void MeasuredPreview::cancel() { state_->thread.request_stop(); }

@@ -11,9 +11,9 @@ LogLine parseLogLine(std::string_view line) {
   for (std::size_t i = 0; i < kForm.size(); ++i) {
     const char form = kForm[i], found = line[i];
     const bool digit = found >= '0' && found <= '9';
-    if (form == '0' ? !digit
-                    : form == 'L' ? std::string_view("DIWE").find(found) == std::string_view::npos
-                                  : found != form)
+    if (form == '0'   ? !digit
+        : form == 'L' ? std::string_view("DIWE").find(found) == std::string_view::npos
+                      : found != form)
       return out;
   }
   const auto number = [&](std::size_t from, std::size_t count) {
@@ -28,7 +28,8 @@ LogLine parseLogLine(std::string_view line) {
   utc.tm_hour = number(11, 2);
   utc.tm_min = number(14, 2);
   utc.tm_sec = number(17, 2);
-  out.wallNs = static_cast<std::int64_t>(timegm(&utc)) * 1'000'000'000 + number(20, 3) * 1'000'000LL;
+  out.wallNs =
+      static_cast<std::int64_t>(timegm(&utc)) * 1'000'000'000 + number(20, 3) * 1'000'000LL;
   out.level = line[25];
   out.text = line.substr(kForm.size());
   return out;

@@ -7,9 +7,9 @@
 namespace lockstep::app {
 
 struct LogLine {
-  std::int64_t wallNs = 0;   // as the line says; 0: it does not
-  char level = 0;            // 'D', 'I', 'W', 'E'; 0: it does not say
-  std::string_view text;     // without both
+  std::int64_t wallNs = 0;  // as the line says; 0: it does not
+  char level = 0;           // 'D', 'I', 'W', 'E'; 0: it does not say
+  std::string_view text;    // without both
 };
 
 // "2024-05-01T12:00:00.123Z I text"; any other line is text.

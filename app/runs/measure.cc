@@ -58,15 +58,15 @@ Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequ
   const auto table = paths.find("train.table");
   std::string indices;  // ranks may share a GPU
   for (const cluster::Device& device : devices) indices += fmt::format(" {}", device.index);
-  const std::string key = sha256Hex(fmt::format("{} {} {} {} {} {} {} {}{}", inventory.bootId,
-                                                inventory.agentVersion, preview.planHash, backend,
-                                                devices.front().threads, preview.comm, oneHost,
-                                                table == paths.end() ? "" : table->second,
-                                                backend == "cuda" ? indices : ""));
+  const std::string key = sha256Hex(
+      fmt::format("{} {} {} {} {} {} {} {}{}", inventory.bootId, inventory.agentVersion,
+                  preview.planHash, backend, devices.front().threads, preview.comm, oneHost,
+                  table == paths.end() ? "" : table->second, backend == "cuda" ? indices : ""));
   const std::string folder = home.root + "/measured";
   const std::string path = folder + "/" + key.substr(0, 32) + ".json";
   if (auto before = read(path)) return *before;
-  if (costs == Costs::kEarlier) return makeError(Code::kNotFound, "this plan was not measured before");
+  if (costs == Costs::kEarlier)
+    return makeError(Code::kNotFound, "this plan was not measured before");
 
   node::v1::MeasureRequest ask;
   ask.set_plan(preview.planText);

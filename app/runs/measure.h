@@ -17,7 +17,8 @@ namespace lockstep::app {
 // group are on its host; between hosts the cluster's link stays what the prediction goes by.
 // `paths` says where the first node has the data: a table there is what is played.
 // Blocking, at most some seconds; at once where the same plan was measured before with the same
-// agent on the same host. With Costs::kEarlier nothing is measured: kNotFound where it was not before.
+// agent on the same host. With Costs::kEarlier nothing is measured: kNotFound where it was not
+// before.
 enum class Costs { kBenchmark, kEarlier };
 Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
                                         NodeAccess& first, const NodeInventory& inventory,

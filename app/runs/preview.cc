@@ -50,25 +50,29 @@ std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", secon
 
 std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
   std::int64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i) largest = std::max(largest, cuts[i + 1] - cuts[i]);
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    largest = std::max(largest, cuts[i + 1] - cuts[i]);
   return largest;
 }
 
 Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const LaunchRequest& request,
                     const planner::PlanRequest& plan) {
   if (request.spec->training().checkpoint().disabled()) {
-    Error error = invalidArgument("node {} is to evaluate checkpoints, and the run makes none", node.name());
+    Error error =
+        invalidArgument("node {} is to evaluate checkpoints, and the run makes none", node.name());
     error.why = "training.checkpoint.disabled";
     return withRemedies(std::move(error), {{{"training.checkpoint.disabled", "false"}}});
   }
   const specs::RankDevice device = specs::rankDevices(node, request.spec->training()).front();
   LOCKSTEP_ASSIGN(const plan::Plan made,
-                  planner::makeEvaluationPlan(plan, {node.name(), node.name(), device.kind, device.number, device.threads},
-                                              preview.cost));
-  preview.evaluator = {node.name(), planner::memory(made, 0, device.kind == "cuda").total(), plan::text(made)};
-  preview.remarks.push_back(fmt::format(
-      "node {} evaluates after each epoch, and the ranks do not: it needs {} of memory", node.name(),
-      mebibytes(preview.evaluator->totalBytes)));
+                  planner::makeEvaluationPlan(
+                      plan, {node.name(), node.name(), device.kind, device.number, device.threads},
+                      preview.cost));
+  preview.evaluator = {node.name(), planner::memory(made, 0, device.kind == "cuda").total(),
+                       plan::text(made)};
+  preview.remarks.push_back(
+      fmt::format("node {} evaluates after each epoch, and the ranks do not: it needs {} of memory",
+                  node.name(), mebibytes(preview.evaluator->totalBytes)));
   return {};
 }
 
@@ -91,14 +95,16 @@ struct Room {
 std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& hosts) {
   std::map<std::pair<std::string, std::string>, Room> rooms;  // by host or node and device
   const auto factsOf = [&](const std::string& node) -> const HostFacts* {
-    const auto found = std::find_if(hosts.begin(), hosts.end(), [&](const auto& facts) { return facts.node == node; });
+    const auto found = std::find_if(hosts.begin(), hosts.end(),
+                                    [&](const auto& facts) { return facts.node == node; });
     return found == hosts.end() ? nullptr : &*found;
   };
   const auto onHost = [&](const std::string& node, std::int64_t bytes) {
     const HostFacts* facts = factsOf(node);
     if (facts == nullptr || facts->memoryAvailable <= 0) return;
     Room& room = rooms[{facts->host, ""}];
-    if (room.ranks == 0) room = {fmt::format("the host of node {}", node), 0, facts->memoryAvailable};
+    if (room.ranks == 0)
+      room = {fmt::format("the host of node {}", node), 0, facts->memoryAvailable};
     room.available = std::min(room.available, facts->memoryAvailable);
     room.needed += bytes;
     ++room.ranks;
@@ -109,12 +115,15 @@ std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& 
       continue;
     }
     const HostFacts* facts = factsOf(rank.node);
-    const auto number = static_cast<std::size_t>(preview.cluster.devices[static_cast<std::size_t>(rank.rank)].index);
+    const auto number = static_cast<std::size_t>(
+        preview.cluster.devices[static_cast<std::size_t>(rank.rank)].index);
     Room& room = rooms[{rank.node, rank.device}];
     room.where = fmt::format("GPU {} of node {}", number, rank.node);
-    room.assumed = facts == nullptr || number >= facts->gpuMemory.size() || facts->gpuMemory[number] <= 0;
-    room.available = room.assumed ? cluster::assumedRates("cuda", preview.plan.precision).memoryBytes
-                                  : facts->gpuMemory[number];
+    room.assumed =
+        facts == nullptr || number >= facts->gpuMemory.size() || facts->gpuMemory[number] <= 0;
+    room.available = room.assumed
+                         ? cluster::assumedRates("cuda", preview.plan.precision).memoryBytes
+                         : facts->gpuMemory[number];
     room.needed += rank.totalBytes();
     ++room.ranks;
   }
@@ -127,30 +136,36 @@ std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& 
 // The one that lacks the most; null where all fit.
 const Room* fullest(const std::vector<Room>& rooms) {
   const auto lack = [](const Room& room) { return room.needed - room.available; };
-  const auto most = std::max_element(rooms.begin(), rooms.end(), [&](const auto& a, const auto& b) { return lack(a) < lack(b); });
+  const auto most = std::max_element(
+      rooms.begin(), rooms.end(), [&](const auto& a, const auto& b) { return lack(a) < lack(b); });
   return most == rooms.end() || lack(*most) <= 0 ? nullptr : &*most;
 }
 
-// Settings that make a rank need less, and among how many ranks they divide parameters and optimizer state.
+// Settings that make a rank need less, and among how many ranks they divide parameters and
+// optimizer state.
 struct Relief {
   Remedy remedy;
   std::int64_t division = 1;
 };
 
 // The least change first; what does not apply to the run is refused when it is tried.
-std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh, std::int64_t division) {
+std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh,
+                            std::int64_t division) {
   std::vector<Relief> out;
   const auto& strategy = spec.strategy();
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
   const std::int64_t batch = spec.training().batch();
   const int dataRanks = mesh.axisSize(cluster::kDataAxis), workers = mesh.workers();
-  const std::int64_t least = static_cast<std::int64_t>(std::max(1, strategy.micro_batches())) * dataRanks;
+  const std::int64_t least =
+      static_cast<std::int64_t>(std::max(1, strategy.micro_batches())) * dataRanks;
   const Setting recompute{"strategy.recompute", "full"};
   out.push_back({{recompute}, division});
-  for (const std::int64_t smaller : {batch / 2, batch / 8, least})  // at least a sample for each rank
+  // at least a sample for each rank
+  for (const std::int64_t smaller : {batch / 2, batch / 8, least})
     if (smaller >= least && smaller < batch && smaller % least == 0)
       out.push_back({{{"training.batch", fmt::format("{}", smaller)}}, division});
-  if (least < batch) out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}, division});
+  if (least < batch)
+    out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}, division});
   if (kind->local || kind->servers || !strategy.pins().empty()) return out;
   if (!kind->splitParameters && dataRanks > 1) {
     out.push_back({{{"strategy.kind", "zero-3"}}, workers});
@@ -181,10 +196,11 @@ void addRemarks(Preview& preview, const LaunchRequest& request, bool chosen) {
     if (device.kind == "cpu") ranksOf[device.host] += device.threads;
   for (const auto& host : preview.cluster.hosts)
     if (const int threads = ranksOf[host.name]; threads > host.cores)
-      preview.remarks.push_back(fmt::format(
-          "{} compute threads share the {} cores of one host, so a step takes longer than on hosts of "
-          "their own",
-          threads, host.cores));
+      preview.remarks.push_back(
+          fmt::format("{} compute threads share the {} cores of one host, so a step takes longer "
+                      "than on hosts of "
+                      "their own",
+                      threads, host.cores));
   if (const int stages = preview.plan.mesh.axisSize(cluster::kStageAxis); stages > 1) {
     std::set<int> idle;  // stages
     double waits = 0;    // the largest part of a step
@@ -194,30 +210,39 @@ void addRemarks(Preview& preview, const LaunchRequest& request, bool chosen) {
       if (preview.stepSeconds > 0) waits = std::max(waits, rank.waiting / preview.stepSeconds);
     }
     if (!idle.empty())
-      preview.remarks.push_back(fmt::format(
-          "stage {} of the pipeline has no parameters: use fewer stages, or strategy placement to move layers",
-          fmt::join(idle, ", ")));
-    // Micro-batches that the batch can be divided into, of which the stages' ranks have equal shares.
-    const std::int64_t batch = preview.plan.globalBatch, ranks = preview.plan.mesh.axisSize(cluster::kDataAxis);
+      preview.remarks.push_back(
+          fmt::format("stage {} of the pipeline has no parameters: use fewer stages, or strategy "
+                      "placement to move layers",
+                      fmt::join(idle, ", ")));
+    // Micro-batches that the batch can be divided into, of which the stages' ranks have equal
+    // shares.
+    const std::int64_t batch = preview.plan.globalBatch,
+                       ranks = preview.plan.mesh.axisSize(cluster::kDataAxis);
     std::int64_t better = 0;
-    for (std::int64_t parts = preview.plan.microBatches + 1; parts * ranks <= batch && better < 4 * stages; ++parts)
+    for (std::int64_t parts = preview.plan.microBatches + 1;
+         parts * ranks <= batch && better < 4 * stages; ++parts)
       if (batch % (parts * ranks) == 0) better = parts;
     if (waits > 0.25 && preview.plan.microBatches < 4 * stages && better > 0)
-      preview.remarks.push_back(fmt::format(
-          "ranks wait up to {:.0f} % of a step for other stages: set strategy.micro_batches to {}, or use fewer stages",
-          waits * 100, better));
+      preview.remarks.push_back(
+          fmt::format("ranks wait up to {:.0f} % of a step for other stages: set "
+                      "strategy.micro_batches to {}, or use fewer stages",
+                      waits * 100, better));
     else if (waits > 0.25)
-      preview.remarks.push_back(fmt::format(
-          "ranks wait up to {:.0f} % of a step for other stages: use fewer stages, or balance them with strategy placement",
-          waits * 100));
+      preview.remarks.push_back(
+          fmt::format("ranks wait up to {:.0f} % of a step for other stages: use fewer stages, or "
+                      "balance them with strategy placement",
+                      waits * 100));
   }
   if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
-    preview.remarks.push_back(fmt::format(
-        "rank 0 gathers at most {} of sharded parameters and gradients at a time", mebibytes(window)));
-  const auto isSum = [](const plan::StateSlot& slot) { return slot.name.starts_with("sums."); };
-  if (preview.plan.strategy == "zero-2" && std::none_of(preview.plan.state.begin(), preview.plan.state.end(), isSum))
     preview.remarks.push_back(
-        "zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its part of each "
+        fmt::format("rank 0 gathers at most {} of sharded parameters and gradients at a time",
+                    mebibytes(window)));
+  const auto isSum = [](const plan::StateSlot& slot) { return slot.name.starts_with("sums."); };
+  if (preview.plan.strategy == "zero-2" &&
+      std::none_of(preview.plan.state.begin(), preview.plan.state.end(), isSum))
+    preview.remarks.push_back(
+        "zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its "
+        "part of each "
         "gradient alone; what zero-2 divides besides is the sums of several");
   if (const auto& spent = preview.simulation.ranks; !spent.empty() && spent[0].hidden > 0)
     preview.remarks.push_back(fmt::format(
@@ -225,42 +250,48 @@ void addRemarks(Preview& preview, const LaunchRequest& request, bool chosen) {
         milliseconds(spent[0].transfer + spent[0].hidden), milliseconds(spent[0].hidden)));
   if (const auto& encoded = preview.encoded; encoded.payload > 0)
     preview.remarks.push_back(fmt::format(
-        "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step", encoded.coding,
-        kibibytes(encoded.bytes), kibibytes(encoded.payload), encoded.ratio(), milliseconds(encoded.seconds)));
+        "gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step",
+        encoded.coding, kibibytes(encoded.bytes), kibibytes(encoded.payload), encoded.ratio(),
+        milliseconds(encoded.seconds)));
   if (const auto& tables = preview.tables; tables.tableBytes > 0)
-    preview.remarks.push_back(fmt::format(
-        "tables of {} are on the servers by rows: rank 0 receives at most {} rows a step, and exchanges at "
-        "most {}",
-        mebibytes(tables.tableBytes), tables.rows, mebibytes(tables.exchangedBytes)));
+    preview.remarks.push_back(
+        fmt::format("tables of {} are on the servers by rows: rank 0 receives at most {} rows a "
+                    "step, and exchanges at "
+                    "most {}",
+                    mebibytes(tables.tableBytes), tables.rows, mebibytes(tables.exchangedBytes)));
   const auto onGpu = [](const cluster::Device& device) { return device.kind == "cuda"; };
   const auto& devices = preview.cluster.devices;
   if (!preview.measured && std::any_of(devices.begin(), devices.end(), onGpu)) {
     const cluster::DeviceRates rates = cluster::assumedRates("cuda", preview.plan.precision);
-    preview.remarks.push_back(fmt::format(
-        "GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s in {}, {:.0f} GB/s of memory; connect "
-        "the nodes to measure",
-        cluster::kAssumedGpu, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12, preview.plan.precision,
-        rates.bytesPerSecond / 1e9));
+    preview.remarks.push_back(
+        fmt::format("GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s in {}, "
+                    "{:.0f} GB/s of memory; connect "
+                    "the nodes to measure",
+                    cluster::kAssumedGpu, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
+                    preview.plan.precision, rates.bytesPerSecond / 1e9));
     if (devices.size() > 1)
-      preview.remarks.push_back(fmt::format("what ranks exchange is priced at {:.1f} GB/s{}",
-                                            preview.cluster.link.bytesPerSecond / 1e9,
-                                            preview.cluster.hosts.size() < 2 ? ""
-                                            : preview.cluster.link.kind == "nccl"
-                                                ? fmt::format(" between hosts, {:.1f} GB/s within one",
-                                                              cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
-                                                : " between hosts"));
+      preview.remarks.push_back(
+          fmt::format("what ranks exchange is priced at {:.1f} GB/s{}",
+                      preview.cluster.link.bytesPerSecond / 1e9,
+                      preview.cluster.hosts.size() < 2 ? ""
+                      : preview.cluster.link.kind == "nccl"
+                          ? fmt::format(" between hosts, {:.1f} GB/s within one",
+                                        cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
+                          : " between hosts"));
   }
   if (const auto vocabulary = request.spec->model().input().vocabulary(); vocabulary > 256)
-    preview.remarks.push_back(fmt::format(
-        "every byte of the text is a token, so that {} of the {} tokens of model.input.vocabulary never occur", vocabulary - 256,
-        vocabulary));
+    preview.remarks.push_back(
+        fmt::format("every byte of the text is a token, so that {} of the {} tokens of "
+                    "model.input.vocabulary never occur",
+                    vocabulary - 256, vocabulary));
   std::set<std::int64_t> shares;  // of the ranks that compute
   for (const RankPreview& rank : preview.ranks)
     if (rank.samples > 0) shares.insert(rank.samples);
   if (shares.size() > 1 && !chosen)
-    preview.remarks.push_back(fmt::format(
-        "the batch of {} does not divide by {} ranks: shares are {} and {} samples",
-        preview.plan.globalBatch, preview.plan.mesh.axisSize("data"), *shares.rbegin(), *shares.begin()));
+    preview.remarks.push_back(
+        fmt::format("the batch of {} does not divide by {} ranks: shares are {} and {} samples",
+                    preview.plan.globalBatch, preview.plan.mesh.axisSize("data"), *shares.rbegin(),
+                    *shares.begin()));
 }
 
 }  // namespace
@@ -293,22 +324,26 @@ Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& re
   for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
 
   Preview out;
-  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(), request.spec->training()));
+  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(),
+                                                request.spec->training()));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
   const auto [compute, products, tf32] = specs::precisionOf(training);
   planner::PlanRequest plan;
   plan.products = products;
   plan.tf32 = tf32;
-  LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(*request.spec, out.cluster.mesh.axisSize("data")));
+  LOCKSTEP_ASSIGN(plan.microBatches,
+                  specs::microBatches(*request.spec, out.cluster.mesh.axisSize("data")));
   plan.inOrder = request.spec->strategy().deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining, plan.microBatches));
-  // Unless the spec says otherwise as many samples at once as are trained on: the ranks have memory for them, and there is
-  // one for each.
+  // Unless the spec says otherwise as many samples at once as are trained on: the ranks have memory
+  // for them, and there is one for each.
   const bool choosesEvaluation = training.evaluate_batch() == 0;
-  LOCKSTEP_ASSIGN(plan.evaluate, models::build(model, choosesEvaluation ? plan.step.batch : training.evaluate_batch(),
-                                               compute, models::Use::kEvaluation));
+  LOCKSTEP_ASSIGN(
+      plan.evaluate,
+      models::build(model, choosesEvaluation ? plan.step.batch : training.evaluate_batch(), compute,
+                    models::Use::kEvaluation));
   plan.training = trainOptions(training);
   plan.strategy = request.spec->strategy().kind();
   plan.staleness = request.spec->strategy().staleness();
@@ -318,14 +353,16 @@ Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& re
     plan.allReduce = request.spec->strategy().all_reduce();
   if (!request.spec->strategy().compression().empty())
     plan.compression = request.spec->strategy().compression();
-  if (!request.spec->strategy().overlap().empty()) plan.overlap = request.spec->strategy().overlap();
+  if (!request.spec->strategy().overlap().empty())
+    plan.overlap = request.spec->strategy().overlap();
   plan.gatherBytes = request.spec->strategy().gather_bytes();
   if (!request.spec->strategy().recompute().empty())
     plan.recompute = request.spec->strategy().recompute();
   plan.topKAfter = request.spec->strategy().top_k_after();
   if (request.spec->strategy().top_k_ratio() > 0)
     plan.topKRatio = request.spec->strategy().top_k_ratio();
-  plan.shares.assign(request.spec->strategy().shares().begin(), request.spec->strategy().shares().end());
+  plan.shares.assign(request.spec->strategy().shares().begin(),
+                     request.spec->strategy().shares().end());
   for (const auto& pin : request.spec->strategy().pins())
     plan.pins.emplace_back(pin.layer(), pin.stage());
   if (!request.spec->strategy().schedule().empty())
@@ -338,24 +375,29 @@ Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& re
   out.comm = out.cluster.link.kind;
   if (out.comm == "nccl" && clusterSpec.comm().empty()) {
     const auto& devices = out.cluster.devices;
-    const bool oneNode = std::all_of(devices.begin(), devices.end(), [&](const auto& device) { return device.node == devices[0].node; });
+    const bool oneNode = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
+      return device.node == devices[0].node;
+    });
     out.comm = oneNode ? "shm" : "gloo";
-    out.remarks.push_back("the ranks' GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host");
+    out.remarks.push_back(
+        "the ranks' GPUs exchange among themselves, by NCCL; where the nodes do not have it, "
+        "through the host");
   }
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank) {
     const auto index = static_cast<std::size_t>(rank);
     const cluster::Device& device = out.cluster.devices[index];
     const bool server = out.plan.mesh.isServer(rank);
-    const auto share = static_cast<std::size_t>(server ? 0 : out.plan.mesh.coordinate(rank, "data"));
+    const auto share =
+        static_cast<std::size_t>(server ? 0 : out.plan.mesh.coordinate(rank, "data"));
     const planner::RankMemory memory = planner::memory(out.plan, rank, device.kind == "cuda");
     RankPreview row;
     row.rank = rank;
     row.node = device.node;
     row.device = fmt::format("{} {}", device.kind, device.index);
     row.threads = device.threads;
-    row.samples =
-        server ? 0
-               : (out.plan.batchCuts[share + 1] - out.plan.batchCuts[share]) * out.plan.microBatches;
+    row.samples = server ? 0
+                         : (out.plan.batchCuts[share + 1] - out.plan.batchCuts[share]) *
+                               out.plan.microBatches;
     row.parameterBytes = memory.parameters;
     row.optimizerBytes = memory.optimizer;
     row.gradientBytes = memory.gradients;
@@ -366,8 +408,8 @@ Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& re
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
     planner::PlanRequest apart = plan;
     if (choosesEvaluation) {  // of one rank: as many as one of the ranks trains on
-      LOCKSTEP_ASSIGN(apart.evaluate,
-                      models::build(model, largestShare(out.plan.batchCuts), compute, models::Use::kEvaluation));
+      LOCKSTEP_ASSIGN(apart.evaluate, models::build(model, largestShare(out.plan.batchCuts),
+                                                    compute, models::Use::kEvaluation));
     }
     LOCKSTEP_TRY(addEvaluator(out, *node, request, apart));
   }
@@ -383,21 +425,26 @@ std::optional<Error> misfitOf(const Preview& preview, const LaunchRequest& reque
   const Room* room = fullest(rooms);
   if (room == nullptr) return std::nullopt;
   Error error = makeError(
-      Code::kResourceExhausted, "the run does not fit in memory: {} has {}, and {}", room->where, sizeText(room->available),
+      Code::kResourceExhausted, "the run does not fit in memory: {} has {}, and {}", room->where,
+      sizeText(room->available),
       room->ranks == 1 ? fmt::format("its rank needs {}", sizeText(room->needed))
                        : fmt::format("its {} ranks need {}", room->ranks, sizeText(room->needed)));
   if (room->assumed)
-    error.why = fmt::format("it is taken for an {} until its node is connected", cluster::kAssumedGpu);
+    error.why =
+        fmt::format("it is taken for an {} until its node is connected", cluster::kAssumedGpu);
   // What no rank can do without, if it were divided among as many as a relief divides it.
   const cluster::Mesh& mesh = preview.cluster.mesh;
   const cluster::Strategy& kind = *cluster::findStrategy(request.spec->strategy().kind());
-  const std::int64_t division = std::int64_t{mesh.axisSize(cluster::kModelAxis)} * mesh.axisSize(cluster::kStageAxis) *
+  const std::int64_t division = std::int64_t{mesh.axisSize(cluster::kModelAxis)} *
+                                mesh.axisSize(cluster::kStageAxis) *
                                 (kind.splitParameters ? mesh.axisSize(cluster::kDataAxis) : 1);
   std::int64_t state = 0;
-  for (const RankPreview& rank : preview.ranks) state = std::max(state, rank.parameterBytes + rank.optimizerBytes);
+  for (const RankPreview& rank : preview.ranks)
+    state = std::max(state, rank.parameterBytes + rank.optimizerBytes);
   if (kind.splitOptimizer && !kind.splitParameters)
     for (const RankPreview& rank : preview.ranks)
-      state = std::max(state, rank.parameterBytes + rank.optimizerBytes * mesh.axisSize(cluster::kDataAxis));
+      state = std::max(
+          state, rank.parameterBytes + rank.optimizerBytes * mesh.axisSize(cluster::kDataAxis));
   state *= division;
   int tries = 0;
   for (const Relief& relief : reliefs(*request.spec, mesh, division)) {
@@ -416,8 +463,10 @@ std::optional<Error> misfitOf(const Preview& preview, const LaunchRequest& reque
     const std::vector<Room> needs = roomsOf(made->first, hosts);
     if (fullest(needs) == nullptr) return withRemedies(std::move(error), {relief.remedy});
   }
-  error.next = fmt::format("use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state are {}",
-                           sizeText(state));
+  error.next = fmt::format(
+      "use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state "
+      "are {}",
+      sizeText(state));
   return error;
 }
 
@@ -447,30 +496,37 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   out.misfit = misfitOf(out, request, hosts);
   addRemarks(out, request, !plan.shares.empty());
   for (const auto& node : request.cluster->nodes()) {
-    const bool serves = std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();
+    const bool serves =
+        std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();
     if (serves && out.plan.mesh.servers() == 0)
-      out.remarks.push_back(fmt::format("node {} takes no part: its role is ps, and strategy {} has no servers",
-                                        node.name(), out.plan.strategy));
+      out.remarks.push_back(
+          fmt::format("node {} takes no part: its role is ps, and strategy {} has no servers",
+                      node.name(), out.plan.strategy));
   }
   if (out.plan.find("weights") != nullptr)
-    out.remarks.push_back("with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to about twice "
-                          "the activations that the first stage keeps with 1f1b");
+    out.remarks.push_back(
+        "with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to "
+        "about twice "
+        "the activations that the first stage keeps with 1f1b");
   if (plan.inOrder) {
     std::int64_t sums = 0;
     for (const auto& slot : out.plan.state)
       if (slot.name.starts_with("sums.")) sums += slot.type.bytes();
     const int ranks = out.plan.mesh.axisSize("data");
-    out.remarks.push_back(fmt::format(
-        "gradients of {} parts are added up in one order: a rank receives {} a step for it, where sums alone would take {}",
-        request.spec->strategy().deterministic_parts(), kibibytes((ranks - 1) * sums * plan.microBatches),
-        kibibytes(2 * (ranks - 1) * sums / ranks)));
+    out.remarks.push_back(
+        fmt::format("gradients of {} parts are added up in one order: a rank receives {} a step "
+                    "for it, where sums alone would take {}",
+                    request.spec->strategy().deterministic_parts(),
+                    kibibytes((ranks - 1) * sums * plan.microBatches),
+                    kibibytes(2 * (ranks - 1) * sums / ranks)));
   }
   const cluster::Strategy* const kind = cluster::findStrategy(plan.strategy);
   if (kind != nullptr && kind->local && request.spec->strategy().local_steps() == 0)
-    out.remarks.push_back(fmt::format(
-        "strategy.local_steps is chosen: {}, the largest divisor of the batch of {} up to {} that leaves each rank a sample "
-        "of each part",
-        plan.microBatches, training.batch(), specs::kLocalSteps));
+    out.remarks.push_back(
+        fmt::format("strategy.local_steps is chosen: {}, the largest divisor of the batch of {} up "
+                    "to {} that leaves each rank a sample "
+                    "of each part",
+                    plan.microBatches, training.batch(), specs::kLocalSteps));
   if (const double scale = specs::rateScale(training); scale != 1)
     out.remarks.push_back(fmt::format(
         "the learning rate is {:.6g}: {:.6g} for a batch of {}, in proportion to this one of {}",
@@ -551,7 +607,8 @@ std::string predictionJson(const Preview& preview) {
 
 Result<Preview> parsePrediction(const std::string& text) {
   const json in = json::parse(text, nullptr, false);
-  if (!in.is_object()) return makeError(Code::kDataLoss, "the prediction kept with the run is not JSON");
+  if (!in.is_object())
+    return makeError(Code::kDataLoss, "the prediction kept with the run is not JSON");
   const auto number = [](const json& from, const char* key) {
     const auto found = from.find(key);
     return found != from.end() && found->is_number() ? found->get<double>() : 0.0;
@@ -600,19 +657,21 @@ std::string previewText(const Preview& preview) {
   std::string out = preview.misfit ? preview.misfit->text() + "\n\n" : "";
   out += fmt::format(
       "{} {}, {}, global batch {}\npredicted step {}, {:.0f} samples/s ({})\n\n",
-      preview.ranks.size(), preview.ranks.size() == 1 ? "rank" : "ranks", preview.comm, preview.plan.globalBatch, milliseconds(preview.stepSeconds),
-      preview.samplesPerSecond,
+      preview.ranks.size(), preview.ranks.size() == 1 ? "rank" : "ranks", preview.comm,
+      preview.plan.globalBatch, milliseconds(preview.stepSeconds), preview.samplesPerSecond,
       preview.measured ? "from costs measured on the nodes" : "from built-in costs, not measured");
-  out += fmt::format("{:>4}  {:<12} {:<8} {:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "rank",
-                     "node", "device", "samples", "memory", "data", "forward", "backward", "waiting",
-                     "transfer", "optimizer");
+  out += fmt::format("{:>4}  {:<12} {:<8} {:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+                     "rank", "node", "device", "samples", "memory", "data", "forward", "backward",
+                     "waiting", "transfer", "optimizer");
   for (const RankPreview& rank : preview.ranks)
     out += fmt::format(
-        "{:>4}  {:<12} {:<8} {:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms "
+        "{:>4}  {:<12} {:<8} {:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} "
+        "ms "
         "{:>6.3f} ms\n",
-        rank.rank, rank.node, rank.device, rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()), rank.data * 1e3,
-        rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3, rank.transfer * 1e3,
-        rank.optimizer * 1e3);
+        rank.rank, rank.node, rank.device,
+        rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()),
+        rank.data * 1e3, rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3,
+        rank.transfer * 1e3, rank.optimizer * 1e3);
   for (const std::string& remark : preview.remarks) out += "\nnote: " + remark + "\n";
   return out;
 }

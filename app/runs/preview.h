@@ -16,26 +16,26 @@
 namespace lockstep::spec::v1 {
 class RunSpec;
 class ClusterSpec;
-}
+}  // namespace lockstep::spec::v1
 
 namespace lockstep::app {
 
-struct HostFacts {           // of a node, from its agent's inventory
+struct HostFacts {  // of a node, from its agent's inventory
   std::string node;
-  std::string host;          // boot id: nodes with one boot id are one host
+  std::string host;  // boot id: nodes with one boot id are one host
   int cores = 1;
-  std::int64_t memoryAvailable = 0;  // bytes; 0 unknown
+  std::int64_t memoryAvailable = 0;          // bytes; 0 unknown
   std::vector<std::int64_t> gpuMemory = {};  // bytes, by number; none: unknown
 };
 
 struct LaunchRequest {
-  std::shared_ptr<const spec::v1::RunSpec> spec;        // complete (loadRunSpec)
+  std::shared_ptr<const spec::v1::RunSpec> spec;  // complete (loadRunSpec)
   std::shared_ptr<const spec::v1::ClusterSpec> cluster;
-  std::string specYaml, clusterYaml;                    // as written, kept in the history
-  std::string comm;                                     // forced; "": as the cluster says
-  bool measure = true;                                  // calibrate the prediction on the nodes
-  std::int64_t eventsEvery = 50;                        // full events of every n-th step; 0: none
-  std::string resumeFrom;                               // folder on the nodes; "": from the start
+  std::string specYaml, clusterYaml;  // as written, kept in the history
+  std::string comm;                   // forced; "": as the cluster says
+  bool measure = true;                // calibrate the prediction on the nodes
+  std::int64_t eventsEvery = 50;      // full events of every n-th step; 0: none
+  std::string resumeFrom;             // folder on the nodes; "": from the start
   std::string resumedRun;
 };
 
@@ -50,7 +50,7 @@ struct RankPreview {
                workspaceBytes = 0;
   std::int64_t totalBytes() const;
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;  // s a step
-  double hidden = 0;         // of transfers, while it computes: in none of those
+  double hidden = 0;  // of transfers, while it computes: in none of those
 };
 
 // The node of role evaluator, which evaluates after each epoch in place of the ranks.
@@ -65,18 +65,20 @@ struct Preview {
   std::string planText, planHash;
   cluster::Cluster cluster;
   planner::CostModel cost;
-  planner::Simulation simulation;      // of some steps, with events
-  std::string comm;                    // "gloo"; "nccl" where it was asked for: else of what GPUs cannot exchange
+  planner::Simulation simulation;  // of some steps, with events
+  // "gloo"; "nccl" where it was asked for: else of what GPUs cannot exchange
+  std::string comm;
   double stepSeconds = 0;
   double samplesPerSecond = 0;
-  bool measured = false;               // cost model from the nodes, else the built-in one
-  planner::EncodedGradients encoded;   // of a rank
-  planner::ServedTables tables;        // of the first worker
+  bool measured = false;              // cost model from the nodes, else the built-in one
+  planner::EncodedGradients encoded;  // of a rank
+  planner::ServedTables tables;       // of the first worker
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
-  std::vector<std::string> remarks;    // what a person should know: uneven shares, shared cores
-  // Why devices or hosts cannot hold what their ranks need, kResourceExhausted, with remedies that were
-  // tried; none where all fit, or nothing is known of their memory. Everything else holds all the same.
+  std::vector<std::string> remarks;  // what a person should know: uneven shares, shared cores
+  // Why devices or hosts cannot hold what their ranks need, kResourceExhausted, with remedies that
+  // were tried; none where all fit, or nothing is known of their memory. Everything else holds all
+  // the same.
   std::optional<Error> misfit;
 };
 

@@ -29,7 +29,10 @@ double at(const List& list, int index) {
 }  // namespace
 
 RecordBook::RecordBook(RunRow row, const std::vector<NodeCursor>& nodes)
-    : row_(std::move(row)), phaseBefore_(row_.phase), coordinator_(nodes.front().node), analyzer_(std::max(row_.world, 1)) {
+    : row_(std::move(row)),
+      phaseBefore_(row_.phase),
+      coordinator_(nodes.front().node),
+      analyzer_(std::max(row_.world, 1)) {
   for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
 }
 
@@ -81,7 +84,8 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
   if (record.sequence() <= node.sequence) return;
   node.sequence = record.sequence();
   if (record.sequence() <= node.cursor && record.body_case() != run::v1::Record::kSteps &&
-      record.body_case() != run::v1::Record::kFinished) return;
+      record.body_case() != run::v1::Record::kFinished)
+    return;
   ++fresh_;
   switch (record.body_case()) {
     case run::v1::Record::kStarted: {
@@ -96,16 +100,21 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
       }
       break;
     }
-    case run::v1::Record::kSteps: addSteps(node, record.steps()); break;
+    case run::v1::Record::kSteps:
+      addSteps(node, record.steps());
+      break;
     case run::v1::Record::kEpoch: {
       const auto& epoch = record.epoch();
-      points("epoch/train_loss").push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
+      points("epoch/train_loss")
+          .push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
       row_.figures.epochs = epoch.epoch();
       row_.figures.trainLoss = epoch.train_loss();
       addEpoch(epoch);
       break;
     }
-    case run::v1::Record::kEvaluation: addEpoch(record.evaluation()); break;
+    case run::v1::Record::kEvaluation:
+      addEpoch(record.evaluation());
+      break;
     case run::v1::Record::kWarning:
       addWarning(name, specs::fromInfo(record.warning()), record.wall_ns());
       break;
@@ -120,10 +129,12 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
       for (const std::string& text : log.lines()) line(text);
       break;
     }
-    case run::v1::Record::kNodeSample: addSample(name, node, record); break;
+    case run::v1::Record::kNodeSample:
+      addSample(name, node, record);
+      break;
     case run::v1::Record::kEvents:
-      batch_.events.push_back({record.events().rank(), record.events().step(),
-                               record.events().SerializeAsString()});
+      batch_.events.push_back(
+          {record.events().rank(), record.events().step(), record.events().SerializeAsString()});
       break;
     case run::v1::Record::kError: {
       Error error = specs::fromInfo(record.error());
@@ -152,15 +163,16 @@ void RecordBook::add(const std::string& name, const run::v1::Record& record) {
     case run::v1::Record::kRank:
       nodeOfRank_[record.rank().rank()] = name;
       break;
-    default: break;  // checkpoints are the node's; newer kinds are for newer studios
+    default:
+      break;  // checkpoints are the node's; newer kinds are for newer studios
   }
 }
 
 void RecordBook::addEpoch(const run::v1::EpochInfo& epoch) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const bool later = epoch.evaluated_later();
-  const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(), later ? kUnknown : epoch.eval_loss(),
-                     later ? kUnknown : epoch.eval_metric()};
+  const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(),
+                     later ? kUnknown : epoch.eval_loss(), later ? kUnknown : epoch.eval_metric()};
   batch_.epochs.push_back(row);
   update_.epochs.push_back(row);
   rowChanged_ = true;
@@ -181,7 +193,8 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   auto& seconds = points(fmt::format("rank/{}/step", rank));
-  std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr, *scale = nullptr;
+  std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
+  *scale = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
   if (rank == 0) {
     loss = &points("loss");
@@ -215,7 +228,8 @@ void RecordBook::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     loss->push_back({x, at(chunk.loss(), i)});
     if (metric != nullptr) metric->push_back({x, at(chunk.metric(), i)});
     if (scale != nullptr) scale->push_back({x, at(chunk.loss_scale(), i)});
-    if (const double skipped = at(chunk.skipped(), i); skipped > 0) points("skipped").push_back({x, skipped});
+    if (const double skipped = at(chunk.skipped(), i); skipped > 0)
+      points("skipped").push_back({x, skipped});
     if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
     row_.figures.steps = std::max(row_.figures.steps, sample.step);
     if (++durationSkip_ >= durationStride_) {
@@ -237,14 +251,18 @@ void RecordBook::addSample(const std::string& name, Node& node, const run::v1::R
   if (x <= node.lastSample) return;
   node.lastSample = x;
   const std::string prefix = "node/" + name + "/";
-  const std::pair<const char*, double> values[] = {
-      {"cpu", sample.cpu()},           {"memory", sample.memory_used()},
-      {"net_in", sample.network_in()}, {"net_out", sample.network_out()},
-      {"loopback", sample.loopback()}, {"disk_read", sample.disk_read()},
-      {"disk_write", sample.disk_write()}};
+  const std::pair<const char*, double> values[] = {{"cpu", sample.cpu()},
+                                                   {"memory", sample.memory_used()},
+                                                   {"net_in", sample.network_in()},
+                                                   {"net_out", sample.network_out()},
+                                                   {"loopback", sample.loopback()},
+                                                   {"disk_read", sample.disk_read()},
+                                                   {"disk_write", sample.disk_write()}};
   for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
   for (const auto& gpu : sample.gpu())
-    gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) { points(series).push_back({x, value}); });
+    gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {
+      points(series).push_back({x, value});
+    });
   for (Error& warning : gpus_.warnings()) addWarning(name, std::move(warning), record.wall_ns());
   for (const auto& rank : sample.rank()) {
     points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
@@ -275,7 +293,8 @@ void RecordBook::addFinished(const std::string& name, const run::v1::Finished& f
   if (row_.phase != RunPhase::kFailed) {
     if (finished.has_train_loss()) figures.trainLoss = finished.train_loss();
     // Of a run that ended well these are of its end, known or not.
-    if (row_.phase == RunPhase::kSucceeded || finished.eval_loss() != 0 || finished.eval_metric() != 0) {
+    if (row_.phase == RunPhase::kSucceeded || finished.eval_loss() != 0 ||
+        finished.eval_metric() != 0) {
       figures.evalLoss = finished.eval_loss();
       figures.evalMetric = finished.eval_metric();
     }
@@ -328,7 +347,8 @@ SlowEvidence RecordBook::evidence(const analysis::Straggler& straggler) const {
   } else if (waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings))) {
     result.cause = SlowCause::kCrowded;
     result.share = waiting;
-  } else if (gpu && gpu->power > kThrottledShare && gpu->power > kAboveOthers * median(std::move(powers))) {
+  } else if (gpu && gpu->power > kThrottledShare &&
+             gpu->power > kAboveOthers * median(std::move(powers))) {
     result.cause = SlowCause::kGpuPower;
     result.share = gpu->power;
   } else if (narrow && !allNarrow) {
@@ -358,10 +378,9 @@ std::optional<SlowRank> RecordBook::slowest() const {
   }
   const auto& slow = analyzer_.stragglers();
   if (slow.empty()) return std::nullopt;
-  const auto& worst =
-      *std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
-        return a.lostShare < b.lostShare;
-      });
+  const auto& worst = *std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
+    return a.lostShare < b.lostShare;
+  });
   place(worst.rank);
   result.factor = worst.factor;
   result.stepSeconds = worst.stepSeconds;
@@ -375,7 +394,7 @@ std::optional<SlowRank> RecordBook::slowest() const {
 void RecordBook::analyse() {
   using analysis::Breakdown;
   constexpr std::pair<const char*, double Breakdown::*> kParts[] = {
-      {"data", &Breakdown::data},       {"forward", &Breakdown::forward},
+      {"data", &Breakdown::data},         {"forward", &Breakdown::forward},
       {"backward", &Breakdown::backward}, {"waiting", &Breakdown::waiting},
       {"transfer", &Breakdown::transfer}, {"optimizer", &Breakdown::optimizer}};
   const std::vector<analysis::StepBreakdown> steps = analyzer_.take();

@@ -20,9 +20,13 @@ namespace lockstep::app {
 class RecordBook {
  public:
   // `nodes`: of the run, the coordinator first; `row` as the history has it. What came up to a
-  // node's cursor is in the history already: of that only two are taken. Steps, so that a recorder that takes over completes
-  // the breakdown of steps not all ranks had told of; and the end, which history gets last.
-  struct NodeCursor { std::string node; std::uint64_t sequence = 0; };
+  // node's cursor is in the history already: of that only two are taken. Steps, so that a recorder
+  // that takes over completes the breakdown of steps not all ranks had told of; and the end, which
+  // history gets last.
+  struct NodeCursor {
+    std::string node;
+    std::uint64_t sequence = 0;
+  };
   RecordBook(RunRow row, const std::vector<NodeCursor>& nodes);
 
   // Of one node, in the order of its sequence numbers.
@@ -48,7 +52,7 @@ class RecordBook {
 
  private:
   struct Node {
-    std::int64_t clockOffset = 0;   // to the coordinator's clock, ns
+    std::int64_t clockOffset = 0;  // to the coordinator's clock, ns
     std::string bootId;
     bool finished = false;
     std::uint64_t sequence = 0, cursor = 0;
@@ -56,9 +60,9 @@ class RecordBook {
   };
   struct RankLoad {
     double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
-    int stoppedInRow = 0;         // samples since the last that was not, or the last step
+    int stoppedInRow = 0;  // samples since the last that was not, or the last step
     std::string node;
-    int gpu = -1;                 // that it computes on
+    int gpu = -1;  // that it computes on
   };
 
   void addEpoch(const run::v1::EpochInfo& epoch);
@@ -74,7 +78,7 @@ class RecordBook {
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
-  RunPhase phaseBefore_;            // the last one that was not final
+  RunPhase phaseBefore_;  // the last one that was not final
   bool rowChanged_ = false;
   std::string coordinator_;
   std::map<std::string, Node> nodes_;
@@ -82,7 +86,7 @@ class RecordBook {
   std::map<int, RankLoad> loads_;
   GpuWatch gpus_;
   analysis::StepAnalyzer analyzer_;
-  std::vector<double> durations_;   // of rank 0's steps, thinned when many
+  std::vector<double> durations_;  // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;
 
   std::map<std::string, std::vector<Point>> series_;

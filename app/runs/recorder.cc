@@ -25,21 +25,22 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 33ms;
-constexpr auto kGrace = 5s;              // for the other nodes' last records, once the run has ended
-constexpr std::uint64_t kToldAgain = 64; // records before the cursor, see RecordBook
+// for the other nodes' last records, once the run has ended
+constexpr auto kGrace = 5s;
+constexpr std::uint64_t kToldAgain = 64;  // records before the cursor, see RecordBook
 constexpr std::size_t kMostQueued = 4096;
 
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
-constexpr auto kKept = 250ms;            // at least between two writes to the history
-constexpr auto kAgain = 500ms;           // after one that failed
-constexpr auto kCallLimit = 10s;         // of a stop or kill
-constexpr int kPage = 10000;             // log lines told at once
-constexpr auto kAway = 3s;               // without the coordinator until the history says so
-constexpr auto kGivenUp = 1s;            // between looks whether a run out of reach was given up
+constexpr auto kKept = 250ms;                   // at least between two writes to the history
+constexpr auto kAgain = 500ms;                  // after one that failed
+constexpr auto kCallLimit = 10s;                // of a stop or kill
+constexpr int kPage = 10000;                    // log lines told at once
+constexpr auto kAway = 3s;                      // without the coordinator until the history says so
+constexpr auto kGivenUp = 1s;  // between looks whether a run out of reach was given up
 
 std::size_t sizeOf(const RunBatch& batch) {
-  std::size_t out = batch.logs.size() + batch.epochs.size() + batch.errors.size() +
-                    100 * batch.events.size();
+  std::size_t out =
+      batch.logs.size() + batch.epochs.size() + batch.errors.size() + 100 * batch.events.size();
   for (const auto& series : batch.series) out += series.points.size();
   return out;
 }
@@ -76,7 +77,10 @@ bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop) {
 struct Recorder::State {
   State(std::string run, ClusterSession& session, const Home& home, Inbox& inbox,
         RunObserver observer)
-      : run(std::move(run)), session(session), home(home), inbox(inbox),
+      : run(std::move(run)),
+        session(session),
+        home(home),
+        inbox(inbox),
         observer(std::move(observer)) {}
 
   const std::string run;
@@ -85,18 +89,18 @@ struct Recorder::State {
   Inbox& inbox;
   RunObserver observer;
   std::shared_ptr<void> alive = std::make_shared<int>(0);
-  const std::weak_ptr<void> owner = alive;   // for the threads
-  std::vector<RunNode> nodes;                // of the writer
+  const std::weak_ptr<void> owner = alive;  // for the threads
+  std::vector<RunNode> nodes;               // of the writer
 
   // Between followers and the writer.
   std::mutex mutex;
   std::condition_variable_any filled, emptied;
   std::vector<std::pair<std::string, run::v1::Record>> queue;
   std::vector<RunUpdate::Node> nodeStates;
-  std::map<std::string, Error> gone;       // nodes that know nothing of the run
+  std::map<std::string, Error> gone;  // nodes that know nothing of the run
 
-  std::jthread writer;                     // ends the followers with itself
-  std::vector<std::jthread> calls;         // stop and kill
+  std::jthread writer;              // ends the followers with itself
+  std::vector<std::jthread> calls;  // stop and kill
 
   void post(RunUpdate update) {
     update.run = run;
@@ -149,7 +153,8 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop
       }
       const grpc::Status ended = reader->Finish();
       if (stop.stop_requested()) return;
-      tellNode(node.name, false, false, ended.ok() ? "the supervisor ended" : ended.error_message());
+      tellNode(node.name, false, false,
+               ended.ok() ? "the supervisor ended" : ended.error_message());
     } else {
       if (stop.stop_requested()) return;
       if (channel.error().code == Code::kNotFound) {
@@ -192,10 +197,10 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
   RecordBook book(std::move(row), cursors);
   std::vector<std::jthread> followers;
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    followers.emplace_back([this, &node = nodes[i], cursor = cursors[i].sequence](
-                               std::stop_token own) {
-      follow(node, cursor > kToldAgain ? cursor - kToldAgain : 0, own);
-    });
+    followers.emplace_back(
+        [this, &node = nodes[i], cursor = cursors[i].sequence](std::stop_token own) {
+          follow(node, cursor > kToldAgain ? cursor - kToldAgain : 0, own);
+        });
   std::optional<std::chrono::steady_clock::time_point> endedAt;
   // What the history could not take is kept and comes before what follows it: a cursor never
   // passes over records that were not written. Too much of it is given up, and with it recording:
@@ -205,7 +210,10 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
   bool writing = true, givenUp = false;
   auto again = std::chrono::steady_clock::now(), rowDue = again, lookDue = again;
   // While the coordinator is out of reach: since when, by the wall clock and by the steady one.
-  struct Away { std::int64_t wallNs; std::chrono::steady_clock::time_point told; };
+  struct Away {
+    std::int64_t wallNs;
+    std::chrono::steady_clock::time_point told;
+  };
   std::optional<Away> away;
   bool reached = false;
   const auto keep = [&](RunBatch batch, bool now) -> Status {
@@ -229,8 +237,7 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
     std::map<std::string, Error> lost;
     {
       std::unique_lock lock(mutex);
-      filled.wait_for(lock, stop, kTick,
-                      [&] { return !queue.empty() || !nodeStates.empty(); });
+      filled.wait_for(lock, stop, kTick, [&] { return !queue.empty() || !nodeStates.empty(); });
       records.swap(queue);
       states.swap(nodeStates);
       lost = gone;
@@ -262,7 +269,8 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
     if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
       Error error = found->second;
       error.why = "the run's folder there was removed, or the node has another work folder now";
-      error.next = "what was recorded until then stays in the history; `lockstep rerun` launches it again";
+      error.next =
+          "what was recorded until then stays in the history; `lockstep rerun` launches it again";
       book.fail(error);
     }
     if (!book.empty() || !states.empty()) {
@@ -311,8 +319,8 @@ void Recorder::State::read(History& history, RunStore& store, const std::stop_to
     const auto row = history.row(run);
     if (row.ok()) update.row = *row;
     for (const SeriesInfo& info : store.series()) {
-      double& from = seen.try_emplace(info.name, -std::numeric_limits<double>::infinity())
-                         .first->second;
+      double& from =
+          seen.try_emplace(info.name, -std::numeric_limits<double>::infinity()).first->second;
       if (!(info.lastX > from)) continue;
       auto spans = store.read(info.name, from, info.lastX, std::numeric_limits<int>::max() / 4);
       if (!spans.ok()) continue;
@@ -339,12 +347,14 @@ void Recorder::State::read(History& history, RunStore& store, const std::stop_to
       post(std::move(page));
     }
     const auto allEpochs = store.epochs();
-    update.epochs.assign(allEpochs.begin() + static_cast<std::ptrdiff_t>(std::min(epochs, allEpochs.size())),
-                         allEpochs.end());
+    update.epochs.assign(
+        allEpochs.begin() + static_cast<std::ptrdiff_t>(std::min(epochs, allEpochs.size())),
+        allEpochs.end());
     epochs = allEpochs.size();
     const auto allErrors = store.errors();
-    update.errors.assign(allErrors.begin() + static_cast<std::ptrdiff_t>(std::min(errors, allErrors.size())),
-                         allErrors.end());
+    update.errors.assign(
+        allErrors.begin() + static_cast<std::ptrdiff_t>(std::min(errors, allErrors.size())),
+        allErrors.end());
     errors = allErrors.size();
     update.finished = row.ok() && isFinal(row->phase);
     const bool finished = update.finished;
@@ -394,7 +404,8 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
   return runNodes(documents.nodes, session);
 }
 
-Status Recorder::State::ask(bool kill, const RunNode& coordinator, const std::stop_token& stop) const {
+Status Recorder::State::ask(bool kill, const RunNode& coordinator,
+                            const std::stop_token& stop) const {
   LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
   const auto stub = node::v1::Supervisor::NewStub(channel);
   grpc::ClientContext context;
@@ -423,12 +434,12 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
       const Patience patience(stop, kCallLimit);
-      Status asked = untilAvailable(kCallLimit, patience.stop(), [&] {
-        return ask(kill, found.front(), patience.stop());
-      });
+      Status asked = untilAvailable(kCallLimit, patience.stop(),
+                                    [&] { return ask(kill, found.front(), patience.stop()); });
       if (asked.ok() || !patience.ended() || stop.stop_requested()) return asked;
-      Error error = makeError(Code::kDeadlineExceeded, "{}", kill ? "the run could not be killed"
-                                                                  : "the run could not be stopped");
+      Error error =
+          makeError(Code::kDeadlineExceeded, "{}",
+                    kill ? "the run could not be killed" : "the run could not be stopped");
       error.node = found.front().name;
       error.why = "the node did not answer in time";
       error.next = "see whether the node and its agent answer: lockstep cluster check FILE";
@@ -442,7 +453,8 @@ Recorder::Recorder(const std::string& run, ClusterSession& session, const Home& 
                    RunObserver observer)
     : state_(std::make_unique<State>(run, session, home, inbox, std::move(observer))) {
   session.connect();
-  state_->writer = std::jthread([state = state_.get()](std::stop_token stop) { state->write(stop); });
+  state_->writer =
+      std::jthread([state = state_.get()](std::stop_token stop) { state->write(stop); });
 }
 
 Recorder::~Recorder() { end(); }
@@ -469,7 +481,8 @@ bool lacksModel(const RunRow& row) {
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run) {
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
-  LOCKSTEP_ASSIGN(ClusterSpecFile file, completeClusterSpec(documents.clusterYaml, "cluster of run " + run));
+  LOCKSTEP_ASSIGN(ClusterSpecFile file,
+                  completeClusterSpec(documents.clusterYaml, "cluster of run " + run));
   return file.spec;
 }
 

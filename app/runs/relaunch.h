@@ -1,5 +1,5 @@
-// Relaunch: what it takes to launch a run of the history again, on the cluster it ran on: anew, or on
-// from its last checkpoint.
+// Relaunch: what it takes to launch a run of the history again, on the cluster it ran on: anew, or
+// on from its last checkpoint.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@
 namespace lockstep::app {
 
 struct Relaunch {
-  std::string run, name;                // of the run it repeats, and of its model
-  std::string specYaml, clusterYaml;    // as they ran
+  std::string run, name;              // of the run it repeats, and of its model
+  std::string specYaml, clusterYaml;  // as they ran
   std::string clusterName;
-  std::string checkpoints;              // folder on the run's first node; "": anew
+  std::string checkpoints;  // folder on the run's first node; "": anew
 };
 
 enum class RelaunchKind { kRerun, kResume };

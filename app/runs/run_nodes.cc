@@ -42,7 +42,8 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   file.close();
   if (fetched.ok() && !file) fetched = systemError(ENOSPC, "cannot write " + temporary);
   if (fetched.ok() && hash.hex() != expected) {
-    fetched = makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
+    fetched =
+        makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
     fetched.error().next = "it is still on the node, in the run's folder";
   }
   if (fetched.ok()) {
@@ -66,7 +67,8 @@ Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSess
       node.name = item["node"].get<std::string>();
       node.access = session.access(node.name);
       if (node.access == nullptr) {
-        Error error = makeError(Code::kNotFound, "the cluster has no node \"{}\", where the run was", node.name);
+        Error error = makeError(Code::kNotFound,
+                                "the cluster has no node \"{}\", where the run was", node.name);
         error.next = "use the cluster the run was launched on";
         return error;
       }
@@ -92,7 +94,8 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
   request.set_run(run);
   request.set_node(node.name);
   node::v1::RunOnNode found;
-  LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, request, &found), "cannot ask for the run", node.name));
+  LOCKSTEP_TRY(
+      rpcStatus(stub->FindRun(&context, request, &found), "cannot ask for the run", node.name));
   if (found.socket().empty()) {
     Error error = makeError(Code::kUnavailable, "nothing on node {} speaks for the run", node.name);
     error.next = "look at agent.log in the workdir of that node";
@@ -106,7 +109,8 @@ Result<std::string> downloadModel(const std::string& run, const RunNode& node, c
   Patience patience(stop, limit);
   auto model = fetchModel(run, node, home, patience);
   if (model.ok() || stop.stop_requested() || !patience.ended()) return model;
-  return rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, "cannot fetch the trained model", node.name);
+  return rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, "cannot fetch the trained model",
+                  node.name);
 }
 
 }  // namespace lockstep::app

@@ -14,11 +14,11 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::size_t kMostKept = 4096;     // steps
-constexpr double kPaceSeconds = 3;          // of training that a pace is the mean of
-constexpr std::size_t kPaceSteps = 8;       // or that many steps, where they take longer
-constexpr double kLeastStall = 3;           // seconds
-constexpr double kStallSteps = 8;           // steps' time without one
+constexpr std::size_t kMostKept = 4096;  // steps
+constexpr double kPaceSeconds = 3;       // of training that a pace is the mean of
+constexpr std::size_t kPaceSteps = 8;    // or that many steps, where they take longer
+constexpr double kLeastStall = 3;        // seconds
+constexpr double kStallSteps = 8;        // steps' time without one
 
 struct Size {
   std::int64_t bytes = 0, lines = 0;  // the last line counts whether or not it has an end
@@ -39,24 +39,27 @@ Size sizeOf(const std::string& path) {
   return out;
 }
 
-// Samples of the training data on this machine: of text by its bytes, of a table by its lines, of an
-// IDX file, plain or gzip, by its header; 0 where it cannot be read.
+// Samples of the training data on this machine: of text by its bytes, of a table by its lines, of
+// an IDX file, plain or gzip, by its header; 0 where it cannot be read.
 std::int64_t samplesOf(const spec::v1::RunSpec& spec) {
   const spec::v1::DataFiles& files = spec.data().train();
   const auto part = [&](double all) {
     return static_cast<std::int64_t>(all * (files.to() - files.from()));
   };
-  const std::string& data = spec.data().format() == "text" ? files.text()
-                            : spec.data().format() == "table" ? files.table() : files.images();
+  const std::string& data = spec.data().format() == "text"    ? files.text()
+                            : spec.data().format() == "table" ? files.table()
+                                                              : files.images();
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(data, unknown)) return 0;  // a pipe would be waited for
   if (spec.data().format() == "text") {
-    const std::int64_t tokens = spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
+    const std::int64_t tokens =
+        spec.model().input().shape_size() > 0 ? spec.model().input().shape(0) : 0;
     return tokens <= 0 ? 0 : part(static_cast<double>(sizeOf(files.text()).bytes)) / tokens;
   }
   if (spec.data().format() == "table") {
     const auto rows = static_cast<double>(sizeOf(files.table()).lines);
-    return static_cast<std::int64_t>(files.to() * rows) - static_cast<std::int64_t>(files.from() * rows);
+    return static_cast<std::int64_t>(files.to() * rows) -
+           static_cast<std::int64_t>(files.from() * rows);
   }
   gzFile file = gzopen(files.images().c_str(), "rb");
   if (file == nullptr) return 0;
@@ -151,7 +154,8 @@ std::int64_t RunProgress::stepsPerEpoch() const {
 
 std::int64_t RunProgress::totalSteps() const {
   const std::int64_t byEpochs = stepsPerEpoch() * scope_.epochs;
-  if (scope_.maxSteps > 0) return byEpochs > 0 ? std::min(scope_.maxSteps, byEpochs) : scope_.maxSteps;
+  if (scope_.maxSteps > 0)
+    return byEpochs > 0 ? std::min(scope_.maxSteps, byEpochs) : scope_.maxSteps;
   return byEpochs;
 }
 

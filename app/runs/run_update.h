@@ -1,20 +1,20 @@
 // RunUpdate: what has become known of a run since the update before. Recorders hand one out per
-// batch, at most about thirty a second; it is written to the history soon after, not before. A final
-// phase comes with the last one, when every record up to the end has been told.
+// batch, at most about thirty a second; it is written to the history soon after, not before. A
+// final phase comes with the last one, when every record up to the end has been told.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
 // training (one of kMetrics),
-// "samples_per_second", of fp16 "loss_scale" and, of each step that left out updates, "skipped" (how many), and per
-// rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward",
-// "…/backward", "…/waiting", "…/transfer", "…/optimizer".
-// Series over time (x = wall clock, seconds): "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in",
-// "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores),
-// "rank/<r>/memory", "node/<n>/clock_offset" (seconds); of each GPU, where its driver tells of it,
-// "node/<n>/gpu/<i>/utilisation" and "…/memory_utilisation" (0…1), "…/memory" (bytes), "…/temperature" (°C),
-// "…/power" (W), "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in", "…/pcie_out", "…/nvlink_in",
-// "…/nvlink_out" (bytes/s), "…/throttled" (1: it was slowed down or held at its power limit) and, where they
-// change, "…/ecc_corrected", "…/ecc_uncorrected", "…/xids" (errors ever). Series over epochs: "epoch/train_loss",
-// "epoch/eval_loss", "epoch/eval_<metric>".
+// "samples_per_second", of fp16 "loss_scale" and, of each step that left out updates, "skipped"
+// (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward", "…/backward",
+// "…/waiting", "…/transfer", "…/optimizer". Series over time (x = wall clock, seconds):
+// "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in", "…/net_out", "…/loopback", "…/disk_read",
+// "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset"
+// (seconds); of each GPU, where its driver tells of it, "node/<n>/gpu/<i>/utilisation" and
+// "…/memory_utilisation" (0…1), "…/memory" (bytes), "…/temperature" (°C), "…/power" (W),
+// "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in", "…/pcie_out", "…/nvlink_in", "…/nvlink_out"
+// (bytes/s), "…/throttled" (1: it was slowed down or held at its power limit) and, where they
+// change, "…/ecc_corrected", "…/ecc_uncorrected", "…/xids" (errors ever). Series over epochs:
+// "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>".
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@
 
 namespace lockstep::app {
 
-struct StepBreakdown {        // mean over the last steps, seconds a step
+struct StepBreakdown {  // mean over the last steps, seconds a step
   int rank = 0;
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0, step = 0;
 };
@@ -38,18 +38,23 @@ struct RunUpdate {
   std::string run;
   std::vector<RunBatch::Series> series;
   std::vector<LogRow> logs;
-  std::vector<EpochRow> epochs;                     // one comes again where it is evaluated later
+  std::vector<EpochRow> epochs;  // one comes again where it is evaluated later
   std::vector<Error> errors;
-  std::vector<Error> warnings;                      // the run goes on
-  std::optional<RunRow> row;                        // where it changed: phase, figures
-  bool started = false;                             // the run's first record came
-  std::vector<StepBreakdown> breakdown;             // of all ranks; empty: as before
+  std::vector<Error> warnings;           // the run goes on
+  std::optional<RunRow> row;             // where it changed: phase, figures
+  bool started = false;                  // the run's first record came
+  std::vector<StepBreakdown> breakdown;  // of all ranks; empty: as before
   bool slowChanged = false;
-  std::optional<SlowRank> slow;                     // valid where slowChanged
-  struct Node { std::string name; bool reachable = true; bool live = false; std::string detail; };
-  std::vector<Node> nodes;                          // where it changed; live: back-fill has ended
-  bool ending = false;                              // how it ended is known; last records are read
-  bool finished = false;                            // last update of the run; row has the figures
+  std::optional<SlowRank> slow;  // valid where slowChanged
+  struct Node {
+    std::string name;
+    bool reachable = true;
+    bool live = false;
+    std::string detail;
+  };
+  std::vector<Node> nodes;  // where it changed; live: back-fill has ended
+  bool ending = false;      // how it ended is known; last records are read
+  bool finished = false;    // last update of the run; row has the figures
 };
 
 using RunObserver = std::function<void(const RunUpdate&)>;

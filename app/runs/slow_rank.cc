@@ -16,13 +16,16 @@ std::string evidenceText(const SlowEvidence& evidence) {
     case SlowCause::kFrozen:
       return fmt::format("its process did not run {:.0f} % of the time", percent);
     case SlowCause::kGpuHeat:
-      return fmt::format("its GPU {} was slowed down for heat {:.0f} % of the time", evidence.gpu, percent);
+      return fmt::format("its GPU {} was slowed down for heat {:.0f} % of the time", evidence.gpu,
+                         percent);
     case SlowCause::kGpuPower:
-      return fmt::format("its GPU {} was held at its power limit {:.0f} % of the time", evidence.gpu, percent);
+      return fmt::format("its GPU {} was held at its power limit {:.0f} % of the time",
+                         evidence.gpu, percent);
     case SlowCause::kGpuLink:
-      return fmt::format("the PCIe link of its GPU {} has {} of {} lanes", evidence.gpu, evidence.lanes,
-                         evidence.lanesMax);
-    case SlowCause::kUnknown: break;
+      return fmt::format("the PCIe link of its GPU {} has {} of {} lanes", evidence.gpu,
+                         evidence.lanes, evidence.lanesMax);
+    case SlowCause::kUnknown:
+      break;
   }
   return evidence.cores > 0 ? fmt::format("it had {:.2f} cores", evidence.cores) : std::string();
 }

@@ -19,9 +19,9 @@ enum class SlowCause : std::uint8_t {
 
 struct SlowEvidence {
   SlowCause cause = SlowCause::kUnknown;
-  double share = 0;           // 0…1
-  double cores = 0;           // 0: not known
-  int gpu = -1;               // where the cause is of it
+  double share = 0;  // 0…1
+  double cores = 0;  // 0: not known
+  int gpu = -1;      // where the cause is of it
   int lanes = 0, lanesMax = 0;
 };
 
@@ -32,9 +32,9 @@ struct SlowRank {
   double stepSeconds = 0;     // what a step takes
   double withoutSeconds = 0;  // predicted step time without it
   std::int64_t sinceStep = 0;
-  std::string phase;          // "backward"
+  std::string phase;  // "backward"
   SlowEvidence evidence;
-  bool halted = false;        // stopped, and no step has ended since; no figures then
+  bool halted = false;  // stopped, and no step has ended since; no figures then
 };
 
 // In English: "its process was stopped 40 % of the time"; empty where nothing is known.

@@ -23,7 +23,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
-// A call may take so long, and a millisecond more for so many bytes: 10 MB/s to read, 0.1 MB/s to send.
+// A call may take so long, and a millisecond more for so many bytes: 10 MB/s to read, 0.1 MB/s to
+// send.
 constexpr milliseconds kCallLimit{60000};
 constexpr std::int64_t kReadBytes = 10000, kSendBytes = 100;
 constexpr milliseconds kUnknownLimit{600000};
@@ -69,8 +70,10 @@ class LocalFile {
 
  private:
   Error failure(int errnum) const {
-    Error error = systemError(errnum, fmt::format("cannot read the data file {} on this machine", path_));
-    error.next = "correct its path in the run, or leave data.copy_to_nodes out and put it on the nodes";
+    Error error =
+        systemError(errnum, fmt::format("cannot read the data file {} on this machine", path_));
+    error.next =
+        "correct its path in the run, or leave data.copy_to_nodes out and put it on the nodes";
     return error;
   }
 
@@ -80,17 +83,18 @@ class LocalFile {
 };
 
 Error changed(const std::string& path) {
-  Error error = makeError(Code::kFailedPrecondition, "the data file {} has changed since the launch began", path);
+  Error error = makeError(Code::kFailedPrecondition,
+                          "the data file {} has changed since the launch began", path);
   error.next = "see whether something writes to it, and launch again";
   return error;
 }
 
 // One content; several names of a run may have it.
 struct Content {
-  std::string path;       // here
+  std::string path;  // here
   std::string sha256;
   std::int64_t bytes = -1;  // < 0: not known
-  std::string version;    // of the file that was hashed; "" before
+  std::string version;      // of the file that was hashed; "" before
 };
 
 Status hashHere(Content& content, const std::stop_token& stop) {
@@ -105,7 +109,8 @@ Status hashHere(Content& content, const std::stop_token& stop) {
   }
   const std::string found = hash.hex();
   if (!content.sha256.empty() && content.sha256 != found) {
-    Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one", content.path);
+    Error error =
+        makeError(Code::kFailedPrecondition, "the data file {} is another one", content.path);
     error.why = fmt::format("its SHA-256 is {}, the run expects {}", found, content.sha256);
     error.next = "correct the file on this machine, or its hash in the run";
     return error;
@@ -120,7 +125,8 @@ Status hashHere(Content& content, const std::stop_token& stop) {
 std::string nameOf(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
   for (char& c : name)
-    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '-'))
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+          c == '-'))
       c = '_';
   if (name.size() > 128) name = name.substr(name.size() - 128);
   if (name.empty() || name.front() == '.') name = "data" + name.substr(0, 120);
@@ -132,7 +138,8 @@ Result<std::string> find(NodeAccess& node, const Content& content, const std::st
   LOCKSTEP_ASSIGN(const auto channel, node.agent());
   const auto stub = node::v1::Agent::NewStub(channel);
   grpc::ClientContext context;
-  setLimit(context, content.bytes < 0 ? kUnknownLimit : kCallLimit + milliseconds(content.bytes / kReadBytes));
+  setLimit(context, content.bytes < 0 ? kUnknownLimit
+                                      : kCallLimit + milliseconds(content.bytes / kReadBytes));
   const CancelOnStop cancel(context, stop);
   node::v1::FindFileRequest request;
   request.set_sha256(content.sha256);
@@ -140,12 +147,14 @@ Result<std::string> find(NodeAccess& node, const Content& content, const std::st
   request.set_path(path);
   node::v1::FindFileReply reply;
   LOCKSTEP_TRY(rpcStatus(stub->FindFile(&context, request, &reply),
-                         fmt::format("cannot look for the data file {}", content.path), node.name()));
+                         fmt::format("cannot look for the data file {}", content.path),
+                         node.name()));
   return reply.path();
 }
 
 Result<std::string> send(NodeAccess& node, const Content& content,
-                         const std::function<void(std::int64_t)>& moved, const std::stop_token& stop) {
+                         const std::function<void(std::int64_t)>& moved,
+                         const std::stop_token& stop) {
   LocalFile file;
   LOCKSTEP_TRY(file.open(content.path));
   if (file.version() != content.version) return changed(content.path);
@@ -176,7 +185,8 @@ Result<std::string> send(NodeAccess& node, const Content& content,
     return status.error();
   }
   writer->WritesDone();
-  LOCKSTEP_TRY(rpcStatus(writer->Finish(), fmt::format("cannot copy the data file {} to the node", content.path),
+  LOCKSTEP_TRY(rpcStatus(writer->Finish(),
+                         fmt::format("cannot copy the data file {} to the node", content.path),
                          node.name()));
   return reply.path();
 }
@@ -227,7 +237,8 @@ Status forAll(std::size_t count, const std::stop_token& stop,
 
 Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& data,
                                                      std::vector<StagingNode>& nodes,
-                                                     const StagingObserver& observer, std::stop_token stop) {
+                                                     const StagingObserver& observer,
+                                                     std::stop_token stop) {
   std::vector<Task> tasks = tasksOf(data);
   std::map<std::string, std::string> hashes;
   for (Task& task : tasks) {
@@ -236,35 +247,43 @@ Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& d
   }
   // By node the tasks whose file it lacks.
   std::vector<std::set<std::size_t>> lacking(nodes.size());
-  LOCKSTEP_TRY(forAll(nodes.size(), stop, [&](std::size_t at, const std::stop_token& others) -> Status {
-    for (std::size_t i = 0; i < tasks.size(); ++i)
-      for (const std::string& name : tasks[i].names) {
-        if (!nodes[at].paths.contains(name)) continue;  // it does not read it
-        LOCKSTEP_ASSIGN(const std::string path,
-                        find(*nodes[at].access, tasks[i].content, nodes[at].paths[name], others));
-        if (path.empty()) lacking[at].insert(i);
-        else nodes[at].paths[name] = path;
-      }
-    if (lacking[at].empty()) observer.came(nodes[at].access->name());
-    return {};
-  }));
+  LOCKSTEP_TRY(
+      forAll(nodes.size(), stop, [&](std::size_t at, const std::stop_token& others) -> Status {
+        for (std::size_t i = 0; i < tasks.size(); ++i)
+          for (const std::string& name : tasks[i].names) {
+            if (!nodes[at].paths.contains(name)) continue;  // it does not read it
+            LOCKSTEP_ASSIGN(const std::string path, find(*nodes[at].access, tasks[i].content,
+                                                         nodes[at].paths[name], others));
+            if (path.empty())
+              lacking[at].insert(i);
+            else
+              nodes[at].paths[name] = path;
+          }
+        if (lacking[at].empty()) observer.came(nodes[at].access->name());
+        return {};
+      }));
   std::int64_t total = 0;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
-    const auto copies = std::count_if(lacking.begin(), lacking.end(), [i](const auto& one) { return one.contains(i); });
-    if (copies > 0 && tasks[i].content.version.empty()) LOCKSTEP_TRY(hashHere(tasks[i].content, stop));
+    const auto copies = std::count_if(lacking.begin(), lacking.end(),
+                                      [i](const auto& one) { return one.contains(i); });
+    if (copies > 0 && tasks[i].content.version.empty())
+      LOCKSTEP_TRY(hashHere(tasks[i].content, stop));
     total += copies * std::max<std::int64_t>(0, tasks[i].content.bytes);
   }
   std::atomic<std::int64_t> done = 0;
   const auto moved = [&](std::int64_t bytes) { observer.moved(done += bytes, total); };
-  LOCKSTEP_TRY(forAll(nodes.size(), stop, [&](std::size_t at, const std::stop_token& others) -> Status {
-    for (const std::size_t i : lacking[at]) {
-      LOCKSTEP_ASSIGN(const std::string path, send(*nodes[at].access, tasks[i].content, moved, others));
-      for (const std::string& name : tasks[i].names)
-        if (const auto place = nodes[at].paths.find(name); place != nodes[at].paths.end()) place->second = path;
-    }
-    if (!lacking[at].empty()) observer.came(nodes[at].access->name());
-    return {};
-  }));
+  LOCKSTEP_TRY(
+      forAll(nodes.size(), stop, [&](std::size_t at, const std::stop_token& others) -> Status {
+        for (const std::size_t i : lacking[at]) {
+          LOCKSTEP_ASSIGN(const std::string path,
+                          send(*nodes[at].access, tasks[i].content, moved, others));
+          for (const std::string& name : tasks[i].names)
+            if (const auto place = nodes[at].paths.find(name); place != nodes[at].paths.end())
+              place->second = path;
+        }
+        if (!lacking[at].empty()) observer.came(nodes[at].access->name());
+        return {};
+      }));
   return hashes;
 }
 

@@ -11,9 +11,9 @@
 namespace lockstep::app {
 namespace {
 
-// Certificates do not expire. Their keys are dropped when the run ends, a run may take months, and a
-// node's clock may be years off. RFC 5280, 4.1.2.5, gives the last date for certificates without a
-// well-defined expiration.
+// Certificates do not expire. Their keys are dropped when the run ends, a run may take months, and
+// a node's clock may be years off. RFC 5280, 4.1.2.5, gives the last date for certificates without
+// a well-defined expiration.
 constexpr const char* kFirstMoment = "19700101000000Z";
 constexpr const char* kLastMoment = "99991231235959Z";
 
@@ -55,7 +55,8 @@ Result<Certificate> issue(const std::string& name, EVP_PKEY* key, X509* issuer, 
                           const std::string& uri) {
   Certificate out(X509_new());
   unsigned char serial[8];
-  if (!out || RAND_bytes(serial, sizeof serial) != 1) return opensslError("cannot make a certificate");
+  if (!out || RAND_bytes(serial, sizeof serial) != 1)
+    return opensslError("cannot make a certificate");
   serial[0] &= 0x7f;
   std::unique_ptr<BIGNUM, Freer<BN_free>> number(BN_bin2bn(serial, sizeof serial, nullptr));
   X509* x = out.get();
@@ -66,9 +67,10 @@ Result<Certificate> issue(const std::string& name, EVP_PKEY* key, X509* issuer, 
             X509_set_pubkey(x, key) == 1;
   X509_NAME* subject = X509_get_subject_name(x);
   ok = ok && X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_UTF8,
-                                        reinterpret_cast<const unsigned char*>(name.c_str()), -1, -1,
-                                        0) == 1;
-  ok = ok && X509_set_issuer_name(x, issuer != nullptr ? X509_get_subject_name(issuer) : subject) == 1;
+                                        reinterpret_cast<const unsigned char*>(name.c_str()), -1,
+                                        -1, 0) == 1;
+  ok = ok &&
+       X509_set_issuer_name(x, issuer != nullptr ? X509_get_subject_name(issuer) : subject) == 1;
   X509* signer = issuer != nullptr ? issuer : x;
   if (issuer == nullptr) {
     ok = ok && addExtension(x, signer, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") &&
@@ -100,12 +102,12 @@ Result<std::string> keyPem(EVP_PKEY* key) {
 
 }  // namespace
 
-Result<std::map<std::string, RunIdentity>> makeRunIdentities(const std::string& run, int generation,
-                                                             const std::vector<std::string>& nodes) {
+Result<std::map<std::string, RunIdentity>> makeRunIdentities(
+    const std::string& run, int generation, const std::vector<std::string>& nodes) {
   const Key caKey(EVP_EC_gen("P-256"));
   if (!caKey) return opensslError("cannot make a key");
-  LOCKSTEP_ASSIGN(const Certificate ca,
-                  issue("lockstep run " + run.substr(0, 40), caKey.get(), nullptr, caKey.get(), {}));
+  LOCKSTEP_ASSIGN(const Certificate ca, issue("lockstep run " + run.substr(0, 40), caKey.get(),
+                                              nullptr, caKey.get(), {}));
   LOCKSTEP_ASSIGN(const std::string caPem, certificatePem(ca.get()));
   std::map<std::string, RunIdentity> out;
   for (const std::string& node : nodes) {

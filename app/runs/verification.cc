@@ -51,7 +51,8 @@ void setBatch(RunSpec& spec, std::int64_t batch) {
   spec.mutable_training()->set_evaluate_batch(batch);
 }
 
-// The plan of `spec`, which has fewer samples than `batch` where these can be planned, else as many.
+// The plan of `spec`, which has fewer samples than `batch` where these can be planned, else as
+// many.
 Result<std::string> planOfFewer(RunSpec& spec, std::int64_t batch, const ClusterSpec& cluster) {
   Result<std::string> out = planText(spec, cluster);
   if (out.ok() || spec.training().batch() == batch) return out;
@@ -70,17 +71,20 @@ RunSpec probe(const RunSpec& spec, int dataRanks) {
   training.mutable_optimizer()->set_kind("sgd");
   training.mutable_optimizer()->set_learning_rate(1);
   if (training.has_loss_scale())  // its one step is to update
-    training.mutable_loss_scale()->set_initial(std::min(training.loss_scale().initial(), kProbeLossScale));
+    training.mutable_loss_scale()->set_initial(
+        std::min(training.loss_scale().initial(), kProbeLossScale));
   return out;
 }
 
-// A whole training of so many steps, with the rate for its batch instead of one of `batch` samples: while the
-// rate is high, how good a model is changes from step to step.
+// A whole training of so many steps, with the rate for its batch instead of one of `batch` samples:
+// while the rate is high, how good a model is changes from step to step.
 void shorten(spec::v1::TrainingSpec& training, std::int64_t batch, std::int64_t steps) {
-  if (auto& optimizer = *training.mutable_optimizer(); optimizer.kind() == "sgd" && optimizer.for_batch() == 0)
+  if (auto& optimizer = *training.mutable_optimizer();
+      optimizer.kind() == "sgd" && optimizer.for_batch() == 0)
     optimizer.set_for_batch(batch);
   auto& schedule = *training.mutable_schedule();
-  const std::int64_t before = schedule.kind() == "cosine" || schedule.kind() == "linear" ? schedule.steps() : 0;
+  const std::int64_t before =
+      schedule.kind() == "cosine" || schedule.kind() == "linear" ? schedule.steps() : 0;
   if (before <= steps) return;
   schedule.set_warmup_steps(schedule.warmup_steps() * steps / before);
   schedule.set_steps(steps);
@@ -89,7 +93,8 @@ void shorten(spec::v1::TrainingSpec& training, std::int64_t batch, std::int64_t 
 }  // namespace
 
 std::string unequalByDesign(const RunSpec& spec) {
-  if (const auto* kind = cluster::findStrategy(spec.strategy().kind()); kind != nullptr && kind->local)
+  if (const auto* kind = cluster::findStrategy(spec.strategy().kind());
+      kind != nullptr && kind->local)
     return "ranks update by themselves between averages";
   if (const std::string& kind = spec.strategy().compression(); !kind.empty() && kind != "none")
     return "gradients travel as " + kind;
@@ -123,16 +128,20 @@ Result<VerifyCase> verifyCase(const RunSpec& given, const ClusterSpec& cluster, 
   auto request = std::make_shared<node::v1::VerifyRequest>();
   LOCKSTEP_ASSIGN(*request->mutable_several(), planOfFewer(spec, batch, cluster));
   if (spec.training().batch() != fewer)
-    std::erase_if(out.changes, [](const std::string& change) { return change.starts_with("batch "); });
+    std::erase_if(out.changes,
+                  [](const std::string& change) { return change.starts_with("batch "); });
   *request->mutable_spec() = spec;
   const bool unequal = !unequalByDesign(spec).empty();
   request->set_steps(steps > 0 ? steps : unequal ? kQualitySteps : kEqualSteps);
   request->set_unequal(unequal);
-  if (unequal) shorten(*request->mutable_spec()->mutable_training(), given.training().batch(), request->steps());
+  if (unequal)
+    shorten(*request->mutable_spec()->mutable_training(), given.training().batch(),
+            request->steps());
   request->set_any_order(spec.strategy().staleness() != 0);
   const ClusterSpec one = oneRank();
   RunSpec probing = probe(spec, mesh.axisSize("data"));
-  LOCKSTEP_ASSIGN(*request->mutable_several_probe(), planOfFewer(probing, spec.training().batch(), cluster));
+  LOCKSTEP_ASSIGN(*request->mutable_several_probe(),
+                  planOfFewer(probing, spec.training().batch(), cluster));
   LOCKSTEP_ASSIGN(*request->mutable_one(), planText(alone(spec), one));
   LOCKSTEP_ASSIGN(*request->mutable_one_probe(), planText(alone(probing), one));
   out.request = std::move(request);

@@ -86,7 +86,8 @@ Status merge(YamlNode& root, const std::string& assignment) {
   // What YAML takes for a directive, a comment or the end of a document is no value.
   static constexpr std::string_view kNone[] = {"", "~", "null", "Null", "NULL"};
   if (value.kind == YamlNode::Kind::kNull &&
-      std::find(std::begin(kNone), std::end(kNone), assignment.substr(equals + 1)) == std::end(kNone)) {
+      std::find(std::begin(kNone), std::end(kNone), assignment.substr(equals + 1)) ==
+          std::end(kNone)) {
     Error error = invalidArgument("--set {}: there is no value", assignment);
     error.next = fmt::format("put it in quotes, or write --set {}= to leave the field out", path);
     return error;
@@ -298,10 +299,13 @@ Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std
       return invalidArgument("--ranks {}: NODE=N was expected, N from 1 to 4096", assignment);
     }
     auto& nodes = *spec->mutable_nodes();
-    const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) { return one.name() == name; });
-    if (node == nodes.end()) return invalidArgument("--ranks {}: the cluster has no node {}", assignment, name);
+    const auto node = std::find_if(nodes.begin(), nodes.end(),
+                                   [&](const auto& one) { return one.name() == name; });
+    if (node == nodes.end())
+      return invalidArgument("--ranks {}: the cluster has no node {}", assignment, name);
     if (node->devices_size() > 1) {
-      Error error = invalidArgument("--ranks {}: node {} has several kinds of devices", assignment, name);
+      Error error =
+          invalidArgument("--ranks {}: node {} has several kinds of devices", assignment, name);
       error.next = "change their counts in the cluster";
       return error;
     }

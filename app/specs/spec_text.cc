@@ -269,36 +269,16 @@ SpecProblem SpecText::State::at(const Error& error) const {
   return problem;
 }
 
-const std::string& SpecText::text() const {
-  return state_->text;
-}
-const std::string& SpecText::file() const {
-  return state_->file;
-}
-SpecKind SpecText::kind() const {
-  return state_->kind;
-}
-bool SpecText::readable() const {
-  return state_->readable;
-}
-bool SpecText::ok() const {
-  return state_->readable && state_->problems.empty();
-}
-const std::vector<SpecProblem>& SpecText::problems() const {
-  return state_->problems;
-}
-std::shared_ptr<const spec::v1::RunSpec> SpecText::run() const {
-  return state_->run;
-}
-std::shared_ptr<const spec::v1::ClusterSpec> SpecText::cluster() const {
-  return state_->cluster;
-}
-std::shared_ptr<const spec::v1::ModelSpec> SpecText::model() const {
-  return state_->model;
-}
-SpecProblem SpecText::locate(const Error& error) const {
-  return state_->at(error);
-}
+const std::string& SpecText::text() const { return state_->text; }
+const std::string& SpecText::file() const { return state_->file; }
+SpecKind SpecText::kind() const { return state_->kind; }
+bool SpecText::readable() const { return state_->readable; }
+bool SpecText::ok() const { return state_->readable && state_->problems.empty(); }
+const std::vector<SpecProblem>& SpecText::problems() const { return state_->problems; }
+std::shared_ptr<const spec::v1::RunSpec> SpecText::run() const { return state_->run; }
+std::shared_ptr<const spec::v1::ClusterSpec> SpecText::cluster() const { return state_->cluster; }
+std::shared_ptr<const spec::v1::ModelSpec> SpecText::model() const { return state_->model; }
+SpecProblem SpecText::locate(const Error& error) const { return state_->at(error); }
 
 std::optional<TextMark> SpecText::mark(std::string_view path) const {
   const auto parts = splitPath(path);
@@ -612,7 +592,8 @@ Result<TextEdit> SpecText::edit(std::string_view path, std::string_view value) c
   if (old.kind == YamlNode::Kind::kScalar && old.value == node.value && node.kind == old.kind) {
     return TextEdit{};
   }
-  const bool lines = !old.flow && (old.kind == YamlNode::Kind::kMap || old.kind == YamlNode::Kind::kList);
+  const bool lines =
+      !old.flow && (old.kind == YamlNode::Kind::kMap || old.kind == YamlNode::Kind::kList);
   if (inBlock(found) && (lines || field->message_type() != nullptr)) {
     return state_->rewrite(found, node, typeOf(field));
   }
@@ -686,7 +667,8 @@ Result<TextEdit> SpecText::insertItem(std::string_view listPath, int index,
   const int size = static_cast<int>(list.items.size());
   index = std::clamp(index, 0, size);
   if (list.kind == YamlNode::Kind::kNull || list.flow) {
-    if (type != nullptr && (list.kind == YamlNode::Kind::kNull ? inBlock(found) : rewritable(text, found))) {
+    if (type != nullptr &&
+        (list.kind == YamlNode::Kind::kNull ? inBlock(found) : rewritable(text, found))) {
       whole.items = list.items;
       whole.items.insert(whole.items.begin() + index, std::move(item));
       return state_->rewrite(found, whole, type);

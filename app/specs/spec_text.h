@@ -68,9 +68,10 @@ struct FieldInfo {
   FieldType type = FieldType::kText;
   std::vector<std::string> choices;  // of a text field with a closed set; empty: free
   std::string help;                  // one line of English, the key for translation
-  std::string unset;                 // what leaving it out means, the same: "automatic"; "" : see defaultOf()
-  bool needed = false;               // has no default
-  bool file = false;                 // names a file of this machine
+  // what leaving it out means, the same: "automatic"; "" : see defaultOf()
+  std::string unset;
+  bool needed = false;  // has no default
+  bool file = false;    // names a file of this machine
 };
 struct LayerKind {
   std::string name;  // "conv2d"
@@ -105,8 +106,8 @@ class SpecText {
   std::optional<std::string> value(std::string_view path) const;
   // What a scalar that is not written is taken as; nullopt where the spec's rules have no value.
   std::optional<std::string> defaultOf(std::string_view path) const;
-  int count(std::string_view path) const;                         // items of a list, keys of a map
-  std::vector<std::string> keys(std::string_view path) const;     // of a map as written, in order
+  int count(std::string_view path) const;                      // items of a list, keys of a map
+  std::vector<std::string> keys(std::string_view path) const;  // of a map as written, in order
   // The kind of a layer as written: "conv2d" of "model.layers[1]"; "" where there is none.
   std::string layerKind(std::string_view path) const;
   // Of the model's layers, those that have none in the text included.
@@ -118,8 +119,9 @@ class SpecText {
 
   // Edits: pure, to be applied to text() by the caller. `value` is text without quotes, quoted
   // where YAML needs it; of a list "28, 28, 1"; of messages YAML in one line. A field not there yet
-  // is added to its (perhaps new) parent; an empty value removes the field. What is added is written
-  // as toYaml() writes. Errors: kFailedPrecondition (not readable), kInvalidArgument (path).
+  // is added to its (perhaps new) parent; an empty value removes the field. What is added is
+  // written as toYaml() writes. Errors: kFailedPrecondition (not readable), kInvalidArgument
+  // (path).
   Result<TextEdit> edit(std::string_view path, std::string_view value) const;
   // `yaml` is one item in one line: "conv2d: {filters: 32, kernel: 3}", "name: n4". index = count
   // appends.
@@ -175,8 +177,9 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
 // since two nodes cannot share memory.
 ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const std::string& comm);
 
-// The same cluster with other numbers of ranks on some nodes: "NODE=N" each. Errors: kInvalidArgument
-// where there is no such node, N is no number of at least 1, or the node has devices of several kinds.
+// The same cluster with other numbers of ranks on some nodes: "NODE=N" each. Errors:
+// kInvalidArgument where there is no such node, N is no number of at least 1, or the node has
+// devices of several kinds.
 Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks);
 
 // What a model looks like, layer by layer, for one sample.

@@ -20,7 +20,8 @@ std::string lines(const YamlNode& map, const Descriptor* type, std::size_t inden
   std::string out;
   for (const auto& entry : map.entries) {
     if (!out.empty()) out += "\n" + std::string(indent, ' ');
-    out += yamlEntry(yamlScalar(entry.key.value, true), entry.node, typeOf(type, entry.key.value), indent);
+    out += yamlEntry(yamlScalar(entry.key.value, true), entry.node, typeOf(type, entry.key.value),
+                     indent);
   }
   return out;
 }
@@ -31,7 +32,8 @@ bool isYamlSection(const Descriptor* type) {
   static constexpr std::array<std::string_view, 8> kSections{
       "RunSpec",      "ModelSpec",    "DataSpec",    "DataFiles",
       "TrainingSpec", "StrategySpec", "ClusterSpec", "NodeSpec"};
-  return type != nullptr && std::find(kSections.begin(), kSections.end(), type->name()) != kSections.end();
+  return type != nullptr &&
+         std::find(kSections.begin(), kSections.end(), type->name()) != kSections.end();
 }
 
 std::string yamlFlow(const YamlNode& node) {

@@ -135,9 +135,7 @@ class Builder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-bool isBlank(char c) {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
+bool isBlank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 std::size_t skipBlanksAndComments(const std::string& text, std::size_t at) {
   while (at < text.size()) {

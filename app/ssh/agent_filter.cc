@@ -55,8 +55,7 @@ std::optional<std::string> receiveMessage(int fd) {
 }
 bool sendMessage(int fd, const std::string& body) {
   const std::string bytes = u32(body.size()) + body;
-  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(bytes.size());
+  return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
 struct Identity {

@@ -8,7 +8,6 @@
 
 #include "engine/base/unique_fd.h"
 
-
 namespace lockstep::app {
 
 // A stream to the agent's socket; absent where it does not answer.

@@ -32,8 +32,8 @@ struct Line {
 
 std::string encode(const unsigned char* bytes, std::size_t size) {
   std::string out(4 * ((size + 2) / 3) + 1, '\0');
-  out.resize(static_cast<std::size_t>(EVP_EncodeBlock(
-      reinterpret_cast<unsigned char*>(out.data()), bytes, static_cast<int>(size))));
+  out.resize(static_cast<std::size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
+                                                      bytes, static_cast<int>(size))));
   return out;
 }
 
@@ -80,8 +80,7 @@ bool matchesHost(const std::string& patterns, const std::string& name) {
     const std::string hash = decodeHash(patterns.substr(bar + 1));
     if (salt.empty() || hash.empty()) return false;
     const std::string ours = hmacSha1(salt, name);
-    return ours.size() == hash.size() &&
-           CRYPTO_memcmp(ours.data(), hash.data(), hash.size()) == 0;
+    return ours.size() == hash.size() && CRYPTO_memcmp(ours.data(), hash.data(), hash.size()) == 0;
   }
   bool matched = false;
   std::istringstream list(patterns);
@@ -135,8 +134,10 @@ Result<KnownHostsAnswer> lookUpHostKey(const std::vector<std::string>& files,
     if (line.marker == "@revoked") {
       if (same) take(&revoked, HostKeyVerdict::kRevoked);
     } else if (line.marker.empty()) {
-      if (same) take(&known, HostKeyVerdict::kKnown);
-      else take(line.type == key.type ? &changed : &otherType, HostKeyVerdict::kChanged);
+      if (same)
+        take(&known, HostKeyVerdict::kKnown);
+      else
+        take(line.type == key.type ? &changed : &otherType, HostKeyVerdict::kChanged);
     }
   }));
   for (const auto* answer : {&revoked, &known, &changed, &otherType})

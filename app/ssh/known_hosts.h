@@ -11,8 +11,8 @@
 namespace lockstep::app {
 
 struct HostKey {
-  std::string type;    // "ssh-ed25519"
-  std::string base64;  // the public key
+  std::string type;         // "ssh-ed25519"
+  std::string base64;       // the public key
   std::string fingerprint;  // "SHA256:…"
 };
 

@@ -74,7 +74,8 @@ Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
   std::optional<Error> failure;
   bool outOpen = true, errOpen = true;
   for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     if (stop.stop_requested()) {
       failure = makeError(Code::kCancelled, "{} was cancelled", argv[0]);
     } else if (left.count() <= 0) {

@@ -29,20 +29,28 @@ Result<std::string> runtimeFolder() {
 std::string shellQuote(std::string_view text) {
   std::string out = "'";
   for (const char c : text) {
-    if (c == '\'') out += "'\\''";
-    else out += c;
+    if (c == '\'')
+      out += "'\\''";
+    else
+      out += c;
   }
   return out + "'";
 }
 
 std::string_view linkStateName(LinkState state) {
   switch (state) {
-    case LinkState::kIdle: return "idle";
-    case LinkState::kConnecting: return "connecting";
-    case LinkState::kConnected: return "connected";
-    case LinkState::kReconnecting: return "reconnecting";
-    case LinkState::kFailed: return "failed";
-    case LinkState::kClosed: return "closed";
+    case LinkState::kIdle:
+      return "idle";
+    case LinkState::kConnecting:
+      return "connecting";
+    case LinkState::kConnected:
+      return "connected";
+    case LinkState::kReconnecting:
+      return "reconnecting";
+    case LinkState::kFailed:
+      return "failed";
+    case LinkState::kClosed:
+      return "closed";
   }
   return "unknown";
 }

@@ -22,9 +22,20 @@ using Clock = std::chrono::steady_clock;
 
 // draft-ietf-secsh-filexfer-02, the version every server speaks, and OpenSSH's PROTOCOL file.
 enum Packet : std::uint8_t {
-  kInit = 1, kVersion = 2, kOpen = 3, kClose = 4, kWrite = 6, kOpenDir = 11, kReadDir = 12,
-  kRemove = 13, kMakeDir = 14, kRemoveDir = 15, kRename = 18,
-  kStatusReply = 101, kHandleReply = 102, kNameReply = 104,
+  kInit = 1,
+  kVersion = 2,
+  kOpen = 3,
+  kClose = 4,
+  kWrite = 6,
+  kOpenDir = 11,
+  kReadDir = 12,
+  kRemove = 13,
+  kMakeDir = 14,
+  kRemoveDir = 15,
+  kRename = 18,
+  kStatusReply = 101,
+  kHandleReply = 102,
+  kNameReply = 104,
   kExtended = 200,
 };
 enum StatusCode : std::uint32_t { kOkStatus = 0, kEof = 1, kNoSuchFile = 2, kNoPermission = 3 };
@@ -173,8 +184,8 @@ class SftpClient::Impl {
     LOCKSTEP_ASSIGN(const std::string handle, handleOf(opened, what));
     Status status = writeAll(file.get(), local, handle, what, progress);
     if (status.ok() && has("fsync@openssh.com"))
-      status = callForStatus(kExtended,
-                             Writer().text("fsync@openssh.com").text(handle).bytes(), what);
+      status =
+          callForStatus(kExtended, Writer().text("fsync@openssh.com").text(handle).bytes(), what);
     if (!dead_) {
       Status closed = callForStatus(kClose, Writer().text(handle).bytes(), what);
       if (status.ok()) status = std::move(closed);
@@ -205,9 +216,11 @@ class SftpClient::Impl {
           break;
         }
         const auto size = static_cast<std::size_t>(n);
-        const std::uint32_t id = send(
-            kWrite,
-            Writer().text(handle).u64(offset).text(std::string_view(bytes).substr(0, size)).bytes());
+        const std::uint32_t id = send(kWrite, Writer()
+                                                  .text(handle)
+                                                  .u64(offset)
+                                                  .text(std::string_view(bytes).substr(0, size))
+                                                  .bytes());
         inFlight.push_back({id, size});
         offset += size;
       }
@@ -256,8 +269,8 @@ class SftpClient::Impl {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
       if (left <= 0) {
-        Error error = makeError(Code::kDeadlineExceeded, "SFTP made no progress for {} ms",
-                         timeout_.count());
+        Error error =
+            makeError(Code::kDeadlineExceeded, "SFTP made no progress for {} ms", timeout_.count());
         error.next = "check the network to the node, then connect again";
         return error;
       }
@@ -340,8 +353,7 @@ Result<std::unique_ptr<SftpClient>> SftpClient::start(UniqueFd stream, std::stop
 }
 
 Status SftpClient::makeFolder(const std::string& path, int mode) {
-  return impl_->callForStatus(kMakeDir, Writer().text(path).mode(mode).bytes(),
-                              "making " + path);
+  return impl_->callForStatus(kMakeDir, Writer().text(path).mode(mode).bytes(), "making " + path);
 }
 
 Result<std::vector<SftpClient::Entry>> SftpClient::list(const std::string& path) {
@@ -367,7 +379,8 @@ Result<std::vector<SftpClient::Entry>> SftpClient::list(const std::string& path)
       if (flags & kAttrMode) entry.folder = S_ISDIR(reader.u32());
       if (flags & kAttrTimes) reader.u64();
       if (flags & kAttrExtended)
-        for (std::uint32_t n = reader.u32(); n > 0 && reader.good(); --n) reader.text(), reader.text();
+        for (std::uint32_t n = reader.u32(); n > 0 && reader.good(); --n)
+          reader.text(), reader.text();
       if (reader.good() && entry.name != "." && entry.name != "..")
         entries.push_back(std::move(entry));
     }

@@ -37,7 +37,7 @@ class SftpClient {
   Status upload(const std::string& local, const std::string& remote, int mode,
                 const std::function<void(std::uint64_t)>& progress);
   Status remove(const std::string& path);
-  Status removeFolder(const std::string& path);      // must be empty
+  Status removeFolder(const std::string& path);  // must be empty
   Status removeTree(const std::string& path);
   Status rename(const std::string& from, const std::string& to);  // as rename(2) where offered
 

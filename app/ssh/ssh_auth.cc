@@ -38,10 +38,9 @@ std::string blobOf(const KeyPtr& key) {
   const std::string text = base64;
   ssh_string_free_char(base64);
   std::string blob(text.size(), '\0');
-  const int size =
-      EVP_DecodeBlock(reinterpret_cast<unsigned char*>(blob.data()),
-                      reinterpret_cast<const unsigned char*>(text.data()),
-                      static_cast<int>(text.size()));
+  const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(blob.data()),
+                                   reinterpret_cast<const unsigned char*>(text.data()),
+                                   static_cast<int>(text.size()));
   if (size < 0) return "";
   const auto padding = static_cast<std::size_t>(std::count(text.begin(), text.end(), '='));
   blob.resize(static_cast<std::size_t>(size) - padding);
@@ -67,8 +66,7 @@ class Authentication {
       : context_(context), config_(context.config), session_(context.session) {}
 
   Status run() {
-    if (take(context_.drive([&] { return ssh_userauth_none(session_, nullptr); })))
-      return finish();
+    if (take(context_.drive([&] { return ssh_userauth_none(session_, nullptr); }))) return finish();
     // A partial success brings new methods; each is gone through once.
     for (int stage = 0; stage < kMostTries && !over_; ++stage) {
       partial_ = false;
@@ -111,7 +109,8 @@ class Authentication {
     std::unique_ptr<AgentFilter> filter;
     if (config_.identitiesOnly) {
       std::vector<std::string> named;
-      for (const std::string& file : config_.identityFiles) named.push_back(blobOf(publicHalf(file)));
+      for (const std::string& file : config_.identityFiles)
+        named.push_back(blobOf(publicHalf(file)));
       std::erase_if(keys, [&](const std::string& key) {
         return std::find(named.begin(), named.end(), key) == named.end();
       });
@@ -120,8 +119,7 @@ class Authentication {
       ssh_set_agent_socket(session_, filter->takeClientEnd().release());
     }
     tried(fmt::format("agent ({} {})", keys.size(), keys.size() == 1 ? "key" : "keys"));
-    if (!keys.empty())
-      take(context_.drive([&] { return ssh_userauth_agent(session_, nullptr); }));
+    if (!keys.empty()) take(context_.drive([&] { return ssh_userauth_agent(session_, nullptr); }));
   }
 
   void tryKeyFile(const std::string& file) {
@@ -246,8 +244,8 @@ class Authentication {
   void tryPassword() {
     const std::string name = "password " + config_.account();
     const auto offer = [&](const Secret& secret) {
-      const int answer = context_.drive(
-          [&] { return ssh_userauth_password(session_, nullptr, secret.c_str()); });
+      const int answer =
+          context_.drive([&] { return ssh_userauth_password(session_, nullptr, secret.c_str()); });
       if (answer == SSH_AUTH_SUCCESS || answer == SSH_AUTH_PARTIAL)
         context_.secrets.put(name, secret);
       return take(answer);
@@ -276,8 +274,8 @@ class Authentication {
     const std::string words = ssh_get_error(session_);
     const bool tooMany = words.find("Too many authentication failures") != std::string::npos;
     if (over_ && !tooMany) {
-      Error error = makeError(Code::kUnavailable, "{} went away during authentication",
-                              config_.account());
+      Error error =
+          makeError(Code::kUnavailable, "{} went away during authentication", config_.account());
       error.why = words;
       return error;
     }
@@ -292,8 +290,10 @@ class Authentication {
     error.why = fmt::format("tried {}; server offers {}", list, offered(methods_));
     error.next =
         tooMany ? "the server cut the attempts short: set IdentitiesOnly and IdentityFile for it"
-                : fmt::format("put your public key there (ssh-copy-id {}), or name the right "
-                              "IdentityFile", config_.alias);
+                : fmt::format(
+                      "put your public key there (ssh-copy-id {}), or name the right "
+                      "IdentityFile",
+                      config_.alias);
     return error;
   }
 

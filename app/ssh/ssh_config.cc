@@ -47,17 +47,32 @@ std::string expand(const std::string& path, const SshConfig& config) {
       continue;
     }
     switch (text[++i]) {
-      case '%': out += '%'; break;
-      case 'd': out += home; break;
-      case 'h': out += config.hostname; break;
-      case 'n': out += config.alias; break;
-      case 'p': out += std::to_string(config.port); break;
-      case 'r': out += config.user; break;
-      case 'i': out += std::to_string(::getuid()); break;
+      case '%':
+        out += '%';
+        break;
+      case 'd':
+        out += home;
+        break;
+      case 'h':
+        out += config.hostname;
+        break;
+      case 'n':
+        out += config.alias;
+        break;
+      case 'p':
+        out += std::to_string(config.port);
+        break;
+      case 'r':
+        out += config.user;
+        break;
+      case 'i':
+        out += std::to_string(::getuid());
+        break;
       case 'u':
         if (const passwd* entry = ::getpwuid(::getuid())) out += entry->pw_name;
         break;
-      default: out += '%', out += text[i];
+      default:
+        out += '%', out += text[i];
     }
   }
   return out;
@@ -154,32 +169,52 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
     const auto number = [&](int* out) {
       std::from_chars(value.data(), value.data() + value.size(), *out);
     };
-    if (key == "hostname") config.hostname = value;
-    else if (key == "port") number(&config.port);
-    else if (key == "user") config.user = value;
-    else if (key == "identityfile") identityFiles.push_back(value);
-    else if (key == "identitiesonly") config.identitiesOnly = isYes(value);
-    else if (key == "identityagent") agent = value;
-    else if (key == "proxyjump" && value != "none") config.proxyJump = value;
-    else if (key == "proxycommand" && value != "none") proxyCommand = value;
-    else if (key == "userknownhostsfile") config.userKnownHosts = words(value);
-    else if (key == "globalknownhostsfile") config.globalKnownHosts = words(value);
-    else if (key == "hostkeyalias") config.hostKeyAlias = value;
-    else if (key == "stricthostkeychecking") config.strictHostKeyChecking = value;
-    else if (key == "hashknownhosts") config.hashKnownHosts = isYes(value);
-    else if (key == "connecttimeout") number(&config.connectTimeoutSeconds);
-    else if (key == "pubkeyauthentication") config.publicKey = value != "no" && value != "false";
-    else if (key == "passwordauthentication") config.password = isYes(value);
-    else if (key == "kbdinteractiveauthentication") config.keyboardInteractive = isYes(value);
-    else if (key == "batchmode") config.batchMode = isYes(value);
-    else if (key == "ciphers") config.ciphers = words(value, ',');
-    else if (key == "hostkeyalgorithms") config.hostKeyAlgorithms = words(value, ',');
+    if (key == "hostname")
+      config.hostname = value;
+    else if (key == "port")
+      number(&config.port);
+    else if (key == "user")
+      config.user = value;
+    else if (key == "identityfile")
+      identityFiles.push_back(value);
+    else if (key == "identitiesonly")
+      config.identitiesOnly = isYes(value);
+    else if (key == "identityagent")
+      agent = value;
+    else if (key == "proxyjump" && value != "none")
+      config.proxyJump = value;
+    else if (key == "proxycommand" && value != "none")
+      proxyCommand = value;
+    else if (key == "userknownhostsfile")
+      config.userKnownHosts = words(value);
+    else if (key == "globalknownhostsfile")
+      config.globalKnownHosts = words(value);
+    else if (key == "hostkeyalias")
+      config.hostKeyAlias = value;
+    else if (key == "stricthostkeychecking")
+      config.strictHostKeyChecking = value;
+    else if (key == "hashknownhosts")
+      config.hashKnownHosts = isYes(value);
+    else if (key == "connecttimeout")
+      number(&config.connectTimeoutSeconds);
+    else if (key == "pubkeyauthentication")
+      config.publicKey = value != "no" && value != "false";
+    else if (key == "passwordauthentication")
+      config.password = isYes(value);
+    else if (key == "kbdinteractiveauthentication")
+      config.keyboardInteractive = isYes(value);
+    else if (key == "batchmode")
+      config.batchMode = isYes(value);
+    else if (key == "ciphers")
+      config.ciphers = words(value, ',');
+    else if (key == "hostkeyalgorithms")
+      config.hostKeyAlgorithms = words(value, ',');
   }
   if (config.hostname.empty() || config.user.empty())
     return invalidArgument("the SSH configuration of {} names no host or user", target.host);
   if (!proxyCommand.empty()) {
-    Error error = makeError(Code::kFailedPrecondition, "{} is reached by a ProxyCommand",
-                            target.host);
+    Error error =
+        makeError(Code::kFailedPrecondition, "{} is reached by a ProxyCommand", target.host);
     error.why = "ProxyCommand is not supported";
     error.next = "use ProxyJump in the SSH configuration";
     return error;
@@ -208,10 +243,12 @@ namespace {
 
 // What a cluster says of a node, before ssh complains of it as of its configuration.
 Status checkTarget(const SshTarget& target) {
-  for (const auto& [field, value] : {std::pair("host", &target.host), std::pair("user", &target.user)}) {
+  for (const auto& [field, value] :
+       {std::pair("host", &target.host), std::pair("user", &target.user)}) {
     constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";  // as ssh refuses them
     if (std::none_of(value->begin(), value->end(), [&](unsigned char c) {
-          return c <= ' ' || c == 0x7f || kQuotes.find(static_cast<char>(c)) != std::string_view::npos;
+          return c <= ' ' || c == 0x7f ||
+                 kQuotes.find(static_cast<char>(c)) != std::string_view::npos;
         }))
       continue;
     Error error = invalidArgument("ssh.{} is \"{}\"", field, *value);
@@ -269,8 +306,7 @@ Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& co
 }
 
 Result<std::vector<SshConfig>> effectiveRoute(const SshTarget& target,
-                                              const std::string& configFile,
-                                              std::stop_token stop) {
+                                              const std::string& configFile, std::stop_token stop) {
   std::vector<SshConfig> route;
   LOCKSTEP_TRY(appendRoute(target, configFile, stop, 0, &route));
   return route;

@@ -318,9 +318,9 @@ class SshConnection::Impl {
     }
     std::vector<std::pair<Caller, StreamRequest>> taken;
     for (Caller& caller : callers_) {
-      const auto forward = std::find_if(forwards_.begin(), forwards_.end(), [&](const Forward& one) {
-        return one.path == caller.path;
-      });
+      const auto forward =
+          std::find_if(forwards_.begin(), forwards_.end(),
+                       [&](const Forward& one) { return one.path == caller.path; });
       if (forward != forwards_.end()) taken.emplace_back(std::move(caller), forward->request);
     }
     callers_.clear();
@@ -348,8 +348,8 @@ class SshConnection::Impl {
       if (status.ok()) return status;
       status.error().node = options_.node;
       // The server hung up while a person thought: what they answered is known by now.
-      const bool again = asked && late < kMostLateAnswers &&
-                         status.code() == Code::kUnavailable && !interrupted();
+      const bool again =
+          asked && late < kMostLateAnswers && status.code() == Code::kUnavailable && !interrupted();
       if (!again) return status;
       drop();
     }
@@ -423,8 +423,7 @@ class SshConnection::Impl {
       {
         const std::lock_guard lock(mutex_);
         if (closing_) return makeError(Code::kCancelled, "closed");
-        for (const Forward& forward : forwards_)
-          fds.push_back({forward.listener.get(), POLLIN, 0});
+        for (const Forward& forward : forwards_) fds.push_back({forward.listener.get(), POLLIN, 0});
       }
       ::poll(fds.data(), fds.size(), -1);
       if (fds[0].revents) wake_.clear();
@@ -482,9 +481,7 @@ Result<std::string> SshConnection::forward(const std::string& remoteSocket,
                                            const std::string& bridgeCommand) {
   return impl_->forward(remoteSocket, bridgeCommand);
 }
-void SshConnection::stopForward(const std::string& localSocket) {
-  impl_->stopForward(localSocket);
-}
+void SshConnection::stopForward(const std::string& localSocket) { impl_->stopForward(localSocket); }
 void SshConnection::close() { impl_->close(); }
 
 Result<UniqueFd> SshConnection::openSubsystem(const std::string& name, std::stop_token) {
@@ -534,17 +531,18 @@ Result<ExecResult> SshConnection::exec(const std::string& command, ExecOptions o
       ::shutdown(out.get(), SHUT_WR);
       inputOpen = false;
     }
-    pollfd fds[] = {
-        {outOpen || inputOpen ? out.get() : -1,
-         static_cast<short>((outOpen ? POLLIN : 0) | (inputOpen ? POLLOUT : 0)), 0},
-        {errOpen ? err.get() : -1, POLLIN, 0},
-        {wake.fd(), POLLIN, 0}};
+    pollfd fds[] = {{outOpen || inputOpen ? out.get() : -1,
+                     static_cast<short>((outOpen ? POLLIN : 0) | (inputOpen ? POLLOUT : 0)), 0},
+                    {errOpen ? err.get() : -1, POLLIN, 0},
+                    {wake.fd(), POLLIN, 0}};
     ::poll(fds, 3, static_cast<int>(std::min<long long>(left + 1, 60000)));
     if ((fds[0].revents & POLLOUT) && inputOpen) {
       const ssize_t n = ::send(out.get(), options.input.data() + sent, options.input.size() - sent,
                                MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0) sent += static_cast<std::size_t>(n);
-      else if (n < 0 && errno != EAGAIN && errno != EINTR) sent = options.input.size();
+      if (n > 0)
+        sent += static_cast<std::size_t>(n);
+      else if (n < 0 && errno != EAGAIN && errno != EINTR)
+        sent = options.input.size();
     }
     const auto read = [&](int fd, std::string* text) {
       const ssize_t n = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);

@@ -53,7 +53,7 @@ struct SshConnectionOptions {
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is ever asked
   // On the connection's thread, in order, each after status() shows it; must not block.
   std::function<void(const LinkStatus&)> onState;
-  std::string runtimeFolder;  // for the sockets of forwards; "": runtimeFolder()
+  std::string runtimeFolder;                    // for the sockets of forwards; "": runtimeFolder()
   std::chrono::milliseconds connectTimeout{0};  // per hop; 0: ConnectTimeout, or 10 s
   std::chrono::milliseconds keepaliveInterval{2500};
   std::chrono::milliseconds keepaliveLimit{8000};  // silence that counts as a dead link

@@ -67,7 +67,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kLongestSleepMs = 500;
-constexpr int kProbeSleepMs = 50;  // while streams wait for a channel
+constexpr int kProbeSleepMs = 50;     // while streams wait for a channel
 constexpr int kPacketsPerTurn = 256;  // reads of the transport between two turns of the streams
 
 // Says goodbye where the link still lives; waits for nothing.
@@ -214,14 +214,15 @@ class SshSession::Impl {
       if (answer != again) return answer;
       // Some calls of libssh ask to be repeated for ever after the server has hung up.
       if (keyExchanged_ && !ssh_is_connected(session_.get())) return failed;
-      if (closing_) gaveUp_ = Code::kCancelled;
-      else if (Clock::now() >= deadline) gaveUp_ = Code::kDeadlineExceeded;
+      if (closing_)
+        gaveUp_ = Code::kCancelled;
+      else if (Clock::now() >= deadline)
+        gaveUp_ = Code::kDeadlineExceeded;
       if (gaveUp_ != Code::kOk) return failed;
       const int flags = ssh_get_poll_flags(session_.get());
-      pollfd fds[] = {
-          {ssh_get_fd(session_.get()),
-           static_cast<short>(POLLIN | (flags & SSH_WRITE_PENDING ? POLLOUT : 0)), 0},
-          {wake_.fd(), POLLIN, 0}};
+      pollfd fds[] = {{ssh_get_fd(session_.get()),
+                       static_cast<short>(POLLIN | (flags & SSH_WRITE_PENDING ? POLLOUT : 0)), 0},
+                      {wake_.fd(), POLLIN, 0}};
       ::poll(fds, 2, 100);
       if (fds[1].revents) wake_.clear();
     }
@@ -264,9 +265,9 @@ class SshSession::Impl {
   Status establish() {
     UniqueFd transport = std::move(params_.transport);
     if (!transport) {
-      LOCKSTEP_ASSIGN(transport, dialTcp(config_.hostname, config_.port,
-                                         Clock::now() + params_.connectTimeout, wake_,
-                                         [this] { return closing_.load(); }));
+      LOCKSTEP_ASSIGN(transport,
+                      dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
+                              wake_, [this] { return closing_.load(); }));
     }
     const ssh_session made = ssh_new();
     LOCKSTEP_CHECK(made != nullptr, "no memory for a session");
@@ -281,8 +282,8 @@ class SshSession::Impl {
       if (gaveUp_ == Code::kCancelled)
         return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
       if (gaveUp_ == Code::kDeadlineExceeded) {
-        Error error = makeError(Code::kDeadlineExceeded, "{} answers, but not as an SSH server in time",
-                         where);
+        Error error = makeError(Code::kDeadlineExceeded,
+                                "{} answers, but not as an SSH server in time", where);
         error.next = "check the port; an sshd that is overloaded answers later";
         return error;
       }
@@ -316,11 +317,10 @@ class SshSession::Impl {
       return ssh_options_set(session_.get(), option, value) == 0;
     };
     // Everything comes from `ssh -G` and our own reading of known_hosts: libssh reads no file.
-    bool ok = set(SSH_OPTIONS_PROCESS_CONFIG, &off) &&
-              set(SSH_OPTIONS_HOST, config_.hostname.c_str()) &&
-              set(SSH_OPTIONS_PORT, &config_.port) && set(SSH_OPTIONS_USER, config_.user.c_str()) &&
-              set(SSH_OPTIONS_KNOWNHOSTS, "/dev/null") &&
-              set(SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
+    bool ok =
+        set(SSH_OPTIONS_PROCESS_CONFIG, &off) && set(SSH_OPTIONS_HOST, config_.hostname.c_str()) &&
+        set(SSH_OPTIONS_PORT, &config_.port) && set(SSH_OPTIONS_USER, config_.user.c_str()) &&
+        set(SSH_OPTIONS_KNOWNHOSTS, "/dev/null") && set(SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
     if (!ciphers.empty())
       ok = ok && set(SSH_OPTIONS_CIPHERS_C_S, ciphers.c_str()) &&
            set(SSH_OPTIONS_CIPHERS_S_C, ciphers.c_str());
@@ -376,9 +376,10 @@ class SshSession::Impl {
         return error;
       case HostKeyVerdict::kChanged:
         error.what = fmt::format("the host key of {} has changed", name);
-        error.why = fmt::format("it shows {}, but {}:{} names another key; someone may be posing "
-                                "as this host, or it was installed anew",
-                                shown, answer.file, answer.line);
+        error.why = fmt::format(
+            "it shows {}, but {}:{} names another key; someone may be posing "
+            "as this host, or it was installed anew",
+            shown, answer.file, answer.line);
         error.next = fmt::format("if the change is known to be right: ssh-keygen -f '{}' -R '{}'",
                                  answer.file, name);
         return error;
@@ -391,12 +392,14 @@ class SshSession::Impl {
     if (!silent && (strict == "yes" || !askHostKey({name, key.type, key.fingerprint, file}))) {
       if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
       error.what = fmt::format("the host key of {} is not known", name);
-      error.why = fmt::format("it shows {}{}", shown,
-                              strict == "yes" ? ", and StrictHostKeyChecking is yes"
-                                              : ", which was not accepted");
-      error.next = fmt::format("compare it with the host's own (ssh-keygen -lf "
-                               "/etc/ssh/ssh_host_*_key.pub there), then accept it: "
-                               "--accept-host-key {}", key.fingerprint);
+      error.why = fmt::format(
+          "it shows {}{}", shown,
+          strict == "yes" ? ", and StrictHostKeyChecking is yes" : ", which was not accepted");
+      error.next = fmt::format(
+          "compare it with the host's own (ssh-keygen -lf "
+          "/etc/ssh/ssh_host_*_key.pub there), then accept it: "
+          "--accept-host-key {}",
+          key.fingerprint);
       return error;
     }
     if (file.empty() || file == "/dev/null") return {};
@@ -495,7 +498,8 @@ class SshSession::Impl {
   std::thread thread_;
 };
 
-SshSession::SshSession(SshSessionParams params) : impl_(std::make_unique<Impl>(std::move(params))) {}
+SshSession::SshSession(SshSessionParams params)
+    : impl_(std::make_unique<Impl>(std::move(params))) {}
 SshSession::~SshSession() = default;
 bool SshSession::opened() const { return impl_->opened(); }
 std::optional<Error> SshSession::ended() const { return impl_->ended(); }

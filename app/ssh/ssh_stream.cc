@@ -169,15 +169,16 @@ void SshStream::openFailed(Shared& shared) {
     const auto now = std::chrono::steady_clock::now();
     shared.sessionLimit = shared.sessionChannels;
     shared.probeAt = now + (shared.sessionChannels > 0 ? kRareProbePause : kProbePause);
-    if (shared.sessionChannels > 0) refusedSince_.reset();
-    else if (!refusedSince_) refusedSince_ = now;
+    if (shared.sessionChannels > 0)
+      refusedSince_.reset();
+    else if (!refusedSince_)
+      refusedSince_ = now;
     if (!refusedSince_ || now - *refusedSince_ < kSlotPatience) {
       phase_ = Phase::kWaiting;
       return;
     }
   }
-  if (request_.kind == StreamRequest::Kind::kUnix && !bridging_ &&
-      !request_.bridge.empty()) {
+  if (request_.kind == StreamRequest::Kind::kUnix && !bridging_ && !request_.bridge.empty()) {
     // A refusal and an absent socket look alike in the answer; the bridge tells them apart.
     bridging_ = true;
     phase_ = Phase::kWaiting;
@@ -192,11 +193,11 @@ void SshStream::openFailed(Shared& shared) {
 }
 
 void SshStream::request(Shared& shared) {
-  const int answer = request_.kind == StreamRequest::Kind::kSubsystem
-                         ? ssh_channel_request_subsystem(channel_->get(), request_.what.c_str())
-                         : ssh_channel_request_exec(channel_->get(), bridging_
-                                                                         ? request_.bridge.c_str()
-                                                                         : request_.what.c_str());
+  const int answer =
+      request_.kind == StreamRequest::Kind::kSubsystem
+          ? ssh_channel_request_subsystem(channel_->get(), request_.what.c_str())
+          : ssh_channel_request_exec(channel_->get(),
+                                     bridging_ ? request_.bridge.c_str() : request_.what.c_str());
   if (answer == SSH_AGAIN) return;
   if (answer != SSH_OK && !ssh_is_connected(shared.session.get())) {
     releaseChannel(shared);
@@ -243,7 +244,8 @@ void SshStream::remoteToLocal(bool isError) {
       again_ = readable_ = true;
       return;
     }
-    const int n = ssh_channel_read_nonblocking(channel_->get(), bytes, sizeof bytes, isError ? 1 : 0);
+    const int n =
+        ssh_channel_read_nonblocking(channel_->get(), bytes, sizeof bytes, isError ? 1 : 0);
     if (n <= 0) return;
     if (!isError) answered_ = true;
     if (isError && bridging_ && errorTail_.size() < kErrorTail)
@@ -274,7 +276,8 @@ void SshStream::localToRemote(Shared& shared, short events) {
   char bytes[kChunk];
   const bool readable = (events & (POLLIN | POLLHUP | POLLERR)) || localGone_;
   if (readable && !localEnded_ && toRemote_.empty() && writable()) {
-    const std::size_t room = std::min<std::size_t>(kChunk, ssh_channel_window_size(channel_->get()));
+    const std::size_t room =
+        std::min<std::size_t>(kChunk, ssh_channel_window_size(channel_->get()));
     const ssize_t n = ::read(local_.get(), bytes, room);
     if (n > 0) {
       toRemote_.bytes.assign(bytes, static_cast<std::size_t>(n));
@@ -298,8 +301,8 @@ void SshStream::finish(Shared& shared) {
     if (!localGone_) ::shutdown(local_.get(), SHUT_WR);
   }
   const bool closed = ssh_channel_is_closed(channel_->get());
-  const bool unread = (!toLocal_.empty() && !localGone_) || (!toError_.empty() && !errorGone_) ||
-                      again_;
+  const bool unread =
+      (!toLocal_.empty() && !localGone_) || (!toError_.empty() && !errorGone_) || again_;
   const bool left = localGone_ || (localDone() && errorGone_ && localError_);
   const bool gone = left && (endSent_ || closed);
   const bool ours = request_.kind != StreamRequest::Kind::kExec && !bridging_ && remoteEnded_ &&

@@ -47,8 +47,8 @@ class SshStream {
   // Of the session at large, kept by the session.
   struct Shared {
     SharedSession session;
-    bool preferBridge = false;    // a bridge worked where a forward did not
-    int sessionChannels = 0;      // exec and subsystem channels open or being opened
+    bool preferBridge = false;  // a bridge worked where a forward did not
+    int sessionChannels = 0;    // exec and subsystem channels open or being opened
     // As learned from refusals. The server may free a channel later than it tells of its end, so
     // the limit may lie too low: from `probeAt` one channel beyond it is tried.
     int sessionLimit = 1 << 20;
@@ -65,9 +65,7 @@ class SshStream {
     return phase_ != Phase::kOpen || localGone_ || localDone() ? -1 : local_.get();
   }
   short localEvents(const Shared& shared) const;
-  int errorFd() const {
-    return phase_ != Phase::kOpen || errorGone_ ? -1 : localError_.get();
-  }
+  int errorFd() const { return phase_ != Phase::kOpen || errorGone_ ? -1 : localError_.get(); }
   short errorEvents() const;
 
  private:

@@ -43,8 +43,8 @@ StepBreakdown breakDown(const std::vector<StepSample>& samples) {
         std::max(result.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
   }
   for (const StepSample& sample : samples) {
-    const double waited = arrivals ? static_cast<double>(last - sample.arrival) * 1e-9
-                                   : sample.communication - least;
+    const double waited =
+        arrivals ? static_cast<double>(last - sample.arrival) * 1e-9 : sample.communication - least;
     const double waiting = std::clamp(waited, 0.0, std::max(sample.communication, 0.0));
     result.ranks.push_back({sample.data, sample.forward, sample.backward, waiting,
                             std::max(sample.communication - waiting, 0.0), sample.optimizer});

@@ -34,7 +34,7 @@ struct Breakdown {
 
 struct StepBreakdown {
   std::int64_t step = 0;
-  double seconds = 0;            // the longest of the ranks
+  double seconds = 0;  // the longest of the ranks
   std::vector<Breakdown> ranks;
 };
 
@@ -47,13 +47,13 @@ std::string_view slowPhaseName(SlowPhase phase);  // "data", …, "transfer", "o
 
 struct Straggler {
   int rank = -1;
-  std::int64_t since = 0;        // the first step it was late in
+  std::int64_t since = 0;                 // the first step it was late in
   SlowPhase phase = SlowPhase::kForward;  // where most of its lateness arises
-  double factor = 1;             // its own time by that of the rank in the middle
-  double lostShare = 0;          // of the step time, lost to it
-  double frozenShare = 0;        // of the step time, lost because its process did not run
-  double stepSeconds = 0;        // what a step takes
-  double withoutSeconds = 0;     // what it would take were the stragglers as quick as the others
+  double factor = 1;                      // its own time by that of the rank in the middle
+  double lostShare = 0;                   // of the step time, lost to it
+  double frozenShare = 0;                 // of the step time, lost because its process did not run
+  double stepSeconds = 0;                 // what a step takes
+  double withoutSeconds = 0;  // what it would take were the stragglers as quick as the others
 };
 
 // Names ranks whose own time makes the others wait: from the step's begin to their arrival at the
@@ -84,15 +84,15 @@ class StragglerFinder {
  private:
   struct Rank {
     double own = 0, excess = 0;
-    double frozen = 0;           // of the excess: the process did not run
-    double stalled = 0;          // of that: after the last rank had arrived
+    double frozen = 0;   // of the excess: the process did not run
+    double stalled = 0;  // of that: after the last rank had arrived
     // Over the rank in the middle; may be below 0.
     double data = 0, forward = 0, backward = 0, optimizer = 0;
   };
   struct Step {
     std::int64_t step = 0;
     double seconds = 0;
-    double middle = 0;           // own time of the rank in the middle
+    double middle = 0;  // own time of the rank in the middle
     std::vector<Rank> ranks;
   };
   void look();
@@ -106,9 +106,9 @@ class StragglerFinder {
   std::int64_t seen_ = 0;
   std::int64_t lastStep_ = -1;
   std::vector<double> lastOptimizer_;  // of that step, by rank
-  double unseenSeconds_ = 0;     // of steps since the last look
+  double unseenSeconds_ = 0;           // of steps since the last look
   std::deque<Step> steps_;
-  double covered_ = 0;           // seconds of them all
+  double covered_ = 0;  // seconds of them all
   std::vector<Straggler> current_;
 };
 
@@ -132,7 +132,7 @@ class StepAnalyzer {
   int world_;
   StragglerFinder finder_;
   std::map<std::int64_t, Pending> pending_;
-  std::int64_t done_ = 0;        // the last step completed or given up
+  std::int64_t done_ = 0;  // the last step completed or given up
   std::vector<StepBreakdown> ready_;
   std::deque<StepBreakdown> recent_;
 };

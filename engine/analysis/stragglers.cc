@@ -10,11 +10,11 @@ constexpr std::size_t kWindowSteps = 20;
 constexpr std::size_t kMaxSteps = 2048;
 constexpr std::int64_t kWarmUpSteps = 5;
 constexpr double kShortSeconds = 0.2, kLongSeconds = 2.5;
-constexpr double kEverySeconds = 0.01;   // of steps, between two looks
+constexpr double kEverySeconds = 0.01;  // of steps, between two looks
 constexpr double kNamedShare = 0.2, kClearedShare = 0.1;
-constexpr double kSameRank = 0.8;        // of the late steps
+constexpr double kSameRank = 0.8;  // of the late steps
 constexpr double kMostSteps = 0.6;
-constexpr double kLate = 0.25;           // of the median step
+constexpr double kLate = 0.25;  // of the median step
 constexpr double kBurstSeconds = 0.05, kStopSeconds = 0.12;
 constexpr double kFreezeSeconds = 0.03, kLongFreezeSeconds = 0.1;
 constexpr double kChance = 1e-5;
@@ -59,11 +59,16 @@ std::vector<double> overMiddle(const std::vector<StepSample>& samples, double St
 
 std::string_view slowPhaseName(SlowPhase phase) {
   switch (phase) {
-    case SlowPhase::kData: return "data";
-    case SlowPhase::kForward: return "forward";
-    case SlowPhase::kBackward: return "backward";
-    case SlowPhase::kTransfer: return "transfer";
-    case SlowPhase::kOptimizer: return "optimizer";
+    case SlowPhase::kData:
+      return "data";
+    case SlowPhase::kForward:
+      return "forward";
+    case SlowPhase::kBackward:
+      return "backward";
+    case SlowPhase::kTransfer:
+      return "transfer";
+    case SlowPhase::kOptimizer:
+      return "optimizer";
   }
   return "forward";
 }
@@ -249,8 +254,9 @@ void StragglerFinder::look() {
   }
   // Without them a step is shorter by what the slowest of them is behind the slowest other.
   const auto isNamed = [&](std::size_t rank) {
-    return std::any_of(named.begin(), named.end(),
-                       [&](const Straggler& s) { return static_cast<std::size_t>(s.rank) == rank; });
+    return std::any_of(named.begin(), named.end(), [&](const Straggler& s) {
+      return static_cast<std::size_t>(s.rank) == rank;
+    });
   };
   double gained = 0;
   const std::size_t count = steps_.size() - shortBegin;

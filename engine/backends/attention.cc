@@ -13,11 +13,14 @@ class AttentionKernel final : public Kernel {
       : s_(attentionShape(spec)),
         forward_(spec.op == ir::Op::kAttention),
         run_(forward_ ? cpu.kernels.attention : cpu.kernels.attentionGrad),
-        parts_(std::min<int>(cpu.parts(s_.samples * s_.heads * s_.tokens * s_.tokens * s_.head, kLeastProducts),
-                             static_cast<int>(s_.samples * s_.heads))),
+        parts_(std::min<int>(
+            cpu.parts(s_.samples * s_.heads * s_.tokens * s_.tokens * s_.head, kLeastProducts),
+            static_cast<int>(s_.samples * s_.heads))),
         floats_((cpu::attentionFloats(s_.tokens, s_.head, !forward_) + 15) / 16 * 16),
         work_(parts_ * floats_) {
-    const auto input = [&](std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); };
+    const auto input = [&](std::size_t i) {
+      return static_cast<const float*>(spec.inputs[i].data);
+    };
     const auto output = [&](std::size_t i) { return static_cast<float*>(spec.outputs[i].data); };
     whole_.tokens = s_.tokens, whole_.head = s_.head, whole_.causal = s_.causal;
     whole_.scale = 1 / std::sqrt(static_cast<float>(s_.head));

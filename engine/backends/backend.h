@@ -29,12 +29,12 @@ struct KernelSpec {
   double predictedSeconds = 0;  // what the plan predicts; `timed` takes exactly this
 };
 
-// A bound kernel: run() allocates nothing, looks nothing up and cannot fail. Of a backend on a device it gives the
-// device work, whose failure the device tells.
-// NaN: an output that depends on an operand that is NaN is NaN, as in PyTorch: ReLU and maxima keep it. What a comparison
-// alone reads does not make NaN of what it chooses (the norm below 0 that skips a step, ReLU's output in its
-// gradient, how many steps a loss scale has been good for). Counts (count-correct, score-histogram)
-// and finite-norm, which makes −1 of it, have none.
+// A bound kernel: run() allocates nothing, looks nothing up and cannot fail. Of a backend on a
+// device it gives the device work, whose failure the device tells. NaN: an output that depends on
+// an operand that is NaN is NaN, as in PyTorch: ReLU and maxima keep it. What a comparison alone
+// reads does not make NaN of what it chooses (the norm below 0 that skips a step, ReLU's output in
+// its gradient, how many steps a loss scale has been good for). Counts (count-correct,
+// score-histogram) and finite-norm, which makes −1 of it, have none.
 class Kernel {
  public:
   virtual ~Kernel() = default;

@@ -15,14 +15,13 @@ struct Entry {
 };
 
 constexpr Entry kBackends[] = {
-    {"reference", [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
-       return makeReference();
-     }},
-    {"timed", [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
-       return makeTimed();
-     }},
+    {"reference",
+     [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> { return makeReference(); }},
+    {"timed",
+     [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> { return makeTimed(); }},
     {"onednn", [](const BackendOptions& options) { return makeOneDnn(options); }},
-    {"cuda", [](const BackendOptions& options) -> Result<std::unique_ptr<Backend>> {
+    {"cuda",
+     [](const BackendOptions& options) -> Result<std::unique_ptr<Backend>> {
        LOCKSTEP_ASSIGN(auto device, device::open(options.device));
        return makeCuda(std::move(device));
      }},

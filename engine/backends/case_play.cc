@@ -17,8 +17,9 @@ using ir::Op;
 
 constexpr double kFence = 12345.0;
 
-// What operands are off by is kDisturbance times numbers that are Cauchy-distributed. Their sums are so too, Σ a·c as wide as
-// Σ|a|: one play measures a sum of magnitudes (Indyk 2006), of which the greatest of a few is seldom far below.
+// What operands are off by is kDisturbance times numbers that are Cauchy-distributed. Their sums
+// are so too, Σ a·c as wide as Σ|a|: one play measures a sum of magnitudes (Indyk 2006), of which
+// the greatest of a few is seldom far below.
 constexpr double kDisturbance = 0x1p-40;
 constexpr std::uint64_t kDisturbances = 3;
 
@@ -28,9 +29,12 @@ std::uint16_t bf16Bits(float x) {
   if (std::isnan(x)) return 0x7fc0;
   if (std::isinf(x)) return static_cast<std::uint16_t>(bits >> 16);
   const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
-  return static_cast<std::uint16_t>((rounded & 0x7f80) == 0x7f80 ? rounded - 1 : rounded);  // the largest
+  // the largest
+  return static_cast<std::uint16_t>((rounded & 0x7f80) == 0x7f80 ? rounded - 1 : rounded);
 }
-float ofBf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+float ofBf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
 // Of 11, with exponents from −14 to 15; what would need a larger one is infinite.
 std::uint16_t f16Bits(float x) {
   const int sign = std::signbit(x) ? 0x8000 : 0;
@@ -38,21 +42,26 @@ std::uint16_t f16Bits(float x) {
   const double size = std::abs(static_cast<double>(x));
   if (size >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
   const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
-  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));  // 1024 of them are the exponent's
-  return static_cast<std::uint16_t>(sign | (size < 0x1p-14 ? steps : ((exponent + 14) << 10) + steps));
+  // 1024 of them are the exponent's
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return static_cast<std::uint16_t>(sign |
+                                    (size < 0x1p-14 ? steps : ((exponent + 14) << 10) + steps));
 }
 float ofF16(std::uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const float size = exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                    : std::ldexp(static_cast<float>(exponent > 0 ? 1024 + fraction : fraction),
-                                                 std::max(exponent, 1) - 25);
+  const float size = exponent == 31
+                         ? (fraction == 0 ? INFINITY : NAN)
+                         : std::ldexp(static_cast<float>(exponent > 0 ? 1024 + fraction : fraction),
+                                      std::max(exponent, 1) - 25);
   return std::copysign(size, (bits & 0x8000) != 0 ? -1.0f : 1.0f);
 }
 
 DType dtypeOf(Fill fill, DType compute) {
   if (fill == Fill::kBf16 && compute == DType::kF32) return DType::kBf16;
   if (fill == Fill::kF16 && compute == DType::kF32) return DType::kF16;
-  if (fill == Fill::kLabels || fill == Fill::kIds || fill == Fill::kManyIds || fill == Fill::kOwnIds) return DType::kI32;
+  if (fill == Fill::kLabels || fill == Fill::kIds || fill == Fill::kManyIds ||
+      fill == Fill::kOwnIds)
+    return DType::kI32;
   return fill == Fill::kBytes || fill == Fill::kCoded ? DType::kU8 : compute;
 }
 
@@ -60,18 +69,25 @@ DType dtypeOf(Fill fill, DType compute) {
 const std::vector<double>& drawn(Fill fill, std::uint64_t key, std::int64_t count) {
   static std::map<std::pair<Fill, std::uint64_t>, std::vector<double>> all;
   std::vector<double>& numbers = all[{fill, key}];
-  for (std::size_t i = numbers.size(); i < static_cast<std::size_t>(count); ++i) numbers.push_back(draw(fill, key, i));
+  for (std::size_t i = numbers.size(); i < static_cast<std::size_t>(count); ++i)
+    numbers.push_back(draw(fill, key, i));
   return numbers;
 }
 
 void disturb(CaseTensor& x, std::uint64_t key) {
   for (std::int64_t i = 0; i < x.type().count(); ++i)
-    x.set(i, x.at(i) * (1 + kDisturbance * std::tan(std::numbers::pi * (randomUniform(key, static_cast<std::uint64_t>(i)) - 0.5))));
+    x.set(i,
+          x.at(i) * (1 + kDisturbance *
+                             std::tan(std::numbers::pi *
+                                      (randomUniform(key, static_cast<std::uint64_t>(i)) - 0.5))));
 }
 
 // The greatest of x's windows.
 void pool(const Case& one, CaseTensor& x, CaseTensor& out) {
-  makeReference()->bind({Op::kMaxPool2d, one.name, &one.attrs, {x.operand()}, {out.operand()}}).value()->run();
+  makeReference()
+      ->bind({Op::kMaxPool2d, one.name, &one.attrs, {x.operand()}, {out.operand()}})
+      .value()
+      ->run();
 }
 
 void code(const Case& one, CaseTensor& out) {
@@ -80,14 +96,20 @@ void code(const Case& one, CaseTensor& out) {
   attrs.erase("shape");
   attrs.erase("dtype");
   const auto kept = attrs.contains("kept") ? std::get<std::int64_t>(attrs.at("kept")) : 0;
-  const std::int64_t bytes = ir::payloadBytes(*ir::codingFromName(std::get<std::string>(attrs.at("coding"))), count, kept);
+  const std::int64_t bytes =
+      ir::payloadBytes(*ir::codingFromName(std::get<std::string>(attrs.at("coding"))), count, kept);
   const auto reference = makeReference();
   for (std::int64_t rank = 0; rank * bytes < out.type().bytes(); ++rank) {
     CaseTensor gradient({DType::kF32, {count}}), left({DType::kF32, {count}});
     gradient.setFilled(Fill::kFewValues, 200 + static_cast<std::uint64_t>(rank));
     left.fill(0);
     Operand payload{out.bytes().data() + rank * bytes, {DType::kU8, {bytes}}};
-    reference->bind({Op::kEncode, one.name, &attrs, {gradient.operand(), left.operand()}, {left.operand(), payload}})
+    reference
+        ->bind({Op::kEncode,
+                one.name,
+                &attrs,
+                {gradient.operand(), left.operand()},
+                {left.operand(), payload}})
         .value()
         ->run();
   }
@@ -95,8 +117,12 @@ void code(const Case& one, CaseTensor& out) {
 
 }  // namespace
 
-std::uint16_t narrowBits(DType type, float x) { return type == DType::kF16 ? f16Bits(x) : bf16Bits(x); }
-float ofNarrow(DType type, std::uint16_t bits) { return type == DType::kF16 ? ofF16(bits) : ofBf16(bits); }
+std::uint16_t narrowBits(DType type, float x) {
+  return type == DType::kF16 ? f16Bits(x) : bf16Bits(x);
+}
+float ofNarrow(DType type, std::uint16_t bits) {
+  return type == DType::kF16 ? ofF16(bits) : ofBf16(bits);
+}
 
 double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
   switch (fill) {
@@ -176,7 +202,8 @@ void CaseTensor::set(std::int64_t i, double value) {
       *reinterpret_cast<std::uint16_t*>(p) = narrowBits(type_.dtype, static_cast<float>(value));
       break;
     default:
-      *reinterpret_cast<std::uint8_t*>(p) = static_cast<std::uint8_t>(static_cast<int>(value) & 255);
+      *reinterpret_cast<std::uint8_t*>(p) =
+          static_cast<std::uint8_t>(static_cast<int>(value) & 255);
   }
 }
 
@@ -191,7 +218,8 @@ void CaseTensor::setFilled(Fill with, std::uint64_t key) {
 }
 
 bool CaseTensor::fenced() const {
-  const double fence = sizeOf(type_.dtype) == 2 ? ofNarrow(type_.dtype, narrowBits(type_.dtype, kFence)) : kFence;
+  const double fence =
+      sizeOf(type_.dtype) == 2 ? ofNarrow(type_.dtype, narrowBits(type_.dtype, kFence)) : kFence;
   return !isFloat(type_.dtype) || (at(-1) == fence && at(type_.count()) == fence);
 }
 
@@ -232,13 +260,19 @@ CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options) 
   auto kernel = backend.bind(spec);
   if (!kernel.ok()) return {{}, kernel.error().text()};
   for (int run = options.disturbed == 0 ? 0 : 1; run < 2; ++run) {
-    for (CaseTensor& output : outcome.outputs) output.fill(std::numeric_limits<double>::quiet_NaN());
+    for (CaseTensor& output : outcome.outputs)
+      output.fill(std::numeric_limits<double>::quiet_NaN());
     for (std::size_t k = 0; k < inputs.size(); ++k) {
-      if (one.inputs[k].fill == Fill::kPooled) pool(one, inputs[k - 1], inputs[k]);
-      else if (one.inputs[k].fill == Fill::kCoded) code(one, inputs[k]);
-      else inputs[k].setFilled(one.inputs[k].fill, 100 + k);
-      for (std::int64_t i = 0; options.magnitudes && i < inputs[k].type().count(); ++i) inputs[k].set(i, std::abs(inputs[k].at(i)));
-      if (options.planted && options.planted->operand == k) inputs[k].set(options.planted->element, options.planted->value);
+      if (one.inputs[k].fill == Fill::kPooled)
+        pool(one, inputs[k - 1], inputs[k]);
+      else if (one.inputs[k].fill == Fill::kCoded)
+        code(one, inputs[k]);
+      else
+        inputs[k].setFilled(one.inputs[k].fill, 100 + k);
+      for (std::int64_t i = 0; options.magnitudes && i < inputs[k].type().count(); ++i)
+        inputs[k].set(i, std::abs(inputs[k].at(i)));
+      if (options.planted && options.planted->operand == k)
+        inputs[k].set(options.planted->element, options.planted->value);
       if (options.disturbed != 0 && isFloat(types[k].dtype) && !chooses(one.op, k))
         disturb(inputs[k], options.disturbed * 1000 + k);
     }
@@ -292,21 +326,24 @@ CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got) {
   for (std::size_t k = 0; k < want.outputs.size(); ++k) {
     const CaseTensor &a = want.outputs[k], &b = got.outputs[k];
     double largest = 1e-30;
-    for (std::int64_t i = 0; i < a.type().count(); ++i) largest = std::max(largest, std::abs(a.at(i)));
+    for (std::int64_t i = 0; i < a.type().count(); ++i)
+      largest = std::max(largest, std::abs(a.at(i)));
     for (std::int64_t i = 0; i < a.type().count(); ++i) {
       const double apart = std::abs(a.at(i) - b.at(i));
       if (apart == 0 || a.at(i) == b.at(i)) continue;  // also of what is infinite
       const double relative = apart / largest - got.rounding;
       if (!(relative <= out.relative)) out.relative = std::isnan(relative) ? INFINITY : relative;
       double allowed = std::numeric_limits<float>::min() + want.relative * std::abs(a.at(i));
-      if (!want.conditioning.empty()) allowed += want.units * want.conditioning[k][static_cast<std::size_t>(i)];
+      if (!want.conditioning.empty())
+        allowed += want.units * want.conditioning[k][static_cast<std::size_t>(i)];
       allowed = std::min(allowed, kCaseTolerance * largest) + got.rounding * largest;
       if (!isFloat(a.type().dtype)) allowed = 0;
       const double share = apart / allowed;
       if (share <= out.share) continue;
       out.share = std::isnan(share) ? INFINITY : share;
-      out.where = fmt::format("output {} element {}: {} instead of {}, of at most {}; {:.2g} is allowed", k, i, b.at(i), a.at(i),
-                              largest, allowed);
+      out.where =
+          fmt::format("output {} element {}: {} instead of {}, of at most {}; {:.2g} is allowed", k,
+                      i, b.at(i), a.at(i), largest, allowed);
     }
   }
   return out;

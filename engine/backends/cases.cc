@@ -10,9 +10,7 @@ namespace {
 using ir::Op;
 using Input = CaseInput;
 
-ir::Attrs conv(std::int64_t stride, std::int64_t pad) {
-  return {{"stride", stride}, {"pad", pad}};
-}
+ir::Attrs conv(std::int64_t stride, std::int64_t pad) { return {{"stride", stride}, {"pad", pad}}; }
 
 void addConv(std::vector<Case>& cases, const std::string& name, Shape x, Shape w,
              std::int64_t stride, std::int64_t pad) {
@@ -39,7 +37,10 @@ void addPool(std::vector<Case>& cases, const std::string& name, Shape x, std::in
   for (Fill fill : {Fill::kNormal, Fill::kFewValues}) {  // of equal ones the first has the gradient
     cases.push_back({name, Op::kMaxPool2d, attrs, {{x, fill}}});
     cases.push_back({name, Op::kMaxPool2dGrad, attrs, {{x, fill}, {y, Fill::kPooled}, {y}}});
-    cases.push_back({name + ", of what relu made", Op::kMaxPool2dGrad, relu, {{x, fill}, {y, Fill::kPooled}, {y}}});
+    cases.push_back({name + ", of what relu made",
+                     Op::kMaxPool2dGrad,
+                     relu,
+                     {{x, fill}, {y, Fill::kPooled}, {y}}});
   }
 }
 
@@ -57,7 +58,9 @@ void addBatchNorm(std::vector<Case>& cases, const Shape& x, std::int64_t groups)
   cases.push_back(
       {name, Op::kBatchNorm, eps, {samples, channels, channels, mean, variance, w, moments}});
   cases.push_back({name, Op::kBatchNormWeightGrad, eps, {samples, samples, mean, variance}});
-  cases.push_back({name, Op::kBatchNormGrad, eps,
+  cases.push_back({name,
+                   Op::kBatchNormGrad,
+                   eps,
                    {samples, samples, w, channels, moments, mean, variance, sums}});
   cases.push_back({name, Op::kRunningStatistics, {{"momentum", 0.9}}, {channels, positive, total}});
 }
@@ -78,7 +81,8 @@ void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::in
 }  // namespace
 
 bool isProduct(Op op) {
-  return op == Op::kMatmul || op == Op::kConv2d || op == Op::kConv2dInputGrad || op == Op::kConv2dWeightGrad;
+  return op == Op::kMatmul || op == Op::kConv2d || op == Op::kConv2dInputGrad ||
+         op == Op::kConv2dWeightGrad;
 }
 
 std::vector<Case> allCases() {
@@ -96,11 +100,16 @@ std::vector<Case> allCases() {
       cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
     cases.push_back({fmt::format("{}", n), Op::kOwn, {}, {{s}}});
     for (const std::int64_t ranks : {1, 3})
-      cases.push_back({fmt::format("{} of {} ranks", n, ranks), Op::kAddRanks, {}, {{s}, {{ranks * n}}}});
-    cases.push_back({fmt::format("{}", n), Op::kWeigh, {},
+      cases.push_back(
+          {fmt::format("{} of {} ranks", n, ranks), Op::kAddRanks, {}, {{s}, {{ranks * n}}}});
+    cases.push_back({fmt::format("{}", n),
+                     Op::kWeigh,
+                     {},
                      {{s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (const Fill norm : {Fill::kPositive, Fill::kBelow})
-      cases.push_back({fmt::format("{} norm {}", n, draw(norm, 0, 0)), Op::kUnlessSkipped, {},
+      cases.push_back({fmt::format("{} norm {}", n, draw(norm, 0, 0)),
+                       Op::kUnlessSkipped,
+                       {},
                        {{s}, {s}, {{1}, norm}}});
     for (double momentum : {0.0, 0.9})
       cases.push_back({fmt::format("{} momentum {}", n, momentum),
@@ -108,11 +117,11 @@ std::vector<Case> allCases() {
                        {{"momentum", momentum}, {"weight_decay", 0.01}},
                        {{s}, {s}, {s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (double decay : {0.0, 0.1})
-      cases.push_back({fmt::format("{} decay {}", n, decay),
-                       Op::kAdagrad,
-                       {{"eps", 1e-10}, {"weight_decay", decay}},
-                       {{s}, {s}, {s, Fill::kPositive}, {{1}, Fill::kPositive},
-                        {{1}, Fill::kPositive}}});
+      cases.push_back(
+          {fmt::format("{} decay {}", n, decay),
+           Op::kAdagrad,
+           {{"eps", 1e-10}, {"weight_decay", decay}},
+           {{s}, {s}, {s, Fill::kPositive}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (double decay : {0.0, 0.1})
       cases.push_back({fmt::format("{} decay {}", n, decay),
                        Op::kAdam,
@@ -145,8 +154,8 @@ std::vector<Case> allCases() {
   addMatmul(cases, 130, 515, 70);
   addMatmul(cases, 256, 300, 256);
   addMatmul(cases, 101, 803, 500);
-  for (const Shape& x :
-       {Shape{1, 1}, Shape{3, 10}, Shape{21, 32}, Shape{1000, 33}, Shape{1200, 100}, Shape{2, 5, 7, 32}}) {
+  for (const Shape& x : {Shape{1, 1}, Shape{3, 10}, Shape{21, 32}, Shape{1000, 33},
+                         Shape{1200, 100}, Shape{2, 5, 7, 32}}) {
     const Shape row{x.back()};
     cases.push_back({shapeText(x), Op::kBiasAdd, {}, {{x}, {row}}});
     cases.push_back({shapeText(x), Op::kReduceRows, {}, {{x}}});
@@ -155,66 +164,94 @@ std::vector<Case> allCases() {
   cases.push_back({"periodic", Op::kReduceRows, {{"period", std::int64_t{4}}}, {{{12, 33}}}});
   for (const std::int64_t first : {0, 1}) {
     ir::Attrs attrs{{"first", first}};
-    cases.push_back({fmt::format("from {}", first), Op::kEmbedding, attrs,
-                     {{{3, 17}}, {{9}, Fill::kLabels}}});
+    cases.push_back(
+        {fmt::format("from {}", first), Op::kEmbedding, attrs, {{{3, 17}}, {{9}, Fill::kLabels}}});
     attrs["shape"] = Shape{3, 17};
-    cases.push_back({fmt::format("from {}", first), Op::kEmbeddingGrad, attrs,
+    cases.push_back({fmt::format("from {}", first),
+                     Op::kEmbeddingGrad,
+                     attrs,
                      {{{9}, Fill::kLabels}, {{9, 17}}}});
   }
   cases.push_back({"side by side", Op::kConcat, {}, {{{5, 3}}, {{5, 1}}, {{5, 17}}}});
-  cases.push_back({"in the middle", Op::kColumns,
-                   {{"first", std::int64_t{2}}, {"count", std::int64_t{18}}}, {{{7, 33}}}});
+  cases.push_back({"in the middle",
+                   Op::kColumns,
+                   {{"first", std::int64_t{2}}, {"count", std::int64_t{18}}},
+                   {{{7, 33}}}});
   for (const double rate : {0.0, 0.1, 0.75}) {
     ir::Attrs attrs{{"salt", std::int64_t{-5}}, {"rate", rate}};
-    cases.push_back({fmt::format("rate {}", rate), Op::kDropout, attrs,
-                     {{{12, 7}}, {{4}, Fill::kLabels}}});
+    cases.push_back(
+        {fmt::format("rate {}", rate), Op::kDropout, attrs, {{{12, 7}}, {{4}, Fill::kLabels}}});
     attrs["columns"] = std::int64_t{20};
     attrs["first"] = std::int64_t{7};
-    cases.push_back({fmt::format("part, rate {}", rate), Op::kDropout, attrs,
+    cases.push_back({fmt::format("part, rate {}", rate),
+                     Op::kDropout,
+                     attrs,
                      {{{12, 7}}, {{4}, Fill::kLabels}}});
   }
-  for (const auto& [rows, channels] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {9, 17}, {40, 16}}) {
+  for (const auto& [rows, channels] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {9, 17}, {40, 16}}) {
     const std::string name = fmt::format("{} rows of {}", rows, channels);
     const Input ids{{rows}, Fill::kLabels}, number{{1}, Fill::kPositive};
     cases.push_back({name, Op::kSumSquares, {}, {{{rows, channels}}, {{rows}, Fill::kIds}}});
     cases.push_back({name, Op::kCombineRows, {}, {{{rows, channels}}, ids}});
     for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 3}, {0, 1, 2, 3}})
-      cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1), Op::kDistinct,
-                       {{"cuts", cuts}, {"shape", Shape{rows + std::ssize(cuts) % 3}}}, {ids}});
+      cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1),
+                       Op::kDistinct,
+                       {{"cuts", cuts}, {"shape", Shape{rows + std::ssize(cuts) % 3}}},
+                       {ids}});
     for (const std::int64_t first : {std::int64_t{0}, channels / 2}) {
       const std::int64_t part = std::max<std::int64_t>(2, rows / 2) * channels;
       const Input table{{part}}, sums{{part}, Fill::kPositive}, own{{rows}, Fill::kOwnIds};
-      cases.push_back({fmt::format("{} from {}", name, first), Op::kAdagradRows,
+      cases.push_back({fmt::format("{} from {}", name, first),
+                       Op::kAdagradRows,
                        {{"eps", 1e-10}, {"first", first}},
                        {table, sums, {{rows * channels}}, own, number, number}});
-      cases.push_back({fmt::format("{} from {}", name, first), Op::kSgdRows, {{"first", first}},
+      cases.push_back({fmt::format("{} from {}", name, first),
+                       Op::kSgdRows,
+                       {{"first", first}},
                        {table, sums, {{rows * channels}}, own, number, number}});
     }
   }
-  for (const auto& [rows, fill] : {std::pair<std::int64_t, Fill>{33, Fill::kIds}, {9001, Fill::kManyIds}})
-    cases.push_back({fmt::format("{} rows of 3", rows), Op::kCombineRows, {}, {{{rows, 3}}, {{rows}, fill}}});
+  for (const auto& [rows, fill] :
+       {std::pair<std::int64_t, Fill>{33, Fill::kIds}, {9001, Fill::kManyIds}})
+    cases.push_back(
+        {fmt::format("{} rows of 3", rows), Op::kCombineRows, {}, {{{rows, 3}}, {{rows}, fill}}});
   std::vector<std::int64_t> thin{0};
   for (std::int64_t cut = 300; cut < 1000; cut += 2) thin.push_back(cut);
   thin.push_back(100'000);
   for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 1, 70, 70'000}, thin})
-    cases.push_back({fmt::format("9001 ids of {} parts", cuts.size() - 1), Op::kDistinct,
-                     {{"cuts", cuts}, {"shape", Shape{9010}}}, {{{9001}, Fill::kManyIds}}});
+    cases.push_back({fmt::format("9001 ids of {} parts", cuts.size() - 1),
+                     Op::kDistinct,
+                     {{"cuts", cuts}, {"shape", Shape{9010}}},
+                     {{{9001}, Fill::kManyIds}}});
   for (const double limit : {0.1, 1000.0})
     for (const Fill norm : {Fill::kPositive, Fill::kBelow})
-      cases.push_back({fmt::format("limit {} norm {}", limit, draw(norm, 0, 0)), Op::kClipNorm, {{"limit", limit}},
+      cases.push_back({fmt::format("limit {} norm {}", limit, draw(norm, 0, 0)),
+                       Op::kClipNorm,
+                       {{"limit", limit}},
                        {{{1}, norm}, {{1}, Fill::kPositive}}});
   const Input number{{1}, Fill::kPositive};
   for (const Fill squares : {Fill::kPositive, Fill::kInfinite}) {
-    cases.push_back({fmt::format("squares {}", draw(squares, 0, 0)), Op::kFiniteNorm, {}, {number, {{1}, squares}}});
-    cases.push_back({fmt::format("scaled, squares {}", draw(squares, 0, 0)), Op::kFiniteNorm, {},
+    cases.push_back({fmt::format("squares {}", draw(squares, 0, 0)),
+                     Op::kFiniteNorm,
+                     {},
+                     {number, {{1}, squares}}});
+    cases.push_back({fmt::format("scaled, squares {}", draw(squares, 0, 0)),
+                     Op::kFiniteNorm,
+                     {},
                      {number, {{1}, squares}, number}});
   }
   for (const Fill norm : {Fill::kPositive, Fill::kBelow})
     for (const double interval : {1.0, 4.0})
       for (const double limit : {0.0, 1.0})
-        cases.push_back({fmt::format("norm {} interval {} limit {}", draw(norm, 0, 0), interval, limit), Op::kLossScale,
-                         {{"interval", interval}, {"factor", 2.0}, {"least", limit}, {"most", limit > 0 ? limit : 8.0}},
-                         {number, number, number, {{1}, norm}}});
+        cases.push_back(
+            {fmt::format("norm {} interval {} limit {}", draw(norm, 0, 0), interval, limit),
+             Op::kLossScale,
+             {{"interval", interval},
+              {"factor", 2.0},
+              {"least", limit},
+              {"most", limit > 0 ? limit : 8.0}},
+             {number, number, number, {{1}, norm}}});
   cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
   for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}, Shape{501, 138}}) {
     const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};
@@ -223,31 +260,52 @@ std::vector<Case> allCases() {
     cases.push_back({shapeText(x), Op::kLayerNormWeightGrad, {}, {{x}, {x}, rows, rows}});
   }
   for (const std::int64_t causal : {0, 1})
-    for (const auto& [tokens, heads, head] :
-         {std::array<std::int64_t, 3>{1, 1, 1}, {7, 3, 5}, {64, 2, 32}, {299, 1, 20}, {33, 2, 67}, {45, 1, 128}}) {
+    for (const auto& [tokens, heads, head] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                              {7, 3, 5},
+                                              {64, 2, 32},
+                                              {299, 1, 20},
+                                              {33, 2, 67},
+                                              {45, 1, 128}}) {
       const ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", causal}};
       const std::int64_t rows = 2 * tokens, width = heads * head;
       const std::string name = fmt::format("{} tokens causal {}", tokens, causal);
       cases.push_back({name, Op::kAttention, attrs, {{{rows, 3 * width}}}});
       // lse above every score, as softmax makes it: exp(score − lse) stays below 1.
-      cases.push_back({name, Op::kAttentionGrad, attrs,
-                       {{{rows, width}}, {{rows, 3 * width}, Fill::kPositive}, {{rows, width}},
+      cases.push_back({name,
+                       Op::kAttentionGrad,
+                       attrs,
+                       {{{rows, width}},
+                        {{rows, 3 * width}, Fill::kPositive},
+                        {{rows, width}},
                         {{rows, heads}, Fill::kBound}}});
     }
-  // Operands of 8 digits: what is rounded is p and ds, by 2⁻⁸ of themselves at most in bf16 and 2⁻¹¹ in f16, each another
-  // way. What sums of them are wrong by is that much of their terms, of which the largest result is one or several.
+  // Operands of 8 digits: what is rounded is p and ds, by 2⁻⁸ of themselves at most in bf16 and
+  // 2⁻¹¹ in f16, each another way. What sums of them are wrong by is that much of their terms, of
+  // which the largest result is one or several.
   for (const auto& [factors, unit] : {std::pair{"bf16", 0x1p-8}, {"f16", 0x1p-11}})
     for (const std::int64_t causal : {0, 1})
-      for (const auto& [samples, tokens, heads, head] :
-           {std::array<std::int64_t, 4>{2, 1, 1, 1}, {2, 37, 2, 16}, {1, 70, 1, 32}, {1, 150, 1, 64}, {1, 45, 1, 80}, {1, 70, 1, 128},
-            {1, 19, 3, 5}}) {
-        const ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", causal}, {"factors", std::string(factors)}};
+      for (const auto& [samples, tokens, heads, head] : {std::array<std::int64_t, 4>{2, 1, 1, 1},
+                                                         {2, 37, 2, 16},
+                                                         {1, 70, 1, 32},
+                                                         {1, 150, 1, 64},
+                                                         {1, 45, 1, 80},
+                                                         {1, 70, 1, 128},
+                                                         {1, 19, 3, 5}}) {
+        const ir::Attrs attrs{{"tokens", tokens},
+                              {"head", head},
+                              {"causal", causal},
+                              {"factors", std::string(factors)}};
         const std::int64_t rows = samples * tokens, width = heads * head;
-        const std::string name = fmt::format("{} tokens, heads of {}, causal {}, factors {}", tokens, head, causal, factors);
+        const std::string name = fmt::format("{} tokens, heads of {}, causal {}, factors {}",
+                                             tokens, head, causal, factors);
         const Input qkv{{rows, 3 * width}, Fill::kShort}, y{{rows, width}, Fill::kShort};
         cases.push_back({name, Op::kAttention, attrs, {qkv}, 2 * unit});
         // As above lse is none of the scores': where it is below one, p is above 1.
-        cases.push_back({name, Op::kAttentionGrad, attrs, {y, qkv, y, {{rows, heads}, Fill::kPositive}}, 2 * unit});
+        cases.push_back({name,
+                         Op::kAttentionGrad,
+                         attrs,
+                         {y, qkv, y, {{rows, heads}, Fill::kPositive}},
+                         2 * unit});
       }
   cases.push_back({"many rows", Op::kReduceRows, {}, {{{20000, 32}}}});
   const Input many{{20000, 33}}, each{{20000}, Fill::kPositive};
@@ -273,7 +331,8 @@ std::vector<Case> allCases() {
   addPool(cases, "overlapping in each pixel", {2, 6, 7, 3}, 3, 1);
   addPool(cases, "gaps", {1, 9, 9, 33}, 2, 3);
   addPool(cases, "uneven gaps", {2, 10, 7, 8}, 2, 3);
-  for (const Shape& x : {Shape{1, 1, 1, 1}, Shape{3, 5, 4, 33}, Shape{32, 7, 7, 16}, Shape{32, 14, 14, 33}}) {
+  for (const Shape& x :
+       {Shape{1, 1, 1, 1}, Shape{3, 5, 4, 33}, Shape{32, 7, 7, 16}, Shape{32, 14, 14, 33}}) {
     const Shape pooled{x[0], x[3]};
     cases.push_back({shapeText(x), Op::kMeanPool2d, {}, {{x}}});
     cases.push_back({shapeText(x), Op::kMeanPool2dGrad, {{"shape", x}}, {{pooled}}});
@@ -321,7 +380,9 @@ std::vector<Case> allCases() {
     }
     cases.push_back({name, Op::kBinaryXent, {}, {{s}, {s, Fill::kFewValues}, weights}});
     cases.push_back({name, Op::kBinaryXentGrad, {}, {{s}, {s, Fill::kFewValues}, weights, one}});
-    cases.push_back({name, Op::kScoreHistogram, {{"bins", std::int64_t{20}}},
+    cases.push_back({name,
+                     Op::kScoreHistogram,
+                     {{"bins", std::int64_t{20}}},
                      {{{batch, 1}}, {{batch, 1}, Fill::kFewValues}, weights}});
     cases.push_back({name, Op::kMseLoss, {}, {{s}, {s}, {column, Fill::kPositive}}});
     cases.push_back({name,
@@ -329,23 +390,31 @@ std::vector<Case> allCases() {
                      {},
                      {{s}, {s}, {column, Fill::kPositive}, {{1}, Fill::kPositive}}});
   }
-  cases.push_back({"many scores", Op::kScoreHistogram, {{"bins", std::int64_t{37}}},
+  cases.push_back({"many scores",
+                   Op::kScoreHistogram,
+                   {{"bins", std::int64_t{37}}},
                    {{{2001, 1}}, {{2001, 1}, Fill::kFewValues}, {{2001}, Fill::kPositive}}});
   for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
     for (const std::int64_t n : {1, 255, 600, 5000, 20'000}) {
       ir::Attrs attrs{{"coding", std::string(coding)}};
       if (coding == std::string_view("top-k")) attrs["kept"] = (n + 29) / 30;
       if (n % 3 == 0) attrs["parts"] = std::int64_t{3};
-      cases.push_back({fmt::format("{} of {}", coding, n), Op::kEncode, std::move(attrs),
+      cases.push_back({fmt::format("{} of {}", coding, n),
+                       Op::kEncode,
+                       std::move(attrs),
                        {{{n}, Fill::kFewValues}, {{n}, Fill::kFewValues}}});
     }
   for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
     for (const std::int64_t n : {1, 257, 5000}) {
-      ir::Attrs attrs{{"coding", std::string(coding)}, {"dtype", std::string("f32")}, {"shape", Shape{n}}};
+      ir::Attrs attrs{
+          {"coding", std::string(coding)}, {"dtype", std::string("f32")}, {"shape", Shape{n}}};
       const std::int64_t kept = coding == std::string_view("top-k") ? (n + 29) / 30 : 0;
       if (kept > 0) attrs["kept"] = kept;
-      cases.push_back({fmt::format("{} of {} from 3 ranks", coding, n), Op::kDecodeSum, std::move(attrs),
-                       {{{3 * ir::payloadBytes(*ir::codingFromName(coding), n, kept)}, Fill::kCoded}}});
+      cases.push_back(
+          {fmt::format("{} of {} from 3 ranks", coding, n),
+           Op::kDecodeSum,
+           std::move(attrs),
+           {{{3 * ir::payloadBytes(*ir::codingFromName(coding), n, kept)}, Fill::kCoded}}});
     }
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
     if (!isProduct(cases[i].op)) continue;

@@ -34,7 +34,8 @@ class Encode : public Kernel {
   void run() final {
     for (std::int64_t part = 0; part < shape_.payloads; ++part) {
       const std::int64_t first = part * shape_.count;
-      encode({all_.x + first, all_.residual + first, all_.rest + first, all_.payload + part * shape_.payload});
+      encode({all_.x + first, all_.residual + first, all_.rest + first,
+              all_.payload + part * shape_.payload});
     }
   }
 
@@ -51,7 +52,8 @@ class Encode : public Kernel {
 // Of 16 or 8 bits an element.
 class EncodeDense final : public Encode {
  public:
-  EncodeDense(const cpu::Kernels& cpu, const KernelSpec& spec) : Encode(cpu, spec), sent_(2 * kBlock) {}
+  EncodeDense(const cpu::Kernels& cpu, const KernelSpec& spec)
+      : Encode(cpu, spec), sent_(2 * kBlock) {}
   std::int64_t workspaceBytes() const override { return sent_.bytes; }
 
  private:
@@ -76,8 +78,8 @@ class EncodeDense final : public Encode {
   AlignedFloats sent_;
 };
 
-// The `kept` largest are found by their bits, eleven or ten at a time from the top: how many there are of
-// each says in which the last one is.
+// The `kept` largest are found by their bits, eleven or ten at a time from the top: how many there
+// are of each says in which the last one is.
 class EncodeTopK final : public Encode {
  public:
   using Encode::Encode;

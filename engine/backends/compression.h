@@ -16,7 +16,8 @@ struct CodingShape {
   // Of element `first`, a multiple of ir::kScaledTogether, within a payload.
   std::int64_t scaleAt(std::int64_t first) const { return first / ir::kScaledTogether * 4; }
   std::int64_t valueAt(std::int64_t first) const {
-    return coding == ir::Coding::kInt8 ? scaleAt(count + ir::kScaledTogether - 1) + first : 2 * first;
+    return coding == ir::Coding::kInt8 ? scaleAt(count + ir::kScaledTogether - 1) + first
+                                       : 2 * first;
   }
 };
 CodingShape codingShape(const KernelSpec& spec);  // of kEncode and kDecodeSum

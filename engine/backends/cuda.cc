@@ -21,19 +21,28 @@ constexpr unsigned kSumBlocks = 512;
 constexpr Index kRowsOfPart = 256;
 // Of rows whose sums by columns take `blocks` blocks.
 unsigned partsOf(Index rows, Index blocks) {
-  return static_cast<unsigned>(std::clamp<Index>(rows / kRowsOfPart, 1, std::max<Index>(kSumBlocks / blocks, 1)));
+  return static_cast<unsigned>(
+      std::clamp<Index>(rows / kRowsOfPart, 1, std::max<Index>(kSumBlocks / blocks, 1)));
 }
 // Of a block whose threads are rows of so many columns: up to kWarp, a power of two.
-unsigned lanesOf(Index columns) { return std::bit_ceil(static_cast<unsigned>(std::min<Index>(columns, kWarp))); }
+unsigned lanesOf(Index columns) {
+  return std::bit_ceil(static_cast<unsigned>(std::min<Index>(columns, kWarp)));
+}
 
 std::optional<Element> elementOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return Element::kF32;
-    case DType::kBf16: return Element::kBf16;
-    case DType::kF16: return Element::kF16;
-    case DType::kI32: return Element::kI32;
-    case DType::kU8: return Element::kU8;
-    default: return std::nullopt;
+    case DType::kF32:
+      return Element::kF32;
+    case DType::kBf16:
+      return Element::kBf16;
+    case DType::kF16:
+      return Element::kF16;
+    case DType::kI32:
+      return Element::kI32;
+    case DType::kU8:
+      return Element::kU8;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -43,7 +52,8 @@ Status Binder::elementwise(Function function) {
   ElementwiseArguments a{function, count(), nullptr, nullptr, nullptr, nullptr, out(spec_), 0};
   if (!spec_.inputs.empty()) a.a = in(spec_, 0);
   if (function == Function::kFill) a.factor = number("value");
-  if (function == Function::kScale) a.factor = static_cast<float>(ir::floatAttr(attrs_, "factor", 1.0));
+  if (function == Function::kScale)
+    a.factor = static_cast<float>(ir::floatAttr(attrs_, "factor", 1.0));
   if (function == Function::kWeigh) {
     a.part = in(spec_, 1);
     a.total = in(spec_, 2);
@@ -53,7 +63,8 @@ Status Binder::elementwise(Function function) {
   return map(a);
 }
 Status Binder::map(const ElementwiseArguments& a) {
-  if (a.n % 4 == 0 && onSixteen({a.a, a.b, a.y})) return given_.add("elementwise4", blocksOf(a.n / 4), a);
+  if (a.n % 4 == 0 && onSixteen({a.a, a.b, a.y}))
+    return given_.add("elementwise4", blocksOf(a.n / 4), a);
   return given_.add("elementwise", blocksOf(a.n), a);
 }
 Status Binder::copy(Index n, const float* x, float* y) {
@@ -65,29 +76,48 @@ Status Binder::addBoth(Index n, const float* a, const float* b, float* y) {
 }
 
 // ReLU is a kernel of its own: what a library's epilogue makes of NaN is not said.
-Status Binder::rectify(Index n, float* x) { return map({Function::kRelu, n, x, nullptr, nullptr, nullptr, x, 0}); }
+Status Binder::rectify(Index n, float* x) {
+  return map({Function::kRelu, n, x, nullptr, nullptr, nullptr, x, 0});
+}
 
 Status Binder::random() {
   const Index n = count();
-  const RandomArguments a{n, attr("block", std::max<Index>(n, 1)), attr("pitch"), attr("first"),
-                          static_cast<std::uint64_t>(attr("key")), ir::textAttr(attrs_, "kind") == "normal",
-                          ir::floatAttr(attrs_, "scale", 1.0), out(spec_)};
+  const RandomArguments a{n,
+                          attr("block", std::max<Index>(n, 1)),
+                          attr("pitch"),
+                          attr("first"),
+                          static_cast<std::uint64_t>(attr("key")),
+                          ir::textAttr(attrs_, "kind") == "normal",
+                          ir::floatAttr(attrs_, "scale", 1.0),
+                          out(spec_)};
   return given_.add("randomNumbers", blocksOf(n), a);
 }
 
 Status Binder::cast() {
-  const auto from = elementOf(spec_.inputs[0].type.dtype), to = elementOf(spec_.outputs[0].type.dtype);
+  const auto from = elementOf(spec_.inputs[0].type.dtype),
+             to = elementOf(spec_.outputs[0].type.dtype);
   if (!from || !to || !isFloat(spec_.outputs[0].type.dtype)) return unsupported("cuda", spec_);
-  const CastArguments a{*from, *to, count(), spec_.inputs[0].data, spec_.outputs[0].data,
+  const CastArguments a{*from,
+                        *to,
+                        count(),
+                        spec_.inputs[0].data,
+                        spec_.outputs[0].data,
                         static_cast<float>(ir::floatAttr(attrs_, "scale", 1.0))};
   return given_.add("castElements", blocksOf(a.n), a);
 }
 
 Status Binder::dropout() {
   const Index part = spec_.outputs[0].type.shape.back();
-  const DropoutArguments a{count(), count() / countIn(1), attr("columns", part), part, attr("first"),
-                           static_cast<std::uint64_t>(attr("salt")), ir::floatAttr(attrs_, "rate"), in(spec_, 0),
-                           ids(spec_, 1), out(spec_)};
+  const DropoutArguments a{count(),
+                           count() / countIn(1),
+                           attr("columns", part),
+                           part,
+                           attr("first"),
+                           static_cast<std::uint64_t>(attr("salt")),
+                           ir::floatAttr(attrs_, "rate"),
+                           in(spec_, 0),
+                           ids(spec_, 1),
+                           out(spec_)};
   return given_.add("dropout", blocksOf(a.n), a);
 }
 
@@ -95,8 +125,9 @@ Status Binder::product() {
   const MatmulShape s = matmulShape(spec_);
   const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
   const DType factors = spec_.inputs[0].type.dtype;
-  LOCKSTEP_TRY(given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, factors, spec_.inputs[0].data, spec_.inputs[1].data,
-                                          bias, out(spec_), factors == DType::kF32 && attr("tf32") != 0}));
+  LOCKSTEP_TRY(given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, factors, spec_.inputs[0].data,
+                                          spec_.inputs[1].data, bias, out(spec_),
+                                          factors == DType::kF32 && attr("tf32") != 0}));
   return s.relu ? rectify(s.n * s.o, out(spec_)) : Status{};
 }
 
@@ -105,15 +136,17 @@ Status Binder::concat() {
   Index first = 0;
   for (std::size_t i = 0; i < spec_.inputs.size(); ++i) {
     const Index columns = shapeIn(i)[1];
-    LOCKSTEP_TRY(given_.add("copyColumns", blocksOf(rows * columns),
-                            ColumnsArguments{rows, columns, columns, pitch, in(spec_, i), out(spec_) + first}));
+    LOCKSTEP_TRY(given_.add(
+        "copyColumns", blocksOf(rows * columns),
+        ColumnsArguments{rows, columns, columns, pitch, in(spec_, i), out(spec_) + first}));
     first += columns;
   }
   return {};
 }
 
 Status Binder::sum(SumArguments whole) {
-  const auto blocks = static_cast<unsigned>(std::clamp<Index>(whole.n / (4 * kThreads), 1, kSumBlocks));
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<Index>(whole.n / (4 * kThreads), 1, kSumBlocks));
   if (blocks == 1) return given_.add("sums", 1, whole);
   LOCKSTEP_ASSIGN(float* const parts, given_.workspace(blocks));
   float* const y = std::exchange(whole.y, parts);
@@ -125,12 +158,14 @@ Status Binder::columnSums(Index rows, Index columns, const float* x, float* y) {
   const unsigned across = ceilDivide(columns, kWarp), parts = partsOf(rows, across);
   if (parts == 1) return addParts(rows, 1, columns, x, y);
   LOCKSTEP_ASSIGN(float* const between, given_.workspace(parts * columns));
-  LOCKSTEP_TRY(given_.add("columnSums", across, ColumnSumArguments{rows, columns, parts, x, between}, parts));
+  LOCKSTEP_TRY(given_.add("columnSums", across,
+                          ColumnSumArguments{rows, columns, parts, x, between}, parts));
   return addParts(parts, 1, columns, between, y);
 }
 // Of groups of as many rows.
 Status Binder::addParts(Index parts, Index groups, Index columns, const float* x, float* y) {
-  return given_.add("columnSums", ceilDivide(columns, kWarp), ColumnSumArguments{parts * groups, columns, groups, x, y},
+  return given_.add("columnSums", ceilDivide(columns, kWarp),
+                    ColumnSumArguments{parts * groups, columns, groups, x, y},
                     static_cast<unsigned>(groups));
 }
 
@@ -142,20 +177,38 @@ Status Binder::convolution() {
   const DType factors = spec_.inputs[0].type.dtype;
   const bool tf32 = factors == DType::kF32 && attr("tf32") != 0;
   constexpr Index kFloat = sizeof(float), kSixteen = 16;
-  const auto factor = static_cast<Index>(sizeOf(factors)), element = ofInput ? kFloat : factor;  // of image and columns
+  // of image and columns
+  const auto factor = static_cast<Index>(sizeOf(factors)), element = ofInput ? kFloat : factor;
   const Index pixels = s.oh * s.ow, taps = s.kh * s.kw * s.c;
   // So that products find their factor's rows on 16 bytes.
-  const Index pitch = isColumns || ofInput ? taps : (taps * element + kSixteen - 1) / kSixteen * (kSixteen / element);
-  const Index most = isColumns ? s.b : std::max<Index>(options_.columnsBytes / (pixels * pitch * element), 1);
+  const Index pitch = isColumns || ofInput
+                          ? taps
+                          : (taps * element + kSixteen - 1) / kSixteen * (kSixteen / element);
+  const Index most =
+      isColumns ? s.b : std::max<Index>(options_.columnsBytes / (pixels * pitch * element), 1);
   const Index parts = (s.b + most - 1) / most, largest = (s.b + parts - 1) / parts;
   auto* const images = static_cast<std::byte*>((ofInput ? spec_.outputs : spec_.inputs)[0].data);
-  auto* const results = static_cast<std::byte*>(forward ? spec_.outputs[0].data : spec_.inputs[ofInput ? 0 : 1].data);
+  auto* const results =
+      static_cast<std::byte*>(forward ? spec_.outputs[0].data : spec_.inputs[ofInput ? 0 : 1].data);
   // Bytes that are copied at once: so many that a pixel has whole ones, and that the image lies on.
-  const auto places = static_cast<std::uintptr_t>(s.c * element | kSixteen) | reinterpret_cast<std::uintptr_t>(images);
+  const auto places = static_cast<std::uintptr_t>(s.c * element | kSixteen) |
+                      reinterpret_cast<std::uintptr_t>(images);
   const auto unit = static_cast<Index>(places & (~places + 1)), channels = s.c * element / unit;
   const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
-  ImageArguments a{0, narrow(s.h), narrow(s.w), narrow(channels), narrow(s.kh), narrow(s.kw), narrow(s.oh), narrow(s.ow),
-                   narrow(s.stride), narrow(s.pad), narrow(pitch * element / unit), narrow(unit), nullptr, nullptr};
+  ImageArguments a{0,
+                   narrow(s.h),
+                   narrow(s.w),
+                   narrow(channels),
+                   narrow(s.kh),
+                   narrow(s.kw),
+                   narrow(s.oh),
+                   narrow(s.ow),
+                   narrow(s.stride),
+                   narrow(s.pad),
+                   narrow(pitch * element / unit),
+                   narrow(unit),
+                   nullptr,
+                   nullptr};
   std::byte* room = nullptr;
   unsigned blocks = 0;
   if (!isColumns) {
@@ -163,7 +216,8 @@ Status Binder::convolution() {
     LOCKSTEP_ASSIGN(room, given_.workspace<std::byte>(largest * pixels * pitch * element));
   }
   for (Index part = 0; part < parts; ++part) {
-    const Index first = s.b * part / parts, samples = s.b * (part + 1) / parts - first, rows = samples * pixels;
+    const Index first = s.b * part / parts, samples = s.b * (part + 1) / parts - first,
+                rows = samples * pixels;
     std::byte* const image = images + first * s.h * s.w * s.c * element;
     std::byte* const result = results + first * pixels * s.o * (forward ? kFloat : factor);
     std::byte* const columns = isColumns ? image : room;
@@ -176,11 +230,11 @@ Status Binder::convolution() {
       LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, factors, columns,
                                               spec_.inputs[1].data, bias, result, tf32, pitch}));
     } else if (ofInput) {
-      LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, factors, result, spec_.inputs[1].data,
-                                              nullptr, columns, tf32}));
+      LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, factors, result,
+                                              spec_.inputs[1].data, nullptr, columns, tf32}));
     } else {
-      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, factors, columns, result, nullptr,
-                                              out(spec_), tf32, pitch, part > 0}));
+      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, factors, columns,
+                                              result, nullptr, out(spec_), tf32, pitch, part > 0}));
     }
     if (!isColumns && ofInput) LOCKSTEP_TRY(given_.add("columnsToImage", blocks, a));
   }
@@ -192,8 +246,10 @@ Status Binder::pooling() {
   const PoolShape s = poolShape(spec_);
   const bool forward = spec_.op == Op::kMaxPool2d;
   const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
-  PoolArguments a{narrow(s.b), narrow(s.h), narrow(s.w), narrow(s.c), narrow(s.oh), narrow(s.ow), narrow(s.size), narrow(s.stride),
-                  s.relu, false, in(spec_, 0), forward ? nullptr : in(spec_, 2), out(spec_), nullptr};
+  PoolArguments a{narrow(s.b),  narrow(s.h),  narrow(s.w),    narrow(s.c),
+                  narrow(s.oh), narrow(s.ow), narrow(s.size), narrow(s.stride),
+                  s.relu,       false,        in(spec_, 0),   forward ? nullptr : in(spec_, 2),
+                  out(spec_),   nullptr};
   a.four = s.c % 4 == 0 && onSixteen({a.x, a.dy, a.y});
   if (a.four) a.c /= 4;
   const Index windows = s.b * s.oh * s.ow * a.c;
@@ -270,7 +326,8 @@ Status Binder::batchNorm() {
       a.groups = countIn(6) / a.channels;
   }
   a.four = a.channels % 4 == 0 && onSixteen({a.dy, a.x, isSum ? nullptr : a.y});
-  const Index columns = a.four ? a.channels / 4 : a.channels, rows = a.samples / a.groups * a.pixels;
+  const Index columns = a.four ? a.channels / 4 : a.channels,
+              rows = a.samples / a.groups * a.pixels;
   LOCKSTEP_TRY(blocksOfShort(rows * a.groups).status());
   a.lanes = lanesOf(columns);
   const unsigned across = ceilDivide(columns, a.lanes);
@@ -278,7 +335,8 @@ Status Binder::batchNorm() {
   if (!isSum) {
     const Index most = std::max<Index>(mostBlocks_ / (across * a.groups), 1);
     a.parts = static_cast<unsigned>(std::clamp<Index>(rows * a.lanes / kThreads, 1, most));
-    return given_.add(spec_.op == Op::kBatchNorm ? "batchNorm" : "batchNormGrad", across, a, down());
+    return given_.add(spec_.op == Op::kBatchNorm ? "batchNorm" : "batchNormGrad", across, a,
+                      down());
   }
   a.parts = partsOf(rows, across * a.groups);
   const Index sums = (spec_.op == Op::kBatchMoments ? 1 : 0) + 2 * a.channels;
@@ -288,7 +346,8 @@ Status Binder::batchNorm() {
     LOCKSTEP_ASSIGN(parts, given_.workspace(down() * sums));
   }
   (spec_.op == Op::kBatchMoments ? a.y : a.third) = parts;
-  LOCKSTEP_TRY(given_.add(spec_.op == Op::kBatchMoments ? "batchMoments" : "batchNormSums", across, a, down()));
+  LOCKSTEP_TRY(given_.add(spec_.op == Op::kBatchMoments ? "batchMoments" : "batchNormSums", across,
+                          a, down()));
   if (a.parts > 1) LOCKSTEP_TRY(addParts(a.parts, a.groups, sums, parts, whole));
   if (spec_.op == Op::kBatchMoments) return {};
   a.third = whole;
@@ -298,31 +357,37 @@ Status Binder::batchNorm() {
 Status Binder::layerNormWeightGrad() {
   const Index rows = shapeIn(0)[0], channels = shapeIn(0)[1];
   const unsigned across = ceilDivide(channels, kWarp), parts = partsOf(rows, across);
-  LayerNormWeightGradArguments a{rows, channels, parts, in(spec_, 0), in(spec_, 1), in(spec_, 2),
+  LayerNormWeightGradArguments a{rows,         channels,      parts,
+                                 in(spec_, 0), in(spec_, 1),  in(spec_, 2),
                                  in(spec_, 3), out(spec_, 0), out(spec_, 1)};
   if (parts == 1) return given_.add("layerNormWeightGrad", across, a);
   LOCKSTEP_ASSIGN(a.dgain, given_.workspace(parts * channels));
   LOCKSTEP_ASSIGN(a.dbias, given_.workspace(parts * channels));
   LOCKSTEP_TRY(given_.add("layerNormWeightGrad", across, a, parts));
-  LOCKSTEP_TRY(given_.add("columnSums", across, ColumnSumArguments{parts, channels, 1, a.dgain, out(spec_, 0)}));
-  return given_.add("columnSums", across, ColumnSumArguments{parts, channels, 1, a.dbias, out(spec_, 1)});
+  LOCKSTEP_TRY(given_.add("columnSums", across,
+                          ColumnSumArguments{parts, channels, 1, a.dgain, out(spec_, 0)}));
+  return given_.add("columnSums", across,
+                    ColumnSumArguments{parts, channels, 1, a.dbias, out(spec_, 1)});
 }
 
 Status Binder::embedding() {
   const Shape& table = shapeIn(0);
   return given_.add("embedding", blocksOf(count()),
-                    EmbeddingArguments{countIn(1), table[1], table[0], attr("first"), ids(spec_, 1), in(spec_, 0), out(spec_)});
+                    EmbeddingArguments{countIn(1), table[1], table[0], attr("first"), ids(spec_, 1),
+                                       in(spec_, 0), out(spec_)});
 }
 
 Status Binder::attention() {
   const AttentionShape s = attentionShape(spec_);
   if (s.head > kLargestHead) {
     Error error = unsupported("cuda", spec_);
-    error.why = fmt::format("a head has {} channels, and its kernels take at most {}", s.head, kLargestHead);
+    error.why = fmt::format("a head has {} channels, and its kernels take at most {}", s.head,
+                            kLargestHead);
     error.next = "give the model more heads, of fewer channels, or train it on devices of kind cpu";
     return error;
   }
-  if (given_.device().properties().major >= 8 && !ir::textAttr(attrs_, "factors").empty()) return attentionByTensors();
+  if (given_.device().properties().major >= 8 && !ir::textAttr(attrs_, "factors").empty())
+    return attentionByTensors();
   const bool wide = s.head > kNarrowHead;
   const auto tiles = static_cast<unsigned>(ceilDivide(s.tokens, kQueryTile) * s.samples * s.heads);
   AttentionArguments a{};
@@ -347,8 +412,10 @@ Status Binder::attention() {
   LOCKSTEP_TRY(given_.add("attentionOffsets", blocksOf(rows), a));
   a.offsets = a.out;
   a.out = out(spec_);
-  LOCKSTEP_TRY(given_.add(wide ? "attentionQueryGradWide" : "attentionQueryGrad", tiles, a, 1, kAttentionThreads));
-  return given_.add(wide ? "attentionKeyGradWide" : "attentionKeyGrad", tiles, a, 1, kAttentionThreads);
+  LOCKSTEP_TRY(given_.add(wide ? "attentionQueryGradWide" : "attentionQueryGrad", tiles, a, 1,
+                          kAttentionThreads));
+  return given_.add(wide ? "attentionKeyGradWide" : "attentionKeyGrad", tiles, a, 1,
+                    kAttentionThreads);
 }
 
 // Factors are narrowed into a workspace, then multiplied.
@@ -357,9 +424,11 @@ Status Binder::attentionByTensors() {
   const bool forward = spec_.op == Op::kAttention, wide = s.head > kNarrowHead;
   const std::string_view type = ir::textAttr(attrs_, "factors") == "bf16" ? "Bf16" : "F16";
   const std::string form = fmt::format("{}{}", wide ? "Wide" : "", type);
-  const Index pitch = wide ? kLargestHead : kNarrowHead, rows = s.samples * s.tokens, terms = rows * s.heads;
+  const Index pitch = wide ? kLargestHead : kNarrowHead, rows = s.samples * s.tokens,
+              terms = rows * s.heads;
   const Index part = terms * pitch;  // of q, of k, of v, of dy
-  LOCKSTEP_ASSIGN(std::uint16_t* const factors, given_.workspace<std::uint16_t>(part * (forward ? 3 : 4)));
+  LOCKSTEP_ASSIGN(std::uint16_t* const factors,
+                  given_.workspace<std::uint16_t>(part * (forward ? 3 : 4)));
   const std::size_t qkv = forward ? 0 : 1;
   NarrowHeadsArguments narrow{};
   narrow.samples = s.samples;
@@ -370,10 +439,11 @@ Status Binder::attentionByTensors() {
   narrow.x = in(spec_, qkv);
   narrow.onSixteen = s.head % 8 == 0 && onSixteen({narrow.x});
   narrow.to = factors;
-  // Of few threads more than once round a row, rather than of many of which most do nothing the last time.
+  // Of few threads more than once round a row, rather than of many of which most do nothing the
+  // last time.
   const Index eights = 3 * s.heads * pitch / 8, rounds = ceilDivide(eights, kThreads);
-  LOCKSTEP_TRY(given_.add(fmt::format("attentionFactors{}", type), static_cast<unsigned>(rows), narrow, 1,
-                          threadsOf(ceilDivide(eights, rounds))));
+  LOCKSTEP_TRY(given_.add(fmt::format("attentionFactors{}", type), static_cast<unsigned>(rows),
+                          narrow, 1, threadsOf(ceilDivide(eights, rounds))));
 
   TensorAttentionArguments a{};
   a.samples = s.samples;
@@ -387,7 +457,8 @@ Status Binder::attentionByTensors() {
   a.v = factors + 2 * part;
   a.out = out(spec_);
   a.paired = s.head % 2 == 0 && reinterpret_cast<std::uintptr_t>(a.out) % 8 == 0;
-  const unsigned tiles = ceilDivide(s.tokens, wide ? kTensorRowsWide : kTensorRows) * static_cast<unsigned>(s.samples * s.heads);
+  const unsigned tiles = ceilDivide(s.tokens, wide ? kTensorRowsWide : kTensorRows) *
+                         static_cast<unsigned>(s.samples * s.heads);
   if (forward) {
     a.lseOut = out(spec_, 1);
     return given_.add("attention" + form, tiles, a, 1, kTensorThreads);
@@ -397,8 +468,8 @@ Status Binder::attentionByTensors() {
   narrow.lse = in(spec_, 3);
   narrow.to = factors + 3 * part;
   LOCKSTEP_ASSIGN(narrow.terms, given_.workspace<RowTerms>(terms));
-  LOCKSTEP_TRY(given_.add(fmt::format("attentionTerms{}", type), static_cast<unsigned>(rows), narrow, 1,
-                          threadsOf(s.heads * kWarp)));
+  LOCKSTEP_TRY(given_.add(fmt::format("attentionTerms{}", type), static_cast<unsigned>(rows),
+                          narrow, 1, threadsOf(s.heads * kWarp)));
   a.dy = narrow.to;
   a.terms = narrow.terms;
   LOCKSTEP_TRY(given_.add("attentionQueryGrad" + form, tiles, a, 1, kTensorThreads));
@@ -407,7 +478,8 @@ Status Binder::attentionByTensors() {
 
 Status Binder::xent() {
   const Index rows = shapeIn(0)[0], classes = shapeIn(0)[1];
-  XentArguments a{rows, classes, in(spec_, 0), in(spec_, 2), nullptr, ids(spec_, 1), nullptr, nullptr};
+  XentArguments a{rows,    classes,       in(spec_, 0), in(spec_, 2),
+                  nullptr, ids(spec_, 1), nullptr,      nullptr};
   if (spec_.op == Op::kSoftmaxXentGrad) {
     a.dloss = in(spec_, 3);
     a.y = out(spec_);
@@ -472,7 +544,8 @@ Status Binder::dividedXent() {
 }
 
 Status Binder::scoreHistogram() {
-  HistogramArguments a{countIn(0), attr("bins"), in(spec_, 0), in(spec_, 1), in(spec_, 2), nullptr, out(spec_)};
+  HistogramArguments a{countIn(0),   attr("bins"), in(spec_, 0), in(spec_, 1),
+                       in(spec_, 2), nullptr,      out(spec_)};
   LOCKSTEP_ASSIGN(a.bin, given_.workspace<std::int32_t>(a.rows));
   LOCKSTEP_TRY(given_.add("scoreBins", blocksOf(a.rows), a));
   return given_.add("scoreHistogram", ceilDivide(a.bins * kWarp, kThreads), a);
@@ -480,7 +553,8 @@ Status Binder::scoreHistogram() {
 
 Status Binder::pairLoss() {
   const bool binary = spec_.op == Op::kBinaryXent || spec_.op == Op::kBinaryXentGrad;
-  PairLossArguments a{countIn(0), shapeIn(0)[1], binary, in(spec_, 0), in(spec_, 1), in(spec_, 2), nullptr, out(spec_)};
+  PairLossArguments a{countIn(0),   shapeIn(0)[1], binary,  in(spec_, 0),
+                      in(spec_, 1), in(spec_, 2),  nullptr, out(spec_)};
   if (spec_.inputs.size() == 4) {
     a.dloss = in(spec_, 3);
     return given_.add("pairLossGrads", blocksOf(a.n), a);
@@ -513,12 +587,16 @@ Status Binder::optimizer() {
     a.t = in(spec_, norm + 2);
     a.secondOut = out(spec_, 2);
   }
-  return given_.add(adam ? "adam" : spec_.op == Op::kSgd ? "sgd" : "adagrad", blocksOf(ceilDivide(a.n, 4)), a);
+  return given_.add(adam                   ? "adam"
+                    : spec_.op == Op::kSgd ? "sgd"
+                                           : "adagrad",
+                    blocksOf(ceilDivide(a.n, 4)), a);
 }
 
 Status Binder::addRanks() {
-  return given_.add("addRanks", blocksOf(count()),
-                    AddRanksArguments{count(), countIn(1) / count(), in(spec_, 0), in(spec_, 1), out(spec_)});
+  return given_.add(
+      "addRanks", blocksOf(count()),
+      AddRanksArguments{count(), countIn(1) / count(), in(spec_, 0), in(spec_, 1), out(spec_)});
 }
 Status Binder::biasAdd() {
   return given_.add("biasAdd", blocksOf(count()),
@@ -526,25 +604,29 @@ Status Binder::biasAdd() {
 }
 Status Binder::columns() {
   const Shape& y = spec_.outputs[0].type.shape;
-  return given_.add("copyColumns", blocksOf(count()),
-                    ColumnsArguments{y[0], y[1], shapeIn(0)[1], y[1], in(spec_, 0) + attr("first"), out(spec_)});
+  return given_.add(
+      "copyColumns", blocksOf(count()),
+      ColumnsArguments{y[0], y[1], shapeIn(0)[1], y[1], in(spec_, 0) + attr("first"), out(spec_)});
 }
-Status Binder::reduceRows() { return columnSums(countIn(0) / count(), count(), in(spec_, 0), out(spec_)); }
+Status Binder::reduceRows() {
+  return columnSums(countIn(0) / count(), count(), in(spec_, 0), out(spec_));
+}
 Status Binder::runningStatistics() {
   return given_.add("runningStatistics", blocksOf(countIn(0)),
-                    RunningArguments{countIn(0), number("momentum"), in(spec_, 0), in(spec_, 1), in(spec_, 2),
-                                     out(spec_, 0), out(spec_, 1)});
+                    RunningArguments{countIn(0), number("momentum"), in(spec_, 0), in(spec_, 1),
+                                     in(spec_, 2), out(spec_, 0), out(spec_, 1)});
 }
 Status Binder::layerNorm() {
-  return given_.add("layerNorm", static_cast<unsigned>(shapeIn(0)[0]),
-                    LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0), in(spec_, 1),
-                                       in(spec_, 2), out(spec_, 0), out(spec_, 1), out(spec_, 2)},
-                    1, threadsOf(shapeIn(0)[1]));
+  return given_.add(
+      "layerNorm", static_cast<unsigned>(shapeIn(0)[0]),
+      LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0), in(spec_, 1),
+                         in(spec_, 2), out(spec_, 0), out(spec_, 1), out(spec_, 2)},
+      1, threadsOf(shapeIn(0)[1]));
 }
 Status Binder::layerNormGrad() {
   return given_.add("layerNormGrad", static_cast<unsigned>(shapeIn(0)[0]),
-                    LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1), in(spec_, 2),
-                                           in(spec_, 3), in(spec_, 4), out(spec_)},
+                    LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1),
+                                           in(spec_, 2), in(spec_, 3), in(spec_, 4), out(spec_)},
                     1, threadsOf(shapeIn(0)[1]));
 }
 Status Binder::repeatRows() {
@@ -561,17 +643,19 @@ Status Binder::sumAll() {
 }
 Status Binder::finiteNorm() {
   const float* const scale = spec_.inputs.size() > 2 ? in(spec_, 2) : nullptr;
-  return given_.add("finiteNorm", 1, FiniteNormArguments{in(spec_, 0), in(spec_, 1), scale, out(spec_)}, 1, kWarp);
+  return given_.add("finiteNorm", 1,
+                    FiniteNormArguments{in(spec_, 0), in(spec_, 1), scale, out(spec_)}, 1, kWarp);
 }
 Status Binder::lossScale() {
   const LossScaleArguments a{number("interval"), number("factor"), number("least"), number("most"),
-                             in(spec_, 0), in(spec_, 1), in(spec_, 2), in(spec_, 3),
-                             out(spec_, 0), out(spec_, 1), out(spec_, 2)};
+                             in(spec_, 0),       in(spec_, 1),     in(spec_, 2),    in(spec_, 3),
+                             out(spec_, 0),      out(spec_, 1),    out(spec_, 2)};
   return given_.add("lossScale", 1, a, 1, kWarp);
 }
 Status Binder::unlessSkipped() {
-  return given_.add("unlessSkipped", blocksOf(count()),
-                    UnlessSkippedArguments{count(), in(spec_, 0), in(spec_, 1), in(spec_, 2), out(spec_)});
+  return given_.add(
+      "unlessSkipped", blocksOf(count()),
+      UnlessSkippedArguments{count(), in(spec_, 0), in(spec_, 1), in(spec_, 2), out(spec_)});
 }
 Status Binder::clipNorm() {
   const ClipNormArguments a{number("limit"), in(spec_, 0), in(spec_, 1), out(spec_)};
@@ -670,7 +754,8 @@ constexpr std::array kRows{
     row<&Binder::decodeSum>(Op::kDecodeSum),
 };
 const Row* rowOf(Op op) {
-  const auto at = std::find_if(kRows.begin(), kRows.end(), [op](const Row& row) { return row.op == op; });
+  const auto at =
+      std::find_if(kRows.begin(), kRows.end(), [op](const Row& row) { return row.op == op; });
   return at == kRows.end() ? nullptr : at;
 }
 
@@ -700,7 +785,8 @@ class Cuda final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device, const CudaOptions& options) {
+std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device,
+                                  const CudaOptions& options) {
   return std::make_unique<Cuda>(std::move(device), options);
 }
 

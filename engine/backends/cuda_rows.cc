@@ -11,14 +11,18 @@ using ir::Op;
 
 namespace {
 
-constexpr Index kSortTile = 4096;   // keys of a block, at least
+constexpr Index kSortTile = 4096;  // keys of a block, at least
 constexpr Index kMostTiles = 128;
 constexpr Index kTopKRange = 8192;  // elements of a block, at least
 constexpr Index kMostRanges = 512;
 
 // Of keys up to `most` and, behind them, −1.
-unsigned bitsOf(Index most) { return static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(most))); }
-const std::uint32_t* keysOf(const std::int32_t* ids) { return reinterpret_cast<const std::uint32_t*>(ids); }
+unsigned bitsOf(Index most) {
+  return static_cast<unsigned>(std::bit_width(static_cast<std::uint64_t>(most)));
+}
+const std::uint32_t* keysOf(const std::int32_t* ids) {
+  return reinterpret_cast<const std::uint32_t*>(ids);
+}
 
 CodingArguments codingArguments(const CodingShape& s) {
   static_assert(kScaleGroup == ir::kScaledTogether && kScaleGroup == kThreads);
@@ -63,11 +67,12 @@ Result<Binder::Sorted> Binder::sort(Index n, const std::uint32_t* keys, unsigned
 Status Binder::embeddingGrad() {
   const Shape& table = spec_.outputs[0].type.shape;
   const bool whole = attr("first") == 0 && !attrs_.contains("axis");
-  LOCKSTEP_ASSIGN(const Sorted sorted, sort(countIn(0), keysOf(ids(spec_, 0)), whole ? bitsOf(table[0]) : 32));
+  LOCKSTEP_ASSIGN(const Sorted sorted,
+                  sort(countIn(0), keysOf(ids(spec_, 0)), whole ? bitsOf(table[0]) : 32));
   LOCKSTEP_TRY(map({Function::kFill, count(), nullptr, nullptr, nullptr, nullptr, out(spec_), 0}));
   return given_.add("embeddingGrad", blocksOf(countIn(1)),
-                    EmbeddingGradArguments{countIn(0), table[1], table[0], attr("first"), sorted.keys, sorted.places,
-                                           in(spec_, 1), out(spec_)});
+                    EmbeddingGradArguments{countIn(0), table[1], table[0], attr("first"),
+                                           sorted.keys, sorted.places, in(spec_, 1), out(spec_)});
 }
 
 Status Binder::distinct() {
@@ -80,7 +85,8 @@ Status Binder::distinct() {
   a.each = idsOut(spec_, 0);
   a.counts = idsOut(spec_, 1);
   a.out = idsOut(spec_, 2);
-  LOCKSTEP_ASSIGN(a.cuts, given_.constants(std::vector<std::int32_t>(cuts.begin(), cuts.end() - 1)));
+  LOCKSTEP_ASSIGN(a.cuts,
+                  given_.constants(std::vector<std::int32_t>(cuts.begin(), cuts.end() - 1)));
   for (std::uint32_t** lane : {&a.part, &a.first, &a.number}) {
     LOCKSTEP_ASSIGN(*lane, given_.workspace<std::uint32_t>(a.n));
   }
@@ -99,15 +105,26 @@ Status Binder::distinct() {
 Status Binder::combineRows() {
   const Index n = countIn(1);
   LOCKSTEP_ASSIGN(const Sorted sorted, sort(n, keysOf(ids(spec_, 1)), 32));
-  const CombineArguments a{n, countIn(0) / n, sorted.keys, sorted.places, in(spec_, 0), out(spec_), idsOut(spec_, 1)};
+  const CombineArguments a{n,          countIn(0) / n,  sorted.keys, sorted.places, in(spec_, 0),
+                           out(spec_), idsOut(spec_, 1)};
   return given_.add("combineRows", blocksOf(countIn(0)), a);
 }
 
 Status Binder::updateRows() {
   const Index n = countIn(3);
   const bool adagrad = spec_.op == Op::kAdagradRows;
-  const RowsUpdateArguments a{n, countIn(2) / n, attr("first"), countIn(0), adagrad, adagrad ? number("eps") : 0,
-                              in(spec_, 2), in(spec_, 4), in(spec_, 5), ids(spec_, 3), out(spec_, 0), out(spec_, 1)};
+  const RowsUpdateArguments a{n,
+                              countIn(2) / n,
+                              attr("first"),
+                              countIn(0),
+                              adagrad,
+                              adagrad ? number("eps") : 0,
+                              in(spec_, 2),
+                              in(spec_, 4),
+                              in(spec_, 5),
+                              ids(spec_, 3),
+                              out(spec_, 0),
+                              out(spec_, 1)};
   LOCKSTEP_TRY(copy(a.elements, in(spec_, 0), a.p));
   LOCKSTEP_TRY(copy(a.elements, in(spec_, 1), a.s));
   return given_.add("updateRows", blocksOf(countIn(2)), a);
@@ -122,11 +139,13 @@ Status Binder::encode() {
   a.payloads = static_cast<std::uint8_t*>(spec_.outputs[1].data);
   const auto parts = static_cast<unsigned>(s.payloads);
   switch (s.coding) {
-    case ir::Coding::kInt8: return given_.add("encodeInt8", ceilDivide(s.count, kScaleGroup), a, parts);
+    case ir::Coding::kInt8:
+      return given_.add("encodeInt8", ceilDivide(s.count, kScaleGroup), a, parts);
     case ir::Coding::kTopK:
       LOCKSTEP_TRY(addBoth(s.count * s.payloads, a.x, a.residual, a.y));
       return topK(s, a.payloads, a.y);
-    default: return given_.add("encode16", blocksOf(ceilDivide(s.count * s.payloads, 4)), a);
+    default:
+      return given_.add("encode16", blocksOf(ceilDivide(s.count * s.payloads, 4)), a);
   }
 }
 
@@ -161,7 +180,8 @@ Status Binder::decodeSum() {
   if (s.coding != ir::Coding::kTopK) return given_.add("decodeSum", blocksOf(s.count), a);
   LOCKSTEP_TRY(map({Function::kFill, s.count, nullptr, nullptr, nullptr, nullptr, a.y, 0}));
   for (Index r = 0; r < s.payloads; ++r)
-    LOCKSTEP_TRY(given_.add("addKept", blocksOf(s.kept), AddKeptArguments{s.count, s.kept, a.payloads + r * s.payload, a.y}));
+    LOCKSTEP_TRY(given_.add("addKept", blocksOf(s.kept),
+                            AddKeptArguments{s.count, s.kept, a.payloads + r * s.payload, a.y}));
   return {};
 }
 

@@ -20,7 +20,8 @@ struct Failure {
   bool isLost = false;
 };
 
-// An operand between margins that nothing may write. It lies as the host's does between multiples of the alignment.
+// An operand between margins that nothing may write. It lies as the host's does between multiples
+// of the alignment.
 struct Mirror {
   static constexpr std::size_t kMargin = kAlignment;
   static constexpr std::byte kUnwritten{0xa5};
@@ -62,7 +63,8 @@ class HostedKernel final : public Kernel {
     const auto bytes = static_cast<std::int64_t>(mirror.before + mirror.bytes() + Mirror::kMargin);
     LOCKSTEP_ASSIGN(mirror.pinned, Memory::allocate(device_, bytes, Where::kPinned));
     LOCKSTEP_ASSIGN(mirror.memory, Memory::allocate(device_, bytes, Where::kDevice));
-    return static_cast<void*>(mirrors_.emplace(host.data, std::move(mirror)).first->second.address());
+    return static_cast<void*>(
+        mirrors_.emplace(host.data, std::move(mirror)).first->second.address());
   }
   void setKernel(std::unique_ptr<Kernel> kernel) { kernel_ = std::move(kernel); }
 

@@ -81,7 +81,8 @@ namespace {
 
 class UnlessSkipped final : public Kernel {
  public:
-  UnlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update) : update_(std::move(update)) {
+  UnlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update)
+      : update_(std::move(update)) {
     const std::size_t after = spec.op == Op::kAdam ? 3 : 2;  // norm, lr and of Adam t are the last
     norm_ = spec.inputs[spec.inputs.size() - after];
     const std::vector<int>& before = ir::info(spec.op).inPlace;
@@ -93,7 +94,8 @@ class UnlessSkipped final : public Kernel {
                                                        : *static_cast<const float*>(norm_.data) < 0;
     if (!skips) return update_->run();
     for (const auto& [to, from] : kept_)
-      if (to.data != from.data) std::memcpy(to.data, from.data, static_cast<std::size_t>(to.type.bytes()));
+      if (to.data != from.data)
+        std::memcpy(to.data, from.data, static_cast<std::size_t>(to.type.bytes()));
   }
   std::int64_t workspaceBytes() const override { return update_->workspaceBytes(); }
 

@@ -14,8 +14,7 @@ namespace lockstep::backends {
 template <typename F>
 class FunctionKernel final : public Kernel {
  public:
-  FunctionKernel(F function, std::int64_t bytes)
-      : function_(std::move(function)), bytes_(bytes) {}
+  FunctionKernel(F function, std::int64_t bytes) : function_(std::move(function)), bytes_(bytes) {}
   void run() override { function_(); }
   std::int64_t workspaceBytes() const override { return bytes_; }
 
@@ -73,7 +72,8 @@ struct AdamOptions {
 };
 AdamOptions adamOptions(const ir::Attrs& attrs);
 
-// Of an optimizer: `update`, where its operand `norm` is not below 0, else its outputs are what they were.
+// Of an optimizer: `update`, where its operand `norm` is not below 0, else its outputs are what
+// they were.
 std::unique_ptr<Kernel> unlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update);
 
 // The dtype a kernel computes in: that of its first output; f32 where that is no float.

@@ -22,8 +22,9 @@ struct Widened {
 
 class WidenedKernel final : public Kernel {
  public:
-  WidenedKernel(const Cpu& cpu, std::array<Widened, 2> factors, std::shared_ptr<AlignedFloats> memory,
-                std::int64_t ownBytes, std::unique_ptr<Kernel> product)
+  WidenedKernel(const Cpu& cpu, std::array<Widened, 2> factors,
+                std::shared_ptr<AlignedFloats> memory, std::int64_t ownBytes,
+                std::unique_ptr<Kernel> product)
       : cpu_(cpu),
         factors_(factors),
         memory_(std::move(memory)),
@@ -34,7 +35,8 @@ class WidenedKernel final : public Kernel {
       const int parts = cpu_.parts(factor.count, kLeastElements);
       forParts(parts, [&](int i) {
         const Part part = partOf(factor.count, i, parts, kLanes);
-        cpu_.kernels.decode[factor.format](part.count, nullptr, factor.from + 2 * part.first, factor.to + part.first);
+        cpu_.kernels.decode[factor.format](part.count, nullptr, factor.from + 2 * part.first,
+                                           factor.to + part.first);
       });
     }
     product_->run();
@@ -56,11 +58,19 @@ bool hasNarrowFactors(const KernelSpec& spec) { return sizeOf(spec.inputs[0].typ
 std::unique_ptr<Kernel> bindMatmul16(const Cpu& cpu, const KernelSpec& spec) {
   const MatmulShape s = matmulShape(spec);
   const cpu::Gemm16 whole{
-      .rows = s.n, .k = s.k, .cols = s.o,
-      .a = static_cast<const std::uint16_t*>(spec.inputs[0].data), .aRow = s.ta ? 1 : s.k, .aK = s.ta ? s.n : 1,
-      .b = static_cast<const std::uint16_t*>(spec.inputs[1].data), .bK = s.tb ? 1 : s.o, .bColumn = s.tb ? s.k : 1,
-      .c = static_cast<float*>(spec.outputs[0].data), .ldc = s.o,
-      .bias = spec.inputs.size() > 2 ? static_cast<const float*>(spec.inputs[2].data) : nullptr, .relu = s.relu};
+      .rows = s.n,
+      .k = s.k,
+      .cols = s.o,
+      .a = static_cast<const std::uint16_t*>(spec.inputs[0].data),
+      .aRow = s.ta ? 1 : s.k,
+      .aK = s.ta ? s.n : 1,
+      .b = static_cast<const std::uint16_t*>(spec.inputs[1].data),
+      .bK = s.tb ? 1 : s.o,
+      .bColumn = s.tb ? s.k : 1,
+      .c = static_cast<float*>(spec.outputs[0].data),
+      .ldc = s.o,
+      .bias = spec.inputs.size() > 2 ? static_cast<const float*>(spec.inputs[2].data) : nullptr,
+      .relu = s.relu};
   const int parts = cpu.parts(s.n * s.k * s.o, kLeastProducts);
   return makeKernel([=, gemm = cpu.kernels.gemm16] {
     forParts(parts, [&](int i) {
@@ -82,12 +92,14 @@ std::unique_ptr<Kernel> bindNarrowCast(const Cpu& cpu, const KernelSpec& spec) {
     return nullptr;
   const std::int64_t n = spec.outputs[0].type.count();
   if (from == to)
-    return makeKernel([x = spec.inputs[0].data, y = spec.outputs[0].data, bytes = spec.outputs[0].type.bytes()] {
-      std::memcpy(y, x, static_cast<std::size_t>(bytes));
-    });
+    return makeKernel(
+        [x = spec.inputs[0].data, y = spec.outputs[0].data, bytes = spec.outputs[0].type.bytes()] {
+          std::memcpy(y, x, static_cast<std::size_t>(bytes));
+        });
   const int parts = cpu.parts(n, kLeastElements);
   return makeKernel([=, x = static_cast<const float*>(spec.inputs[0].data),
-                     y = static_cast<std::byte*>(spec.outputs[0].data), narrow = cpu.kernels.narrow[formatOf(to)]] {
+                     y = static_cast<std::byte*>(spec.outputs[0].data),
+                     narrow = cpu.kernels.narrow[formatOf(to)]] {
     forParts(parts, [&](int i) {
       const Part part = partOf(n, i, parts, kLanes);
       narrow(part.count, x + part.first, y + 2 * part.first);
@@ -95,21 +107,26 @@ std::unique_ptr<Kernel> bindNarrowCast(const Cpu& cpu, const KernelSpec& spec) {
   });
 }
 
-Result<std::unique_ptr<Kernel>> Widening::bind(const Cpu& cpu, const KernelSpec& spec, const Bind& bindF32) {
-  const auto padded = [](const Operand& one) { return (one.type.count() + kLanes - 1) / kLanes * kLanes; };
+Result<std::unique_ptr<Kernel>> Widening::bind(const Cpu& cpu, const KernelSpec& spec,
+                                               const Bind& bindF32) {
+  const auto padded = [](const Operand& one) {
+    return (one.type.count() + kLanes - 1) / kLanes * kLanes;
+  };
   const std::int64_t first = padded(spec.inputs[0]), needed = first + padded(spec.inputs[1]);
   const std::int64_t before = memory_ ? memory_->bytes : 0;
   std::int64_t ownBytes = 0;
   if (needed * static_cast<std::int64_t>(sizeof(float)) > before) {
     // Twice as much each time, so that all together are no more than twice the largest.
-    memory_ = std::make_shared<AlignedFloats>(std::max(needed, 2 * before / static_cast<std::int64_t>(sizeof(float))));
+    memory_ = std::make_shared<AlignedFloats>(
+        std::max(needed, 2 * before / static_cast<std::int64_t>(sizeof(float))));
     ownBytes = memory_->bytes;
   }
   KernelSpec wide = spec;
   std::array<Widened, 2> factors;
   for (std::size_t i = 0; i < factors.size(); ++i) {
-    factors[i] = {formatOf(spec.inputs[i].type.dtype), static_cast<const std::byte*>(spec.inputs[i].data), memory_->data + (i == 0 ? 0 : first),
-                  spec.inputs[i].type.count()};
+    factors[i] = {formatOf(spec.inputs[i].type.dtype),
+                  static_cast<const std::byte*>(spec.inputs[i].data),
+                  memory_->data + (i == 0 ? 0 : first), spec.inputs[i].type.count()};
     wide.inputs[i] = {factors[i].to, {DType::kF32, spec.inputs[i].type.shape}};
   }
   LOCKSTEP_ASSIGN(std::unique_ptr<Kernel> product, bindF32(wide));

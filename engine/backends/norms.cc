@@ -11,8 +11,12 @@ namespace {
 
 using ir::Op;
 
-float* in(const KernelSpec& spec, std::size_t i) { return static_cast<float*>(spec.inputs[i].data); }
-float* out(const KernelSpec& spec, std::size_t i = 0) { return static_cast<float*>(spec.outputs[i].data); }
+float* in(const KernelSpec& spec, std::size_t i) {
+  return static_cast<float*>(spec.inputs[i].data);
+}
+float* out(const KernelSpec& spec, std::size_t i = 0) {
+  return static_cast<float*>(spec.outputs[i].data);
+}
 
 constexpr std::int64_t kChannels = 16;  // a cut at a multiple leaves no vector in two parts
 
@@ -49,7 +53,8 @@ class BatchNormKernel final : public Kernel {
         channels_(3 * s_.channels) {
     for (const Operand& operand : spec.inputs)
       inputs_.push_back(static_cast<const float*>(operand.data));
-    for (const Operand& operand : spec.outputs) outputs_.push_back(static_cast<float*>(operand.data));
+    for (const Operand& operand : spec.outputs)
+      outputs_.push_back(static_cast<float*>(operand.data));
   }
   void run() override {
     const std::int64_t c = s_.channels;
@@ -63,10 +68,17 @@ class BatchNormKernel final : public Kernel {
       a.pixels = s_.pixels;
       a.channels = a.stride = c;
       switch (op_) {
-        case Op::kBatchMoments: moments(a, g); break;
-        case Op::kBatchNorm: normalise(a, g); break;
-        case Op::kBatchNormWeightGrad: weightGrad(a, g); break;
-        default: inputGrad(a, g);
+        case Op::kBatchMoments:
+          moments(a, g);
+          break;
+        case Op::kBatchNorm:
+          normalise(a, g);
+          break;
+        case Op::kBatchNormWeightGrad:
+          weightGrad(a, g);
+          break;
+        default:
+          inputGrad(a, g);
       }
     }
   }
@@ -126,8 +138,8 @@ class BatchNormKernel final : public Kernel {
     const float* variance = channels(4, g);
     float* scale = channels_.data;
     for (std::int64_t c = 0; c < s_.channels; ++c)
-      scale[c] = static_cast<float>(static_cast<double>(inputs_[1][c]) *
-                                    inverseDeviation(variance, c));
+      scale[c] =
+          static_cast<float>(static_cast<double>(inputs_[1][c]) * inverseDeviation(variance, c));
     a.x = samples(0, g);
     a.mean = channels(3, g);
     a.scale = scale;
@@ -144,8 +156,8 @@ class BatchNormKernel final : public Kernel {
     a.second = a.first + s_.channels;
     byChannels(kernels_.batchNormSums, a);
     for (std::int64_t c = 0; c < s_.channels; ++c) {
-      a.first[c] = static_cast<float>(static_cast<double>(a.first[c]) *
-                                      inverseDeviation(variance, c));
+      a.first[c] =
+          static_cast<float>(static_cast<double>(a.first[c]) * inverseDeviation(variance, c));
       outputs_[0][c] += a.first[c];
       outputs_[1][c] += a.second[c];
     }
@@ -196,7 +208,8 @@ std::unique_ptr<Kernel> bindLayerNorm(const Cpu& cpu, const KernelSpec& spec) {
   const int parts = cpu.parts(a.rows * a.channels, kLeastElements);
   // fn over parts that cut() makes.
   const auto kernel = [&](auto fn, auto cut) {
-    return makeKernel([fn, cut, parts, a] { forParts(parts, [&](int i) { fn(cut(a, i, parts)); }); });
+    return makeKernel(
+        [fn, cut, parts, a] { forParts(parts, [&](int i) { fn(cut(a, i, parts)); }); });
   };
   if (forward) {
     a.epsilon = static_cast<float>(ir::floatAttr(*spec.attrs, "eps"));

@@ -141,15 +141,19 @@ std::unique_ptr<Kernel> bindEmbedding(const KernelSpec& spec) {
   const auto* ids = static_cast<const std::int32_t*>(spec.inputs[1].data);
   float* y = out(spec);
   const std::int64_t rows = spec.inputs[1].type.count(), first = ir::intAttr(*spec.attrs, "first");
-  const std::int64_t vocabulary = spec.inputs[0].type.shape[0], channels = spec.inputs[0].type.shape[1];
+  const std::int64_t vocabulary = spec.inputs[0].type.shape[0],
+                     channels = spec.inputs[0].type.shape[1];
   return makeKernel([=] {
     const auto has = [=](std::int64_t row) { return row >= 0 && row < vocabulary; };
     for (std::int64_t r = 0; r < rows; ++r) {
       if (r + kRowsAhead < rows)
-        if (const std::int64_t next = ids[r + kRowsAhead] - first; has(next)) __builtin_prefetch(table + next * channels);
+        if (const std::int64_t next = ids[r + kRowsAhead] - first; has(next))
+          __builtin_prefetch(table + next * channels);
       const std::int64_t row = ids[r] - first;
-      if (has(row)) std::copy_n(table + row * channels, channels, y + r * channels);
-      else std::fill_n(y + r * channels, channels, 0.0f);
+      if (has(row))
+        std::copy_n(table + row * channels, channels, y + r * channels);
+      else
+        std::fill_n(y + r * channels, channels, 0.0f);
     }
   });
 }
@@ -187,7 +191,8 @@ std::unique_ptr<Kernel> bindSumSquaresOfRows(const cpu::Kernels& cpu, const Kern
   const float* x = in(spec, 0);
   const auto* ids = static_cast<const std::int32_t*>(spec.inputs[1].data);
   float* y = out(spec);
-  const std::int64_t rows = spec.inputs[1].type.count(), channels = spec.inputs[0].type.count() / rows;
+  const std::int64_t rows = spec.inputs[1].type.count(),
+                     channels = spec.inputs[0].type.count() / rows;
   return makeKernel([=, &cpu] {
     double sum = 0;
     for (std::int64_t r = 0; r < rows; ++r)
@@ -218,25 +223,34 @@ std::unique_ptr<Kernel> bindElementwise(const Cpu& cpu, const KernelSpec& spec) 
   const float* b = spec.inputs.size() > 1 ? in(spec, 1) : nullptr;
   float* y = out(spec);
   const auto unary = [&](Unary f) {
-    return overElements(cpu, n, [=](std::int64_t i, std::int64_t count) { f(count, a + i, y + i); });
+    return overElements(cpu, n,
+                        [=](std::int64_t i, std::int64_t count) { f(count, a + i, y + i); });
   };
   const auto binary = [&](Binary f) {
-    return overElements(cpu, n, [=](std::int64_t i, std::int64_t count) { f(count, a + i, b + i, y + i); });
+    return overElements(cpu, n,
+                        [=](std::int64_t i, std::int64_t count) { f(count, a + i, b + i, y + i); });
   };
   switch (spec.op) {
-    case Op::kRelu: return unary(kernels.relu);
-    case Op::kGelu: return unary(kernels.gelu);
-    case Op::kReluGrad: return binary(kernels.reluGrad);
-    case Op::kTanhGrad: return binary(kernels.tanhGrad);
-    case Op::kGeluGrad: return binary(kernels.geluGrad);
-    case Op::kAdd: return binary(kernels.add);
+    case Op::kRelu:
+      return unary(kernels.relu);
+    case Op::kGelu:
+      return unary(kernels.gelu);
+    case Op::kReluGrad:
+      return binary(kernels.reluGrad);
+    case Op::kTanhGrad:
+      return binary(kernels.tanhGrad);
+    case Op::kGeluGrad:
+      return binary(kernels.geluGrad);
+    case Op::kAdd:
+      return binary(kernels.add);
     case Op::kScale: {
       const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "factor", 1.0));
       return overElements(cpu, n, [=, f = kernels.scale](std::int64_t i, std::int64_t count) {
         f(count, a + i, factor, y + i);
       });
     }
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -246,7 +260,8 @@ std::unique_ptr<Kernel> bindRows(const Cpu& cpu, const KernelSpec& spec) {
   const float* x = in(spec, 0);
   float* y = out(spec);
   // What is added or summed may be several rows, repeated.
-  const std::int64_t cols = (spec.op == Op::kBiasAdd ? spec.inputs[1] : spec.outputs[0]).type.count();
+  const std::int64_t cols =
+      (spec.op == Op::kBiasAdd ? spec.inputs[1] : spec.outputs[0]).type.count();
   const std::int64_t n = spec.inputs[0].type.count(), rows = cols == 0 ? 0 : n / cols;
   if (spec.op == Op::kReduceRows) {
     const int parts = cols >= 2 * kLanes ? cpu.parts(n, kLeastElements) : 1;
@@ -270,16 +285,20 @@ std::unique_ptr<Kernel> bindRows(const Cpu& cpu, const KernelSpec& spec) {
 std::unique_ptr<Kernel> bindMaxPool(const Cpu& cpu, const KernelSpec& spec) {
   const PoolShape s = poolShape(spec);
   const bool forward = spec.op == Op::kMaxPool2d;
-  const float *x = in(spec, 0), *top = forward ? nullptr : in(spec, 1), *dy = forward ? nullptr : in(spec, 2);
+  const float *x = in(spec, 0), *top = forward ? nullptr : in(spec, 1),
+              *dy = forward ? nullptr : in(spec, 2);
   float* y = out(spec);
   const int parts = cpu.parts(s.b * s.h * s.w * s.c, kLeastElements);
   return makeKernel([=, &kernels = cpu.kernels] {
     forParts(parts, [&](int i) {
       const Part part = partOf(s.b, i, parts);
       const cpu::Pool pool{part.count, s.h, s.w, s.c, s.oh, s.ow, s.size, s.stride, s.relu};
-      const std::int64_t image = part.first * s.h * s.w * s.c, result = part.first * s.oh * s.ow * s.c;
-      if (forward) kernels.maxPool(pool, x + image, y + result);
-      else kernels.maxPoolGrad(pool, x + image, top + result, dy + result, y + image);
+      const std::int64_t image = part.first * s.h * s.w * s.c,
+                         result = part.first * s.oh * s.ow * s.c;
+      if (forward)
+        kernels.maxPool(pool, x + image, y + result);
+      else
+        kernels.maxPoolGrad(pool, x + image, top + result, dy + result, y + image);
     });
   });
 }
@@ -313,7 +332,8 @@ std::unique_ptr<Kernel> bindSoftmaxXent(const Cpu& cpu, const KernelSpec& spec) 
     return makeKernel([=, &kernels] { kernels.softmaxXentGrad(rows, k, x, label, w, *dloss, y); });
   }
   float* probs = out(spec, 1);
-  return makeKernel([=, &kernels] { *y = static_cast<float>(kernels.softmaxXent(rows, k, x, label, w, probs)); });
+  return makeKernel(
+      [=, &kernels] { *y = static_cast<float>(kernels.softmaxXent(rows, k, x, label, w, probs)); });
 }
 
 // Element e is of the stream's index e / block · pitch + first + e mod block.
@@ -339,18 +359,23 @@ std::unique_ptr<Kernel> bindRandom(const Cpu& cpu, const KernelSpec& spec) {
 }
 
 // `first`, then ReLU of what it wrote.
-std::unique_ptr<Kernel> rectified(const Cpu& cpu, const KernelSpec& spec, std::unique_ptr<Kernel> first) {
+std::unique_ptr<Kernel> rectified(const Cpu& cpu, const KernelSpec& spec,
+                                  std::unique_ptr<Kernel> first) {
   float* y = out(spec);
-  const std::shared_ptr<Kernel> before = std::move(first), after = overElements(
-      cpu, spec.outputs[0].type.count(),
-      [=, relu = cpu.kernels.relu](std::int64_t i, std::int64_t count) { relu(count, y + i, y + i); });
+  const std::shared_ptr<Kernel> before = std::move(first),
+                                after = overElements(cpu, spec.outputs[0].type.count(),
+                                                     [=, relu = cpu.kernels.relu](
+                                                         std::int64_t i, std::int64_t count) {
+                                                       relu(count, y + i, y + i);
+                                                     });
   return makeKernel([=] { before->run(), after->run(); }, before->workspaceBytes());
 }
 
 class OneDnn final : public Backend {
  public:
   OneDnn(const BackendOptions& options, const cpu::Kernels& kernels)
-      : cpu_{kernels, options.threads, options.meeting > 0 ? options.meeting : meetingCost(options.threads)},
+      : cpu_{kernels, options.threads,
+             options.meeting > 0 ? options.meeting : meetingCost(options.threads)},
         engine_(options.threads) {}
   std::string_view name() const override { return "onednn"; }
   bool supports(Op op, DType dtype) const override {
@@ -364,9 +389,11 @@ class OneDnn final : public Backend {
       case Op::kConv2dInputGrad:
       case Op::kConv2dWeightGrad:
         if (!hasNarrowFactors(spec)) return bindProduct(spec);
-        if (spec.op == Op::kMatmul && spec.inputs[0].type.dtype == DType::kBf16 && cpu_.kernels.adds16)
+        if (spec.op == Op::kMatmul && spec.inputs[0].type.dtype == DType::kBf16 &&
+            cpu_.kernels.adds16)
           return bindMatmul16(cpu_, spec);
-        return widening_.bind(cpu_, spec, [&](const KernelSpec& wide) { return bindProduct(wide); });
+        return widening_.bind(cpu_, spec,
+                              [&](const KernelSpec& wide) { return bindProduct(wide); });
       case Op::kMaxPool2d:
       case Op::kMaxPool2dGrad:
         return bindMaxPool(cpu_, spec);
@@ -396,9 +423,9 @@ class OneDnn final : public Backend {
         return bindSoftmaxXent(cpu_, spec);
       case Op::kSumSquares:
         if (spec.inputs.size() > 1) return bindSumSquaresOfRows(cpu_.kernels, spec);
-        return makeKernel([n = spec.inputs[0].type.count(), x = in(spec, 0), y = out(spec), &kernels = cpu_.kernels] {
-          *y = static_cast<float>(kernels.sumSquares(n, x));
-        });
+        return makeKernel(
+            [n = spec.inputs[0].type.count(), x = in(spec, 0), y = out(spec),
+             &kernels = cpu_.kernels] { *y = static_cast<float>(kernels.sumSquares(n, x)); });
       case Op::kRandom:
         return bindRandom(cpu_, spec);
       case Op::kAdam:
@@ -419,9 +446,10 @@ class OneDnn final : public Backend {
           const auto factor = static_cast<float>(ir::floatAttr(*spec.attrs, "scale", 1.0));
           float* y = out(spec);
           const std::int64_t n = spec.outputs[0].type.count();
-          return overElements(cpu_, n, [=, &kernels = cpu_.kernels](std::int64_t i, std::int64_t count) {
-            kernels.castU8(count, x + i, factor, y + i);
-          });
+          return overElements(cpu_, n,
+                              [=, &kernels = cpu_.kernels](std::int64_t i, std::int64_t count) {
+                                kernels.castU8(count, x + i, factor, y + i);
+                              });
         }
         if (auto kernel = bindNarrowCast(cpu_, spec)) return kernel;
         return bindReference(spec);
@@ -438,7 +466,8 @@ class OneDnn final : public Backend {
     if (spec.op != Op::kMatmul) return bindConv(cpu_, spec);
     if (const MatmulShape shape = matmulShape(spec); engine_.wantsMatmul(shape)) {
       LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));
-      if (primitive) return shape.relu ? rectified(cpu_, spec, std::move(primitive)) : std::move(primitive);
+      if (primitive)
+        return shape.relu ? rectified(cpu_, spec, std::move(primitive)) : std::move(primitive);
     }
     return bindMatmul(cpu_, spec);
   }

@@ -9,7 +9,9 @@ namespace {
 
 using ir::Op;
 
-const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
+const float* in(const KernelSpec& spec, std::size_t i) {
+  return static_cast<const float*>(spec.inputs[i].data);
+}
 float* out(const KernelSpec& spec) { return static_cast<float*>(spec.outputs[0].data); }
 
 constexpr std::int64_t kColumns = 64;  // a cut at a multiple leaves no panel in two parts
@@ -57,9 +59,10 @@ class MatmulKernel final : public Kernel {
 
 // All three convolutions, an image at a time, as products with the image's patches, which are read
 // where they lie: pixel p and tap t of a patch are x[pixels[p] + taps[t]]. With padding the image
-// is first copied into a frame of zeros. An input gradient of stride 1 is a convolution of dy with the
-// filters turned round; of another stride the patches' gradients are added up where they overlap. Several
-// threads share out the images, and of a weight gradient the filters, each with a frame of its own.
+// is first copied into a frame of zeros. An input gradient of stride 1 is a convolution of dy with
+// the filters turned round; of another stride the patches' gradients are added up where they
+// overlap. Several threads share out the images, and of a weight gradient the filters, each with a
+// frame of its own.
 class ConvKernel final : public Kernel {
  public:
   ConvKernel(const Cpu& cpu, const KernelSpec& spec)
@@ -109,14 +112,15 @@ class ConvKernel final : public Kernel {
 
   static std::int64_t rounded(std::int64_t floats) { return (floats + 15) / 16 * 16; }
 
-  // Image b of the operand that is x or takes its place, in part i's frame where it needs one. The border of
-  // the frame is zero from the start and never written.
+  // Image b of the operand that is x or takes its place, in part i's frame where it needs one. The
+  // border of the frame is zero from the start and never written.
   const float* framed(std::int64_t b, int i) {
     const float* image = first_ + b * s_.h * s_.w * s_.c;
     if (!needsFrame()) return image;
     float* frame = frames_.data + i * frameFloats_;
     for (std::int64_t y = 0; y < s_.h; ++y)
-      std::copy_n(image + y * s_.w * s_.c, s_.w * s_.c, frame + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c);
+      std::copy_n(image + y * s_.w * s_.c, s_.w * s_.c,
+                  frame + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c);
     return frame;
   }
   // [kh×kw×c×o] → [kh×kw×o×c], the taps backwards.
@@ -179,7 +183,8 @@ class ConvKernel final : public Kernel {
       }
     if (!needsFrame()) return;
     for (std::int64_t y = 0; y < s_.h; ++y)
-      std::copy_n(frame + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c, s_.w * s_.c, dx + y * s_.w * s_.c);
+      std::copy_n(frame + ((y + s_.pad) * frameWidth() + s_.pad) * s_.c, s_.w * s_.c,
+                  dx + y * s_.w * s_.c);
   }
 
   const cpu::Kernels& kernels_;

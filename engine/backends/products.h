@@ -9,6 +9,7 @@
 namespace lockstep::backends {
 
 std::unique_ptr<Kernel> bindMatmul(const Cpu& cpu, const KernelSpec& spec);
-std::unique_ptr<Kernel> bindConv(const Cpu& cpu, const KernelSpec& spec);  // of any of the three conv2d ops
+// of any of the three conv2d ops
+std::unique_ptr<Kernel> bindConv(const Cpu& cpu, const KernelSpec& spec);
 
 }  // namespace lockstep::backends

@@ -38,8 +38,10 @@ std::unique_ptr<Kernel> bindCastFrom(const KernelSpec& spec) {
   return makeKernel([=] {
     for (std::int64_t i = 0; i < n; ++i) {
       const double scaled = static_cast<double>(x[i]) * scale;
-      if constexpr (sizeof(To) == 2) y[i] = reference::narrowed<To>(scaled);
-      else y[i] = static_cast<To>(scaled);
+      if constexpr (sizeof(To) == 2)
+        y[i] = reference::narrowed<To>(scaled);
+      else
+        y[i] = static_cast<To>(scaled);
     }
   });
 }
@@ -47,14 +49,22 @@ std::unique_ptr<Kernel> bindCastFrom(const KernelSpec& spec) {
 template <typename T>
 Result<std::unique_ptr<Kernel>> bindCast(const KernelSpec& spec) {
   switch (spec.inputs[0].type.dtype) {
-    case DType::kF32: return bindCastFrom<T, float>(spec);
-    case DType::kF64: return bindCastFrom<T, double>(spec);
-    case DType::kBf16: return bindCastFrom<T, reference::Bf16>(spec);
-    case DType::kF16: return bindCastFrom<T, reference::F16>(spec);
-    case DType::kI32: return bindCastFrom<T, std::int32_t>(spec);
-    case DType::kI64: return bindCastFrom<T, std::int64_t>(spec);
-    case DType::kU8: return bindCastFrom<T, std::uint8_t>(spec);
-    default: return unsupported("reference", spec);
+    case DType::kF32:
+      return bindCastFrom<T, float>(spec);
+    case DType::kF64:
+      return bindCastFrom<T, double>(spec);
+    case DType::kBf16:
+      return bindCastFrom<T, reference::Bf16>(spec);
+    case DType::kF16:
+      return bindCastFrom<T, reference::F16>(spec);
+    case DType::kI32:
+      return bindCastFrom<T, std::int32_t>(spec);
+    case DType::kI64:
+      return bindCastFrom<T, std::int64_t>(spec);
+    case DType::kU8:
+      return bindCastFrom<T, std::uint8_t>(spec);
+    default:
+      return unsupported("reference", spec);
   }
 }
 
@@ -172,7 +182,8 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
       return makeKernel([=] {
         for (std::int64_t r = 0; r < rows; ++r) {
           double sum = 0;
-          for (std::int64_t i = 0; i < k; ++i) sum += std::exp(static_cast<double>(x[r * k + i] - m[r]));
+          for (std::int64_t i = 0; i < k; ++i)
+            sum += std::exp(static_cast<double>(x[r * k + i] - m[r]));
           y[r] = static_cast<T>(sum);
           const std::int64_t mine = labels[r] - first;
           t[r] = mine >= 0 && mine < k ? x[r * k + mine] - m[r] : T{0};
@@ -199,7 +210,8 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
       return makeKernel([=] {
         double sum = 0;
         for (std::int64_t r = 0; r < rows; ++r)
-          sum += static_cast<double>(w[r]) * (std::log(static_cast<double>(s[r])) - static_cast<double>(t[r]));
+          sum += static_cast<double>(w[r]) *
+                 (std::log(static_cast<double>(s[r])) - static_cast<double>(t[r]));
         y[0] = static_cast<T>(sum);
       });
     }
@@ -227,7 +239,8 @@ std::unique_ptr<Kernel> bindProduct(const KernelSpec& spec) {
     return makeKernel([=, s = matmulShape(spec)] { reference::matmul(s, a, b, bias, y); });
   const ConvShape s = convShape(spec);
   if (spec.op == Op::kConv2d) return makeKernel([=] { reference::conv2d(s, a, b, bias, y); });
-  if (spec.op == Op::kConv2dInputGrad) return makeKernel([=] { reference::conv2dInputGrad(s, a, b, y); });
+  if (spec.op == Op::kConv2dInputGrad)
+    return makeKernel([=] { reference::conv2dInputGrad(s, a, b, y); });
   return makeKernel([=] { reference::conv2dWeightGrad(s, a, b, y); });
 }
 
@@ -241,9 +254,12 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T value = static_cast<T>(ir::floatAttr(attrs, "value"));
       return makeKernel([=] { std::fill_n(y, n, value); });
     }
-    case Op::kRandom: return bindRandom<T>(spec);
-    case Op::kCast: return bindCast<T>(spec);
-    case Op::kAdd: return binary<T>(spec, [](double a, double b) { return a + b; });
+    case Op::kRandom:
+      return bindRandom<T>(spec);
+    case Op::kCast:
+      return bindCast<T>(spec);
+    case Op::kAdd:
+      return binary<T>(spec, [](double a, double b) { return a + b; });
     case Op::kScale: {
       const double factor = ir::floatAttr(attrs, "factor", 1.0);
       return unary<T>(spec, [factor](double x) { return x * factor; });
@@ -283,14 +299,22 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
           for (std::int64_t i = 0; i < n; ++i) y[i] += part[i];
       });
     }
-    case Op::kRelu: return unary<T>(spec, elementwise::relu);
-    case Op::kReluGrad: return binary<T>(spec, elementwise::reluGrad);
-    case Op::kGelu: return unary<T>(spec, elementwise::gelu);
-    case Op::kGeluGrad: return binary<T>(spec, elementwise::geluGrad);
-    case Op::kTanh: return unary<T>(spec, [](double x) { return std::tanh(x); });
-    case Op::kTanhGrad: return binary<T>(spec, elementwise::tanhGrad);
-    case Op::kDropout: return bindDropout<T>(spec);
-    case Op::kConcat: return bindConcat<T>(spec);
+    case Op::kRelu:
+      return unary<T>(spec, elementwise::relu);
+    case Op::kReluGrad:
+      return binary<T>(spec, elementwise::reluGrad);
+    case Op::kGelu:
+      return unary<T>(spec, elementwise::gelu);
+    case Op::kGeluGrad:
+      return binary<T>(spec, elementwise::geluGrad);
+    case Op::kTanh:
+      return unary<T>(spec, [](double x) { return std::tanh(x); });
+    case Op::kTanhGrad:
+      return binary<T>(spec, elementwise::tanhGrad);
+    case Op::kDropout:
+      return bindDropout<T>(spec);
+    case Op::kConcat:
+      return bindConcat<T>(spec);
     case Op::kColumns: {
       const std::int64_t from = spec.inputs[0].type.shape[1], first = ir::intAttr(attrs, "first");
       const Shape shape = spec.outputs[0].type.shape;
@@ -339,17 +363,15 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const Shape s = spec.inputs[0].type.shape;
       const T* x = in<T>(spec, 0);
       T* y = out<T>(spec);
-      return makeKernel([=, b = s[0], n = s[1] * s[2], c = s[3]] {
-        reference::meanPool(b, n, c, x, y);
-      });
+      return makeKernel(
+          [=, b = s[0], n = s[1] * s[2], c = s[3]] { reference::meanPool(b, n, c, x, y); });
     }
     case Op::kMeanPool2dGrad: {
       const Shape s = spec.outputs[0].type.shape;
       const T* dy = in<T>(spec, 0);
       T* dx = out<T>(spec);
-      return makeKernel([=, b = s[0], n = s[1] * s[2], c = s[3]] {
-        reference::meanPoolGrad(b, n, c, dy, dx);
-      });
+      return makeKernel(
+          [=, b = s[0], n = s[1] * s[2], c = s[3]] { reference::meanPoolGrad(b, n, c, dy, dx); });
     }
     case Op::kBatchMoments: {
       const BatchNormShape s = batchNormShape(spec);
@@ -371,7 +393,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T *x = in<T>(spec, 0), *gain = in<T>(spec, 1), *bias = in<T>(spec, 2),
               *mean = in<T>(spec, 3), *variance = in<T>(spec, 4);
       T* y = out<T>(spec);
-      return makeKernel([=] { reference::batchNorm(s, epsilon, x, gain, bias, mean, variance, y); });
+      return makeKernel(
+          [=] { reference::batchNorm(s, epsilon, x, gain, bias, mean, variance, y); });
     }
     case Op::kBatchNormWeightGrad: {
       const BatchNormShape s = batchNormShape(spec);
@@ -421,20 +444,26 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       });
     }
     case Op::kDistinct: {
-      Distinct distinct(spec.inputs[0].type.count(), spec.outputs[0].type.count(), ir::listAttr(attrs, "cuts"));
+      Distinct distinct(spec.inputs[0].type.count(), spec.outputs[0].type.count(),
+                        ir::listAttr(attrs, "cuts"));
       const std::int32_t* ids = in<std::int32_t>(spec, 0);
       std::int32_t *each = out<std::int32_t>(spec, 0), *counts = out<std::int32_t>(spec, 1),
                    *places = out<std::int32_t>(spec, 2);
       const std::int64_t bytes = distinct.bytes();
-      return makeKernel([=, distinct = std::move(distinct)]() mutable { distinct.run(ids, each, counts, places); },
+      return makeKernel([=, distinct = std::move(
+                                distinct)]() mutable { distinct.run(ids, each, counts, places); },
                         bytes);
     }
     case Op::kCombineRows: {
       const std::int64_t count = spec.inputs[1].type.count();
-      const CombineRows<T> rows{count, spec.inputs[0].type.count() / count,
-                                spec.outputs[2].type.count(), in<T>(spec, 0),
-                                in<std::int32_t>(spec, 1), out<T>(spec, 0),
-                                out<std::int32_t>(spec, 1), out<std::int32_t>(spec, 2)};
+      const CombineRows<T> rows{count,
+                                spec.inputs[0].type.count() / count,
+                                spec.outputs[2].type.count(),
+                                in<T>(spec, 0),
+                                in<std::int32_t>(spec, 1),
+                                out<T>(spec, 0),
+                                out<std::int32_t>(spec, 1),
+                                out<std::int32_t>(spec, 2)};
       return makeKernel([=] { combineRows(rows); });
     }
     case Op::kLayerNorm: {
@@ -475,7 +504,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
     }
     case Op::kAttentionGrad: {
       const AttentionShape s = attentionShape(spec);
-      const T *dy = in<T>(spec, 0), *qkv = in<T>(spec, 1), *y = in<T>(spec, 2), *lse = in<T>(spec, 3);
+      const T *dy = in<T>(spec, 0), *qkv = in<T>(spec, 1), *y = in<T>(spec, 2),
+              *lse = in<T>(spec, 3);
       T* dqkv = out<T>(spec);
       return makeKernel([=] { reference::attentionGrad(s, dy, qkv, y, lse, dqkv); });
     }
@@ -507,7 +537,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
     case Op::kXentTerms:
     case Op::kXentTermsGrad:
     case Op::kXentLoss:
-    case Op::kXentLossGrad: return bindDividedXent<T>(spec);
+    case Op::kXentLossGrad:
+      return bindDividedXent<T>(spec);
     case Op::kMseLoss: {
       const Shape shape = spec.inputs[0].type.shape;
       const std::int64_t rows = shape[0], k = shape[1];
@@ -557,7 +588,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const std::int64_t n = spec.inputs[0].type.count();
       const T* x = in<T>(spec, 0);
       T* y = out<T>(spec);
-      if (spec.inputs.size() == 1) return makeKernel([=] { y[0] = static_cast<T>(reference::dot(n, x, x)); });
+      if (spec.inputs.size() == 1)
+        return makeKernel([=] { y[0] = static_cast<T>(reference::dot(n, x, x)); });
       const std::int32_t* ids = in<std::int32_t>(spec, 1);
       const std::int64_t rows = spec.inputs[1].type.count(), c = n / rows;
       return makeKernel([=] {
@@ -571,7 +603,9 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T *norm = in<T>(spec, 0), *squares = in<T>(spec, 1);
       const T* scale = spec.inputs.size() > 2 ? in<T>(spec, 2) : nullptr;
       T* y = out<T>(spec);
-      return makeKernel([=] { *y = !std::isfinite(*squares) ? T{-1} : scale != nullptr ? *norm * *scale : *norm; });
+      return makeKernel([=] {
+        *y = !std::isfinite(*squares) ? T{-1} : scale != nullptr ? *norm * *scale : *norm;
+      });
     }
     case Op::kClipNorm: {
       const double limit = ir::floatAttr(attrs, "limit");
@@ -582,7 +616,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       });
     }
     case Op::kLossScale: {
-      const T *scale = in<T>(spec, 0), *good = in<T>(spec, 1), *skipped = in<T>(spec, 2), *norm = in<T>(spec, 3);
+      const T *scale = in<T>(spec, 0), *good = in<T>(spec, 1), *skipped = in<T>(spec, 2),
+              *norm = in<T>(spec, 3);
       T *newScale = out<T>(spec, 0), *newGood = out<T>(spec, 1), *newSkipped = out<T>(spec, 2);
       const auto interval = static_cast<T>(ir::floatAttr(attrs, "interval"));
       const auto factor = static_cast<T>(ir::floatAttr(attrs, "factor"));
@@ -593,7 +628,9 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         const T now = *scale;
         *newSkipped = *skipped + (skips ? 1 : 0);
         *newGood = skips || grows ? 0 : *good + 1;
-        *newScale = skips ? std::max(now / factor, least) : grows ? std::min(now * factor, most) : now;
+        *newScale = skips   ? std::max(now / factor, least)
+                    : grows ? std::min(now * factor, most)
+                            : now;
       });
     }
     case Op::kSgd: {
@@ -613,7 +650,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const double epsilon = ir::floatAttr(attrs, "eps");
       const double decay = ir::floatAttr(attrs, "weight_decay");
       return unlessSkipped(spec, makeKernel([=] {
-                             reference::adagrad(n, o, reference::inverseNorm(static_cast<double>(*norm)),
+                             reference::adagrad(n, o,
+                                                reference::inverseNorm(static_cast<double>(*norm)),
                                                 static_cast<double>(*lr), decay, epsilon);
                            }));
     }
@@ -631,11 +669,12 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         if (pOut != p) std::copy_n(p, elements, pOut);
         if (sOut != s) std::copy_n(s, elements, sOut);
         const double scale = reference::inverseNorm(static_cast<double>(*norm));
-        forRows(rows, channels, first, elements, ids, [](std::int64_t) {},
-                [&](std::int64_t at, std::int64_t from, std::int64_t n) {
-                  reference::adagrad<T>(n, {pOut + at, g + from, sOut + at, pOut + at, sOut + at},
-                                        scale, static_cast<double>(*lr), 0, epsilon);
-                });
+        forRows(
+            rows, channels, first, elements, ids, [](std::int64_t) {},
+            [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+              reference::adagrad<T>(n, {pOut + at, g + from, sOut + at, pOut + at, sOut + at},
+                                    scale, static_cast<double>(*lr), 0, epsilon);
+            });
       });
       return unlessSkipped(spec, std::move(update));
     }
@@ -651,10 +690,12 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       auto update = makeKernel([=] {
         if (pOut != p) std::copy_n(p, elements, pOut);
         if (vOut != v) std::copy_n(v, elements, vOut);
-        forRows(rows, channels, first, elements, ids, [](std::int64_t) {},
-                [&](std::int64_t at, std::int64_t from, std::int64_t n) {
-                  reference::sgd<T>(n, {pOut + at, g + from, vOut + at, norm, lr, pOut + at, vOut + at}, 0, 0);
-                });
+        forRows(
+            rows, channels, first, elements, ids, [](std::int64_t) {},
+            [&](std::int64_t at, std::int64_t from, std::int64_t n) {
+              reference::sgd<T>(n, {pOut + at, g + from, vOut + at, norm, lr, pOut + at, vOut + at},
+                                0, 0);
+            });
       });
       return unlessSkipped(spec, std::move(update));
     }
@@ -676,8 +717,8 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                          order = std::vector<std::uint32_t>(n)]() mutable {
         for (std::int64_t part = 0; part < s.payloads; ++part) {
           const std::int64_t first = part * s.count;
-          reference::encode(s, x + first, residual + first, rest + first, payload + part * s.payload, sent,
-                            t, order);
+          reference::encode(s, x + first, residual + first, rest + first,
+                            payload + part * s.payload, sent, t, order);
         }
       });
     }
@@ -709,7 +750,8 @@ class Reference final : public Backend {
 }  // namespace
 
 bool referenceSupports(Op op, DType dtype) {
-  return hasKernel(op) && (dtype == DType::kF32 || dtype == DType::kF64 || (op == Op::kCast && sizeOf(dtype) == 2));
+  return hasKernel(op) &&
+         (dtype == DType::kF32 || dtype == DType::kF64 || (op == Op::kCast && sizeOf(dtype) == 2));
 }
 
 Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec) {

@@ -27,8 +27,8 @@ void meanPoolGrad(std::int64_t samples, std::int64_t pixels, std::int64_t channe
   for (std::int64_t b = 0; b < samples; ++b)
     for (std::int64_t p = 0; p < pixels; ++p)
       for (std::int64_t c = 0; c < channels; ++c)
-        dx[(b * pixels + p) * channels + c] = static_cast<T>(
-            static_cast<double>(dy[b * channels + c]) / static_cast<double>(pixels));
+        dx[(b * pixels + p) * channels + c] =
+            static_cast<T>(static_cast<double>(dy[b * channels + c]) / static_cast<double>(pixels));
 }
 
 // Calls f(group, channel).
@@ -142,8 +142,7 @@ void batchNormGrad(const BatchNormShape& s, double epsilon, const BatchNormGradO
     const double sum = static_cast<double>(o.sums[(g * 2 + 1) * s.channels + c]);
     forElements(s, g, c, [&](std::int64_t b, std::int64_t i) {
       const double normal = (static_cast<double>(o.x[i]) - m) * inverse;
-      const double through =
-          static_cast<double>(o.w[b]) * share * (sum + normal * product);
+      const double through = static_cast<double>(o.w[b]) * share * (sum + normal * product);
       o.dx[i] = static_cast<T>(static_cast<double>(o.gain[c]) * inverse *
                                (static_cast<double>(o.dy[i]) - through));
     });

@@ -14,7 +14,8 @@
 
 namespace lockstep::backends::reference {
 
-// x rounded to so many bits of fraction, its exponent at least `least`, its magnitude at most `most`.
+// x rounded to so many bits of fraction, its exponent at least `least`, its magnitude at most
+// `most`.
 inline double rounded(double x, int fraction, int least, double most) {
   if (x == 0 || !std::isfinite(x)) return x;
   const double step = std::ldexp(1.0, std::max(std::ilogb(x), least) - fraction);
@@ -41,7 +42,8 @@ inline double valueOf16(std::uint16_t bits, int fraction, int least) {
   double x = std::ldexp(static_cast<double>(exponent > 0 ? one + rest : rest),
                         std::max(exponent, 1) - 1 + least - fraction);
   if (exponent == infinite)
-    x = rest != 0 ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    x = rest != 0 ? std::numeric_limits<double>::quiet_NaN()
+                  : std::numeric_limits<double>::infinity();
   return (bits & 0x8000) != 0 ? -x : x;
 }
 
@@ -153,9 +155,15 @@ void encode(const CodingShape& s, const T* x, const T* residual, T* rest, std::b
   }
   switch (s.coding) {
     case ir::Coding::kFp16:
-    case ir::Coding::kBf16: encode16(s, t.data(), payload); break;
-    case ir::Coding::kInt8: encodeInt8(s, t.data(), payload); break;
-    case ir::Coding::kTopK: encodeTopK(s, t.data(), payload, order); break;
+    case ir::Coding::kBf16:
+      encode16(s, t.data(), payload);
+      break;
+    case ir::Coding::kInt8:
+      encodeInt8(s, t.data(), payload);
+      break;
+    case ir::Coding::kTopK:
+      encodeTopK(s, t.data(), payload, order);
+      break;
   }
   std::fill(sent.begin(), sent.end(), T{0});
   addDecoded(s, payload, sent.data());

@@ -76,17 +76,20 @@ struct Narrow {
     const std::uint64_t magnitude = bits & 0x7fffu, exponent = magnitude >> kFraction;
     const std::uint64_t fraction = magnitude & ((1u << kFraction) - 1), sign = bits & 0x8000u;
     if (exponent == 0) {
-      constexpr double kStep = std::bit_cast<double>((kWide / 2 - kExponents / 2 + 1 - kFraction) << 52);
+      constexpr double kStep =
+          std::bit_cast<double>((kWide / 2 - kExponents / 2 + 1 - kFraction) << 52);
       return (sign != 0 ? -1.0 : 1.0) * static_cast<double>(fraction) * kStep;
     }
-    const std::uint64_t wide = exponent == kExponents ? kWide : exponent - kExponents / 2 + kWide / 2;
+    const std::uint64_t wide =
+        exponent == kExponents ? kWide : exponent - kExponents / 2 + kWide / 2;
     return std::bit_cast<double>(sign << 48 | wide << 52 | fraction << (52 - kFraction));
   }
 };
 using Bf16 = Narrow<7>;
 using F16 = Narrow<10>;
 
-// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the type of factors, here and in convolutions.
+// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the type of factors, here and in
+// convolutions.
 template <typename X, typename T>
 void matmul(const MatmulShape& s, const X* a, const X* b, const T* bias, T* y) {
   for (std::int64_t n = 0; n < s.n; ++n)
@@ -152,7 +155,8 @@ void conv2d(const ConvShape& s, const X* x, const X* w, const T* bias, T* y) {
               const std::int64_t iy = oy * s.stride - s.pad + ky, ix = ox * s.stride - s.pad + kx;
               const X* pixel = x + ((b * s.h + iy) * s.w + ix) * s.c;
               const X* tap = w + (ky * s.kw + kx) * s.c * s.o + first;
-              for (std::int64_t c = 0; c < s.c; ++c) addScaled(count, pixel[c], tap + c * s.o, sums);
+              for (std::int64_t c = 0; c < s.c; ++c)
+                addScaled(count, pixel[c], tap + c * s.o, sums);
             }
           for (std::int64_t i = 0; i < count; ++i)
             y[first + i] = static_cast<T>(s.relu ? elementwise::relu(sums[i]) : sums[i]);
@@ -183,8 +187,8 @@ void conv2dInputGrad(const ConvShape& s, const X* dy, const X* w, T* dx) {
         }
 }
 
-// dw[ky,kx,c,o] = Σ_b Σ_oy Σ_ox x[b,iy,ix,c]·dy[b,oy,ox,o], iy and ix as in conv2d; all ascending, b
-// outermost.
+// dw[ky,kx,c,o] = Σ_b Σ_oy Σ_ox x[b,iy,ix,c]·dy[b,oy,ox,o], iy and ix as in conv2d; all ascending,
+// b outermost.
 template <typename X, typename T>
 void conv2dWeightGrad(const ConvShape& s, const X* x, const X* dy, T* dw) {
   for (std::int64_t ky = 0; ky < s.kh; ++ky)
@@ -249,8 +253,7 @@ void softmaxXent(std::int64_t rows, std::int64_t k, const T* logits, const std::
     for (std::int64_t i = 0; i < k; ++i) sum += std::exp(static_cast<double>(x[i]) - top);
     for (std::int64_t i = 0; i < k; ++i)
       probs[r * k + i] = static_cast<T>(std::exp(static_cast<double>(x[i]) - top) / sum);
-    total += static_cast<double>(w[r]) *
-             (std::log(sum) + top - static_cast<double>(x[label[r]]));
+    total += static_cast<double>(w[r]) * (std::log(sum) + top - static_cast<double>(x[label[r]]));
   }
   loss[0] = static_cast<T>(total);
 }
@@ -318,9 +321,9 @@ void scoreHistogram(std::int64_t rows, std::int64_t bins, const T* logits, const
   for (std::int64_t r = 0; r < rows; ++r) {
     const double score = sigmoid(static_cast<double>(logits[r]));
     // What is no number counts as the least.
-    const auto bin = score > 0 ? std::min(static_cast<std::int64_t>(score * static_cast<double>(bins)),
-                                          bins - 1)
-                               : std::int64_t{0};
+    const auto bin =
+        score > 0 ? std::min(static_cast<std::int64_t>(score * static_cast<double>(bins)), bins - 1)
+                  : std::int64_t{0};
     out[bin] += w[r] * target[r];
     out[bins + bin] += w[r] * (T{1} - target[r]);
   }
@@ -351,8 +354,8 @@ void sgd(std::int64_t n, const SgdOperands<T>& o, double momentum, double decay)
   const double lr = static_cast<double>(o.lr[0]);
   for (std::int64_t i = 0; i < n; ++i) {
     const double p = static_cast<double>(o.p[i]);
-    const double v = momentum * static_cast<double>(o.v[i]) +
-                     static_cast<double>(o.g[i]) * scale + decay * p;
+    const double v =
+        momentum * static_cast<double>(o.v[i]) + static_cast<double>(o.g[i]) * scale + decay * p;
     o.vOut[i] = static_cast<T>(v);
     o.pOut[i] = static_cast<T>(p - lr * v);
   }

@@ -13,8 +13,8 @@
 namespace lockstep::backends::reference {
 
 template <typename T>
-void embedding(std::int64_t rows, std::int64_t channels, std::int64_t first, std::int64_t vocabulary,
-               const T* table, const std::int32_t* ids, T* y) {
+void embedding(std::int64_t rows, std::int64_t channels, std::int64_t first,
+               std::int64_t vocabulary, const T* table, const std::int32_t* ids, T* y) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t row = ids[r] - first;
     if (row >= 0 && row < vocabulary)
@@ -51,9 +51,9 @@ void layerNorm(std::int64_t rows, std::int64_t channels, double epsilon, const T
     }
     const double s = 1 / std::sqrt(squares / n + epsilon);
     for (std::int64_t c = 0; c < channels; ++c)
-      y[r * channels + c] = static_cast<T>((static_cast<double>(in[c]) - m) * s *
-                                               static_cast<double>(gain[c]) +
-                                           static_cast<double>(bias[c]));
+      y[r * channels + c] =
+          static_cast<T>((static_cast<double>(in[c]) - m) * s * static_cast<double>(gain[c]) +
+                         static_cast<double>(bias[c]));
     mean[r] = static_cast<T>(m);
     rstd[r] = static_cast<T>(s);
   }
@@ -148,24 +148,24 @@ void attentionGrad(const AttentionShape& s, const T* dy, const T* qkv, const T* 
                    T* dqkv) {
   const double scale = 1 / std::sqrt(static_cast<double>(s.head));
   std::fill_n(dqkv, s.samples * s.tokens * s.qkvStride(), T{0});
-  forHeads(s, [&](std::int64_t q, std::int64_t k, std::int64_t v, std::int64_t out,
-                  std::int64_t sums) {
-    for (std::int64_t t = 0; t < s.tokens; ++t) {
-      const std::int64_t row = q + t * s.qkvStride(), at = out + t * s.yStride();
-      const double offset = dot(s.head, dy + at, y + at);
-      for (std::int64_t u = 0; u < (s.causal ? t + 1 : s.tokens); ++u) {
-        const std::int64_t key = k + u * s.qkvStride(), value = v + u * s.qkvStride();
-        const double p = std::exp(scale * dot(s.head, qkv + row, qkv + key) -
-                                  static_cast<double>(lse[sums + t * s.heads]));
-        const double ds = p * (dot(s.head, dy + at, qkv + value) - offset) * scale;
-        for (std::int64_t c = 0; c < s.head; ++c) {
-          dqkv[row + c] += static_cast<T>(ds * static_cast<double>(qkv[key + c]));
-          dqkv[key + c] += static_cast<T>(ds * static_cast<double>(qkv[row + c]));
-          dqkv[value + c] += static_cast<T>(p * static_cast<double>(dy[at + c]));
+  forHeads(
+      s, [&](std::int64_t q, std::int64_t k, std::int64_t v, std::int64_t out, std::int64_t sums) {
+        for (std::int64_t t = 0; t < s.tokens; ++t) {
+          const std::int64_t row = q + t * s.qkvStride(), at = out + t * s.yStride();
+          const double offset = dot(s.head, dy + at, y + at);
+          for (std::int64_t u = 0; u < (s.causal ? t + 1 : s.tokens); ++u) {
+            const std::int64_t key = k + u * s.qkvStride(), value = v + u * s.qkvStride();
+            const double p = std::exp(scale * dot(s.head, qkv + row, qkv + key) -
+                                      static_cast<double>(lse[sums + t * s.heads]));
+            const double ds = p * (dot(s.head, dy + at, qkv + value) - offset) * scale;
+            for (std::int64_t c = 0; c < s.head; ++c) {
+              dqkv[row + c] += static_cast<T>(ds * static_cast<double>(qkv[key + c]));
+              dqkv[key + c] += static_cast<T>(ds * static_cast<double>(qkv[row + c]));
+              dqkv[value + c] += static_cast<T>(p * static_cast<double>(dy[at + c]));
+            }
+          }
         }
-      }
-    }
-  });
+      });
 }
 
 }  // namespace lockstep::backends::reference

@@ -1,5 +1,6 @@
-// Row-sparse values: the ids of a batch, each once; and gradients: rows of a table that a batch touched, with their ids. Every backend adds rows
-// up in one order and type, so that the sums have the same bits as a dense gradient's.
+// Row-sparse values: the ids of a batch, each once; and gradients: rows of a table that a batch
+// touched, with their ids. Every backend adds rows up in one order and type, so that the sums have
+// the same bits as a dense gradient's.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +17,15 @@ namespace lockstep::backends {
 class Distinct {
  public:
   Distinct(std::int64_t count, std::int64_t most, std::vector<std::int64_t> cuts)
-      : most_(most), cuts_(std::move(cuts)), table_(static_cast<std::size_t>(ir::rowTable(count))),
-        found_(static_cast<std::size_t>(count)), next_(cuts_.size()) {}
+      : most_(most),
+        cuts_(std::move(cuts)),
+        table_(static_cast<std::size_t>(ir::rowTable(count))),
+        found_(static_cast<std::size_t>(count)),
+        next_(cuts_.size()) {}
   std::int64_t bytes() const { return std::ssize(table_) * 4 + std::ssize(found_) * 4; }
 
-  void run(const std::int32_t* ids, std::int32_t* each, std::int32_t* counts, std::int32_t* places) {
+  void run(const std::int32_t* ids, std::int32_t* each, std::int32_t* counts,
+           std::int32_t* places) {
     const auto parts = cuts_.size() - 1;
     std::fill(table_.begin(), table_.end(), -1);
     std::fill_n(counts, parts, 0);
@@ -46,14 +51,16 @@ class Distinct {
       found_[i] = at;
     }
     std::fill(each + known, each + most_, -1);
-    for (std::size_t i = 0; i < found_.size(); ++i) places[i] = found_[static_cast<std::size_t>(places[i])];
+    for (std::size_t i = 0; i < found_.size(); ++i)
+      places[i] = found_[static_cast<std::size_t>(places[i])];
   }
 
  private:
   // Ids are within the cuts: the data was checked.
   std::size_t partOf(std::int32_t id) const {
     const auto inner = std::span(cuts_).subspan(1, cuts_.size() - 2);
-    return static_cast<std::size_t>(std::upper_bound(inner.begin(), inner.end(), id) - inner.begin());
+    return static_cast<std::size_t>(std::upper_bound(inner.begin(), inner.end(), id) -
+                                    inner.begin());
   }
   std::int64_t most_;  // of `each`
   std::vector<std::int64_t> cuts_;
@@ -69,7 +76,7 @@ struct CombineRows {
   std::int64_t entries = 0;  // of `table`, a power of two above `count`
   const T* rows = nullptr;
   const std::int32_t* ids = nullptr;
-  T* sums = nullptr;         // may be `rows`
+  T* sums = nullptr;  // may be `rows`
   std::int32_t* first = nullptr;
   std::int32_t* table = nullptr;
 };
@@ -82,7 +89,8 @@ void combineRows(const CombineRows<T>& a) {
   const auto mask = static_cast<std::uint64_t>(a.entries - 1);
   for (std::int64_t i = 0; i < a.count; ++i) {
     if (i + kRowsAhead < a.count)
-      __builtin_prefetch(a.table + (mix64(static_cast<std::uint64_t>(a.ids[i + kRowsAhead])) & mask), 1);
+      __builtin_prefetch(
+          a.table + (mix64(static_cast<std::uint64_t>(a.ids[i + kRowsAhead])) & mask), 1);
     const std::int32_t id = a.ids[i];
     if (id < 0) {
       a.first[i] = -1;
@@ -102,8 +110,8 @@ void combineRows(const CombineRows<T>& a) {
   }
 }
 
-// Calls update(element of the part, element of `sums`, elements) for what of each row is in the part
-// of `elements` elements from `first` on; rows that come are fetched ahead by fetch(element).
+// Calls update(element of the part, element of `sums`, elements) for what of each row is in the
+// part of `elements` elements from `first` on; rows that come are fetched ahead by fetch(element).
 template <typename Fetch, typename Update>
 void forRows(std::int64_t count, std::int64_t channels, std::int64_t first, std::int64_t elements,
              const std::int32_t* ids, Fetch fetch, Update update) {

@@ -40,8 +40,6 @@ class Timed final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> makeTimed() {
-  return std::make_unique<Timed>();
-}
+std::unique_ptr<Backend> makeTimed() { return std::make_unique<Timed>(); }
 
 }  // namespace lockstep::backends

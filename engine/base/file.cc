@@ -47,7 +47,8 @@ Result<std::string> readAll(const std::string& path, std::size_t limit) {
   if (!file) return systemError(errno, "cannot open " + path);
   std::string out;
   struct stat info {};
-  if (fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) && static_cast<std::size_t>(info.st_size) <= limit)
+  if (fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
+      static_cast<std::size_t>(info.st_size) <= limit)
     out.reserve(static_cast<std::size_t>(info.st_size));
   char buffer[1 << 16];
   bool waited = false;
@@ -55,7 +56,8 @@ Result<std::string> readAll(const std::string& path, std::size_t limit) {
     const ssize_t count = read(file.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
     // Of a FIFO nothing comes before somebody writes to it, and poll tells of that alone.
-    if ((count < 0 && errno == EAGAIN) || (count == 0 && out.empty() && !waited && S_ISFIFO(info.st_mode))) {
+    if ((count < 0 && errno == EAGAIN) ||
+        (count == 0 && out.empty() && !waited && S_ISFIFO(info.st_mode))) {
       pollfd ready{file.get(), POLLIN, 0};
       const int found = poll(&ready, 1, kSilenceMs);
       waited = count == 0 && found > 0;
@@ -101,7 +103,8 @@ Status writeFileAtomically(const std::string& given,
     if (!file) return systemError(errno, "cannot create " + temporary);
     Status status =
         fill([&](std::string_view bytes) { return writeAll(file.get(), bytes, temporary); });
-    if (status.ok() && fsync(file.get()) != 0) status = systemError(errno, "cannot sync " + temporary);
+    if (status.ok() && fsync(file.get()) != 0)
+      status = systemError(errno, "cannot sync " + temporary);
     if (!status.ok()) {
       unlink(temporary.c_str());
       return status;

@@ -10,7 +10,7 @@ namespace lockstep {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
-void setLogLevel(LogLevel lowest);           // what is below is dropped; kInfo at start
+void setLogLevel(LogLevel lowest);                    // what is below is dropped; kInfo at start
 void logLine(LogLevel level, std::string_view text);  // to stderr, one write per line
 
 template <typename... Args>

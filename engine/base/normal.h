@@ -1,7 +1,8 @@
-// Random words and standard normals of them, as arithmetic that comes to the same bits on every processor: whole numbers, and
-// of doubles +, −, ×, ÷ and √, nothing of a mathematical library. Element by element: U is std::uint64_t and D double, or
-// vectors of as many of them, and `root` the square root of a D. Where products and sums can be contracted to one
-// operation, what includes this is compiled with -ffp-contract=off.
+// Random words and standard normals of them, as arithmetic that comes to the same bits on every
+// processor: whole numbers, and of doubles +, −, ×, ÷ and √, nothing of a mathematical library.
+// Element by element: U is std::uint64_t and D double, or vectors of as many of them, and `root`
+// the square root of a D. Where products and sums can be contracted to one operation, what includes
+// this is compiled with -ffp-contract=off.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +28,21 @@ template <typename U>
 template <typename D, typename U>
 [[gnu::always_inline]] constexpr D uniform(U word) {
   const U bits = word >> 11;
-  const D low = __builtin_bit_cast(D, (bits & std::uint64_t{0xffffffffu}) | std::uint64_t{0x4330000000000000u});  // 2⁵² + …
-  const D high = __builtin_bit_cast(D, (bits >> 32) | std::uint64_t{0x4530000000000000u});                        // 2⁸⁴ + …
+  // 2⁵² + …
+  const D low = __builtin_bit_cast(
+      D, (bits & std::uint64_t{0xffffffffu}) | std::uint64_t{0x4330000000000000u});
+  // 2⁸⁴ + …
+  const D high = __builtin_bit_cast(D, (bits >> 32) | std::uint64_t{0x4530000000000000u});
   return ((high - 0x1.00000001p84) + low) * 0x1.0p-53;
 }
 
-inline constexpr double kRound = 0x1.8p52;  // what is added to it is rounded to a whole number, its lowest bits
+// what is added to it is rounded to a whole number, its lowest bits
+inline constexpr double kRound = 0x1.8p52;
 inline constexpr std::uint64_t kRoundBits = 0x4338000000000000u;
 
-// log x for 2⁻⁵³ ≤ x ≤ 1, within 2 units in the last place: x = 2ᵉ·m with m from √½ to √2, log m = 2·artanh s,
-// s = (m − 1)/(m + 1), by its series; log 2 in two parts, of which e times the first is exact (Cody and Waite).
+// log x for 2⁻⁵³ ≤ x ≤ 1, within 2 units in the last place: x = 2ᵉ·m with m from √½ to √2, log m =
+// 2·artanh s, s = (m − 1)/(m + 1), by its series; log 2 in two parts, of which e times the first is
+// exact (Cody and Waite).
 template <typename D, typename U>
 [[gnu::always_inline]] constexpr D logarithm(D x) {
   constexpr std::uint64_t kOne = 0x3ff0000000000000u, kRootOfHalf = 0x3fe6a09e667f3bcdu;
@@ -50,17 +56,21 @@ template <typename D, typename U>
   return e * 0x1.62e42feep-1 + (2.0 * s + (s * (z * (even + z * odd)) + e * 0x1.a39ef35793c76p-33));
 }
 
-// cos 2πv for 0 ≤ v < 1, within 2 units in the last place: the nearest quarter of a turn is taken away, which is exact, and
-// of what is left, at most an eighth, the series of sine and cosine.
+// cos 2πv for 0 ≤ v < 1, within 2 units in the last place: the nearest quarter of a turn is taken
+// away, which is exact, and of what is left, at most an eighth, the series of sine and cosine.
 template <typename D, typename U>
 [[gnu::always_inline]] constexpr D cosineOfTurns(D v) {
   const D rounded = v * 4.0 + kRound;
   const U quarters = __builtin_bit_cast(U, rounded);
   const D y = (v - (rounded - kRound) * 0.25) * 0x1.921fb54442d18p2, z = y * y, zz = z * z;
-  const D sineEven = -1.0 / 6 + zz * (-1.0 / 5040 + zz * (-1.0 / 39916800 + zz * (-1.0 / 1307674368000)));
-  const D sineOdd = 1.0 / 120 + zz * (1.0 / 362880 + zz * (1.0 / 6227020800 + zz * (1.0 / 355687428096000)));
-  const D cosineEven = -1.0 / 2 + zz * (-1.0 / 720 + zz * (-1.0 / 3628800 + zz * (-1.0 / 87178291200)));
-  const D cosineOdd = 1.0 / 24 + zz * (1.0 / 40320 + zz * (1.0 / 479001600 + zz * (1.0 / 20922789888000)));
+  const D sineEven =
+      -1.0 / 6 + zz * (-1.0 / 5040 + zz * (-1.0 / 39916800 + zz * (-1.0 / 1307674368000)));
+  const D sineOdd =
+      1.0 / 120 + zz * (1.0 / 362880 + zz * (1.0 / 6227020800 + zz * (1.0 / 355687428096000)));
+  const D cosineEven =
+      -1.0 / 2 + zz * (-1.0 / 720 + zz * (-1.0 / 3628800 + zz * (-1.0 / 87178291200)));
+  const D cosineOdd =
+      1.0 / 24 + zz * (1.0 / 40320 + zz * (1.0 / 479001600 + zz * (1.0 / 20922789888000)));
   const D sine = y + y * (z * (sineEven + z * sineOdd));
   const D cosine = 1.0 + z * (cosineEven + z * cosineOdd);
   const U odd = U{} - (quarters & std::uint64_t{1});  // all bits, or none
@@ -71,7 +81,8 @@ template <typename D, typename U>
 // Of two words, by Box–Muller.
 template <typename D, typename U, typename Root>
 [[gnu::always_inline]] constexpr D normal(U first, U second, Root root) {
-  return root(logarithm<D, U>(1.0 - uniform<D, U>(first)) * -2.0) * cosineOfTurns<D, U>(uniform<D, U>(second));
+  return root(logarithm<D, U>(1.0 - uniform<D, U>(first)) * -2.0) *
+         cosineOfTurns<D, U>(uniform<D, U>(second));
 }
 
 }  // namespace lockstep::random

@@ -20,7 +20,8 @@ constexpr double randomUniform(std::uint64_t key, std::uint64_t index) {
 }
 // Standard normal by Box–Muller, the same bits on every processor.
 inline double randomNormal(std::uint64_t key, std::uint64_t index) {
-  return random::normal<double, std::uint64_t>(randomBits(key, 2 * index), randomBits(key, 2 * index + 1),
+  return random::normal<double, std::uint64_t>(randomBits(key, 2 * index),
+                                               randomBits(key, 2 * index + 1),
                                                [](double x) { return std::sqrt(x); });
 }
 

@@ -9,36 +9,81 @@
 namespace lockstep {
 namespace {
 
-constexpr std::array<std::string_view, 13> kCodeNames = {
-    "ok",          "invalid-argument",  "not-found",          "already-exists", "failed-precondition",
-    "permission-denied", "unavailable", "deadline-exceeded",  "resource-exhausted",
-    "data-loss",   "aborted",           "cancelled",          "internal"};
+constexpr std::array<std::string_view, 13> kCodeNames = {"ok",
+                                                         "invalid-argument",
+                                                         "not-found",
+                                                         "already-exists",
+                                                         "failed-precondition",
+                                                         "permission-denied",
+                                                         "unavailable",
+                                                         "deadline-exceeded",
+                                                         "resource-exhausted",
+                                                         "data-loss",
+                                                         "aborted",
+                                                         "cancelled",
+                                                         "internal"};
 
 Code codeOfErrno(int errnum) {
   switch (errnum) {
-    case ENOENT: case ENOTDIR: case ESRCH: return Code::kNotFound;
-    case EEXIST: return Code::kAlreadyExists;
-    case EACCES: case EPERM: case EROFS: return Code::kPermissionDenied;
-    case ENOSPC: case EDQUOT: case ENOMEM: case EMFILE: case ENFILE: return Code::kResourceExhausted;
-    case EINVAL: case ENAMETOOLONG: case EISDIR: return Code::kInvalidArgument;
-    case ETIMEDOUT: return Code::kDeadlineExceeded;
-    case ECONNREFUSED: case ECONNRESET: case EPIPE: case EHOSTUNREACH: case ENETUNREACH:
-    case EAGAIN: case EADDRINUSE: return Code::kUnavailable;
-    case EIO: return Code::kDataLoss;
-    default: return Code::kInternal;
+    case ENOENT:
+    case ENOTDIR:
+    case ESRCH:
+      return Code::kNotFound;
+    case EEXIST:
+      return Code::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Code::kPermissionDenied;
+    case ENOSPC:
+    case EDQUOT:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+      return Code::kResourceExhausted;
+    case EINVAL:
+    case ENAMETOOLONG:
+    case EISDIR:
+      return Code::kInvalidArgument;
+    case ETIMEDOUT:
+      return Code::kDeadlineExceeded;
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EAGAIN:
+    case EADDRINUSE:
+      return Code::kUnavailable;
+    case EIO:
+      return Code::kDataLoss;
+    default:
+      return Code::kInternal;
   }
 }
 
 std::string_view nextOfErrno(int errnum) {
   switch (errnum) {
-    case ENOENT: case ENOTDIR: return "check that path";
-    case EACCES: case EPERM: return "check who owns it and its permissions";
-    case EROFS: return "choose a place that can be written";
-    case ENOSPC: case EDQUOT: return "free space there";
-    case ENOMEM: return "free memory";
-    case EMFILE: case ENFILE: return "raise the limit of open files (ulimit -n)";
-    case EIO: return "check the disk";
-    default: return {};
+    case ENOENT:
+    case ENOTDIR:
+      return "check that path";
+    case EACCES:
+    case EPERM:
+      return "check who owns it and its permissions";
+    case EROFS:
+      return "choose a place that can be written";
+    case ENOSPC:
+    case EDQUOT:
+      return "free space there";
+    case ENOMEM:
+      return "free memory";
+    case EMFILE:
+    case ENFILE:
+      return "raise the limit of open files (ulimit -n)";
+    case EIO:
+      return "check the disk";
+    default:
+      return {};
   }
 }
 

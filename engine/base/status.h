@@ -73,7 +73,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::move(value)) {}  // NOLINT: a value is a Result
+  Result(T value) : state_(std::move(value)) {}      // NOLINT: a value is a Result
   Result(Error error) : state_(std::move(error)) {}  // NOLINT: an Error is a Result
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
@@ -114,25 +114,24 @@ Error systemError(int errnum, std::string what);  // code, `why`, `next` from er
 
 }  // namespace lockstep
 
-#define LOCKSTEP_CHECK(condition, ...)                                             \
-  do {                                                                             \
-    if (!(condition)) [[unlikely]]                                                 \
-      ::lockstep::checkFailed(__FILE__, __LINE__, #condition,                      \
-                              ::fmt::format("" __VA_ARGS__));                      \
+#define LOCKSTEP_CHECK(condition, ...)                                                        \
+  do {                                                                                        \
+    if (!(condition)) [[unlikely]]                                                            \
+      ::lockstep::checkFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)
 
 #define LOCKSTEP_CONCAT_IMPL(a, b) a##b
 #define LOCKSTEP_CONCAT(a, b) LOCKSTEP_CONCAT_IMPL(a, b)
 // LOCKSTEP_TRY(expression): returns the error of a Status from the enclosing function.
-#define LOCKSTEP_TRY(expression)                                     \
-  do {                                                               \
-    if (auto lockstepStatus = (expression); !lockstepStatus.ok())    \
-      return std::move(lockstepStatus.error());                      \
+#define LOCKSTEP_TRY(expression)                                  \
+  do {                                                            \
+    if (auto lockstepStatus = (expression); !lockstepStatus.ok()) \
+      return std::move(lockstepStatus.error());                   \
   } while (false)
 // LOCKSTEP_ASSIGN(declaration, expression): the value of a Result, or returns its error.
-#define LOCKSTEP_ASSIGN_IMPL(temporary, declaration, expression)     \
-  auto temporary = (expression);                                     \
-  if (!temporary.ok()) return std::move(temporary.error());          \
+#define LOCKSTEP_ASSIGN_IMPL(temporary, declaration, expression) \
+  auto temporary = (expression);                                 \
+  if (!temporary.ok()) return std::move(temporary.error());      \
   declaration = std::move(temporary).value()
 #define LOCKSTEP_ASSIGN(declaration, expression) \
   LOCKSTEP_ASSIGN_IMPL(LOCKSTEP_CONCAT(lockstepResult, __LINE__), declaration, expression)

@@ -1,5 +1,5 @@
-// Threads and the cores they run on. A rank's compute thread may be pinned; what helps it, loads data
-// or sends, is not, wherever it was started from.
+// Threads and the cores they run on. A rank's compute thread may be pinned; what helps it, loads
+// data or sends, is not, wherever it was started from.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,8 @@
 
 namespace lockstep {
 
-// The cores that this process was given from outside, ascending, whatever its threads were pinned to since.
+// The cores that this process was given from outside, ascending, whatever its threads were pinned
+// to since.
 std::vector<int> givenCores();
 
 // The thread `id` of this process, 0 the calling one, runs on these cores alone from now on. False
@@ -18,8 +19,8 @@ std::vector<int> givenCores();
 bool pinThread(int id, std::span<const int> cores);
 int threadId();  // of the calling one
 
-// A thread that helps a compute thread: it runs on any of givenCores(). Named for people that look at
-// the process, in 15 characters at most.
+// A thread that helps a compute thread: it runs on any of givenCores(). Named for people that look
+// at the process, in 15 characters at most.
 std::thread helperThread(std::string name, std::function<void()> body);
 
 }  // namespace lockstep

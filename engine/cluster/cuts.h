@@ -1,4 +1,5 @@
-// How an extent (samples of a batch, elements of a group) is divided over ranks: n ranks have n + 1 cut-points.
+// How an extent (samples of a batch, elements of a group) is divided over ranks: n ranks have n + 1
+// cut-points.
 #pragma once
 
 #include <cstdint>

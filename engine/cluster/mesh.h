@@ -11,49 +11,51 @@
 namespace lockstep::cluster {
 
 struct Device {
-  std::string node;       // node name in the cluster spec
-  std::string host;       // physical host (boot id, or the node's name where unknown): ranks on one
-                          // host share its cores and memory bandwidth
-  std::string kind;       // "cpu"; "cuda": it takes no cores of the host
-  int index = 0;          // within the node, among those of its kind
-  int threads = 1;        // compute threads of the rank
+  std::string node;  // node name in the cluster spec
+  std::string host;  // physical host (boot id, or the node's name where unknown): ranks on one
+                     // host share its cores and memory bandwidth
+  std::string kind;  // "cpu"; "cuda": it takes no cores of the host
+  int index = 0;     // within the node, among those of its kind
+  int threads = 1;   // compute threads of the rank
 };
 
 struct Host {
-  std::string name;       // as Device::host
+  std::string name;  // as Device::host
   int cores = 1;
 };
 
 struct Axis {
-  std::string name;       // "data", "model", "stage", …
+  std::string name;  // "data", "model", "stage", …
   int size = 1;
 };
 
 inline constexpr std::string_view kDataAxis = "data", kModelAxis = "model";
 inline constexpr std::string_view kStageAxis = "stage", kServerAxis = "servers";
 
-// Workers are row-major over the axes: the last axis varies fastest. Parameter servers are the ranks
-// after them. Along axis "servers" lie all ranks, the servers and those they serve.
+// Workers are row-major over the axes: the last axis varies fastest. Parameter servers are the
+// ranks after them. Along axis "servers" lie all ranks, the servers and those they serve.
 class Mesh {
  public:
   Mesh() = default;
-  explicit Mesh(std::vector<Axis> axes, int servers = 0) : axes_(std::move(axes)), servers_(servers) {}
+  explicit Mesh(std::vector<Axis> axes, int servers = 0)
+      : axes_(std::move(axes)), servers_(servers) {}
   const std::vector<Axis>& axes() const { return axes_; }
   int servers() const { return servers_; }
-  int workers() const;                             // product of the axes
+  int workers() const;  // product of the axes
   int size() const { return workers() + servers_; }
   bool isServer(int rank) const { return rank >= workers(); }
-  std::vector<Axis> groupAxes() const;             // all along which ranks may have groups
-  int axisSize(std::string_view axis) const;       // 1 for an axis not present
+  std::vector<Axis> groupAxes() const;                    // all along which ranks may have groups
+  int axisSize(std::string_view axis) const;              // 1 for an axis not present
   int coordinate(int rank, std::string_view axis) const;  // -1 of a server along a workers' axis
-  std::vector<int> group(int rank, std::string_view axis) const;  // the ranks along the axis, in order
-  std::string text() const;                        // "data 2, model 4", "data 3, servers 2"
+  // the ranks along the axis, in order
+  std::vector<int> group(int rank, std::string_view axis) const;
+  std::string text() const;  // "data 2, model 4", "data 3, servers 2"
 
   // Where different work is done: the stages of a pipeline; or the workers, then each server.
   int stages() const { return servers_ > 0 ? 1 + servers_ : axisSize(kStageAxis); }
   int stageOf(int rank) const;
-  // The axis along which stages send each other messages, and the rank's coordinate there that stands
-  // for a stage; of the workers the first.
+  // The axis along which stages send each other messages, and the rank's coordinate there that
+  // stands for a stage; of the workers the first.
   std::string_view messageAxis() const { return servers_ > 0 ? kServerAxis : kStageAxis; }
   int messageCoordinate(int stage) const {
     return servers_ > 0 && stage > 0 ? workers() + stage - 1 : stage;
@@ -66,16 +68,17 @@ class Mesh {
 
 // How the ranks of one communicator group reach each other.
 struct Link {
-  std::string kind = "shm";            // communicator: "in-process", "shm", "gloo"; "nccl": the devices' own
-  double latency = 5e-6;               // seconds a collective costs at least
-  double bytesPerSecond = 5e9;         // algorithm bandwidth of an all-reduce
+  // communicator: "in-process", "shm", "gloo"; "nccl": the devices' own
+  std::string kind = "shm";
+  double latency = 5e-6;        // seconds a collective costs at least
+  double bytesPerSecond = 5e9;  // algorithm bandwidth of an all-reduce
 };
 
 struct Cluster {
   std::vector<Host> hosts;
-  std::vector<Device> devices;         // one a rank, in rank order
+  std::vector<Device> devices;  // one a rank, in rank order
   Mesh mesh;
-  Link link;                           // of the data axis
+  Link link;  // of the data axis
 };
 
 }  // namespace lockstep::cluster

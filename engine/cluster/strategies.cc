@@ -10,8 +10,8 @@ constexpr std::array kStrategies{
     Strategy{.name = "mirrored", .oneNode = true},
     Strategy{.name = "zero-1", .splitOptimizer = true},
     Strategy{.name = "zero-2", .splitOptimizer = true, .splitGradients = true},
-    Strategy{.name = "zero-3", .splitOptimizer = true, .splitGradients = true,
-             .splitParameters = true},
+    Strategy{
+        .name = "zero-3", .splitOptimizer = true, .splitGradients = true, .splitParameters = true},
     Strategy{.name = "tensor-parallel", .axis = kModelAxis},  // each layer over this axis
     Strategy{.name = "pipeline", .axis = kStageAxis},         // the layers over this axis
     Strategy{.name = "placement", .axis = kStageAxis},        // the same, where they are pinned
@@ -22,9 +22,7 @@ constexpr std::array kStrategies{
 
 }  // namespace
 
-std::span<const Strategy> strategies() {
-  return kStrategies;
-}
+std::span<const Strategy> strategies() { return kStrategies; }
 
 const Strategy* findStrategy(std::string_view name) {
   for (const Strategy& strategy : kStrategies) {

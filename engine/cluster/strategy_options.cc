@@ -16,32 +16,43 @@ Error refusal(std::string field, std::string what, std::vector<Remedy> remedies)
 Status checkOptions(const Strategy& strategy, const StrategyOptions& options) {
   if (!strategy.servers && options.servers > 0)
     return refusal("strategy.servers",
-                   fmt::format("strategy.servers is {}, but {} has none; expected 0", options.servers, strategy.name),
+                   fmt::format("strategy.servers is {}, but {} has none; expected 0",
+                               options.servers, strategy.name),
                    {{{"strategy.servers", "0"}}});
   for (const auto& [name, size] : {std::pair{"tensor", options.tensor}, {"stages", options.stages}})
-    if (strategy.servers && size > 1)  // a server adds up the gradients of workers that have the same parameters
+    // a server adds up the gradients of workers that have the same parameters
+    if (strategy.servers && size > 1)
       return refusal(fmt::format("strategy.{}", name),
-                     fmt::format("strategy {} cannot divide layers: strategy.{} is {}", strategy.name, name, size),
+                     fmt::format("strategy {} cannot divide layers: strategy.{} is {}",
+                                 strategy.name, name, size),
                      {{{"strategy.tensor", "1"}, {"strategy.stages", "1"}}});
-  if (options.deterministicParts > 0 && (strategy.local || strategy.servers || strategy.splitOptimizer ||
-                                         strategy.axis == kStageAxis || options.stages > 1))
-    return refusal("strategy.deterministic_parts",
-                   fmt::format("strategy.deterministic_parts is {}, but {}{} cannot add up gradients in one order; "
-                               "expected 0",
-                               options.deterministicParts, strategy.name, options.stages > 1 ? " with stages" : ""),
-                   {{{"strategy.deterministic_parts", "0"}}});
+  if (options.deterministicParts > 0 &&
+      (strategy.local || strategy.servers || strategy.splitOptimizer ||
+       strategy.axis == kStageAxis || options.stages > 1))
+    return refusal(
+        "strategy.deterministic_parts",
+        fmt::format(
+            "strategy.deterministic_parts is {}, but {}{} cannot add up gradients in one order; "
+            "expected 0",
+            options.deterministicParts, strategy.name, options.stages > 1 ? " with stages" : ""),
+        {{{"strategy.deterministic_parts", "0"}}});
   if (options.deterministicParts > 0 && options.shares)
-    return refusal("strategy.shares",
-                   "strategy.shares and strategy.deterministic_parts exclude each other; expected one of them",
-                   {{{"strategy.shares", ""}}, {{"strategy.deterministic_parts", "0"}}});
+    return refusal(
+        "strategy.shares",
+        "strategy.shares and strategy.deterministic_parts exclude each other; expected one of them",
+        {{{"strategy.shares", ""}}, {{"strategy.deterministic_parts", "0"}}});
   if (options.staleness != 0 && !strategy.staleness)
-    return refusal("strategy.staleness",
-                   fmt::format("strategy.staleness is {}, but {} takes each step together; expected 0, or kind "
-                               "parameter-server", options.staleness, strategy.name),
-                   {{{"strategy.staleness", "0"}}});
+    return refusal(
+        "strategy.staleness",
+        fmt::format(
+            "strategy.staleness is {}, but {} takes each step together; expected 0, or kind "
+            "parameter-server",
+            options.staleness, strategy.name),
+        {{{"strategy.staleness", "0"}}});
   if (options.staleness != 0 && options.microBatches > 1)
     return refusal("strategy.staleness",
-                   fmt::format("strategy.staleness is {} and strategy.micro_batches {}, but servers take what a worker "
+                   fmt::format("strategy.staleness is {} and strategy.micro_batches {}, but "
+                               "servers take what a worker "
                                "sends as one update; expected one of them left out",
                                options.staleness, options.microBatches),
                    {{{"strategy.micro_batches", "1"}}, {{"strategy.staleness", "0"}}});

@@ -47,7 +47,8 @@ class Communicator {
   virtual Status allToAll(const void* in, void* out, std::int64_t bytes) = 0;
   virtual Status send(const void* data, std::int64_t bytes, int peer, int tag) = 0;
   virtual Status recv(void* data, std::int64_t bytes, int peer, int tag) = 0;
-  // A message to `to` and one from `from` at once: ranks that all send first do not wait for each other.
+  // A message to `to` and one from `from` at once: ranks that all send first do not wait for each
+  // other.
   virtual Status exchange(const void* out, std::int64_t outBytes, int to, void* in,
                           std::int64_t inBytes, int from, int tag) = 0;
   virtual Status barrier() = 0;
@@ -55,17 +56,19 @@ class Communicator {
   virtual void abort() = 0;
 };
 
-// Ranks as threads of this process: tests, and several ranks in one worker. Errors: kInvalidArgument for a size below 1 or
-// above kMaxSharedRanks, kResourceExhausted where there is no memory for its messages.
-Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size, Nanoseconds timeout);
+// Ranks as threads of this process: tests, and several ranks in one worker. Errors:
+// kInvalidArgument for a size below 1 or above kMaxSharedRanks, kResourceExhausted where there is
+// no memory for its messages.
+Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size,
+                                                                      Nanoseconds timeout);
 
 // Ranks as processes of one node over a shared memfd, which holds one group or several, one after
-// another, each of sharedMemoryBytes(). The creator makes it, zero-filled, and passes the descriptor
-// to every rank; openSharedMemory maps the group at `offset` and does not close it.
+// another, each of sharedMemoryBytes(). The creator makes it, zero-filled, and passes the
+// descriptor to every rank; openSharedMemory maps the group at `offset` and does not close it.
 // `oversubscribed` says that waiting must yield at once: ranks share cores.
 inline constexpr int kMaxSharedRanks = 64;
-std::int64_t sharedMemoryBytes(int size);           // whole pages
-Result<int> makeSharedMemory(std::int64_t bytes);   // a sealed memfd, close-on-exec
+std::int64_t sharedMemoryBytes(int size);          // whole pages
+Result<int> makeSharedMemory(std::int64_t bytes);  // a sealed memfd, close-on-exec
 Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offset, int rank,
                                                        int size, bool oversubscribed,
                                                        Nanoseconds timeout);
@@ -81,9 +84,9 @@ class Store {
 struct GlooOptions {
   int rank = 0;
   int size = 1;
-  std::string address;     // what peers connect to: an address of this host; or
-  std::string interface;   // the interface whose address is taken; both empty: loopback
-  std::string prefix;      // a name used once: run and generation
+  std::string address;    // what peers connect to: an address of this host; or
+  std::string interface;  // the interface whose address is taken; both empty: loopback
+  std::string prefix;     // a name used once: run and generation
   Nanoseconds timeout = 30'000'000'000;
 };
 // Errors: kUnavailable naming address and peer when a connection cannot be made in time.

@@ -19,7 +19,13 @@ constexpr Nanoseconds kGrace = 100'000'000;      // for peers to say whom they w
 constexpr Nanoseconds kSpin = 20'000;            // asking the sockets before sleeping on them
 
 enum class Operation : std::uint8_t {
-  kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllToAll, kBarrier, kMessage
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kAllToAll,
+  kBarrier,
+  kMessage
 };
 constexpr std::array<std::string_view, 7> kOperationNames = {
     "all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all", "barrier", "message"};
@@ -28,8 +34,12 @@ using Call = MessageHeader::Call;
 
 Call callOf(Operation operation, std::int64_t bytes, int tag = 0, DType dtype = DType::kU8,
             ReduceOp op = ReduceOp::kSum) {
-  return {static_cast<std::uint8_t>(operation), static_cast<std::uint8_t>(dtype),
-          static_cast<std::uint8_t>(op), 0, tag, bytes};
+  return {static_cast<std::uint8_t>(operation),
+          static_cast<std::uint8_t>(dtype),
+          static_cast<std::uint8_t>(op),
+          0,
+          tag,
+          bytes};
 }
 
 std::string callText(const Call& call) {
@@ -50,7 +60,8 @@ struct Outgoing {
   bool finished = false;
 };
 struct Incoming {
-  enum class Into : std::uint8_t { kCopy, kReduce, kStay };  // kStay: one message, left in the inbox
+  // kStay: one message, left in the inbox
+  enum class Into : std::uint8_t { kCopy, kReduce, kStay };
   int peer;
   std::byte* data;
   std::int64_t bytes;
@@ -66,10 +77,14 @@ struct Incoming {
 class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(std::unique_ptr<GlooMesh> mesh, const GlooOptions& options)
-      : mesh_(std::move(mesh)), rank_(options.rank), size_(options.size),
-        timeout_(options.timeout), sent_(static_cast<std::size_t>(size_)),
+      : mesh_(std::move(mesh)),
+        rank_(options.rank),
+        size_(options.size),
+        timeout_(options.timeout),
+        sent_(static_cast<std::size_t>(size_)),
         received_(static_cast<std::size_t>(size_)),
-        receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))), inputs_(static_cast<std::size_t>(size_)) {
+        receiving_(std::make_unique<std::mutex[]>(static_cast<std::size_t>(size_))),
+        inputs_(static_cast<std::size_t>(size_)) {
     outgoing_.reserve(static_cast<std::size_t>(size_));
     incoming_.reserve(static_cast<std::size_t>(size_));
     events_.reserve(2 * static_cast<std::size_t>(size_));
@@ -143,7 +158,8 @@ class GlooCommunicator final : public Communicator {
     LOCKSTEP_TRY(checkPeer(root, size_));
     begin(callOf(Operation::kBroadcast, bytes, root));
     auto* to = static_cast<std::byte*>(data);
-    if (rank_ != root) incoming_.push_back({root, to, bytes});
+    if (rank_ != root)
+      incoming_.push_back({root, to, bytes});
     else
       for (int r : others()) outgoing_.push_back({r, to, bytes});
     return transfer();
@@ -333,8 +349,7 @@ class GlooCommunicator final : public Communicator {
     header.length = static_cast<std::uint32_t>(std::min(kChunkBytes, out.bytes - out.done));
     std::byte* message = mesh_->outbox(out.peer);
     std::memcpy(message, &header, sizeof header);
-    if (header.length > 0)
-      std::memcpy(message + sizeof header, out.data + out.done, header.length);
+    if (header.length > 0) std::memcpy(message + sizeof header, out.data + out.done, header.length);
     LOCKSTEP_TRY(mesh_->sendMessage(out.peer, header.length));
     out.done += header.length;
     out.finished = out.done >= out.bytes;
@@ -352,7 +367,8 @@ class GlooCommunicator final : public Communicator {
       if (!dead) status = mesh_->receiveMessage(in.peer);
       if (!dead && status.ok()) {
         std::memcpy(&header, mesh_->inbox(in.peer), sizeof header);
-        expected = header.call == call && header.length == std::min(kChunkBytes, in.bytes - in.done) &&
+        expected = header.call == call &&
+                   header.length == std::min(kChunkBytes, in.bytes - in.done) &&
                    header.sequence == received_[static_cast<std::size_t>(in.peer)]++;
         if (expected) take(call, mesh_->inbox(in.peer) + sizeof header, header.length, in);
       }
@@ -404,7 +420,8 @@ class GlooCommunicator final : public Communicator {
     if (dead_.exchange(true)) return first_;
     error.rank = rank_;
     error.next = "see whether the nodes of all ranks are up, then resume the run";
-    error.why = fmt::format("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
+    error.why = fmt::format("rank {} takes no messages: {}", peer,
+                            error.why.empty() ? error.what : error.why);
     first_ = std::move(error);
     mesh_->sayFarewell(peer, first_.code);
     return first_;

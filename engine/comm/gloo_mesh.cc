@@ -50,8 +50,10 @@ Status guarded(Call&& call) {
   }
   if (why.starts_with('['))
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
-  const bool late = why.find("imeout") != std::string::npos || why.find("imed out") != std::string::npos;
-  Error error = makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
+  const bool late =
+      why.find("imeout") != std::string::npos || why.find("imed out") != std::string::npos;
+  Error error =
+      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
   error.why = std::move(why);
   return error;
 }
@@ -129,8 +131,8 @@ struct GlooMesh::State {
     // Of the stand-ins: a loopback address that nobody guesses, since Gloo ends the process where
     // a stray connection breaks off as it is taken.
     std::random_device random;
-    const std::string address = fmt::format("127.{}.{}.{}", 1 + random() % 254, random() % 256,
-                                            1 + random() % 200);
+    const std::string address =
+        fmt::format("127.{}.{}.{}", 1 + random() % 254, random() % 256, 1 + random() % 200);
     device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
     context = device->createContext(options.rank, options.size);
     context->setTimeout(std::chrono::milliseconds(1000));  // of the stand-ins
@@ -153,7 +155,8 @@ struct GlooMesh::State {
           gloo::transport::tcp::Address(peer.pair->address().bytes()).getSockaddr();
       listener = endpointOf(place);
       standIn = UniqueFd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-      if (::connect(standIn.get(), reinterpret_cast<const sockaddr*>(&place), sizeof(sockaddr_in)) != 0)
+      if (::connect(standIn.get(), reinterpret_cast<const sockaddr*>(&place),
+                    sizeof(sockaddr_in)) != 0)
         throw std::runtime_error(std::strerror(errno));
       // Of two addresses the lower one listens.
       sockaddr_storage higher = place;
@@ -165,8 +168,7 @@ struct GlooMesh::State {
       peer.out = peer.pair->createSendBuffer(kDataSlot, peer.outbox.get(), kMessageBytes);
       peer.farewellIn =
           peer.pair->createRecvBuffer(kFarewellSlot, &peer.received, sizeof peer.received);
-      peer.farewellOut =
-          peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
+      peer.farewellOut = peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
       // Gloo sizes a send buffer for the largest message so far: it leaves the next one's alone.
       peer.out->send(0, kMessageBytes);
       peer.out->waitSend();
@@ -192,7 +194,8 @@ struct GlooMesh::State {
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, length);
     if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0 && size < 4 * kChunkBytes) {
       Error error = makeError(Code::kFailedPrecondition, "the send buffer of a connection");
-      error.why = fmt::format("this host limits it to {} bytes; expected {}", size, 4 * kChunkBytes);
+      error.why =
+          fmt::format("this host limits it to {} bytes; expected {}", size, 4 * kChunkBytes);
       error.next = "raise net.core.wmem_max";
       return error;
     }
@@ -210,11 +213,14 @@ Result<std::unique_ptr<GlooMesh>> GlooMesh::connect(const GlooOptions& options, 
   LOCKSTEP_TRY(guarded([&] { state->make(options); }));
   for (int r = 0; r < options.size; ++r)
     if (r != options.rank)
-      LOCKSTEP_TRY(state->adopt(r, options, std::move(met[static_cast<std::size_t>(r)].connection)));
+      LOCKSTEP_TRY(
+          state->adopt(r, options, std::move(met[static_cast<std::size_t>(r)].connection)));
   return std::unique_ptr<GlooMesh>(new GlooMesh(std::move(state)));
 }
 
-int GlooMesh::descriptor(int peer) const { return state_->peers[static_cast<std::size_t>(peer)].fd; }
+int GlooMesh::descriptor(int peer) const {
+  return state_->peers[static_cast<std::size_t>(peer)].fd;
+}
 std::byte* GlooMesh::outbox(int peer) {
   return state_->peers[static_cast<std::size_t>(peer)].outbox.get();
 }
@@ -241,8 +247,8 @@ void GlooMesh::sayFarewell(int culprit, Code code) {
     if (poll(&event, 1, 0) == 1 && event.revents == POLLOUT) {
       peer.sent = {kFarewellMagic, culprit, static_cast<std::uint32_t>(code)};
       // A connection that is broken already needs no farewell.
-      static_cast<void>(withoutPipeSignal(
-          [&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
+      static_cast<void>(
+          withoutPipeSignal([&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
     }
     shutdown(peer.fd, SHUT_WR);
   }

@@ -24,12 +24,12 @@ struct MessageHeader {
     std::uint8_t dtype = 0;
     std::uint8_t op = 0;
     std::uint8_t reserved = 0;
-    std::int32_t tag = 0;       // of a message, or the root
-    std::int64_t total = 0;     // bytes of the whole transfer
+    std::int32_t tag = 0;    // of a message, or the root
+    std::int64_t total = 0;  // bytes of the whole transfer
     bool operator==(const Call&) const = default;
   } call;
-  std::uint32_t sequence = 0;   // messages so far on this pair and direction
-  std::uint32_t length = 0;     // bytes of payload
+  std::uint32_t sequence = 0;  // messages so far on this pair and direction
+  std::uint32_t length = 0;    // bytes of payload
 };
 static_assert(sizeof(MessageHeader) == 24);
 
@@ -49,8 +49,8 @@ class GlooMesh {
 
   // A duplicate of the pair's socket: to poll and to shut down, never to read or write.
   int descriptor(int peer) const;
-  // Where a message to `peer` is put together, and where its last message lies: a header, then up to
-  // kChunkBytes.
+  // Where a message to `peer` is put together, and where its last message lies: a header, then up
+  // to kChunkBytes.
   std::byte* outbox(int peer);
   const std::byte* inbox(int peer) const;
   // Call when the socket polls writable, or readable. Failure: what Gloo or the socket says.

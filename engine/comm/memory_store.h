@@ -21,7 +21,8 @@ class MemoryStore final : public Store {
   }
   Result<std::string> get(const std::string& key, Nanoseconds timeout) override {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout), [&] { return entries_.contains(key); }))
+    if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout),
+                           [&] { return entries_.contains(key); }))
       return makeError(Code::kDeadlineExceeded, "key {}", key);
     return entries_[key];
   }

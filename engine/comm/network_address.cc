@@ -63,8 +63,7 @@ Result<std::string> byInterface(const std::string& interface) {
   }
   if (!ipv6.empty()) return ipv6;
   const std::string what = "network interface " + interface;
-  if (exists)
-    return refused(what, "it has no address", "give another `interface` or an `address`");
+  if (exists) return refused(what, "it has no address", "give another `interface` or an `address`");
   return refused(what, "this host has no such interface; it has " + names,
                  "give one of these as `interface`");
 }
@@ -94,7 +93,8 @@ std::string interfaceOf(const std::string& address) {
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr) continue;
     const int family = entry->ifa_addr->sa_family;
-    if ((family == AF_INET || family == AF_INET6) && numeric(entry->ifa_addr) == address) return entry->ifa_name;
+    if ((family == AF_INET || family == AF_INET6) && numeric(entry->ifa_addr) == address)
+      return entry->ifa_name;
   }
   return {};
 }

@@ -60,11 +60,16 @@ void reduceTyped(std::byte* out, std::span<const std::byte* const> inputs, std::
 void reduceArrays(std::byte* out, std::span<const std::byte* const> inputs, std::int64_t count,
                   DType dtype, ReduceOp op) {
   switch (dtype) {
-    case DType::kF32: return reduceTyped<float>(out, inputs, count, op);
-    case DType::kF64: return reduceTyped<double>(out, inputs, count, op);
-    case DType::kI32: return reduceTyped<std::int32_t>(out, inputs, count, op);
-    case DType::kI64: return reduceTyped<std::int64_t>(out, inputs, count, op);
-    default: LOCKSTEP_CHECK(false, "{} is not reducible", dtypeName(dtype));
+    case DType::kF32:
+      return reduceTyped<float>(out, inputs, count, op);
+    case DType::kF64:
+      return reduceTyped<double>(out, inputs, count, op);
+    case DType::kI32:
+      return reduceTyped<std::int32_t>(out, inputs, count, op);
+    case DType::kI64:
+      return reduceTyped<std::int64_t>(out, inputs, count, op);
+    default:
+      LOCKSTEP_CHECK(false, "{} is not reducible", dtypeName(dtype));
   }
 }
 

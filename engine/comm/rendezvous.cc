@@ -48,9 +48,9 @@ constexpr char kWelcome = '+';
 
 std::string randomBytes(std::size_t count) {
   std::string bytes(count, '\0');
-  LOCKSTEP_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()),
-                            static_cast<int>(count)) == 1,
-                 "no random numbers");
+  LOCKSTEP_CHECK(
+      RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), static_cast<int>(count)) == 1,
+      "no random numbers");
   return bytes;
 }
 
@@ -129,8 +129,8 @@ struct Greeting {
   enum class Stage { kConnecting, kHello, kChallenge, kProof, kWelcome };
   UniqueFd connection;
   Stage stage = Stage::kConnecting;
-  int peer = -1;        // -1: not yet said
-  bool dialled = false; // by this rank
+  int peer = -1;         // -1: not yet said
+  bool dialled = false;  // by this rank
   Nanoseconds since = 0;
   std::string mine, theirs;  // nonces
   std::string in, out;
@@ -140,7 +140,9 @@ struct Greeting {
 class Rendezvous {
  public:
   Rendezvous(const GlooOptions& options, Store& store)
-      : options_(options), store_(store), deadline_(monotonicNow() + options.timeout),
+      : options_(options),
+        store_(store),
+        deadline_(monotonicNow() + options.timeout),
         peers_(static_cast<std::size_t>(options.size)),
         announced_(static_cast<std::size_t>(options.size)),
         dials_(static_cast<std::size_t>(options.size)) {}
@@ -168,10 +170,11 @@ class Rendezvous {
     Announcement own;
     LOCKSTEP_ASSIGN(own.host, ownAddress(options_.address, options_.interface));
     LOCKSTEP_ASSIGN(Endpoint endpoint, endpointOf(own.host, 0));
-    listener_ = UniqueFd(::socket(endpoint.address.ss_family,
-                                    SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    listener_ = UniqueFd(
+        ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (listener_.get() < 0 ||
-        ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address), endpoint.size) != 0 ||
+        ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address), endpoint.size) !=
+            0 ||
         ::listen(listener_.get(), 1024) != 0 ||
         ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address),
                       &endpoint.size) != 0)
@@ -219,10 +222,9 @@ class Rendezvous {
       LOCKSTEP_ASSIGN(const Endpoint endpoint,
                       endpointOf(announcementOf(r).host, announcementOf(r).port));
       Greeting greeting;
-      greeting.connection = UniqueFd(::socket(
-          endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      if (greeting.connection.get() < 0)
-        return unavailable(connectingTo(r), std::strerror(errno));
+      greeting.connection = UniqueFd(
+          ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      if (greeting.connection.get() < 0) return unavailable(connectingTo(r), std::strerror(errno));
       greeting.peer = r;
       greeting.dialled = true;
       greeting.since = now;
@@ -273,8 +275,8 @@ class Rendezvous {
       greetings_.push_back(std::move(greeting));
     }
     const auto stranger = [](const Greeting& greeting) { return !greeting.dialled; };
-    auto strangers = static_cast<std::size_t>(
-        std::count_if(greetings_.begin(), greetings_.end(), stranger));
+    auto strangers =
+        static_cast<std::size_t>(std::count_if(greetings_.begin(), greetings_.end(), stranger));
     for (; strangers > kMostStrangers + peers_.size(); --strangers)
       greetings_.erase(std::find_if(greetings_.begin(), greetings_.end(), stranger));
   }
@@ -288,8 +290,8 @@ class Rendezvous {
       ::getsockopt(greeting.connection.get(), SOL_SOCKET, SO_ERROR, &fault, &size);
       if (fault != 0) return unavailable(connectingTo(greeting.peer), std::strerror(fault));
       greeting.mine = randomBytes(kNonceBytes);
-      greeting.out = std::string(kMagic) + rankBytes(options_.rank) + rankBytes(greeting.peer) +
-                     greeting.mine;
+      greeting.out =
+          std::string(kMagic) + rankBytes(options_.rank) + rankBytes(greeting.peer) + greeting.mine;
       greeting.stage = Greeting::Stage::kChallenge;
       greeting.expected = kNonceBytes + kProofBytes;
     }
@@ -299,8 +301,8 @@ class Rendezvous {
       if (!whole) {
         char bytes[kHelloBytes + kProofBytes];
         // Never beyond the greeting: what follows is the group's.
-        const ssize_t n = ::recv(greeting.connection.get(), bytes,
-                                 greeting.expected - greeting.in.size(), 0);
+        const ssize_t n =
+            ::recv(greeting.connection.get(), bytes, greeting.expected - greeting.in.size(), 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
         if (n <= 0) return hungUp(greeting);
         greeting.in.append(bytes, static_cast<std::size_t>(n));
@@ -314,8 +316,8 @@ class Rendezvous {
 
   bool write(Greeting& greeting) {
     while (!greeting.out.empty()) {
-      const ssize_t n = ::send(greeting.connection.get(), greeting.out.data(), greeting.out.size(),
-                               MSG_NOSIGNAL);
+      const ssize_t n =
+          ::send(greeting.connection.get(), greeting.out.data(), greeting.out.size(), MSG_NOSIGNAL);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
       if (n <= 0) return false;
       greeting.out.erase(0, static_cast<std::size_t>(n));
@@ -382,8 +384,8 @@ class Rendezvous {
     const int to = greeting.dialled ? greeting.peer : options_.rank;
     const std::string text =
         fmt::format("{} {} of {} ranks\n", word, options_.prefix, options_.size) + rankBytes(from) +
-        rankBytes(to) + (greeting.dialled ? greeting.mine + greeting.theirs
-                                          : greeting.theirs + greeting.mine);
+        rankBytes(to) +
+        (greeting.dialled ? greeting.mine + greeting.theirs : greeting.theirs + greeting.mine);
     const std::string& key = announcementOf(to).key;
     std::string out(kProofBytes, '\0');
     LOCKSTEP_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
@@ -399,9 +401,9 @@ class Rendezvous {
         return unavailable(fmt::format("joining rank {}", r),
                            "it did not connect within " + secondsText(options_.timeout));
       const std::string& last = dials_[static_cast<std::size_t>(r)].last;
-      return unavailable(connectingTo(r), last.empty() ? "it did not answer within " +
-                                                             secondsText(options_.timeout)
-                                                       : last);
+      return unavailable(
+          connectingTo(r),
+          last.empty() ? "it did not answer within " + secondsText(options_.timeout) : last);
     }
     return unavailable("joining the group", "nobody is missing");
   }

@@ -14,8 +14,8 @@
 namespace lockstep::comm {
 
 struct MetPeer {
-  UniqueFd connection;    // of a peer; nothing for the rank itself
-  std::string place;      // host:port, for messages
+  UniqueFd connection;  // of a peer; nothing for the rank itself
+  std::string place;    // host:port, for messages
 };
 
 // Entry r is the connection with rank r: sockets that do not block, with nothing read or written

@@ -19,14 +19,19 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::int64_t kOneRoundBytes = 16 << 10;  // all-reduces up to this exchange everything
-constexpr Nanoseconds kCheckInterval = 50'000'000; // how often a sleeper looks after its peers
-constexpr Nanoseconds kNap = 100'000;              // of who waits for two things
-constexpr int kSpins = 4000;                       // some 40 µs
+constexpr std::int64_t kOneRoundBytes = 16 << 10;   // all-reduces up to this exchange everything
+constexpr Nanoseconds kCheckInterval = 50'000'000;  // how often a sleeper looks after its peers
+constexpr Nanoseconds kNap = 100'000;               // of who waits for two things
+constexpr int kSpins = 4000;                        // some 40 µs
 constexpr int kSpinsOversubscribed = 50;
 
 enum class Operation : std::uint8_t {
-  kAllReduce, kReduceScatter, kAllGather, kBroadcast, kAllToAll, kBarrier
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kBroadcast,
+  kAllToAll,
+  kBarrier
 };
 constexpr std::array<std::string_view, 6> kOperationNames = {
     "all-reduce", "reduce-scatter", "all-gather", "broadcast", "all-to-all", "barrier"};
@@ -74,7 +79,11 @@ class SharedMemoryCommunicator final : public Communicator {
  public:
   SharedMemoryCommunicator(std::string_view kind, std::shared_ptr<Segment> segment, int rank,
                            int size, bool oversubscribed, Nanoseconds timeout)
-      : kind_(kind), segment_(std::move(segment)), rank_(rank), size_(size), timeout_(timeout),
+      : kind_(kind),
+        segment_(std::move(segment)),
+        rank_(rank),
+        size_(size),
+        timeout_(timeout),
         spins_(oversubscribed ? kSpinsOversubscribed : kSpins),
         watches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))) {}
 
@@ -116,7 +125,8 @@ class SharedMemoryCommunicator final : public Communicator {
     do {  // at least one round: a rank with nothing to do still proves that it is there
       std::byte* mine = segment_->half(rank_, round_);
       for (int r = 0; r < size_; ++r) {
-        const std::int64_t length = std::clamp<std::int64_t>(cuts[r + 1] - cuts[r] - first, 0, piece);
+        const std::int64_t length =
+            std::clamp<std::int64_t>(cuts[r + 1] - cuts[r] - first, 0, piece);
         if (r != rank_ && length > 0)
           streamCopy(mine + r * pieceBytes(), from + (cuts[r] + first) * width, length * width);
       }
@@ -220,15 +230,17 @@ class SharedMemoryCommunicator final : public Communicator {
                   int from, int tag) override {
     LOCKSTEP_TRY(beginMessage("exchange", outBytes, to));
     LOCKSTEP_TRY(beginMessage("exchange", inBytes, from));
-    Sending sending{segment_->mailbox(rank_, to), static_cast<const std::byte*>(out), outBytes, tag};
+    Sending sending{segment_->mailbox(rank_, to), static_cast<const std::byte*>(out), outBytes,
+                    tag};
     Receiving receiving{segment_->mailbox(from, rank_), static_cast<std::byte*>(in), inBytes, tag};
     const auto canSend = [&] {
-      return !sending.finished && reached(sending.box.read.value.load(std::memory_order_acquire),
-                                          sending.target());
+      return !sending.finished &&
+             reached(sending.box.read.value.load(std::memory_order_acquire), sending.target());
     };
     const auto canReceive = [&] {
       return !receiving.finished &&
-             reached(receiving.box.written.value.load(std::memory_order_acquire), receiving.target());
+             reached(receiving.box.written.value.load(std::memory_order_acquire),
+                     receiving.target());
     };
     while (!sending.finished || !receiving.finished) {
       if (canSend()) {
@@ -263,8 +275,8 @@ class SharedMemoryCommunicator final : public Communicator {
     std::uint64_t layout = 0;
     const std::uint64_t ours = kLayout + static_cast<std::uint64_t>(size_);
     if (!segment_->header().layout.compare_exchange_strong(layout, ours) && layout != ours) {
-      Error error = makeError(Code::kFailedPrecondition, "the shared segment of a group of {} ranks",
-                              size_);
+      Error error =
+          makeError(Code::kFailedPrecondition, "the shared segment of a group of {} ranks", size_);
       error.why = "it was opened by another version or for another number of ranks";
       return error;
     }
@@ -390,7 +402,8 @@ class SharedMemoryCommunicator final : public Communicator {
     const std::uint32_t read = in.read();
     const Piece& piece = in.box.pieces[read % kPieces];
     if (piece.total != in.bytes || piece.tag != in.tag) {
-      Error error = invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag, peer);
+      Error error =
+          invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag, peer);
       error.why = fmt::format("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
       return fail(std::move(error), peer);
     }
@@ -437,7 +450,8 @@ class SharedMemoryCommunicator final : public Communicator {
   std::optional<std::string> whyGone(int peer) {
     RankBlock& block = segment_->rank(peer);
     const int pid = block.pid.load();
-    if (block.presence.load() == Presence::kLeft) return fmt::format("rank {} left the group", peer);
+    if (block.presence.load() == Presence::kLeft)
+      return fmt::format("rank {} left the group", peer);
     if (watches_[static_cast<std::size_t>(peer)].ended(pid))
       return fmt::format("rank {} (process {}) has ended", peer, pid);
     return std::nullopt;
@@ -577,7 +591,8 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
   void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_NORESERVE, fd, offset);
   if (base == MAP_FAILED) return systemError(errno, "mapping the group's shared memory");
-  // Of the collectives' memory no page is met for the first time in one. Older kernels do not know of this.
+  // Of the collectives' memory no page is met for the first time in one. Older kernels do not know
+  // of this.
   madvise(base, SegmentLayout(size).mailboxes, MADV_POPULATE_WRITE);
   auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
   auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,
@@ -586,11 +601,13 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
   return std::unique_ptr<Communicator>(std::move(communicator));
 }
 
-Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size, Nanoseconds timeout) {
+Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size,
+                                                                      Nanoseconds timeout) {
   LOCKSTEP_TRY(checkGroup(0, size));
   void* base = mmap(nullptr, static_cast<std::size_t>(sharedMemoryBytes(size)),
                     PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED) return outOfMemory(fmt::format("the messages of {} ranks", size), sharedMemoryBytes(size));
+  if (base == MAP_FAILED)
+    return outOfMemory(fmt::format("the messages of {} ranks", size), sharedMemoryBytes(size));
   auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
   std::vector<std::unique_ptr<Communicator>> group;
   for (int rank = 0; rank < size; ++rank) {

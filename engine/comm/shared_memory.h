@@ -12,9 +12,9 @@
 
 namespace lockstep::comm {
 
-inline constexpr std::int64_t kHalfBytes = 512 << 10;   // one half of a rank's double buffer
-inline constexpr std::int64_t kPieceBytes = 32 << 10;   // one piece of a message
-inline constexpr std::uint32_t kPieces = 4;             // pieces in flight between two ranks
+inline constexpr std::int64_t kHalfBytes = 512 << 10;  // one half of a rank's double buffer
+inline constexpr std::int64_t kPieceBytes = 32 << 10;  // one piece of a message
+inline constexpr std::uint32_t kPieces = 4;            // pieces in flight between two ranks
 
 // A counter that ranks wait on. `sleepers` is raised before the counter is read a last time and
 // the kernel is asked, so a writer that sees none has been seen.
@@ -27,22 +27,22 @@ enum class Presence : std::uint32_t { kAbsent, kJoined, kLeft };
 
 // What a rank is doing in a round, so that its peers notice when they do something else.
 struct Call {
-  std::uint64_t kind = 0;   // operation, type and root, packed
+  std::uint64_t kind = 0;  // operation, type and root, packed
   std::uint64_t bytes = 0;
   bool operator==(const Call&) const = default;
 };
 
 struct alignas(64) RankBlock {
-  SharedCounter round;              // rounds this rank has published
+  SharedCounter round;  // rounds this rank has published
   std::atomic<Presence> presence;
   std::atomic<std::int32_t> pid;
-  Call calls[2];                    // of round r in calls[r & 1], published with the round
+  Call calls[2];  // of round r in calls[r & 1], published with the round
 };
 
 struct alignas(64) Piece {
-  std::int64_t total;               // bytes of the whole message
+  std::int64_t total;  // bytes of the whole message
   std::int32_t tag;
-  std::int32_t length;              // bytes of this piece
+  std::int32_t length;  // bytes of this piece
   alignas(64) std::byte data[kPieceBytes];
 };
 
@@ -55,7 +55,7 @@ struct alignas(64) Mailbox {
 };
 
 struct alignas(64) SegmentHeader {
-  std::atomic<std::uint64_t> layout;   // kLayout and the size, set by the first rank to open
+  std::atomic<std::uint64_t> layout;  // kLayout and the size, set by the first rank to open
   // 0, or the group's first failure: Code in the high half, culprit + 1 in the low half.
   std::atomic<std::uint64_t> failure;
 };
@@ -67,9 +67,8 @@ struct SegmentLayout {
       : ranks(sizeof(SegmentHeader)),
         buffers(roundUp(ranks + static_cast<std::size_t>(size) * sizeof(RankBlock))),
         mailboxes(buffers + static_cast<std::size_t>(size) * 2 * kHalfBytes),
-        bytes(roundUp(mailboxes +
-                      static_cast<std::size_t>(size) * static_cast<std::size_t>(size) *
-                          sizeof(Mailbox))) {}
+        bytes(roundUp(mailboxes + static_cast<std::size_t>(size) * static_cast<std::size_t>(size) *
+                                      sizeof(Mailbox))) {}
   static std::size_t roundUp(std::size_t n) { return (n + 4095) & ~std::size_t{4095}; }
   std::size_t ranks, buffers, mailboxes, bytes;
 };

@@ -12,13 +12,18 @@ class Alone final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Status allReduce(void*, std::int64_t, DType, ReduceOp) override { return {}; }
-  Status reduceScatter(const void*, void*, std::span<const std::int64_t>, DType, ReduceOp) override { return {}; }
+  Status reduceScatter(const void*, void*, std::span<const std::int64_t>, DType,
+                       ReduceOp) override {
+    return {};
+  }
   Status allGather(const void*, void*, std::span<const std::int64_t>, DType) override { return {}; }
   Status broadcast(void*, std::int64_t, int) override { return {}; }
   Status allToAll(const void*, void*, std::int64_t) override { return {}; }
   Status send(const void*, std::int64_t, int, int) override { return {}; }
   Status recv(void*, std::int64_t, int, int) override { return {}; }
-  Status exchange(const void*, std::int64_t, int, void*, std::int64_t, int, int) override { return {}; }
+  Status exchange(const void*, std::int64_t, int, void*, std::int64_t, int, int) override {
+    return {};
+  }
   Status barrier() override { return {}; }
   void abort() override {}
 
@@ -41,7 +46,8 @@ class Switched final : public SwitchedCommunicator {
                        ReduceOp op) override {
     return played([&] { return group_.reduceScatter(in, out, cuts, dtype, op); });
   }
-  Status allGather(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype) override {
+  Status allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
+                   DType dtype) override {
     return played([&] { return group_.allGather(in, out, cuts, dtype); });
   }
   Status broadcast(void* data, std::int64_t bytes, int root) override {
@@ -56,8 +62,8 @@ class Switched final : public SwitchedCommunicator {
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
     return played([&] { return group_.recv(data, bytes, peer, tag); });
   }
-  Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes, int from,
-                  int tag) override {
+  Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
+                  int from, int tag) override {
     return played([&] { return group_.exchange(out, outBytes, to, in, inBytes, from, tag); });
   }
   Status barrier() override {
@@ -69,9 +75,12 @@ class Switched final : public SwitchedCommunicator {
   template <typename Call>
   Status played(Call call) {
     switch (as_.load(std::memory_order_relaxed)) {
-      case Communication::kReal: return call();
-      case Communication::kBarrier: return group_.barrier();
-      case Communication::kNone: break;
+      case Communication::kReal:
+        return call();
+      case Communication::kBarrier:
+        return group_.barrier();
+      case Communication::kNone:
+        break;
     }
     return {};
   }
@@ -82,8 +91,12 @@ class Switched final : public SwitchedCommunicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> makeAlone(int rank, int size) { return std::make_unique<Alone>(rank, size); }
+std::unique_ptr<Communicator> makeAlone(int rank, int size) {
+  return std::make_unique<Alone>(rank, size);
+}
 
-std::unique_ptr<SwitchedCommunicator> makeSwitched(Communicator& group) { return std::make_unique<Switched>(group); }
+std::unique_ptr<SwitchedCommunicator> makeSwitched(Communicator& group) {
+  return std::make_unique<Switched>(group);
+}
 
 }  // namespace lockstep::comm

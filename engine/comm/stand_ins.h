@@ -1,5 +1,5 @@
-// Communicators in place of a group's, for what communication costs to be measured: they move nothing, so
-// that buffers keep what they had.
+// Communicators in place of a group's, for what communication costs to be measured: they move
+// nothing, so that buffers keep what they had.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ std::unique_ptr<Communicator> makeAlone(int rank, int size);
 enum class Communication : std::uint8_t { kReal, kBarrier, kNone };
 class SwitchedCommunicator : public Communicator {
  public:
-  // Of the calls that begin from now on. All ranks switch between the same two calls; a message in whose place a
-  // barrier stands needs the whole group.
+  // Of the calls that begin from now on. All ranks switch between the same two calls; a message in
+  // whose place a barrier stands needs the whole group.
   virtual void play(Communication as) = 0;
 };
 std::unique_ptr<SwitchedCommunicator> makeSwitched(Communicator& group);

@@ -10,7 +10,8 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kLine = 64;
-constexpr std::size_t kLeast = 8 << 10;  // what is smaller stays in caches, where the reader finds it sooner
+// what is smaller stays in caches, where the reader finds it sooner
+constexpr std::size_t kLeast = 8 << 10;
 
 }  // namespace
 

@@ -14,10 +14,19 @@ namespace lockstep::data {
 namespace {
 
 // One stream for each kind of number.
-enum Stream : std::uint64_t { kLabel = 1, kNumber, kCategory, kMissing, kNumberWeight, kWeight, kPair };
+enum Stream : std::uint64_t {
+  kLabel = 1,
+  kNumber,
+  kCategory,
+  kMissing,
+  kNumberWeight,
+  kWeight,
+  kPair
+};
 
 constexpr double kNumberScale = 0.15, kWeightScale = 0.3, kPairScale = 0.1, kBias = -1.2;
-constexpr std::int64_t kSmall = 100;  // categories of a column whose pairs have weights of their own
+// categories of a column whose pairs have weights of their own
+constexpr std::int64_t kSmall = 100;
 
 std::int64_t valuesOf(std::int64_t column) {
   return kClickLogValues[static_cast<std::size_t>(column) % std::size(kClickLogValues)];
@@ -29,12 +38,14 @@ struct Scored {
 };
 // Mann and Whitney's count, ties as halves.
 double aucOf(std::vector<Scored> rows) {
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.score < b.score; });
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.score < b.score; });
   double zeros = 0, ones = 0, ordered = 0;
   for (std::size_t i = 0; i < rows.size();) {
     double tiedOnes = 0, tiedZeros = 0;
     const double score = rows[i].score;
-    for (; i < rows.size() && rows[i].score == score; ++i) (rows[i].one ? tiedOnes : tiedZeros) += 1;
+    for (; i < rows.size() && rows[i].score == score; ++i)
+      (rows[i].one ? tiedOnes : tiedZeros) += 1;
     ordered += tiedOnes * (zeros + 0.5 * tiedZeros);
     zeros += tiedZeros;
     ones += tiedOnes;
@@ -84,7 +95,8 @@ class Maker {
       z += kWeightScale * randomNormal(key(kWeight), name);
       const bool small = valuesOf(c) <= kSmall;
       if (small && before >= 0)
-        z += kPairScale * randomNormal(randomKey(key(kPair), name), static_cast<std::uint64_t>(before));
+        z += kPairScale *
+             randomNormal(randomKey(key(kPair), name), static_cast<std::uint64_t>(before));
       before = small ? value : -1;
       rest += fmt::format("\t{:08x}", static_cast<std::uint32_t>(randomKey(name, 0)));
     }

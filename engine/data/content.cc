@@ -18,7 +18,8 @@ namespace {
 // What a file unpacks to, plain or all members of gzip, piece by piece.
 class Unpacker {
  public:
-  Unpacker(const std::string& path, const Sink& sink) : path_(path), sink_(sink), piece_(kPiece, '\0') {}
+  Unpacker(const std::string& path, const Sink& sink)
+      : path_(path), sink_(sink), piece_(kPiece, '\0') {}
   ~Unpacker() {
     if (gzip_) inflateEnd(&stream_);
   }
@@ -53,8 +54,9 @@ class Unpacker {
       if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
         return {};  // it wants more
       if (code != Z_OK)
-        return dataLoss(path_, fmt::format("the gzip stream is corrupt ({})",
-                                           stream_.msg != nullptr ? stream_.msg : "no reason given"));
+        return dataLoss(path_,
+                        fmt::format("the gzip stream is corrupt ({})",
+                                    stream_.msg != nullptr ? stream_.msg : "no reason given"));
     }
   }
   Status end() const {
@@ -68,7 +70,8 @@ class Unpacker {
     size_ += bytes.size();
     if (size_ > kLargestContent) {
       Error error = makeError(Code::kResourceExhausted, "the data file {} is too large", path_);
-      error.why = fmt::format("it {} more than {} GiB", gzip_ ? "unpacks to" : "holds", kLargestContent >> 30);
+      error.why = fmt::format("it {} more than {} GiB", gzip_ ? "unpacks to" : "holds",
+                              kLargestContent >> 30);
       error.next = "split it";
       return error;
     }
@@ -129,14 +132,15 @@ Result<Content> readWholeContent(const std::string& path, bool hashed) {
   Content out;
   std::error_code none;
   const auto size = std::filesystem::file_size(path, none);
-  LOCKSTEP_ASSIGN(out.sha256,
-                  withMemoryFor("the data file " + path, none ? 0 : static_cast<std::int64_t>(size), [&] {
-                    if (!none && size <= kLargestContent) out.bytes.reserve(size);
-                    return readContent(path, hashed, [&](std::string_view piece) -> Status {
-                      out.bytes += piece;
-                      return {};
-                    });
-                  }));
+  LOCKSTEP_ASSIGN(
+      out.sha256,
+      withMemoryFor("the data file " + path, none ? 0 : static_cast<std::int64_t>(size), [&] {
+        if (!none && size <= kLargestContent) out.bytes.reserve(size);
+        return readContent(path, hashed, [&](std::string_view piece) -> Status {
+          out.bytes += piece;
+          return {};
+        });
+      }));
   return out;
 }
 

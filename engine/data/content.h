@@ -15,9 +15,9 @@ inline constexpr std::size_t kLargestContent = std::size_t{4} << 30;  // bytes, 
 // Takes the next bytes; an error ends the reading.
 using Sink = std::function<Status(std::string_view bytes)>;
 
-// Reads a file once: its content to `sink`. Returns the SHA-256 of the file as it is, packed or not,
-// where that is asked for, else nothing. Refuses what is no regular file: a FIFO would be waited for,
-// for ever.
+// Reads a file once: its content to `sink`. Returns the SHA-256 of the file as it is, packed or
+// not, where that is asked for, else nothing. Refuses what is no regular file: a FIFO would be
+// waited for, for ever.
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink);
 
 struct Content {

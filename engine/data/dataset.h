@@ -13,10 +13,12 @@
 namespace lockstep::data {
 
 struct Field {
-  std::string name;      // "x", "label"
+  std::string name;  // "x", "label"
   DType dtype;
-  Shape shape;           // of one sample: 28x28x1; empty for a scalar
-  std::int64_t bytes() const { return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype)); }
+  Shape shape;  // of one sample: 28x28x1; empty for a scalar
+  std::int64_t bytes() const {
+    return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype));
+  }
 };
 
 // Threads: reading is const and may happen on several threads.
@@ -35,7 +37,8 @@ struct IdxFiles {
   std::string labels;
   std::string imagesSha256;  // "" is not checked
   std::string labelsSha256;
-  std::string decodedImages{};  // of DecodedFolder, where it is here: mapped in place of reading the file
+  // of DecodedFolder, where it is here: mapped in place of reading the file
+  std::string decodedImages{};
   std::string decodedLabels{};
 };
 // Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound, kDataLoss (truncated or
@@ -46,7 +49,8 @@ Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
 // What a data file is, without keeping it: found by reading all of it once.
 struct FileFacts {
   std::string sha256;
-  Shape dimensions;            // of text the number of bytes, of a table its rows and the bytes of one
+  // of text the number of bytes, of a table its rows and the bytes of one
+  Shape dimensions;
   int highest = 0;             // of one dimension (labels): the greatest element,
   std::int64_t highestAt = 0;  // and its first place
 };
@@ -58,9 +62,10 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep = null
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes);
 
-// A part of a plain text, from a fraction of its bytes to another; every byte is a token. Sample i is
-// `tokens` of them from the i·tokens-th on. Fields "x" i32[tokens] and "label" i32[tokens], the token
-// after each. Errors name the file: kNotFound, kInvalidArgument where not one sample is in the part.
+// A part of a plain text, from a fraction of its bytes to another; every byte is a token. Sample i
+// is `tokens` of them from the i·tokens-th on. Fields "x" i32[tokens] and "label" i32[tokens], the
+// token after each. Errors name the file: kNotFound, kInvalidArgument where not one sample is in
+// the part.
 struct TextFile {
   std::string path;
   std::int64_t tokens = 0;
@@ -70,13 +75,14 @@ Result<std::unique_ptr<Dataset>> openText(const TextFile& file);
 Result<FileFacts> inspectText(const std::string& path);
 Status checkText(const TextFile& file, const FileFacts& facts);
 
-// A part of a table, from a fraction of its rows to another, as Criteo's click logs are: a row a line, a
-// label, `numbers` numbers and `columns` categories between tabs or commas, no quotes and no heading. A
-// number x becomes sign(x)·log(1 + |x|), a missing one 0. A category of column c is any text, the empty one
-// too, and becomes c·categories + a hash of it below `categories`. Fields "x" f32[numbers], "categories"
-// i32[columns] where there are any, and "label" i32[] below `classes` or, where classes is 0, f32[1]. Errors name
-// the file: kNotFound, kDataLoss with the line of a row that is none, a number that is not finite or a
-// label out of range, kInvalidArgument where not one row is in the part.
+// A part of a table, from a fraction of its rows to another, as Criteo's click logs are: a row a
+// line, a label, `numbers` numbers and `columns` categories between tabs or commas, no quotes and
+// no heading. A number x becomes sign(x)·log(1 + |x|), a missing one 0. A category of column c is
+// any text, the empty one too, and becomes c·categories + a hash of it below `categories`. Fields
+// "x" f32[numbers], "categories" i32[columns] where there are any, and "label" i32[] below
+// `classes` or, where classes is 0, f32[1]. Errors name the file: kNotFound, kDataLoss with the
+// line of a row that is none, a number that is not finite or a label out of range, kInvalidArgument
+// where not one row is in the part.
 struct TableFile {
   std::string path;
   std::int64_t numbers = 0, columns = 0, categories = 0;
@@ -89,14 +95,15 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
 Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = nullptr);
 Status checkTable(const TableFile& file, const FileFacts& facts);
 
-// The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever the world size; the
-// identity where shuffle is false. Of up to kTableSamples samples it is a table of 4 bytes each, of more it is computed
-// for each position and takes no memory.
+// The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
+// the world size; the identity where shuffle is false. Of up to kTableSamples samples it is a table
+// of 4 bytes each, of more it is computed for each position and takes no memory.
 class SampleOrder {
  public:
   static constexpr std::int64_t kTableSamples = std::int64_t{1} << 26;
   // Throws std::bad_alloc where there is no memory for the table.
-  SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle, std::int64_t tableSamples = kTableSamples);
+  SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle,
+              std::int64_t tableSamples = kTableSamples);
   void begin(std::int64_t epoch);  // before at(); allocates nothing
   std::int64_t at(std::int64_t position) const;
 
@@ -112,8 +119,8 @@ class SampleOrder {
 // last slice of an epoch may be short.
 struct BatchPosition {
   std::int64_t epoch = 0;
-  std::int64_t first = 0;   // position in the epoch's order
-  std::int64_t count = 0;   // real samples in the global batch
+  std::int64_t first = 0;  // position in the epoch's order
+  std::int64_t count = 0;  // real samples in the global batch
 };
 std::int64_t stepsPerEpoch(std::int64_t size, std::int64_t globalBatch);
 BatchPosition batchPosition(std::int64_t size, std::int64_t globalBatch, std::int64_t step);
@@ -151,12 +158,13 @@ class Loader {
     std::uint64_t seed = 0;
     bool shuffle = true;
     std::int64_t firstStep = 0;
-    std::int64_t lastStep = 0;   // exclusive
+    std::int64_t lastStep = 0;  // exclusive
     int depth = 7;
-    std::int64_t microBatches = 1;   // equal parts of the global batch
-    Augment augment;                 // of fields that are images, height x width x channels
+    std::int64_t microBatches = 1;  // equal parts of the global batch
+    Augment augment;                // of fields that are images, height x width x channels
   };
-  // Throws std::bad_alloc where there is no memory for its batches; make() returns that as an error with their bytes.
+  // Throws std::bad_alloc where there is no memory for its batches; make() returns that as an error
+  // with their bytes.
   Loader(const Dataset& dataset, const Options& options);
   static Result<std::unique_ptr<Loader>> make(const Dataset& dataset, const Options& options);
   ~Loader();  // ends the thread

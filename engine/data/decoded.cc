@@ -36,20 +36,25 @@ Error dataLoss(const std::string& path, std::string why) {
   return error;
 }
 
-std::string pageText(std::string_view decoding, const FileFacts& facts, std::int64_t size, const std::string& sha256) {
+std::string pageText(std::string_view decoding, const FileFacts& facts, std::int64_t size,
+                     const std::string& sha256) {
   std::string shape = fmt::format("{}", fmt::join(facts.dimensions, " "));
-  std::string out = fmt::format("{} {}\nof {} {} {} {} {}\nelements {} {}\n", kMagic, decoding, facts.sha256, facts.highest,
-                                facts.highestAt, facts.dimensions.size(), shape, size, sha256);
+  std::string out =
+      fmt::format("{} {}\nof {} {} {} {} {}\nelements {} {}\n", kMagic, decoding, facts.sha256,
+                  facts.highest, facts.highestAt, facts.dimensions.size(), shape, size, sha256);
   out.resize(kPage - kHash, ' ');
   return out + sha256Hex(out);
 }
 
 bool readPage(const std::string& page, std::string_view decoding, Decoded& out) {
-  if (sha256Hex(std::string_view(page).substr(0, kPage - kHash)) != std::string_view(page).substr(kPage - kHash)) return false;
+  if (sha256Hex(std::string_view(page).substr(0, kPage - kHash)) !=
+      std::string_view(page).substr(kPage - kHash))
+    return false;
   std::istringstream words(page);
   std::string magic, kind, of, elements;
   std::size_t rank = 0;
-  words >> magic >> kind >> of >> out.facts.sha256 >> out.facts.highest >> out.facts.highestAt >> rank;
+  words >> magic >> kind >> of >> out.facts.sha256 >> out.facts.highest >> out.facts.highestAt >>
+      rank;
   if (!words || magic != kMagic || kind != decoding || of != "of" || rank > 255) return false;
   out.facts.dimensions.resize(rank);
   for (std::int64_t& extent : out.facts.dimensions) words >> extent;
@@ -77,7 +82,8 @@ bool writeAll(int fd, std::string_view bytes) {
 std::string stampOf(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return {};
-  return fmt::format("{} {} {} {}.{:09}", path, info.st_ino, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
+  return fmt::format("{} {} {} {}.{:09}", path, info.st_ino, info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
 }
 
 }  // namespace
@@ -105,23 +111,28 @@ Result<Bytes> Bytes::map(int fd, std::size_t size) {
 
 std::string idxDecoding() { return "idx"; }
 std::string tableDecoding(const TableFile& table) {
-  return fmt::format("table.{}.{}.{}.{}", table.numbers, table.columns, table.categories, table.classes);
+  return fmt::format("table.{}.{}.{}.{}", table.numbers, table.columns, table.categories,
+                     table.classes);
 }
 
 Result<Decoded> openDecoded(const std::string& path, std::string_view decoding) {
   const UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   if (!file) return systemError(errno, "cannot open the decoded data " + path);
   struct stat info {};
-  if (fstat(file.get(), &info) != 0) return systemError(errno, "cannot read the decoded data " + path);
-  const auto size = static_cast<std::int64_t>(info.st_size), pageBytes = static_cast<std::int64_t>(kPage);
+  if (fstat(file.get(), &info) != 0)
+    return systemError(errno, "cannot read the decoded data " + path);
+  const auto size = static_cast<std::int64_t>(info.st_size),
+             pageBytes = static_cast<std::int64_t>(kPage);
   if (!S_ISREG(info.st_mode) || size < pageBytes) return dataLoss(path, "it is too short");
   std::string page(kPage, '\0');
   if (pread(file.get(), page.data(), kPage, size - pageBytes) != static_cast<ssize_t>(kPage))
     return systemError(errno, "cannot read the decoded data " + path);
   Decoded out;
-  if (!readPage(page, decoding, out)) return dataLoss(path, "its last page is not what was written");
+  if (!readPage(page, decoding, out))
+    return dataLoss(path, "its last page is not what was written");
   if (out.size != size - pageBytes)
-    return dataLoss(path, fmt::format("it has {} bytes of elements, not {}", size - pageBytes, out.size));
+    return dataLoss(path,
+                    fmt::format("it has {} bytes of elements, not {}", size - pageBytes, out.size));
   LOCKSTEP_ASSIGN(out.bytes, Bytes::map(file.get(), static_cast<std::size_t>(size)));
   return out;
 }
@@ -132,7 +143,8 @@ struct DecodedFolder::Entry {
   timespec used{};
 };
 
-DecodedFolder::DecodedFolder(std::string path, Limits limits) : path_(std::move(path)), limits_(limits) {
+DecodedFolder::DecodedFolder(std::string path, Limits limits)
+    : path_(std::move(path)), limits_(limits) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(path_, failed))
     if (entry.path().filename().string().starts_with(kPart)) unlink(entry.path().c_str());
@@ -147,7 +159,8 @@ std::vector<DecodedFolder::Entry> DecodedFolder::entries() const {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator(path_, failed)) {
     struct stat info {};
-    if (entry.path().filename().string().starts_with('.') || stat(entry.path().c_str(), &info) != 0) continue;
+    if (entry.path().filename().string().starts_with('.') || stat(entry.path().c_str(), &info) != 0)
+      continue;
     out.push_back({entry.path(), static_cast<std::int64_t>(info.st_size), info.st_atim});
   }
   std::sort(out.begin(), out.end(), [](const Entry& a, const Entry& b) {
@@ -163,7 +176,8 @@ std::string DecodedFolder::find(std::string_view decoding, std::string_view sha2
   if (stamp.empty()) return {};
   auto opened = openDecoded(path, decoding);
   const bool known = whole_.contains(stamp);
-  if (opened.ok() && (opened->facts.sha256 != sha256 || (!known && sha256Hex(opened->elements()) != opened->sha256)))
+  if (opened.ok() && (opened->facts.sha256 != sha256 ||
+                      (!known && sha256Hex(opened->elements()) != opened->sha256)))
     opened = dataLoss(path, "it is not what was written");
   if (!opened.ok()) {
     logWarning("{}", opened.error().text());
@@ -181,8 +195,10 @@ bool DecodedFolder::takes(std::int64_t bytes) const {
   for (const Entry& entry : entries()) others += entry.bytes;
   std::error_code failed;
   fs::path there = path_;
-  while (!fs::exists(there, failed) && there.has_parent_path() && there != there.parent_path()) there = there.parent_path();
-  const std::int64_t free = freeBytes(there.string()), whole = bytes + static_cast<std::int64_t>(kPage);
+  while (!fs::exists(there, failed) && there.has_parent_path() && there != there.parent_path())
+    there = there.parent_path();
+  const std::int64_t free = freeBytes(there.string()),
+                     whole = bytes + static_cast<std::int64_t>(kPage);
   return whole <= limits_.bytes && free + others >= whole + limits_.leftFree;
 }
 
@@ -262,7 +278,9 @@ void DecodedFolder::Writer::keep(const FileFacts& facts) {
   const std::unique_ptr<State> state = std::move(state_);
   DecodedFolder& folder = state->folder;
   const std::string name = folder.nameOf(state->decoding, facts.sha256);
-  if (!writeAll(state->file.get(), pageText(state->decoding, facts, state->size, state->hash.hex()))) return;
+  if (!writeAll(state->file.get(),
+                pageText(state->decoding, facts, state->size, state->hash.hex())))
+    return;
   // Not synced: should the machine fail, find() sees it.
   const std::lock_guard lock(folder.mutex_);
   if (rename(state->path.c_str(), name.c_str()) != 0) return;

@@ -16,8 +16,8 @@ constexpr unsigned char kUnsignedByte = 0x08;
 
 struct IdxArray {
   FileFacts facts;
-  Bytes bytes;              // the elements are in them
-  std::size_t offset = 0;   // from here on
+  Bytes bytes;             // the elements are in them
+  std::size_t offset = 0;  // from here on
   std::string_view elements() const {
     return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
   }
@@ -30,13 +30,16 @@ struct IdxHeader {
 constexpr std::size_t kLongestHeader = 4 + 4 * 255;
 
 // Of a file that begins with `head` and unpacks to `size` bytes, where it is `whole`.
-Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size, bool whole = true) {
+Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size,
+                              bool whole = true) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
   if (head.size() < 4) return dataLoss(path, "it is too short for an IDX header");
   if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) == 0)
-    return dataLoss(path, fmt::format("it is neither an IDX file of bytes nor gzip of one: it begins with "
-                                      "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
-                                      "dimensions", at(0), at(1), at(2), at(3), kUnsignedByte));
+    return dataLoss(
+        path, fmt::format("it is neither an IDX file of bytes nor gzip of one: it begins with "
+                          "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
+                          "dimensions",
+                          at(0), at(1), at(2), at(3), kUnsignedByte));
   const std::size_t rank = at(3);
   IdxHeader header;
   header.offset = 4 + 4 * rank;
@@ -53,30 +56,38 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }
   if (whole && size - header.offset != elements)
-    return dataLoss(path, fmt::format("its header promises {} bytes of elements, {} follow", elements,
-                                      size - header.offset));
+    return dataLoss(path, fmt::format("its header promises {} bytes of elements, {} follow",
+                                      elements, size - header.offset));
   return header;
 }
 
-// That what begins with `head`, `size` bytes of which are known, may be a file: of one that is none the rest is not read.
+// That what begins with `head`, `size` bytes of which are known, may be a file: of one that is none
+// the rest is not read.
 Status checkBegin(const std::string& path, std::string_view head, std::uint64_t size) {
   if (head.size() < kLongestHeader) return {};
   LOCKSTEP_ASSIGN(const IdxHeader header, parseHeader(path, head, 0, false));
   const auto elements = static_cast<std::uint64_t>(elementCount(header.dimensions));
   if (size - header.offset <= elements) return {};
-  return dataLoss(path, fmt::format("its header promises {} bytes of elements, more follow", elements));
+  return dataLoss(path,
+                  fmt::format("its header promises {} bytes of elements, more follow", elements));
 }
 
-// Of a file that begins with `head`, as its header has it, which may be wrong; 0 where that is no header.
+// Of a file that begins with `head`, as its header has it, which may be wrong; 0 where that is no
+// header.
 std::size_t likelySize(const std::string& path, std::string_view head) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   const auto header = parseHeader(path, head, 0, false);
-  return header.ok() ? std::min(kMost, header->offset + static_cast<std::size_t>(elementCount(header->dimensions))) : 0;
+  return header.ok()
+             ? std::min(kMost,
+                        header->offset + static_cast<std::size_t>(elementCount(header->dimensions)))
+             : 0;
 }
 
 // The greatest byte of `bytes` with its first place, where it is greater than what is known.
 void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
-  const auto less = [](char a, char b) { return static_cast<unsigned char>(a) < static_cast<unsigned char>(b); };
+  const auto less = [](char a, char b) {
+    return static_cast<unsigned char>(a) < static_cast<unsigned char>(b);
+  };
   const auto found = std::max_element(bytes.begin(), bytes.end(), less);
   if (found == bytes.end()) return;
   const int value = static_cast<unsigned char>(*found);
@@ -115,23 +126,28 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
 }
 
 // The file's elements where they are decoded already, else read from it.
-Result<IdxArray> openArray(const std::string& path, const std::string& sha256, const std::string& decoded) {
+Result<IdxArray> openArray(const std::string& path, const std::string& sha256,
+                           const std::string& decoded) {
   if (decoded.empty()) return readIdx(path, sha256);
   auto opened = openDecoded(decoded, idxDecoding());
-  if (opened.ok() && elementCount(opened->facts.dimensions) == opened->size && (sha256.empty() || sha256 == opened->facts.sha256))
+  if (opened.ok() && elementCount(opened->facts.dimensions) == opened->size &&
+      (sha256.empty() || sha256 == opened->facts.sha256))
     return IdxArray{std::move(opened->facts), std::move(opened->bytes)};
-  logInfo("the data file is read anew: {}", opened.ok() ? decoded + " is of another" : opened.error().text());
+  logInfo("the data file is read anew: {}",
+          opened.ok() ? decoded + " is of another" : opened.error().text());
   return readIdx(path, sha256);
 }
 
 class IdxDataset final : public Dataset {
  public:
   IdxDataset(IdxArray images, IdxArray labels)
-      : images_(std::move(images)), labels_(std::move(labels)),
+      : images_(std::move(images)),
+        labels_(std::move(labels)),
         fields_{{"x", DType::kU8, {images_.facts.dimensions[1], images_.facts.dimensions[2], 1}},
                 {"label", DType::kI32, {}}},
         pixels_(static_cast<std::size_t>(fields_[0].bytes())),
-        image_(images_.elements().data()), label_(labels_.elements().data()) {}
+        image_(images_.elements().data()),
+        label_(labels_.elements().data()) {}
 
   std::int64_t size() const override { return images_.facts.dimensions[0]; }
   const std::vector<Field>& fields() const override { return fields_; }
@@ -173,7 +189,8 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
           writer.expect(elementCount(header->dimensions));
           begun = true;
         }
-      if (begun && size + piece.size() > offset) writer.add(piece.substr(offset > size ? offset - size : 0));
+      if (begun && size + piece.size() > offset)
+        writer.add(piece.substr(offset > size ? offset - size : 0));
     }
     size += piece.size();
     return checkBegin(path, head, size);
@@ -206,21 +223,25 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
   LOCKSTEP_TRY(dimensions(files.images, "images", images, 3));
   LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1));
   if (images.dimensions[0] != labels.dimensions[0])
-    return dataLoss(files.labels, fmt::format("{} labels for the {} images of {}", labels.dimensions[0],
-                                              images.dimensions[0], files.images));
+    return dataLoss(files.labels,
+                    fmt::format("{} labels for the {} images of {}", labels.dimensions[0],
+                                images.dimensions[0], files.images));
   const Shape held = {images.dimensions[1], images.dimensions[2], 1};
   // A model that takes no image takes the pixels in a row.
-  const bool fits = sample.size() == held.size() ? sample == held
-                                                 : sample.empty() || elementCount(sample) == elementCount(held);
+  const bool fits = sample.size() == held.size()
+                        ? sample == held
+                        : sample.empty() || elementCount(sample) == elementCount(held);
   if (!fits) {
     Error error = invalidArgument("data file {}", files.images);
-    error.why = fmt::format("its images are {}; the model takes {}", shapeText(held), shapeText(sample));
+    error.why =
+        fmt::format("its images are {}; the model takes {}", shapeText(held), shapeText(sample));
     error.next = "give images of that shape, or make it model.input.shape";
     return error;
   }
   if (labels.highest >= classes) {
-    Error error = dataLoss(files.labels, fmt::format("record {} has label {}; expected 0 to {}",
-                                                     labels.highestAt, labels.highest, classes - 1));
+    Error error =
+        dataLoss(files.labels, fmt::format("record {} has label {}; expected 0 to {}",
+                                           labels.highestAt, labels.highest, classes - 1));
     error.next = "give the labels of these images, or correct model.classes";
     return error;
   }
@@ -228,8 +249,10 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
 }
 
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes) {
-  LOCKSTEP_ASSIGN(IdxArray images, openArray(files.images, files.imagesSha256, files.decodedImages));
-  LOCKSTEP_ASSIGN(IdxArray labels, openArray(files.labels, files.labelsSha256, files.decodedLabels));
+  LOCKSTEP_ASSIGN(IdxArray images,
+                  openArray(files.images, files.imagesSha256, files.decodedImages));
+  LOCKSTEP_ASSIGN(IdxArray labels,
+                  openArray(files.labels, files.labelsSha256, files.decodedLabels));
   LOCKSTEP_TRY(checkIdx(files, images.facts, labels.facts, {}, classes));
   return std::unique_ptr<Dataset>(new IdxDataset(std::move(images), std::move(labels)));
 }

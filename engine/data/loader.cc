@@ -34,13 +34,12 @@ struct Loader::State {
     const Field& kind = dataset.fields()[field];
     if (!isAugmented(kind)) return dataset.read(sample, field, out);
     dataset.read(sample, field, image.data());
-    const ImageSize size{kind.shape[0], kind.shape[1], kind.bytes() / (kind.shape[0] * kind.shape[1])};
+    const ImageSize size{kind.shape[0], kind.shape[1],
+                         kind.bytes() / (kind.shape[0] * kind.shape[1])};
     augmentImage(options.augment, size, options.seed, epoch, sample, image.data(), out);
   }
 
-  Batch& slot(std::int64_t index) {
-    return ring[static_cast<std::size_t>(index) % ring.size()];
-  }
+  Batch& slot(std::int64_t index) { return ring[static_cast<std::size_t>(index) % ring.size()]; }
 
   // The order of an epoch is made when its first batch is.
   void fill(Batch& batch, std::int64_t step) {
@@ -63,8 +62,8 @@ struct Loader::State {
     }
   }
 
-  // Slots free for batch `index`, the next to fill, and those after it; the batch last given out stays
-  // untouched until the next call.
+  // Slots free for batch `index`, the next to fill, and those after it; the batch last given out
+  // stays untouched until the next call.
   std::int64_t room(std::int64_t index) const {
     return std::max<std::int64_t>(taken - 1, 0) + std::ssize(ring) - index;
   }
@@ -75,8 +74,8 @@ struct Loader::State {
     for (std::int64_t index = 0; index < count; ++index) {
       {
         std::unique_lock lock(mutex);
-        // Once all is full it sleeps until half of it is not: to be woken for every batch would cost
-        // a short step more than the batch.
+        // Once all is full it sleeps until half of it is not: to be woken for every batch would
+        // cost a short step more than the batch.
         if (room(index) == 0) {
           resting = true;
           changed.wait(lock, [&] { return ending || room(index) >= half(); });
@@ -121,10 +120,13 @@ Loader::Loader(const Dataset& dataset, const Options& options) {
 Result<std::unique_ptr<Loader>> Loader::make(const Dataset& dataset, const Options& options) {
   std::int64_t sample = static_cast<std::int64_t>(sizeof(float));
   for (const Field& field : dataset.fields()) sample += field.bytes();
-  const std::int64_t bytes = (options.end - options.begin) * options.microBatches * (options.depth + 1) * sample +
-                             (options.shuffle && dataset.size() <= SampleOrder::kTableSamples ? 4 * dataset.size() : 0);
+  const std::int64_t bytes =
+      (options.end - options.begin) * options.microBatches * (options.depth + 1) * sample +
+      (options.shuffle && dataset.size() <= SampleOrder::kTableSamples ? 4 * dataset.size() : 0);
   return withMemoryFor(fmt::format("{} batches of samples", options.depth + 1), bytes,
-                       [&]() -> Result<std::unique_ptr<Loader>> { return std::make_unique<Loader>(dataset, options); });
+                       [&]() -> Result<std::unique_ptr<Loader>> {
+                         return std::make_unique<Loader>(dataset, options);
+                       });
 }
 
 Loader::~Loader() {

@@ -21,7 +21,8 @@ std::uint32_t randomBelow(std::uint64_t key, std::uint64_t index, std::uint64_t 
 
 }  // namespace
 
-SampleOrder::SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle, std::int64_t tableSamples)
+SampleOrder::SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle,
+                         std::int64_t tableSamples)
     : size_(size), seed_(seed), shuffle_(shuffle) {
   LOCKSTEP_CHECK(size >= 0, "{} samples", size);
   if (shuffle && size <= tableSamples) table_.resize(static_cast<std::size_t>(size));
@@ -32,14 +33,16 @@ void SampleOrder::begin(std::int64_t epoch) {
   key_ = randomKey(seed_, static_cast<std::uint64_t>(epoch));
   std::iota(table_.begin(), table_.end(), std::uint32_t{0});
   // Fisher–Yates (Knuth, The Art of Computer Programming 2, algorithm P).
-  for (std::size_t i = table_.size(); i-- > 1;) std::swap(table_[i], table_[randomBelow(key_, i, i + 1)]);
+  for (std::size_t i = table_.size(); i-- > 1;)
+    std::swap(table_[i], table_[randomBelow(key_, i, i + 1)]);
 }
 
 std::int64_t SampleOrder::at(std::int64_t position) const {
   if (!shuffle_) return position;
   if (!table_.empty()) return table_[static_cast<std::size_t>(position)];
-  // A permutation of the numbers of 2·halfBits_ bits (Luby and Rackoff, "How to construct pseudorandom permutations", 1988),
-  // walked until it comes to one below the size (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+  // A permutation of the numbers of 2·halfBits_ bits (Luby and Rackoff, "How to construct
+  // pseudorandom permutations", 1988), walked until it comes to one below the size (Black and
+  // Rogaway, "Ciphers with arbitrary finite domains", 2002).
   const std::uint64_t mask = (std::uint64_t{1} << halfBits_) - 1;
   auto number = static_cast<std::uint64_t>(position);
   do {

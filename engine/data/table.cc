@@ -1,5 +1,5 @@
-// Tables of text as Criteo's click logs have them: a row a line, of a label, numbers and categories,
-// any but the label possibly empty, between tabs or commas.
+// Tables of text as Criteo's click logs have them: a row a line, of a label, numbers and
+// categories, any but the label possibly empty, between tabs or commas.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -23,11 +23,15 @@ class Table final : public Dataset {
  public:
   // Its rows are those of `bytes` from `first` on.
   Table(const TableFile& file, Bytes bytes, std::int64_t first, std::int64_t rows)
-      : bytes_(std::move(bytes)), row_(rowBytes(file)), rows_(rows), isClass_(file.classes > 0),
+      : bytes_(std::move(bytes)),
+        row_(rowBytes(file)),
+        rows_(rows),
+        isClass_(file.classes > 0),
         first_(bytes_.view().data() + first * row_) {
     fields_.push_back({"x", DType::kF32, {file.numbers}});
     if (file.columns > 0) fields_.push_back({"categories", DType::kI32, {file.columns}});
-    fields_.push_back({"label", isClass_ ? DType::kI32 : DType::kF32, isClass_ ? Shape{} : Shape{1}});
+    fields_.push_back(
+        {"label", isClass_ ? DType::kI32 : DType::kF32, isClass_ ? Shape{} : Shape{1}});
   }
   std::int64_t size() const override { return rows_; }
   const std::vector<Field>& fields() const override { return fields_; }
@@ -66,8 +70,10 @@ void append(std::string& row, T value) {
 class Reader {
  public:
   Reader(const TableFile& file, std::string_view bytes)
-      : file_(file), rest_(bytes),
-        separator_(bytes.substr(0, bytes.find('\n')).find('\t') != std::string_view::npos ? '\t' : ',') {}
+      : file_(file),
+        rest_(bytes),
+        separator_(bytes.substr(0, bytes.find('\n')).find('\t') != std::string_view::npos ? '\t'
+                                                                                          : ',') {}
 
   // The next line; false at the end. A last line without an end is one.
   bool next() {
@@ -85,23 +91,27 @@ class Reader {
     const auto wanted = 1 + file_.numbers + file_.columns;
     const std::int64_t found = 1 + std::count(line_.begin(), line_.end(), separator_);
     if (found != wanted)
-      return wrong(fmt::format("line {}: it has {} columns, expected {}: a label, {} numbers and {} "
-                               "categories, between {}",
-                               number_, found, wanted, file_.numbers, file_.columns,
-                               separator_ == '\t' ? "tabs" : "commas"));
+      return wrong(
+          fmt::format("line {}: it has {} columns, expected {}: a label, {} numbers and {} "
+                      "categories, between {}",
+                      number_, found, wanted, file_.numbers, file_.columns,
+                      separator_ == '\t' ? "tabs" : "commas"));
     LOCKSTEP_TRY(readLabel(rows));
     for (std::int64_t i = 0; i < file_.numbers; ++i) {
       const std::string_view text = cell();
       double value = 0;
       if (!text.empty() && !parse(text, value))
-        return wrong(fmt::format("line {}: column {} is \"{}\", expected a finite number or nothing",
-                                 number_, column_, shown(text)));
+        return wrong(
+            fmt::format("line {}: column {} is \"{}\", expected a finite number or nothing",
+                        number_, column_, shown(text)));
       append(rows, static_cast<float>(std::copysign(std::log1p(std::abs(value)), value)));
     }
     for (std::int64_t i = 0; i < file_.columns; ++i) {
       const std::uint64_t bits = randomKey(static_cast<std::uint64_t>(i), stableHash(cell()));
-      append(rows, static_cast<std::int32_t>(i * file_.categories +
-                                             static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(file_.categories))));
+      append(rows,
+             static_cast<std::int32_t>(
+                 i * file_.categories +
+                 static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(file_.categories))));
     }
     return {};
   }
@@ -115,10 +125,11 @@ class Reader {
     const bool parsed = parse(text, label);
     if (file_.classes > 0 &&
         (!parsed || label < 0 || label >= file_.classes || label != std::floor(label)))
-      return wrong(fmt::format("line {}: the label is \"{}\", expected {} to {}", number_, shown(text), 0,
-                               file_.classes - 1));
-    if (!parsed) return wrong(fmt::format("line {}: the label is \"{}\", expected a finite number",
-                                           number_, shown(text)));
+      return wrong(fmt::format("line {}: the label is \"{}\", expected {} to {}", number_,
+                               shown(text), 0, file_.classes - 1));
+    if (!parsed)
+      return wrong(fmt::format("line {}: the label is \"{}\", expected a finite number", number_,
+                               shown(text)));
     append(rows, static_cast<float>(label));
     return {};
   }
@@ -155,9 +166,10 @@ class Reader {
 };
 
 Status checkShape(const TableFile& file) {
-  if (file.numbers >= 1 && file.columns >= 0 && (file.columns == 0 || file.categories >= 1)) return {};
-  return invalidArgument("a table of {} numbers and {} columns of {} categories is none", file.numbers,
-                         file.columns, file.categories);
+  if (file.numbers >= 1 && file.columns >= 0 && (file.columns == 0 || file.categories >= 1))
+    return {};
+  return invalidArgument("a table of {} numbers and {} columns of {} categories is none",
+                         file.numbers, file.columns, file.categories);
 }
 
 Result<Content> contentOf(const TableFile& file, bool hashed) {
@@ -171,8 +183,8 @@ std::int64_t rowsOf(std::string_view bytes) {
 }
 
 std::int64_t placeOf(double fraction, std::int64_t rows) {
-  return std::clamp(static_cast<std::int64_t>(fraction * static_cast<double>(rows)), std::int64_t{0},
-                    rows);
+  return std::clamp(static_cast<std::int64_t>(fraction * static_cast<double>(rows)),
+                    std::int64_t{0}, rows);
 }
 
 }  // namespace
@@ -204,7 +216,8 @@ Status checkTable(const TableFile& file, const FileFacts& facts) {
   const std::int64_t rows = facts.dimensions.empty() ? 0 : facts.dimensions[0];
   if (placeOf(file.to, rows) > placeOf(file.from, rows)) return {};
   Error error = invalidArgument("the table {} is too short", file.path);
-  error.why = fmt::format("it has {} rows, none of them from {} to {} of it", rows, file.from, file.to);
+  error.why =
+      fmt::format("it has {} rows, none of them from {} to {} of it", rows, file.from, file.to);
   error.next = "give a longer table, or more of it";
   return error;
 }
@@ -213,14 +226,16 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
   LOCKSTEP_TRY(checkShape(file));
   if (!file.decoded.empty()) {
     auto opened = openDecoded(file.decoded, tableDecoding(file));
-    if (opened.ok() && opened->facts.dimensions.size() == 2 && elementCount(opened->facts.dimensions) == opened->size &&
+    if (opened.ok() && opened->facts.dimensions.size() == 2 &&
+        elementCount(opened->facts.dimensions) == opened->size &&
         opened->facts.dimensions[1] == rowBytes(file)) {
       LOCKSTEP_TRY(checkTable(file, opened->facts));
       const std::int64_t rows = opened->facts.dimensions[0], first = placeOf(file.from, rows);
-      return std::unique_ptr<Dataset>(
-          std::make_unique<Table>(file, std::move(opened->bytes), first, placeOf(file.to, rows) - first));
+      return std::unique_ptr<Dataset>(std::make_unique<Table>(file, std::move(opened->bytes), first,
+                                                              placeOf(file.to, rows) - first));
     }
-    logInfo("the data file is read anew: {}", opened.ok() ? file.decoded + " is of another" : opened.error().text());
+    logInfo("the data file is read anew: {}",
+            opened.ok() ? file.decoded + " is of another" : opened.error().text());
   }
   LOCKSTEP_ASSIGN(const Content content, contentOf(file, false));
   const std::string& bytes = content.bytes;

@@ -9,7 +9,8 @@ namespace lockstep::device {
 namespace {
 
 std::string modulePath() {
-  if (const char* given = std::getenv("LOCKSTEP_CUDA_MODULE"); given != nullptr && *given != '\0') return given;
+  if (const char* given = std::getenv("LOCKSTEP_CUDA_MODULE"); given != nullptr && *given != '\0')
+    return given;
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   return (self.parent_path() / "lib" / "lockstep-cuda.so").string();

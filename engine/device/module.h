@@ -1,6 +1,6 @@
-// The module: the one shared library that has CUDA code, opened at run time by what computes. No executable links
-// CUDA, cuBLASLt or NCCL, so that every node can start an agent, and the module itself opens them, so that what is
-// missing or too old is said with its name and version.
+// The module: the one shared library that has CUDA code, opened at run time by what computes. No
+// executable links CUDA, cuBLASLt or NCCL, so that every node can start an agent, and the module
+// itself opens them, so that what is missing or too old is said with its name and version.
 #pragma once
 
 #include <memory>
@@ -33,16 +33,19 @@ struct Module {
   Result<std::unique_ptr<Device>> (*open)(int index);
 };
 inline constexpr const char* kModuleEntry = "lockstepDeviceModule";  // const Module* (*)()
-// const char[]: what it was built by, which is looked at first: the headers that pass between it and this program, and the compiler.
+// const char[]: what it was built by, which is looked at first: the headers that pass between it
+// and this program, and the compiler.
 inline constexpr const char* kModuleContract = "lockstepDeviceContract";
 
-// lib/lockstep-cuda.so beside the executable, as in the bundle that is deployed; LOCKSTEP_CUDA_MODULE names another.
-// Opened once and kept. Errors: kFailedPrecondition: it is not there, or of another build.
+// lib/lockstep-cuda.so beside the executable, as in the bundle that is deployed;
+// LOCKSTEP_CUDA_MODULE names another. Opened once and kept. Errors: kFailedPrecondition: it is not
+// there, or of another build.
 Result<const Module*> openModule();
 
 // Never fails: what it cannot find out is a problem in the answer.
 Survey survey();
-// One of survey().devices. Errors: survey().usable; kFailedPrecondition where there are not so many.
+// One of survey().devices. Errors: survey().usable; kFailedPrecondition where there are not so
+// many.
 Result<std::unique_ptr<Device>> open(int index);
 
 }  // namespace lockstep::device

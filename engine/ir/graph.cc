@@ -85,9 +85,7 @@ std::string TensorType::text() const {
   return fmt::format("{}[{}]", dtypeName(dtype), shapeText(shape));
 }
 
-std::string_view phaseName(Phase phase) {
-  return kPhaseNames[static_cast<std::size_t>(phase)];
-}
+std::string_view phaseName(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
 
 std::optional<Phase> phaseFromName(std::string_view name) {
   for (std::size_t i = 0; i < kPhaseNames.size(); ++i)
@@ -117,7 +115,8 @@ bool isName(std::string_view text) {
   });
 }
 
-Result<std::vector<TensorType>> inferTypes(Op op, std::span<const TensorType> inputs, Attrs& attrs) {
+Result<std::vector<TensorType>> inferTypes(Op op, std::span<const TensorType> inputs,
+                                           Attrs& attrs) {
   const OpInfo& row = info(op);
   LOCKSTEP_TRY(checkAttrs(row, attrs));
   LOCKSTEP_ASSIGN(std::vector<TensorType> outputs, row.infer(inputs, attrs));

@@ -51,13 +51,13 @@ struct Value {
 
 struct Node {
   Op op{};
-  std::string name;               // unique in the graph, a name (isName), e.g. "dense1.matmul"
+  std::string name;  // unique in the graph, a name (isName), e.g. "dense1.matmul"
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::vector<NodeId> after;      // control edges: runs after these
+  std::vector<NodeId> after;  // control edges: runs after these
   Attrs attrs;
   Phase phase = Phase::kForward;
-  int stage = 0;                  // of the mesh (Mesh::stageOf), or kEveryStage
+  int stage = 0;  // of the mesh (Mesh::stageOf), or kEveryStage
 };
 // What every stage of a pipeline computes for itself.
 inline constexpr int kEveryStage = -1;
@@ -105,7 +105,8 @@ bool isName(std::string_view text);
 // Text form, one node a line, values numbered in order:
 //
 //   graph "fashion-mlp"
-//   %2, %3 = op(%0, %1) {key="text", n=1, x=0.5, l=[1 2]} : f32[64x10] <data: split 0 [0 32 64]>, f32[1] | name, forward, stage 1, after other.node
+//   %2, %3 = op(%0, %1) {key="text", n=1, x=0.5, l=[1 2]} : f32[64x10] <data: split 0 [0 32 64]>,
+//   f32[1] | name, forward, stage 1, after other.node
 //
 // The part after `:` is absent without outputs, {…} without attributes, <…> without
 // placement, the stage where it is 0; "every stage" is one too.

@@ -10,9 +10,7 @@ namespace {
 constexpr std::size_t kMaxList = std::size_t{1} << 20;
 constexpr std::size_t kMaxText = std::size_t{1} << 16;
 
-bool isNameChar(char c) {
-  return isName({&c, 1});
-}
+bool isNameChar(char c) { return isName({&c, 1}); }
 
 int hexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';

@@ -51,13 +51,12 @@ const T* find(const Attrs& attrs, std::string_view key) {
 
 }  // namespace
 
-const OpInfo& info(Op op) {
-  return table().rows[static_cast<std::size_t>(op)];
-}
+const OpInfo& info(Op op) { return table().rows[static_cast<std::size_t>(op)]; }
 
 bool hasKernel(Op op) {
   const OpInfo& row = info(op);
-  const bool isBoundary = op == Op::kInput || op == Op::kState || op == Op::kStore || op == Op::kResult;
+  const bool isBoundary =
+      op == Op::kInput || op == Op::kState || op == Op::kStore || op == Op::kResult;
   return !(isBoundary || row.isView || row.isCollective);
 }
 

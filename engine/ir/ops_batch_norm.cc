@@ -1,4 +1,5 @@
-// Rows: batch norm in pieces, so that what ranks have to exchange is a sum of a few numbers a channel.
+// Rows: batch norm in pieces, so that what ranks have to exchange is a sum of a few numbers a
+// channel.
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
@@ -20,9 +21,9 @@ Status wantGroups(Types inputs, std::size_t index, const TensorType& x, std::int
   const Shape& shape = inputs[index].shape;
   if (inputs[index].dtype != x.dtype || shape.size() != 2 || shape[1] != width ||
       x.shape[0] % shape[0] != 0)
-    return wrongInput(inputs, index,
-                      fmt::format("{} numbers for each of some groups of {} samples", width,
-                                  x.shape[0]));
+    return wrongInput(
+        inputs, index,
+        fmt::format("{} numbers for each of some groups of {} samples", width, x.shape[0]));
   return {};
 }
 
@@ -34,9 +35,10 @@ Inferred inferMoments(Types inputs, const Attrs& attrs) {
   const Shape shape = shapeAttr(attrs);
   if (shape.size() != 2 || shape[1] != 1 + 2 * channelsOf(x) || shape[0] < 1 ||
       x.shape[0] % shape[0] != 0)
-    return invalidArgument("shape is [{}], expected groups that divide {} samples, and 1 + 2·{} "
-                           "moments",
-                           shapeText(shape), x.shape[0], channelsOf(x));
+    return invalidArgument(
+        "shape is [{}], expected groups that divide {} samples, and 1 + 2·{} "
+        "moments",
+        shapeText(shape), x.shape[0], channelsOf(x));
   return std::vector<TensorType>{{x.dtype, shape}};
 }
 
@@ -107,19 +109,20 @@ Inferred inferRunning(Types inputs, const Attrs&) {
 Grads gradBatchNorm(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   const auto& in = node.inputs;
   if (in.size() != 7)
-    return invalidArgument("{} takes statistics that are not its input's own; it cannot be "
-                           "differentiated",
-                           node.name);
+    return invalidArgument(
+        "{} takes statistics that are not its input's own; it cannot be "
+        "differentiated",
+        node.name);
   const Attrs attrs = node.attrs;
   std::vector<ValueId> grads(in.size(), -1);
-  LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kBatchNormWeightGrad, "w", {dy[0], in[0], in[3], in[4]},
-                                       attrs));
+  LOCKSTEP_ASSIGN(grads[1],
+                  build.emit(Op::kBatchNormWeightGrad, "w", {dy[0], in[0], in[3], in[4]}, attrs));
   grads[2] = grads[1] + 1;  // outputs of one node are numbered in a row
   if (build.wants(in[0])) {
-    LOCKSTEP_ASSIGN(grads[0], build.emit(Op::kBatchNormGrad, "x",
-                                         {dy[0], in[0], in[5], in[1], in[6], in[3], in[4],
-                                          grads[1] + 2},
-                                         attrs));
+    LOCKSTEP_ASSIGN(
+        grads[0],
+        build.emit(Op::kBatchNormGrad, "x",
+                   {dy[0], in[0], in[5], in[1], in[6], in[3], in[4], grads[1] + 2}, attrs));
   }
   return grads;
 }
@@ -149,10 +152,14 @@ Placing placeGrouped(Places inputs, std::int64_t batch, std::int64_t groups,
   const AxisPlacement sum = isReplicated(samples) ? AxisPlacement{} : partialSum();
   const auto placed = [&](Per per) {
     switch (per) {
-      case Per::kSample: return samples;
-      case Per::kGroup: return split;
-      case Per::kSum: return sum;
-      case Per::kWhole: break;
+      case Per::kSample:
+        return samples;
+      case Per::kGroup:
+        return split;
+      case Per::kSum:
+        return sum;
+      case Per::kWhole:
+        break;
     }
     return AxisPlacement{};
   };
@@ -212,32 +219,88 @@ constexpr AttrInfo kEps{"eps", AttrKind::kNumber};
 }  // namespace
 
 std::vector<OpInfo> batchNormOps() {
+  // clang-format off: a table
   return {
-      {.op = Op::kBatchMoments, .name = "batch-moments", .minInputs = 3, .maxInputs = 3,
-       .outputs = 1, .isView = false, .isCollective = false,
-       .attrs = {{"shape", AttrKind::kShape}}, .inPlace = {-1}, .infer = inferMoments,
-       .gradient = nullptr, .place = placeMoments, .cost = costSamples},
-      {.op = Op::kBatchStatistics, .name = "batch-statistics", .minInputs = 2, .maxInputs = 2,
-       .outputs = 3, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1, -1, -1},
-       .infer = inferStatistics, .gradient = nullptr, .place = placeStatistics,
+      {.op = Op::kBatchMoments,
+       .name = "batch-moments",
+       .minInputs = 3,
+       .maxInputs = 3,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"shape", AttrKind::kShape}},
+       .inPlace = {-1},
+       .infer = inferMoments,
+       .gradient = nullptr,
+       .place = placeMoments,
        .cost = costSamples},
-      {.op = Op::kBatchNorm, .name = "batch-norm", .minInputs = 5, .maxInputs = 7, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {kEps}, .inPlace = {0},
-       .infer = inferBatchNorm, .gradient = gradBatchNorm, .place = placeBatchNorm,
+      {.op = Op::kBatchStatistics,
+       .name = "batch-statistics",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 3,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {},
+       .inPlace = {-1, -1, -1},
+       .infer = inferStatistics,
+       .gradient = nullptr,
+       .place = placeStatistics,
        .cost = costSamples},
-      {.op = Op::kBatchNormWeightGrad, .name = "batch-norm-weight-grad", .minInputs = 4,
-       .maxInputs = 4, .outputs = 3, .isView = false, .isCollective = false, .attrs = {kEps},
-       .inPlace = {-1, -1, -1}, .infer = inferWeightGrad, .gradient = nullptr,
-       .place = placeWeightGrad, .cost = costSamples},
-      {.op = Op::kBatchNormGrad, .name = "batch-norm-grad", .minInputs = 8, .maxInputs = 8,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kEps}, .inPlace = {0},
-       .infer = inferInputGrad, .gradient = nullptr, .place = placeInputGrad,
+      {.op = Op::kBatchNorm,
+       .name = "batch-norm",
+       .minInputs = 5,
+       .maxInputs = 7,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {kEps},
+       .inPlace = {0},
+       .infer = inferBatchNorm,
+       .gradient = gradBatchNorm,
+       .place = placeBatchNorm,
        .cost = costSamples},
-      {.op = Op::kRunningStatistics, .name = "running-statistics", .minInputs = 3, .maxInputs = 3,
-       .outputs = 2, .isView = false, .isCollective = false,
-       .attrs = {{"momentum", AttrKind::kNumber}}, .inPlace = {0, 1}, .infer = inferRunning,
-       .gradient = nullptr, .place = placeRunning, .cost = costSamples},
+      {.op = Op::kBatchNormWeightGrad,
+       .name = "batch-norm-weight-grad",
+       .minInputs = 4,
+       .maxInputs = 4,
+       .outputs = 3,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {kEps},
+       .inPlace = {-1, -1, -1},
+       .infer = inferWeightGrad,
+       .gradient = nullptr,
+       .place = placeWeightGrad,
+       .cost = costSamples},
+      {.op = Op::kBatchNormGrad,
+       .name = "batch-norm-grad",
+       .minInputs = 8,
+       .maxInputs = 8,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {kEps},
+       .inPlace = {0},
+       .infer = inferInputGrad,
+       .gradient = nullptr,
+       .place = placeInputGrad,
+       .cost = costSamples},
+      {.op = Op::kRunningStatistics,
+       .name = "running-statistics",
+       .minInputs = 3,
+       .maxInputs = 3,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"momentum", AttrKind::kNumber}},
+       .inPlace = {0, 1},
+       .infer = inferRunning,
+       .gradient = nullptr,
+       .place = placeRunning,
+       .cost = costSamples},
   };
+  // clang-format on
 }
 
 }  // namespace lockstep::ir::rules

@@ -7,11 +7,16 @@ namespace lockstep::ir {
 
 std::string_view algorithmName(Algorithm algorithm) {
   switch (algorithm) {
-    case Algorithm::kDirect: return "direct";
-    case Algorithm::kRing: return "ring";
-    case Algorithm::kHalvingDoubling: return "halving-doubling";
-    case Algorithm::kTree: return "tree";
-    case Algorithm::kHierarchical: return "hierarchical";
+    case Algorithm::kDirect:
+      return "direct";
+    case Algorithm::kRing:
+      return "ring";
+    case Algorithm::kHalvingDoubling:
+      return "halving-doubling";
+    case Algorithm::kTree:
+      return "tree";
+    case Algorithm::kHierarchical:
+      return "hierarchical";
   }
   return "";
 }
@@ -29,7 +34,8 @@ namespace {
 
 Inferred inferAllReduce(Types inputs, const Attrs& attrs) {
   const auto algorithm = algorithmFromName(textAttr(attrs, "algorithm", "direct"));
-  if (!algorithm) return invalidArgument("algorithm is \"{}\", which is none", textAttr(attrs, "algorithm"));
+  if (!algorithm)
+    return invalidArgument("algorithm is \"{}\", which is none", textAttr(attrs, "algorithm"));
   if ((algorithm == Algorithm::kHierarchical) != attrs.contains("hosts"))
     return invalidArgument("hosts come with algorithm \"hierarchical\", and only with it");
   if (const std::string_view op = textAttr(attrs, "op"); op != "sum" && op != "max")
@@ -38,8 +44,8 @@ Inferred inferAllReduce(Types inputs, const Attrs& attrs) {
 }
 
 Status wantCuts(const std::vector<std::int64_t>& cuts) {
-  bool ascending = cuts.size() >= 2 && cuts.front() == 0 && cuts.back() > 0 &&
-                   cuts.back() <= kMaxCount;
+  bool ascending =
+      cuts.size() >= 2 && cuts.front() == 0 && cuts.back() > 0 && cuts.back() <= kMaxCount;
   for (std::size_t i = 1; ascending && i < cuts.size(); ++i) ascending = cuts[i - 1] <= cuts[i];
   if (!ascending) return invalidArgument("cuts are not ascending from 0 to the extent");
   return {};
@@ -87,7 +93,8 @@ Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
 
 Status wantPeers(const Attrs& attrs) {
   if (const std::int64_t peer = intAttr(attrs, "peer"); peer < kPartner)
-    return invalidArgument("peer is {}, expected a coordinate, or {} in a conversation", peer, kPartner);
+    return invalidArgument("peer is {}, expected a coordinate, or {} in a conversation", peer,
+                           kPartner);
   if (const std::int64_t count = intAttr(attrs, "count", 1); count < 1)
     return invalidArgument("count is {}, expected at least 1", count);
   return {};
@@ -131,7 +138,8 @@ Inferred inferPull(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantCounted(inputs, 0, 1));
   LOCKSTEP_TRY(wantType(inputs, 0, {DType::kI32, {inputs[0].count()}}));
   if (std::ssize(inputs) != 2 + 2 * inputs[1].count())
-    return wrongInput(inputs, 1, fmt::format("a count for each of {} parts", inputs.size() / 2 - 1));
+    return wrongInput(inputs, 1,
+                      fmt::format("a count for each of {} parts", inputs.size() / 2 - 1));
   for (std::size_t i = 2; i < inputs.size(); i += 2) {
     LOCKSTEP_TRY(wantFloat(inputs, i));
     LOCKSTEP_TRY(wantRank(inputs, i, 2, "two dimensions, rows and channels"));
@@ -149,7 +157,8 @@ Grads gradPull(GradBuilder& build, const Node& node, std::span<const ValueId> dy
     const auto part = static_cast<std::int64_t>(i / 2 - 1);
     LOCKSTEP_ASSIGN(grads[i],
                     build.emit(Op::kPush, fmt::format("part{}", part), {dy[0], node.inputs[1]},
-                               {{"part", part}, {"count", build.type(node.inputs[i + 1]).count()},
+                               {{"part", part},
+                                {"count", build.type(node.inputs[i + 1]).count()},
                                 {"rows", build.type(node.inputs[i]).shape[0]}},
                                node.inputs[i]));
   }
@@ -175,9 +184,7 @@ Inferred inferRecvRows(Types, const Attrs& attrs) {
 }
 
 // On the servers all is whole; a worker's rows lie as its ids do.
-Placing placePush(const Node&, Places, Types, Types) {
-  return placedAt({{}, {}});
-}
+Placing placePush(const Node&, Places, Types, Types) { return placedAt({{}, {}}); }
 Placing placePull(const Node&, Places inputs, Types, Types) {
   for (std::size_t i = 1; i < inputs.size(); ++i)
     if (!isReplicated(inputs[i])) return mustReplicate(i);
@@ -203,9 +210,7 @@ Placing placeParts(const Node&, Places inputs, Types, Types) {
 }
 
 // What is sent may live anywhere on other axes.
-Placing placeSend(const Node&, Places, Types, Types) {
-  return placedAt({});
-}
+Placing placeSend(const Node&, Places, Types, Types) { return placedAt({}); }
 
 // Bytes are the payload of this rank, not what memory moves.
 OpCost costPayload(const Node&, Types inputs, Types outputs) {
@@ -216,7 +221,8 @@ OpCost costPayload(const Node&, Types inputs, Types outputs) {
 OpCost costPeers(const Node& node, Types inputs, Types outputs) {
   OpCost cost = costPayload(node, inputs, outputs);
   cost.bytes *= intAttr(node.attrs, "count", 1);
-  if (!outputs.empty()) cost.flops = static_cast<double>(outputs[0].count() * intAttr(node.attrs, "count"));
+  if (!outputs.empty())
+    cost.flops = static_cast<double>(outputs[0].count() * intAttr(node.attrs, "count"));
   return cost;
 }
 
@@ -229,59 +235,183 @@ constexpr AttrInfo kParts{"parts", AttrKind::kInt, false};
 }  // namespace
 
 std::vector<OpInfo> collectiveOps() {
+  // clang-format off: a table
   return {
-      {.op = Op::kAllReduce, .name = "all-reduce", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = true, .attrs = {kAxis, {"op", AttrKind::kText}, {"algorithm", AttrKind::kText, false},
+      {.op = Op::kAllReduce,
+       .name = "all-reduce",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis,
+                 {"op", AttrKind::kText},
+                 {"algorithm", AttrKind::kText, false},
                  {"hosts", AttrKind::kList, false}},
-       .inPlace = {0}, .infer = inferAllReduce, .gradient = nullptr, .place = placeReduction,
+       .inPlace = {0},
+       .infer = inferAllReduce,
+       .gradient = nullptr,
+       .place = placeReduction,
        .cost = costPayload},
-      {.op = Op::kReduceScatter, .name = "reduce-scatter", .minInputs = 1, .maxInputs = 1,
-       .outputs = 1, .isView = false, .isCollective = true,
-       .attrs = {kAxis, kCuts, {"size", AttrKind::kInt}}, .inPlace = {-1},
-       .infer = inferReduceScatter, .gradient = nullptr, .place = placeParts, .cost = costPayload},
-      {.op = Op::kAllGather, .name = "all-gather", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = true, .attrs = {kAxis, kCuts}, .inPlace = {-1},
-       .infer = inferAllGather, .gradient = nullptr, .place = placeParts, .cost = costPayload},
-      {.op = Op::kAllToAll, .name = "all-to-all", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = true, .attrs = {kAxis, {"ranks", AttrKind::kInt}},
-       .inPlace = {-1}, .infer = inferAllToAll, .gradient = nullptr, .place = placeParts, .cost = costPayload},
-      {.op = Op::kBroadcast, .name = "broadcast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = true, .attrs = {kAxis, {"root", AttrKind::kInt}},
-       .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = placeLinear,
+      {.op = Op::kReduceScatter,
+       .name = "reduce-scatter",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, kCuts, {"size", AttrKind::kInt}},
+       .inPlace = {-1},
+       .infer = inferReduceScatter,
+       .gradient = nullptr,
+       .place = placeParts,
        .cost = costPayload},
-      {.op = Op::kSend, .name = "send", .minInputs = 1, .maxInputs = 1, .outputs = 0,
-       .isView = false, .isCollective = true, .attrs = {kAxis, kPeer}, .inPlace = {},
-       .infer = inferSend, .gradient = nullptr, .place = placeSend, .cost = costPayload},
-      {.op = Op::kRecv, .name = "recv", .minInputs = 0, .maxInputs = 0, .outputs = 1,
-       .isView = false, .isCollective = true,
+      {.op = Op::kAllGather,
+       .name = "all-gather",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, kCuts},
+       .inPlace = {-1},
+       .infer = inferAllGather,
+       .gradient = nullptr,
+       .place = placeParts,
+       .cost = costPayload},
+      {.op = Op::kAllToAll,
+       .name = "all-to-all",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, {"ranks", AttrKind::kInt}},
+       .inPlace = {-1},
+       .infer = inferAllToAll,
+       .gradient = nullptr,
+       .place = placeParts,
+       .cost = costPayload},
+      {.op = Op::kBroadcast,
+       .name = "broadcast",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, {"root", AttrKind::kInt}},
+       .inPlace = {0},
+       .infer = inferBroadcast,
+       .gradient = nullptr,
+       .place = placeLinear,
+       .cost = costPayload},
+      {.op = Op::kSend,
+       .name = "send",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 0,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, kPeer},
+       .inPlace = {},
+       .infer = inferSend,
+       .gradient = nullptr,
+       .place = placeSend,
+       .cost = costPayload},
+      {.op = Op::kRecv,
+       .name = "recv",
+       .minInputs = 0,
+       .maxInputs = 0,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
        .attrs = {kAxis, kPeer, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
+       .inPlace = {-1},
+       .infer = inferRecv,
+       .gradient = nullptr,
+       .place = placeSource,
        .cost = costPayload},
-      {.op = Op::kSendAll, .name = "send-all", .minInputs = 1, .maxInputs = 1, .outputs = 0,
-       .isView = false, .isCollective = true, .attrs = {kAxis, kCount}, .inPlace = {},
-       .infer = inferSend, .gradient = nullptr, .place = placeSend, .cost = costPeers},
-      {.op = Op::kCollect, .name = "collect", .minInputs = 0, .maxInputs = 0, .outputs = 2,
-       .isView = false, .isCollective = true,
-       .attrs = {kAxis, kCount, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1, -1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
+      {.op = Op::kSendAll,
+       .name = "send-all",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 0,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, kCount},
+       .inPlace = {},
+       .infer = inferSend,
+       .gradient = nullptr,
+       .place = placeSend,
        .cost = costPeers},
-      {.op = Op::kPush, .name = "push", .minInputs = 2, .maxInputs = 2, .outputs = 2,
-       .isView = false, .isCollective = true,
-       .attrs = {{"part", AttrKind::kInt}, kCount, {"rows", AttrKind::kInt}}, .inPlace = {-1, -1},
-       .infer = inferPush, .gradient = nullptr, .place = placePush, .cost = costNothing},
-      {.op = Op::kPull, .name = "pull", .minInputs = 4, .maxInputs = -1, .outputs = 1,
-       .isView = false, .isCollective = true, .attrs = {}, .inPlace = {-1}, .infer = inferPull,
-       .gradient = gradPull, .place = placePull, .cost = costNothing},
-      {.op = Op::kSendRows, .name = "send-rows", .minInputs = 2, .maxInputs = 2, .outputs = 0,
-       .isView = false, .isCollective = true,
-       .attrs = {kAxis, kPeer, kCount, {"part", AttrKind::kInt, false}, kParts}, .inPlace = {},
-       .infer = inferSendRows, .gradient = nullptr, .place = placeSend, .cost = costRows},
-      {.op = Op::kRecvRows, .name = "recv-rows", .minInputs = 0, .maxInputs = 0, .outputs = 2,
-       .isView = false, .isCollective = true,
-       .attrs = {kAxis, kPeer, kCount, kParts, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1, -1}, .infer = inferRecvRows, .gradient = nullptr, .place = placeSource,
+      {.op = Op::kCollect,
+       .name = "collect",
+       .minInputs = 0,
+       .maxInputs = 0,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, kCount, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1, -1},
+       .infer = inferRecv,
+       .gradient = nullptr,
+       .place = placeSource,
+       .cost = costPeers},
+      {.op = Op::kPush,
+       .name = "push",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {{"part", AttrKind::kInt}, kCount, {"rows", AttrKind::kInt}},
+       .inPlace = {-1, -1},
+       .infer = inferPush,
+       .gradient = nullptr,
+       .place = placePush,
+       .cost = costNothing},
+      {.op = Op::kPull,
+       .name = "pull",
+       .minInputs = 4,
+       .maxInputs = -1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {},
+       .inPlace = {-1},
+       .infer = inferPull,
+       .gradient = gradPull,
+       .place = placePull,
+       .cost = costNothing},
+      {.op = Op::kSendRows,
+       .name = "send-rows",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 0,
+       .isView = false,
+       .isCollective = true,
+       .attrs = {kAxis, kPeer, kCount, {"part", AttrKind::kInt, false}, kParts},
+       .inPlace = {},
+       .infer = inferSendRows,
+       .gradient = nullptr,
+       .place = placeSend,
+       .cost = costRows},
+      {.op = Op::kRecvRows,
+       .name = "recv-rows",
+       .minInputs = 0,
+       .maxInputs = 0,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = true,
+       .attrs =
+           {kAxis, kPeer, kCount, kParts, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1, -1},
+       .infer = inferRecvRows,
+       .gradient = nullptr,
+       .place = placeSource,
        .cost = costRows},
   };
+  // clang-format on
 }
 
 }  // namespace lockstep::ir::rules

@@ -13,10 +13,14 @@ std::optional<Coding> codingFromName(std::string_view name) {
 
 std::string_view codingName(Coding coding) {
   switch (coding) {
-    case Coding::kFp16: return "fp16";
-    case Coding::kBf16: return "bf16";
-    case Coding::kInt8: return "int8";
-    case Coding::kTopK: return "top-k";
+    case Coding::kFp16:
+      return "fp16";
+    case Coding::kBf16:
+      return "bf16";
+    case Coding::kInt8:
+      return "int8";
+    case Coding::kTopK:
+      return "top-k";
   }
   return "";
 }
@@ -24,9 +28,12 @@ std::string_view codingName(Coding coding) {
 std::int64_t payloadBytes(Coding coding, std::int64_t count, std::int64_t kept) {
   switch (coding) {
     case Coding::kFp16:
-    case Coding::kBf16: return 2 * count;
-    case Coding::kInt8: return (count + kScaledTogether - 1) / kScaledTogether * 4 + (count + 3) / 4 * 4;
-    case Coding::kTopK: return 8 * kept;
+    case Coding::kBf16:
+      return 2 * count;
+    case Coding::kInt8:
+      return (count + kScaledTogether - 1) / kScaledTogether * 4 + (count + 3) / 4 * 4;
+    case Coding::kTopK:
+      return 8 * kept;
   }
   return 0;
 }
@@ -39,11 +46,14 @@ namespace {
 Result<std::int64_t> payloadOf(const Attrs& attrs, const TensorType& type) {
   const auto coding = codingFromName(textAttr(attrs, "coding"));
   if (!coding)
-    return invalidArgument("coding is \"{}\", expected fp16, bf16, int8 or top-k", textAttr(attrs, "coding"));
-  if (type.shape.size() != 1) return invalidArgument("{} is coded, expected one dimension", type.text());
+    return invalidArgument("coding is \"{}\", expected fp16, bf16, int8 or top-k",
+                           textAttr(attrs, "coding"));
+  if (type.shape.size() != 1)
+    return invalidArgument("{} is coded, expected one dimension", type.text());
   const std::int64_t kept = intAttr(attrs, "kept");
   if (*coding == Coding::kTopK && (kept < 1 || kept > type.count() || type.count() > kMaxKeptFrom))
-    return invalidArgument("kept is {}, expected 1 to {} of at most {}", kept, type.count(), kMaxKeptFrom);
+    return invalidArgument("kept is {}, expected 1 to {} of at most {}", kept, type.count(),
+                           kMaxKeptFrom);
   return payloadBytes(*coding, type.count(), kept);
 }
 
@@ -60,7 +70,8 @@ Inferred inferEncode(Types inputs, const Attrs& attrs) {
 
 Inferred inferDecodeSum(Types inputs, const Attrs& attrs) {
   const TensorType sum{dtypeAttr(attrs), shapeAttr(attrs)};
-  if (!isFloat(sum.dtype)) return invalidArgument("dtype is {}, expected a float type", dtypeName(sum.dtype));
+  if (!isFloat(sum.dtype))
+    return invalidArgument("dtype is {}, expected a float type", dtypeName(sum.dtype));
   LOCKSTEP_ASSIGN(const std::int64_t bytes, payloadOf(attrs, sum));
   if (inputs[0].dtype != DType::kU8 || inputs[0].count() < bytes || inputs[0].count() % bytes != 0)
     return wrongInput(inputs, 0, fmt::format("u8, a multiple of {} bytes", bytes));
@@ -89,17 +100,36 @@ constexpr AttrInfo kKept{"kept", AttrKind::kInt, false};
 }  // namespace
 
 std::vector<OpInfo> compressionOps() {
+  // clang-format off: a table
   return {
-      {.op = Op::kEncode, .name = "encode", .minInputs = 2, .maxInputs = 2, .outputs = 2,
-       .isView = false, .isCollective = false, .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
+      {.op = Op::kEncode,
+       .name = "encode",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
        .inPlace = {1, -1},
-       .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode},
-      {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false,
+       .infer = inferEncode,
+       .gradient = nullptr,
+       .place = placeCoding,
+       .cost = costEncode},
+      {.op = Op::kDecodeSum,
+       .name = "decode-sum",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
        .attrs = {kCoding, kKept, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1}, .infer = inferDecodeSum, .gradient = nullptr, .place = placeCoding,
+       .inPlace = {-1},
+       .infer = inferDecodeSum,
+       .gradient = nullptr,
+       .place = placeCoding,
        .cost = costDecodeSum},
   };
+  // clang-format on
 }
 
 }  // namespace lockstep::ir::rules

@@ -65,11 +65,9 @@ Placing placeMatmul(const Node& node, Places inputs, Types, Types) {
   const int bColumns = transposed(node.attrs, "tb") ? 0 : 1;
   if (isReplicated(a) && isReplicated(b) && biasWhole) return placedAt({AxisPlacement{}});
   if (isSplit(a, aRows) && isReplicated(b) && biasWhole) return placedAt({splitAt(0, a)});
-  if (isReplicated(a) && isSplit(b, bColumns) &&
-      (inputs.size() == 2 || inputs[2] == splitAt(0, b)))
+  if (isReplicated(a) && isSplit(b, bColumns) && (inputs.size() == 2 || inputs[2] == splitAt(0, b)))
     return placedAt({splitAt(1, b)});
-  const bool contracted =
-      isSplit(a, 1 - aRows) && isSplit(b, 1 - bColumns) && a.cuts == b.cuts;
+  const bool contracted = isSplit(a, 1 - aRows) && isSplit(b, 1 - bColumns) && a.cuts == b.cuts;
   const bool linear = (isSum(a) && isReplicated(b)) || (isReplicated(a) && isSum(b));
   if (plain && (contracted || linear)) return placedAt({partialSum()});
   // What stands in the way: first what is neither whole nor a split of the rows, then the rest.
@@ -80,9 +78,9 @@ Placing placeMatmul(const Node& node, Places inputs, Types, Types) {
 
 OpCost costMatmul(const Node& node, Types inputs, Types outputs) {
   const Product size = product(inputs, node.attrs);
-  return {2.0 * static_cast<double>(size.n) * static_cast<double>(size.k) *
-              static_cast<double>(size.o),
-          movedBytes(inputs, outputs)};
+  return {
+      2.0 * static_cast<double>(size.n) * static_cast<double>(size.k) * static_cast<double>(size.o),
+      movedBytes(inputs, outputs)};
 }
 
 Inferred inferBiasAdd(Types inputs, const Attrs&) {
@@ -92,7 +90,8 @@ Inferred inferBiasAdd(Types inputs, const Attrs&) {
   if (inputs[1].shape.size() != 2)
     LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, {channels}}));
   else if (inputs[1].shape[1] != channels || rows % inputs[1].shape[0] != 0)
-    return wrongInput(inputs, 1, fmt::format("{} channels and rows that divide {}", channels, rows));
+    return wrongInput(inputs, 1,
+                      fmt::format("{} channels and rows that divide {}", channels, rows));
   return std::vector<TensorType>{inputs[0]};
 }
 
@@ -124,8 +123,8 @@ Inferred inferConcat(Types inputs, const Attrs&) {
     LOCKSTEP_TRY(wantFloat(inputs, i));
     LOCKSTEP_TRY(wantRank(inputs, i, 2, "two dimensions, rows and columns"));
     if (inputs[i].dtype != inputs[0].dtype || inputs[i].shape[0] != inputs[0].shape[0])
-      return wrongInput(inputs, i, fmt::format("{} rows of {}", inputs[0].shape[0],
-                                               dtypeName(inputs[0].dtype)));
+      return wrongInput(
+          inputs, i, fmt::format("{} rows of {}", inputs[0].shape[0], dtypeName(inputs[0].dtype)));
     columns += inputs[i].shape[1];
   }
   return std::vector<TensorType>{{inputs[0].dtype, {inputs[0].shape[0], columns}}};
@@ -197,30 +196,81 @@ Placing placeReduceRows(const Node&, Places inputs, Types inputTypes, Types outp
 }  // namespace
 
 std::vector<OpInfo> denseOps() {
+  // clang-format off: a table
   return {
-      {.op = Op::kMatmul, .name = "matmul", .minInputs = 2, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false,
-       .attrs = {{"ta", AttrKind::kInt, false}, {"tb", AttrKind::kInt, false},
-                 {"act", AttrKind::kText, false}, {"tf32", AttrKind::kInt, false}},
-       .inPlace = {-1}, .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul,
+      {.op = Op::kMatmul,
+       .name = "matmul",
+       .minInputs = 2,
+       .maxInputs = 3,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"ta", AttrKind::kInt, false},
+                 {"tb", AttrKind::kInt, false},
+                 {"act", AttrKind::kText, false},
+                 {"tf32", AttrKind::kInt, false}},
+       .inPlace = {-1},
+       .infer = inferMatmul,
+       .gradient = gradMatmul,
+       .place = placeMatmul,
        .cost = costMatmul},
-      {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
-       .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,
+      {.op = Op::kBiasAdd,
+       .name = "bias-add",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {},
+       .inPlace = {0},
+       .infer = inferBiasAdd,
+       .gradient = gradBiasAdd,
+       .place = placeBiasAdd,
        .cost = costElementwise},
-      {.op = Op::kConcat, .name = "concat", .minInputs = 1, .maxInputs = -1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferConcat,
-       .gradient = gradConcat, .place = placeSideBySide, .cost = costMove},
-      {.op = Op::kColumns, .name = "columns", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false,
-       .attrs = {{"first", AttrKind::kInt}, {"count", AttrKind::kInt}}, .inPlace = {-1},
-       .infer = inferColumns, .gradient = nullptr, .place = placeSideBySide,
-       .cost = [](const Node&, Types, Types outputs) { return OpCost{0, 2 * outputs[0].bytes()}; }},
-      {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {{"period", AttrKind::kInt, false}},
-       .inPlace = {-1}, .infer = inferReduceRows, .gradient = gradReduceRows, .place = placeReduceRows,
+      {.op = Op::kConcat,
+       .name = "concat",
+       .minInputs = 1,
+       .maxInputs = -1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {},
+       .inPlace = {-1},
+       .infer = inferConcat,
+       .gradient = gradConcat,
+       .place = placeSideBySide,
+       .cost = costMove},
+      {.op = Op::kColumns,
+       .name = "columns",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"first", AttrKind::kInt}, {"count", AttrKind::kInt}},
+       .inPlace = {-1},
+       .infer = inferColumns,
+       .gradient = nullptr,
+       .place = placeSideBySide,
+       .cost =
+           [](const Node&, Types, Types outputs) {
+             return OpCost{0, 2 * outputs[0].bytes()};
+           }},
+      {.op = Op::kReduceRows,
+       .name = "reduce-rows",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"period", AttrKind::kInt, false}},
+       .inPlace = {-1},
+       .infer = inferReduceRows,
+       .gradient = gradReduceRows,
+       .place = placeReduceRows,
        .cost = costElementwise},
   };
+  // clang-format on
 }
 
 }  // namespace lockstep::ir::rules

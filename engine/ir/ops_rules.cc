@@ -29,9 +29,7 @@ Status wantAxis(const Attrs& attrs) {
   return {};
 }
 
-Shape shapeAttr(const Attrs& attrs, std::string_view key) {
-  return listAttr(attrs, key);
-}
+Shape shapeAttr(const Attrs& attrs, std::string_view key) { return listAttr(attrs, key); }
 
 DType dtypeAttr(const Attrs& attrs, std::string_view key) {
   return *dtypeFromName(textAttr(attrs, key));
@@ -43,17 +41,11 @@ Inferred inferSame(Types inputs, const Attrs&) {
   return std::vector<TensorType>{inputs[0]};
 }
 
-AxisPlacement splitAt(int dim, const AxisPlacement& like) {
-  return {Kind::kSplit, dim, like.cuts};
-}
+AxisPlacement splitAt(int dim, const AxisPlacement& like) { return {Kind::kSplit, dim, like.cuts}; }
 
-AxisPlacement partialSum() {
-  return {Kind::kPartialSum, 0, {}};
-}
+AxisPlacement partialSum() { return {Kind::kPartialSum, 0, {}}; }
 
-Placing placedAt(std::vector<AxisPlacement> outputs) {
-  return {std::move(outputs), -1, {}};
-}
+Placing placedAt(std::vector<AxisPlacement> outputs) { return {std::move(outputs), -1, {}}; }
 
 Placing mustBe(std::size_t input, AxisPlacement wanted) {
   return {{}, static_cast<int>(input), std::move(wanted)};
@@ -66,7 +58,8 @@ Placing placeSource(const Node&, Places, Types, Types outputs) {
 DType summedIn(DType factors) { return sizeOf(factors) == 2 ? DType::kF32 : factors; }
 
 Placing placeElementwise(const Node&, Places inputs, Types, Types outputs) {
-  const auto split = std::find_if(inputs.begin(), inputs.end(), [](const auto& p) { return isSplit(p); });
+  const auto split =
+      std::find_if(inputs.begin(), inputs.end(), [](const auto& p) { return isSplit(p); });
   const AxisPlacement common = split == inputs.end() ? AxisPlacement{} : *split;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] != common) return mustBe(i, common);
@@ -86,9 +79,7 @@ std::int64_t movedBytes(Types inputs, Types outputs) {
   return bytes;
 }
 
-OpCost costNothing(const Node&, Types, Types) {
-  return {};
-}
+OpCost costNothing(const Node&, Types, Types) { return {}; }
 
 OpCost costMove(const Node&, Types inputs, Types outputs) {
   return {0, movedBytes(inputs, outputs)};

@@ -38,18 +38,10 @@ Inferred inferSame(Types inputs, const Attrs& attrs);
 
 // ---- Placement rules.
 using Kind = AxisPlacement::Kind;
-inline bool isReplicated(const AxisPlacement& p) {
-  return p.kind == Kind::kReplicated;
-}
-inline bool isSplit(const AxisPlacement& p) {
-  return p.kind == Kind::kSplit;
-}
-inline bool isSplit(const AxisPlacement& p, int dim) {
-  return isSplit(p) && p.dim == dim;
-}
-inline bool isSum(const AxisPlacement& p) {
-  return p.kind == Kind::kPartialSum;
-}
+inline bool isReplicated(const AxisPlacement& p) { return p.kind == Kind::kReplicated; }
+inline bool isSplit(const AxisPlacement& p) { return p.kind == Kind::kSplit; }
+inline bool isSplit(const AxisPlacement& p, int dim) { return isSplit(p) && p.dim == dim; }
+inline bool isSum(const AxisPlacement& p) { return p.kind == Kind::kPartialSum; }
 AxisPlacement splitAt(int dim, const AxisPlacement& like);  // the cut-points of `like`
 AxisPlacement partialSum();
 Placing placedAt(std::vector<AxisPlacement> outputs);

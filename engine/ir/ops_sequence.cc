@@ -52,13 +52,15 @@ Grads gradEmbedding(GradBuilder& build, const Node& node, std::span<const ValueI
   return std::vector<ValueId>{table, -1};
 }
 
-// Of rows that belong to the parts of `split`, however large: equal parts; none where they are not even.
+// Of rows that belong to the parts of `split`, however large: equal parts; none where they are not
+// even.
 std::optional<AxisPlacement> inEqualParts(const AxisPlacement& split, std::int64_t rows) {
   if (isReplicated(split)) return split;
   const std::int64_t parts = std::ssize(split.cuts) - 1;
   if (!isSplit(split, 0) || rows % parts != 0) return std::nullopt;
   AxisPlacement equal = split;
-  for (std::int64_t part = 0; part <= parts; ++part) equal.cuts[static_cast<std::size_t>(part)] = part * (rows / parts);
+  for (std::int64_t part = 0; part <= parts; ++part)
+    equal.cuts[static_cast<std::size_t>(part)] = part * (rows / parts);
   return equal;
 }
 
@@ -99,12 +101,15 @@ Inferred inferDistinct(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantType(inputs, 0, {DType::kI32, inputs[0].shape}));
   const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
   const bool ascending = std::is_sorted(cuts.begin(), cuts.end(), std::less_equal<>());
-  if (cuts.size() < 2 || cuts.front() != 0 || !ascending || cuts.back() > std::numeric_limits<std::int32_t>::max())
+  if (cuts.size() < 2 || cuts.front() != 0 || !ascending ||
+      cuts.back() > std::numeric_limits<std::int32_t>::max())
     return invalidArgument("cuts are not ascending ids from 0");
   const Shape each = shapeAttr(attrs);
   if (each.size() != 1 || each[0] < inputs[0].count())
-    return invalidArgument("shape is [{}], expected at least {} ids", shapeText(each), inputs[0].count());
-  return std::vector<TensorType>{{DType::kI32, each}, {DType::kI32, {std::ssize(cuts) - 1}}, inputs[0]};
+    return invalidArgument("shape is [{}], expected at least {} ids", shapeText(each),
+                           inputs[0].count());
+  return std::vector<TensorType>{
+      {DType::kI32, each}, {DType::kI32, {std::ssize(cuts) - 1}}, inputs[0]};
 }
 // Those of a part of the ids are a part; how many there are is each rank's own number.
 Placing placeDistinct(const Node&, Places inputs, Types, Types outputs) {
@@ -172,17 +177,19 @@ Inferred inferLayerNormWeightGrad(Types inputs, const Attrs&) {
 Grads gradLayerNorm(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   const ValueId x = node.inputs[0], mean = node.outputs[1], rstd = node.outputs[2];
   if (dy[1] >= 0 || dy[2] >= 0)
-    return invalidArgument("the statistics of {} take part in the loss; only its result can be "
-                           "differentiated",
-                           node.name);
+    return invalidArgument(
+        "the statistics of {} take part in the loss; only its result can be "
+        "differentiated",
+        node.name);
   std::vector<ValueId> grads(3, -1);
   if (build.wants(node.inputs[1]) || build.wants(node.inputs[2])) {
-    LOCKSTEP_ASSIGN(grads[1], build.emit(Op::kLayerNormWeightGrad, "w", {dy[0], x, mean, rstd}, {}));
+    LOCKSTEP_ASSIGN(grads[1],
+                    build.emit(Op::kLayerNormWeightGrad, "w", {dy[0], x, mean, rstd}, {}));
     grads[2] = grads[1] + 1;  // outputs of one node are numbered in a row
   }
   if (build.wants(x)) {
-    LOCKSTEP_ASSIGN(grads[0], build.emit(Op::kLayerNormGrad, "x",
-                                         {dy[0], x, node.inputs[1], mean, rstd}, {}));
+    LOCKSTEP_ASSIGN(
+        grads[0], build.emit(Op::kLayerNormGrad, "x", {dy[0], x, node.inputs[1], mean, rstd}, {}));
   }
   return grads;
 }
@@ -231,7 +238,8 @@ Inferred inferAttention(Types inputs, const Attrs& attrs) {
                            channels);
   if (const std::int64_t causal = intAttr(attrs, "causal"); causal != 0 && causal != 1)
     return invalidArgument("causal is {}, expected 0 or 1", causal);
-  if (const std::string_view factors = textAttr(attrs, "factors"); !factors.empty() && factors != "bf16" && factors != "f16")
+  if (const std::string_view factors = textAttr(attrs, "factors");
+      !factors.empty() && factors != "bf16" && factors != "f16")
     return invalidArgument("factors are \"{}\", expected bf16 or f16", factors);
   return std::vector<TensorType>{{inputs[0].dtype, {rows, channels / 3}},
                                  {inputs[0].dtype, {rows, channels / 3 / head}}};
@@ -239,7 +247,8 @@ Inferred inferAttention(Types inputs, const Attrs& attrs) {
 
 Inferred inferAttentionGrad(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantRows(inputs, 1));
-  LOCKSTEP_ASSIGN(const std::vector<TensorType> forward, inferAttention(inputs.subspan(1, 1), attrs));
+  LOCKSTEP_ASSIGN(const std::vector<TensorType> forward,
+                  inferAttention(inputs.subspan(1, 1), attrs));
   LOCKSTEP_TRY(wantType(inputs, 0, forward[0]));
   LOCKSTEP_TRY(wantType(inputs, 2, forward[0]));
   LOCKSTEP_TRY(wantType(inputs, 3, forward[1]));
@@ -248,12 +257,14 @@ Inferred inferAttentionGrad(Types inputs, const Attrs& attrs) {
 
 Grads gradAttention(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   if (dy[1] >= 0)
-    return invalidArgument("the sums of {} take part in the loss; only its result can be "
-                           "differentiated",
-                           node.name);
-  LOCKSTEP_ASSIGN(const ValueId dx,
-                  build.emit(Op::kAttentionGrad, "x",
-                             {dy[0], node.inputs[0], node.outputs[0], node.outputs[1]}, node.attrs));
+    return invalidArgument(
+        "the sums of {} take part in the loss; only its result can be "
+        "differentiated",
+        node.name);
+  LOCKSTEP_ASSIGN(
+      const ValueId dx,
+      build.emit(Op::kAttentionGrad, "x", {dy[0], node.inputs[0], node.outputs[0], node.outputs[1]},
+                 node.attrs));
   return std::vector<ValueId>{dx};
 }
 
@@ -297,8 +308,8 @@ Placing placeAttentionGrad(const Node& node, Places inputs, Types, Types) {
 // Scores and their use: four operations for each pair of tokens and channel, half of the pairs
 // where causal; the backward pass makes five products of the forward pass's two.
 double pairFlops(const Node& node, const TensorType& y) {
-  const double pairs = static_cast<double>(y.count()) *
-                       static_cast<double>(intAttr(node.attrs, "tokens"));
+  const double pairs =
+      static_cast<double>(y.count()) * static_cast<double>(intAttr(node.attrs, "tokens"));
   return 4 * pairs * (intAttr(node.attrs, "causal") != 0 ? 0.5 : 1.0);
 }
 OpCost costAttention(const Node& node, Types inputs, Types outputs) {
@@ -339,51 +350,144 @@ constexpr AttrInfo kStride{"stride", AttrKind::kInt, false};
 }  // namespace
 
 std::vector<OpInfo> sequenceOps() {
-  const std::vector<AttrInfo> attention{
-      {"tokens", AttrKind::kInt}, {"head", AttrKind::kInt}, {"causal", AttrKind::kInt}, {"factors", AttrKind::kText, false}};
+  const std::vector<AttrInfo> attention{{"tokens", AttrKind::kInt},
+                                        {"head", AttrKind::kInt},
+                                        {"causal", AttrKind::kInt},
+                                        {"factors", AttrKind::kText, false}};
+  // clang-format off: a table
   return {
-      {.op = Op::kEmbedding, .name = "embedding", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {kFirst, kLocal, kAxis, kStride}, .inPlace = {-1},
-       .infer = inferEmbedding, .gradient = gradEmbedding, .place = placeEmbedding,
+      {.op = Op::kEmbedding,
+       .name = "embedding",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {kFirst, kLocal, kAxis, kStride},
+       .inPlace = {-1},
+       .infer = inferEmbedding,
+       .gradient = gradEmbedding,
+       .place = placeEmbedding,
        .cost = costGather},
-      {.op = Op::kEmbeddingGrad, .name = "embedding-grad", .minInputs = 2, .maxInputs = 2,
-       .outputs = 1, .isView = false, .isCollective = false,
-       .attrs = {kFirst, kLocal, {"shape", AttrKind::kShape}, kAxis, kStride}, .inPlace = {-1},
-       .infer = inferEmbeddingGrad, .gradient = nullptr, .place = placeEmbeddingGrad,
+      {.op = Op::kEmbeddingGrad,
+       .name = "embedding-grad",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {kFirst, kLocal, {"shape", AttrKind::kShape}, kAxis, kStride},
+       .inPlace = {-1},
+       .infer = inferEmbeddingGrad,
+       .gradient = nullptr,
+       .place = placeEmbeddingGrad,
        .cost = costScatter},
-      {.op = Op::kDistinct, .name = "distinct", .minInputs = 1, .maxInputs = 1, .outputs = 3,
-       .isView = false, .isCollective = false, .attrs = {{"cuts", AttrKind::kList}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1, -1, -1}, .infer = inferDistinct, .gradient = nullptr, .place = placeDistinct,
+      {.op = Op::kDistinct,
+       .name = "distinct",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 3,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"cuts", AttrKind::kList}, {"shape", AttrKind::kShape}},
+       .inPlace = {-1, -1, -1},
+       .infer = inferDistinct,
+       .gradient = nullptr,
+       .place = placeDistinct,
        .cost = costDistinct},
-      {.op = Op::kCombineRows, .name = "combine-rows", .minInputs = 2, .maxInputs = 2, .outputs = 3,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0, -1, -1},
-       .infer = inferCombineRows, .gradient = nullptr, .place = placeCombineRows,
+      {.op = Op::kCombineRows,
+       .name = "combine-rows",
+       .minInputs = 2,
+       .maxInputs = 2,
+       .outputs = 3,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {},
+       .inPlace = {0, -1, -1},
+       .infer = inferCombineRows,
+       .gradient = nullptr,
+       .place = placeCombineRows,
        .cost = costElementwise},
-      {.op = Op::kLayerNorm, .name = "layer-norm", .minInputs = 3, .maxInputs = 3, .outputs = 3,
-       .isView = false, .isCollective = false, .attrs = {{"eps", AttrKind::kNumber}},
-       .inPlace = {-1, -1, -1}, .infer = inferLayerNorm, .gradient = gradLayerNorm,
-       .place = placeLayerNorm, .cost = costNorm},
-      {.op = Op::kLayerNormGrad, .name = "layer-norm-grad", .minInputs = 5, .maxInputs = 5,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
-       .infer = inferLayerNormGrad, .gradient = nullptr, .place = placeLayerNormGrad,
+      {.op = Op::kLayerNorm,
+       .name = "layer-norm",
+       .minInputs = 3,
+       .maxInputs = 3,
+       .outputs = 3,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"eps", AttrKind::kNumber}},
+       .inPlace = {-1, -1, -1},
+       .infer = inferLayerNorm,
+       .gradient = gradLayerNorm,
+       .place = placeLayerNorm,
        .cost = costNorm},
-      {.op = Op::kLayerNormWeightGrad, .name = "layer-norm-weight-grad", .minInputs = 4,
-       .maxInputs = 4, .outputs = 2, .isView = false, .isCollective = false, .attrs = {},
-       .inPlace = {-1, -1}, .infer = inferLayerNormWeightGrad, .gradient = nullptr,
-       .place = placeLayerNormWeightGrad, .cost = costNorm},
-      {.op = Op::kAttention, .name = "attention", .minInputs = 1, .maxInputs = 1, .outputs = 2,
-       .isView = false, .isCollective = false, .attrs = attention, .inPlace = {-1, -1},
-       .infer = inferAttention, .gradient = gradAttention, .place = placeAttention,
+      {.op = Op::kLayerNormGrad,
+       .name = "layer-norm-grad",
+       .minInputs = 5,
+       .maxInputs = 5,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {},
+       .inPlace = {0},
+       .infer = inferLayerNormGrad,
+       .gradient = nullptr,
+       .place = placeLayerNormGrad,
+       .cost = costNorm},
+      {.op = Op::kLayerNormWeightGrad,
+       .name = "layer-norm-weight-grad",
+       .minInputs = 4,
+       .maxInputs = 4,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {},
+       .inPlace = {-1, -1},
+       .infer = inferLayerNormWeightGrad,
+       .gradient = nullptr,
+       .place = placeLayerNormWeightGrad,
+       .cost = costNorm},
+      {.op = Op::kAttention,
+       .name = "attention",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 2,
+       .isView = false,
+       .isCollective = false,
+       .attrs = attention,
+       .inPlace = {-1, -1},
+       .infer = inferAttention,
+       .gradient = gradAttention,
+       .place = placeAttention,
        .cost = costAttention},
-      {.op = Op::kAttentionGrad, .name = "attention-grad", .minInputs = 4, .maxInputs = 4,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = attention, .inPlace = {-1},
-       .infer = inferAttentionGrad, .gradient = nullptr, .place = placeAttentionGrad,
+      {.op = Op::kAttentionGrad,
+       .name = "attention-grad",
+       .minInputs = 4,
+       .maxInputs = 4,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = attention,
+       .inPlace = {-1},
+       .infer = inferAttentionGrad,
+       .gradient = nullptr,
+       .place = placeAttentionGrad,
        .cost = costAttentionGrad},
-      {.op = Op::kRepeatRows, .name = "repeat-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {{"times", AttrKind::kInt}},
-       .inPlace = {-1}, .infer = inferRepeatRows, .gradient = nullptr, .place = placeRepeatRows,
+      {.op = Op::kRepeatRows,
+       .name = "repeat-rows",
+       .minInputs = 1,
+       .maxInputs = 1,
+       .outputs = 1,
+       .isView = false,
+       .isCollective = false,
+       .attrs = {{"times", AttrKind::kInt}},
+       .inPlace = {-1},
+       .infer = inferRepeatRows,
+       .gradient = nullptr,
+       .place = placeRepeatRows,
        .cost = costMove},
   };
+  // clang-format on
 }
 
 }  // namespace lockstep::ir::rules

@@ -13,8 +13,8 @@ namespace lockstep::ir {
 struct AxisPlacement {
   enum class Kind : std::uint8_t { kReplicated, kSplit, kPartialSum, kPartialMax };
   Kind kind = Kind::kReplicated;
-  int dim = 0;                      // kSplit: the dimension
-  std::vector<std::int64_t> cuts;   // kSplit: size+1 ascending offsets, 0 … extent
+  int dim = 0;                     // kSplit: the dimension
+  std::vector<std::int64_t> cuts;  // kSplit: size+1 ascending offsets, 0 … extent
   bool operator==(const AxisPlacement&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// Builder: from a model's description to its forward graph, layer by layer. model.cc has what is round
-// the layers, layers.cc each kind of layer.
+// Builder: from a model's description to its forward graph, layer by layer. model.cc has what is
+// round the layers, layers.cc each kind of layer.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@ namespace lockstep::models {
 
 inline constexpr const char* kGpt2 = "normal:0.02";  // initial weights as in GPT-2
 
-std::string sampleText(const Shape& batched);        // "28x28x1"
+std::string sampleText(const Shape& batched);  // "28x28x1"
 
 class Builder {
  public:
@@ -44,8 +44,8 @@ class Builder {
   Shape shape(ValueId value) const { return out_.graph.value(value).type.shape; }
   double flops(const ir::Node& node) const;
 
-  Result<ValueId> add(ir::Op op, std::string name, std::vector<ValueId> inputs, ir::Attrs attrs = {},
-                      ir::Phase phase = ir::Phase::kForward);
+  Result<ValueId> add(ir::Op op, std::string name, std::vector<ValueId> inputs,
+                      ir::Attrs attrs = {}, ir::Phase phase = ir::Phase::kForward);
   Result<ValueId> addParameter(std::string_view suffix, Shape shape, std::int64_t fanIn,
                                std::int64_t fanOut, std::string initializer = "torch-uniform");
   // A running statistic of the layer under construction.
@@ -90,11 +90,11 @@ class Builder {
 
   const Model& model_;
   const Use use_;
-  const int parts_;          // micro-batches, of which the batch is one
+  const int parts_;  // micro-batches, of which the batch is one
   ValueId weight_ = -1, dropoutKeys_ = -1;
   std::int64_t tokens_ = 0;  // of a sample of text; 0: no text
   ir::ModelGraph out_;
-  std::size_t index_ = 0;    // of the layer under construction
+  std::size_t index_ = 0;  // of the layer under construction
   ValueId last_ = -1;
   std::map<std::string, ValueId, std::less<>> values_;
   std::set<std::string> used_;

@@ -26,7 +26,8 @@ constexpr std::array kActivations{Activation{"relu", Op::kRelu}, Activation{"gel
 std::span<const std::string_view> activations() {
   static const auto kNames = [] {
     std::array<std::string_view, kActivations.size()> names;
-    std::transform(kActivations.begin(), kActivations.end(), names.begin(), [](const auto& a) { return a.name; });
+    std::transform(kActivations.begin(), kActivations.end(), names.begin(),
+                   [](const auto& a) { return a.name; });
     return names;
   }();
   return kNames;
@@ -91,8 +92,7 @@ Result<ValueId> Builder::addActivation(ValueId x, std::string_view field) {
 
 Result<ValueId> Builder::addBias(ValueId x, std::int64_t fanIn) {
   if (!layer().bias) return x;
-  LOCKSTEP_ASSIGN(const ValueId bias,
-                  addParameter("bias", {layer().units}, fanIn, layer().units));
+  LOCKSTEP_ASSIGN(const ValueId bias, addParameter("bias", {layer().units}, fanIn, layer().units));
   return add(Op::kBiasAdd, layer().name + ".bias-add", {x, bias});
 }
 
@@ -146,8 +146,9 @@ Status Builder::wantTokens(ValueId x) const {
 Result<ValueId> Builder::addEmbedding(ValueId ids) {
   const bool isTable = model_.columns > 0 && ids == values_["categories"];
   if (!isTable && (tokens_ == 0 || ids != values_["input"]))
-    return failKind("", "its input is neither text nor categories; expected \"input\", and "
-                        "input.vocabulary set, or \"categories\", and input.columns set");
+    return failKind("",
+                    "its input is neither text nor categories; expected \"input\", and "
+                    "input.vocabulary set, or \"categories\", and input.columns set");
   if (layer().units < 1)
     return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
   const std::int64_t units = layer().units;
@@ -162,8 +163,8 @@ Result<ValueId> Builder::addEmbedding(ValueId ids) {
   return add(Op::kBiasAdd, layer().name + ".position-add", {y, positions});
 }
 
-// The rows of a sample side by side. Rows begin within ±1/√categories (Naumov et al.: "Deep Learning
-// Recommendation Model for Personalization and Recommendation Systems", 2019).
+// The rows of a sample side by side. Rows begin within ±1/√categories (Naumov et al.: "Deep
+// Learning Recommendation Model for Personalization and Recommendation Systems", 2019).
 Result<ValueId> Builder::addTables(ValueId ids, std::int64_t units) {
   const std::int64_t rows = model_.columns * model_.categories;
   LOCKSTEP_ASSIGN(const ValueId table,
@@ -188,8 +189,8 @@ Result<ValueId> Builder::addLinear(const std::string& part, ValueId x, std::int6
                                    const std::string& initializer) {
   const std::int64_t channels = shape(x)[1];
   const std::string prefix = layer().name + "." + part;
-  LOCKSTEP_ASSIGN(const ValueId w, addParameter(part + ".weight", {channels, units}, channels,
-                                                units, initializer));
+  LOCKSTEP_ASSIGN(const ValueId w,
+                  addParameter(part + ".weight", {channels, units}, channels, units, initializer));
   LOCKSTEP_ASSIGN(const ValueId b, addParameter(part + ".bias", {units}, channels, units, "zeros"));
   LOCKSTEP_ASSIGN(const ValueId y, add(Op::kMatmul, prefix + ".matmul", {x, w}));
   return add(Op::kBiasAdd, prefix + ".bias-add", {y, b});
@@ -216,13 +217,15 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
   const std::int64_t channels = shape(x)[1];
   if (l.heads < 1 || channels % l.heads != 0)
     return withRemedies(
-        failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels", l.heads, channels)),
+        failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels", l.heads,
+                                      channels)),
         {otherHeads(model_, l.heads, channels)});
   if (l.feedForward < 0)
     return withRemedies(
         failKind("feed_forward",
-                 fmt::format("feed_forward is {}; expected at least 1, or 0 for four times its {} channels",
-                             l.feedForward, channels)),
+                 fmt::format(
+                     "feed_forward is {}; expected at least 1, or 0 for four times its {} channels",
+                     l.feedForward, channels)),
         {{{fmt::format("layers[{}].transformer.feed_forward", index_), "0"}}});
   const std::int64_t between = l.feedForward > 0 ? l.feedForward : 4 * channels;
   const auto blocks = std::count_if(model_.layers.begin(), model_.layers.end(), [](const Layer& o) {
@@ -233,9 +236,10 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
   const std::size_t first = out_.parameters.size();
   LOCKSTEP_ASSIGN(ValueId h, addNorm("norm1", x));
   LOCKSTEP_ASSIGN(h, addLinear("qkv", h, 3 * channels, kGpt2));
-  LOCKSTEP_ASSIGN(h, add(Op::kAttention, l.name + ".attention", {h},
-                         {{"tokens", tokens_}, {"head", channels / l.heads},
-                          {"causal", std::int64_t{l.causal}}}));
+  LOCKSTEP_ASSIGN(
+      h,
+      add(Op::kAttention, l.name + ".attention", {h},
+          {{"tokens", tokens_}, {"head", channels / l.heads}, {"causal", std::int64_t{l.causal}}}));
   LOCKSTEP_ASSIGN(h, addLinear("proj", h, channels, smaller));
   LOCKSTEP_ASSIGN(h, addDropout(".proj", h));
   LOCKSTEP_ASSIGN(x, add(Op::kAdd, l.name + ".add1", {x, h}));
@@ -258,9 +262,8 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
 
 Status Builder::wantImage(const Shape& in) const {
   if (in.size() != 4)
-    return failKind("",
-                    fmt::format("its input is {}; expected an image, height x width x channels",
-                                sampleText(in)));
+    return failKind("", fmt::format("its input is {}; expected an image, height x width x channels",
+                                    sampleText(in)));
   return {};
 }
 
@@ -276,13 +279,12 @@ Result<ValueId> Builder::addConv2d(ValueId x) {
     return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
   if (l.same && l.kernel % 2 == 0)
     return failKind(
-        "kernel",
-        fmt::format("kernel is {} with padding same; expected an odd number", l.kernel));
+        "kernel", fmt::format("kernel is {} with padding same; expected an odd number", l.kernel));
   if (!l.same && l.kernel > std::min(in[1], in[2]))
-    return failKind(
-        "kernel", fmt::format("kernel is {} but its input is {}; expected at most {}, or padding "
-                              "same",
-                              l.kernel, sampleText(in), std::min(in[1], in[2])));
+    return failKind("kernel",
+                    fmt::format("kernel is {} but its input is {}; expected at most {}, or padding "
+                                "same",
+                                l.kernel, sampleText(in), std::min(in[1], in[2])));
   if (l.kernel > ir::kMaxCount) return failKind("kernel", "kernel is too large");
   const Shape weights{l.kernel, l.kernel, in[3], l.units};
   if (Status status = ir::checkShape(weights); !status.ok())
@@ -290,9 +292,8 @@ Result<ValueId> Builder::addConv2d(ValueId x) {
   const std::int64_t window = l.kernel * l.kernel;
   LOCKSTEP_ASSIGN(const ValueId w,
                   addParameter("weight", weights, window * in[3], window * l.units));
-  LOCKSTEP_ASSIGN(ValueId y,
-                  add(Op::kConv2d, l.name + ".conv2d", {x, w},
-                      {{"stride", l.stride}, {"pad", l.same ? (l.kernel - 1) / 2 : 0}}));
+  LOCKSTEP_ASSIGN(ValueId y, add(Op::kConv2d, l.name + ".conv2d", {x, w},
+                                 {{"stride", l.stride}, {"pad", l.same ? (l.kernel - 1) / 2 : 0}}));
   LOCKSTEP_ASSIGN(y, addBias(y, window * in[3]));
   return addActivation(y, "activation");
 }
@@ -320,11 +321,12 @@ Result<ValueId> Builder::addBatchNorm(ValueId x) {
   const Layer& l = layer();
   const std::int64_t batch = out_.batch, channels = shape(x).back();
   if (tokens_ > 0)
-    return failKind("", "its input is text; expected a layer_norm instead, whose statistics are a "
-                        "token's own");
+    return failKind("",
+                    "its input is text; expected a layer_norm instead, whose statistics are a "
+                    "token's own");
   if (!(l.momentum > 0 && l.momentum < 1))
-    return failKind("momentum",
-                    fmt::format("momentum is {}; expected more than 0 and less than 1", l.momentum));
+    return failKind("momentum", fmt::format("momentum is {}; expected more than 0 and less than 1",
+                                            l.momentum));
   if (!(l.epsilon > 0))
     return failKind("epsilon", fmt::format("epsilon is {}; expected more than 0", l.epsilon));
   if (l.groups < 1)
@@ -343,30 +345,33 @@ Result<ValueId> Builder::addBatchNorm(ValueId x) {
     return add(Op::kBatchNorm, name + ".batch-norm", {x, gain, bias, means, variances}, epsilon);
   }
   if (l.groups % parts_ != 0)
-    return failKind("groups", fmt::format("groups is {}; each of {} micro-batches has statistics of its own: "
-                                          "expected {}, or another multiple of {}",
-                                          l.groups, parts_, parts_, parts_));
+    return failKind("groups",
+                    fmt::format("groups is {}; each of {} micro-batches has statistics of its own: "
+                                "expected {}, or another multiple of {}",
+                                l.groups, parts_, parts_, parts_));
   const std::int64_t groups = l.groups / parts_;
   if (batch % groups != 0)
     return failKind("groups", fmt::format("groups is {}; expected a divisor of the batch, {}",
                                           l.groups, batch * parts_));
   LOCKSTEP_ASSIGN(const ValueId w, sampleWeights());
-  LOCKSTEP_ASSIGN(const ValueId moments,
-                  add(Op::kBatchMoments, name + ".moments", {x, w, mean},
-                      {{"shape", Shape{groups, 1 + 2 * channels}}}));
+  LOCKSTEP_ASSIGN(const ValueId moments, add(Op::kBatchMoments, name + ".moments", {x, w, mean},
+                                             {{"shape", Shape{groups, 1 + 2 * channels}}}));
   LOCKSTEP_ASSIGN(const ir::NodeId statistics,
                   out_.graph.add(Op::kBatchStatistics, name + ".statistics", {moments, mean}));
   const auto statistic = [&](int i) { return out_.graph.output(statistics, i); };
-  LOCKSTEP_ASSIGN(const ValueId y, add(Op::kBatchNorm, name + ".batch-norm",
-                                       {x, gain, bias, statistic(0), statistic(1), w, moments},
-                                       epsilon));
+  LOCKSTEP_ASSIGN(const ValueId y,
+                  add(Op::kBatchNorm, name + ".batch-norm",
+                      {x, gain, bias, statistic(0), statistic(1), w, moments}, epsilon));
   LOCKSTEP_ASSIGN(const ir::NodeId running,
                   out_.graph.add(Op::kRunningStatistics, name + ".running",
                                  {mean, variance, statistic(2)}, {{"momentum", l.momentum}}));
   for (int i = 0; i < 2; ++i) {
-    const std::string& state = out_.statistics[out_.statistics.size() - 2 + static_cast<std::size_t>(i)].name;
-    LOCKSTEP_TRY(out_.graph.add(Op::kStore, state + ".store", {out_.graph.output(running, i)},
-                                {{"state", state}}).status());
+    const std::string& state =
+        out_.statistics[out_.statistics.size() - 2 + static_cast<std::size_t>(i)].name;
+    LOCKSTEP_TRY(
+        out_.graph
+            .add(Op::kStore, state + ".store", {out_.graph.output(running, i)}, {{"state", state}})
+            .status());
   }
   return y;
 }

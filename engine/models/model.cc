@@ -87,8 +87,8 @@ Error Builder::failKind(std::string_view field, std::string what) const {
 
 Result<ValueId> Builder::add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs,
                              Phase phase) {
-  LOCKSTEP_ASSIGN(const ir::NodeId id, out_.graph.add(op, std::move(name), std::move(inputs),
-                                                      std::move(attrs), phase));
+  LOCKSTEP_ASSIGN(const ir::NodeId id,
+                  out_.graph.add(op, std::move(name), std::move(inputs), std::move(attrs), phase));
   return out_.graph.output(id);
 }
 
@@ -101,8 +101,7 @@ Result<ValueId> Builder::addParameter(std::string_view suffix, Shape shape, std:
       const ValueId value,
       add(Op::kState, name, {}, {{"state", name}, {"dtype", dtype()}, {"shape", shape}}));
   info().parameters += elementCount(shape);
-  out_.parameters.push_back(
-      {name, std::move(shape), std::move(initializer), fanIn, fanOut});
+  out_.parameters.push_back({name, std::move(shape), std::move(initializer), fanIn, fanOut});
   return value;
 }
 
@@ -152,17 +151,18 @@ Status Builder::addInput() {
 Status Builder::addCategories() {
   if (model_.categories < 1)
     return fail("input.categories", fmt::format("categories is {}; expected at least 1, the number "
-                                                "of categories of a column", model_.categories));
+                                                "of categories of a column",
+                                                model_.categories));
   if (model_.categories > std::numeric_limits<std::int32_t>::max() / model_.columns)
-    return fail("input.categories",
-                fmt::format("{} columns of {} categories are too many; expected at most {}",
-                            model_.columns, model_.categories,
-                            std::numeric_limits<std::int32_t>::max() / model_.columns));
-  LOCKSTEP_ASSIGN(const ValueId ids,
-                  add(Op::kInput, "categories", {},
-                      {{"name", "categories"}, {"dtype", "i32"},
-                       {"shape", Shape{out_.batch, model_.columns}}},
-                      Phase::kData));
+    return fail(
+        "input.categories",
+        fmt::format("{} columns of {} categories are too many; expected at most {}", model_.columns,
+                    model_.categories, std::numeric_limits<std::int32_t>::max() / model_.columns));
+  LOCKSTEP_ASSIGN(
+      const ValueId ids,
+      add(Op::kInput, "categories", {},
+          {{"name", "categories"}, {"dtype", "i32"}, {"shape", Shape{out_.batch, model_.columns}}},
+          Phase::kData));
   LOCKSTEP_ASSIGN(values_["categories"],
                   add(Op::kReshape, "categories.ids", {ids},
                       {{"shape", Shape{out_.batch * model_.columns}}}, Phase::kData));
@@ -173,13 +173,14 @@ Status Builder::addCategories() {
 Status Builder::addTokens() {
   if (model_.input.size() != 1 || model_.input[0] < 1)
     return fail("input.shape", fmt::format("the input is [{}]; expected one number of tokens, such "
-                                           "as [64]", shapeText(model_.input)));
+                                           "as [64]",
+                                           shapeText(model_.input)));
   if (out_.batch < 1) return invalidArgument("the batch is {}, expected at least 1", out_.batch);
   tokens_ = model_.input[0];
-  LOCKSTEP_ASSIGN(const ValueId x,
-                  add(Op::kInput, "x", {},
-                      {{"name", "x"}, {"dtype", "i32"}, {"shape", Shape{out_.batch, tokens_}}},
-                      Phase::kData));
+  LOCKSTEP_ASSIGN(
+      const ValueId x,
+      add(Op::kInput, "x", {},
+          {{"name", "x"}, {"dtype", "i32"}, {"shape", Shape{out_.batch, tokens_}}}, Phase::kData));
   LOCKSTEP_ASSIGN(last_, add(Op::kReshape, "x.ids", {x}, {{"shape", Shape{out_.batch * tokens_}}},
                              Phase::kData));
   values_["input"] = last_;
@@ -189,9 +190,10 @@ Status Builder::addTokens() {
 // A random number for each sample and step, from which masks are made.
 Result<ValueId> Builder::dropoutKeys() {
   if (dropoutKeys_ < 0) {
-    LOCKSTEP_ASSIGN(dropoutKeys_, add(Op::kInput, "dropout", {},
-                                      {{"name", "dropout"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}},
-                                      Phase::kData));
+    LOCKSTEP_ASSIGN(
+        dropoutKeys_,
+        add(Op::kInput, "dropout", {},
+            {{"name", "dropout"}, {"dtype", "i32"}, {"shape", Shape{out_.batch}}}, Phase::kData));
   }
   return dropoutKeys_;
 }
@@ -199,9 +201,10 @@ Result<ValueId> Builder::dropoutKeys() {
 // w of each sample.
 Result<ValueId> Builder::sampleWeights() {
   if (weight_ < 0) {
-    LOCKSTEP_ASSIGN(weight_, add(Op::kInput, "weight", {},
-                                 {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{out_.batch}}},
-                                 Phase::kData));
+    LOCKSTEP_ASSIGN(
+        weight_,
+        add(Op::kInput, "weight", {},
+            {{"name", "weight"}, {"dtype", dtype()}, {"shape", Shape{out_.batch}}}, Phase::kData));
   }
   return weight_;
 }
@@ -219,11 +222,10 @@ Result<std::vector<ValueId>> Builder::inputs() {
       std::vector<std::string_view> known;
       for (const auto& entry : values_) known.push_back(entry.first);
       const std::string near = nearest(name, known);
-      return failLayer(
-          fmt::format("inputs[{}]", i),
-          fmt::format("there is no layer {} before it; expected \"input\" or the name "
-                      "of a layer above{}",
-                      name, near.empty() ? "" : "; did you mean " + near + "?"));
+      return failLayer(fmt::format("inputs[{}]", i),
+                       fmt::format("there is no layer {} before it; expected \"input\" or the name "
+                                   "of a layer above{}",
+                                   name, near.empty() ? "" : "; did you mean " + near + "?"));
     }
     used_.insert(name);
     found.push_back(it->second);
@@ -241,9 +243,9 @@ Status Builder::addLayer() {
   LOCKSTEP_ASSIGN(const std::vector<ValueId> in, inputs());
   const std::size_t expected = current.kind == Layer::Kind::kAdd ? 2 : 1;
   if (in.size() != expected && current.kind != Layer::Kind::kConcat)
-    return failLayer(
-        "inputs", fmt::format("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
-                              kindName(current.kind), expected == 1 ? "one" : "two layers"));
+    return failLayer("inputs",
+                     fmt::format("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
+                                 kindName(current.kind), expected == 1 ? "one" : "two layers"));
   layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
   const std::size_t firstNode = out_.graph.nodes().size();
   Result<ValueId> value = addOps(in);
@@ -279,8 +281,8 @@ Status Builder::checkUses() {
   return {};
 }
 
-// Of two dense layers in a row, with nothing but dropout between, the first is split by columns, the
-// second by rows, so that only the second's sums travel (Shoeybi et al.: "Megatron-LM", 2019).
+// Of two dense layers in a row, with nothing but dropout between, the first is split by columns,
+// the second by rows, so that only the second's sums travel (Shoeybi et al.: "Megatron-LM", 2019).
 void Builder::splitDensePairs() {
   const auto plainDense = [&](std::size_t i) {
     return i < model_.layers.size() && model_.layers[i].kind == Layer::Kind::kDense &&
@@ -340,8 +342,10 @@ Status Builder::addLoss() {
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kMseLoss, "loss", {last_, target, weight}));
   } else if (model_.loss == "binary-cross-entropy") {
     if (y[1] != 1)
-      return failKind("units", fmt::format("the last layer gives {} values a sample; expected 1, the "
-                                           "logit of the label 1", y[1]));
+      return failKind("units",
+                      fmt::format("the last layer gives {} values a sample; expected 1, the "
+                                  "logit of the label 1",
+                                  y[1]));
     LOCKSTEP_ASSIGN(const ValueId target, addTarget(y, "i32"));
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kBinaryXent, "loss", {last_, target, weight}));
     out_.metric = "auc";
@@ -375,11 +379,10 @@ Status Builder::addCrossEntropy(ValueId weight) {
   if (model_.classes < 2)
     return fail("classes", fmt::format("classes is {}; expected at least 2", model_.classes));
   if (y[1] != model_.classes) {
-    Error error =
-        failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
-                 fmt::format("the last layer gives {} values a sample; expected {}, the "
-                             "number of classes",
-                             y[1], model_.classes));
+    Error error = failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
+                           fmt::format("the last layer gives {} values a sample; expected {}, the "
+                                       "number of classes",
+                                       y[1], model_.classes));
     return error;
   }
   const Shape labels = tokens_ > 0 ? Shape{out_.batch, tokens_} : Shape{out_.batch};
@@ -401,7 +404,8 @@ Status Builder::addCrossEntropy(ValueId weight) {
   return {};
 }
 
-Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use, int parts) {
+Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use,
+                             int parts) {
   if (compute != DType::kF32 && compute != DType::kF64)
     return invalidArgument("models compute in f32 or f64, not {}", dtypeName(compute));
   return Builder(model, batch, compute, use, parts).build();

@@ -43,11 +43,11 @@ class Differentiator final : public ir::GradBuilder {
     return out;
   }
 
-  Result<ValueId> emit(Op op, std::string_view suffix, std::vector<ValueId> inputs,
-                       ir::Attrs attrs, ValueId beside) override {
+  Result<ValueId> emit(Op op, std::string_view suffix, std::vector<ValueId> inputs, ir::Attrs attrs,
+                       ValueId beside) override {
     const int stage = std::exchange(stage_, beside >= 0 ? producer(beside).stage : stage_);
-    auto made = append(op, fmt::format("{}.grad.{}", owner_, suffix), std::move(inputs),
-                       std::move(attrs));
+    auto made =
+        append(op, fmt::format("{}.grad.{}", owner_, suffix), std::move(inputs), std::move(attrs));
     stage_ = stage;
     return made;
   }

@@ -68,12 +68,14 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
     if (inParts) encode["parts"] = std::int64_t{ranks};
     decode.insert(coding.begin(), coding.end());
     LOCKSTEP_ASSIGN(const ir::NodeId before, add(Op::kState, state, {}, std::move(residual)));
-    LOCKSTEP_ASSIGN(const ir::NodeId encoded,
-                    add(Op::kEncode, sent, {rewrite(node.inputs[0]), graph.output(before)}, std::move(encode)));
+    LOCKSTEP_ASSIGN(
+        const ir::NodeId encoded,
+        add(Op::kEncode, sent, {rewrite(node.inputs[0]), graph.output(before)}, std::move(encode)));
     if (finite != nullptr) {
       judged.push_back({state, graph.output(encoded), graph.output(before), node.stage});
     } else {
-      LOCKSTEP_TRY(add(Op::kStore, state + ".store", {graph.output(encoded)}, {{"state", state}}).status());
+      LOCKSTEP_TRY(
+          add(Op::kStore, state + ".store", {graph.output(encoded)}, {{"state", state}}).status());
     }
     const ValueId payload = graph.output(encoded, 1);
     ir::Attrs along{{"axis", std::string(axis)}};
@@ -81,21 +83,24 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
       along["ranks"] = std::int64_t{ranks};
     } else {
       std::vector<std::int64_t> cuts;
-      for (int rank = 0; rank <= ranks; ++rank) cuts.push_back(rank * graph.value(payload).type.count());
+      for (int rank = 0; rank <= ranks; ++rank)
+        cuts.push_back(rank * graph.value(payload).type.count());
       along["cuts"] = std::move(cuts);
     }
     const Op op = inParts ? Op::kAllToAll : Op::kAllGather;
-    LOCKSTEP_ASSIGN(const ir::NodeId there,
-                    add(op, fmt::format("{}.{}", sent, ir::info(op).name), {payload}, std::move(along)));
+    LOCKSTEP_ASSIGN(const ir::NodeId there, add(op, fmt::format("{}.{}", sent, ir::info(op).name),
+                                                {payload}, std::move(along)));
     LOCKSTEP_ASSIGN(const ir::NodeId made,
                     add(Op::kDecodeSum, sent + ".sum", {graph.output(there)}, std::move(decode)));
     rewrite.replace(node.outputs[0], graph.output(made));
     rewrite.replaceNode(static_cast<ir::NodeId>(id), made);
   }
   for (const Residual& one : judged) {
-    GraphBuilder build{rewrite.to(), local.value(finite->outputs[0]).type.dtype, ir::Phase::kOptimizer, one.stage};
-    LOCKSTEP_ASSIGN(const ValueId kept, build.add(Op::kUnlessSkipped, one.state + ".kept",
-                                                  {one.after, one.before, rewrite(finite->outputs[0])}, {}));
+    GraphBuilder build{rewrite.to(), local.value(finite->outputs[0]).type.dtype,
+                       ir::Phase::kOptimizer, one.stage};
+    LOCKSTEP_ASSIGN(const ValueId kept,
+                    build.add(Op::kUnlessSkipped, one.state + ".kept",
+                              {one.after, one.before, rewrite(finite->outputs[0])}, {}));
     LOCKSTEP_TRY(build.store(one.state, kept));
   }
   return rewrite.take();

@@ -185,11 +185,11 @@ class Placer {
   Status convertible(const ir::Node& node, ValueId value, const AxisPlacement& from,
                      const AxisPlacement& to) const {
     const bool flat = graph_.value(value).type.shape.size() == 1;
-    const bool known = (isPartial(from) && to.kind == Kind::kReplicated) ||
-                       (from.kind == Kind::kPartialSum && to.kind == Kind::kSplit && flat) ||
-                       (from.kind == Kind::kSplit && to.kind == Kind::kReplicated && flat) ||
-                       (from.kind == Kind::kReplicated && to.kind == Kind::kSplit && flat &&
-                        equalParts(to.cuts));
+    const bool known =
+        (isPartial(from) && to.kind == Kind::kReplicated) ||
+        (from.kind == Kind::kPartialSum && to.kind == Kind::kSplit && flat) ||
+        (from.kind == Kind::kSplit && to.kind == Kind::kReplicated && flat) ||
+        (from.kind == Kind::kReplicated && to.kind == Kind::kSplit && flat && equalParts(to.cuts));
     if (known) return {};
     ir::Placement have, need;
     have.axes[axis_] = from;
@@ -201,8 +201,8 @@ class Placer {
 
   // A partial value is reduced where it is made, so that its transfer begins early and its memory
   // ends early; what is whole or split is gathered or cut where it is used. A state that is
-  // gathered in the forward pass, as it is or cast, is gathered anew in the backward pass, so that nobody
-  // holds it in between (Rajbhandari et al.: "ZeRO", 2020, stage 3).
+  // gathered in the forward pass, as it is or cast, is gathered anew in the backward pass, so that
+  // nobody holds it in between (Rajbhandari et al.: "ZeRO", 2020, stage 3).
   Result<ir::Graph> build() {
     Rewrite rewrite(graph_);
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
@@ -220,12 +220,13 @@ class Placer {
         }
         LOCKSTEP_ASSIGN(inputs[i], converted(rewrite, node.inputs[i], wanted->second, node.phase));
       }
-      LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
+      LOCKSTEP_TRY(
+          rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
       for (const ValueId output : node.outputs) {
         mark(rewrite.to().value(rewrite(output)), placement(output));
         if (const auto settled = settled_.find(output); settled != settled_.end()) {
-          LOCKSTEP_ASSIGN(const ValueId made, convert(rewrite, output, placement(output),
-                                                      settled->second, node.phase));
+          LOCKSTEP_ASSIGN(const ValueId made,
+                          convert(rewrite, output, placement(output), settled->second, node.phase));
           rewrite.replace(output, made);
         } else if (isPartial(placement(output))) {
           for (const auto& [operand, wanted] : wanted_) {
@@ -238,13 +239,19 @@ class Placer {
     return rewrite.take();
   }
 
-  const ir::Node& producerOf(ValueId value) const { return graph_.node(graph_.value(value).producer); }
+  const ir::Node& producerOf(ValueId value) const {
+    return graph_.node(graph_.value(value).producer);
+  }
   bool isCastState(ValueId value) const {
     const ir::Node& producer = producerOf(value);
     return producer.op == ir::Op::kCast && producerOf(producer.inputs[0]).op == ir::Op::kState;
   }
-  bool isOfState(ValueId value) const { return producerOf(value).op == ir::Op::kState || isCastState(value); }
-  static bool isView(const ir::Node& node) { return node.op == ir::Op::kSlice1 || node.op == ir::Op::kReshape; }
+  bool isOfState(ValueId value) const {
+    return producerOf(value).op == ir::Op::kState || isCastState(value);
+  }
+  static bool isView(const ir::Node& node) {
+    return node.op == ir::Op::kSlice1 || node.op == ir::Op::kReshape;
+  }
   // Whether a view made in the forward pass is of a divided state, gathered for it.
   bool gathers(const ir::Node& view) const {
     return isOfState(view.inputs[0]) && view.phase == ir::Phase::kForward &&
@@ -252,7 +259,8 @@ class Placer {
            wanted_.contains({graph_.value(view.outputs[0]).producer, 0});
   }
   bool isOfGathered(ValueId value) const {
-    for (const ir::Node* node = &producerOf(value); isView(*node); node = &producerOf(node->inputs[0]))
+    for (const ir::Node* node = &producerOf(value); isView(*node);
+         node = &producerOf(node->inputs[0]))
       if (gathers(*node)) return true;
     return false;
   }
@@ -262,10 +270,11 @@ class Placer {
     const ir::Node& view = producerOf(value);
     const auto wanted = wanted_.find({graph_.value(value).producer, 0});
     LOCKSTEP_ASSIGN(const ValueId from,
-                    gathers(view) ? converted(rewrite, view.inputs[0], wanted->second, ir::Phase::kBackward)
-                                  : viewAnew(rewrite, view.inputs[0]));
-    LOCKSTEP_ASSIGN(const ir::NodeId made,
-                    rewrite.to().add(view.op, view.name + ".anew", {from}, view.attrs, ir::Phase::kBackward));
+                    gathers(view)
+                        ? converted(rewrite, view.inputs[0], wanted->second, ir::Phase::kBackward)
+                        : viewAnew(rewrite, view.inputs[0]));
+    LOCKSTEP_ASSIGN(const ir::NodeId made, rewrite.to().add(view.op, view.name + ".anew", {from},
+                                                            view.attrs, ir::Phase::kBackward));
     rewrite.to().setStage(made, view.stage);
     const ValueId result = rewrite.to().output(made);
     rewrite.to().value(result).placement = rewrite.to().value(rewrite(value)).placement;
@@ -277,7 +286,8 @@ class Placer {
                             ir::Phase phase) {
     const bool anew = isOfState(value) && phase == ir::Phase::kBackward;
     const auto key = std::make_tuple(value, keyOf(wanted), anew);
-    if (const auto known = conversions_.find(key); known != conversions_.end()) return known->second;
+    if (const auto known = conversions_.find(key); known != conversions_.end())
+      return known->second;
     LOCKSTEP_ASSIGN(const ValueId made, convert(rewrite, value, natural(value), wanted, phase));
     conversions_.emplace(key, made);
     return made;
@@ -309,8 +319,9 @@ class Placer {
       attrs["shape"] = type.shape;
     }
     LOCKSTEP_ASSIGN(const ir::NodeId made,
-                    rewrite.to().add(op, unused(rewrite, fmt::format("{}.{}", producer.name, ir::info(op).name)),
-                                     {copied}, std::move(attrs), phase));
+                    rewrite.to().add(
+                        op, unused(rewrite, fmt::format("{}.{}", producer.name, ir::info(op).name)),
+                        {copied}, std::move(attrs), phase));
     rewrite.to().setStage(made, producer.stage);
     const ValueId result = rewrite.to().output(made);
     rewrite.to().value(result).placement = rewrite.to().value(copied).placement;
@@ -321,8 +332,9 @@ class Placer {
   // A rank's part of a state is cast where it is gathered: nobody holds that in between either.
   Result<ValueId> castHere(Rewrite& rewrite, ValueId value, ir::Phase phase) {
     const ir::Node& cast = producerOf(value);
-    LOCKSTEP_ASSIGN(const ir::NodeId made, rewrite.to().add(ir::Op::kCast, unused(rewrite, cast.name + ".part"),
-                                                            {rewrite(cast.inputs[0])}, cast.attrs, phase));
+    LOCKSTEP_ASSIGN(const ir::NodeId made,
+                    rewrite.to().add(ir::Op::kCast, unused(rewrite, cast.name + ".part"),
+                                     {rewrite(cast.inputs[0])}, cast.attrs, phase));
     rewrite.to().setStage(made, cast.stage);
     const ValueId result = rewrite.to().output(made);
     rewrite.to().value(result).placement = rewrite.to().value(rewrite(value)).placement;
@@ -385,9 +397,10 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
     for (const auto& [axis, placement] : value.placement->axes) {
       if (placement.kind != Kind::kSplit || placement.dim != last || last == 0) continue;
       if (attrs.contains("axis") || !equalParts(placement.cuts)) {
-        return invalidArgument("node {} is split along {} in parts that are not equal, or along "
-                               "another axis too",
-                               node.name, axis);
+        return invalidArgument(
+            "node {} is split along {} in parts that are not equal, or along "
+            "another axis too",
+            node.name, axis);
       }
       attrs["columns"] = value.type.shape.back();
       attrs["axis"] = axis;
@@ -410,14 +423,16 @@ Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster:
       continue;
     }
     if (attrs.contains("axis") || !equalParts(placement.cuts)) {
-      return invalidArgument("node {} is split along {} in parts that are not equal, or along "
-                             "another axis too",
-                             node.name, axis);
+      return invalidArgument(
+          "node {} is split along {} in parts that are not equal, or along "
+          "another axis too",
+          node.name, axis);
     }
     const Shape& whole = value.type.shape;
     const std::int64_t extent = share(placement, mesh.coordinate(rank, axis));
     std::int64_t inner = 1;
-    for (std::size_t d = static_cast<std::size_t>(placement.dim) + 1; random && d < whole.size(); ++d) {
+    for (std::size_t d = static_cast<std::size_t>(placement.dim) + 1; random && d < whole.size();
+         ++d) {
       inner *= whole[d];
     }
     attrs["axis"] = axis;
@@ -452,8 +467,8 @@ std::vector<int> localClasses(const ir::Graph& placed, const cluster::Mesh& mesh
       const auto c = static_cast<std::size_t>(mesh.coordinate(rank, axis));
       extents.push_back(cuts[c + 1] - cuts[c]);
     }
-    classes.push_back(known.emplace(std::move(extents), static_cast<int>(known.size()))
-                          .first->second);
+    classes.push_back(
+        known.emplace(std::move(extents), static_cast<int>(known.size())).first->second);
   }
   return classes;
 }

@@ -14,8 +14,8 @@
 namespace lockstep::passes {
 
 // The strategy's part: where the values without operands (inputs, states, constants) live on the
-// axis, by node name, of a state its name; replicated where not named. Of a node with operands: where
-// its first result shall live.
+// axis, by node name, of a state its name; replicated where not named. Of a node with operands:
+// where its first result shall live.
 using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 
 // Every value placed along `axis` by the op table's rules; a store has the placement of the source
@@ -28,8 +28,8 @@ using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 // each on the stage of what is converted.
 // The last three of flat values, and views of equal parts only.
 // Errors: kInvalidArgument naming the node for a placement nothing can turn into what is needed.
-// Where there are `servers`, the nodes of stage 0 are the workers' and the others are on no axis: what
-// these read of a worker is the sum of what all workers have.
+// Where there are `servers`, the nodes of stage 0 are the workers' and the others are on no axis:
+// what these read of a worker is the sum of what all workers have.
 Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources,
                         bool servers = false);
 

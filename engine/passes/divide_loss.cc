@@ -25,7 +25,8 @@ class LossDivider {
       }
       const std::vector<ValueId> read = rewrite_.inputs(node);  // logits, label, w
       LOCKSTEP_ASSIGN(const ValueId largest, add(node, Op::kRowMax, ".max", {read[0]}));
-      LOCKSTEP_ASSIGN(const ValueId terms, add(node, Op::kXentTerms, ".terms", {read[0], read[1], largest}));
+      LOCKSTEP_ASSIGN(const ValueId terms,
+                      add(node, Op::kXentTerms, ".terms", {read[0], read[1], largest}));
       LOCKSTEP_ASSIGN(const ValueId sum, add(node, Op::kXentLoss, "", {terms, terms + 1, read[2]}));
       rewrite_.replace(node.outputs[0], sum);
     }
@@ -45,15 +46,17 @@ class LossDivider {
     const ir::Node& weights = model_.graph.node(model_.graph.value(product.inputs[1]).producer);
     const int columns = ir::intAttr(product.attrs, "tb") != 0 ? 0 : 1;
     return weights.op == Op::kState &&
-           std::any_of(model_.parameters.begin(), model_.parameters.end(), [&](const auto& parameter) {
-             return parameter.name == ir::textAttr(weights.attrs, "state") &&
-                    parameter.isDivided(ranks_) && parameter.splitDim == columns;
-           });
+           std::any_of(model_.parameters.begin(), model_.parameters.end(),
+                       [&](const auto& parameter) {
+                         return parameter.name == ir::textAttr(weights.attrs, "state") &&
+                                parameter.isDivided(ranks_) && parameter.splitDim == columns;
+                       });
   }
-  Result<ValueId> add(const ir::Node& node, Op op, std::string_view suffix, std::vector<ValueId> inputs) {
+  Result<ValueId> add(const ir::Node& node, Op op, std::string_view suffix,
+                      std::vector<ValueId> inputs) {
     LOCKSTEP_ASSIGN(const ir::NodeId added,
-                    rewrite_.to().add(op, fmt::format("{}{}", node.name, suffix), std::move(inputs), {},
-                                      node.phase));
+                    rewrite_.to().add(op, fmt::format("{}{}", node.name, suffix), std::move(inputs),
+                                      {}, node.phase));
     rewrite_.to().setStage(added, node.stage);
     return rewrite_.to().output(added);
   }

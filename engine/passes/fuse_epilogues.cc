@@ -9,8 +9,8 @@ using ir::Node;
 using ir::NodeId;
 using ir::Op;
 
-// A product with what follows it, or max-pool's gradient with that of the relu before the pool; -1 where a part is
-// absent.
+// A product with what follows it, or max-pool's gradient with that of the relu before the pool; -1
+// where a part is absent.
 struct Chain {
   NodeId product = -1, bias = -1, act = -1;
   NodeId last() const { return act >= 0 ? act : bias >= 0 ? bias : product; }
@@ -33,7 +33,8 @@ class Fuser {
     if (!ir::textAttr(node.attrs, "act").empty()) return chain;
     if (node.op == Op::kMaxPool2dGrad) {
       const NodeId next = onlyUser(product, Op::kReluGrad);
-      if (next >= 0 && graph_.node(next).inputs == std::vector{node.outputs[0], node.inputs[0]}) chain.act = next;
+      if (next >= 0 && graph_.node(next).inputs == std::vector{node.outputs[0], node.inputs[0]})
+        chain.act = next;
       return chain;
     }
     if (node.inputs.size() == 2) {
@@ -45,8 +46,8 @@ class Fuser {
   }
 
  private:
-  // The one user of the node's output where it is `op` of the same phase and stage and nothing is ordered
-  // after the node itself (what comes later would move behind its user); else -1.
+  // The one user of the node's output where it is `op` of the same phase and stage and nothing is
+  // ordered after the node itself (what comes later would move behind its user); else -1.
   NodeId onlyUser(NodeId id, Op op) const {
     const Node& node = graph_.node(id);
     const auto& users = uses_[static_cast<std::size_t>(node.outputs[0])];

@@ -19,9 +19,10 @@ struct GraphBuilder {
   ir::Phase phase;
   int stage = 0;
 
-  Result<ir::ValueId> add(ir::Op op, std::string name, std::vector<ir::ValueId> inputs, ir::Attrs attrs) {
-    LOCKSTEP_ASSIGN(const ir::NodeId node, graph.add(op, std::move(name), std::move(inputs),
-                                                     std::move(attrs), phase));
+  Result<ir::ValueId> add(ir::Op op, std::string name, std::vector<ir::ValueId> inputs,
+                          ir::Attrs attrs) {
+    LOCKSTEP_ASSIGN(const ir::NodeId node,
+                    graph.add(op, std::move(name), std::move(inputs), std::move(attrs), phase));
     graph.setStage(node, stage);
     return graph.node(node).outputs.empty() ? ir::ValueId{-1} : graph.output(node);
   }
@@ -43,7 +44,8 @@ struct GraphBuilder {
     attrs["value"] = value;
     return add(ir::Op::kFill, std::move(name), {}, std::move(attrs));
   }
-  Result<ir::ValueId> slice(std::string name, ir::ValueId of, std::int64_t offset, const Shape& shape) {
+  Result<ir::ValueId> slice(std::string name, ir::ValueId of, std::int64_t offset,
+                            const Shape& shape) {
     return add(ir::Op::kSlice1, std::move(name), {of}, {{"offset", offset}, {"shape", shape}});
   }
   Status store(const std::string& state, ir::ValueId value) {

@@ -37,7 +37,8 @@ std::vector<Group> formGroups(const std::vector<ir::Parameter>& parameters, DTyp
 
 std::int64_t chooseBucketBytes(double latencySeconds, double bytesPerSecond) {
   constexpr double kMiB = 1 << 20;
-  return static_cast<std::int64_t>(std::clamp(64 * latencySeconds * bytesPerSecond, kMiB, 4 * kMiB));
+  return static_cast<std::int64_t>(
+      std::clamp(64 * latencySeconds * bytesPerSecond, kMiB, 4 * kMiB));
 }
 
 }  // namespace lockstep::passes

@@ -15,12 +15,13 @@ namespace lockstep::passes {
 // What all parameters of a group have in common.
 struct GroupKind {
   int stage = 0;
-  bool spared = false;         // from weight decay
-  int table = 0;               // above 0: a table updated by rows, alone in its group
-  bool divided = false;        // along an axis whose ranks hold other parameters whole
-  bool served = false;         // a table's rows on a server: see serveTables
+  bool spared = false;            // from weight decay
+  int table = 0;                  // above 0: a table updated by rows, alone in its group
+  bool divided = false;           // along an axis whose ranks hold other parameters whole
+  bool served = false;            // a table's rows on a server: see serveTables
   std::optional<DType> narrowed;  // the type that all that reads them casts them to
-  bool large = false;          // with servers: fills a group by itself, so that servers can share evenly
+  // with servers: fills a group by itself, so that servers can share evenly
+  bool large = false;
   auto operator<=>(const GroupKind&) const = default;
 };
 
@@ -32,7 +33,7 @@ struct Group {
     std::int64_t padding = 0;  // zero elements after it, so that the next begins on 64 bytes
   };
   std::vector<Member> members;
-  std::int64_t count = 0;      // elements, padding included
+  std::int64_t count = 0;  // elements, padding included
   GroupKind kind;
 };
 

@@ -15,7 +15,8 @@ using ir::Op;
 using ir::Phase;
 using ir::ValueId;
 
-Result<ValueId> initialValue(GraphBuilder& build, const ir::Parameter& parameter, std::uint64_t seed) {
+Result<ValueId> initialValue(GraphBuilder& build, const ir::Parameter& parameter,
+                             std::uint64_t seed) {
   const std::string& kind = parameter.initializer;
   const auto fanIn = static_cast<double>(std::max<std::int64_t>(parameter.fanIn, 1));
   const auto fanSum =
@@ -41,10 +42,11 @@ Result<ValueId> initialValue(GraphBuilder& build, const ir::Parameter& parameter
                  std::errc()) {
     // the number is the standard deviation
   } else {
-    return invalidArgument("parameter {}: unknown initializer {}; known are zeros, ones, "
-                           "glorot-uniform, glorot-normal, he-uniform, he-normal, torch-uniform and "
-                           "normal:S",
-                           parameter.name, kind);
+    return invalidArgument(
+        "parameter {}: unknown initializer {}; known are zeros, ones, "
+        "glorot-uniform, glorot-normal, he-uniform, he-normal, torch-uniform and "
+        "normal:S",
+        parameter.name, kind);
   }
   Attrs attrs = build.typed(parameter.shape);
   const std::string& whole = parameter.partOf.whole;

@@ -11,8 +11,8 @@ using ir::ValueId;
 
 namespace {
 
-// A scale grows no further than 2²⁴ and shrinks no further than 1, but to where it began: beyond, what keeps on
-// overflowing is not the scale's doing.
+// A scale grows no further than 2²⁴ and shrinks no further than 1, but to where it began: beyond,
+// what keeps on overflowing is not the scale's doing.
 constexpr double kMost = 16777216, kLeast = 1;
 constexpr std::int64_t kCount = 16;  // elements of the state: 64 bytes
 enum Member : std::int64_t { kScale, kGoodSteps, kSkipped, kMembers };
@@ -25,7 +25,8 @@ Result<ValueId> member(GraphBuilder& build, std::string name, ValueId state, Mem
 
 Group scalingGroup(const Scaling& scaling) {
   Group group;
-  group.members = {{"scale", {1}, kScale, 0}, {"good_steps", {1}, kGoodSteps, 0},
+  group.members = {{"scale", {1}, kScale, 0},
+                   {"good_steps", {1}, kGoodSteps, 0},
                    {"skipped", {1}, kSkipped, kCount - kMembers}};
   group.count = kCount;
   group.kind.stage = scaling.stage;
@@ -39,9 +40,11 @@ Result<ValueId> scalingState(GraphBuilder& build, const Scaling& scaling, bool c
   return build.add(Op::kScale, "scaling.before", {state}, {{"factor", 1.0}});
 }
 
-Result<ValueId> lossSeed(GraphBuilder& build, const Scaling& scaling, ValueId state, std::string name) {
+Result<ValueId> lossSeed(GraphBuilder& build, const Scaling& scaling, ValueId state,
+                         std::string name) {
   LOCKSTEP_ASSIGN(const ValueId scale, member(build, name + ".scale", state, kScale));
-  const int digits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(scaling.terms, 1) - 1));
+  const int digits =
+      std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(scaling.terms, 1) - 1));
   return build.add(Op::kScale, std::move(name), {scale}, {{"factor", std::ldexp(1.0, -digits)}});
 }
 
@@ -54,8 +57,8 @@ Status storeInitialScaling(GraphBuilder& build, const Scaling& scaling) {
   return build.store(name, all);
 }
 
-Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere, ValueId state, ValueId norm,
-                     ValueId squares, ValueId updates, bool unscaled) {
+Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere, ValueId state,
+                     ValueId norm, ValueId squares, ValueId updates, bool unscaled) {
   Judged out;
   build.stage = everywhere;
   std::vector<ValueId> inputs{norm, squares};
@@ -63,18 +66,22 @@ Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere
     LOCKSTEP_ASSIGN(const ValueId seed, lossSeed(build, scaling, state, "scaling.seed"));
     inputs.push_back(seed);
   }
-  LOCKSTEP_ASSIGN(out.norm, build.add(Op::kFiniteNorm, std::string(kFinite), std::move(inputs), {}));
+  LOCKSTEP_ASSIGN(out.norm,
+                  build.add(Op::kFiniteNorm, std::string(kFinite), std::move(inputs), {}));
   LOCKSTEP_ASSIGN(const ValueId skipped, member(build, "scaling.skipped", state, kSkipped));
-  LOCKSTEP_ASSIGN(const ValueId without, build.add(Op::kScale, "scaling.without", {skipped}, {{"factor", -1.0}}));
+  LOCKSTEP_ASSIGN(const ValueId without,
+                  build.add(Op::kScale, "scaling.without", {skipped}, {{"factor", -1.0}}));
   LOCKSTEP_ASSIGN(out.updates, build.add(Op::kAdd, "scaling.updates", {without, updates}, {}));
   LOCKSTEP_ASSIGN(const ValueId scale, member(build, "scaling.scale", state, kScale));
   LOCKSTEP_ASSIGN(const ValueId told, build.add(Op::kPack, "scaling.told", {scale, out.norm}, {}));
-  LOCKSTEP_TRY(build.add(Op::kResult, "scaling.result", {told}, {{"name", std::string("scaling")}}).status());
+  LOCKSTEP_TRY(build.add(Op::kResult, "scaling.result", {told}, {{"name", std::string("scaling")}})
+                   .status());
 
   build.stage = scaling.stage;
   std::vector<ValueId> before;
   for (const auto& [name, which] : {std::pair{"scaling.before.scale", kScale},
-                                    {"scaling.before.good", kGoodSteps}, {"scaling.before.skipped", kSkipped}}) {
+                                    {"scaling.before.good", kGoodSteps},
+                                    {"scaling.before.skipped", kSkipped}}) {
     LOCKSTEP_ASSIGN(const ValueId value, member(build, name, state, which));
     before.push_back(value);
   }
@@ -88,7 +95,8 @@ Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere
                              {"most", std::max(kMost, how.initial)}}));
   LOCKSTEP_ASSIGN(const ValueId padding, build.fill("scaling.padding", {kCount - kMembers}, 0.0));
   // Outputs of one node are numbered in a row.
-  LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kPack, "scaling.after", {next, next + 1, next + 2, padding}, {}));
+  LOCKSTEP_ASSIGN(const ValueId after,
+                  build.add(Op::kPack, "scaling.after", {next, next + 1, next + 2, padding}, {}));
   LOCKSTEP_TRY(build.store(std::string(kScaling), after));
   return out;
 }

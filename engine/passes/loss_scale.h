@@ -1,12 +1,12 @@
-// Loss scaling (Micikevicius et al.: "Mixed precision training", 2018): gradients are made of a loss that is
-// multiplied by so much that they are not too small for f16, and divided by it again where an optimizer divides by
-// the norm. Where they are too large all the same the step updates nothing, on any rank, and the scale is smaller
-// from then on.
+// Loss scaling (Micikevicius et al.: "Mixed precision training", 2018): gradients are made of a
+// loss that is multiplied by so much that they are not too small for f16, and divided by it again
+// where an optimizer divides by the norm. Where they are too large all the same the step updates
+// nothing, on any rank, and the scale is smaller from then on.
 //
-// State "scaling.0" is {scale, good_steps, skipped}, see kLossScale. The scale is of the mean loss of a step; the
-// graph's loss is a sum, whose scale is smaller by the number of its terms, as a power of two: no digit is lost.
-// Result "scaling" f[2] of a program that updates: the scale that its gradients had, and a norm, below 0 where it
-// updated nothing.
+// State "scaling.0" is {scale, good_steps, skipped}, see kLossScale. The scale is of the mean loss
+// of a step; the graph's loss is a sum, whose scale is smaller by the number of its terms, as a
+// power of two: no digit is lost. Result "scaling" f[2] of a program that updates: the scale that
+// its gradients had, and a norm, below 0 where it updated nothing.
 #pragma once
 
 #include <cstdint>
@@ -29,19 +29,22 @@ struct Scaling {
 };
 
 Group scalingGroup(const Scaling& scaling);
-// The state as it was before a program; `copied`: a copy of it, which may still be on its way when the state changes, to
-// stages that send nothing back by which it is known to have arrived, as a server that has no group.
+// The state as it was before a program; `copied`: a copy of it, which may still be on its way when
+// the state changes, to stages that send nothing back by which it is known to have arrived, as a
+// server that has no group.
 Result<ir::ValueId> scalingState(GraphBuilder& build, const Scaling& scaling, bool copied);
 // From the state, on the builder's stage: what the gradient of the sum starts from.
-Result<ir::ValueId> lossSeed(GraphBuilder& build, const Scaling& scaling, ir::ValueId state, std::string name);
+Result<ir::ValueId> lossSeed(GraphBuilder& build, const Scaling& scaling, ir::ValueId state,
+                             std::string name);
 Status storeInitialScaling(GraphBuilder& build, const Scaling& scaling);
 
 struct Judged {
   ir::ValueId norm = -1;     // what gradients are divided by; below 0: nothing is updated
   ir::ValueId updates = -1;  // the number of this one among those that update
 };
-// Of gradients, Σ of whose squares is `squares`, of all of them and the same on all ranks: whether they are finite,
-// and the state of after the step. `unscaled` ones have been divided by their scale already.
+// Of gradients, Σ of whose squares is `squares`, of all of them and the same on all ranks: whether
+// they are finite, and the state of after the step. `unscaled` ones have been divided by their
+// scale already.
 Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere, ir::ValueId state,
                      ir::ValueId norm, ir::ValueId squares, ir::ValueId updates, bool unscaled);
 

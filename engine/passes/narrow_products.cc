@@ -13,7 +13,8 @@ using ir::ValueId;
 
 bool isAttention(Op op) { return op == Op::kAttention || op == Op::kAttentionGrad; }
 bool isProduct(Op op) {
-  constexpr std::array kProducts{Op::kMatmul, Op::kConv2d, Op::kConv2dInputGrad, Op::kConv2dWeightGrad};
+  constexpr std::array kProducts{Op::kMatmul, Op::kConv2d, Op::kConv2dInputGrad,
+                                 Op::kConv2dWeightGrad};
   return std::find(kProducts.begin(), kProducts.end(), op) != kProducts.end();
 }
 
@@ -34,7 +35,8 @@ Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors) {
     LOCKSTEP_ASSIGN(const ir::NodeId node,
                     rewrite.to().add(Op::kCast, nameOf(maker, graph.value(value).index, factors),
                                      {rewrite(value)},
-                                     {{"dtype", std::string(dtypeName(factors))}, {"scale", 1.0}}, maker.phase));
+                                     {{"dtype", std::string(dtypeName(factors))}, {"scale", 1.0}},
+                                     maker.phase));
     rewrite.to().setStage(node, maker.stage);
     known = rewrite.to().output(node, 0);
     return known;
@@ -47,7 +49,8 @@ Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors) {
     }
     ir::Attrs attrs = node.attrs;
     if (isAttention(node.op)) attrs["factors"] = std::string(dtypeName(factors));
-    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), std::move(inputs)).status());
+    LOCKSTEP_TRY(
+        rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), std::move(inputs)).status());
   }
   return rewrite.take();
 }
@@ -58,7 +61,8 @@ Result<ir::Graph> allowTf32(const ir::Graph& graph) {
     const ir::Node& node = graph.nodes()[id];
     ir::Attrs attrs = node.attrs;
     if (isProduct(node.op)) attrs["tf32"] = std::int64_t{1};
-    LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), rewrite.inputs(node)).status());
+    LOCKSTEP_TRY(
+        rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs), rewrite.inputs(node)).status());
   }
   return rewrite.take();
 }

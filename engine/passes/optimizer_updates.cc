@@ -18,8 +18,8 @@ Status storeUpdated(GraphBuilder& build, Op op, const Optimizer& optimizer, std:
   build.graph.setStage(update, build.stage);
   LOCKSTEP_TRY(build.store(indexed("params", k), build.graph.output(update)));
   for (std::size_t i = 0; i < prefixes.size(); ++i) {
-    LOCKSTEP_TRY(build.store(indexed(prefixes[i], k),
-                             build.graph.output(update, static_cast<int>(i) + 1)));
+    LOCKSTEP_TRY(
+        build.store(indexed(prefixes[i], k), build.graph.output(update, static_cast<int>(i) + 1)));
   }
   return {};
 }
@@ -33,9 +33,9 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
   return invalidArgument("unknown optimizer {}; known are sgd, adam and adagrad", optimizer.kind);
 }
 
-Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
-                  ValueId parameters, ValueId gradients, ValueId norm, ValueId rate,
-                  ValueId updates) {
+Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                  std::int64_t count, ValueId parameters, ValueId gradients, ValueId norm,
+                  ValueId rate, ValueId updates) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   std::vector<ValueId> inputs{parameters, gradients};
   for (const std::string& prefix : prefixes) {
@@ -66,26 +66,27 @@ Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const Table
   const std::int64_t elements = build.graph.value(gradient.rows).type.count();
   LOCKSTEP_ASSIGN(const ValueId flat, build.add(Op::kReshape, name + ".flat", {gradient.rows},
                                                 {{"shape", Shape{elements}}}));
-  LOCKSTEP_ASSIGN(const ValueId sums,
-                  build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
+  LOCKSTEP_ASSIGN(const ValueId sums, build.add(Op::kCombineRows, name, {flat, gradient.ids}, {}));
   return CombinedRows{sums, sums + 1};  // outputs of one node are numbered in a row
 }
 
 Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     std::int64_t count, ValueId parameters, const CombinedRows& gradient, const Attrs& part,
-                     ValueId norm, ValueId rate) {
+                     std::int64_t count, ValueId parameters, const CombinedRows& gradient,
+                     const Attrs& part, ValueId norm, ValueId rate) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), count));
   Attrs attrs = part;
   const bool sgd = optimizer.kind == "sgd";
   if (!sgd) attrs["eps"] = optimizer.epsilon;
   return storeUpdated(build, sgd ? Op::kSgdRows : Op::kAdagradRows, optimizer, k,
-                      {parameters, state, gradient.sums, gradient.ids, norm, rate}, std::move(attrs));
+                      {parameters, state, gradient.sums, gradient.ids, norm, rate},
+                      std::move(attrs));
 }
 
 Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
                              const std::vector<ValueId>& gradients,
-                             const std::map<std::size_t, CombinedRows>& rows, const Grouping& grouping) {
+                             const std::map<std::size_t, CombinedRows>& rows,
+                             const Grouping& grouping) {
   ValueId total = -1;
   build.stage = grouping.everywhere;
   for (const bool divided : {true, false}) {
@@ -93,11 +94,12 @@ Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& grou
       if (groups[k].kind.divided != divided) continue;
       build.stage = groups[k].kind.stage;
       const auto table = rows.find(k);
-      LOCKSTEP_ASSIGN(const ValueId squares,
-                      build.add(Op::kSumSquares, indexed("squares", k),
-                                table == rows.end() ? std::vector{gradients[k]}
-                                                    : std::vector{table->second.sums, table->second.ids},
-                                {}));
+      LOCKSTEP_ASSIGN(
+          const ValueId squares,
+          build.add(Op::kSumSquares, indexed("squares", k),
+                    table == rows.end() ? std::vector{gradients[k]}
+                                        : std::vector{table->second.sums, table->second.ids},
+                    {}));
       build.stage = grouping.everywhere;
       if (total < 0) {
         total = squares;
@@ -106,14 +108,15 @@ Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& grou
       LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
     }
     if (!divided || total < 0) continue;
-    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
-                                     {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
+    LOCKSTEP_ASSIGN(total,
+                    build.add(Op::kAllReduce, "squares.divided", {total},
+                              {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
   }
   return total;
 }
 
-Result<ValueId> clipped(GraphBuilder& build, const Grouping& grouping, ValueId norm, ValueId squares,
-                        double limit) {
+Result<ValueId> clipped(GraphBuilder& build, const Grouping& grouping, ValueId norm,
+                        ValueId squares, double limit) {
   build.stage = grouping.everywhere;
   return build.add(Op::kClipNorm, "clip", {norm, squares}, {{"limit", limit}});
 }
@@ -130,9 +133,10 @@ Result<ValueId> agreed(GraphBuilder& build, ValueId own) {
 }  // namespace
 
 Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
-                              const std::vector<ValueId>& parameters, const std::vector<ValueId>& gradients,
-                              const Tables& tables, ValueId norm, const Optimizer& optimizer,
-                              const Grouping& grouping, ValueId scaling, const std::map<int, ValueId>& norms) {
+                              const std::vector<ValueId>& parameters,
+                              const std::vector<ValueId>& gradients, const Tables& tables,
+                              ValueId norm, const Optimizer& optimizer, const Grouping& grouping,
+                              ValueId scaling, const std::map<int, ValueId>& norms) {
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(ValueId updates, build.input("t"));
   std::map<std::size_t, CombinedRows> rows;
@@ -156,8 +160,8 @@ Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& gro
     if (grouping.local) {
       LOCKSTEP_ASSIGN(all, agreed(build, squares));
     }
-    LOCKSTEP_ASSIGN(const Judged judged, judge(build, *grouping.scaling, grouping.everywhere, scaling, norm, all,
-                                               updates, grouping.compressed));
+    LOCKSTEP_ASSIGN(const Judged judged, judge(build, *grouping.scaling, grouping.everywhere,
+                                               scaling, norm, all, updates, grouping.compressed));
     divisor = judged.norm;
     updates = judged.updates;
   }
@@ -172,8 +176,8 @@ Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& gro
     const ValueId by = known == norms.end() ? divisor : known->second;
     if (groups[k].kind.table > 0) {
       LOCKSTEP_ASSIGN(const CombinedRows gradient, combined(k));
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient, tables.at(k).part, by,
-                                 rate));
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient,
+                                 tables.at(k).part, by, rate));
       continue;
     }
     LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], by, rate,

@@ -27,26 +27,28 @@ struct CombinedRows {
 Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const TableRows& gradient);
 
 // Of group k: parameters and optimizer state by the sum of gradients / norm.
-Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k, std::int64_t count,
-                  ir::ValueId parameters, ir::ValueId gradients, ir::ValueId norm, ir::ValueId rate,
-                  ir::ValueId updates);
+Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                  std::int64_t count, ir::ValueId parameters, ir::ValueId gradients,
+                  ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
 Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
                      std::int64_t count, ir::ValueId parameters, const CombinedRows& gradient,
                      const ir::Attrs& part, ir::ValueId norm, ir::ValueId rate);
 // Σ of the squares of all gradients. A parameter that several ranks hold counts once.
 Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
                                  const std::vector<ir::ValueId>& gradients,
-                                 const std::map<std::size_t, CombinedRows>& rows, const Grouping& grouping);
+                                 const std::map<std::size_t, CombinedRows>& rows,
+                                 const Grouping& grouping);
 // What the sum of gradients is divided by so that their mean is at most `limit` long.
 Result<ir::ValueId> clipped(GraphBuilder& build, const Grouping& grouping, ir::ValueId norm,
                             ir::ValueId squares, double limit);
-// From whole sums of gradients to the states of after an update; `norm` is how much they weigh, where it
-// is not known by another value on a group's stage. `scaling` is the state of loss scaling, −1 without. What they are
-// divided by: where it is below 0 nothing has been updated.
+// From whole sums of gradients to the states of after an update; `norm` is how much they weigh,
+// where it is not known by another value on a group's stage. `scaling` is the state of loss
+// scaling, −1 without. What they are divided by: where it is below 0 nothing has been updated.
 Result<ir::ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
                                   const std::vector<ir::ValueId>& parameters,
                                   const std::vector<ir::ValueId>& gradients, const Tables& tables,
-                                  ir::ValueId norm, const Optimizer& optimizer, const Grouping& grouping,
-                                  ir::ValueId scaling = -1, const std::map<int, ir::ValueId>& norms = {});
+                                  ir::ValueId norm, const Optimizer& optimizer,
+                                  const Grouping& grouping, ir::ValueId scaling = -1,
+                                  const std::map<int, ir::ValueId>& norms = {});
 
 }  // namespace lockstep::passes

@@ -45,8 +45,7 @@ Status addResults(GraphBuilder& build, const ir::ModelGraph& model) {
 // How many ranks were asked to stop. The input is copied, since an input may not lie in a group.
 Result<ValueId> stopWish(GraphBuilder& build, const std::vector<std::string>& agree) {
   LOCKSTEP_ASSIGN(const ValueId stop, build.input("stop"));
-  LOCKSTEP_ASSIGN(ValueId asked,
-                  build.add(Op::kScale, "metrics.stop", {stop}, {{"factor", 1.0}}));
+  LOCKSTEP_ASSIGN(ValueId asked, build.add(Op::kScale, "metrics.stop", {stop}, {{"factor", 1.0}}));
   for (const std::string& axis : agree) {
     LOCKSTEP_ASSIGN(asked, build.add(Op::kAllReduce, "metrics.stop." + axis, {asked},
                                      {{"axis", axis}, {"op", std::string("sum")}}));
@@ -91,12 +90,11 @@ std::vector<bool> askedFor(const ir::Graph& from) {
 struct GroupStates {
   std::vector<ValueId> parameters, statistics;
 };
-// Copies `from` without its sinks, what updates statistics and what has been replaced, its states becoming slices of
-// the groups' states; `copied` is called after each node.
+// Copies `from` without its sinks, what updates statistics and what has been replaced, its states
+// becoming slices of the groups' states; `copied` is called after each node.
 template <typename Copied>
-Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype,
-                                            const StepProgram& program, Rewrite& rewrite,
-                                            Copied copied, bool ofCopies = false) {
+Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype, const StepProgram& program,
+                                   Rewrite& rewrite, Copied copied, bool ofCopies = false) {
   GraphBuilder build{rewrite.to(), dtype, Phase::kForward};
   struct Place {
     ValueId group;
@@ -110,8 +108,8 @@ Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype,
     LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
     LOCKSTEP_TRY(copied(static_cast<ir::NodeId>(id)));
   }
-  const auto addStates = [&](std::string_view kind, const std::vector<Group>& groups)
-      -> Result<std::vector<ValueId>> {
+  const auto addStates = [&](std::string_view kind,
+                             const std::vector<Group>& groups) -> Result<std::vector<ValueId>> {
     std::vector<ValueId> states;
     for (std::size_t k = 0; k < groups.size(); ++k) {
       build.stage = groups[k].kind.stage;
@@ -119,11 +117,13 @@ Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype,
       states.push_back(state);
       ValueId read = state;
       if (const std::optional<DType> type = groups[k].kind.narrowed) {
-        LOCKSTEP_ASSIGN(read, build.add(Op::kCast, fmt::format("{}.{}.{}", kind, k, dtypeName(*type)), {state},
-                                        {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
-      } else if (ofCopies && !groups[k].kind.served) {  // of a table's rows those that are asked for are copies
-        LOCKSTEP_ASSIGN(read, build.add(Op::kScale, indexed(kind, k) + ".copy", {state},
-                                        {{"factor", 1.0}}));
+        LOCKSTEP_ASSIGN(
+            read, build.add(Op::kCast, fmt::format("{}.{}.{}", kind, k, dtypeName(*type)), {state},
+                            {{"dtype", std::string(dtypeName(*type))}, {"scale", 1.0}}));
+      } else if (ofCopies &&
+                 !groups[k].kind.served) {  // of a table's rows those that are asked for are copies
+        LOCKSTEP_ASSIGN(
+            read, build.add(Op::kScale, indexed(kind, k) + ".copy", {state}, {{"factor", 1.0}}));
       }
       for (const Group::Member& member : groups[k].members) {
         places.emplace(member.name, Place{read, &member});
@@ -139,7 +139,8 @@ Result<GroupStates> copyWithGroups(const ir::Graph& from, DType dtype,
     const bool replaced = !node.outputs.empty() && rewrite(node.outputs[0]) >= 0;
     if (isSink(node) || node.op == Op::kRunningStatistics || replaced) continue;
     if (node.op == Op::kCast && from.node(from.value(node.inputs[0]).producer).op == Op::kState &&
-        rewrite.to().value(rewrite(node.inputs[0])).type.dtype == from.value(node.outputs[0]).type.dtype) {
+        rewrite.to().value(rewrite(node.inputs[0])).type.dtype ==
+            from.value(node.outputs[0]).type.dtype) {
       rewrite.replace(node.outputs[0], rewrite(node.inputs[0]));  // the group is cast whole
       continue;
     }
@@ -178,7 +179,8 @@ Result<ValueId> packGroup(GraphBuilder& build, const std::string& name, const Gr
   return build.add(Op::kPack, name, std::move(members), {});
 }
 
-std::vector<StepProgram::Running> runningOf(const ir::Graph& train, const std::vector<Group>& statistics) {
+std::vector<StepProgram::Running> runningOf(const ir::Graph& train,
+                                            const std::vector<Group>& statistics) {
   std::map<ValueId, std::string> states;
   for (const ir::Node& node : train.nodes())
     if (node.op == Op::kStore) states[node.inputs[0]] = ir::textAttr(node.attrs, "state");
@@ -201,7 +203,8 @@ std::vector<StepProgram::Running> runningOf(const ir::Graph& train, const std::v
   return out;
 }
 
-// What ranks have to add up for the statistics of group k, as one value, so that it costs one collective at most.
+// What ranks have to add up for the statistics of group k, as one value, so that it costs one
+// collective at most.
 Result<ValueId> packStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k,
                                const Rewrite& values) {
   std::vector<ValueId> sums;
@@ -210,10 +213,11 @@ Result<ValueId> packStatistics(GraphBuilder& build, const StepProgram& program, 
   return build.add(Op::kPack, indexed("statistics", k), std::move(sums), {});
 }
 
-// The statistics of group k of after the step; `before` has the means and variances by the names of their states.
+// The statistics of group k of after the step; `before` has the means and variances by the names of
+// their states.
 template <typename Before>
-Result<ValueId> nextStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId sums,
-                               Before before) {
+Result<ValueId> nextStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k,
+                               ValueId sums, Before before) {
   const Group& group = program.statistics[k];
   std::map<std::string, ValueId, std::less<>> updated;
   std::int64_t element = 0;
@@ -223,19 +227,21 @@ Result<ValueId> nextStatistics(GraphBuilder& build, const StepProgram& program, 
     element += elementCount(one.sums);
     LOCKSTEP_ASSIGN(const ValueId mean, before(one.mean));
     LOCKSTEP_ASSIGN(const ValueId variance, before(one.variance));
-    LOCKSTEP_ASSIGN(const ir::NodeId node, build.graph.add(Op::kRunningStatistics, one.name, {mean, variance, mine},
-                                                           one.attrs, build.phase));
+    LOCKSTEP_ASSIGN(const ir::NodeId node,
+                    build.graph.add(Op::kRunningStatistics, one.name, {mean, variance, mine},
+                                    one.attrs, build.phase));
     build.graph.setStage(node, build.stage);
     updated[one.mean] = build.graph.output(node, 0);
     updated[one.variance] = build.graph.output(node, 1);
   }
-  return packGroup(build, indexed("stats", k) + ".next", group,
-                   [&](const Group::Member& member) -> Result<ValueId> { return updated.at(member.name); });
+  return packGroup(
+      build, indexed("stats", k) + ".next", group,
+      [&](const Group::Member& member) -> Result<ValueId> { return updated.at(member.name); });
 }
 
 // Of state `before`, unless the step is one that updates nothing, which `norm` says; −1: none is.
-Status storeStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId next, ValueId before,
-                       ValueId norm) {
+Status storeStatistics(GraphBuilder& build, const StepProgram& program, std::size_t k, ValueId next,
+                       ValueId before, ValueId norm) {
   build.stage = program.statistics[k].kind.stage;
   const std::string state = indexed("stats", k);
   if (norm >= 0) {
@@ -245,7 +251,8 @@ Status storeStatistics(GraphBuilder& build, const StepProgram& program, std::siz
 }
 
 // In the program that makes what they are made of.
-Result<std::vector<ValueId>> nextStatistics(GraphBuilder& build, const StepProgram& program, const Rewrite& values) {
+Result<std::vector<ValueId>> nextStatistics(GraphBuilder& build, const StepProgram& program,
+                                            const Rewrite& values) {
   std::vector<ValueId> next;
   build.phase = Phase::kOptimizer;
   for (std::size_t k = 0; k < program.statistics.size(); ++k) {
@@ -256,23 +263,26 @@ Result<std::vector<ValueId>> nextStatistics(GraphBuilder& build, const StepProgr
       now[one.variance] = values(one.varianceBefore);
     }
     LOCKSTEP_ASSIGN(const ValueId sums, packStatistics(build, program, k, values));
-    LOCKSTEP_ASSIGN(const ValueId made,
-                    nextStatistics(build, program, k, sums,
-                                   [&](const std::string& name) -> Result<ValueId> { return now.at(name); }));
+    LOCKSTEP_ASSIGN(
+        const ValueId made,
+        nextStatistics(build, program, k, sums,
+                       [&](const std::string& name) -> Result<ValueId> { return now.at(name); }));
     next.push_back(made);
   }
   return next;
 }
-Status storeStatistics(GraphBuilder& build, const StepProgram& program, const std::vector<ValueId>& next,
-                       const std::vector<ValueId>& before, ValueId norm) {
+Status storeStatistics(GraphBuilder& build, const StepProgram& program,
+                       const std::vector<ValueId>& next, const std::vector<ValueId>& before,
+                       ValueId norm) {
   for (std::size_t k = 0; k < next.size(); ++k)
     LOCKSTEP_TRY(storeStatistics(build, program, k, next[k], before[k], norm));
   return {};
 }
 
-// The pack that the metrics travel in: the first of gradients that is where the loss is, or goes to a server
-// with all others; else one of their own.
-std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping, int stageOfLoss) {
+// The pack that the metrics travel in: the first of gradients that is where the loss is, or goes to
+// a server with all others; else one of their own.
+std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grouping,
+                          int stageOfLoss) {
   if (!grouping.metricsInGroup) return groups.size();
   const auto dense = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
     return group.kind.table == 0 && !group.kind.served &&
@@ -281,12 +291,13 @@ std::size_t metricsPackOf(const std::vector<Group>& groups, const Grouping& grou
   return static_cast<std::size_t>(dense - groups.begin());
 }
 
-// From whole packs of gradients (and of the metrics) to the states of after the step; `tables` has the
-// gradients of groups that have no pack. `told` is the metrics for servers that hold tables alone, -1 else, `scaling`
-// the state of loss scaling, likewise. What the gradients are divided by.
+// From whole packs of gradients (and of the metrics) to the states of after the step; `tables` has
+// the gradients of groups that have no pack. `told` is the metrics for servers that hold tables
+// alone, -1 else, `scaling` the state of loss scaling, likewise. What the gradients are divided by.
 Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
-                            const std::vector<ValueId>& parameters, const std::vector<ValueId>& packs,
-                            ValueId told, ValueId scaling, const Tables& tables, const Optimizer& optimizer,
+                            const std::vector<ValueId>& parameters,
+                            const std::vector<ValueId>& packs, ValueId told, ValueId scaling,
+                            const Tables& tables, const Optimizer& optimizer,
                             const Grouping& grouping) {
   build.phase = Phase::kOptimizer;
   const std::vector<Group>& groups = program.groups;
@@ -295,8 +306,8 @@ Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
   const std::int64_t tail = inGroup ? groups[metricsPack].count : 0;
   build.stage = inGroup ? groups[metricsPack].kind.stage
                         : build.graph.node(build.graph.value(packs[metricsPack]).producer).stage;
-  LOCKSTEP_ASSIGN(const ValueId reduced, build.slice("metrics", packs[metricsPack], tail,
-                                                     {3 + program.metricSums}));
+  LOCKSTEP_ASSIGN(const ValueId reduced,
+                  build.slice("metrics", packs[metricsPack], tail, {3 + program.metricSums}));
   const int known = told >= 0 ? 0 : grouping.everywhere;
   build.stage = known;
   LOCKSTEP_ASSIGN(const ValueId norm, build.slice("metrics.weight", reduced, 1, {1}));
@@ -317,15 +328,16 @@ Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
     LOCKSTEP_TRY(addMetrics(build, program.metric, sums, name));
   }
   build.stage = grouping.everywhere;
-  LOCKSTEP_ASSIGN(const ValueId divisor, emitOptimizer(build, groups, parameters, gradients, tables, norm, optimizer,
-                                                       grouping, scaling, norms));
+  LOCKSTEP_ASSIGN(const ValueId divisor, emitOptimizer(build, groups, parameters, gradients, tables,
+                                                       norm, optimizer, grouping, scaling, norms));
   build.stage = known;
   LOCKSTEP_TRY(addMetrics(build, program.metric, reduced));
   return divisor;
 }
 
 // Gradients as they are without loss scaling.
-Result<ValueId> unscaled(GraphBuilder& build, const std::string& name, ValueId gradients, ValueId seed) {
+Result<ValueId> unscaled(GraphBuilder& build, const std::string& name, ValueId gradients,
+                         ValueId seed) {
   LOCKSTEP_ASSIGN(const ValueId one, build.fill(name + ".one", {1}, 1.0));
   return build.add(Op::kWeigh, name, {gradients, one, seed}, {});
 }
@@ -360,19 +372,21 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program,
     build.stage = groups[k].kind.stage;
     if (groups[k].kind.table > 0) {
       LOCKSTEP_ASSIGN(const CombinedRows gradient, combineRows(build, k, tables.at(k)));
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient, tables.at(k).part, divisor,
-                                 rate));
+      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient,
+                                 tables.at(k).part, divisor, rate));
       continue;
     }
     if (groups[k].kind.served) {
-      LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], packs[k], divisor, rate, updates));
+      LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], packs[k], divisor,
+                              rate, updates));
       continue;
     }
     build.stage = 0;
     LOCKSTEP_ASSIGN(const ValueId mean,
                     build.add(Op::kWeigh, indexed("mean", k), {own[k], one, divisor}, {}));
     build.stage = groups[k].kind.stage;
-    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], mean, one, rate, updates));
+    LOCKSTEP_TRY(
+        emitUpdate(build, mine, k, groups[k].count, parameters[k], mean, one, rate, updates));
   }
   const auto result = [&](const std::string& name, int stage, ValueId value) {
     build.stage = stage;
@@ -407,7 +421,8 @@ Status storeZeros(GraphBuilder& build, const StepProgram& step) {
   return {};
 }
 
-// What follows the last micro-batch: the update, from what has been added up, and zeros in its place.
+// What follows the last micro-batch: the update, from what has been added up, and zeros in its
+// place.
 Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const StepProgram& step,
                                 const Optimizer& optimizer, const Grouping& grouping) {
   ir::Graph graph(model);
@@ -447,12 +462,12 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
       LOCKSTEP_ASSIGN(const ValueId mine, unscaled(build, name, sums, seed));
       packs.push_back(mine);
     } else {
-      LOCKSTEP_ASSIGN(const ValueId copy,
-                      build.add(Op::kScale, name, {sums}, {{"factor", 1.0}}));
+      LOCKSTEP_ASSIGN(const ValueId copy, build.add(Op::kScale, name, {sums}, {{"factor", 1.0}}));
       packs.push_back(copy);
     }
   }
-  LOCKSTEP_ASSIGN(const ValueId norm, emitUpdates(build, step, parameters, packs, told, scaling, {}, optimizer, grouping));
+  LOCKSTEP_ASSIGN(const ValueId norm, emitUpdates(build, step, parameters, packs, told, scaling, {},
+                                                  optimizer, grouping));
   build.phase = Phase::kOptimizer;
   for (std::size_t k = 0; k < step.statistics.size(); ++k) {
     const Group& group = step.statistics[k];
@@ -460,13 +475,16 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
     build.stage = sum.stage;
     LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed("stats", k), group.count));
     LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
-    LOCKSTEP_ASSIGN(const ValueId added, build.add(Op::kScale, indexed("statistics", k), {sums}, {{"factor", 1.0}}));
-    LOCKSTEP_ASSIGN(const ValueId next,
-                    nextStatistics(build, step, k, added, [&](const std::string& name) -> Result<ValueId> {
-                      const auto member = std::find_if(group.members.begin(), group.members.end(),
-                                                       [&](const Group::Member& one) { return one.name == name; });
-                      return build.slice(name, state, member->element, member->shape);
-                    }));
+    LOCKSTEP_ASSIGN(const ValueId added,
+                    build.add(Op::kScale, indexed("statistics", k), {sums}, {{"factor", 1.0}}));
+    LOCKSTEP_ASSIGN(
+        const ValueId next,
+        nextStatistics(build, step, k, added, [&](const std::string& name) -> Result<ValueId> {
+          const auto member =
+              std::find_if(group.members.begin(), group.members.end(),
+                           [&](const Group::Member& one) { return one.name == name; });
+          return build.slice(name, state, member->element, member->shape);
+        }));
     LOCKSTEP_TRY(storeStatistics(build, step, k, next, state, scaling >= 0 ? norm : -1));
   }
   LOCKSTEP_TRY(storeZeros(build, step));
@@ -532,7 +550,8 @@ namespace {
 bool updatedByRows(const ir::Graph& train, ValueId gradient, const Optimizer& optimizer,
                    const Grouping& grouping, bool served) {
   const ir::Node& node = train.node(train.value(gradient).producer);
-  const bool still = optimizer.kind == "adagrad" || (optimizer.kind == "sgd" && optimizer.momentum == 0);
+  const bool still =
+      optimizer.kind == "adagrad" || (optimizer.kind == "sgd" && optimizer.momentum == 0);
   if (!still || optimizer.weightDecay != 0 || optimizer.clipNorm != 0 || grouping.accumulate ||
       node.op != Op::kEmbeddingGrad)
     return false;
@@ -547,7 +566,8 @@ std::optional<DType> narrowedTo(const ir::Graph& train, const std::string& param
   const ValueId state = node->outputs[0];
   std::optional<DType> type;
   for (const ir::Node& reader : train.nodes()) {
-    if (std::find(reader.inputs.begin(), reader.inputs.end(), state) == reader.inputs.end()) continue;
+    if (std::find(reader.inputs.begin(), reader.inputs.end(), state) == reader.inputs.end())
+      continue;
     if (reader.op != Op::kCast) return std::nullopt;
     type = train.value(reader.outputs[0]).type.dtype;
   }
@@ -567,7 +587,8 @@ TableRows tableRows(const ir::Node& gradient, const Rewrite& values) {
 
 }  // namespace
 
-// Of the parameters that several servers share, so many groups for each where they are small enough.
+// Of the parameters that several servers share, so many groups for each where they are small
+// enough.
 constexpr int kGroupsOfServer = 4;
 
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
@@ -600,7 +621,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   if (grouping.servers > 1) {
     std::int64_t all = 0;
     for (const ir::Parameter& parameter : order) all += bytesOf(parameter);
-    bucketBytes = std::clamp<std::int64_t>(all / (kGroupsOfServer * grouping.servers), 1, bucketBytes);
+    bucketBytes =
+        std::clamp<std::int64_t>(all / (kGroupsOfServer * grouping.servers), 1, bucketBytes);
   }
   std::vector<GroupKind> kinds;
   for (const ir::Parameter& parameter : order) {
@@ -623,32 +645,41 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
   program.groups = formGroups(order, dtype, bucketBytes, grouping.parts, kinds);
   std::vector<std::int64_t> load(static_cast<std::size_t>(grouping.servers), 0);
   for (const Group& group : program.groups)
-    if (group.kind.served && !load.empty()) load[static_cast<std::size_t>(group.kind.stage) - 1] += group.count;
+    if (group.kind.served && !load.empty())
+      load[static_cast<std::size_t>(group.kind.stage) - 1] += group.count;
   // The largest first, each to the server that has least.
   std::vector<Group*> whole;
   for (Group& group : program.groups)
     if (!load.empty() && !group.kind.served) whole.push_back(&group);
-  std::stable_sort(whole.begin(), whole.end(), [](const Group* a, const Group* b) { return a->count > b->count; });
+  std::stable_sort(whole.begin(), whole.end(),
+                   [](const Group* a, const Group* b) { return a->count > b->count; });
   for (Group* group : whole) {
     const auto least = std::min_element(load.begin(), load.end());
     group->kind.stage = 1 + static_cast<int>(least - load.begin());
     *least += group->count;
   }
   // The metrics go to the first server, and with them the group that they are in.
-  const auto first = std::find_if(program.groups.begin(), program.groups.end(), [](const Group& group) {
-    return group.kind.table == 0 && !group.kind.served;
-  });
-  if (!whole.empty() && first != program.groups.end())
-    for (const int its = first->kind.stage; Group* group : whole)
-      if (group->kind.stage == its || group->kind.stage == 1) group->kind.stage = group->kind.stage == its ? 1 : its;
-  program.statistics = formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max(), 1, statisticKinds);
+  const auto first =
+      std::find_if(program.groups.begin(), program.groups.end(),
+                   [](const Group& group) { return group.kind.table == 0 && !group.kind.served; });
+  if (!whole.empty() && first != program.groups.end()) {
+    const int its = first->kind.stage;
+    for (Group* group : whole) {
+      if (group->kind.stage == its)
+        group->kind.stage = 1;
+      else if (group->kind.stage == 1)
+        group->kind.stage = its;
+    }
+  }
+  program.statistics =
+      formGroups(statistics, dtype, std::numeric_limits<std::int64_t>::max(), 1, statisticKinds);
   program.running = runningOf(train, program.statistics);
 
   // A group is packed right after the node that fills its last gradient; the metrics are the tail
   // of the first group, or a group of their own.
   const std::size_t groups = program.groups.size();
-  const std::size_t metricsPack = program.metricsPack =
-      metricsPackOf(program.groups, grouping, train.node(train.value(sinks.at("loss")).producer).stage);
+  const std::size_t metricsPack = program.metricsPack = metricsPackOf(
+      program.groups, grouping, train.node(train.value(sinks.at("loss")).producer).stage);
   std::vector<ir::NodeId> complete(std::max(groups, metricsPack + 1), 0);
   const auto await = [&](std::size_t k, ValueId value) {
     complete[k] = std::max(complete[k], train.value(value).producer);
@@ -674,7 +705,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
         TableRows& table = tables.emplace(k, tableRows(train.node(node), rewrite)).first->second;
         if (seed < 0 || !grouping.compressed) continue;
         build.stage = train.node(node).stage;
-        LOCKSTEP_ASSIGN(table.rows, unscaled(build, indexed("rows", k) + ".unscaled", table.rows, seed));
+        LOCKSTEP_ASSIGN(table.rows,
+                        unscaled(build, indexed("rows", k) + ".unscaled", table.rows, seed));
         continue;
       }
       build.stage = train.node(node).stage;
@@ -702,7 +734,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       }
       const bool scales = k < groups && seed >= 0 && grouping.compressed && !grouping.accumulate;
       const std::string name = k < groups ? indexed("grads", k) : "sums";
-      LOCKSTEP_ASSIGN(packs[k], build.add(Op::kPack, scales ? name + ".scaled" : name, std::move(members), {}));
+      LOCKSTEP_ASSIGN(
+          packs[k], build.add(Op::kPack, scales ? name + ".scaled" : name, std::move(members), {}));
       if (!scales) continue;
       LOCKSTEP_ASSIGN(packs[k], unscaled(build, name, packs[k], seed));
     }
@@ -721,7 +754,8 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
                   copyWithGroups(train, dtype, program, rewrite, packComplete, grouping.apart));
   build.phase = Phase::kBackward;
   if (grouping.apart) {
-    LOCKSTEP_TRY(emitPushes(build, program, states.parameters, packs, tables, options.optimizer, grouping));
+    LOCKSTEP_TRY(
+        emitPushes(build, program, states.parameters, packs, tables, options.optimizer, grouping));
     program.graph = rewrite.take();
     return program;
   }
@@ -734,15 +768,20 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
       own.push_back(mine);
     }
     LOCKSTEP_ASSIGN(const ValueId norm, build.slice("own.weight", own.back(), 1, {1}));
-    LOCKSTEP_ASSIGN(const ValueId divisor, emitOptimizer(build, program.groups, states.parameters, own, tables, norm,
-                                                         options.optimizer, grouping, scaling));
-    LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, scaling >= 0 ? divisor : -1));
+    LOCKSTEP_ASSIGN(const ValueId divisor,
+                    emitOptimizer(build, program.groups, states.parameters, own, tables, norm,
+                                  options.optimizer, grouping, scaling));
+    LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics,
+                                 scaling >= 0 ? divisor : -1));
   } else if (!grouping.accumulate) {
     LOCKSTEP_ASSIGN(const std::vector<ValueId> statistics, nextStatistics(build, program, rewrite));
-    if (scaling < 0) LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, -1));
-    LOCKSTEP_ASSIGN(const ValueId divisor, emitUpdates(build, program, states.parameters, packs, told, scaling, tables,
-                                                       options.optimizer, grouping));
-    if (scaling >= 0) LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, divisor));
+    if (scaling < 0)
+      LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, -1));
+    LOCKSTEP_ASSIGN(const ValueId divisor,
+                    emitUpdates(build, program, states.parameters, packs, told, scaling, tables,
+                                options.optimizer, grouping));
+    if (scaling >= 0)
+      LOCKSTEP_TRY(storeStatistics(build, program, statistics, states.statistics, divisor));
     program.graph = rewrite.take();
     return program;
   }
@@ -752,19 +791,21 @@ Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& opti
     build.stage = build.graph.node(build.graph.value(packs[k]).producer).stage;
     program.sums.push_back({name, count, build.stage});
     LOCKSTEP_ASSIGN(const ValueId before, build.state(name, count));
-    LOCKSTEP_ASSIGN(const ValueId after, build.add(grouping.inOrder ? Op::kAddRanks : Op::kAdd, name + ".add",
-                                                    {before, packs[k]}, {}));
+    LOCKSTEP_ASSIGN(const ValueId after, build.add(grouping.inOrder ? Op::kAddRanks : Op::kAdd,
+                                                   name + ".add", {before, packs[k]}, {}));
     LOCKSTEP_TRY(build.store(name, after));
   }
   build.phase = Phase::kForward;
   for (std::size_t k = 0; k < program.statistics.size() && grouping.accumulate; ++k) {
     build.stage = program.statistics[k].kind.stage;
     LOCKSTEP_ASSIGN(const ValueId sums, packStatistics(build, program, k, rewrite));
-    StepProgram::Sum sum{"sums." + indexed("stats", k), build.graph.value(sums).type.count(), build.stage};
+    StepProgram::Sum sum{"sums." + indexed("stats", k), build.graph.value(sums).type.count(),
+                         build.stage};
     sum.whole = std::any_of(program.running.begin(), program.running.end(),
                             [&](const auto& one) { return one.group == k && one.whole; });
     LOCKSTEP_ASSIGN(const ValueId before, build.state(sum.state, sum.count));
-    LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kAdd, sum.state + ".add", {before, sums}, {}));
+    LOCKSTEP_ASSIGN(const ValueId after,
+                    build.add(Op::kAdd, sum.state + ".add", {before, sums}, {}));
     LOCKSTEP_TRY(build.store(sum.state, after));
     program.sums.push_back(std::move(sum));
   }
@@ -779,9 +820,8 @@ Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& 
   const Sinks sinks = sinksOf(evaluate);
   const DType dtype = dtypeOf(evaluate, sinks);
   Rewrite rewrite(evaluate);
-  LOCKSTEP_TRY(copyWithGroups(evaluate, dtype, step, rewrite, [](ir::NodeId) {
-                 return Status();
-               }).status());
+  LOCKSTEP_TRY(
+      copyWithGroups(evaluate, dtype, step, rewrite, [](ir::NodeId) { return Status(); }).status());
   GraphBuilder build{rewrite.to(), dtype, Phase::kForward};
   build.stage = evaluate.node(evaluate.value(sinks.at("loss")).producer).stage;
   std::vector<ValueId> metrics = sumMembers(sinks, step.metric, rewrite);
@@ -821,8 +861,7 @@ Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,
     build.stage = groups[k].kind.stage;
     LOCKSTEP_TRY(storeGroup(indexed("params", k), groups[k]));
     for (const std::string& prefix : prefixes) {
-      LOCKSTEP_ASSIGN(const ValueId zeros,
-                      build.fill(indexed(prefix, k), {groups[k].count}, 0.0));
+      LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(indexed(prefix, k), {groups[k].count}, 0.0));
       LOCKSTEP_TRY(build.store(indexed(prefix, k), zeros));
     }
   }

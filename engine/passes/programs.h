@@ -1,10 +1,10 @@
 // The programs of a run as graphs of the whole batch, before placement over the data axis.
 //
-// State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.S" holds
-// running statistics, of a stage each, which a step replaces and no gradient reaches; "scaling.0" is
-// loss_scale.h's. Every
-// program that computes a loss has the result "metrics.<metric>" f[3+K], "metrics" where the model has
-// none: Σ w·loss, Σ w, the K sums of the metric and the number of ranks asked to stop.
+// State "params.K" is the flat group K; optimizer state has one flat group beside each; "stats.S"
+// holds running statistics, of a stage each, which a step replaces and no gradient reaches;
+// "scaling.0" is loss_scale.h's. Every program that computes a loss has the result
+// "metrics.<metric>" f[3+K], "metrics" where the model has none: Σ w·loss, Σ w, the K sums of the
+// metric and the number of ranks asked to stop.
 #pragma once
 
 #include <optional>
@@ -26,11 +26,11 @@ namespace lockstep::passes {
 // Errors: kInvalidArgument for an unknown optimizer, listing the known.
 Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer);
 
-// What a model's programs are before grouping: values by the names of their sinks, so that passes in
-// between need to know nothing of them. Gradients are stored as the states "grad/<parameter>", Σ
-// w·loss and Σ w are the results "loss" and "weight", the sums of the metric one of the metric's name;
-// running statistics, and the initial values of these and of parameters, are stored as
-// states of their names.
+// What a model's programs are before grouping: values by the names of their sinks, so that passes
+// in between need to know nothing of them. Gradients are stored as the states "grad/<parameter>", Σ
+// w·loss and Σ w are the results "loss" and "weight", the sums of the metric one of the metric's
+// name; running statistics, and the initial values of these and of parameters, are stored as states
+// of their names.
 inline constexpr std::string_view kGradient = "grad/";
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
 Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
@@ -42,16 +42,16 @@ inline constexpr std::string_view kPartOfAgreed = "agreed.part";
 
 struct Grouping {
   std::int64_t bucketBytes = 0;
-  int parts = 1;               // each group can be divided into so many equal parts
-  // The metrics travel as the tail of a gradient group, so that they cost no collective of their own; not
-  // where gradients are reduced in parts.
+  int parts = 1;  // each group can be divided into so many equal parts
+  // The metrics travel as the tail of a gradient group, so that they cost no collective of their
+  // own; not where gradients are reduced in parts.
   bool metricsInGroup = true;
   // The gradients of several micro-batches are added up before an update.
   bool accumulate = false;
   // And added up in one order, whatever ranks have them: op add-ranks.
   bool inOrder = false;
-  // Each rank updates parameters by itself, from its own samples; program "average" then makes them one
-  // (McMahan et al.: "Federated averaging", 2017; Yu et al., 2019, of momentum).
+  // Each rank updates parameters by itself, from its own samples; program "average" then makes them
+  // one (McMahan et al.: "Federated averaging", 2017; Yu et al., 2019, of momentum).
   bool local = false;
   // Axes whose ranks have the same sums: the wish to stop of each of them counts.
   std::vector<std::string> agree;
@@ -69,42 +69,46 @@ struct Grouping {
   std::optional<Scaling> scaling;
   // Gradients are coded on their way: they are divided by their scale before.
   bool compressed = false;
-  // Workers do not wait for each other: each sends servers the mean gradient of its own samples, and
-  // reads a copy of parameters made for it. "metrics" is then of its own samples, as result "pushed"
-  // of the first server is; result "control" f[2] of workers, and "control.S" of any other server S, is
-  // the first server's input "control".
+  // Workers do not wait for each other: each sends servers the mean gradient of its own samples,
+  // and reads a copy of parameters made for it. "metrics" is then of its own samples, as result
+  // "pushed" of the first server is; result "control" f[2] of workers, and "control.S" of any other
+  // server S, is the first server's input "control".
   bool apart = false;
 };
-// Where a gradient is a few rows of a large table, and the optimizer leaves other rows as they are, the
-// table is a group of its own that is updated by these rows, and what ranks exchange is rows and ids; not
-// where micro-batches are added up, ranks update by themselves, or parts or servers of whole tables do. State "sums.K"
-// holds what has been added up of group K, "sums.metrics" of the metrics where they have a group of their
-// own, or where ranks update by themselves, "sums.stats.S" of what running statistics are made of.
+// Where a gradient is a few rows of a large table, and the optimizer leaves other rows as they are,
+// the table is a group of its own that is updated by these rows, and what ranks exchange is rows
+// and ids; not where micro-batches are added up, ranks update by themselves, or parts or servers of
+// whole tables do. State "sums.K" holds what has been added up of group K, "sums.metrics" of the
+// metrics where they have a group of their own, or where ranks update by themselves, "sums.stats.S"
+// of what running statistics are made of.
 struct StepProgram {
-  ir::Graph graph;                  // inputs of the model; "lr", "t" where it updates; "stop"
-  // What follows: program "update", where gradients are added up; or "average". Input "stop", and "lr"
-  // and "t" where it updates.
+  ir::Graph graph;  // inputs of the model; "lr", "t" where it updates; "stop"
+  // What follows: program "update", where gradients are added up; or "average". Input "stop", and
+  // "lr" and "t" where it updates.
   std::optional<ir::Graph> last;
-  std::vector<Group> groups;        // in the order their gradients are filled
-  std::vector<Group> statistics;    // one a stage that has running statistics
-  struct Running {                  // a layer's, updated from sums that ranks and micro-batches add up
+  std::vector<Group> groups;      // in the order their gradients are filled
+  std::vector<Group> statistics;  // one a stage that has running statistics
+  // a layer's, updated from sums that ranks and micro-batches add up
+  struct Running {
     std::string name, mean, variance;  // of the node and of the states
     ir::Attrs attrs;
-    std::size_t group = 0;          // of `statistics`
+    std::size_t group = 0;  // of `statistics`
     Shape sums;
-    bool whole = false;             // one group of samples: all ranks have its sums
+    bool whole = false;  // one group of samples: all ranks have its sums
     ir::ValueId meanBefore = -1, varianceBefore = -1, made = -1;  // of the training graph
   };
   std::vector<Running> running;
   struct Sum {
     std::string state;
-    std::int64_t count = 0;         // elements
+    std::int64_t count = 0;  // elements
     int stage = 0;
-    bool whole = false;             // every rank has the sum over all ranks
+    bool whole = false;  // every rank has the sum over all ranks
   };
-  std::vector<Sum> sums;            // of groups, of the metrics, then of what statistics are made of
-  std::size_t metricsPack = 0;      // the group that the metrics are the tail of; groups.size() for one of their own
-  std::string metric;               // of the model
+  // of groups, of the metrics, then of what statistics are made of
+  std::vector<Sum> sums;
+  // the group that the metrics are the tail of; groups.size() for one of their own
+  std::size_t metricsPack = 0;
+  std::string metric;  // of the model
   std::int64_t metricSums = 0;
   std::optional<Scaling> scaling;
 };

@@ -19,7 +19,8 @@ struct Named {
   Recompute what;
   std::string_view name;
 };
-constexpr std::array kNamed{Named{Recompute::kNone, "none"}, Named{Recompute::kSelective, "selective"},
+constexpr std::array kNamed{Named{Recompute::kNone, "none"},
+                            Named{Recompute::kSelective, "selective"},
                             Named{Recompute::kFull, "full"}};
 
 std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
@@ -36,8 +37,10 @@ class Recomputer {
   Result<ir::Graph> run(Recompute what) {
     findFacts();
     keepWhatMustBe();
-    if (what == Recompute::kSelective) keepCostly();
-    else keepEnds();
+    if (what == Recompute::kSelective)
+      keepCostly();
+    else
+      keepEnds();
     keepLastSegment();
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const Node& node = graph_.nodes()[i];
@@ -53,11 +56,11 @@ class Recomputer {
 
  private:
   struct Fact {
-    ValueId root = -1;          // what it is a view of, or itself; the others are those of roots
-    bool activation = false;    // made by the forward pass, and depends on a state
-    bool sum = false;           // much smaller than what it is made of
+    ValueId root = -1;        // what it is a view of, or itself; the others are those of roots
+    bool activation = false;  // made by the forward pass, and depends on a state
+    bool sum = false;         // much smaller than what it is made of
     bool readBackward = false;
-    NodeId lastForward = -1;    // the last forward node that reads it
+    NodeId lastForward = -1;  // the last forward node that reads it
     int forwardReaders = 0;
   };
 
@@ -93,8 +96,8 @@ class Recomputer {
     }
   }
 
-  // What does not depend on a state, what another stage reads, and sums: they take little, and where ranks
-  // have parts of them these would be exchanged again.
+  // What does not depend on a state, what another stage reads, and sums: they take little, and
+  // where ranks have parts of them these would be exchanged again.
   void keepWhatMustBe() {
     for (const Node& node : graph_.nodes()) {
       for (const ValueId input : node.inputs) {
@@ -106,24 +109,29 @@ class Recomputer {
     }
   }
 
-  // Whether all that reads it is a bias or an activation, which will be one kernel with its product.
+  // Whether all that reads it is a bias or an activation, which will be one kernel with its
+  // product.
   bool goesOn(ValueId value) {
     const Fact& known = fact(value);
     if (known.forwardReaders != 1 || known.readBackward) return false;
     const Node& reader = graph_.node(known.lastForward);
-    return (reader.op == Op::kBiasAdd || reader.op == Op::kRelu) && root(reader.inputs[0]) == root(value);
+    return (reader.op == Op::kBiasAdd || reader.op == Op::kRelu) &&
+           root(reader.inputs[0]) == root(value);
   }
 
   void keepCostly() {
-    constexpr std::array kCostly{Op::kMatmul, Op::kConv2d, Op::kAttention, Op::kEmbedding, Op::kAdd};
+    constexpr std::array kCostly{Op::kMatmul, Op::kConv2d, Op::kAttention, Op::kEmbedding,
+                                 Op::kAdd};
     std::vector<bool> costly(graph_.values().size(), false);
     for (const Node& node : graph_.nodes()) {
       if (!isForward(node) || node.outputs.empty() || !fact(node.outputs[0]).activation) continue;
       const bool known = std::find(kCostly.begin(), kCostly.end(), node.op) != kCostly.end();
       if (!known && !costly[index(root(node.inputs[0]))]) continue;
       for (const ValueId output : node.outputs) {
-        if (goesOn(output)) costly[index(root(output))] = true;
-        else keep(output);
+        if (goesOn(output))
+          costly[index(root(output))] = true;
+        else
+          keep(output);
       }
     }
   }
@@ -147,8 +155,10 @@ class Recomputer {
         if (fact(output).readBackward && !isKept(output)) between += bytes(output);
         if (fact(output).lastForward >= 0) live.push_back(output);
       }
-      std::erase_if(live, [&](ValueId value) { return fact(value).lastForward <= static_cast<NodeId>(i); });
-      if (live.size() != 1 || goesOn(live[0]) || (!cuts.empty() && cuts.back().value == live[0])) continue;
+      std::erase_if(
+          live, [&](ValueId value) { return fact(value).lastForward <= static_cast<NodeId>(i); });
+      if (live.size() != 1 || goesOn(live[0]) || (!cuts.empty() && cuts.back().value == live[0]))
+        continue;
       const std::int64_t own = isKept(live[0]) ? 0 : bytes(live[0]);
       cuts.push_back({live[0], own, fact(live[0]).readBackward ? between - own : between});
       between = 0;
@@ -171,7 +181,8 @@ class Recomputer {
     for (const Segment& segment : segments(cuts, best)) keep(cuts[segment.end].value);
   }
 
-  // Of cuts one after another, with no more than so many bytes between their ends where that can be.
+  // Of cuts one after another, with no more than so many bytes between their ends where that can
+  // be.
   struct Segment {
     std::size_t end;
     std::int64_t bytes;
@@ -182,7 +193,8 @@ class Recomputer {
     for (std::size_t i = 0; i < cuts.size(); ++i) {
       bytes += cuts[i].between;
       const bool last = i + 1 == cuts.size();
-      if (!last && !isKept(cuts[i].value) && bytes + cuts[i].bytes + cuts[i + 1].between <= budget) {
+      if (!last && !isKept(cuts[i].value) &&
+          bytes + cuts[i].bytes + cuts[i + 1].between <= budget) {
         bytes += cuts[i].bytes;
         continue;
       }
@@ -192,7 +204,8 @@ class Recomputer {
     return out;
   }
 
-  // The backward pass begins where the forward pass ends: what follows the last that is kept is there.
+  // The backward pass begins where the forward pass ends: what follows the last that is kept is
+  // there.
   void keepLastSegment() {
     bool before = true;
     for (std::size_t i = graph_.nodes().size(); before && i-- > 0;) {
@@ -216,8 +229,9 @@ class Recomputer {
       LOCKSTEP_ASSIGN(const ValueId read, inBackward(input));
       inputs.push_back(read);
     }
-    LOCKSTEP_ASSIGN(const NodeId made, rewrite_.to().add(node.op, node.name + ".again", std::move(inputs),
-                                                         node.attrs, ir::Phase::kBackward));
+    LOCKSTEP_ASSIGN(const NodeId made,
+                    rewrite_.to().add(node.op, node.name + ".again", std::move(inputs), node.attrs,
+                                      ir::Phase::kBackward));
     rewrite_.to().setStage(made, node.stage);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       again_[index(node.outputs[i])] = rewrite_.to().output(made, static_cast<int>(i));
@@ -228,8 +242,8 @@ class Recomputer {
   const ir::Graph& graph_;
   Rewrite rewrite_;
   std::vector<Fact> facts_;
-  std::vector<bool> kept_;       // of roots: the backward pass reads them as they are
-  std::vector<ValueId> again_;   // in the new graph; -1 none so far
+  std::vector<bool> kept_;      // of roots: the backward pass reads them as they are
+  std::vector<ValueId> again_;  // in the new graph; -1 none so far
 };
 
 }  // namespace

@@ -23,7 +23,12 @@ struct Parts {
 class Serving {
  public:
   Serving(const ir::ModelGraph& model, int servers, int workers, int with, std::int64_t share)
-      : model_(model), servers_(servers), workers_(workers), with_(with), share_(share), rewrite_(model.graph) {}
+      : model_(model),
+        servers_(servers),
+        workers_(workers),
+        with_(with),
+        share_(share),
+        rewrite_(model.graph) {}
 
   Result<ir::ModelGraph> run(const std::vector<std::string>& tables) {
     ir::ModelGraph out = model_;
@@ -69,7 +74,8 @@ class Serving {
   static std::string partName(std::string_view table, int server) {
     return fmt::format("{}.rows.{}", table, server);
   }
-  Result<NodeId> add(int stage, Op op, std::string name, std::vector<ValueId> inputs, ir::Attrs attrs) {
+  Result<NodeId> add(int stage, Op op, std::string name, std::vector<ValueId> inputs,
+                     ir::Attrs attrs) {
     LOCKSTEP_ASSIGN(const NodeId node,
                     rewrite_.to().add(op, std::move(name), std::move(inputs), std::move(attrs)));
     rewrite_.to().setStage(node, stage);
@@ -102,11 +108,12 @@ class Serving {
     std::vector<ValueId> pulled{each, counts};
     for (int server = 0; server < servers_; ++server) {
       const auto s = static_cast<std::size_t>(server);
-      LOCKSTEP_ASSIGN(const NodeId asked,
-                      add(1 + server, Op::kPush, fmt::format("{}.asked.{}", node.name, server),
-                          {each, counts},
-                          {{"part", std::int64_t{server}}, {"count", std::int64_t{with_}},
-                           {"rows", perSample * share_ * with_}}));
+      LOCKSTEP_ASSIGN(
+          const NodeId asked,
+          add(1 + server, Op::kPush, fmt::format("{}.asked.{}", node.name, server), {each, counts},
+              {{"part", std::int64_t{server}},
+               {"count", std::int64_t{with_}},
+               {"rows", perSample * share_ * with_}}));
       const ValueId wanted = rewrite_.to().output(asked);
       LOCKSTEP_ASSIGN(const NodeId rows,
                       add(1 + server, Op::kEmbedding, fmt::format("{}.rows.{}", node.name, server),
@@ -114,7 +121,8 @@ class Serving {
       pulled.push_back(rewrite_.to().output(rows));
       pulled.push_back(wanted + 1);
     }
-    LOCKSTEP_ASSIGN(const NodeId pull, add(0, Op::kPull, node.name + ".pull", std::move(pulled), {}));
+    LOCKSTEP_ASSIGN(const NodeId pull,
+                    add(0, Op::kPull, node.name + ".pull", std::move(pulled), {}));
     LOCKSTEP_ASSIGN(const NodeId looked,
                     add(node.stage, Op::kEmbedding, node.name, {rewrite_.to().output(pull), places},
                         {{"local", std::int64_t{1}}}));
@@ -152,8 +160,9 @@ std::vector<std::string> tablesOf(const ir::ModelGraph& model, std::int64_t samp
   return tables;
 }
 
-Result<ir::ModelGraph> serveTables(const ir::ModelGraph& model, const std::vector<std::string>& tables,
-                                   int servers, int workers, int with, std::int64_t share) {
+Result<ir::ModelGraph> serveTables(const ir::ModelGraph& model,
+                                   const std::vector<std::string>& tables, int servers, int workers,
+                                   int with, std::int64_t share) {
   return Serving(model, servers, workers, with, share).run(tables);
 }
 

@@ -18,7 +18,8 @@ const ir::Node& producerOf(const ir::Graph& graph, ValueId value) {
   return graph.node(graph.value(value).producer);
 }
 
-// Made anew where it is read: the trainer feeds every program, and initial values depend on nothing.
+// Made anew where it is read: the trainer feeds every program, and initial values depend on
+// nothing.
 bool isLocal(const ir::Node& node) {
   return node.op == Op::kInput || node.op == Op::kFill || node.op == Op::kRandom;
 }
@@ -27,7 +28,8 @@ bool isOfRows(const ir::Node& node) { return node.op == Op::kPush || node.op == 
 // A part of a step has what it reads of a state, in other types too, from the state.
 bool isOfState(const ir::Graph& graph, const ir::Node& node) {
   return node.op == Op::kState ||
-         (node.op == Op::kCast && graph.node(graph.value(node.inputs[0]).producer).op == Op::kState);
+         (node.op == Op::kCast &&
+          graph.node(graph.value(node.inputs[0]).producer).op == Op::kState);
 }
 bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op == Op::kSlice1; }
 
@@ -52,7 +54,8 @@ class StageCut {
       const ir::Node& node = graph_.node(id);
       const bool mine = node.stage == stage || node.stage == ir::kEveryStage;
       if (isOfRows(node)) {
-        LOCKSTEP_TRY(node.op == Op::kPush ? push(rewrite, node, stage) : pull(rewrite, node, stage));
+        LOCKSTEP_TRY(node.op == Op::kPush ? push(rewrite, node, stage)
+                                          : pull(rewrite, node, stage));
         continue;
       }
       if (isLocal(node) ? reads(stage, node) : mine) LOCKSTEP_TRY(rewrite.copy(id).status());
@@ -107,9 +110,9 @@ class StageCut {
     ir::Attrs attrs = along(producer.stage);
     attrs["dtype"] = std::string(dtypeName(sent.type.dtype));
     attrs["shape"] = sent.type.shape;
-    LOCKSTEP_ASSIGN(const NodeId node, rewrite.to().add(collected ? Op::kCollect : Op::kRecv,
-                                                        name(value, to), {}, std::move(attrs),
-                                                        producer.phase));
+    LOCKSTEP_ASSIGN(const NodeId node,
+                    rewrite.to().add(collected ? Op::kCollect : Op::kRecv, name(value, to), {},
+                                     std::move(attrs), producer.phase));
     const ValueId received = rewrite.to().output(node);
     rewrite.replace(value, received);
     if (!collected) {
@@ -125,13 +128,15 @@ class StageCut {
                      producer.name);
   }
 
-  Status sendRows(Rewrite& rewrite, const ir::Node& node, std::string name, ValueId rows, ValueId counts,
-                  ir::Attrs attrs) const {
+  Status sendRows(Rewrite& rewrite, const ir::Node& node, std::string name, ValueId rows,
+                  ValueId counts, ir::Attrs attrs) const {
     return rewrite.to()
-        .add(Op::kSendRows, std::move(name), {rewrite(rows), rewrite(counts)}, std::move(attrs), node.phase)
+        .add(Op::kSendRows, std::move(name), {rewrite(rows), rewrite(counts)}, std::move(attrs),
+             node.phase)
         .status();
   }
-  Result<NodeId> recvRows(Rewrite& rewrite, const ir::Node& node, std::string name, ir::Attrs attrs) const {
+  Result<NodeId> recvRows(Rewrite& rewrite, const ir::Node& node, std::string name,
+                          ir::Attrs attrs) const {
     const ir::Value& received = graph_.value(node.outputs[0]);
     attrs["dtype"] = std::string(dtypeName(received.type.dtype));
     attrs["shape"] = received.type.shape;
@@ -145,7 +150,8 @@ class StageCut {
   // Of the workers' rows a server has one part of so many; it speaks to all of them, or to one.
   ir::Attrs withServer(int stage) const {
     return {{"axis", std::string(mesh_.messageAxis())},
-            {"peer", std::int64_t{mesh_.messageCoordinate(stage)}}, {"count", std::int64_t{1}}};
+            {"peer", std::int64_t{mesh_.messageCoordinate(stage)}},
+            {"count", std::int64_t{1}}};
   }
   ir::Attrs withWorkers() const {
     return {{"axis", std::string(mesh_.messageAxis())},
@@ -177,7 +183,8 @@ class StageCut {
     }
     for (std::size_t i = 2; i < node.inputs.size(); i += 2) {
       if (producerOf(graph_, node.inputs[i]).stage != stage) continue;
-      LOCKSTEP_TRY(sendRows(rewrite, node, name, node.inputs[i], node.inputs[i + 1], withWorkers()));
+      LOCKSTEP_TRY(
+          sendRows(rewrite, node, name, node.inputs[i], node.inputs[i + 1], withWorkers()));
     }
     return {};
   }
@@ -199,7 +206,8 @@ class Splitter {
   Result<Programs> run() {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
-      if (isLocal(node) || isOfState(graph_, node) || isView(node)) continue;  // where they are read
+      // where they are read
+      if (isLocal(node) || isOfState(graph_, node) || isView(node)) continue;
       const int part = partOf_[i];
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
@@ -244,7 +252,8 @@ class Splitter {
     ir::Attrs attrs{{"state", state},
                     {"dtype", std::string(dtypeName(graph_.value(value).type.dtype))},
                     {"shape", graph_.value(value).type.shape}};
-    LOCKSTEP_ASSIGN(const NodeId read, in(part).to().add(Op::kState, state, {}, std::move(attrs), phase));
+    LOCKSTEP_ASSIGN(const NodeId read,
+                    in(part).to().add(Op::kState, state, {}, std::move(attrs), phase));
     in(part).replace(value, in(part).to().output(read));
     return in(part)(value);
   }
@@ -255,7 +264,8 @@ class Splitter {
     while (isView(producerOf(graph_, whole))) whole = producerOf(graph_, whole).inputs[0];
     const ir::Node& maker = producerOf(graph_, whole);
     if (maker.op == Op::kState || in(part)(whole) < 0 ||
-        (!isOfState(graph_, maker) && partOf_[static_cast<std::size_t>(graph_.value(whole).producer)] != part)) {
+        (!isOfState(graph_, maker) &&
+         partOf_[static_cast<std::size_t>(graph_.value(whole).producer)] != part)) {
       return in(part)(send.inputs[0]);
     }
     if (!ir::info(maker.op).isCollective) {
@@ -274,11 +284,12 @@ class Splitter {
     ir::Graph& graph = in(part).to();
     const DType type = graph.value(value).type.dtype;
     const bool narrow = sizeOf(type) == 2;  // of these there are casts alone
-    LOCKSTEP_ASSIGN(const NodeId copy,
-                    graph.add(narrow ? Op::kCast : Op::kScale, std::move(name), {value},
-                              narrow ? ir::Attrs{{"dtype", std::string(dtypeName(type))}, {"scale", 1.0}}
-                                     : ir::Attrs{{"factor", 1.0}},
-                              phase));
+    LOCKSTEP_ASSIGN(
+        const NodeId copy,
+        graph.add(narrow ? Op::kCast : Op::kScale, std::move(name), {value},
+                  narrow ? ir::Attrs{{"dtype", std::string(dtypeName(type))}, {"scale", 1.0}}
+                         : ir::Attrs{{"factor", 1.0}},
+                  phase));
     return graph.output(copy);
   }
 
@@ -287,7 +298,8 @@ class Splitter {
     if (const auto known = indexOf_.find(value); known != indexOf_.end()) return known->second;
     ValueId kept = in(part)(value);
     const ir::OpInfo& maker = ir::info(producerOf(graph_, value).op);
-    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect && maker.op != Op::kRecvRows) {
+    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect &&
+        maker.op != Op::kRecvRows) {
       // made where its operand lies
       const ir::Node& node = producerOf(graph_, value);
       LOCKSTEP_ASSIGN(kept, copied(part, kept, node.name + ".kept", node.phase));
@@ -300,8 +312,10 @@ class Splitter {
     const std::size_t index = carried_.size();
     const std::string state = fmt::format("carry.{}.{}", name_, index);
     carried_.push_back({state, in(part).to().value(value).type, part, part});
-    LOCKSTEP_TRY(in(part).to().add(Op::kStore, state + ".store", {value}, {{"state", state}},
-                                   in(part).to().node(in(part).to().value(value).producer).phase)
+    LOCKSTEP_TRY(in(part)
+                     .to()
+                     .add(Op::kStore, state + ".store", {value}, {{"state", state}},
+                          in(part).to().node(in(part).to().value(value).producer).phase)
                      .status());
     return index;
   }
@@ -374,25 +388,27 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
     parts.push_back(node.phase == ir::Phase::kBackward ? 1 : 0);
   }
   if (!weightsApart) return parts;
-  // A gradient goes apart if on its way to where it is stored it is only laid out and added up, coded or not.
+  // A gradient goes apart if on its way to where it is stored it is only laid out and added up,
+  // coded or not.
   const auto layOut = [](Op op) {
     return op == Op::kPack || op == Op::kAdd || op == Op::kReshape || op == Op::kStore ||
-           op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kEncode || op == Op::kAllToAll ||
-           op == Op::kAllGather || op == Op::kDecodeSum;
+           op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kEncode ||
+           op == Op::kAllToAll || op == Op::kAllGather || op == Op::kDecodeSum;
   };
   std::vector<bool> chained(stage.values().size(), false);  // something else waits for it
   for (std::size_t i = stage.nodes().size(); i-- > 0;) {
     const ir::Node& node = stage.nodes()[i];
-    const bool apart =
-        parts[i] == 1 && node.op != Op::kSend && node.op != Op::kRecv &&
-        std::none_of(node.outputs.begin(), node.outputs.end(),
-                     [&](ValueId output) { return chained[static_cast<std::size_t>(output)]; });
+    const bool apart = parts[i] == 1 && node.op != Op::kSend && node.op != Op::kRecv &&
+                       std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
+                         return chained[static_cast<std::size_t>(output)];
+                       });
     if (apart) parts[i] = 2;
     if (apart && layOut(node.op)) continue;
     for (const ValueId input : node.inputs) chained[static_cast<std::size_t>(input)] = true;
   }
-  // What goes apart keeps what it reads until then. Where that is more than it makes, and no product reads it, as of
-  // the gradients of norms, the node stays: it is little work (of products alone is it much).
+  // What goes apart keeps what it reads until then. Where that is more than it makes, and no
+  // product reads it, as of the gradients of norms, the node stays: it is little work (of products
+  // alone is it much).
   const auto whole = [&](ValueId value) {
     while (isView(producerOf(stage, value))) value = producerOf(stage, value).inputs[0];
     return value;

@@ -1,5 +1,6 @@
-// From one graph whose nodes have stages to a graph a stage, and from a stage's graph to the programs
-// that its schedule plays. Stages are those of a pipeline, or workers and parameter servers.
+// From one graph whose nodes have stages to a graph a stage, and from a stage's graph to the
+// programs that its schedule plays. Stages are those of a pipeline, or workers and parameter
+// servers.
 #pragma once
 
 #include <string>
@@ -21,10 +22,10 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
 
 // One graph a stage: its own nodes and those of every stage, in the order they had. What another
 // stage reads is sent where it is made, and received at the same point of the order; so between two
-// stages all is sent and received in one order. Inputs, constants and initial values are not sent but
-// made anew. What a server reads of its workers is a partial sum over axis "data", which it adds up;
-// what they read of it goes to all of them. In conversations a server reads of one worker, and sends to
-// one. Rows that are pushed and pulled become messages of as many rows as there are.
+// stages all is sent and received in one order. Inputs, constants and initial values are not sent
+// but made anew. What a server reads of its workers is a partial sum over axis "data", which it
+// adds up; what they read of it goes to all of them. In conversations a server reads of one worker,
+// and sends to one. Rows that are pushed and pulled become messages of as many rows as there are.
 Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh,
                                          bool conversations = false);
 

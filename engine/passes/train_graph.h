@@ -22,9 +22,9 @@ struct Optimizer {
 };
 
 struct LossScale {
-  double initial = 65536;             // a power of two
-  std::int64_t growthInterval = 2000; // it doubles after so many steps that update
-  bool fixed = false;                 // it stays as it is
+  double initial = 65536;              // a power of two
+  std::int64_t growthInterval = 2000;  // it doubles after so many steps that update
+  bool fixed = false;                  // it stays as it is
 };
 
 struct TrainOptions {
@@ -47,13 +47,14 @@ struct Differentiated {
 Result<Differentiated> autodiff(const ir::Graph& forward, ir::ValueId loss,
                                 const std::vector<std::string>& states);
 
-// Cross-entropy of logits whose classes `ranks` ranks share, in terms that they exchange a number a row of:
-// a softmax is nowhere whole (Shoeybi et al.: "Megatron-LM", 2019).
+// Cross-entropy of logits whose classes `ranks` ranks share, in terms that they exchange a number a
+// row of: a softmax is nowhere whole (Shoeybi et al.: "Megatron-LM", 2019).
 Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 
-// Mixed precision (Micikevicius et al., 2018): the factors of products are cast to `factors`, a value once, where
-// it is made, whoever reads it; sums, parameters, gradients and all else stay as they are. Those of attention, which are
-// within it, a GPU may round alike. Of a graph with gradients.
+// Mixed precision (Micikevicius et al., 2018): the factors of products are cast to `factors`, a
+// value once, where it is made, whoever reads it; sums, parameters, gradients and all else stay as
+// they are. Those of attention, which are within it, a GPU may round alike. Of a graph with
+// gradients.
 Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors);
 // Products of f32 may round their factors to 10 bits of fraction, where a device is faster so.
 Result<ir::Graph> allowTf32(const ir::Graph& graph);

@@ -42,7 +42,8 @@ class Maker {
       const int middle = (begin + end) / 2;
       const Range low = slices(begin, middle, power), high = slices(middle, end, power);
       const bool keepsLow = (mine & mask) == 0;
-      exchange(member(mine ^ mask), keepsLow ? high : low, member(mine ^ mask), keepsLow ? low : high, true);
+      exchange(member(mine ^ mask), keepsLow ? high : low, member(mine ^ mask),
+               keepsLow ? low : high, true);
       (keepsLow ? end : begin) = middle;
     }
     for (int mask = 1; mask < power; mask *= 2) {
@@ -104,9 +105,14 @@ std::vector<Exchange> exchanges(ir::Algorithm how, int rank, int size, std::int6
                                 std::span<const std::int64_t> hosts) {
   Maker all(range(0, size), rank, count);
   switch (how) {
-    case ir::Algorithm::kDirect: break;
-    case ir::Algorithm::kRing: all.ring(); break;
-    case ir::Algorithm::kHalvingDoubling: all.halvingDoubling(); break;
+    case ir::Algorithm::kDirect:
+      break;
+    case ir::Algorithm::kRing:
+      all.ring();
+      break;
+    case ir::Algorithm::kHalvingDoubling:
+      all.halvingDoubling();
+      break;
     case ir::Algorithm::kTree:
       all.treeToFirst();
       all.treeFromFirst();

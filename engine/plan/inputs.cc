@@ -12,7 +12,8 @@ std::int64_t waitingSampleBytes(const Plan& plan, int rank) {
     const Body* const body = plan.find(program, rank);
     if (body == nullptr || !known.emplace(program, copy).second) return;
     for (const Buffer& buffer : body->buffers)
-      if (buffer.kind == BufferKind::kInput && buffer.base < 0 && isOfSamples(buffer)) bytes += buffer.type.bytes();
+      if (buffer.kind == BufferKind::kInput && buffer.base < 0 && isOfSamples(buffer))
+        bytes += buffer.type.bytes();
   };
   for (const Play& play : plan.plays(rank)) add(play.program, play.copy);
   add("evaluate", 0);

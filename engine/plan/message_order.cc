@@ -10,8 +10,8 @@ namespace {
 using Message = MessageGroup::Message;
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
-// Plays one rank of each stage; those of a stage are in step. A compute step takes a unit of time, and so does a
-// collective; a message arrives at once.
+// Plays one rank of each stage; those of a stage are in step. A compute step takes a unit of time,
+// and so does a collective; a message arrives at once.
 class Meetings {
  public:
   struct Meeting {  // of one rank
@@ -33,7 +33,8 @@ class Meetings {
     for (;;) {
       std::size_t next = players_.size();
       std::int64_t least = kNever;
-      for (std::size_t before = progress_ + 1; before != progress_;) {  // until none has sent another what it waits for
+      // until none has sent another what it waits for
+      for (std::size_t before = progress_ + 1; before != progress_;) {
         before = progress_;
         next = players_.size();
         least = kNever;
@@ -50,8 +51,8 @@ class Meetings {
     }
     for (const Player& player : players_)
       if (player.play < player.plays->size())
-        return makeError(Code::kFailedPrecondition, "rank {} waits for ever in a play of {}", player.rank,
-                         (*player.plays)[player.play].program);
+        return makeError(Code::kFailedPrecondition, "rank {} waits for ever in a play of {}",
+                         player.rank, (*player.plays)[player.play].program);
     return std::move(players_[static_cast<std::size_t>(coordinate)].meetings);
   }
 
@@ -67,16 +68,20 @@ class Meetings {
     StepId step = 0;
     std::int64_t clock = 0;
     bool begun = false, arrived = false;
-    std::map<std::pair<std::string, int>, std::vector<std::pair<int, std::size_t>>> sent{};  // by program and copy: peer, message
+    // by program and copy: peer, message
+    std::map<std::pair<std::string, int>, std::vector<std::pair<int, std::size_t>>> sent{};
     std::vector<Meeting> meetings{};
   };
 
   const Play& playOf(const Player& player) const { return (*player.plays)[player.play]; }
-  const Body& bodyOf(const Player& player) const { return *plan_.find(playOf(player).program, player.rank); }
+  const Body& bodyOf(const Player& player) const {
+    return *plan_.find(playOf(player).program, player.rank);
+  }
   std::vector<Sent>& channel(int from, int to) { return channels_[{from, to}]; }
   std::size_t& receivedOf(int from, int to) { return received_[{from, to}]; }
 
-  // Goes as far as nothing is waited for, then says when the player goes on: kNever where that depends on others.
+  // Goes as far as nothing is waited for, then says when the player goes on: kNever where that
+  // depends on others.
   Result<std::int64_t> timeOf(std::size_t p) {
     Player& player = players_[p];
     const int self = static_cast<int>(p);
@@ -103,9 +108,11 @@ class Meetings {
           ++player.clock;
         } else if (step.op == ir::Op::kSend) {
           const Buffer& sent = body.buffers[static_cast<std::size_t>(step.inputs[0])];
-          const Buffer& root = sent.base >= 0 ? body.buffers[static_cast<std::size_t>(sent.base)] : sent;
+          const Buffer& root =
+              sent.base >= 0 ? body.buffers[static_cast<std::size_t>(sent.base)] : sent;
           if (root.kind != BufferKind::kState)
-            return makeError(Code::kFailedPrecondition, "step {} sends what does not outlast its play", step.name);
+            return makeError(Code::kFailedPrecondition,
+                             "step {} sends what does not outlast its play", step.name);
           const int peer = peersOf(step, play.copy).first;
           player.sent[{play.program, play.copy}].emplace_back(peer, channel(self, peer).size());
           channel(self, peer).push_back({at, player.clock});
@@ -116,7 +123,8 @@ class Meetings {
           const std::size_t next = receivedOf(peer, self);
           return next == from.size() ? kNever : std::max(player.clock, from[next].posted);
         } else if (isMessage(step)) {
-          return makeError(Code::kFailedPrecondition, "step {} is no message between two ranks", step.name);
+          return makeError(Code::kFailedPrecondition, "step {} is no message between two ranks",
+                           step.name);
         } else {
           return arrival(self);
         }
@@ -152,7 +160,9 @@ class Meetings {
       return;
     }
     player.arrived = true;
-    if (std::any_of(players_.begin(), players_.end(), [](const Player& one) { return !one.arrived; })) return;
+    if (std::any_of(players_.begin(), players_.end(),
+                    [](const Player& one) { return !one.arrived; }))
+      return;
     for (Player& one : players_) {
       one.meetings.push_back({{static_cast<int>(one.play), one.step}, false});
       one.clock = time + 1;
@@ -162,32 +172,34 @@ class Meetings {
   }
 
   const Plan& plan_;
-  std::vector<Player> players_;  // by coordinate
+  std::vector<Player> players_;                                // by coordinate
   std::map<std::pair<int, int>, std::vector<Sent>> channels_;  // from, to
   std::map<std::pair<int, int>, std::size_t> received_;
-  std::size_t progress_ = 0;     // how many have been sent
+  std::size_t progress_ = 0;  // how many have been sent
 };
 
 }  // namespace
 
-Result<std::vector<std::vector<MessageGroup>>> messageOrder(const Plan& plan, const std::vector<std::vector<Play>>& schedule,
-                                                            int rank) {
+Result<std::vector<std::vector<MessageGroup>>> messageOrder(
+    const Plan& plan, const std::vector<std::vector<Play>>& schedule, int rank) {
   const int stage = plan.stageOf(rank);
   const std::vector<Play>& plays = schedule[static_cast<std::size_t>(stage)];
-  LOCKSTEP_ASSIGN(const auto meetings, Meetings(plan, schedule).of(plan.mesh.coordinate(rank, plan.mesh.messageAxis())));
+  LOCKSTEP_ASSIGN(const auto meetings,
+                  Meetings(plan, schedule).of(plan.mesh.coordinate(rank, plan.mesh.messageAxis())));
   std::vector<std::vector<MessageGroup>> out(plays.size());
   std::size_t next = 0;  // of the meetings
   for (std::size_t p = 0; p < plays.size(); ++p) {
     const Body& body = *plan.find(plays[p].program, rank);
     const int play = static_cast<int>(p);
     const auto steps = static_cast<StepId>(body.steps.size());
-    // The group that is given before step `before`: the last one, where all steps between are among its receives.
+    // The group that is given before step `before`: the last one, where all steps between are among
+    // its receives.
     const auto groupAt = [&](StepId before) -> MessageGroup& {
       if (!out[p].empty()) {
         MessageGroup& last = out[p].back();
-        const auto received = std::count_if(last.messages.begin(), last.messages.end(), [&](const Message& one) {
-          return one.play == play && one.step >= last.before;
-        });
+        const auto received = std::count_if(
+            last.messages.begin(), last.messages.end(),
+            [&](const Message& one) { return one.play == play && one.step >= last.before; });
         if (last.before + received == before) return last;
       }
       return out[p].emplace_back(MessageGroup{before, {}, false});
@@ -200,7 +212,8 @@ Result<std::vector<std::vector<MessageGroup>>> messageOrder(const Plan& plan, co
         MessageGroup& group = groupAt(before);
         group.messages.push_back(message);
         const Play& of = plays[static_cast<std::size_t>(message.play)];
-        if (message.play < play && of.program == plays[p].program && of.copy == plays[p].copy) group.awaited = true;
+        if (message.play < play && of.program == plays[p].program && of.copy == plays[p].copy)
+          group.awaited = true;
       }
     };
     giveSends(0);

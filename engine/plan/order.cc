@@ -11,7 +11,8 @@ std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 Order::Order(const Body& body) : steps_(static_cast<int>(body.steps.size())) {
   std::array<int, kStreams> issued{};
-  std::array<std::array<int, kStreams>, kStreams> last{};  // what was done when a stream's last began
+  // what was done when a stream's last began
+  std::array<std::array<int, kStreams>, kStreams> last{};
   for (const Step& step : body.steps) {
     const std::size_t stream = index(step.stream);
     std::array<int, kStreams> done = last[stream];
@@ -49,7 +50,8 @@ Order::Order(const Body& body) : steps_(static_cast<int>(body.steps.size())) {
       }
     }
   }
-  for (const ResultSlot& slot : body.results) uses_[index(rootOf(body, slot.buffer))].toTheEnd = true;
+  for (const ResultSlot& slot : body.results)
+    uses_[index(rootOf(body, slot.buffer))].toTheEnd = true;
 }
 
 bool Order::before(int a, int b) const {

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxRank = 8;  // dimensions of a tensor
 struct Token {
   enum class Kind : std::uint8_t { kEnd, kWord, kString, kPunctuation };
   Kind kind = Kind::kEnd;
-  std::string_view text;     // as written; of a string with its quotes
+  std::string_view text;  // as written; of a string with its quotes
   std::size_t at = 0;
 };
 
@@ -56,8 +56,8 @@ class Parser {
 
  private:
   void advance() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' ||
-                                  text_[at_] == '\r')) {
+    while (at_ < text_.size() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r')) {
       ++at_;
     }
     token_.at = at_;
@@ -131,8 +131,8 @@ class Parser {
       return unexpected(what);
     }
     if (value < low || value > high) {
-      return error(fmt::format("{} is out of range, expected {} from {} to {}", value, what, low,
-                               high));
+      return error(
+          fmt::format("{} is out of range, expected {} from {} to {}", value, what, low, high));
     }
     advance();
     return value;
@@ -210,8 +210,7 @@ class Parser {
     while (true) {
       const std::size_t cross = rest.find('x');
       std::int64_t extent = 0;
-      if (!readInteger(rest.substr(0, cross), extent) || extent < 1 ||
-          shape.size() == kMaxRank) {
+      if (!readInteger(rest.substr(0, cross), extent) || extent < 1 || shape.size() == kMaxRank) {
         return unexpected("a shape such as 64x784, of at most 8 positive dimensions");
       }
       if (extent > kMaxBytes / count) return error("a shape of too many elements");
@@ -546,9 +545,9 @@ class Parser {
     if (token_.kind == Token::Kind::kString) {
       LOCKSTEP_ASSIGN(value, name("a text"));
     } else if (isPunctuation('[')) {
-      LOCKSTEP_ASSIGN(value, list<std::int64_t>(std::numeric_limits<std::int64_t>::min(),
-                                                std::numeric_limits<std::int64_t>::max(),
-                                                "a number"));
+      LOCKSTEP_ASSIGN(value,
+                      list<std::int64_t>(std::numeric_limits<std::int64_t>::min(),
+                                         std::numeric_limits<std::int64_t>::max(), "a number"));
     } else {
       std::int64_t whole = 0;
       double number = 0;

@@ -12,13 +12,16 @@ Peers peersOf(const Step& step, int partner) {
       return {peer == ir::kPartner ? partner : peer, 1};
     }
     case ir::Op::kSendAll:
-    case ir::Op::kCollect: return {0, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
+    case ir::Op::kCollect:
+      return {0, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
     case ir::Op::kSendRows:
     case ir::Op::kRecvRows: {
       const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
-      return {peer == ir::kPartner ? partner : peer, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
+      return {peer == ir::kPartner ? partner : peer,
+              static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -30,8 +33,8 @@ bool isMessage(const Step& step) {
          step.op == ir::Op::kRecvRows;
 }
 const ir::TensorType& payload(const Body& body, const Step& step) {
-  return body.buffers[static_cast<std::size_t>(
-                          step.inputs.empty() ? step.outputs[0] : step.inputs[0])]
+  return body
+      .buffers[static_cast<std::size_t>(step.inputs.empty() ? step.outputs[0] : step.inputs[0])]
       .type;
 }
 
@@ -47,8 +50,8 @@ const Body* Plan::find(std::string_view program, int rank) const {
   if (found == nullptr || rank < 0 || static_cast<std::size_t>(rank) >= found->bodyOfRank.size()) {
     return nullptr;
   }
-  return &found->bodies[static_cast<std::size_t>(
-      found->bodyOfRank[static_cast<std::size_t>(rank)])];
+  return &found
+              ->bodies[static_cast<std::size_t>(found->bodyOfRank[static_cast<std::size_t>(rank)])];
 }
 
 std::vector<std::vector<Play>> Plan::wholeSchedule() const {
@@ -82,7 +85,8 @@ std::int64_t Plan::stateBytesOf(int rank) const {
 std::int64_t Plan::arenaBytesOf(int rank) const {
   std::int64_t bytes = 0;
   for (const Program& program : programs) {
-    if (std::find(kConversation.begin(), kConversation.end(), program.name) != kConversation.end()) continue;
+    if (std::find(kConversation.begin(), kConversation.end(), program.name) != kConversation.end())
+      continue;
     const Body* body = find(program.name, rank);
     if (body != nullptr) bytes = std::max(bytes, body->arenaBytes);
   }
@@ -123,18 +127,22 @@ std::int64_t Plan::logicalStateBytes() const {
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&
-         microBatches == other.microBatches && wholeSteps == other.wholeSteps && staleness == other.staleness &&
-         batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
-         state == other.state && stateBytes == other.stateBytes && programs == other.programs &&
-         schedule == other.schedule;
+         microBatches == other.microBatches && wholeSteps == other.wholeSteps &&
+         staleness == other.staleness && batchCuts == other.batchCuts &&
+         evaluateCuts == other.evaluateCuts && state == other.state &&
+         stateBytes == other.stateBytes && programs == other.programs && schedule == other.schedule;
 }
 
 std::string_view eventKindName(EventKind kind) {
   switch (kind) {
-    case EventKind::kCompute: return "compute";
-    case EventKind::kWaiting: return "waiting";
-    case EventKind::kTransfer: return "transfer";
-    case EventKind::kData: return "data";
+    case EventKind::kCompute:
+      return "compute";
+    case EventKind::kWaiting:
+      return "waiting";
+    case EventKind::kTransfer:
+      return "transfer";
+    case EventKind::kData:
+      return "data";
   }
   return "unknown";
 }

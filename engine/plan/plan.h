@@ -25,17 +25,18 @@ using BufferId = std::int32_t;
 using StepId = std::int32_t;
 
 enum class BufferKind : std::uint8_t {
-  kState,   // lives as long as the run; common to all programs, by name
-  kInput,   // written by the trainer before a play
-  kTemp,    // within one play
+  kState,  // lives as long as the run; common to all programs, by name
+  kInput,  // written by the trainer before a play
+  kTemp,   // within one play
 };
 
 struct Buffer {
   std::string name;
-  ir::TensorType type;       // local shape on this role
+  ir::TensorType type;  // local shape on this role
   BufferKind kind = BufferKind::kTemp;
-  BufferId base = -1;        // a view into another buffer, never of a view; else -1
-  std::int64_t offset = 0;   // bytes: in the base for a view; in the arena else (state: state arena)
+  BufferId base = -1;  // a view into another buffer, never of a view; else -1
+  // bytes: in the base for a view; in the arena else (state: state arena)
+  std::int64_t offset = 0;
   // A view may lie elsewhere on each rank: stride bytes further for each step of the rank's
   // coordinate on the axis. "" everywhere else.
   std::string axis;
@@ -45,12 +46,13 @@ struct Buffer {
 
 enum class StepKind : std::uint8_t { kCompute, kCollective };
 
-// Steps of the compute stream are played one after another, in the body's order. Collectives of the other are in
-// flight meanwhile: each begins when the body's order has come to it and those in flight before it are done.
+// Steps of the compute stream are played one after another, in the body's order. Collectives of the
+// other are in flight meanwhile: each begins when the body's order has come to it and those in
+// flight before it are done.
 inline constexpr int kComputeStream = 0, kFlightStream = 1, kStreams = 2;
 
 struct Step {
-  std::string name;                 // of the node it came from
+  std::string name;  // of the node it came from
   StepKind kind = StepKind::kCompute;
   ir::Op op{};
   ir::Attrs attrs;
@@ -58,17 +60,17 @@ struct Step {
   int stream = kComputeStream;
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
-  std::vector<StepId> after;        // happens-before besides the order within a stream
-  std::string axis;                 // kCollective: the group is the ranks along this mesh axis
+  std::vector<StepId> after;  // happens-before besides the order within a stream
+  std::string axis;           // kCollective: the group is the ranks along this mesh axis
   double flops = 0;
-  std::int64_t bytes = 0;           // compute: memory moved; collective: payload of this rank
-  double seconds = 0;               // predicted by the cost model; 0 before it has run
+  std::int64_t bytes = 0;  // compute: memory moved; collective: payload of this rank
+  double seconds = 0;      // predicted by the cost model; 0 before it has run
   bool operator==(const Step&) const = default;
 };
 
-// Of a step that is a message: the coordinates along its axis that it goes to or comes from, those of
-// `first` and the `count`-1 after it; count is 0 for any other step. `partner` is Play::copy, the peer
-// where the message is one of a conversation (ir::kPartner).
+// Of a step that is a message: the coordinates along its axis that it goes to or comes from, those
+// of `first` and the `count`-1 after it; count is 0 for any other step. `partner` is Play::copy,
+// the peer where the message is one of a conversation (ir::kPartner).
 struct Peers {
   int first = 0, count = 0;
 };
@@ -84,11 +86,11 @@ struct ResultSlot {
 };
 
 struct Body {
-  std::string role;                 // "worker", "worker.21": unique within the program
+  std::string role;  // "worker", "worker.21": unique within the program
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;          // in the order in which a rank comes to them
+  std::vector<Step> steps;  // in the order in which a rank comes to them
   std::vector<ResultSlot> results;
-  std::int64_t arenaBytes = 0;      // inputs and temporaries, after reuse
+  std::int64_t arenaBytes = 0;  // inputs and temporaries, after reuse
   bool operator==(const Body&) const = default;
 };
 
@@ -96,14 +98,15 @@ struct Body {
 const ir::TensorType& payload(const Body& body, const Step& step);
 
 struct Program {
-  std::string name;                 // "init", "step", "update", "evaluate", …
+  std::string name;  // "init", "step", "update", "evaluate", …
   std::vector<Body> bodies;
-  std::vector<int> bodyOfRank;      // world size entries
+  std::vector<int> bodyOfRank;  // world size entries
   bool operator==(const Program&) const = default;
 };
 
-// One program of a training step, the micro-batch it works on, and which copy of each state that has
-// several: `copy` modulo how many it has; in a conversation the coordinate of the rank it is with.
+// One program of a training step, the micro-batch it works on, and which copy of each state that
+// has several: `copy` modulo how many it has; in a conversation the coordinate of the rank it is
+// with.
 struct Play {
   std::string program;
   int micro = 0;
@@ -112,23 +115,23 @@ struct Play {
 };
 
 struct StateSlot {
-  // A flat group, "KIND.K": "params.0" holds model parameters, "stats.0" running statistics, "sums.0"
-  // gradients of the step so far, "carry.step.0.5" what one program of a pipeline leaves for another,
-  // any other kind is optimizer state, "adam.m.0". Members have the parameters' names in all of them,
-  // statistics their own, unique within a kind.
+  // A flat group, "KIND.K": "params.0" holds model parameters, "stats.0" running statistics,
+  // "sums.0" gradients of the step so far, "carry.step.0.5" what one program of a pipeline leaves
+  // for another, any other kind is optimizer state, "adam.m.0". Members have the parameters' names
+  // in all of them, statistics their own, unique within a kind.
   std::string name;
-  ir::TensorType type;              // local
-  std::int64_t offset = 0;          // in the state arena
-  int stage = 0;                    // the ranks of this stage of the mesh have it
-  int copies = 1;                   // one after another, each on 64 bytes: see Play::copy
+  ir::TensorType type;      // local
+  std::int64_t offset = 0;  // in the state arena
+  int stage = 0;            // the ranks of this stage of the mesh have it
+  int copies = 1;           // one after another, each on 64 bytes: see Play::copy
   // Where not "", each rank along the axis holds its part of the group: the rank at coordinate c
   // elements [c·n, (c+1)·n), n = type.count(). Else every rank holds all of it.
   std::string axis;
   // How the logical tensors lie in the group: checkpoints and exported models hold these.
   struct Member {
-    std::string name;               // "dense1.weight"
-    Shape shape;                    // of the whole tensor
-    std::int64_t element = 0;       // first element in the group
+    std::string name;          // "dense1.weight"
+    Shape shape;               // of the whole tensor
+    std::int64_t element = 0;  // first element in the group
     // Where not "", each rank along the axis has an equal part of dimension `dim`.
     std::string axis;
     int dim = 0;
@@ -140,28 +143,31 @@ struct StateSlot {
   bool operator==(const StateSlot&) const = default;
 };
 
-// The programs of a parameter server's conversation with a worker about one step: to receive which rows of
-// tables the worker will read, to copy what it will read, to send it, to receive what the worker made of it,
-// and to take that into the state.
-inline constexpr std::array<std::string_view, 5> kConversation{"ask", "fetch", "give", "take", "apply"};
+// The programs of a parameter server's conversation with a worker about one step: to receive which
+// rows of tables the worker will read, to copy what it will read, to send it, to receive what the
+// worker made of it, and to take that into the state.
+inline constexpr std::array<std::string_view, 5> kConversation{"ask", "fetch", "give", "take",
+                                                               "apply"};
 
 struct Plan {
   static constexpr int kVersion = 1;
-  std::string name;                 // of the model
-  std::string strategy;             // "multi-worker-mirrored"
+  std::string name;      // of the model
+  std::string strategy;  // "multi-worker-mirrored"
   cluster::Mesh mesh;
-  std::string precision = "fp32";   // "fp32", "fp64"; "tf32", "bf16", "fp16": fp32 with products of such factors
+  // "fp32", "fp64"; "tf32", "bf16", "fp16": fp32 with products of such factors
+  std::string precision = "fp32";
   std::int64_t globalBatch = 0;
   // A step's batch is so many equal micro-batches, one after another.
   int microBatches = 1;
-  // In so many first steps of a run a program is played as the one of its name with kWhole, where there is
-  // such: it sends whole what later travels coded.
+  // In so many first steps of a run a program is played as the one of its name with kWhole, where
+  // there is such: it sends whole what later travels coded.
   std::int64_t wholeSteps = 0;
   static constexpr std::string_view kWhole = ".whole";
   std::vector<std::vector<Play>> wholeSchedule() const;  // what these steps play
   // Of parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
   // parallel: Ho et al., 2013), or kAnyStaleness. Each worker then takes its steps by itself, in a
-  // conversation with each server, in whatever order messages arrive; the schedule is one of many. 0: all take each step together.
+  // conversation with each server, in whatever order messages arrive; the schedule is one of many.
+  // 0: all take each step together.
   static constexpr int kAnyStaleness = -1;
   int staleness = 0;
   // Cut-points of a micro-batch over the data axis: rank at coordinate c takes samples
@@ -169,15 +175,15 @@ struct Plan {
   std::vector<std::int64_t> batchCuts;
   std::vector<std::int64_t> evaluateCuts;  // the same for program "evaluate"
   std::vector<StateSlot> state;
-  std::int64_t stateBytes = 0;      // of the rank that has most
+  std::int64_t stateBytes = 0;  // of the rank that has most
   std::vector<Program> programs;
   // What one training step plays, in order: by stage of the mesh.
   std::vector<std::vector<Play>> schedule;
 
   const Program* find(std::string_view program) const;
   const Body* find(std::string_view program, int rank) const;  // null where there is none
-  // The name of the number that says how good the model is: K in the result "metrics.K" of the programs
-  // that compute a loss. "" where their result is "metrics".
+  // The name of the number that says how good the model is: K in the result "metrics.K" of the
+  // programs that compute a loss. "" where their result is "metrics".
   std::string_view metric() const;
   int stageOf(int rank) const { return mesh.stageOf(rank); }
   const std::vector<Play>& plays(int rank) const {
@@ -186,11 +192,13 @@ struct Plan {
   // The first body a training step plays that reads the input; null where none does.
   const Body* reader(std::string_view input, int rank) const;
   std::int64_t stateBytesOf(int rank) const;
-  // What the rank's programs that are played one at a time need for inputs and temporaries: all but the parts of a
-  // server's conversations.
+  // What the rank's programs that are played one at a time need for inputs and temporaries: all but
+  // the parts of a server's conversations.
   std::int64_t arenaBytesOf(int rank) const;
-  static std::int64_t copyBytes(const StateSlot& slot) { return (slot.type.bytes() + 63) / 64 * 64; }
-  std::int64_t groupCount(const StateSlot& slot) const;  // elements of the whole group
+  static std::int64_t copyBytes(const StateSlot& slot) {
+    return (slot.type.bytes() + 63) / 64 * 64;
+  }
+  std::int64_t groupCount(const StateSlot& slot) const;             // elements of the whole group
   std::int64_t memberCount(const StateSlot::Member& member) const;  // elements of it in the group
   std::int64_t logicalStateBytes() const;  // of all whole tensors, as a checkpoint holds them
   bool operator==(const Plan& other) const;
@@ -205,8 +213,8 @@ std::string hash(const Plan& plan);  // SHA-256 of the text with predicted secon
 
 // Buffers in range; every overlap of two buffers in use has a happens-before (inputs overlap
 // nothing, results live to the end); what a step reads was written; collectives of all ranks in
-// equal order, one after another along each axis, and stages that send each other what they receive, so that none
-// waits for ever; views within their base.
+// equal order, one after another along each axis, and stages that send each other what they
+// receive, so that none waits for ever; views within their base.
 Status verify(const Plan& plan);
 
 // ---- Events: what both players, the executor in real time and the simulator in virtual time,
@@ -216,15 +224,16 @@ std::string_view eventKindName(EventKind kind);  // "compute", "waiting", "trans
 
 struct Event {
   std::int32_t rank = 0;
-  std::int64_t step = 0;             // training step
-  StepId planStep = -1;              // among the steps of the rank's plays, one play after another;
-                                     // -1 for data
+  std::int64_t step = 0;  // training step
+  StepId planStep = -1;   // among the steps of the rank's plays, one play after another;
+                          // -1 for data
   EventKind kind = EventKind::kCompute;
   ir::Phase phase = ir::Phase::kForward;
-  std::int64_t begin = 0, end = 0;   // ns: the node's monotonic clock, or virtual time
-  std::int64_t bytes = 0;            // of a transfer
-  std::int32_t peer = -1;            // kWaiting: the rank waited for, where known
-  bool inFlight = false;             // of a collective in flight: other events of the rank lie beside it
+  std::int64_t begin = 0, end = 0;  // ns: the node's monotonic clock, or virtual time
+  std::int64_t bytes = 0;           // of a transfer
+  std::int32_t peer = -1;           // kWaiting: the rank waited for, where known
+  // of a collective in flight: other events of the rank lie beside it
+  bool inFlight = false;
 };
 
 }  // namespace lockstep::plan

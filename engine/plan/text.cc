@@ -2,10 +2,10 @@
 //
 //   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, … [servers N]
 //   batch N [micro-batches N] [whole N] [staleness N] cuts [N …]  evaluate cuts [N …]
-//   state N bytes { NAME TYPE at N [stage N] [copies N] [along AXIS] { NAME [SHAPE] from N [along AXIS dim N]  … } … }
-//   schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one a stage
-//   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
-//   BUFFER: buffer %I NAME TYPE (state|input|temp) at N
+//   state N bytes { NAME TYPE at N [stage N] [copies N] [along AXIS] { NAME [SHAPE] from N [along
+//   AXIS dim N]  … } … } schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one a stage program NAME
+//   { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … } BUFFER: buffer %I
+//   NAME TYPE (state|input|temp) at N
 //           | buffer %I NAME TYPE view of %I at N [along AXIS by N]
 //   STEP:   step I NAME PHASE [stream N] [over AXIS]: %I, … = OP(%I, …) [{KEY VALUE, …}]
 //           [after [I …]] [flops X] [bytes N] [seconds X]
@@ -68,9 +68,12 @@ std::string typeText(const ir::TensorType& type) {
 
 std::string_view bufferKindName(BufferKind kind) {
   switch (kind) {
-    case BufferKind::kState: return "state";
-    case BufferKind::kInput: return "input";
-    case BufferKind::kTemp: return "temp";
+    case BufferKind::kState:
+      return "state";
+    case BufferKind::kInput:
+      return "input";
+    case BufferKind::kTemp:
+      return "temp";
   }
   return "temp";
 }
@@ -169,8 +172,7 @@ std::string write(const Plan& plan, bool withSeconds) {
     if (!slot.axis.empty()) put(out, " along {}", quoted(slot.axis));
     put(out, " {{\n");
     for (const StateSlot::Member& member : slot.members) {
-      put(out, "    {} [{}] from {}", quoted(member.name), shapeText(member.shape),
-          member.element);
+      put(out, "    {} [{}] from {}", quoted(member.name), shapeText(member.shape), member.element);
       if (member.rows != 0) put(out, " rows {} {}", member.firstRow, member.rows);
       if (!member.axis.empty()) put(out, " along {} dim {}", quoted(member.axis), member.dim);
       put(out, "\n");

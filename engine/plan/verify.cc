@@ -40,8 +40,8 @@ class BodyVerifier {
 
  private:
   struct Access {
-    int step;                    // order position; steps_.size() is the end of the play
-    std::int64_t begin, end;     // bytes of the root
+    int step;                 // order position; steps_.size() is the end of the play
+    std::int64_t begin, end;  // bytes of the root
     bool write;
   };
 
@@ -94,8 +94,8 @@ class BodyVerifier {
         continue;
       }
       if (buffer.offset % kAlignment != 0) {
-        return fail("buffer %{} {} at {} is not aligned to {} bytes", i, buffer.name,
-                    buffer.offset, kAlignment);
+        return fail("buffer %{} {} at {} is not aligned to {} bytes", i, buffer.name, buffer.offset,
+                    kAlignment);
       }
       if (buffer.kind == BufferKind::kState) {
         const auto slot = std::find_if(plan_.state.begin(), plan_.state.end(),
@@ -139,33 +139,35 @@ class BodyVerifier {
                     step.axis);
       }
       if (isMessage(step)) LOCKSTEP_TRY(message(i, step));
-      if (step.op == ir::Op::kAllReduce &&
-          (rootOf(step.inputs[0]) != rootOf(step.outputs[0]) ||
-           begin(step.inputs[0]) != begin(step.outputs[0]) ||
-           at(step.inputs[0]).type != at(step.outputs[0]).type)) {
+      if (step.op == ir::Op::kAllReduce && (rootOf(step.inputs[0]) != rootOf(step.outputs[0]) ||
+                                            begin(step.inputs[0]) != begin(step.outputs[0]) ||
+                                            at(step.inputs[0]).type != at(step.outputs[0]).type)) {
         return fail("step {} {}: an all-reduce works in place", i, step.name);
       }
       if (step.op == ir::Op::kAllToAll &&
           ir::intAttr(step.attrs, "ranks") != plan_.mesh.axisSize(step.axis)) {
-        return fail("step {} {}: parts are for other ranks than axis {} has", i, step.name, step.axis);
+        return fail("step {} {}: parts are for other ranks than axis {} has", i, step.name,
+                    step.axis);
       }
       if (const auto hosts = ir::listAttr(step.attrs, "hosts");
           !hosts.empty() &&
-          (hosts.size() < 2 || hosts.front() != 0 || hosts.back() != plan_.mesh.axisSize(step.axis) ||
+          (hosts.size() < 2 || hosts.front() != 0 ||
+           hosts.back() != plan_.mesh.axisSize(step.axis) ||
            std::adjacent_find(hosts.begin(), hosts.end(), std::greater_equal<>()) != hosts.end())) {
         return fail("step {} {}: the hosts are no cut-points of axis {}", i, step.name, step.axis);
       }
       if (step.attrs.contains("algorithm") && step.axis == plan_.mesh.messageAxis()) {
-        return fail("step {} {}: messages along axis {} are those of stages", i, step.name, step.axis);
+        return fail("step {} {}: messages along axis {} are those of stages", i, step.name,
+                    step.axis);
       }
       if (step.stream < 0 || step.stream >= kStreams ||
-          (step.stream == kFlightStream && (!collective || step.axis == plan_.mesh.messageAxis()))) {
+          (step.stream == kFlightStream &&
+           (!collective || step.axis == plan_.mesh.messageAxis()))) {
         return fail("step {} {}: stream {}", i, step.name, step.stream);
       }
       for (const StepId before : step.after) {
         if (before < 0 || static_cast<std::size_t>(before) >= i) {
-          return fail("step {} {} waits for step {}, which is not before it", i, step.name,
-                      before);
+          return fail("step {} {} waits for step {}, which is not before it", i, step.name, before);
         }
       }
       for (const double figure : {step.flops, step.seconds, static_cast<double>(step.bytes)}) {
@@ -200,9 +202,10 @@ class BodyVerifier {
     const bool one = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
     const bool rows = step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows;
     const bool partner = peers.first == ir::kPartner && plan_.staleness != 0;
-    bool others = step.axis == plan_.mesh.messageAxis() && (peers.first >= 0 || partner) && peers.count >= 1 &&
-                  peers.count <= size && peers.first <= size - peers.count &&
-                  step.attrs.contains("peer") == (one || rows) && step.attrs.contains("count") != one;
+    bool others = step.axis == plan_.mesh.messageAxis() && (peers.first >= 0 || partner) &&
+                  peers.count >= 1 && peers.count <= size && peers.first <= size - peers.count &&
+                  step.attrs.contains("peer") == (one || rows) &&
+                  step.attrs.contains("count") != one;
     for (const int rank : ranks_) {
       const int self = plan_.mesh.coordinate(rank, step.axis);
       others = others && !(self >= peers.first && self < peers.first + peers.count);
@@ -218,9 +221,11 @@ class BodyVerifier {
       }
     }
     if (rows) {
-      const ir::TensorType &x = payload(body_, step), &counts = at((step.inputs.empty() ? step.outputs : step.inputs)[1]).type;
+      const ir::TensorType &x = payload(body_, step),
+                           &counts = at((step.inputs.empty() ? step.outputs : step.inputs)[1]).type;
       const std::int64_t parts = ir::intAttr(step.attrs, "part") + peers.count;
-      if (x.shape.empty() || counts.dtype != DType::kI32 || counts.shape.size() != 1 || counts.count() < parts)
+      if (x.shape.empty() || counts.dtype != DType::kI32 || counts.shape.size() != 1 ||
+          counts.count() < parts)
         return fail("step {} {} has no count for each of its messages", i, step.name);
     }
     if (step.op == ir::Op::kCollect) {
@@ -246,8 +251,9 @@ class BodyVerifier {
     return {};
   }
 
-  // A group plays one collective at a time. A rank comes to each in the body's order, waiting for nothing that comes
-  // later: where all ranks agree in that order none waits for ever, whatever the streams.
+  // A group plays one collective at a time. A rank comes to each in the body's order, waiting for
+  // nothing that comes later: where all ranks agree in that order none waits for ever, whatever the
+  // streams.
   Status groups() const {
     std::map<std::string, int> last;  // by axis
     for (std::size_t i = 0; i < body_.steps.size(); ++i) {
@@ -255,8 +261,8 @@ class BodyVerifier {
       if (step.kind != StepKind::kCollective) continue;
       const auto [known, isNew] = last.emplace(step.axis, static_cast<int>(i));
       if (!isNew && !before(known->second, static_cast<int>(i))) {
-        return fail("steps {} and {} use the group along axis {} without an order between them", known->second, i,
-                    step.axis);
+        return fail("steps {} and {} use the group along axis {} without an order between them",
+                    known->second, i, step.axis);
       }
       known->second = static_cast<int>(i);
     }
@@ -288,8 +294,8 @@ class BodyVerifier {
           if (!(list[a].write || list[b].write) || list[a].step == list[b].step) continue;
           if (list[a].end <= list[b].begin || list[b].end <= list[a].begin) continue;
           if (!before(list[a].step, list[b].step)) {
-            return fail("steps {} and {} use {} without an order between them",
-                        list[a].step, list[b].step, body_.buffers[root].name);
+            return fail("steps {} and {} use {} without an order between them", list[a].step,
+                        list[b].step, body_.buffers[root].name);
           }
         }
         if (!list[b].write && body_.buffers[root].kind == BufferKind::kTemp) {
@@ -330,9 +336,7 @@ class BodyVerifier {
       const Buffer& buffer = body_.buffers[i];
       if (buffer.base < 0 && buffer.type.bytes() > 0) roots.push_back(i);
     }
-    const auto isState = [&](std::size_t i) {
-      return body_.buffers[i].kind == BufferKind::kState;
-    };
+    const auto isState = [&](std::size_t i) { return body_.buffers[i].kind == BufferKind::kState; };
     std::sort(roots.begin(), roots.end(), [&](std::size_t a, std::size_t b) {
       return std::make_tuple(isState(a), body_.buffers[a].offset, a) <
              std::make_tuple(isState(b), body_.buffers[b].offset, b);
@@ -342,8 +346,9 @@ class BodyVerifier {
       for (std::size_t j = i + 1; j < roots.size(); ++j) {
         const Buffer& b = body_.buffers[roots[j]];
         if (isState(roots[i]) != isState(roots[j]) || b.offset >= a.offset + a.type.bytes()) break;
-        const bool shareable = a.kind == BufferKind::kTemp && b.kind == BufferKind::kTemp &&
-                               order_->apart(static_cast<BufferId>(roots[i]), static_cast<BufferId>(roots[j]));
+        const bool shareable =
+            a.kind == BufferKind::kTemp && b.kind == BufferKind::kTemp &&
+            order_->apart(static_cast<BufferId>(roots[i]), static_cast<BufferId>(roots[j]));
         if (!shareable) {
           return fail("buffers {} and {} share memory while both are in use", a.name, b.name);
         }
@@ -364,7 +369,8 @@ class BodyVerifier {
 Status verifyState(const Plan& plan) {
   std::set<std::string> slots, members;
   std::map<int, std::int64_t> reached;  // by stage
-  std::map<std::string, std::map<std::int64_t, const StateSlot::Member*>> rowsOf;  // of a tensor, by first row
+  // of a tensor, by first row
+  std::map<std::string, std::map<std::int64_t, const StateSlot::Member*>> rowsOf;
   for (const StateSlot& slot : plan.state) {
     if (!slots.insert(slot.name).second) {
       return broken(fmt::format("state {} is given twice", slot.name));
@@ -376,9 +382,10 @@ Status verifyState(const Plan& plan) {
     const std::int64_t each = Plan::copyBytes(slot);
     if (slot.copies < 1 || slot.offset < reached[slot.stage] || slot.offset % kAlignment != 0 ||
         slot.offset > plan.stateBytes || each > (plan.stateBytes - slot.offset) / slot.copies) {
-      return broken(fmt::format("state {} at {} overlaps another, is not aligned to {} bytes or "
-                                "reaches past the {} bytes of state",
-                                slot.name, slot.offset, kAlignment, plan.stateBytes));
+      return broken(
+          fmt::format("state {} at {} overlaps another, is not aligned to {} bytes or "
+                      "reaches past the {} bytes of state",
+                      slot.name, slot.offset, kAlignment, plan.stateBytes));
     }
     const bool ofServer = plan.mesh.servers() > 0 && slot.stage > 0;
     if (ofServer && !slot.axis.empty()) {
@@ -388,8 +395,8 @@ Status verifyState(const Plan& plan) {
       return broken(fmt::format("state {} has copies and members", slot.name));
     }
     if (!slot.axis.empty() && plan.mesh.axisSize(slot.axis) < 2) {
-      return broken(fmt::format("state {} lies along axis {}, which has no two ranks", slot.name,
-                                slot.axis));
+      return broken(
+          fmt::format("state {} lies along axis {}, which has no two ranks", slot.name, slot.axis));
     }
     reached[slot.stage] = slot.offset + each * slot.copies;
     std::int64_t element = 0;
@@ -406,7 +413,8 @@ Status verifyState(const Plan& plan) {
       }
       const int parts = plan.mesh.axisSize(member.axis);
       if (!member.axis.empty() &&
-          (ofServer || parts < 2 || member.dim < 0 || member.dim >= static_cast<int>(member.shape.size()) ||
+          (ofServer || parts < 2 || member.dim < 0 ||
+           member.dim >= static_cast<int>(member.shape.size()) ||
            member.shape[static_cast<std::size_t>(member.dim)] % parts != 0)) {
         return broken(fmt::format("member {} of state {} cannot be divided along axis {}",
                                   member.name, slot.name, member.axis));
@@ -417,7 +425,8 @@ Status verifyState(const Plan& plan) {
                                   member.name, slot.name));
       }
       element = member.element + plan.memberCount(member);
-      if (member.rows > 0) rowsOf[fmt::format("{}/{}", kind, member.name)].emplace(member.firstRow, &member);
+      if (member.rows > 0)
+        rowsOf[fmt::format("{}/{}", kind, member.name)].emplace(member.firstRow, &member);
     }
   }
   for (const auto& [tensor, rows] : rowsOf) {
@@ -425,10 +434,12 @@ Status verifyState(const Plan& plan) {
     std::int64_t next = 0;
     for (const auto& [first, member] : rows) {
       if (first != next || member->shape != shape)
-        return broken(fmt::format("rows of {} from {} do not follow those before them", tensor, first));
+        return broken(
+            fmt::format("rows of {} from {} do not follow those before them", tensor, first));
       next += member->rows;
     }
-    if (next != shape[0]) return broken(fmt::format("rows of {} end at {} of {}", tensor, next, shape[0]));
+    if (next != shape[0])
+      return broken(fmt::format("rows of {} end at {} of {}", tensor, next, shape[0]));
   }
   return {};
 }
@@ -437,8 +448,8 @@ Status verifyCuts(const std::vector<std::int64_t>& cuts, int shares, std::string
   const bool ascending = std::is_sorted(cuts.begin(), cuts.end());
   if (cuts.empty()) return {};
   if (cuts.size() != static_cast<std::size_t>(shares) + 1 || cuts.front() != 0 || !ascending) {
-    return broken(fmt::format("the cut-points of the {} do not ascend from 0 in {} shares", what,
-                              shares));
+    return broken(
+        fmt::format("the cut-points of the {} do not ascend from 0 in {} shares", what, shares));
   }
   return {};
 }
@@ -456,8 +467,7 @@ std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
                                    fmt::format("{} {} {}", ir::textAttr(step.attrs, "op", ""),
                                                ir::textAttr(step.attrs, "algorithm", ""),
                                                fmt::join(ir::listAttr(step.attrs, "hosts"), " ")),
-                                   type.dtype,
-                                   even ? type.count() : 0);
+                                   type.dtype, even ? type.count() : 0);
   }
   return result;
 }
@@ -468,7 +478,8 @@ std::vector<Message> messagesOf(const Body& body) {
   for (const Step& step : body.steps) {
     if (!isMessage(step)) continue;
     const Peers peers = peersOf(step);
-    messages.emplace_back(step.op, step.name, messageType(body, step).text(), peers.first, peers.count);
+    messages.emplace_back(step.op, step.name, messageType(body, step).text(), peers.first,
+                          peers.count);
   }
   return messages;
 }
@@ -496,8 +507,8 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   }
   std::vector<std::vector<int>> ranksOfBody(program.bodies.size());
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
-    std::vector<int>& ranks = ranksOfBody[static_cast<std::size_t>(
-        program.bodyOfRank[static_cast<std::size_t>(rank)])];
+    std::vector<int>& ranks =
+        ranksOfBody[static_cast<std::size_t>(program.bodyOfRank[static_cast<std::size_t>(rank)])];
     if (!ranks.empty() && plan.stageOf(ranks[0]) != plan.stageOf(rank)) {
       return broken(fmt::format("program {}: ranks of two stages play one body", program.name));
     }
@@ -506,10 +517,11 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   const auto stageOfBody = [&](std::size_t body) { return plan.stageOf(ranksOfBody[body][0]); };
   std::string_view name = program.name;  // of what stands in the schedule
   if (plan.wholeSteps > 0 && name.ends_with(Plan::kWhole)) name.remove_suffix(Plan::kWhole.size());
-  const bool scheduled = std::any_of(plan.schedule.begin(), plan.schedule.end(), [&](const auto& plays) {
-    return std::any_of(plays.begin(), plays.end(),
-                       [&](const Play& play) { return play.program == name; });
-  });
+  const bool scheduled =
+      std::any_of(plan.schedule.begin(), plan.schedule.end(), [&](const auto& plays) {
+        return std::any_of(plays.begin(), plays.end(),
+                           [&](const Play& play) { return play.program == name; });
+      });
   std::set<std::string> roles;
   std::map<int, const Body*> firsts;  // by stage
   for (std::size_t i = 0; i < program.bodies.size(); ++i) {
@@ -525,9 +537,10 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   }
   if (played.empty()) return {};
   const auto differ = [&](const Body& one, const Body& other) {
-    return broken(fmt::format("program {}: bodies {} and {} play different collectives, so that "
-                              "ranks would wait for ever",
-                              program.name, one.role, other.role));
+    return broken(
+        fmt::format("program {}: bodies {} and {} play different collectives, so that "
+                    "ranks would wait for ever",
+                    program.name, one.role, other.role));
   };
   std::map<int, std::map<std::string, std::vector<Signature>>> signatures;
   for (const int index : played) {
@@ -568,7 +581,8 @@ Status verify(const Plan& plan) {
     return broken("the cut-points of the micro-batches do not end at the batch");
   }
   if (plan.staleness < Plan::kAnyStaleness || (plan.staleness != 0 && plan.mesh.servers() == 0)) {
-    return broken(fmt::format("a staleness of {} with {} servers", plan.staleness, plan.mesh.servers()));
+    return broken(
+        fmt::format("a staleness of {} with {} servers", plan.staleness, plan.mesh.servers()));
   }
   std::set<std::string> names;
   for (const Program& program : plan.programs) {

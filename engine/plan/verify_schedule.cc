@@ -18,11 +18,11 @@ struct Memory {
 };
 
 // Plays all ranks that send each other messages at once; of a pipeline's stage one rank, since the
-// ranks of a stage are in step anyway. A message is received in the order in which its sender sends;
-// a play waits until what an earlier one of the same program and copies sent has been received; a
-// collective of all waits for all, and for what was sent. Nothing else waits. What is sent is not
-// written before it has been received, which its sender knows when it waited for that, or when it
-// has received what the other sent afterwards.
+// ranks of a stage are in step anyway. A message is received in the order in which its sender
+// sends; a play waits until what an earlier one of the same program and copies sent has been
+// received; a collective of all waits for all, and for what was sent. Nothing else waits. What is
+// sent is not written before it has been received, which its sender knows when it waited for that,
+// or when it has received what the other sent afterwards.
 class MessagePlay {
  public:
   MessagePlay(const Plan& plan, const std::vector<std::vector<Play>>& schedule) : plan_(plan) {
@@ -64,10 +64,11 @@ class MessagePlay {
     std::vector<Play> plays{};
     int rank = 0;
     std::size_t play = 0, step = 0;
-    int peers = 0;          // of the step: from how many it has received
+    int peers = 0;  // of the step: from how many it has received
     bool begun = false;
-    bool arrived = false;   // at a collective of all
-    // What the last play of a program and copy sent: the peer, and how many it had been sent by then.
+    bool arrived = false;  // at a collective of all
+    // What the last play of a program and copy sent: the peer, and how many it had been sent by
+    // then.
     std::map<std::pair<std::string, int>, std::map<int, std::size_t>> sent{};
     // Memory that is being sent, as far as this rank knows.
     struct Lent {
@@ -159,8 +160,8 @@ class MessagePlay {
         if (!next.is(message)) {
           return Error(broken(fmt::format(
               "rank {} expects {} of micro-batch {} of rank {}, which sends {} of micro-batch {}",
-              player.rank, message.name, play.micro,
-              players_[static_cast<std::size_t>(peer)].rank, next.name, next.micro)));
+              player.rank, message.name, play.micro, players_[static_cast<std::size_t>(peer)].rank,
+              next.name, next.micro)));
         }
         returned(player, peer, next.known);
         ++messages.received;
@@ -182,7 +183,8 @@ class MessagePlay {
           fmt::format("rank {} plays {} where others play {}", players_[p].rank, mine, meeting_)));
     }
     for (const auto& [pair, messages] : messages_) {
-      if (pair.first == static_cast<int>(p) && messages.received < messages.sent.size()) return false;
+      if (pair.first == static_cast<int>(p) && messages.received < messages.sent.size())
+        return false;
     }
     players_[p].arrived = true;
     ++moves_;
@@ -235,8 +237,9 @@ Status verifyCopies(const Plan& plan, int rank, const std::vector<Play>& plays) 
       return slot->copies > 1 || slot->name.starts_with("carry.") ? slot : nullptr;
     };
     if (plan.staleness == 0 && play.copy >= copies) {
-      return broken(fmt::format("program {} of micro-batch {} works on copy {} of the {} of its stage",
-                                play.program, play.micro, play.copy, copies));
+      return broken(
+          fmt::format("program {} of micro-batch {} works on copy {} of the {} of its stage",
+                      play.program, play.micro, play.copy, copies));
     }
     for (const Step& step : body.steps) {
       for (const BufferId id : step.inputs) {
@@ -281,16 +284,16 @@ Status verifySchedule(const Plan& plan) {
   for (const auto& plays : plan.schedule) {
     for (const Play& play : plays) {
       if (plan.find(play.program) == nullptr) {
-        return broken(fmt::format("the schedule plays {}, which the plan does not have",
-                                  play.program));
+        return broken(
+            fmt::format("the schedule plays {}, which the plan does not have", play.program));
       }
       if (play.micro < 0 || play.micro >= plan.microBatches || play.copy < 0) {
-        return broken(fmt::format("the schedule plays micro-batch {} of {}", play.micro,
-                                  plan.microBatches));
+        return broken(
+            fmt::format("the schedule plays micro-batch {} of {}", play.micro, plan.microBatches));
       }
       if (plan.staleness != 0 && play.copy >= plan.mesh.workers()) {
-        return broken(fmt::format("a conversation with worker {} of {}", play.copy,
-                                  plan.mesh.workers()));
+        return broken(
+            fmt::format("a conversation with worker {} of {}", play.copy, plan.mesh.workers()));
       }
     }
   }

@@ -36,7 +36,8 @@ std::string hostOfRank(const cluster::Cluster& cluster, int rank) {
 
 }  // namespace
 
-bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis) {
+bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
+                  std::string_view axis) {
   return cluster.link.kind == "gloo" && spansHosts(mesh, cluster, axis);
 }
 
@@ -85,17 +86,21 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
     case ir::Algorithm::kDirect:
       // A few bytes go to everybody at once, many to one rank after another.
       if (link.kind != "gloo" || ranks == 2) return link.latency + all * shared;
-      return bytes <= kFewBytes ? link.latency + (n - 1) * message * shared : n * round + all * shared;
-    case ir::Algorithm::kRing: return 2 * (n - 1) * round + all;
+      return bytes <= kFewBytes ? link.latency + (n - 1) * message * shared
+                                : n * round + all * shared;
+    case ir::Algorithm::kRing:
+      return 2 * (n - 1) * round + all;
     case ir::Algorithm::kHalvingDoubling: {
       const auto power = std::bit_floor(static_cast<unsigned>(ranks));
       const double lent = power == static_cast<unsigned>(ranks) ? 0 : 2 * (round + message);
       return 2 * (std::bit_width(power) - 1) * round + all * shared + lent;
     }
-    case ir::Algorithm::kTree: return 2 * rounds(ranks) * (round + message);
+    case ir::Algorithm::kTree:
+      return 2 * rounds(ranks) * (round + message);
     case ir::Algorithm::kHierarchical: {
-      const double inside = std::min(round, kInside.latency) +
-                            static_cast<double>(bytes) / std::max(link.bytesPerSecond, kInside.bytesPerSecond);
+      const double inside =
+          std::min(round, kInside.latency) +
+          static_cast<double>(bytes) / std::max(link.bytesPerSecond, kInside.bytesPerSecond);
       return 2 * (h - 1) * round + 2 * (h - 1) / h * message +
              2 * rounds(static_cast<int>(most)) * inside;
     }
@@ -103,7 +108,8 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
   return 0;
 }
 
-Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::string_view forced) {
+Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster,
+                        std::string_view forced) {
   const auto asked = ir::algorithmFromName(forced);
   if (!asked && forced != "auto") {
     std::vector<std::string_view> known{"auto"};
@@ -112,7 +118,8 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::
                   fmt::format("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
   }
   if (asked && *asked != ir::Algorithm::kDirect && cluster.link.kind == "nccl")
-    return cannot(fmt::format("gradients on GPUs are not added up by {}", forced), "NCCL chooses how it adds up");
+    return cannot(fmt::format("gradients on GPUs are not added up by {}", forced),
+                  "NCCL chooses how it adds up");
   // Inside a host there are no links on which messages could be fewer or go elsewhere.
   const bool links =
       cluster.link.kind == "gloo" &&
@@ -145,9 +152,10 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::
         if (best == ir::Algorithm::kDirect) continue;
         if (best == ir::Algorithm::kHierarchical) {
           if (!isHierarchy(hosts)) {
-            return cannot("an all-reduce cannot be hierarchical here",
-                          "ranks of one group must be on several hosts, several of them on one, those of "
-                          "a host neighbours and all groups alike");
+            return cannot(
+                "an all-reduce cannot be hierarchical here",
+                "ranks of one group must be on several hosts, several of them on one, those of "
+                "a host neighbours and all groups alike");
           }
           step.attrs["hosts"] = hosts;
         }

@@ -49,9 +49,10 @@ void layOutArena(plan::Body& body) {
     piece.offset = offset;
     body.buffers[static_cast<std::size_t>(piece.buffer)].offset = offset;
     body.arenaBytes = std::max(body.arenaBytes, offset + piece.bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), piece,
-                                   [](const Piece& a, const Piece& b) { return a.offset < b.offset; }),
-                  piece);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), piece,
+                         [](const Piece& a, const Piece& b) { return a.offset < b.offset; }),
+        piece);
   }
 }
 

@@ -20,7 +20,8 @@ Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster:
   one.mesh = cluster::Mesh({{"data", 1}});
   LOCKSTEP_ASSIGN(plan::Plan plan, makePlan(alone, one, cost));
 
-  std::erase_if(plan.programs, [](const plan::Program& program) { return program.name != "evaluate"; });
+  std::erase_if(plan.programs,
+                [](const plan::Program& program) { return program.name != "evaluate"; });
   plan.schedule = {{{"evaluate", 0, 0}}};
   std::erase_if(plan.state, [](const plan::StateSlot& slot) {
     return !slot.name.starts_with("params.") && !slot.name.starts_with("stats.");

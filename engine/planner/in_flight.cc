@@ -17,7 +17,8 @@ const plan::Buffer& bufferOf(const plan::Body& body, plan::BufferId id) {
 // What is whole for a time, by when it comes and goes.
 class Window {
  public:
-  explicit Window(const plan::Body& body) : starting_(body.steps.size()), ending_(body.steps.size()) {
+  explicit Window(const plan::Body& body)
+      : starting_(body.steps.size()), ending_(body.steps.size()) {
     const std::vector<bool> whole = wholeForATime(body);
     const plan::Order order(body);
     for (std::size_t b = 0; b < body.buffers.size(); ++b) {
@@ -47,15 +48,16 @@ bool isState(const plan::Body& body, plan::BufferId id) {
   return bufferOf(body, plan::rootOf(body, id)).kind == plan::BufferKind::kState;
 }
 
-// Of step i, if it gathers parameters for a while, the part that the rank has of them in its state: it is gathered as
-// it is, or as the step before casts it.
+// Of step i, if it gathers parameters for a while, the part that the rank has of them in its state:
+// it is gathered as it is, or as the step before casts it.
 std::optional<plan::BufferId> gathered(const plan::Body& body, std::size_t i) {
   const plan::Step& gather = body.steps[i];
   if (gather.op != ir::Op::kAllGather || isState(body, gather.outputs[0])) return std::nullopt;
   if (isState(body, gather.inputs[0])) return gather.inputs[0];
   if (i == 0) return std::nullopt;
   const plan::Step& cast = body.steps[i - 1];
-  const bool isCast = cast.op == ir::Op::kCast && cast.outputs[0] == gather.inputs[0] && isState(body, cast.inputs[0]);
+  const bool isCast = cast.op == ir::Op::kCast && cast.outputs[0] == gather.inputs[0] &&
+                      isState(body, cast.inputs[0]);
   return isCast ? std::optional(cast.inputs[0]) : std::nullopt;
 }
 
@@ -63,9 +65,11 @@ std::optional<plan::BufferId> gathered(const plan::Body& body, std::size_t i) {
 void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) {
   const Window window(body);
   std::vector<std::int64_t> whole = window.during();
-  std::vector<std::vector<std::size_t>> before(body.steps.size());  // those moved, by the step they come before
+  // those moved, by the step they come before
+  std::vector<std::vector<std::size_t>> before(body.steps.size());
   std::vector<bool> moved(body.steps.size(), false);
-  std::map<plan::BufferId, std::size_t> written;  // a state, by the step after the last that wrote it
+  // a state, by the step after the last that wrote it
+  std::map<plan::BufferId, std::size_t> written;
   std::size_t earliest = 0;
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     const plan::Step& step = body.steps[i];
@@ -73,7 +77,8 @@ void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) 
       const std::size_t first = step.inputs[0] == *part ? i : i - 1;
       earliest = std::max(earliest, written[plan::rootOf(body, *part)]);
       std::size_t at = first;
-      for (; at > earliest && whole[at - 1] + window.starting(i) <= most; --at) whole[at - 1] += window.starting(i);
+      for (; at > earliest && whole[at - 1] + window.starting(i) <= most; --at)
+        whole[at - 1] += window.starting(i);
       for (std::size_t k = first; k <= i; ++k) {
         before[at].push_back(k);
         moved[k] = true;
@@ -91,7 +96,8 @@ void gatherAhead(plan::Body& body, const FlightRules& rules, std::int64_t most) 
   body.steps = std::move(steps);
 }
 
-// Which steps need what: what one reads or writes another wrote or read, or they are along one axis.
+// Which steps need what: what one reads or writes another wrote or read, or they are along one
+// axis.
 class Needs {
  public:
   explicit Needs(const plan::Body& body) : body_(body), accesses_(body.buffers.size()) {}
@@ -102,19 +108,22 @@ class Needs {
     const auto touch = [&](plan::BufferId id, bool writes) {
       const Range range = rangeOf(id);
       for (const Access& other : accesses_[static_cast<std::size_t>(plan::rootOf(body_, id))])
-        if ((writes || other.writes) && other.range.end > range.begin && range.end > other.range.begin)
+        if ((writes || other.writes) && other.range.end > range.begin &&
+            range.end > other.range.begin)
           latest = std::max(latest, other.step);
     };
     for (const plan::BufferId id : step.inputs) touch(id, false);
     for (const plan::BufferId id : step.outputs) touch(id, true);
-    if (const auto last = along_.find(step.axis); step.kind == plan::StepKind::kCollective && last != along_.end())
+    if (const auto last = along_.find(step.axis);
+        step.kind == plan::StepKind::kCollective && last != along_.end())
       latest = std::max(latest, last->second);
     return latest;
   }
   void add(int number) {
     const plan::Step& step = body_.steps[static_cast<std::size_t>(number)];
     const auto note = [&](plan::BufferId id, bool writes) {
-      accesses_[static_cast<std::size_t>(plan::rootOf(body_, id))].push_back({number, rangeOf(id), writes});
+      accesses_[static_cast<std::size_t>(plan::rootOf(body_, id))].push_back(
+          {number, rangeOf(id), writes});
     };
     for (const plan::BufferId id : step.inputs) note(id, false);
     for (const plan::BufferId id : step.outputs) note(id, true);
@@ -143,8 +152,8 @@ class Needs {
   std::map<std::string, int> along_;           // the last collective along an axis
 };
 
-// The first step after a collective that needs what it makes, or may not touch what it reads. Others along its
-// axis come to their turn.
+// The first step after a collective that needs what it makes, or may not touch what it reads.
+// Others along its axis come to their turn.
 std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
   Needs needs(body);
   needs.add(static_cast<int>(collective));
@@ -153,15 +162,16 @@ std::size_t firstNeed(const plan::Body& body, std::size_t collective) {
   return body.steps.size();
 }
 
-// A step waits for the latest in flight that it needs. Where there would be more whole at once, also for the oldest
-// that are the last to use some of it: a step that is in flight itself comes after these, and the next that is not
-// waits for them, so that all that follows may have their memory.
+// A step waits for the latest in flight that it needs. Where there would be more whole at once,
+// also for the oldest that are the last to use some of it: a step that is in flight itself comes
+// after these, and the next that is not waits for them, so that all that follows may have their
+// memory.
 void addWaits(plan::Body& body, const Window& window, std::int64_t most) {
   Needs needs(body);
-  std::deque<int> last;   // in flight, what they are the last to use not yet known to be free
+  std::deque<int> last;  // in flight, what they are the last to use not yet known to be free
   std::int64_t whole = 0;
-  int done = -1;          // of those in flight, the latest that is known to be
-  int needed = -1;        // and that the next step not in flight waits for
+  int done = -1;    // of those in flight, the latest that is known to be
+  int needed = -1;  // and that the next step not in flight waits for
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     plan::Step& step = body.steps[i];
     const bool flies = step.stream == plan::kFlightStream;
@@ -195,7 +205,8 @@ std::vector<bool> wholeForATime(const plan::Body& body) {
   std::vector<bool> out(body.buffers.size(), false);
   const auto note = [&](plan::BufferId id) {
     const plan::BufferId root = plan::rootOf(body, id);
-    if (bufferOf(body, root).kind == plan::BufferKind::kTemp) out[static_cast<std::size_t>(root)] = true;
+    if (bufferOf(body, root).kind == plan::BufferKind::kTemp)
+      out[static_cast<std::size_t>(root)] = true;
   };
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     if (gathered(body, i)) note(body.steps[i].outputs[0]);
@@ -215,7 +226,8 @@ void putInFlight(plan::Body& body, FlightRules& rules) {
   const Window window(body);
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     plan::Step& step = body.steps[i];
-    if (step.kind != plan::StepKind::kCollective || plan::isMessage(step) || !rules.may(step.axis)) continue;
+    if (step.kind != plan::StepKind::kCollective || plan::isMessage(step) || !rules.may(step.axis))
+      continue;
     const auto [known, isNew] = rules.decided.try_emplace(step.name, false);
     if (isNew) {
       double meanwhile = 0;
@@ -223,7 +235,8 @@ void putInFlight(plan::Body& body, FlightRules& rules) {
       for (std::size_t k = i + 1; k < need; ++k) {
         const plan::Step& other = body.steps[k];
         if (other.kind == plan::StepKind::kCompute)
-          meanwhile += std::max(other.flops / rules.flopsPerSecond, static_cast<double>(other.bytes) / rules.bytesPerSecond);
+          meanwhile += std::max(other.flops / rules.flopsPerSecond,
+                                static_cast<double>(other.bytes) / rules.bytesPerSecond);
       }
       known->second = meanwhile >= rules.leastSeconds;
     }

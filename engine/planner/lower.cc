@@ -131,14 +131,12 @@ class Lowering {
       const ValueId value = node.inputs[0];
       const NodeId when = graph_.value(value).producer;
       const auto& old = storages_[static_cast<std::size_t>(target)].values;
-      const bool overwritten = std::all_of(old.begin(), old.end(), [&](ValueId before) {
-        return lastRead(before) <= when;
-      });
+      const bool overwritten = std::all_of(
+          old.begin(), old.end(), [&](ValueId before) { return lastRead(before) <= when; });
       const bool takesOver = old.empty() || worksOn(value, target);
       const ir::OpInfo& info = ir::info(producer(value).op);
       const bool makes = producer(value).op == Op::kPack || producer(value).op == Op::kRecv ||
-                         producer(value).op == Op::kRecvRows ||
-                         !(info.isView || info.isCollective);
+                         producer(value).op == Op::kRecvRows || !(info.isView || info.isCollective);
       if (!placed(value) && makes && overwritten && takesOver) {
         put(value, {target});
       } else if (gathersInPlace(value, target)) {
@@ -186,8 +184,7 @@ class Lowering {
     const auto output = static_cast<std::size_t>(graph_.value(value).index);
     if (output >= inPlace.size() || inPlace[output] < 0) return false;
     const ValueId input = node.inputs[static_cast<std::size_t>(inPlace[output])];
-    return location(input) == Location{target} &&
-           type(input).bytes() == type(value).bytes();
+    return location(input) == Location{target} && type(input).bytes() == type(value).bytes();
   }
 
   // The value behind reshapes nobody else reads.
@@ -258,8 +255,7 @@ class Lowering {
     const bool reduce = node.op == Op::kAllReduce;
     const auto& inPlace = ir::info(node.op).inPlace;
     if (!reduce && (output >= inPlace.size() || inPlace[output] < 0)) return false;
-    const ValueId input =
-        node.inputs[reduce ? 0 : static_cast<std::size_t>(inPlace[output])];
+    const ValueId input = node.inputs[reduce ? 0 : static_cast<std::size_t>(inPlace[output])];
     const Storage& memory = storage(input);
     if (memory.kind != plan::BufferKind::kTemp || (memory.shared && !reduce)) return false;
     if (type(input).bytes() != type(node.outputs[output]).bytes()) return false;
@@ -307,16 +303,22 @@ class Lowering {
         case Op::kInput:
           buffer(node.outputs[0]);  // the trainer writes it even where nothing reads it
           break;
-        case Op::kStore: emitStoreOf(node); break;
+        case Op::kStore:
+          emitStoreOf(node);
+          break;
         case Op::kState:
         case Op::kReshape:
-        case Op::kSlice1: break;
+        case Op::kSlice1:
+          break;
         case Op::kResult:
           body_.results.push_back(
               {std::string(ir::textAttr(node.attrs, "name")), buffer(node.inputs[0])});
           break;
-        case Op::kPack: emitMemberCopies(node); break;
-        default: LOCKSTEP_TRY(emitStep(node));
+        case Op::kPack:
+          emitMemberCopies(node);
+          break;
+        default:
+          LOCKSTEP_TRY(emitStep(node));
       }
     }
     for (const StoreCopy& copy : copies_)
@@ -324,11 +326,14 @@ class Lowering {
     return {};
   }
 
-  // Where nothing reads the state, as in "init", it is copied there at once, so that what it is a copy of, a whole group
-  // perhaps of which this rank has a part, needs its memory no longer; else at the end.
+  // Where nothing reads the state, as in "init", it is copied there at once, so that what it is a
+  // copy of, a whole group perhaps of which this rank has a part, needs its memory no longer; else
+  // at the end.
   void emitStoreOf(const ir::Node& node) {
     for (StoreCopy& copy : copies_) {
-      if (copy.name != node.name || !storages_[static_cast<std::size_t>(copy.target)].values.empty()) continue;
+      if (copy.name != node.name ||
+          !storages_[static_cast<std::size_t>(copy.target)].values.empty())
+        continue;
       emitCopy(copy.name, node.phase, copy.value, {copy.target});
       copy.isEmitted = true;
     }

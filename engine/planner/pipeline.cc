@@ -18,7 +18,7 @@ PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBa
     // are `lag` micro-batches late, so that the stages before it get theirs sooner.
     const int ahead = kind == "gpipe" ? microBatches : std::min(stages - 1 - stage, microBatches);
     const int lag = stage;
-    const int onTheWay = kind == "gpipe"          ? microBatches
+    const int onTheWay = kind == "gpipe"         ? microBatches
                          : schedule.weightsApart ? stages
                                                  : stages - stage;
     const int copies = std::min(onTheWay, microBatches);

@@ -10,23 +10,24 @@
 
 namespace lockstep::planner {
 
-// "1f1b": as few micro-batches on the way as keep all stages at work (Narayanan et al.: "PipeDream",
-// 2019); "gpipe": all forward, then all backward (Huang et al.: "GPipe", 2019); "zb-h1": as 1f1b, with
-// the gradients of parameters where a stage would wait (Qi et al.: "Zero Bubble Pipeline
-// Parallelism", 2023). The first is the default.
+// "1f1b": as few micro-batches on the way as keep all stages at work (Narayanan et al.:
+// "PipeDream", 2019); "gpipe": all forward, then all backward (Huang et al.: "GPipe", 2019);
+// "zb-h1": as 1f1b, with the gradients of parameters where a stage would wait (Qi et al.: "Zero
+// Bubble Pipeline Parallelism", 2023). The first is the default.
 std::span<const std::string_view> pipelineSchedules();
 
 struct PipelineSchedule {
   std::vector<std::vector<plan::Play>> plays;  // by stage; "update" is the last
-  std::vector<int> copies;                     // by stage: micro-batches on the way at once, or more
-  bool weightsApart = false;                   // whether program "weights" is played
+  // by stage: micro-batches on the way at once, or more
+  std::vector<int> copies;
+  bool weightsApart = false;  // whether program "weights" is played
 };
 // Precondition: `kind` is one of pipelineSchedules().
 PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBatches);
 
-// The copies that a stage needs of what one of its programs "forward", "backward", "weights" (0, 1, 2) makes and
-// another reads last: for the micro-batches between the two at once, in a number that divides its `copies`, so that
-// Play::copy says which.
+// The copies that a stage needs of what one of its programs "forward", "backward", "weights" (0, 1,
+// 2) makes and another reads last: for the micro-batches between the two at once, in a number that
+// divides its `copies`, so that Play::copy says which.
 int copiesBetween(const PipelineSchedule& schedule, int stage, int from, int to);
 
 }  // namespace lockstep::planner

@@ -62,7 +62,8 @@ std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::Devic
   std::vector<double> costs(model.layers.size(), 0);
   std::size_t layer = 0;
   for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) {
-    while (layer + 1 < costs.size() && static_cast<ir::NodeId>(i) >= model.layers[layer + 1].first) {
+    while (layer + 1 < costs.size() &&
+           static_cast<ir::NodeId>(i) >= model.layers[layer + 1].first) {
       ++layer;
     }
     const ir::Node& node = model.graph.nodes()[i];
@@ -107,7 +108,8 @@ class Maker {
     LOCKSTEP_TRY(checkLocal(strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkTensor(request_, strategy, cluster_.mesh));
     LOCKSTEP_TRY(checkStages(request_, cluster_.mesh, isPipeline() ? stages_ : 1));
-    LOCKSTEP_TRY(checkBatches(request_, ranks_, isPipeline()));  // of the ranks that the mesh is to have
+    // of the ranks that the mesh is to have
+    LOCKSTEP_TRY(checkBatches(request_, ranks_, isPipeline()));
     LOCKSTEP_TRY(checkShares(request_, ranks_, isPipeline()));
     LOCKSTEP_TRY(checkOverlap(request_));
     LOCKSTEP_TRY(checkModels(request_.step, request_.evaluate));
@@ -146,9 +148,12 @@ class Maker {
       plan_.schedule.resize(static_cast<std::size_t>(stages_), conversations());
     } else {
       std::vector<plan::Play> plays;
-      for (int micro = 0; micro < request_.microBatches; ++micro) plays.push_back({"step", micro, 0});
-      if (strategy.local) plays.push_back({"average", 0, 0});
-      else if (request_.microBatches > 1 || request_.inOrder) plays.push_back({"update", 0, 0});
+      for (int micro = 0; micro < request_.microBatches; ++micro)
+        plays.push_back({"step", micro, 0});
+      if (strategy.local)
+        plays.push_back({"average", 0, 0});
+      else if (request_.microBatches > 1 || request_.inOrder)
+        plays.push_back({"update", 0, 0});
       plan_.schedule.assign(static_cast<std::size_t>(stages_), std::move(plays));
     }
 
@@ -166,7 +171,8 @@ class Maker {
     }
     if (compression_) grouping.metricsInGroup = false;  // they stay exact
     grouping.inOrder = request_.inOrder;
-    grouping.accumulate = !strategy.local && (request_.microBatches > 1 || isPipeline() || request_.inOrder);
+    grouping.accumulate =
+        !strategy.local && (request_.microBatches > 1 || isPipeline() || request_.inOrder);
     if (modelRanks_ > 1) {
       grouping.agree.emplace_back(kModelAxis);
       grouping.dividedAlong = kModelAxis;
@@ -180,7 +186,9 @@ class Maker {
     grouping.compressed = compression_.has_value();
     if (request_.training.lossScale)
       grouping.scaling = {*request_.training.lossScale, lossTerms(strategy),
-                          grouping.servers > 0 ? 1 : model.graph.node(model.graph.value(model.loss).producer).stage};
+                          grouping.servers > 0
+                              ? 1
+                              : model.graph.node(model.graph.value(model.loss).producer).stage};
     splits_ = tensorSplits(model.parameters, modelRanks_);
     for (const ir::Node& node : model.graph.nodes()) {
       if (node.op != ir::Op::kEmbedding) continue;
@@ -198,8 +206,8 @@ class Maker {
                     passes::stepProgram(train, request_.training, grouping));
     LOCKSTEP_ASSIGN(ir::Graph evaluate, passes::evaluateGraph(evaluation));
     LOCKSTEP_ASSIGN(evaluate, divided(narrowed(std::move(evaluate))));
-    LOCKSTEP_ASSIGN(evaluate, passes::evaluateProgram(evaluate, step,
-                                                              isPipeline() ? ir::kEveryStage : 0));
+    LOCKSTEP_ASSIGN(evaluate,
+                    passes::evaluateProgram(evaluate, step, isPipeline() ? ir::kEveryStage : 0));
     LOCKSTEP_ASSIGN(ir::Graph init, divided(passes::initGraph(model, request_.training.seed)));
     LOCKSTEP_ASSIGN(init, passes::initProgram(init, step, request_.training));
     LOCKSTEP_TRY(addState(step, strategy, dtype));
@@ -207,8 +215,8 @@ class Maker {
     LOCKSTEP_TRY(addPrograms({"init"}, init, states()));
     // What is added up is a part of the sum already, or will be one when it is used.
     const bool inParts = !grouping.accumulate || strategy.splitGradients;
-    LOCKSTEP_TRY(addTraining(training, step.graph,
-                             sources(request_.step.graph, plan_.batchCuts, inParts)));
+    LOCKSTEP_TRY(
+        addTraining(training, step.graph, sources(request_.step.graph, plan_.batchCuts, inParts)));
     if (step.last) {
       LOCKSTEP_TRY(addTraining({strategy.local ? "average" : "update"}, *step.last, states()));
     }
@@ -221,8 +229,8 @@ class Maker {
  private:
   using Kind = ir::AxisPlacement::Kind;
 
-  // Tables that batches touch in few rows are on the servers by rows; the length of gradients that a worker
-  // sends by itself is known only where it has all of them.
+  // Tables that batches touch in few rows are on the servers by rows; the length of gradients that
+  // a worker sends by itself is known only where it has all of them.
   Status serve(ir::ModelGraph& model, ir::ModelGraph& evaluation, const Strategy& strategy,
                passes::Grouping& grouping) {
     const bool apart = request_.staleness != 0;
@@ -233,7 +241,8 @@ class Maker {
     LOCKSTEP_TRY(checkDense(request_, strategy, !tables.empty()));
     grouping.servers = request_.dense == "servers" ? servers_ : 0;
     if (tables.empty()) return {};
-    LOCKSTEP_ASSIGN(model, passes::serveTables(model, tables, servers_, ranks_, apart ? 1 : ranks_, share));
+    LOCKSTEP_ASSIGN(
+        model, passes::serveTables(model, tables, servers_, ranks_, apart ? 1 : ranks_, share));
     LOCKSTEP_ASSIGN(evaluation, passes::serveTables(evaluation, tables, servers_, ranks_, ranks_,
                                                     largestShare(plan_.evaluateCuts)));
     for (const ir::Parameter& parameter : model.parameters) {
@@ -258,11 +267,13 @@ class Maker {
   }
   static std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
     std::int64_t largest = 0;
-    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) largest = std::max(largest, cuts[i + 1] - cuts[i]);
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+      largest = std::max(largest, cuts[i + 1] - cuts[i]);
     return largest;
   }
   std::vector<std::int64_t> cuts(std::int64_t samples) const {
-    return request_.shares.empty() ? cluster::evenCuts(samples, ranks_) : cluster::cutsBy(samples, request_.shares);
+    return request_.shares.empty() ? cluster::evenCuts(samples, ranks_)
+                                   : cluster::cutsBy(samples, request_.shares);
   }
 
   void addSlot(plan::StateSlot slot) {
@@ -283,8 +294,8 @@ class Maker {
         plan::StateSlot slot;
         slot.name = fmt::format("{}.{}", kind, k);
         slot.stage = group.kind.stage;
-        const bool split = ranks_ > 1 && (kind == "params" ? strategy.splitParameters
-                                                           : strategy.splitOptimizer);
+        const bool split =
+            ranks_ > 1 && (kind == "params" ? strategy.splitParameters : strategy.splitOptimizer);
         if (split) slot.axis = kDataAxis;
         slot.type = {dtype, {split ? group.count / ranks_ : group.count}};
         for (const passes::Group::Member& member : group.members) {
@@ -313,7 +324,8 @@ class Maker {
       slot.stage = step.statistics[k].kind.stage;
       slot.type = {dtype, {step.statistics[k].count}};
       for (const passes::Group::Member& member : step.statistics[k].members) {
-        slot.members.push_back({.name = member.name, .shape = member.shape, .element = member.element});
+        slot.members.push_back(
+            {.name = member.name, .shape = member.shape, .element = member.element});
       }
       addSlot(std::move(slot));
     }
@@ -324,7 +336,8 @@ class Maker {
       slot.stage = group.kind.stage;
       slot.type = {dtype, {group.count}};
       for (const passes::Group::Member& member : group.members)
-        slot.members.push_back({.name = member.name, .shape = member.shape, .element = member.element});
+        slot.members.push_back(
+            {.name = member.name, .shape = member.shape, .element = member.element});
       addSlot(std::move(slot));
     }
     for (std::size_t k = 0; compression_ && k < step.groups.size(); ++k) {
@@ -335,7 +348,8 @@ class Maker {
       slot.stage = group.kind.stage;
       slot.axis = kDataAxis;
       slot.type = {dtype, {group.count}};
-      plan::StateSlot::Member all{.name = contentsOf(group), .shape = {group.count * ranks_ * modelRanks_}};
+      plan::StateSlot::Member all{.name = contentsOf(group),
+                                  .shape = {group.count * ranks_ * modelRanks_}};
       if (modelRanks_ > 1) all.axis = kModelAxis;
       slot.members.push_back(std::move(all));
       addSlot(std::move(slot));
@@ -367,7 +381,8 @@ class Maker {
         continue;
       }
       if (slot.axis.empty()) {
-        if (!request_.inOrder) sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
+        if (!request_.inOrder)
+          sources[slot.name] = sources[slot.name + ".zero"] = {Kind::kPartialSum, 0, {}};
         continue;
       }
       const ir::AxisPlacement parts{Kind::kSplit, 0,
@@ -405,8 +420,9 @@ class Maker {
     return checked("localise", passes::localise(graph, cluster_.mesh, 0));
   }
 
-  // Where gradients are coded, programs that send them whole too, for the first steps: the optimizer's state
-  // and the model find their way while every gradient counts (Lin et al. 2018: warm-up).
+  // Where gradients are coded, programs that send them whole too, for the first steps: the
+  // optimizer's state and the model find their way while every gradient counts (Lin et al. 2018:
+  // warm-up).
   Status addTraining(const std::vector<std::string>& names, const ir::Graph& graph,
                      const passes::Sources& sources) {
     const std::size_t first = plan_.programs.size();
@@ -418,7 +434,8 @@ class Maker {
       });
     };
     if (!compression_ || compression_->coding != ir::Coding::kTopK || request_.topKAfter == 0 ||
-        std::none_of(plan_.programs.begin() + static_cast<std::ptrdiff_t>(first), plan_.programs.end(), codes)) {
+        std::none_of(plan_.programs.begin() + static_cast<std::ptrdiff_t>(first),
+                     plan_.programs.end(), codes)) {
       return {};
     }
     plan_.wholeSteps = request_.topKAfter;
@@ -445,14 +462,14 @@ class Maker {
     plan::Program program;
     program.name = names[0];
     program.bodyOfRank = passes::localClasses(graph, cluster_.mesh);
-    const int bodies =
-        1 + *std::max_element(program.bodyOfRank.begin(), program.bodyOfRank.end());
+    const int bodies = 1 + *std::max_element(program.bodyOfRank.begin(), program.bodyOfRank.end());
     for (int body = 0; body < bodies; ++body) {
       const auto first = std::find(program.bodyOfRank.begin(), program.bodyOfRank.end(), body);
       const int rank = static_cast<int>(first - program.bodyOfRank.begin());
       LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
-      LOCKSTEP_ASSIGN(plan::Body lowered,
-                      lower(local, plan_.state, role(program.name, rank, bodies), flightOf(program.name)));
+      LOCKSTEP_ASSIGN(
+          plan::Body lowered,
+          lower(local, plan_.state, role(program.name, rank, bodies), flightOf(program.name)));
       program.bodies.push_back(std::move(lowered));
     }
     plan_.programs.push_back(std::move(program));
@@ -460,21 +477,25 @@ class Maker {
   }
 
   Result<ir::Graph> ofRank(const ir::Graph& placed, int rank) const {
-    LOCKSTEP_ASSIGN(ir::Graph local, checked("localise", passes::localise(placed, cluster_.mesh, rank)));
+    LOCKSTEP_ASSIGN(ir::Graph local,
+                    checked("localise", passes::localise(placed, cluster_.mesh, rank)));
     if (request_.inOrder && ranks_ > 1)
       return checked("order-sums", passes::orderSums(local, kDataAxis, ranks_));
     if (!compression_) return local;
     return checked("compress", passes::compress(local, kDataAxis, ranks_, *compression_));
   }
 
-  // On one host a collective is work for the cores that compute; between hosts it is waiting, and GPUs have a queue for it.
+  // On one host a collective is work for the cores that compute; between hosts it is waiting, and
+  // GPUs have a queue for it.
   FlightRules& flightOf(const std::string& program) {
     const auto [known, isNew] = flights_.try_emplace(program);
     FlightRules& rules = known->second;
     if (!isNew) return rules;
     rules.may = [this](std::string_view axis) {
-      return request_.overlap != "never" && axis != cluster_.mesh.messageAxis() && cluster_.mesh.axisSize(axis) > 1 &&
-             (request_.overlap == "always" || cluster_.link.kind == "nccl" || crossesHosts(cluster_.mesh, cluster_, axis));
+      return request_.overlap != "never" && axis != cluster_.mesh.messageAxis() &&
+             cluster_.mesh.axisSize(axis) > 1 &&
+             (request_.overlap == "always" || cluster_.link.kind == "nccl" ||
+              crossesHosts(cluster_.mesh, cluster_, axis));
     };
     rules.flopsPerSecond = rates().flopsPerSecond;
     rules.bytesPerSecond = rates().bytesPerSecond;
@@ -489,7 +510,8 @@ class Maker {
     for (const auto& [one, other] : {std::pair{0, 2}, std::pair{3, 4}}) {
       for (int worker = 0; worker < ranks_; ++worker) {
         for (int part = one; part <= other; ++part) {
-          plays.push_back({std::string(plan::kConversation[static_cast<std::size_t>(part)]), 0, worker});
+          plays.push_back(
+              {std::string(plan::kConversation[static_cast<std::size_t>(part)]), 0, worker});
         }
       }
     }
@@ -525,11 +547,12 @@ class Maker {
   }
 
   int copiesOf(int stage, const passes::Carried& one) const {
-    return one.sent ? pipeline_.copies[static_cast<std::size_t>(stage)] : copiesBetween(pipeline_, stage, one.from, one.to);
+    return one.sent ? pipeline_.copies[static_cast<std::size_t>(stage)]
+                    : copiesBetween(pipeline_, stage, one.from, one.to);
   }
-  // Copies are in numbers that divide their stage's, which may be larger than micro-batches are on the way: with that of
-  // up to twice as many all that is carried takes least memory. Of 3, what 2 micro-batches need would take 3; of 4 it
-  // takes 2.
+  // Copies are in numbers that divide their stage's, which may be larger than micro-batches are on
+  // the way: with that of up to twice as many all that is carried takes least memory. Of 3, what 2
+  // micro-batches need would take 3; of 4 it takes 2.
   void chooseCopies(int stage, const std::vector<passes::Carried>& carried) {
     int& copies = pipeline_.copies[static_cast<std::size_t>(stage)];
     const int needed = copies;
@@ -546,7 +569,8 @@ class Maker {
   }
 
   // One body of each program, of the rank's stage.
-  Status addBodies(std::vector<plan::Program>& programs, const ir::Graph& graph, int stage, int rank) {
+  Status addBodies(std::vector<plan::Program>& programs, const ir::Graph& graph, int stage,
+                   int rank) {
     LOCKSTEP_ASSIGN(const ir::Graph local, ofRank(graph, rank));
     const bool inParts = programs.size() > 1;
     const bool conversation = inParts && servers_ > 0;
@@ -585,7 +609,8 @@ class Maker {
     for (std::size_t part = 0; part < programs.size(); ++part) {
       LOCKSTEP_ASSIGN(const ir::Graph played, checked("split-programs", split.graphs[part]));
       LOCKSTEP_ASSIGN(plan::Body body,
-                      lower(played, plan_.state, stageRole(programs[part], stage, rank), flightOf(programs[part].name)));
+                      lower(played, plan_.state, stageRole(programs[part], stage, rank),
+                            flightOf(programs[part].name)));
       programs[part].bodies.push_back(std::move(body));
     }
     return {};
@@ -611,16 +636,16 @@ class Maker {
   const PlanRequest& request_;
   const cluster::Cluster& cluster_;
   const CostModel& cost_;
-  int ranks_, modelRanks_;  // along the axes data and model
-  int stages_, servers_;    // of the mesh
+  int ranks_, modelRanks_;                // along the axes data and model
+  int stages_, servers_;                  // of the mesh
   std::vector<std::int64_t> stateBytes_;  // by stage
   PipelineSchedule pipeline_;
-  std::set<int> copiesChosen_;  // stages whose number of copies is final
+  std::set<int> copiesChosen_;                      // stages whose number of copies is final
   std::optional<passes::Compression> compression_;  // where ranks add up gradients
   passes::Sources splits_;
   std::map<std::string, ir::Parameter::PartOf, std::less<>> parts_;  // of tables on servers
   std::set<std::string, std::less<>> wholeSums_;  // states of sums that every rank has of all ranks
-  std::map<std::string, FlightRules> flights_;  // by program
+  std::map<std::string, FlightRules> flights_;    // by program
   plan::Plan plan_;
 };
 

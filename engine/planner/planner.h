@@ -14,98 +14,115 @@
 
 namespace lockstep::planner {
 
-// What a device and a link cost. Measured entries come first; what was not measured falls back to the
-// roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch of the device's kind (cluster::assumedRates).
+// What a device and a link cost. Measured entries come first; what was not measured falls back to
+// the roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch of the device's kind
+// (cluster::assumedRates).
 struct CostModel {
-  std::map<std::string, double> stepSeconds;     // by signature(step): one rank alone on its core
-  struct CollectiveCost { std::string kind; int ranks; std::int64_t bytes; double seconds; };  // kind: costKind
-  std::vector<CollectiveCost> collectives;       // measured; interpolated linearly in bytes
-  double flopsPerSecond = 0;                     // in the place of the assumed one; 0: none
-  double stepOverheadSeconds = 5e-6;             // trainer and data hand-over a training step
+  std::map<std::string, double> stepSeconds;  // by signature(step): one rank alone on its core
+  // kind: costKind
+  struct CollectiveCost {
+    std::string kind;
+    int ranks;
+    std::int64_t bytes;
+    double seconds;
+  };
+  std::vector<CollectiveCost> collectives;  // measured; interpolated linearly in bytes
+  double flopsPerSecond = 0;                // in the place of the assumed one; 0: none
+  double stepOverheadSeconds = 5e-6;        // trainer and data hand-over a training step
 };
 // Op, types and attributes, so that equal work has equal text: "matmul f32[22x784] f32[784x128] …".
 std::string signature(const plan::Body& body, const plan::Step& step);
-// The name a collective's costs are kept under: "gloo" of an all-reduce that is the communicator's own,
-// "gloo ring" of another, "gloo all-gather"; "nccl send" of a message, sent or received, between 2 ranks.
+// The name a collective's costs are kept under: "gloo" of an all-reduce that is the communicator's
+// own, "gloo ring" of another, "gloo all-gather"; "nccl send" of a message, sent or received,
+// between 2 ranks.
 std::string costKind(std::string_view link, const plan::Step& step);
 
 struct PlanRequest {
-  // Products read factors of this type, bf16 or f16, and add up in `step.compute`, of which parameters and all else
-  // are; kF32: of no other.
+  // Products read factors of this type, bf16 or f16, and add up in `step.compute`, of which
+  // parameters and all else are; kF32: of no other.
   DType products = DType::kF32;
-  bool tf32 = false;                 // products of f32 may round their factors to 10 bits of fraction
-  ir::ModelGraph step;               // of the global batch, or of one of its micro-batches
-  int microBatches = 1;              // so many of them are added up before an update; of local-sgd, the
-                                     // updates each rank makes by itself before the ranks average
-  // Gradients are added up micro-batch by micro-batch and rank by rank: the same bits for all numbers of
-  // ranks and micro-batches of one product, where devices compute with equal threads.
+  // products of f32 may round their factors to 10 bits of fraction
+  bool tf32 = false;
+  ir::ModelGraph step;  // of the global batch, or of one of its micro-batches
+  // so many of them are added up before an update; of local-sgd, the
+  // updates each rank makes by itself before the ranks average
+  int microBatches = 1;
+  // Gradients are added up micro-batch by micro-batch and rank by rank: the same bits for all
+  // numbers of ranks and micro-batches of one product, where devices compute with equal threads.
   bool inOrder = false;
-  ir::ModelGraph evaluate;           // of the global evaluation batch; same parameters
+  ir::ModelGraph evaluate;  // of the global evaluation batch; same parameters
   passes::TrainOptions training;
-  std::string strategy;              // a name of cluster::strategies()
-  std::vector<double> shares;        // of the batch, for each coordinate on axis data; none: even
-  std::int64_t bucketBytes = 0;      // 0: chosen by the cost model
+  std::string strategy;          // a name of cluster::strategies()
+  std::vector<double> shares;    // of the batch, for each coordinate on axis data; none: even
+  std::int64_t bucketBytes = 0;  // 0: chosen by the cost model
   // Layers and the stage each is on, instead of stages that are balanced by cost.
   std::vector<std::pair<std::string, int>> pins;
-  // How gradients travel between ranks that have the same parameters: "none" as they are, or coded as a
-  // codingName says, with top-k so many of all.
+  // How gradients travel between ranks that have the same parameters: "none" as they are, or coded
+  // as a codingName says, with top-k so many of all.
   std::string compression = "none";
   double topKRatio = 0.01;
-  std::int64_t topKAfter = 0;        // steps; until then gradients travel whole
-  std::string allReduce = "auto";    // between these ranks: the cheapest, or an algorithmName
-  // Which collectives are played in flight, while the rank computes: "auto" those between hosts behind which there is
-  // enough to compute, "always" all that can be, "never" none.
+  std::int64_t topKAfter = 0;      // steps; until then gradients travel whole
+  std::string allReduce = "auto";  // between these ranks: the cheapest, or an algorithmName
+  // Which collectives are played in flight, while the rank computes: "auto" those between hosts
+  // behind which there is enough to compute, "always" all that can be, "never" none.
   std::string overlap = "auto";
-  std::int64_t gatherBytes = 0;      // parameters and gradients that ranks have in parts: whole at once, at most, where
-                                     // one step's are not more. 0: twice as many as without overlap
-  std::string recompute = "none";    // which activations are made again: "none", "selective", "full"
-  int staleness = 0;                 // of parameter servers: see Plan::staleness
-  std::string dense = "servers";     // where parameters are that are no tables touched by rows: on the
-                                     // servers too, or "all-reduce": with the workers, who do that
-  std::string schedule = "1f1b";     // one of pipelineSchedules(); where axis "stage" has several ranks
+  // parameters and gradients that ranks have in parts: whole at once, at most, where
+  // one step's are not more. 0: twice as many as without overlap
+  std::int64_t gatherBytes = 0;
+  // which activations are made again: "none", "selective", "full"
+  std::string recompute = "none";
+  int staleness = 0;  // of parameter servers: see Plan::staleness
+  // where parameters are that are no tables touched by rows: on the
+  // servers too, or "all-reduce": with the workers, who do that
+  std::string dense = "servers";
+  // one of pipelineSchedules(); where axis "stage" has several ranks
+  std::string schedule = "1f1b";
 };
-// Layers are divided among stages so that they take equal time by the cost model's roofline. Errors:
-// kInvalidArgument saying which number to change.
+// Layers are divided among stages so that they take equal time by the cost model's roofline.
+// Errors: kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost);
-// Of one rank on `device` that evaluates the run's model: program "evaluate" alone, over parameters and running
-// statistics alone.
+// Of one rank on `device` that evaluates the run's model: program "evaluate" alone, over parameters
+// and running statistics alone.
 Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
                                       const CostModel& cost);
 // Writes Step::seconds of every body from the cost model. A collective costs what was measured for
-// its kind and number of ranks, linear in bytes between measurements; else latency + bytes/bandwidth
-// of the cluster's link.
+// its kind and number of ranks, linear in bytes between measurements; else latency +
+// bytes/bandwidth of the cluster's link.
 void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
 
-// Makes the simulated step of the plan take `stepSeconds`, what all its ranks together took on these
-// hosts: by what collectives cost within a step, where ranks arrive apart, wake up and wait for a
-// core, which a collective measured by itself does not show; without collectives by the step's
-// overhead. Where a tenth of that is still too much, all measured costs come down together.
+// Makes the simulated step of the plan take `stepSeconds`, what all its ranks together took on
+// these hosts: by what collectives cost within a step, where ranks arrive apart, wake up and wait
+// for a core, which a collective measured by itself does not show; without collectives by the
+// step's overhead. Where a tenth of that is still too much, all measured costs come down together.
 void calibrate(CostModel& cost, const plan::Plan& plan, const cluster::Cluster& cluster,
                double stepSeconds);
 
 // In bytes. Parameters include running statistics, gradients the sums of micro-batches. Activations
-// are what the arena that the programs share holds besides gradients, inputs included, and what waits for a
-// later program; workspace is the kernels' own and known only where they are bound.
+// are what the arena that the programs share holds besides gradients, inputs included, and what
+// waits for a later program; workspace is the kernels' own and known only where they are bound.
 struct RankMemory {
   std::int64_t parameters = 0, optimizer = 0, gradients = 0, activations = 0, workspace = 0;
   std::int64_t total() const {
     return parameters + optimizer + gradients + activations + workspace;
   }
 };
-// On a device samples wait for their turn in memory of their own, which is counted among the activations.
+// On a device samples wait for their turn in memory of their own, which is counted among the
+// activations.
 RankMemory memory(const plan::Plan& plan, int rank, bool onDevice = false);
-// Of the activations, what is most at once of parameters and gradients that the ranks have in parts: gathered
-// for their use, and not yet scattered (zero-2, zero-3). 0 where none are.
+// Of the activations, what is most at once of parameters and gradients that the ranks have in
+// parts: gathered for their use, and not yet scattered (zero-2, zero-3). 0 where none are.
 std::int64_t gatheredWindow(const plan::Plan& plan, int rank);
 
 // What a rank codes of its gradients in a training step.
 struct EncodedGradients {
-  std::string coding;         // "none" where it codes nothing
-  std::int64_t bytes = 0;     // of the gradients
-  std::int64_t payload = 0;   // of what they become
-  double seconds = 0;         // for coding its own and decoding all ranks'
-  double ratio() const { return payload > 0 ? static_cast<double>(bytes) / static_cast<double>(payload) : 1; }
+  std::string coding;        // "none" where it codes nothing
+  std::int64_t bytes = 0;    // of the gradients
+  std::int64_t payload = 0;  // of what they become
+  double seconds = 0;        // for coding its own and decoding all ranks'
+  double ratio() const {
+    return payload > 0 ? static_cast<double>(bytes) / static_cast<double>(payload) : 1;
+  }
 };
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 
@@ -113,17 +130,17 @@ EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 struct Traffic {
   int from = 0, to = 0;
   std::int64_t bytes = 0;
-  // Some of it are rows of tables, planned as if no id came twice and each server had as many of the rows;
-  // what a worker exchanges with all servers together is no more than that.
+  // Some of it are rows of tables, planned as if no id came twice and each server had as many of
+  // the rows; what a worker exchanges with all servers together is no more than that.
   bool atMost = false;
 };
 std::vector<Traffic> messageTraffic(const plan::Plan& plan);  // by sender, then receiver
 
 // Tables that servers hold by rows.
 struct ServedTables {
-  std::int64_t tableBytes = 0;        // of all their rows
-  std::int64_t rows = 0;              // that the worker receives in a training step, at most
-  std::int64_t exchangedBytes = 0;    // with all servers: ids, rows and gradients, at most
+  std::int64_t tableBytes = 0;      // of all their rows
+  std::int64_t rows = 0;            // that the worker receives in a training step, at most
+  std::int64_t exchangedBytes = 0;  // with all servers: ids, rows and gradients, at most
 };
 ServedTables servedTables(const plan::Plan& plan, int worker);
 
@@ -133,18 +150,19 @@ ServedTables servedTables(const plan::Plan& plan, int worker);
 // (where there was any) and transfer. Steps are numbered from 1. Durations are the plan's predicted
 // seconds; steps without one are priced by the cost model.
 struct Simulation {
-  std::vector<plan::Event> events;   // sorted by (rank, step, planStep order)
-  double stepSeconds = 0;            // steady state: mean distance of step ends
+  std::vector<plan::Event> events;  // sorted by (rank, step, planStep order)
+  double stepSeconds = 0;           // steady state: mean distance of step ends
   struct Breakdown {
     double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;
-    double hidden = 0;               // of transfers in flight, while the rank computed; in none of the others
+    // of transfers in flight, while the rank computed; in none of the others
+    double hidden = 0;
   };
-  std::vector<Breakdown> ranks;      // seconds a step
+  std::vector<Breakdown> ranks;  // seconds a step
 };
 struct SimulateOptions {
   std::string program = "step";
   int steps = 4;
-  std::vector<double> slowdown;      // per rank factor on compute; empty: none
+  std::vector<double> slowdown;  // per rank factor on compute; empty: none
 };
 Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
                     const SimulateOptions& options = {});

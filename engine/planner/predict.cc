@@ -46,7 +46,8 @@ double fourDigits(double value) {
 }
 
 // Of what was measured under this name.
-std::vector<CostModel::CollectiveCost> measured(const CostModel& cost, std::string_view kind, int ranks) {
+std::vector<CostModel::CollectiveCost> measured(const CostModel& cost, std::string_view kind,
+                                                int ranks) {
   std::vector<CostModel::CollectiveCost> points;
   for (const auto& point : cost.collectives) {
     if (point.kind == kind && point.ranks == ranks && point.bytes > 0) points.push_back(point);
@@ -63,7 +64,9 @@ std::vector<CostModel::CollectiveCost> measured(const CostModel& cost, std::stri
 
 std::string signature(const plan::Body& body, const plan::Step& step) {
   fmt::memory_buffer out;
-  const auto put = [&](std::string_view text) { out.append(text.data(), text.data() + text.size()); };
+  const auto put = [&](std::string_view text) {
+    out.append(text.data(), text.data() + text.size());
+  };
   const auto type = [&](plan::BufferId id) {
     const ir::TensorType& t = body.buffers[static_cast<std::size_t>(id)].type;
     return fmt::format(" {}[{}]", dtypeName(t.dtype), shapeText(t.shape));
@@ -82,17 +85,18 @@ std::string signature(const plan::Body& body, const plan::Step& step) {
 }
 
 std::string costKind(std::string_view link, const plan::Step& step) {
-  const std::string_view name = step.op == ir::Op::kAllReduce ? ir::textAttr(step.attrs, "algorithm")
-                                : step.op == ir::Op::kRecv    ? ir::info(ir::Op::kSend).name
-                                                              : ir::info(step.op).name;
+  const std::string_view name = step.op == ir::Op::kAllReduce
+                                    ? ir::textAttr(step.attrs, "algorithm")
+                                : step.op == ir::Op::kRecv ? ir::info(ir::Op::kSend).name
+                                                           : ir::info(step.op).name;
   return name.empty() ? std::string(link) : fmt::format("{} {}", link, name);
 }
 
 Prices::Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost)
     : plan_(plan), cluster_(cluster), cost_(cost) {
-  const bool hosts = std::any_of(cluster.devices.begin(), cluster.devices.end(), [&](const auto& device) {
-    return device.host != cluster.devices[0].host;
-  });
+  const bool hosts =
+      std::any_of(cluster.devices.begin(), cluster.devices.end(),
+                  [&](const auto& device) { return device.host != cluster.devices[0].host; });
   for (const cluster::Axis& axis : plan.mesh.groupAxes()) {
     const bool inside = hosts && !spansHosts(plan.mesh, cluster, axis.name);
     links_[axis.name] = inside ? cluster::assumedLink(cluster.link.kind, false) : cluster.link;
@@ -111,11 +115,13 @@ double Prices::collective(const plan::Step& step, const cluster::Link& link) con
   if (step.op != ir::Op::kAllReduce)
     return link.latency + static_cast<double>(step.bytes) / link.bytesPerSecond;
   const bool hosts = link.kind == "gloo" || *algorithm != ir::Algorithm::kDirect;
-  return allReduceSeconds(*algorithm, ranks, step.bytes,
-                          hosts ? hostCuts(plan_.mesh, cluster_, step.axis) : std::vector<std::int64_t>(), link);
+  return allReduceSeconds(
+      *algorithm, ranks, step.bytes,
+      hosts ? hostCuts(plan_.mesh, cluster_, step.axis) : std::vector<std::int64_t>(), link);
 }
 
-double Prices::of(const plan::Body& body, const plan::Step& step, const cluster::DeviceRates& rates) const {
+double Prices::of(const plan::Body& body, const plan::Step& step,
+                  const cluster::DeviceRates& rates) const {
   const auto known = links_.find(step.axis);
   const cluster::Link& link = known == links_.end() ? cluster_.link : known->second;
   if (const int count = plan::peersOf(step).count; count > 0) {  // each of the messages
@@ -178,8 +184,8 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
   for (const plan::StateSlot& slot : plan.state) {
     if (slot.stage != plan.stageOf(rank)) continue;
     (slot.name.starts_with("params.") || slot.name.starts_with("stats.") ? result.parameters
-     : slot.name.starts_with("sums.")  ? result.gradients
-     : slot.name.starts_with("carry.") && plan.mesh.servers() == 0 ? result.activations
+     : slot.name.starts_with("sums.")                                    ? result.gradients
+     : slot.name.starts_with("carry.") && plan.mesh.servers() == 0       ? result.activations
      : slot.name.starts_with("carry.") ? result.gradients  // on their way to servers
                                        : result.optimizer) += slot.type.bytes() * slot.copies;
   }
@@ -188,7 +194,8 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
     std::int64_t bytes = 0;
     for (std::size_t i = 0; i < body.buffers.size(); ++i) {
       const plan::Buffer& buffer = body.buffers[i];
-      const bool one = buffer.base < 0 && buffer.kind == plan::BufferKind::kTemp && buffer.name.starts_with("grads.");
+      const bool one = buffer.base < 0 && buffer.kind == plan::BufferKind::kTemp &&
+                       buffer.name.starts_with("grads.");
       if (one && !whole[i]) bytes += buffer.type.bytes();
     }
     return bytes;
@@ -197,14 +204,16 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
   for (const plan::Program& program : plan.programs) {
     const plan::Body* body = plan.find(program.name, rank);
     if (body == nullptr || program.name == "init") continue;
-    if (std::find(plan::kConversation.begin(), plan::kConversation.end(), program.name) == plan::kConversation.end()) {
+    if (std::find(plan::kConversation.begin(), plan::kConversation.end(), program.name) ==
+        plan::kConversation.end()) {
       inArena = std::max(inArena, gradients(*body));
       continue;
     }
     result.gradients += plan.mesh.workers() * gradients(*body);
     result.activations += plan.mesh.workers() * (body->arenaBytes - gradients(*body));
   }
-  inArena = std::min(inArena, plan.arenaBytesOf(rank));  // some take the memory of others that are done with
+  // some take the memory of others that are done with
+  inArena = std::min(inArena, plan.arenaBytesOf(rank));
   result.gradients += inArena;
   result.activations += plan.arenaBytesOf(rank) - inArena;
   return result;

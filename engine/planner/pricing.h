@@ -17,7 +17,8 @@ class Prices {
  public:
   Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
   // Seconds of a step that ranks of these rates play.
-  double of(const plan::Body& body, const plan::Step& step, const cluster::DeviceRates& rates) const;
+  double of(const plan::Body& body, const plan::Step& step,
+            const cluster::DeviceRates& rates) const;
 
  private:
   double collective(const plan::Step& step, const cluster::Link& link) const;
@@ -34,23 +35,25 @@ cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster&
 cluster::DeviceRates workerRates(const cluster::Cluster& cluster, std::string_view precision,
                                  const CostModel& cost);
 
-// Cut-points of an axis into hosts: the ranks between two are on one. Empty where groups along the axis
-// differ in them.
+// Cut-points of an axis into hosts: the ranks between two are on one. Empty where groups along the
+// axis differ in them.
 std::vector<std::int64_t> hostCuts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
                                    std::string_view axis);
 
 // Whether ranks of one group along the axis are on several hosts.
 bool spansHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis);
 // Whether they talk over links between hosts, by messages of the hosts' own.
-bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std::string_view axis);
+bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
+                  std::string_view axis);
 
-// What an all-reduce costs that has not been measured: latencies of its rounds, bytes over the busiest
-// host's link.
+// What an all-reduce costs that has not been measured: latencies of its rounds, bytes over the
+// busiest host's link.
 double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
                         const std::vector<std::int64_t>& hosts, const cluster::Link& link);
 
-// Writes each all-reduce's algorithm into its step: the cheapest, or along the axis of replicas the one
-// that is asked for. Errors: kInvalidArgument for an unknown one, or one that the cluster cannot play.
+// Writes each all-reduce's algorithm into its step: the cheapest, or along the axis of replicas the
+// one that is asked for. Errors: kInvalidArgument for an unknown one, or one that the cluster
+// cannot play.
 Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::string_view forced);
 
 }  // namespace lockstep::planner

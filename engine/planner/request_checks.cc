@@ -42,8 +42,9 @@ Remedy toMirrored(const PlanRequest& request, const Strategy& strategy) {
 // bf16 has no loss scale.
 Remedy toBf16() { return {{"training.precision", "bf16"}, {"training.loss_scale", ""}}; }
 
-// The least batch, not smaller than the request's, that its ranks can divide: every rank has a sample of
-// every micro-batch, in a pipeline all have as many, and batch norm's statistics groups are equal.
+// The least batch, not smaller than the request's, that its ranks can divide: every rank has a
+// sample of every micro-batch, in a pipeline all have as many, and batch norm's statistics groups
+// are equal.
 std::int64_t dividedBatch(const PlanRequest& request, int ranks, bool pipeline, bool evaluation) {
   constexpr std::int64_t kTries = 1 << 20;
   std::set<std::int64_t> groups;
@@ -55,7 +56,8 @@ std::int64_t dividedBatch(const PlanRequest& request, int ranks, bool pipeline, 
     if (!pipeline && !request.shares.empty() &&
         !cluster::leaveNoneEmpty(cluster::cutsBy(samples, request.shares)))
       return false;
-    return std::all_of(groups.begin(), groups.end(), [&](auto count) { return samples % count == 0; });
+    return std::all_of(groups.begin(), groups.end(),
+                       [&](auto count) { return samples % count == 0; });
   };
   std::int64_t samples = (evaluation ? request.evaluate : request.step).batch;
   samples = std::max<std::int64_t>(samples, ranks);
@@ -85,12 +87,14 @@ void keepParts(const PlanRequest& request, int ranks, int dataRanks, Remedy& rem
   if (parts % dataRanks == 0) return;
   const std::int64_t multiple = (parts + dataRanks - 1) / dataRanks * dataRanks;
   remedy.push_back({"strategy.deterministic_parts", fmt::format("{}", multiple)});
-  remedy.push_back({"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
+  remedy.push_back(
+      {"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
 }
 
 }  // namespace
 
-Status checkOptions(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh) {
+Status checkOptions(const PlanRequest& request, const Strategy& strategy,
+                    const cluster::Mesh& mesh) {
   const int parts = request.inOrder ? request.microBatches * mesh.axisSize(kDataAxis) : 0;
   return cluster::checkOptions(strategy, {.servers = mesh.servers(),
                                           .tensor = mesh.axisSize(kModelAxis),
@@ -124,10 +128,10 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
   if (strategy->oneNode) {
     for (const cluster::Device& device : cluster.devices) {
       if (device.node == cluster.devices[0].node) continue;
-      return refusal(fmt::format("strategy {} keeps all ranks in one node", strategy->name),
-                     fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
-                     set("strategy.kind",
-                         strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
+      return refusal(
+          fmt::format("strategy {} keeps all ranks in one node", strategy->name),
+          fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
+          set("strategy.kind", strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
     }
   }
   return *strategy;
@@ -140,8 +144,8 @@ Status checkBatches(const PlanRequest& request, int ranks, bool pipeline) {
     const int parts = evaluation ? 1 : request.microBatches;
     const std::string where = parts > 1 ? fmt::format(" in each of {} micro-batches", parts) : "";
     if (samples < ranks)
-      return refusal(fmt::format("{} is {}, which leaves some of {} ranks without a sample{}", field,
-                                 samples * parts, ranks, where),
+      return refusal(fmt::format("{} is {}, which leaves some of {} ranks without a sample{}",
+                                 field, samples * parts, ranks, where),
                      "every rank needs a sample",
                      setNumber(field, dividedBatch(request, ranks, pipeline, evaluation)));
     if (pipeline && samples % ranks != 0)
@@ -155,20 +159,23 @@ Status checkBatches(const PlanRequest& request, int ranks, bool pipeline) {
 
 Status checkOverlap(const PlanRequest& request) {
   if (request.overlap != "auto" && request.overlap != "always" && request.overlap != "never")
-    return refusal(fmt::format("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap), "",
-                   set("strategy.overlap", "auto"));
+    return refusal(
+        fmt::format("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap),
+        "", set("strategy.overlap", "auto"));
   if (request.gatherBytes < 0)
-    return refusal(fmt::format("strategy.gather_bytes is {}; expected at least 0", request.gatherBytes), "",
-                   set("strategy.gather_bytes", "0"));
+    return refusal(
+        fmt::format("strategy.gather_bytes is {}; expected at least 0", request.gatherBytes), "",
+        set("strategy.gather_bytes", "0"));
   return {};
 }
 
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
   if (request.shares.empty()) return {};
   if (request.shares.size() != static_cast<std::size_t>(ranks)) {
-    return refusal(fmt::format("strategy.shares has {} numbers, and the batch is divided over {} ranks",
-                               request.shares.size(), ranks),
-                   "each of these ranks needs a share", set("strategy.shares", ""));
+    return refusal(
+        fmt::format("strategy.shares has {} numbers, and the batch is divided over {} ranks",
+                    request.shares.size(), ranks),
+        "each of these ranks needs a share", set("strategy.shares", ""));
   }
   if (pipeline) {
     return refusal("a pipeline's batch cannot be divided by strategy.shares",
@@ -182,13 +189,14 @@ Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
       auto remedies = setNumber(evaluation ? "training.evaluate_batch" : "training.batch",
                                 dividedBatch(request, ranks, pipeline, evaluation));
       remedies.push_back({{"strategy.shares", ""}});
-      return refusal(fmt::format("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
-                                 request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
-                     fmt::format("every rank needs a sample of each {}",
-                                 evaluation                ? "evaluation step"
-                                 : request.microBatches > 1 ? "micro-batch"
-                                                            : "step"),
-                     std::move(remedies));
+      return refusal(
+          fmt::format("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
+                      request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
+          fmt::format("every rank needs a sample of each {}", evaluation ? "evaluation step"
+                                                              : request.microBatches > 1
+                                                                  ? "micro-batch"
+                                                                  : "step"),
+          std::move(remedies));
     }
   }
   return {};
@@ -207,7 +215,8 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate) {
   }
   for (const ir::Node& node : evaluate.graph.nodes()) {
     if (node.op == ir::Op::kStore) {
-      return makeError(Code::kInternal, "the evaluation of {} replaces state", evaluate.graph.name());
+      return makeError(Code::kInternal, "the evaluation of {} replaces state",
+                       evaluate.graph.name());
     }
   }
   return {};
@@ -258,14 +267,14 @@ Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
           fmt::format("batch norm {} has {} statistics groups of {} samples, and {} ranks cut the "
                       "batch of {} within one, at {}",
                       layer, groups, samples, cuts.size() - 1, model.batch, cuts[i]),
-          "the statistics of a group are made where all of its samples are",
-          {oneGroup(request)});
+          "the statistics of a group are made where all of its samples are", {oneGroup(request)});
     }
   }
   return {};
 }
 
-Status checkTensor(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh) {
+Status checkTensor(const PlanRequest& request, const Strategy& strategy,
+                   const cluster::Mesh& mesh) {
   const int ranks = mesh.axisSize(kModelAxis);
   if (ranks == 1) return {};
   const std::vector<ir::Parameter>& parameters = request.step.parameters;
@@ -285,8 +294,7 @@ Status checkTensor(const PlanRequest& request, const Strategy& strategy, const c
         fmt::format("{} has {} parts (heads or features), which strategy.tensor ranks, {}, cannot "
                     "share evenly",
                     parameter.name, parameter.splitParts, ranks),
-        "every rank that shares layers computes an equal part of each",
-        {std::move(shared)});
+        "every rank that shares layers computes an equal part of each", {std::move(shared)});
   }
   if (std::any_of(parameters.begin(), parameters.end(),
                   [&](const ir::Parameter& parameter) { return parameter.isDivided(ranks); }))
@@ -303,8 +311,8 @@ Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
     return refusal(fmt::format("strategy {} needs a server", strategy.name), "",
                    set("strategy.servers", "1"));
   if (strategy.oneServer && mesh.servers() > 1) {
-    return refusal(fmt::format("strategy {} has one server, not {}", strategy.name, mesh.servers()), "",
-                   {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
+    return refusal(fmt::format("strategy {} has one server, not {}", strategy.name, mesh.servers()),
+                   "", {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
   }
   return {};
 }
@@ -344,17 +352,21 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
 Status checkOrder(const PlanRequest& request, int ranks) {
   if (!request.inOrder) return {};
   if (request.compression != "none") {
-    return refusal(fmt::format("gradients that travel as {} cannot be added up in one order",
-                               request.compression),
-                   "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
-                   "after another",
-                   {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
+    return refusal(
+        fmt::format("gradients that travel as {} cannot be added up in one order",
+                    request.compression),
+        "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
+        "after another",
+        {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
   }
   if (request.step.batch % ranks == 0) return {};
-  const std::int64_t multiple = ranks * request.microBatches, batch = request.step.batch * request.microBatches;
-  return refusal(fmt::format("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch, ranks),
-                 "with strategy.deterministic_parts gradients are added up in one order of equal parts",
-                 setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
+  const std::int64_t multiple = ranks * request.microBatches,
+                     batch = request.step.batch * request.microBatches;
+  return refusal(
+      fmt::format("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch,
+                  ranks),
+      "with strategy.deterministic_parts gradients are added up in one order of equal parts",
+      setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
 }
 
 Status checkStaleness(const PlanRequest& request) {
@@ -373,8 +385,9 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
   if (request.dense == "servers") return {};
   const Remedy onServers{{"strategy.dense", "servers"}};
   if (request.dense != "all-reduce") {
-    return refusal(fmt::format("strategy.dense is {}; expected servers or all-reduce", request.dense), "",
-                   {onServers});
+    return refusal(
+        fmt::format("strategy.dense is {}; expected servers or all-reduce", request.dense), "",
+        {onServers});
   }
   if (!strategy.servers) {
     return refusal(fmt::format("strategy {} has no servers for tables", request.strategy), "",
@@ -382,7 +395,8 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
   }
   if (request.staleness != 0) {
     return refusal("workers that all-reduce the dense part take each step together",
-                   "an all-reduce waits for all of them", {{{"strategy.staleness", "0"}}, onServers});
+                   "an all-reduce waits for all of them",
+                   {{{"strategy.staleness", "0"}}, onServers});
   }
   if (request.training.optimizer.clipNorm > 0) {
     return refusal("gradients of which servers and workers have a part each are not clipped",
@@ -395,21 +409,24 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
                  {onServers});
 }
 
-Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline, bool compressed) {
+Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline,
+                      bool compressed) {
   const std::optional<passes::LossScale>& scale = request.training.lossScale;
   if (!scale) return {};
   if (request.staleness != 0)
-    return refusal("workers that do not wait for each other have no loss scale in common",
-                   "whether a step's gradients are too large for fp16 is known when all of them are there",
-                   {{{"strategy.staleness", "0"}}, toBf16()});
+    return refusal(
+        "workers that do not wait for each other have no loss scale in common",
+        "whether a step's gradients are too large for fp16 is known when all of them are there",
+        {{{"strategy.staleness", "0"}}, toBf16()});
   if (request.dense == "all-reduce")
-    return refusal("servers and workers that have a part of the gradients each have no loss scale in common",
-                   "nobody knows whether all of them are finite",
-                   {{{"strategy.dense", "servers"}}, toBf16()});
+    return refusal(
+        "servers and workers that have a part of the gradients each have no loss scale in common",
+        "nobody knows whether all of them are finite", {{{"strategy.dense", "servers"}}, toBf16()});
   if (compressed && strategy.splitGradients && (request.microBatches > 1 || pipeline))
     return refusal(
-        fmt::format("strategy {} cannot code gradients of micro-batches that may be too large for fp16",
-                    request.strategy),
+        fmt::format(
+            "strategy {} cannot code gradients of micro-batches that may be too large for fp16",
+            request.strategy),
         "what coding leaves out is kept before it is known whether the step updates",
         {{{"strategy.compression", "none"}}, toBf16()});
   return {};
@@ -419,20 +436,22 @@ Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int st
   if (stages == 1) {
     for (const auto& [layer, stage] : request.pins)
       if (stage != 0)
-        return refusal(fmt::format("layer {} is pinned to stage {}, and there is one stage", layer, stage),
-                       "strategy.stages says how many there are", set("strategy.pins", ""));
+        return refusal(
+            fmt::format("layer {} is pinned to stage {}, and there is one stage", layer, stage),
+            "strategy.stages says how many there are", set("strategy.pins", ""));
     return {};
   }
   const int layers = static_cast<int>(request.step.layers.size());
   if (stages > layers) {
-    return refusal(
-        fmt::format("a model of {} layers cannot have {} stages", layers, stages),
-        "every stage needs a layer",
-        setNumber("strategy.stages", cluster::divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
+    return refusal(fmt::format("a model of {} layers cannot have {} stages", layers, stages),
+                   "every stage needs a layer",
+                   setNumber("strategy.stages",
+                             cluster::divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
   }
   if (request.strategy == "placement" && request.pins.empty()) {
-    return refusal("strategy placement needs pinned layers", "strategy.pins says which stage has which",
-                   {{{"strategy.kind", "pipeline"}}, {{"strategy.pins", evenPins(request, stages)}}});
+    return refusal(
+        "strategy placement needs pinned layers", "strategy.pins says which stage has which",
+        {{{"strategy.kind", "pipeline"}}, {{"strategy.pins", evenPins(request, stages)}}});
   }
   const auto schedules = pipelineSchedules();
   if (std::find(schedules.begin(), schedules.end(), request.schedule) == schedules.end()) {
@@ -457,12 +476,13 @@ Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
     if (known == request.step.layers.end()) {
       std::vector<std::string_view> names;
       for (const auto& one : request.step.layers) names.push_back(one.name);
-      return refusal(fmt::format("strategy.pins names layer {}, which the model does not have", layer),
-                     fmt::format("its layers are {}", fmt::join(names, ", ")), {even});
+      return refusal(
+          fmt::format("strategy.pins names layer {}, which the model does not have", layer),
+          fmt::format("its layers are {}", fmt::join(names, ", ")), {even});
     }
     if (stage < 0 || stage >= stages) {
-      return refusal(fmt::format("strategy.pins has layer {} on stage {}, and there are {} stages", layer,
-                                 stage, stages),
+      return refusal(fmt::format("strategy.pins has layer {} on stage {}, and there are {} stages",
+                                 layer, stage, stages),
                      fmt::format("stages are numbered from 0 to {}", stages - 1), {even});
     }
     pins[known->name] = stage;

@@ -47,7 +47,8 @@ class Simulator {
       std::string host = fmt::format("rank {}", r);  // unknown: a host of its own
       if (r < cluster.devices.size()) {
         if (cluster.devices[r].kind != "cuda")  // else it has what it computes on for itself
-          host = cluster.devices[r].host.empty() ? cluster.devices[r].node : cluster.devices[r].host;
+          host =
+              cluster.devices[r].host.empty() ? cluster.devices[r].node : cluster.devices[r].host;
         rank.threads = std::max(cluster.devices[r].threads, 1);
       }
       const auto [entry, isNew] = hosts.emplace(host, hosts_.size());
@@ -91,19 +92,20 @@ class Simulator {
     int inFlight = 0;
     for (const plan::Play& play : plays) {
       const plan::Body& body = *plan_.find(play.program, rank);
-      const cluster::DeviceRates rates = ratesOf(std::span(&rank, 1), cluster, plan_.precision, cost_);
+      const cluster::DeviceRates rates =
+          ratesOf(std::span(&rank, 1), cluster, plan_.precision, cost_);
       const int before = inFlight;  // a play ends when all of it has ended
       std::vector<int> numbers;     // of those in flight, from 1
       for (const plan::Step& step : body.steps) {
         int awaited = before;
-        for (const plan::StepId id : step.after) awaited = std::max(awaited, numbers[static_cast<std::size_t>(id)]);
+        for (const plan::StepId id : step.after)
+          awaited = std::max(awaited, numbers[static_cast<std::size_t>(id)]);
         const bool flies = step.stream == plan::kFlightStream;
         numbers.push_back(flies ? ++inFlight : 0);
         script.awaited.push_back(flies ? 0 : awaited);
         script.steps.push_back(&step);
         script.peers.push_back(plan::peersOf(step, play.copy));
-        script.seconds.push_back(step.seconds > 0 ? step.seconds
-                                                  : prices_.of(body, step, rates));
+        script.seconds.push_back(step.seconds > 0 ? step.seconds : prices_.of(body, step, rates));
       }
     }
     script.awaited.push_back(inFlight);
@@ -115,27 +117,28 @@ class Simulator {
     int stage = 0;
     int threads = 1;
     double slowdown = 1;
-    int at = -1;             // step of the script; -1: data
-    int played = 0;          // training steps done
-    double since = 0;        // when what it does now began
-    std::size_t peers = 0;   // from how many it has what it receives now
+    int at = -1;            // step of the script; -1: data
+    int played = 0;         // training steps done
+    double since = 0;       // when what it does now began
+    std::size_t peers = 0;  // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
     // Of this step: what has been posted to be played in flight, and how much of it is done.
     std::vector<int> posted;
     std::size_t flown = 0;
-    bool awaits = false;     // something in flight
-    double exposed = 0, hidden = 0;  // seconds of transfers in flight that it waited for, and did not
+    bool awaits = false;  // something in flight
+    // seconds of transfers in flight that it waited for, and did not
+    double exposed = 0, hidden = 0;
   };
   struct Host {
     double cores = 1;
-    double demand = 0;       // threads of the ranks at work
-    double work = 0;         // seconds of work each rank at work has done since the start
+    double demand = 0;  // threads of the ranks at work
+    double work = 0;    // seconds of work each rank at work has done since the start
     double updated = 0;
     std::uint64_t version = 0;
     std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
                         std::greater<>>
-        queue{};             // reading of `work` at the end, rank
+        queue{};  // reading of `work` at the end, rank
     double rate() const { return demand > cores ? cores / demand : 1; }
   };
   struct Meeting {
@@ -146,9 +149,9 @@ class Simulator {
   };
   struct Due {
     double time;
-    std::uint64_t order;     // ties in the order of their making
+    std::uint64_t order;  // ties in the order of their making
     enum class Kind : std::uint8_t { kWork, kCollective, kMessage } kind;
-    std::size_t index;       // host, meeting, or the rank that receives
+    std::size_t index;  // host, meeting, or the rank that receives
     std::uint64_t version;
     bool operator>(const Due& other) const {
       return std::tie(time, order) > std::tie(other.time, other.order);
@@ -259,8 +262,8 @@ class Simulator {
     for (std::size_t peer = 0; peer < static_cast<std::size_t>(peersOf(rank).count); ++peer) {
       Channel& channel = channels_[{r, peerOf(r, step, peer)}];
       const double free = channel.there.empty() ? now_ : std::max(now_, channel.there.back());
-      channel.there.push_back(
-          free + scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
+      channel.there.push_back(free +
+                              scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
       if (!channel.awaitedBy) continue;
       agenda_.push({channel.there.back(), order_++, Due::Kind::kMessage, *channel.awaitedBy, 0});
       channel.awaitedBy.reset();
@@ -274,7 +277,8 @@ class Simulator {
     if (channel.received == channel.there.size()) {
       channel.awaitedBy = r;
     } else {
-      agenda_.push({std::max(now_, channel.there[channel.received]), order_++, Due::Kind::kMessage, r, 0});
+      agenda_.push(
+          {std::max(now_, channel.there[channel.received]), order_++, Due::Kind::kMessage, r, 0});
     }
   }
   void receive(std::size_t r) {
@@ -296,8 +300,8 @@ class Simulator {
 
   void arrive(std::size_t r, const plan::Step& step, double seconds) {
     const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
-    const auto [entry, isNew] = groups_.emplace(std::make_pair(step.axis, group[0]),
-                                                meetings_.size());
+    const auto [entry, isNew] =
+        groups_.emplace(std::make_pair(step.axis, group[0]), meetings_.size());
     if (isNew) meetings_.push_back({{}, group.size()});
     Meeting& meeting = meetings_[entry->second];
     meeting.ranks.push_back(r);
@@ -330,7 +334,8 @@ class Simulator {
   void land(std::size_t r, double started) {
     Rank& rank = ranks_[r];
     const int comesTo = std::exchange(rank.at, rank.posted[rank.flown++]);
-    if (rank.awaits && started > rank.since) record(rank, r, EventKind::kWaiting, rank.since, started);
+    if (rank.awaits && started > rank.since)
+      record(rank, r, EventKind::kWaiting, rank.since, started);
     record(rank, r, EventKind::kTransfer, started, now_);
     if (isCounted(rank.played + 1)) {
       const double exposed = rank.awaits ? now_ - std::max(rank.since, started) : 0;
@@ -355,7 +360,9 @@ class Simulator {
       event.phase = step.phase;
       if (kind == EventKind::kTransfer) event.bytes = step.bytes;
     }
-    event.inFlight = rank.at >= 0 && scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)]->stream == plan::kFlightStream;
+    event.inFlight =
+        rank.at >= 0 && scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)]->stream ==
+                            plan::kFlightStream;
     event.begin = nanoseconds(begin);
     event.end = nanoseconds(end);
     rank.events.push_back(event);
@@ -376,9 +383,15 @@ class Simulator {
         if (!isCounted(event.step)) continue;
         const double seconds = static_cast<double>(event.end - event.begin) * 1e-9 / counted;
         switch (event.kind) {
-          case EventKind::kData: spent.data += seconds; break;
-          case EventKind::kWaiting: spent.waiting += seconds; break;
-          case EventKind::kTransfer: spent.transfer += event.inFlight ? 0 : seconds; break;
+          case EventKind::kData:
+            spent.data += seconds;
+            break;
+          case EventKind::kWaiting:
+            spent.waiting += seconds;
+            break;
+          case EventKind::kTransfer:
+            spent.transfer += event.inFlight ? 0 : seconds;
+            break;
           case EventKind::kCompute:
             (event.phase == ir::Phase::kBackward    ? spent.backward
              : event.phase == ir::Phase::kOptimizer ? spent.optimizer

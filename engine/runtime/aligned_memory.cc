@@ -16,8 +16,8 @@ constexpr std::size_t kLarge = std::size_t{4} << 20;  // from here on mapped
 
 std::size_t roundedUp(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-// Pages of the usual size: larger ones are faster only where the machine is no guest whose host takes back what is free, and takes
-// milliseconds to give one again.
+// Pages of the usual size: larger ones are faster only where the machine is no guest whose host
+// takes back what is free, and takes milliseconds to give one again.
 std::byte* mapFilled(std::size_t bytes) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return nullptr;
@@ -29,22 +29,26 @@ std::byte* mapFilled(std::size_t bytes) {
     return nullptr;
   }
 #endif
-  for (std::size_t i = 0; i < bytes; i += kPage) static_cast<volatile std::byte*>(memory)[i] = std::byte{0};
+  for (std::size_t i = 0; i < bytes; i += kPage)
+    static_cast<volatile std::byte*>(memory)[i] = std::byte{0};
   return memory;
 }
 
 }  // namespace
 
 void FreeDeleter::operator()(std::byte* memory) const {
-  if (mapped > 0) munmap(memory, mapped);
-  else std::free(memory);
+  if (mapped > 0)
+    munmap(memory, mapped);
+  else
+    std::free(memory);
 }
 
 Result<AlignedMemory> allocateAligned(std::int64_t bytes, std::string_view what) {
   const auto size = static_cast<std::size_t>(bytes);
   const bool large = size >= kLarge;
   const std::size_t rounded = size == 0 ? kLine : roundedUp(size, large ? kPage : kLine);
-  auto* const memory = large ? mapFilled(rounded) : static_cast<std::byte*>(std::aligned_alloc(kLine, rounded));
+  auto* const memory =
+      large ? mapFilled(rounded) : static_cast<std::byte*>(std::aligned_alloc(kLine, rounded));
   if (memory == nullptr) return outOfMemory(what, bytes);
   if (!large) std::memset(memory, 0, rounded);
   return AlignedMemory(memory, FreeDeleter{large ? rounded : 0});

@@ -16,8 +16,9 @@ struct FreeDeleter {
 };
 using AlignedMemory = std::unique_ptr<std::byte[], FreeDeleter>;
 
-// All of it is there when it is given: nothing is left for whoever first writes to it. kResourceExhausted, naming `what`
-// it is for and how many bytes, where the system gives no such memory.
+// All of it is there when it is given: nothing is left for whoever first writes to it.
+// kResourceExhausted, naming `what` it is for and how many bytes, where the system gives no such
+// memory.
 Result<AlignedMemory> allocateAligned(std::int64_t bytes, std::string_view what);
 
 }  // namespace lockstep::runtime

@@ -18,7 +18,8 @@ class Arena {
   static Result<Arena> make(backends::Backend& backend, std::int64_t bytes) {
     Arena out;
     if (device::Device* const device = backend.device()) {
-      LOCKSTEP_ASSIGN(out.device_, device::Memory::allocate(*device, bytes, device::Where::kDevice));
+      LOCKSTEP_ASSIGN(out.device_,
+                      device::Memory::allocate(*device, bytes, device::Where::kDevice));
     } else {
       LOCKSTEP_ASSIGN(out.host_, allocateAligned(bytes, "activations and gradients"));
     }
@@ -35,21 +36,24 @@ class Arena {
 class StateArena {
  public:
   // Errors as of Arena. Without a backend, or with one that has no device, it is the host's.
-  static Result<std::unique_ptr<StateArena>> make(const plan::Plan& plan, int rank, backends::Backend* backend = nullptr) {
+  static Result<std::unique_ptr<StateArena>> make(const plan::Plan& plan, int rank,
+                                                  backends::Backend* backend = nullptr) {
     auto out = std::unique_ptr<StateArena>(new StateArena(plan.stateBytesOf(rank)));
     if (backend != nullptr) out->device_ = backend->device();
     if (out->device_ == nullptr) {
       LOCKSTEP_ASSIGN(out->memory_, allocateAligned(out->bytes_, "parameters and optimizer state"));
       return out;
     }
-    LOCKSTEP_ASSIGN(out->operands_, device::Memory::allocate(*out->device_, out->bytes_, device::Where::kDevice));
-    LOCKSTEP_ASSIGN(out->pinned_, device::Memory::allocate(*out->device_, out->bytes_, device::Where::kPinned));
+    LOCKSTEP_ASSIGN(out->operands_,
+                    device::Memory::allocate(*out->device_, out->bytes_, device::Where::kDevice));
+    LOCKSTEP_ASSIGN(out->pinned_,
+                    device::Memory::allocate(*out->device_, out->bytes_, device::Where::kPinned));
     return out;
   }
   // Where kernels have it.
   std::byte* operands() { return device_ != nullptr ? operands_.data() : memory_.get(); }
-  // Where the host reads and writes it: the same, or a copy of what is on the device, which fetch() brings here and
-  // put() back.
+  // Where the host reads and writes it: the same, or a copy of what is on the device, which fetch()
+  // brings here and put() back.
   std::byte* data() { return device_ != nullptr ? pinned_.data() : memory_.get(); }
   Status fetch() { return copy(data(), operands()); }
   Status put() { return copy(operands(), data()); }

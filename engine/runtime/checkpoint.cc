@@ -33,7 +33,8 @@ std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rf
 
 using Member = plan::StateSlot::Member;
 
-// A tensor of a checkpoint: a member of a slot, or the members of several that have its rows, in order.
+// A tensor of a checkpoint: a member of a slot, or the members of several that have its rows, in
+// order.
 struct Place {
   const plan::StateSlot* slot = nullptr;
   std::vector<std::pair<const plan::StateSlot*, const Member*>> parts;
@@ -49,7 +50,8 @@ std::vector<Place> placesOf(const plan::Plan& plan, Wanted wanted) {
       if (!wanted(slotKind(slot.name))) continue;
       std::size_t at = places.size();
       if (member.rows > 0)
-        at = known.emplace(fmt::format("{}/{}", slotKind(slot.name), member.name), at).first->second;
+        at =
+            known.emplace(fmt::format("{}/{}", slotKind(slot.name), member.name), at).first->second;
       if (at == places.size()) places.push_back({&slot, {}});
       places[at].parts.emplace_back(&slot, &member);
     }
@@ -87,8 +89,8 @@ class WholeTensors {
     } else {
       whole_.resize(static_cast<std::size_t>(count(member)) * sizeOf(slot.type.dtype));
     }
-    LOCKSTEP_TRY(stages->broadcast(whole_.data(), std::ssize(whole_),
-                                   mesh.messageCoordinate(slot.stage)));
+    LOCKSTEP_TRY(
+        stages->broadcast(whole_.data(), std::ssize(whole_), mesh.messageCoordinate(slot.stage)));
     return std::span<const std::byte>(whole_);
   }
 
@@ -417,7 +419,8 @@ Result<TensorFile> tensorsFor(const plan::Plan& plan, const std::string& checkpo
   };
   for (const plan::StateSlot& slot : plan.state)
     for (const Member& member : slot.members) {
-      if (slotKind(slot.name) == kResidual) continue;  // of other ranks they will do: see residuals()
+      // of other ranks they will do: see residuals()
+      if (slotKind(slot.name) == kResidual) continue;
       const std::string name = tensorName(slot, member);
       const auto found = file.entries.find(name);
       if (found == file.entries.end())
@@ -439,31 +442,37 @@ struct Loaded {
 };
 
 // The newest of a folder of checkpoints that is whole and fits the plan.
-Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan, const ReadOptions& options) {
+Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
+                          const ReadOptions& options) {
   LOCKSTEP_ASSIGN(const std::string newest, newestCheckpoint(checkpoint));
   std::vector<std::string> folders{newest};
   if (newest != checkpoint) {
     folders.clear();
-    for (const auto& [step, folder] : checkpointsIn(checkpoint)) folders.insert(folders.begin(), folder.string());
+    for (const auto& [step, folder] : checkpointsIn(checkpoint))
+      folders.insert(folders.begin(), folder.string());
   }
   std::vector<Error> unusable;
   for (const std::string& folder : folders) {
     auto file = tensorsFor(plan, folder);
     if (!file.ok()) {
       // It may be whole: one before it would undo steps for nothing.
-      if (file.error().code == Code::kResourceExhausted || file.error().code == Code::kPermissionDenied)
+      if (file.error().code == Code::kResourceExhausted ||
+          file.error().code == Code::kPermissionDenied)
         return file.error();
       unusable.push_back(file.error());
       continue;
     }
     for (std::size_t i = 0; options.warn && i < unusable.size(); ++i) {
-      Error warning = makeError(Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
-                                fs::path(folders[i]).filename().string(), fs::path(folder).filename().string());
+      Error warning = makeError(
+          Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
+          fs::path(folders[i]).filename().string(), fs::path(folder).filename().string());
       warning.why = unusable[i].what + (unusable[i].why.empty() ? "" : ": " + unusable[i].why);
       options.warn(warning);
     }
     if (!file->verified && options.warn) {
-      Error warning = makeError(Code::kDataLoss, "the checkpoint {} has no checksums: damage to it would not be seen", folder);
+      Error warning =
+          makeError(Code::kDataLoss,
+                    "the checkpoint {} has no checksums: damage to it would not be seen", folder);
       warning.why = "an earlier version wrote it";
       options.warn(warning);
     }
@@ -471,8 +480,10 @@ Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
   }
   Error error = unusable.front();
   if (error.code == Code::kDataLoss || error.code == Code::kNotFound)
-    error.next = unusable.size() > 1 ? fmt::format("none of the {} checkpoints there can be used: begin anew", unusable.size())
-                                     : "resume from another checkpoint, or begin anew";
+    error.next = unusable.size() > 1
+                     ? fmt::format("none of the {} checkpoints there can be used: begin anew",
+                                   unusable.size())
+                     : "resume from another checkpoint, or begin anew";
   return error;
 }
 
@@ -483,17 +494,21 @@ Status checkFinite(const plan::Plan& plan, const Loaded& loaded) {
       if (found == loaded.file.entries.end()) continue;
       const std::int64_t at = firstNonFinite(loaded.file.bytes(found->second), found->second.dtype);
       if (at < 0) continue;
-      Error error = invalidArgument("the checkpoint {} is of a training that diverged", loaded.folder);
-      error.why = fmt::format("the {} is not finite, from element {} on", stateTensorText(slot.name, member.name), at);
-      error.next = "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
-                   "training.on_nonfinite=continue takes it all the same";
+      Error error =
+          invalidArgument("the checkpoint {} is of a training that diverged", loaded.folder);
+      error.why = fmt::format("the {} is not finite, from element {} on",
+                              stateTensorText(slot.name, member.name), at);
+      error.next =
+          "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
+          "training.on_nonfinite=continue takes it all the same";
       return error;
     }
   return {};
 }
 
 // What a run of this seed and batch goes on from.
-Result<Loaded> load(const std::string& checkpoint, const plan::Plan& plan, const ReadOptions& options) {
+Result<Loaded> load(const std::string& checkpoint, const plan::Plan& plan,
+                    const ReadOptions& options) {
   LOCKSTEP_ASSIGN(Loaded loaded, loadNewest(checkpoint, plan, options));
   const TensorFile& file = loaded.file;
   if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(plan, loaded));
@@ -534,8 +549,8 @@ void addParts(std::span<const std::byte> parts, std::span<std::byte> sum) {
   }
 }
 
-// What each rank has not sent yet is its own: of as many ranks it is taken as it is, of others the first
-// rank takes it all. Where there is none, none is left.
+// What each rank has not sent yet is its own: of as many ranks it is taken as it is, of others the
+// first rank takes it all. Where there is none, none is left.
 std::span<const std::byte> residuals(const TensorFile& file, const plan::StateSlot& slot,
                                      const Member& member, std::vector<std::byte>& merged) {
   const auto found = file.entries.find(tensorName(slot, member));
@@ -587,8 +602,9 @@ Status readModel(const std::string& checkpoint, const RankState& state) {
 
 namespace {
 
-// As memory gives it: a SHA-256 of all would be a third of what a worker with large tables takes to begin. Words go round the lanes,
-// and a lane's step is one-to-one in what the lane has and in the word, so that no change of one word is lost.
+// As memory gives it: a SHA-256 of all would be a third of what a worker with large tables takes to
+// begin. Words go round the lanes, and a lane's step is one-to-one in what the lane has and in the
+// word, so that no change of one word is lost.
 void addDigest(Sha256& hash, std::span<const std::byte> bytes) {
   constexpr std::size_t kLanes = 8;
   std::array<std::uint64_t, kLanes> lanes{}, words;
@@ -618,7 +634,8 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
     // What lies between members, and behind the last, is nobody's.
     for (const Member& member : slot.members) {
       const std::size_t size = sizeOf(slot.type.dtype);
-      addDigest(hash, std::span(arena.data() + slot.offset + static_cast<std::size_t>(member.element) * size,
+      addDigest(hash, std::span(arena.data() + slot.offset +
+                                    static_cast<std::size_t>(member.element) * size,
                                 static_cast<std::size_t>(plan.memberCount(member)) * size));
     }
     any = true;
@@ -626,10 +643,10 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
   return any ? hash.hex() : std::string();
 }
 
-Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink) {
-  std::vector<Place> places = placesOf(state.plan, [](std::string_view kind) {
-    return kind == kParameters || kind == kStatistics;
-  });
+Result<std::string> exportModel(const std::string& path, const RankState& state,
+                                const TensorSink& sink) {
+  std::vector<Place> places = placesOf(
+      state.plan, [](std::string_view kind) { return kind == kParameters || kind == kStatistics; });
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.member().name < b.member().name; });
   std::vector<TensorInfo> tensors;

@@ -1,8 +1,9 @@
 // Checkpoints: the logical state of a run (rule 15): names, global shapes and how far the run was.
 // A checkpoint is a folder `step-<n>` with state.safetensors, complete or absent: written under a
-// temporary name, synced, renamed. The header and each tensor have a checksum, which is verified whenever they are read;
-// what earlier versions wrote has none. Tensors are "<slot>/<member>": "params/dense1.weight",
-// "adam.m/dense1.weight"; the flat groups they lie in while running are not in the file.
+// temporary name, synced, renamed. The header and each tensor have a checksum, which is verified
+// whenever they are read; what earlier versions wrote has none. Tensors are "<slot>/<member>":
+// "params/dense1.weight", "adam.m/dense1.weight"; the flat groups they lie in while running are not
+// in the file.
 #pragma once
 
 #include <functional>
@@ -17,8 +18,9 @@
 namespace lockstep::runtime {
 
 struct Progress {
-  std::int64_t step = 0;         // updates done; with the batch it says where in the data the run is
-  double lossSum = 0;            // of the epoch under way: Σ w·loss and Σ w
+  // updates done; with the batch it says where in the data the run is
+  std::int64_t step = 0;
+  double lossSum = 0;  // of the epoch under way: Σ w·loss and Σ w
   double weightSum = 0;
   std::uint64_t seed = 0;
 };
@@ -45,37 +47,44 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
                                     const Progress& progress);
 
 struct ReadOptions {
-  std::uint64_t seed = 1;                   // of this run
+  std::uint64_t seed = 1;  // of this run
   NonFinite nonFinite = NonFinite::kRefused;
-  std::function<void(const Error&)> warn;   // where not null: of what the run goes on without
+  std::function<void(const Error&)> warn;  // where not null: of what the run goes on without
 };
-// Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one, or a folder of them: the newest
-// that is whole and fits the plan is read, with a warning about each later one. What ranks have not sent yet of their
-// gradients is added up where there are more or fewer of them now. Errors: kNotFound; kDataLoss naming file and tensor;
-// kInvalidArgument where a tensor is missing or has another shape or type than the plan, naming
-// both, where one is not finite, or where batch or seed differ; kResourceExhausted; on other ranks kAborted.
+// Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one, or a folder
+// of them: the newest that is whole and fits the plan is read, with a warning about each later one.
+// What ranks have not sent yet of their gradients is added up where there are more or fewer of them
+// now. Errors: kNotFound; kDataLoss naming file and tensor; kInvalidArgument where a tensor is
+// missing or has another shape or type than the plan, naming both, where one is not finite, or
+// where batch or seed differ; kResourceExhausted; on other ranks kAborted.
 Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state);
-// What a plan of one rank without residuals holds, read from a checkpoint of any run of its model: of a plan
-// that only evaluates, parameters and running statistics. Errors as above, but for numbers that are not finite.
+// What a plan of one rank without residuals holds, read from a checkpoint of any run of its model:
+// of a plan that only evaluates, parameters and running statistics. Errors as above, but for
+// numbers that are not finite.
 Status readModel(const std::string& checkpoint, const RankState& state);
 std::string stateFile(const std::string& checkpoint);  // the path of the file in it
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
-// A hash of the parameters and running statistics this rank holds that are not divided along axis data: equal
-// bits where two ranks are at one place of all other axes. "" where it holds none.
+// A hash of the parameters and running statistics this rank holds that are not divided along axis
+// data: equal bits where two ranks are at one place of all other axes. "" where it holds none.
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
 
 // How the tensors of an exported model lie; "layout" in the file's metadata.
 inline constexpr std::string_view kWeightLayout =
-    "row-major. Weights of dense layers and of attention are [in, out], the transpose of PyTorch's Linear. The out "
-    "dimension of a transformer's qkv.weight and qkv.bias is [head][q, k, v][channel of the head]: q, k, v of head 0, "
-    "then of head 1. Embeddings are [id, channel], positions [token, channel]; the tables of categories are one after "
+    "row-major. Weights of dense layers and of attention are [in, out], the transpose of PyTorch's "
+    "Linear. The out "
+    "dimension of a transformer's qkv.weight and qkv.bias is [head][q, k, v][channel of the head]: "
+    "q, k, v of head 0, "
+    "then of head 1. Embeddings are [id, channel], positions [token, channel]; the tables of "
+    "categories are one after "
     "another. Convolutions are [height, width, in, out].";
-// The parameters and running statistics alone, by their names in the model: their SHA-256 over name, shape, type and bytes
-// of each, in the order of names ("" off rank 0). Rank 0 writes them to `path` where that is not "", and
-// gives them to `sink` where there is one. All ranks call it together.
-Result<std::string> exportModel(const std::string& path, const RankState& state, const TensorSink& sink = {});
+// The parameters and running statistics alone, by their names in the model: their SHA-256 over
+// name, shape, type and bytes of each, in the order of names ("" off rank 0). Rank 0 writes them to
+// `path` where that is not "", and gives them to `sink` where there is one. All ranks call it
+// together.
+Result<std::string> exportModel(const std::string& path, const RankState& state,
+                                const TensorSink& sink = {});
 
 }  // namespace lockstep::runtime

@@ -33,13 +33,15 @@ std::string reasonAgainst(const std::vector<std::string>& facts) {
     if (!isNew) return fmt::format("ranks {} and {} are on one device", known->second, rank);
     const std::string_view mine = said.substr(said.rfind(' ') + 1);
     if (rank == 0) version = mine;
-    if (mine != version) return fmt::format("rank 0 has version {}, rank {} has {}", version, rank, mine);
+    if (mine != version)
+      return fmt::format("rank 0 has version {}, rank {} has {}", version, rank, mine);
   }
   return {};
 }
 
-// Runs every kind of collective once. Devices connect when they first exchange something of a kind, which takes all of a
-// group and allocates: it is done here, and not while a rank captures a step by itself.
+// Runs every kind of collective once. Devices connect when they first exchange something of a kind,
+// which takes all of a group and allocates: it is done here, and not while a rank captures a step
+// by itself.
 Status connect(device::Device& device, device::Group& group) {
   using device::Memory;
   using device::Queue;
@@ -67,12 +69,14 @@ Status connect(device::Device& device, device::Group& group) {
 
 }  // namespace
 
-Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Device& device, comm::Store& store,
-                                        const Member& as) {
+Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Device& device,
+                                        comm::Store& store, const Member& as) {
   DeviceGroups out;
   const int size = mesh.size();
   std::vector<cluster::Axis> axes = mesh.groupAxes();
-  std::erase_if(axes, [&](const cluster::Axis& axis) { return axis.size < 2 || axis.name == cluster::kServerAxis; });
+  std::erase_if(axes, [&](const cluster::Axis& axis) {
+    return axis.size < 2 || axis.name == cluster::kServerAxis;
+  });
   if (axes.empty()) {
     out.whyNot_ = "no collective of the run is among devices";
     return out;
@@ -90,8 +94,10 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
     if (decided.size() == kCannot.size()) {
       LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
       auto id = grouping->makeId();
-      if (id.ok()) decided = fmt::format("{}{}", kCan, toHex(*id));
-      else decided += fmt::format("of rank 0: {}", id.error().text());
+      if (id.ok())
+        decided = fmt::format("{}{}", kCan, toHex(*id));
+      else
+        decided += fmt::format("of rank 0: {}", id.error().text());
     }
     LOCKSTEP_TRY(store.set(key("all"), decided));
   } else {
@@ -105,7 +111,8 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
   LOCKSTEP_ASSIGN(device::Grouping* const grouping, device.grouping());
   out.version_ = grouping->version();
   const auto id = fromHex(std::string_view(decided).substr(kCan.size()));
-  if (!id) return makeError(Code::kInternal, "the ranks' store holds no identity of a group: {}", decided);
+  if (!id)
+    return makeError(Code::kInternal, "the ranks' store holds no identity of a group: {}", decided);
   LOCKSTEP_ASSIGN(out.all_, grouping->join({*id, as.rank, size, as.limit}));
   // All ranks split along the same axes in the same order, those too that are in no group of one.
   for (const cluster::Axis& axis : axes) {

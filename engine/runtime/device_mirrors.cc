@@ -8,7 +8,8 @@ using device::Memory;
 using device::Queue;
 using device::Where;
 
-Result<backends::Operand> DeviceMirrors::add(const backends::Operand& operand, std::vector<Copy>& copies) {
+Result<backends::Operand> DeviceMirrors::add(const backends::Operand& operand,
+                                             std::vector<Copy>& copies) {
   const auto known = std::find_if(copies.begin(), copies.end(), [&](const Copy& copy) {
     return copy.there.data == operand.data && copy.there.type == operand.type;
   });
@@ -47,7 +48,8 @@ void DeviceMirrors::awaitPlaces() {
 void DeviceMirrors::send() {
   if (ahead_.empty()) return;
   if (everTaken_) device_.wait(*taken_, Queue::kAhead);
-  for (const Copy& copy : ahead_) device_.copy(copy.waiting.data(), copy.host.data(), copy.there.type.bytes(), Queue::kAhead);
+  for (const Copy& copy : ahead_)
+    device_.copy(copy.waiting.data(), copy.host.data(), copy.there.type.bytes(), Queue::kAhead);
   device_.mark(*sent_, Queue::kAhead);
   isSent_ = everSent_ = true;
 }
@@ -61,13 +63,16 @@ void DeviceMirrors::expect() {
 }
 
 void DeviceMirrors::giveInputs() {
-  for (const Copy& copy : ahead_) device_.copy(copy.there.data, copy.waiting.data(), copy.there.type.bytes());
+  for (const Copy& copy : ahead_)
+    device_.copy(copy.there.data, copy.waiting.data(), copy.there.type.bytes());
   if (!ahead_.empty()) device_.record(*taken_, Queue::kCompute);
-  for (const Copy& copy : inputs_) device_.copy(copy.there.data, copy.host.data(), copy.there.type.bytes());
+  for (const Copy& copy : inputs_)
+    device_.copy(copy.there.data, copy.host.data(), copy.there.type.bytes());
 }
 
 void DeviceMirrors::giveResults() {
-  for (const Copy& copy : results_) device_.copy(copy.host.data(), copy.there.data, copy.there.type.bytes());
+  for (const Copy& copy : results_)
+    device_.copy(copy.host.data(), copy.there.data, copy.there.type.bytes());
 }
 
 }  // namespace lockstep::runtime

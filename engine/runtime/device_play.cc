@@ -27,7 +27,8 @@ DevicePlay::Section& DevicePlay::openSection() {
 
 DevicePlay::Item& DevicePlay::add(Item::Kind kind, double Breakdown::*account) {
   Section& section = openSection();
-  double Breakdown::*const before = section.marks.empty() ? nullptr : items_[section.marks.back()].account;
+  double Breakdown::*const before =
+      section.marks.empty() ? nullptr : items_[section.marks.back()].account;
   if (account == nullptr) account = before != nullptr ? before : &Breakdown::communication;
   if (account != before || kind == Item::Kind::kExchange) section.marks.push_back(items_.size());
   Item& item = items_.emplace_back();
@@ -55,7 +56,8 @@ Result<std::vector<void*>> DevicePlay::addCollective(const std::vector<Staged>& 
   while (!inFlight_.empty()) awaitItem(inFlight_.back());
   std::vector<void*> places;
   for (const Staged& one : operands) {
-    LOCKSTEP_ASSIGN(auto memory, Memory::allocate(device_, one.operand.type.bytes(), Where::kPinned));
+    LOCKSTEP_ASSIGN(auto memory,
+                    Memory::allocate(device_, one.operand.type.bytes(), Where::kPinned));
     places.push_back(memory.data());
     if (one.in) addCopy(memory.data(), one.operand.data, one.operand.type.bytes());
     if (one.out) back_.push_back({one.operand.data, memory.data(), one.operand.type.bytes()});
@@ -111,10 +113,17 @@ void DevicePlay::give(const Section& section, bool each) {
     if (marked) ++mark;
     if (marked || each) device_.record(*item.moment, Queue::kCompute);
     switch (item.kind) {
-      case Item::Kind::kKernel: item.kernel->run(); break;
-      case Item::Kind::kCopy: device_.copy(item.to, item.from, item.bytes); break;
-      case Item::Kind::kPosted: break;
-      case Item::Kind::kWait: device_.wait(*items_[item.awaited].done, Queue::kCompute); break;
+      case Item::Kind::kKernel:
+        item.kernel->run();
+        break;
+      case Item::Kind::kCopy:
+        device_.copy(item.to, item.from, item.bytes);
+        break;
+      case Item::Kind::kPosted:
+        break;
+      case Item::Kind::kWait:
+        device_.wait(*items_[item.awaited].done, Queue::kCompute);
+        break;
       case Item::Kind::kExchange:
         device_.mark(*item.ready, Queue::kCompute);
         device_.wait(*item.ready, Queue::kExchange);
@@ -152,15 +161,18 @@ const device::Event& DevicePlay::momentAfter(const Section& section, std::size_t
   return item + 1 < section.end ? *items_[item + 1].moment : *section.over;
 }
 
-Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, const std::function<Status()>& meanwhile,
-                        Breakdown& spent, std::vector<Span>* spans) {
+Status DevicePlay::play(const std::function<Status(std::size_t)>& collective,
+                        const std::function<Status()>& meanwhile, Breakdown& spent,
+                        std::vector<Span>* spans) {
   std::size_t step = 0;
   for (Section& section : sections_) {
     std::unique_lock lock(device_.inUse());  // a server has a thread for each worker
     const Nanoseconds begin = monotonicNow();
     if (mirrors_ != nullptr && &section == &sections_.front()) mirrors_->expect();
-    if (spans != nullptr) give(section, true);
-    else section.work->give();
+    if (spans != nullptr)
+      give(section, true);
+    else
+      section.work->give();
     Nanoseconds free = begin;  // when the host began to wait
     if (meanwhile && &section == &sections_.front()) {
       LOCKSTEP_TRY(meanwhile());
@@ -169,20 +181,24 @@ Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, co
     LOCKSTEP_TRY(device_.synchronize());
     const Nanoseconds computed = monotonicNow();
     Nanoseconds ended = computed;
-    if (free > begin && !section.marks.empty()) {  // the device may have been done before the host was
+    // the device may have been done before the host was
+    if (free > begin && !section.marks.empty()) {
       const device::Event& first = *items_[section.marks.front()].moment;
-      const Nanoseconds late = free - begin - static_cast<Nanoseconds>(device_.seconds(first, *section.over) * 1e9);
+      const Nanoseconds late =
+          free - begin - static_cast<Nanoseconds>(device_.seconds(first, *section.over) * 1e9);
       if (late > 0) {
         ended -= late;
         spent.awaitedHost += static_cast<double>(late) * 1e-9;
       }
     }
     const auto hosts = [&](const device::Event& event) {
-      return std::max(begin, ended - static_cast<Nanoseconds>(device_.seconds(event, *section.over) * 1e9));
+      return std::max(
+          begin, ended - static_cast<Nanoseconds>(device_.seconds(event, *section.over) * 1e9));
     };
     for (std::size_t m = 0; m < section.marks.size(); ++m) {
       const Item& from = items_[section.marks[m]];
-      const device::Event& to = m + 1 < section.marks.size() ? *items_[section.marks[m + 1]].moment : *section.over;
+      const device::Event& to =
+          m + 1 < section.marks.size() ? *items_[section.marks[m + 1]].moment : *section.over;
       spent.*from.account += device_.seconds(*from.moment, to);
       const bool isExchange = from.kind == Item::Kind::kExchange || from.kind == Item::Kind::kWait;
       if (isExchange && spent.firstCollective == 0) spent.firstCollective = hosts(*from.moment);
@@ -191,8 +207,10 @@ Status DevicePlay::play(const std::function<Status(std::size_t)>& collective, co
       const Item& item = items_[steps_[step]];
       const bool isExchange = item.kind == Item::Kind::kExchange;
       const Nanoseconds from = hosts(isExchange ? *item.began : *item.moment);
-      spans->push_back({from, item.kind == Item::Kind::kPosted ? from
-                              : hosts(isExchange ? *item.ended : momentAfter(section, steps_[step]))});
+      spans->push_back(
+          {from, item.kind == Item::Kind::kPosted
+                     ? from
+                     : hosts(isExchange ? *item.ended : momentAfter(section, steps_[step]))});
     }
     lock.unlock();
     if (!section.collective) continue;

@@ -41,19 +41,21 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
   }
   if (Sender* sender = groups.sender()) LOCKSTEP_TRY(sender->drain());
   if (!program.hasMetrics()) return Evaluation{};
-  return Evaluation{total.loss / total.weight, metricValue(plan.metric(), total.metric, total.weight),
+  return Evaluation{total.loss / total.weight,
+                    metricValue(plan.metric(), total.metric, total.weight),
                     std::isfinite(total.loss), std::move(nonFinite)};
 }
 
 Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string& checkpoint,
                                       const data::Dataset& data, backends::Backend& backend) {
   if (plan.mesh.size() != 1)
-    return invalidArgument("a checkpoint is evaluated by one rank, and the plan is of {}", plan.mesh.size());
+    return invalidArgument("a checkpoint is evaluated by one rank, and the plan is of {}",
+                           plan.mesh.size());
   LOCKSTEP_ASSIGN(const auto state, StateArena::make(plan, 0, &backend));
   LOCKSTEP_ASSIGN(const Arena arena, Arena::make(backend, plan.arenaBytesOf(0)));
   const Groups alone;
-  LOCKSTEP_ASSIGN(const auto program, Feed::bind(plan, "evaluate", 0, plan.evaluateCuts, data, backend, alone,
-                                                 *state, arena.data()));
+  LOCKSTEP_ASSIGN(const auto program, Feed::bind(plan, "evaluate", 0, plan.evaluateCuts, data,
+                                                 backend, alone, *state, arena.data()));
   LOCKSTEP_TRY(readModel(checkpoint, {plan, 0, *state, alone}));
   LOCKSTEP_TRY(state->put());
   return evaluate(plan, *program, data, alone, 0, 0);

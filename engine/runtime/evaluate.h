@@ -11,7 +11,8 @@ namespace lockstep::runtime {
 struct Evaluation {
   double loss = 0, metric = 0;  // of all samples; 0 on a rank that has no result, a server
   bool finite = true;           // Σ w·loss is
-  std::optional<NonFiniteTensor> nonFinite;  // the first of this rank's, where its executor watches the loss
+  // the first of this rank's, where its executor watches the loss
+  std::optional<NonFiniteTensor> nonFinite;
 };
 // All ranks call it together. `step` stands in errors.
 Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::Dataset& data,

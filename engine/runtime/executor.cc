@@ -20,7 +20,8 @@
 namespace lockstep::runtime {
 namespace {
 
-// Of a play on a device: the messages that are given before each of its steps, resolved to addresses.
+// Of a play on a device: the messages that are given before each of its steps, resolved to
+// addresses.
 struct MessageGroupOf {
   plan::StepId before = 0;
   bool awaited = false;
@@ -33,20 +34,21 @@ using MessagesOf = std::vector<MessageGroupOf>;
 struct BoundStep {
   backends::Kernel* kernel = nullptr;  // null: a collective
   comm::Communicator* group = nullptr;
-  device::Group* devices = nullptr;    // that play it, in its place
+  device::Group* devices = nullptr;  // that play it, in its place
   ir::Op op{};
   ir::Phase phase{};
   void* in = nullptr;
   void* out = nullptr;
   std::int64_t count = 0;
-  std::int64_t bytes = 0;              // the plan's
+  std::int64_t bytes = 0;  // the plan's
   std::int64_t messageBytes = 0;
   DType dtype{};
   comm::ReduceOp reduce{};
   int root = 0;
-  bool drains = false;                 // in a group where messages travel nothing else does
-  int peers = 1;                       // of a send-all or collect: so many, from coordinate 0
-  std::size_t message = 0;             // of a send: its first; of rows each is two, how many and what
+  bool drains = false;  // in a group where messages travel nothing else does
+  int peers = 1;        // of a send-all or collect: so many, from coordinate 0
+  // of a send: its first; of rows each is two, how many and what
+  std::size_t message = 0;
   // Of rows: how many of each part, of which the first to go is `part`.
   std::int32_t* counts = nullptr;
   int part = 0;
@@ -54,8 +56,8 @@ struct BoundStep {
   std::int64_t rows = 0, rowBytes = 0;  // at most
   std::vector<std::int64_t> cuts;
   std::vector<plan::Exchange> exchanges;  // of an all-reduce that is made of messages
-  int flight = -1;                      // of one that is played in flight: among these
-  int awaited = -1;                     // the last of them that must be done before
+  int flight = -1;                        // of one that is played in flight: among these
+  int awaited = -1;                       // the last of them that must be done before
   std::vector<std::byte>* staging = nullptr;
   double Breakdown::*account = nullptr;
 };
@@ -63,9 +65,12 @@ struct BoundStep {
 double Breakdown::*accountOf(const plan::Step& step) {
   if (step.kind == plan::StepKind::kCollective) return &Breakdown::communication;
   switch (step.phase) {
-    case ir::Phase::kBackward: return &Breakdown::backward;
-    case ir::Phase::kOptimizer: return &Breakdown::optimizer;
-    default: return &Breakdown::forward;
+    case ir::Phase::kBackward:
+      return &Breakdown::backward;
+    case ir::Phase::kOptimizer:
+      return &Breakdown::optimizer;
+    default:
+      return &Breakdown::forward;
   }
 }
 
@@ -102,17 +107,20 @@ struct Executor::Impl {
   std::int64_t workspaceBytes = 0;
   std::array<std::vector<std::byte>, plan::kStreams> staging;  // of all all-reduces of a stream
   std::deque<InFlight::Collective> flights;
-  device::Device* device = nullptr;    // null: in the host's memory
-  // What a turn's play sends and receives, and where it is played; turns that send and receive the same have the same.
+  device::Device* device = nullptr;  // null: in the host's memory
+  // What a turn's play sends and receives, and where it is played; turns that send and receive the
+  // same have the same.
   struct Turns {
     std::vector<MessagesOf> messages;
     std::vector<std::unique_ptr<DevicePlay>> plays;
-    std::array<std::vector<std::size_t>, 2> ofTurn;  // of Plan::plays() and of wholeSchedule(): which of `plays`
-    std::size_t alone = 0;                           // of none of them
+    // of Plan::plays() and of wholeSchedule(): which of `plays`
+    std::array<std::vector<std::size_t>, 2> ofTurn;
+    std::size_t alone = 0;  // of none of them
   };
   Turns turns;
   std::optional<DeviceMirrors> mirrors;
-  std::map<std::string, backends::Operand, std::less<>> inputs, results;  // of a device: the host's places
+  // of a device: the host's places
+  std::map<std::string, backends::Operand, std::less<>> inputs, results;
   std::vector<DevicePlay::Span> spans;
 
   std::byte* address(plan::BufferId id) const { return address(*body, copy, id); }
@@ -122,7 +130,8 @@ struct Executor::Impl {
       const int coordinate = buffer.axis.empty() ? 0 : plan->mesh.coordinate(rank, buffer.axis);
       return address(of, ofCopy, buffer.base) + buffer.offset + coordinate * buffer.stride;
     }
-    if (buffer.kind == plan::BufferKind::kState) return state->operands() + buffer.offset + offsetOf(buffer, ofCopy);
+    if (buffer.kind == plan::BufferKind::kState)
+      return state->operands() + buffer.offset + offsetOf(buffer, ofCopy);
     return arena + buffer.offset;
   }
   std::int64_t offsetOf(const plan::Buffer& state, int ofCopy) const {
@@ -146,7 +155,8 @@ struct Executor::Impl {
   std::size_t playOf(MessagesOf messages);  // among the turns'
   Result<std::unique_ptr<DevicePlay>> bindPlay(const MessagesOf& messages);
   static void giveToDevices(const BoundStep& step);
-  Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events, Turn turn, const std::function<Status()>& meanwhile);
+  Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events, Turn turn,
+                      const std::function<Status()>& meanwhile);
   void bindOrder();
   Status collective(const BoundStep& step);
   Status named(Status status, std::int64_t step) const;
@@ -157,16 +167,20 @@ struct Executor::Impl {
     const plan::BufferId base = body->buffers[static_cast<std::size_t>(id)].base;
     return base < 0 ? id : base;
   }
-  const plan::Buffer& buffer(plan::BufferId id) const { return body->buffers[static_cast<std::size_t>(id)]; }
+  const plan::Buffer& buffer(plan::BufferId id) const {
+    return body->buffers[static_cast<std::size_t>(id)];
+  }
   std::span<const std::byte> bytesOf(plan::BufferId id) const {
     return {address(id), static_cast<std::size_t>(buffer(id).type.bytes())};
   }
-  std::int64_t orderOf(std::size_t step) const { return (std::int64_t{plan->stageOf(rank)} << 32) + static_cast<std::int64_t>(step); }
+  std::int64_t orderOf(std::size_t step) const {
+    return (std::int64_t{plan->stageOf(rank)} << 32) + static_cast<std::int64_t>(step);
+  }
   std::optional<NonFiniteTensor> lookAt(plan::BufferId id, std::size_t step) const;
   bool isThere(plan::BufferId id, std::size_t step, std::size_t last) const;
   std::optional<NonFiniteTensor> firstNonFinite(std::size_t last) const;
 
-  std::size_t lossStep = 0;            // computes it; as many as there are steps: none does
+  std::size_t lossStep = 0;  // computes it; as many as there are steps: none does
   backends::Operand loss;
 };
 
@@ -202,7 +216,8 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
                      "step {} is for a group of {} ranks along axis {}, and this rank's has {}",
                      step.name, size, step.axis, group == nullptr ? 1 : group->size());
   const bool ofRows = step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows;
-  LOCKSTEP_CHECK(step.inputs.size() <= (ofRows ? 2 : 1) && step.inputs.size() + step.outputs.size() > 0);
+  LOCKSTEP_CHECK(step.inputs.size() <= (ofRows ? 2 : 1) &&
+                 step.inputs.size() + step.outputs.size() > 0);
   const backends::Operand out = operand(step.outputs.empty() ? step.inputs[0] : step.outputs[0]);
   const backends::Operand in = step.inputs.empty() ? out : operand(step.inputs[0]);
   BoundStep bound;
@@ -214,8 +229,8 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   bound.count = in.type.count();
   bound.bytes = step.bytes;
   bound.dtype = in.type.dtype;
-  bound.reduce = ir::textAttr(step.attrs, "op", "sum") == "max" ? comm::ReduceOp::kMax
-                                                                 : comm::ReduceOp::kSum;
+  bound.reduce =
+      ir::textAttr(step.attrs, "op", "sum") == "max" ? comm::ReduceOp::kMax : comm::ReduceOp::kSum;
   const bool toPeers = plan::isSend(step), fromPeers = plan::isMessage(step) && !toPeers;
   bound.messageBytes = in.type.bytes();
   const plan::Peers peers = plan::peersOf(step, copy);
@@ -224,7 +239,8 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   if (ofRows) {
     bound.rows = in.type.shape[0];
     bound.rowBytes = bound.messageBytes / bound.rows;
-    bound.counts = static_cast<std::int32_t*>(operand((toPeers ? step.inputs : step.outputs)[1]).data);
+    bound.counts =
+        static_cast<std::int32_t*>(operand((toPeers ? step.inputs : step.outputs)[1]).data);
     bound.part = static_cast<int>(ir::intAttr(step.attrs, "part"));
   }
   const bool isOfTwo = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
@@ -250,8 +266,9 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   }
   bound.drains = !toPeers && !fromPeers && step.axis == plan->mesh.messageAxis();
   bound.cuts = ir::listAttr(step.attrs, "cuts");
-  const bool byDevices = step.op == ir::Op::kAllReduce || step.op == ir::Op::kReduceScatter || step.op == ir::Op::kAllGather ||
-                         step.op == ir::Op::kAllToAll || step.op == ir::Op::kBroadcast;
+  const bool byDevices = step.op == ir::Op::kAllReduce || step.op == ir::Op::kReduceScatter ||
+                         step.op == ir::Op::kAllGather || step.op == ir::Op::kAllToAll ||
+                         step.op == ir::Op::kBroadcast;
   if (byDevices && device != nullptr) bound.devices = groups.devicesAlong(step.axis);
   if (step.op == ir::Op::kAllReduce && bound.devices == nullptr) {
     const auto algorithm = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
@@ -276,8 +293,8 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   return {};
 }
 
-// What is in flight, and what of it each step waits for. It is played in the order of the steps: when the
-// last of what a step names is done, all is.
+// What is in flight, and what of it each step waits for. It is played in the order of the steps:
+// when the last of what a step names is done, all is.
 void Executor::Impl::bindOrder() {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     BoundStep& bound = steps[i];
@@ -298,7 +315,8 @@ Status Executor::Impl::bindDevice(std::string_view program) {
     const plan::Buffer& buffer = body->buffers[i];
     if (buffer.kind != plan::BufferKind::kInput || buffer.base >= 0) continue;
     const backends::Operand there = operand(static_cast<plan::BufferId>(i));
-    LOCKSTEP_ASSIGN(inputs[buffer.name], plan::isOfSamples(buffer) ? mirrors->addAhead(there) : mirrors->addInput(there));
+    LOCKSTEP_ASSIGN(inputs[buffer.name], plan::isOfSamples(buffer) ? mirrors->addAhead(there)
+                                                                   : mirrors->addInput(there));
   }
   for (const plan::ResultSlot& slot : body->results) {
     LOCKSTEP_ASSIGN(results[slot.name], mirrors->addResult(operand(slot.buffer)));
@@ -316,7 +334,8 @@ Status Executor::Impl::bindDevice(std::string_view program) {
 
 std::size_t Executor::Impl::playOf(MessagesOf messages) {
   const auto known = std::find(turns.messages.begin(), turns.messages.end(), messages);
-  if (known != turns.messages.end()) return static_cast<std::size_t>(known - turns.messages.begin());
+  if (known != turns.messages.end())
+    return static_cast<std::size_t>(known - turns.messages.begin());
   turns.messages.push_back(std::move(messages));
   return turns.messages.size() - 1;
 }
@@ -329,7 +348,8 @@ Status Executor::Impl::bindMessages(std::string_view program) {
   const auto stages = static_cast<std::size_t>(plan->mesh.stages());
   const auto stage = static_cast<std::size_t>(plan->stageOf(rank));
   // Those of the plays of this program and copy.
-  const auto bindSchedule = [&](const std::vector<std::vector<plan::Play>>& schedule, std::vector<std::size_t>& ofTurn) -> Status {
+  const auto bindSchedule = [&](const std::vector<std::vector<plan::Play>>& schedule,
+                                std::vector<std::size_t>& ofTurn) -> Status {
     LOCKSTEP_ASSIGN(const auto order, plan::messageOrder(*plan, schedule, rank));
     const std::vector<plan::Play>& plays = schedule[stage];
     ofTurn.resize(plays.size());
@@ -337,7 +357,8 @@ Status Executor::Impl::bindMessages(std::string_view program) {
       if (plays[p].program != program || plays[p].copy != copy) continue;
       MessagesOf messages;
       for (const plan::MessageGroup& group : order[p]) {
-        MessageGroupOf& one = messages.emplace_back(MessageGroupOf{group.before, group.awaited, {}});
+        MessageGroupOf& one =
+            messages.emplace_back(MessageGroupOf{group.before, group.awaited, {}});
         for (const auto& [of, at] : group.messages) {
           const plan::Play& from = plays[static_cast<std::size_t>(of)];
           const plan::Body& its = *plan->find(from.program, rank);
@@ -352,33 +373,40 @@ Status Executor::Impl::bindMessages(std::string_view program) {
     }
     return {};
   };
-  const auto isOf = [&](const plan::Play& play) { return play.program == program && play.copy == copy; };
+  const auto isOf = [&](const plan::Play& play) {
+    return play.program == program && play.copy == copy;
+  };
   if (const auto& plays = plan->schedule[stage]; std::any_of(plays.begin(), plays.end(), isOf))
     LOCKSTEP_TRY(bindSchedule(plan->schedule, turns.ofTurn[0]));
   if (plan->wholeSteps > 0) {
     const auto whole = plan->wholeSchedule();
-    if (std::any_of(whole[stage].begin(), whole[stage].end(), isOf)) LOCKSTEP_TRY(bindSchedule(whole, turns.ofTurn[1]));
+    if (std::any_of(whole[stage].begin(), whole[stage].end(), isOf))
+      LOCKSTEP_TRY(bindSchedule(whole, turns.ofTurn[1]));
   }
   if (!turns.ofTurn[0].empty() || !turns.ofTurn[1].empty()) return {};
   std::vector<std::size_t> only;
-  LOCKSTEP_TRY(bindSchedule(std::vector(stages, std::vector<plan::Play>{{std::string(program), 0, copy}}), only));
+  LOCKSTEP_TRY(bindSchedule(
+      std::vector(stages, std::vector<plan::Play>{{std::string(program), 0, copy}}), only));
   turns.alone = only.front();
   return {};
 }
 
-// A collective that the host plays, in memory of its own, is inline: what is in flight elsewhere is only sooner done.
+// A collective that the host plays, in memory of its own, is inline: what is in flight elsewhere is
+// only sooner done.
 Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& messages) {
   auto play = std::make_unique<DevicePlay>(*device, &*mirrors);
   auto next = messages.begin();
   const auto addMessages = [&](std::size_t before) {
     for (; next != messages.end() && static_cast<std::size_t>(next->before) == before; ++next)
-      play->addMessages([group = groups.devicesAlong(plan->mesh.messageAxis()), given = next->messages] { group->exchange(given); },
+      play->addMessages([group = groups.devicesAlong(plan->mesh.messageAxis()),
+                         given = next->messages] { group->exchange(given); },
                         next->awaited);
   };
   for (std::size_t i = 0; i < steps.size(); ++i) {
     BoundStep& bound = steps[i];
     addMessages(i);
-    for (const plan::StepId before : body->steps[i].after) play->await(static_cast<std::size_t>(before));
+    for (const plan::StepId before : body->steps[i].after)
+      play->await(static_cast<std::size_t>(before));
     if (bound.devices != nullptr && bound.op == ir::Op::kSend) {
       play->addPosted();
       continue;
@@ -388,7 +416,8 @@ Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& m
       continue;
     }
     if (bound.devices != nullptr) {
-      play->addExchange([&bound] { giveToDevices(bound); }, body->steps[i].stream != plan::kComputeStream);
+      play->addExchange([&bound] { giveToDevices(bound); },
+                        body->steps[i].stream != plan::kComputeStream);
       continue;
     }
     if (bound.kernel != nullptr) {
@@ -398,22 +427,30 @@ Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& m
     const plan::Step& step = body->steps[i];
     // The places it is played in are kept with the step: there is one play that has them.
     if (turns.messages.size() > 1)
-      return makeError(Code::kInternal, "{} would be played by the host in a program that has plays of several kinds", step.name);
+      return makeError(
+          Code::kInternal,
+          "{} would be played by the host in a program that has plays of several kinds", step.name);
     std::vector<DevicePlay::Staged> staged;
-    if (bound.counts != nullptr) {  // all rows there is room for: how many there are is not known before
+    // all rows there is room for: how many there are is not known before
+    if (bound.counts != nullptr) {
       const bool sends = plan::isSend(step);
-      for (const plan::BufferId id : sends ? step.inputs : step.outputs) staged.push_back({operand(id), sends, !sends});
+      for (const plan::BufferId id : sends ? step.inputs : step.outputs)
+        staged.push_back({operand(id), sends, !sends});
       LOCKSTEP_ASSIGN(const std::vector<void*> places, play->addCollective(staged));
       bound.in = bound.out = places[0];
       bound.counts = static_cast<std::int32_t*>(places[1]);
       continue;
     }
-    // A part at the beginning of what it is gathered into lies in it; what is scattered does not lie in its part.
+    // A part at the beginning of what it is gathered into lies in it; what is scattered does not
+    // lie in its part.
     const bool inPlace = bound.in == bound.out && (step.inputs.empty() || step.outputs.empty() ||
-                                                   operand(step.inputs[0]).type.bytes() <= operand(step.outputs[0]).type.bytes());
+                                                   operand(step.inputs[0]).type.bytes() <=
+                                                       operand(step.outputs[0]).type.bytes());
     if (!inPlace || step.outputs.empty())
-      staged.push_back({operand(step.inputs.empty() ? step.outputs[1] : step.inputs[0]), !step.inputs.empty(), false});
-    if (!step.outputs.empty()) staged.push_back({operand(step.outputs[0]), inPlace && !step.inputs.empty(), true});
+      staged.push_back({operand(step.inputs.empty() ? step.outputs[1] : step.inputs[0]),
+                        !step.inputs.empty(), false});
+    if (!step.outputs.empty())
+      staged.push_back({operand(step.outputs[0]), inPlace && !step.inputs.empty(), true});
     LOCKSTEP_ASSIGN(const std::vector<void*> places, play->addCollective(staged));
     bound.in = places.front();
     bound.out = places.back();
@@ -427,14 +464,21 @@ Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& m
 
 void Executor::Impl::giveToDevices(const BoundStep& step) {
   device::Group& group = *step.devices;
-  const auto reduce = step.reduce == comm::ReduceOp::kMax ? device::Reduce::kMax : device::Reduce::kSum;
+  const auto reduce =
+      step.reduce == comm::ReduceOp::kMax ? device::Reduce::kMax : device::Reduce::kSum;
   switch (step.op) {
-    case ir::Op::kAllReduce: return group.allReduce(step.out, step.count, step.dtype, reduce);
-    case ir::Op::kReduceScatter: return group.reduceScatter(step.in, step.out, step.cuts, step.dtype, reduce);
-    case ir::Op::kAllGather: return group.allGather(step.in, step.out, step.cuts, step.dtype);
-    case ir::Op::kAllToAll: return group.allToAll(step.in, step.out, step.messageBytes / group.size());
-    case ir::Op::kBroadcast: return group.broadcast(step.out, step.messageBytes, step.root);
-    default: LOCKSTEP_CHECK(false, "{} is not played by devices", ir::info(step.op).name);
+    case ir::Op::kAllReduce:
+      return group.allReduce(step.out, step.count, step.dtype, reduce);
+    case ir::Op::kReduceScatter:
+      return group.reduceScatter(step.in, step.out, step.cuts, step.dtype, reduce);
+    case ir::Op::kAllGather:
+      return group.allGather(step.in, step.out, step.cuts, step.dtype);
+    case ir::Op::kAllToAll:
+      return group.allToAll(step.in, step.out, step.messageBytes / group.size());
+    case ir::Op::kBroadcast:
+      return group.broadcast(step.out, step.messageBytes, step.root);
+    default:
+      LOCKSTEP_CHECK(false, "{} is not played by devices", ir::info(step.op).name);
   }
 }
 
@@ -444,16 +488,19 @@ Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>*
   spans.clear();
   const std::vector<std::size_t>& ofTurn = turns.ofTurn[turn.whole ? 1 : 0];
   const bool isTurn = turn.play >= 0 && !ofTurn.empty();
-  DevicePlay& play = *turns.plays[isTurn ? ofTurn[static_cast<std::size_t>(turn.play)] : turns.alone];
+  DevicePlay& play =
+      *turns.plays[isTurn ? ofTurn[static_cast<std::size_t>(turn.play)] : turns.alone];
   const auto collectively = [&](std::size_t i) { return collective(steps[i]); };
-  LOCKSTEP_TRY(named(play.play(collectively, meanwhile, spent, events == nullptr ? nullptr : &spans), step));
+  LOCKSTEP_TRY(
+      named(play.play(collectively, meanwhile, spent, events == nullptr ? nullptr : &spans), step));
   const std::size_t played = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
     plan::Event event;
     event.rank = rank;
     event.step = step;
     event.planStep = static_cast<plan::StepId>(played + i);
-    event.kind = steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
+    event.kind =
+        steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
     event.phase = steps[i].phase;
     event.inFlight = steps[i].devices != nullptr && body->steps[i].stream != plan::kComputeStream;
     event.begin = spans[i].begin;
@@ -481,34 +528,43 @@ Status Executor::Impl::collective(const BoundStep& step) {
       for (int peer = 0; peer < step.peers; ++peer)
         sender->post(messages[step.message + static_cast<std::size_t>(peer)]);
       return {};
-    case ir::Op::kSendRows: return sendRows(step);
-    case ir::Op::kRecvRows: return recvRows(step);
-    case ir::Op::kRecv: return step.group->recv(step.out, step.messageBytes, step.root, 0);
+    case ir::Op::kSendRows:
+      return sendRows(step);
+    case ir::Op::kRecvRows:
+      return recvRows(step);
+    case ir::Op::kRecv:
+      return step.group->recv(step.out, step.messageBytes, step.root, 0);
     case ir::Op::kCollect:
       LOCKSTEP_TRY(step.group->recv(step.out, step.messageBytes, step.root, 0));
       for (int peer = 1; peer < step.peers; ++peer) {
         LOCKSTEP_TRY(step.group->recv(step.in, step.messageBytes, step.root + peer, 0));
-        const std::array inputs{static_cast<const std::byte*>(step.out), static_cast<const std::byte*>(step.in)};
+        const std::array inputs{static_cast<const std::byte*>(step.out),
+                                static_cast<const std::byte*>(step.in)};
         comm::reduceArrays(static_cast<std::byte*>(step.out), inputs, step.count, step.dtype,
                            comm::ReduceOp::kSum);
       }
       return {};
-    default: break;
+    default:
+      break;
   }
   if (step.drains) LOCKSTEP_TRY(sender->drain());
   switch (step.op) {
     case ir::Op::kAllReduce:
       if (!step.exchanges.empty())
-        return allReduce(*step.group, step.exchanges, step.out, step.dtype, step.reduce, *step.staging);
+        return allReduce(*step.group, step.exchanges, step.out, step.dtype, step.reduce,
+                         *step.staging);
       return step.group->allReduce(step.out, step.count, step.dtype, step.reduce);
     case ir::Op::kReduceScatter:
       return step.group->reduceScatter(step.in, step.out, step.cuts, step.dtype, step.reduce);
-    case ir::Op::kAllGather: return step.group->allGather(step.in, step.out, step.cuts, step.dtype);
-    case ir::Op::kAllToAll: return step.group->allToAll(step.in, step.out, step.messageBytes / step.group->size());
+    case ir::Op::kAllGather:
+      return step.group->allGather(step.in, step.out, step.cuts, step.dtype);
+    case ir::Op::kAllToAll:
+      return step.group->allToAll(step.in, step.out, step.messageBytes / step.group->size());
     case ir::Op::kBroadcast:
-      return step.group->broadcast(step.out,
-                              step.count * static_cast<std::int64_t>(sizeOf(step.dtype)), step.root);
-    default: LOCKSTEP_CHECK(false, "{} is no collective", ir::info(step.op).name);
+      return step.group->broadcast(
+          step.out, step.count * static_cast<std::int64_t>(sizeOf(step.dtype)), step.root);
+    default:
+      LOCKSTEP_CHECK(false, "{} is no collective", ir::info(step.op).name);
   }
 }
 
@@ -522,7 +578,8 @@ Status Executor::Impl::sendRows(const BoundStep& step) {
       return makeError(Code::kInternal, "rows {} to {} of {}", row, row + count, step.rows);
     const auto index = static_cast<std::size_t>(peer);
     heads[step.head + index] = static_cast<std::int32_t>(count);
-    Sender::Message &head = messages[step.message + 2 * index], &rows = messages[step.message + 2 * index + 1];
+    Sender::Message &head = messages[step.message + 2 * index],
+                    &rows = messages[step.message + 2 * index + 1];
     groups.sender()->post(head);
     rows.data = static_cast<const std::byte*>(step.in) + row * step.rowBytes;
     rows.bytes = count * step.rowBytes;
@@ -540,8 +597,8 @@ Status Executor::Impl::recvRows(const BoundStep& step) {
     std::int32_t count = 0;
     LOCKSTEP_TRY(step.group->recv(&count, sizeof count, step.root + peer, 0));
     if (count < 0 || row + count > step.rows)
-      return makeError(Code::kDataLoss, "{} rows come from coordinate {}, where {} more have room", count,
-                       step.root + peer, step.rows - row);
+      return makeError(Code::kDataLoss, "{} rows come from coordinate {}, where {} more have room",
+                       count, step.root + peer, step.rows - row);
     if (count > 0)
       LOCKSTEP_TRY(step.group->recv(static_cast<std::byte*>(step.out) + row * step.rowBytes,
                                     count * step.rowBytes, step.root + peer, 0));
@@ -568,31 +625,40 @@ void Executor::Impl::bindLoss() {
   }
 }
 
-// What is not finite in a buffer that a step reads or writes, by the name a person knows it by: of a group the member.
+// What is not finite in a buffer that a step reads or writes, by the name a person knows it by: of
+// a group the member.
 std::optional<NonFiniteTensor> Executor::Impl::lookAt(plan::BufferId id, std::size_t step) const {
   const std::int64_t at = runtime::firstNonFinite(bytesOf(id), buffer(id).type.dtype);
   if (at < 0) return std::nullopt;
-  const std::byte* const place = address(id) + at * static_cast<std::int64_t>(sizeOf(buffer(id).type.dtype));
+  const std::byte* const place =
+      address(id) + at * static_cast<std::int64_t>(sizeOf(buffer(id).type.dtype));
   plan::BufferId named = id;
   for (std::size_t i = 0; i < body->buffers.size(); ++i) {
     const auto view = static_cast<plan::BufferId>(i);
-    if (rootOf(view) != rootOf(id) || buffer(view).type.bytes() >= buffer(named).type.bytes()) continue;
+    if (rootOf(view) != rootOf(id) || buffer(view).type.bytes() >= buffer(named).type.bytes())
+      continue;
     if (place >= address(view) && place < address(view) + buffer(view).type.bytes()) named = view;
   }
   const std::string& name = buffer(named).name;
   const auto isMemberOf = [&](const plan::StateSlot& slot, std::string_view kind) {
-    return slot.name.starts_with(kind) && std::any_of(slot.members.begin(), slot.members.end(),
-                                                      [&](const auto& member) { return member.name == name; });
+    return slot.name.starts_with(kind) &&
+           std::any_of(slot.members.begin(), slot.members.end(),
+                       [&](const auto& member) { return member.name == name; });
   };
   for (const plan::StateSlot& slot : plan->state)
-    if (isMemberOf(slot, "params.") || isMemberOf(slot, "stats.")) return NonFiniteTensor{orderOf(step), stateTensorText(slot.name, name)};
-  const bool isInput = buffer(rootOf(id)).kind == plan::BufferKind::kInput || body->steps[step].phase == ir::Phase::kData;
-  return NonFiniteTensor{orderOf(step), fmt::format("{} {}", isInput ? "input" : "activation", name)};
+    if (isMemberOf(slot, "params.") || isMemberOf(slot, "stats."))
+      return NonFiniteTensor{orderOf(step), stateTensorText(slot.name, name)};
+  const bool isInput = buffer(rootOf(id)).kind == plan::BufferKind::kInput ||
+                       body->steps[step].phase == ir::Phase::kData;
+  return NonFiniteTensor{orderOf(step),
+                         fmt::format("{} {}", isInput ? "input" : "activation", name)};
 }
 
 // Whether what `step` wrote to the buffer is there when `last` has been played.
 bool Executor::Impl::isThere(plan::BufferId id, std::size_t step, std::size_t last) const {
-  if (steps[step].flight >= 0 && !groups.inFlight().isDone(flights[static_cast<std::size_t>(steps[step].flight)])) return false;
+  if (steps[step].flight >= 0 &&
+      !groups.inFlight().isDone(flights[static_cast<std::size_t>(steps[step].flight)]))
+    return false;
   const std::byte* const begin = address(id);
   const std::byte* const end = begin + buffer(id).type.bytes();
   for (std::size_t i = step + 1; i <= last; ++i)
@@ -636,15 +702,15 @@ Executor::~Executor() = default;
 
 Result<std::unique_ptr<Executor>> Executor::bind(const plan::Plan& plan, std::string_view program,
                                                  int rank, backends::Backend& backend,
-                                                 const Groups& groups, StateArena& state,
-                                                 int copy, std::byte* arena) {
+                                                 const Groups& groups, StateArena& state, int copy,
+                                                 std::byte* arena) {
   const plan::Program* found = plan.find(program);
   if (found == nullptr) return invalidArgument("the plan has no program \"{}\"", program);
   if (rank < 0 || rank >= static_cast<int>(found->bodyOfRank.size()))
     return invalidArgument("rank {} is not in a plan for {} ranks", rank, found->bodyOfRank.size());
   auto impl = std::make_unique<Impl>();
-  impl->body = &found->bodies[static_cast<std::size_t>(
-      found->bodyOfRank[static_cast<std::size_t>(rank)])];
+  impl->body =
+      &found->bodies[static_cast<std::size_t>(found->bodyOfRank[static_cast<std::size_t>(rank)])];
   impl->plan = &plan;
   impl->rank = rank;
   impl->groups = groups;
@@ -708,7 +774,8 @@ Status Executor::awaitSent(std::int64_t step) {
   return {};
 }
 
-Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn turn, const std::function<Status()>& meanwhile) {
+Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn turn,
+                      const std::function<Status()>& meanwhile) {
   Impl& self = *impl_;
   const FlushSubnormals flushed;
   const Nanoseconds begin = monotonicNow();
@@ -766,7 +833,8 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn 
   charge(nullptr);
   for (std::size_t i = 0; events != nullptr && i < self.steps.size(); ++i) {
     if (self.steps[i].flight < 0) continue;
-    const InFlight::Collective& collective = self.flights[static_cast<std::size_t>(self.steps[i].flight)];
+    const InFlight::Collective& collective =
+        self.flights[static_cast<std::size_t>(self.steps[i].flight)];
     (*events)[played + i].begin = collective.begin;
     (*events)[played + i].end = collective.end;
   }

@@ -14,14 +14,14 @@ constexpr std::uint64_t kDropoutStream = 0x64726f706f7574;
 }  // namespace
 
 Result<std::unique_ptr<Feed>> Feed::bind(const plan::Plan& plan, std::string_view program, int rank,
-                                         std::span<const std::int64_t> cuts, const data::Dataset& dataset,
-                                         backends::Backend& backend, const Groups& groups, StateArena& state,
-                                         std::byte* arena, int copy) {
+                                         std::span<const std::int64_t> cuts,
+                                         const data::Dataset& dataset, backends::Backend& backend,
+                                         const Groups& groups, StateArena& state, std::byte* arena,
+                                         int copy) {
   auto feed = std::unique_ptr<Feed>(new Feed);
-  LOCKSTEP_ASSIGN(feed->executor_, Executor::bind(plan, program, rank, backend, groups, state,
-                                                  copy, arena));
-  const auto coordinate = static_cast<std::size_t>(
-      std::max(plan.mesh.coordinate(rank, "data"), 0));
+  LOCKSTEP_ASSIGN(feed->executor_,
+                  Executor::bind(plan, program, rank, backend, groups, state, copy, arena));
+  const auto coordinate = static_cast<std::size_t>(std::max(plan.mesh.coordinate(rank, "data"), 0));
   if (coordinate + 1 >= cuts.size())
     return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
                            rank);
@@ -53,11 +53,12 @@ Result<std::unique_ptr<Feed>> Feed::bind(const plan::Plan& plan, std::string_vie
 }
 
 bool Feed::readsSamples() const {
-  return weight_.data != nullptr ||
-         std::any_of(fields_.begin(), fields_.end(), [](const auto& f) { return f.data != nullptr; });
+  return weight_.data != nullptr || std::any_of(fields_.begin(), fields_.end(),
+                                                [](const auto& f) { return f.data != nullptr; });
 }
 
-void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t size, std::uint64_t seed) {
+void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t size,
+                 std::uint64_t seed) {
   executor_->beginSamples();
   const auto part = static_cast<std::size_t>(micro);
   for (std::size_t f = 0; f < fields_.size(); ++f) {
@@ -76,8 +77,8 @@ void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t s
   if (weight_.data != nullptr)
     for (std::size_t i = 0; i < samples; ++i)
       writeFloat(weight_, i, static_cast<double>(batch.weights[part * samples + i]));
-  const std::uint64_t key = randomKey(randomKey(seed, kDropoutStream),
-                                      static_cast<std::uint64_t>(batch.step));
+  const std::uint64_t key =
+      randomKey(randomKey(seed, kDropoutStream), static_cast<std::uint64_t>(batch.step));
   auto* numbers = static_cast<std::int32_t*>(dropout_.data);
   for (std::int64_t i = 0; numbers != nullptr && i < dropout_.type.count(); ++i)
     numbers[i] = static_cast<std::int32_t>(
@@ -93,7 +94,8 @@ void Feed::writeScalars(double learningRate, double updates, bool stop) {
 
 void Feed::writeMadeUp() {
   executor_->beginSamples();
-  // All that are there: what an input's memory was used for in the play before may be no label, nor any index.
+  // All that are there: what an input's memory was used for in the play before may be no label, nor
+  // any index.
   for (const plan::Buffer& buffer : executor_->body().buffers) {
     if (buffer.kind != plan::BufferKind::kInput) continue;
     const backends::Operand to = executor_->input(buffer.name);

@@ -18,7 +18,8 @@ std::int64_t firstWith(std::span<const std::byte> data, Word exponent) {
     const std::size_t here = std::min(kAtOnce, count - at);
     std::memcpy(words.data(), data.data() + at * sizeof(Word), here * sizeof(Word));
     Word any = 0;
-    for (std::size_t i = 0; i < here; ++i) any |= static_cast<Word>((words[i] & exponent) == exponent ? 1 : 0);
+    for (std::size_t i = 0; i < here; ++i)
+      any |= static_cast<Word>((words[i] & exponent) == exponent ? 1 : 0);
     if (any == 0) continue;
     for (std::size_t i = 0; i < here; ++i)
       if ((words[i] & exponent) == exponent) return static_cast<std::int64_t>(at + i);
@@ -30,18 +31,24 @@ std::int64_t firstWith(std::span<const std::byte> data, Word exponent) {
 
 std::int64_t firstNonFinite(std::span<const std::byte> data, DType dtype) {
   switch (dtype) {
-    case DType::kF64: return firstWith<std::uint64_t>(data, 0x7ff0000000000000u);
-    case DType::kF32: return firstWith<std::uint32_t>(data, 0x7f800000u);
-    case DType::kBf16: return firstWith<std::uint16_t>(data, 0x7f80u);
-    case DType::kF16: return firstWith<std::uint16_t>(data, 0x7c00u);
-    default: return -1;
+    case DType::kF64:
+      return firstWith<std::uint64_t>(data, 0x7ff0000000000000u);
+    case DType::kF32:
+      return firstWith<std::uint32_t>(data, 0x7f800000u);
+    case DType::kBf16:
+      return firstWith<std::uint16_t>(data, 0x7f80u);
+    case DType::kF16:
+      return firstWith<std::uint16_t>(data, 0x7c00u);
+    default:
+      return -1;
   }
 }
 
 std::string stateTensorText(std::string_view slot, std::string_view member) {
   std::string_view kind = slot;
   if (const std::size_t dot = slot.rfind('.');
-      dot != std::string_view::npos && dot + 1 < slot.size() && std::isdigit(static_cast<unsigned char>(slot[dot + 1])) != 0)
+      dot != std::string_view::npos && dot + 1 < slot.size() &&
+      std::isdigit(static_cast<unsigned char>(slot[dot + 1])) != 0)
     kind = slot.substr(0, dot);
   if (kind == "params") return fmt::format("parameter {}", member);
   if (kind == "stats") return fmt::format("running statistic {}", member);
@@ -52,8 +59,10 @@ Error diverged(const std::string& found, const std::string& where, std::int64_t 
   Error error = makeError(Code::kInvalidArgument, "the training diverged: {}", found);
   error.step = step;
   if (!where.empty()) error.why = fmt::format("the first tensor that is not finite is {}", where);
-  error.next = "lower training.optimizer.learning_rate, set training.optimizer.clip_norm, or look for extreme values in the "
-               "data; training.on_nonfinite=continue trains on all the same";
+  error.next =
+      "lower training.optimizer.learning_rate, set training.optimizer.clip_norm, or look for "
+      "extreme values in the "
+      "data; training.on_nonfinite=continue trains on all the same";
   return error;
 }
 

@@ -30,14 +30,15 @@ class Groups {
     const auto found = groups_.find(axis);
     return found == groups_.end() ? nullptr : found->second;
   }
-  // Of the ranks' devices, which play what collectives they can along it; null: the host does. Borrowed.
+  // Of the ranks' devices, which play what collectives they can along it; null: the host does.
+  // Borrowed.
   void setDevices(std::string axis, device::Group* group) { devices_[std::move(axis)] = group; }
   device::Group* devicesAlong(std::string_view axis) const {
     const auto found = devices_.find(axis);
     return found == devices_.end() ? nullptr : found->second;
   }
-  // Of the axis whose ranks send each other messages; null where none do. Copies of these groups share
-  // it.
+  // Of the axis whose ranks send each other messages; null where none do. Copies of these groups
+  // share it.
   Sender* sender() const { return sender_.get(); }
   InFlight& inFlight() const { return *inFlight_; }  // shared likewise
   const std::map<std::string, comm::Communicator*, std::less<>>& all() const { return groups_; }

@@ -30,8 +30,8 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Room for one more piece that is posted and not done; posting allocates nothing. Waits until all is
-  // done: the thread looks at the ring after the next posting only.
+  // Room for one more piece that is posted and not done; posting allocates nothing. Waits until all
+  // is done: the thread looks at the ring after the next posting only.
   void reserve() {
     wait(posted());
     ring_.resize(ring_.size() + 1);

@@ -6,7 +6,8 @@
 
 namespace lockstep::runtime {
 
-Result<LocalGroups> LocalGroups::make(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap) {
+Result<LocalGroups> LocalGroups::make(const cluster::Mesh& mesh, Nanoseconds timeout,
+                                      const Wrap& wrap) {
   LocalGroups out;
   out.timeout_ = timeout;
   out.ranks_.resize(static_cast<std::size_t>(mesh.size()));
@@ -46,16 +47,20 @@ std::vector<Result<TrainerSummary>> trainLocally(
     threads.emplace_back([&, rank] {
       auto& result = out[static_cast<std::size_t>(rank)];
       result = [&]() -> Result<TrainerSummary> {
-        LOCKSTEP_ASSIGN(const auto backend, run.openBackend ? run.openBackend(rank)
-                                                            : backends::makeBackend(run.backend, run.backendOptions));
+        LOCKSTEP_ASSIGN(const auto backend,
+                        run.openBackend ? run.openBackend(rank)
+                                        : backends::makeBackend(run.backend, run.backendOptions));
         Groups mine = groups.of(rank);
         DeviceGroups devices;
         if (run.rendezvous != nullptr && backend->device() != nullptr) {
-          LOCKSTEP_ASSIGN(devices, DeviceGroups::form(run.plan.mesh, *backend->device(), *run.rendezvous,
-                                                      {.rank = rank, .prefix = "local", .limit = groups.timeout()}));
+          LOCKSTEP_ASSIGN(
+              devices,
+              DeviceGroups::form(run.plan.mesh, *backend->device(), *run.rendezvous,
+                                 {.rank = rank, .prefix = "local", .limit = groups.timeout()}));
           devices.addTo(mine);
         }
-        return train(run.plan, rank, run.options, run.train, run.evaluate, *backend, mine, stop, observer(rank));
+        return train(run.plan, rank, run.options, run.train, run.evaluate, *backend, mine, stop,
+                     observer(rank));
       }();
       if (!result.ok()) groups.abort(rank);
     });

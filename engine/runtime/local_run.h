@@ -21,7 +21,8 @@ class LocalGroups {
   using Wrap = std::function<std::unique_ptr<comm::Communicator>(
       int rank, std::unique_ptr<comm::Communicator>)>;
   // Errors: as makeInProcessGroup() has them.
-  static Result<LocalGroups> make(const cluster::Mesh& mesh, Nanoseconds timeout, const Wrap& wrap = {});
+  static Result<LocalGroups> make(const cluster::Mesh& mesh, Nanoseconds timeout,
+                                  const Wrap& wrap = {});
   Groups of(int rank) const;
   void abort(int rank);  // threads: any
   Nanoseconds timeout() const { return timeout_; }
@@ -34,14 +35,15 @@ class LocalGroups {
 
 struct LocalRun {
   const plan::Plan& plan;
-  const TrainerOptions& options;   // files and tensors are rank 0's
+  const TrainerOptions& options;  // files and tensors are rank 0's
   const data::Dataset& train;
   const data::Dataset& evaluate;
   std::string_view backend;
   backends::BackendOptions backendOptions;
   // What opens a rank's; null: makeBackend() with these.
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
-  comm::Store* rendezvous = nullptr;  // where ranks' devices meet, if they have some; null: the host plays collectives
+  // where ranks' devices meet, if they have some; null: the host plays collectives
+  comm::Store* rendezvous = nullptr;
 };
 
 // What every rank made of it, by rank. A rank that fails ends the others. `observer` gives each

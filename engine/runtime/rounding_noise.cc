@@ -14,8 +14,8 @@ using backends::Kernel;
 using backends::KernelSpec;
 using ir::Op;
 
-// What is the same in whatever order its operands were made. A pool's gradient asks which of its inputs is the
-// greatest: it has to find it.
+// What is the same in whatever order its operands were made. A pool's gradient asks which of its
+// inputs is the greatest: it has to find it.
 bool isExact(Op op) {
   switch (op) {
     case Op::kFill:
@@ -35,19 +35,24 @@ bool isExact(Op op) {
     case Op::kAdagrad:
     case Op::kAdagradRows:
     case Op::kAdam:
-    case Op::kEncode: return true;
-    default: return false;
+    case Op::kEncode:
+      return true;
+    default:
+      return false;
   }
 }
 
 class NoisyKernel final : public Kernel {
  public:
-  NoisyKernel(std::unique_ptr<Kernel> inner, const KernelSpec& spec, const RoundingNoise& noise, std::uint64_t key)
+  NoisyKernel(std::unique_ptr<Kernel> inner, const KernelSpec& spec, const RoundingNoise& noise,
+              std::uint64_t key)
       : inner_(std::move(inner)), noise_(noise), state_(key | 1) {
     for (const backends::Operand& output : spec.outputs) {
       const auto count = static_cast<std::size_t>(output.type.count());
-      if (output.type.dtype == DType::kF32) singles_.emplace_back(static_cast<float*>(output.data), count);
-      if (output.type.dtype == DType::kF64) doubles_.emplace_back(static_cast<double*>(output.data), count);
+      if (output.type.dtype == DType::kF32)
+        singles_.emplace_back(static_cast<float*>(output.data), count);
+      if (output.type.dtype == DType::kF64)
+        doubles_.emplace_back(static_cast<double*>(output.data), count);
     }
   }
   void run() override {
@@ -68,7 +73,8 @@ class NoisyKernel final : public Kernel {
   void disturb(std::span<T> values) {
     for (T& value : values) {
       double by = noise_.relative * (2 * uniform() - 1);
-      if (noise_.flipped > 0 && uniform() < noise_.flipped) by = uniform() < 0.5 ? noise_.flip : -noise_.flip;
+      if (noise_.flipped > 0 && uniform() < noise_.flipped)
+        by = uniform() < 0.5 ? noise_.flip : -noise_.flip;
       value = static_cast<T>(static_cast<double>(value) * (1 + by));
     }
   }
@@ -89,8 +95,8 @@ class NoisyBackend final : public backends::Backend {
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     LOCKSTEP_ASSIGN(std::unique_ptr<Kernel> kernel, inner_->bind(spec));
     if (isExact(spec.op)) return kernel;
-    return std::unique_ptr<Kernel>(
-        std::make_unique<NoisyKernel>(std::move(kernel), spec, noise_, randomBits(noise_.seed, ++kernels_)));
+    return std::unique_ptr<Kernel>(std::make_unique<NoisyKernel>(
+        std::move(kernel), spec, noise_, randomBits(noise_.seed, ++kernels_)));
   }
   device::Device* device() override { return inner_->device(); }
 
@@ -102,7 +108,8 @@ class NoisyBackend final : public backends::Backend {
 
 }  // namespace
 
-std::unique_ptr<backends::Backend> withRoundingNoise(std::unique_ptr<backends::Backend> inner, const RoundingNoise& noise) {
+std::unique_ptr<backends::Backend> withRoundingNoise(std::unique_ptr<backends::Backend> inner,
+                                                     const RoundingNoise& noise) {
   return std::make_unique<NoisyBackend>(std::move(inner), noise);
 }
 

@@ -22,7 +22,7 @@ using Crc = std::uint32_t;
 
 constexpr std::pair<DType, std::string_view> kNames[] = {
     {DType::kF32, "F32"}, {DType::kF64, "F64"}, {DType::kBf16, "BF16"}, {DType::kF16, "F16"},
-    {DType::kI32, "I32"}, {DType::kI64, "I64"}, {DType::kU8, "U8"}, {DType::kI32, "U32"}};
+    {DType::kI32, "I32"}, {DType::kI64, "I64"}, {DType::kU8, "U8"},     {DType::kI32, "U32"}};
 
 std::string_view fileName(DType dtype) {
   for (const auto& [type, name] : kNames)
@@ -44,14 +44,16 @@ std::string checksumText(std::vector<Crc> crcs) {
   return {reinterpret_cast<const char*>(crcs.data()), crcs.size() * sizeof(Crc)};
 }
 
-// Tensors by name, in the order in which the file has them: one after another, without a hole, to its end.
+// Tensors by name, in the order in which the file has them: one after another, without a hole, to
+// its end.
 using Placed = std::vector<std::pair<std::string, TensorFile::Entry>>;
 
 Status checkPlaces(const std::string& path, const Placed& placed, std::size_t dataSize) {
   std::size_t end = 0;
   for (const auto& [name, entry] : placed) {
     if (entry.offset != end)
-      return corrupt(path, fmt::format("tensor {} begins at byte {} of the data, expected {}", name, entry.offset, end));
+      return corrupt(path, fmt::format("tensor {} begins at byte {} of the data, expected {}", name,
+                                       entry.offset, end));
     end += entry.size;
   }
   if (end == dataSize) return {};
@@ -59,18 +61,23 @@ Status checkPlaces(const std::string& path, const Placed& placed, std::size_t da
 }
 
 // Of a file whose last tensor is `sums`.
-Status checkSums(const std::string& path, const TensorFile& file, const Placed& placed, const TensorFile::Entry& sums) {
+Status checkSums(const std::string& path, const TensorFile& file, const Placed& placed,
+                 const TensorFile::Entry& sums) {
   std::vector<Crc> known(sums.size / sizeof(Crc));
   if (known.size() != placed.size() + 1)
-    return corrupt(path, fmt::format("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
+    return corrupt(
+        path, fmt::format("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
   std::memcpy(known.data(), file.bytes(sums).data(), sums.size);
   const auto own = std::as_bytes(std::span(known)).first(sums.size - sizeof(Crc));
-  if (crc32c(own) != known.back()) return corrupt(path, "the checksums themselves are not what was written");
+  if (crc32c(own) != known.back())
+    return corrupt(path, "the checksums themselves are not what was written");
   const auto header = std::as_bytes(std::span(file.storage)).first(file.dataOffset);
-  if (crc32c(header) != known[0]) return corrupt(path, "the header is not what was written: its checksum differs");
+  if (crc32c(header) != known[0])
+    return corrupt(path, "the header is not what was written: its checksum differs");
   for (std::size_t i = 0; i + 1 < placed.size(); ++i)
     if (crc32c(file.bytes(placed[i].second)) != known[i + 1])
-      return corrupt(path, fmt::format("tensor {} is not what was written: its checksum differs", placed[i].first));
+      return corrupt(path, fmt::format("tensor {} is not what was written: its checksum differs",
+                                       placed[i].first));
   return {};
 }
 
@@ -124,11 +131,13 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
   }
   if (hasChecksums) {
     const std::size_t count = tensors.size() + 2;
-    header[kChecksumTensor] = {{"dtype", "U32"},
-                               {"shape", {count}},
-                               {"data_offsets", {offset, offset + static_cast<std::int64_t>(count * sizeof(Crc))}}};
+    header[kChecksumTensor] = {
+        {"dtype", "U32"},
+        {"shape", {count}},
+        {"data_offsets", {offset, offset + static_cast<std::int64_t>(count * sizeof(Crc))}}};
   }
-  std::string text = header.is_null() ? "{}" : header.dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string text =
+      header.is_null() ? "{}" : header.dump(-1, ' ', false, json::error_handler_t::replace);
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string head(sizeof(std::uint64_t), '\0');
   const std::uint64_t length = text.size();
@@ -163,7 +172,8 @@ Result<TensorFile> read(const std::string& path) {
   if (out.storage.size() < sizeof length) return corrupt(path, "shorter than its length field");
   std::memcpy(&length, out.storage.data(), sizeof length);
   if (length > kMostHeader || length > out.storage.size() - sizeof length)
-    return corrupt(path, fmt::format("it has {} bytes, and its header would have {}", out.storage.size(), length));
+    return corrupt(path, fmt::format("it has {} bytes, and its header would have {}",
+                                     out.storage.size(), length));
   out.dataOffset = sizeof length + length;
   const json header = json::parse(out.storage.data() + sizeof length,
                                   out.storage.data() + out.dataOffset, nullptr, false);
@@ -179,7 +189,8 @@ Result<TensorFile> read(const std::string& path) {
       }
       continue;
     }
-    Status entry = readEntry(value, dataSize, placed.emplace_back(name, TensorFile::Entry{}).second);
+    Status entry =
+        readEntry(value, dataSize, placed.emplace_back(name, TensorFile::Entry{}).second);
     if (!entry.ok()) return corrupt(path, "tensor " + name + ": " + entry.error().what);
   }
   std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) {

@@ -12,10 +12,14 @@ double Schedule::at(std::int64_t step) const {
   const double whole = static_cast<double>(std::max<std::int64_t>(steps - warmup, 1));
   const double part = std::min(static_cast<double>(done) / whole, 1.0);
   switch (kind) {
-    case Kind::kConstant: return peak;
-    case Kind::kStep: return peak * std::pow(factor, static_cast<double>(done / every));
-    case Kind::kCosine: return last + (peak - last) * 0.5 * (1 + std::cos(std::numbers::pi * part));
-    case Kind::kLinear: return peak + (last - peak) * part;
+    case Kind::kConstant:
+      return peak;
+    case Kind::kStep:
+      return peak * std::pow(factor, static_cast<double>(done / every));
+    case Kind::kCosine:
+      return last + (peak - last) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+    case Kind::kLinear:
+      return peak + (last - peak) * part;
   }
   return peak;
 }

@@ -13,8 +13,8 @@
 
 namespace lockstep::runtime {
 
-// Order: to one rank as posted. Threads: messages to one rank are posted and waited for by one. Failure: the first error of any message
-// is told by every later call.
+// Order: to one rank as posted. Threads: messages to one rank are posted and waited for by one.
+// Failure: the first error of any message is told by every later call.
 class Sender {
  public:
   // Memory that is sent again and again, to one rank.

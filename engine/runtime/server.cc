@@ -16,9 +16,9 @@ struct Server::Conversation {
   backends::Operand rate, updates;
   backends::Operand control, pushed;  // of the first server
   backends::Operand relayed;          // of others: what the first one said
-  std::int64_t done = 0;       // steps of the worker
-  std::int64_t given = 0;      // updates there were when it was given parameters
-  std::int64_t staleness = 0;  // of its last gradient
+  std::int64_t done = 0;              // steps of the worker
+  std::int64_t given = 0;             // updates there were when it was given parameters
+  std::int64_t staleness = 0;         // of its last gradient
 };
 
 Server::Server(const plan::Plan& plan, int rank, const Groups& groups)
@@ -33,9 +33,8 @@ Result<std::unique_ptr<Server>> Server::bind(const plan::Plan& plan, int rank,
     auto with = std::make_unique<Conversation>();
     const std::array executors{&with->ask, &with->fetch, &with->give, &with->take, &with->apply};
     for (std::size_t part = 0; part < executors.size(); ++part) {
-      LOCKSTEP_ASSIGN(*executors[part],
-                      Executor::bind(plan, plan::kConversation[part], rank, backend, groups, state,
-                                     worker));
+      LOCKSTEP_ASSIGN(*executors[part], Executor::bind(plan, plan::kConversation[part], rank,
+                                                       backend, groups, state, worker));
     }
     with->rate = with->apply->input("lr");
     with->updates = with->apply->input("t");
@@ -80,15 +79,15 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
     if (failed) groups_.along(plan_.mesh.messageAxis())->abort();
   };
   std::vector<std::thread> threads;
-  Status started = withMemoryFor(fmt::format("the threads of {} workers' conversations", conversations_.size()), 0,
-                                 [&]() -> Status {
-                                   threads.reserve(conversations_.size());
-                                   for (auto& with : conversations_)
-                                     threads.push_back(helperThread("server", [&, &own = *with] {
-                                       end(talk(own, first, last, rates, stop), true);
-                                     }));
-                                   return {};
-                                 });
+  Status started = withMemoryFor(
+      fmt::format("the threads of {} workers' conversations", conversations_.size()), 0,
+      [&]() -> Status {
+        threads.reserve(conversations_.size());
+        for (auto& with : conversations_)
+          threads.push_back(helperThread(
+              "server", [&, &own = *with] { end(talk(own, first, last, rates, stop), true); }));
+        return {};
+      });
   if (!started.ok()) end(std::move(started), false);
   for (std::unique_lock lock(mutex_); ended_ < threads.size() || !done_.empty();) {
     if (ended_ == threads.size() && !failure_.ok()) break;
@@ -108,8 +107,8 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   return slowest();
 }
 
-Status Server::talk(Conversation& with, std::int64_t first, std::int64_t last, const Schedule& rates,
-                    const std::atomic<bool>& stop) {
+Status Server::talk(Conversation& with, std::int64_t first, std::int64_t last,
+                    const Schedule& rates, const std::atomic<bool>& stop) {
   for (std::int64_t number = first; number <= last; ++number) {
     LOCKSTEP_ASSIGN(const bool wasLast, step(with, number, rates.at(number), stop));
     if (wasLast) break;
@@ -124,7 +123,8 @@ Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
     return !failure_.ok() || plan_.staleness == plan::Plan::kAnyStaleness ||
            number - 1 - slowest() <= plan_.staleness;
   };
-  // A worker may take what it was told of a stop after it has sent what it made: until then it stays as it is.
+  // A worker may take what it was told of a stop after it has sent what it made: until then it
+  // stays as it is.
   LOCKSTEP_TRY(with.give->awaitSent(number));
   LOCKSTEP_TRY(with.ask->play(number, nullptr));
   {
@@ -153,11 +153,13 @@ Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
   if (with.pushed.data != nullptr) {
     all.sums.metric.resize(metricSums(with.pushed));
     addTo(all.sums, with.pushed);
-    const bool isOver = stopAsked(with.pushed) || (finiteOnly_ && !std::isfinite(readFloat(with.pushed, 0)));
+    const bool isOver =
+        stopAsked(with.pushed) || (finiteOnly_ && !std::isfinite(readFloat(with.pushed, 0)));
     if (isOver && stopAfter_ == 0) stopAfter_ = begun_ + 1;
   }
   with.done = number;
-  const bool wasLast = readFloat(with.relayed.data != nullptr ? with.relayed : with.control, 0) == 1;
+  const bool wasLast =
+      readFloat(with.relayed.data != nullptr ? with.relayed : with.control, 0) == 1;
   stopped_ = stopped_ || wasLast;
   changed_.notify_all();
   return wasLast;

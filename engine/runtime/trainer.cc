@@ -32,8 +32,15 @@ class Training {
            const data::Dataset& trainData, const data::Dataset& evalData,
            backends::Backend& backend, const Groups& groups, const std::atomic<bool>& stop,
            TrainerObserver& observer)
-      : plan_(plan), rank_(rank), options_(options), trainData_(trainData), evalData_(evalData),
-        backend_(backend), groups_(groups), stop_(stop), observer_(observer) {}
+      : plan_(plan),
+        rank_(rank),
+        options_(options),
+        trainData_(trainData),
+        evalData_(evalData),
+        backend_(backend),
+        groups_(groups),
+        stop_(stop),
+        observer_(observer) {}
 
   Result<TrainerSummary> run();
 
@@ -44,7 +51,7 @@ class Training {
   Status warmAgain();
   void clearWhatInitLeaves();
   Status startOrResume();
-  Status load();  // the rest of the epoch
+  Status load();              // the rest of the epoch
   Result<bool> trainEpoch();  // true: asked to stop
   Status evaluate();
   Status checkpoint();
@@ -86,7 +93,7 @@ class Training {
   TrainerObserver& observer_;
 
   std::unique_ptr<StateArena> state_;
-  Arena arena_;                   // of all programs: one at a time is played
+  Arena arena_;  // of all programs: one at a time is played
   std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
   std::unique_ptr<Feed> evalFeed_;
   std::unique_ptr<Server> server_;  // where this is one whose workers do not wait for each other
@@ -94,25 +101,28 @@ class Training {
     Feed* feed;
     int micro;
   };
-  const std::vector<BoundPlay>& playsOf(std::int64_t step) const { return step <= plan_.wholeSteps ? wholePlays_ : plays_; }
+  const std::vector<BoundPlay>& playsOf(std::int64_t step) const {
+    return step <= plan_.wholeSteps ? wholePlays_ : plays_;
+  }
   Status bindPlays(const std::vector<plan::Play>& plays, std::vector<BoundPlay>& bound);
 
   std::vector<BoundPlay> plays_;       // of a step, as the plan has them
   std::vector<BoundPlay> wholePlays_;  // of the first ones: Plan::wholeSteps
-  std::int64_t updates_ = 0;      // of the optimizer in a step
+  std::int64_t updates_ = 0;           // of the optimizer in a step
   std::vector<plan::Event> events_;
   std::unique_ptr<data::Loader> loader_;  // of the epoch under way, or the one to come
   const data::Batch* batch_ = nullptr;
-  std::int64_t batchStep_ = 0;    // that it is of
-  // By step and number in it: what is played, and the last play whose samples have been written. A device plays while
-  // those of the next are.
+  std::int64_t batchStep_ = 0;  // that it is of
+  // By step and number in it: what is played, and the last play whose samples have been written. A
+  // device plays while those of the next are.
   std::pair<std::int64_t, std::size_t> playing_, written_;
-  Sums sums_;                     // of the step
+  Sums sums_;  // of the step
   Progress progress_;
   TrainerSummary summary_;
   bool stopAgreed_ = false;
   std::int64_t skippedInARow_ = 0, tried_ = 0;  // updates
-  // Of this rank, where its loss was not finite: after which step, and the first tensor that was not.
+  // Of this rank, where its loss was not finite: after which step, and the first tensor that was
+  // not.
   std::optional<Found> nonFinite_;
   double trainedSamples_ = 0, trainedSeconds_ = 0;
 };
@@ -160,7 +170,8 @@ Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<Bou
   return {};
 }
 
-// What step `step` plays, or as many as are short together, where the plan says that one takes no longer than is to be warmed up.
+// What step `step` plays, or as many as are short together, where the plan says that one takes no
+// longer than is to be warmed up.
 Status Training::playMadeUp(std::int64_t step) {
   if (server_ || plan_.mesh.stages() > 1) return {};
   // The same on all ranks.
@@ -178,7 +189,8 @@ Status Training::playMadeUp(std::int64_t step) {
   // What is very short is played until it has the time it will take for long.
   constexpr double kSeconds = 2e-3;
   constexpr int kMost = 10;
-  const int times = std::clamp(predicted > 0 ? static_cast<int>(kSeconds / predicted) : 1, 1, kMost);
+  const int times =
+      std::clamp(predicted > 0 ? static_cast<int>(kSeconds / predicted) : 1, 1, kMost);
   for (int time = 0; time < times; ++time) {
     for (const BoundPlay& play : playsOf(step)) {
       play.feed->writeMadeUp();
@@ -195,7 +207,8 @@ Status Training::warmUp() {
   return state_->put();
 }
 
-// While a rank waited for the others, its caches went to what else ran. Where the state is small it is laid aside.
+// While a rank waited for the others, its caches went to what else ran. Where the state is small it
+// is laid aside.
 Status Training::warmAgain() {
   constexpr std::int64_t kSmall = 32 << 20;
   if (plan_.staleness != 0 || plan_.mesh.stages() > 1) return {};
@@ -211,14 +224,18 @@ Status Training::warmAgain() {
   return data != nullptr ? data->barrier() : Status();
 }
 
-// The state is as it was at first where init does not write; large tables are not gone through for it.
+// The state is as it was at first where init does not write; large tables are not gone through for
+// it.
 void Training::clearWhatInitLeaves() {
   std::vector<std::pair<std::int64_t, std::int64_t>> written;
-  if (const plan::Body* const init = options_.resumeFrom.empty() ? plan_.find("init", rank_) : nullptr; init != nullptr)
+  if (const plan::Body* const init =
+          options_.resumeFrom.empty() ? plan_.find("init", rank_) : nullptr;
+      init != nullptr)
     for (const plan::Step& step : init->steps)
       for (const plan::BufferId id : step.outputs) {
         const plan::Buffer& buffer = init->buffers[static_cast<std::size_t>(id)];
-        const plan::Buffer& base = buffer.base < 0 ? buffer : init->buffers[static_cast<std::size_t>(buffer.base)];
+        const plan::Buffer& base =
+            buffer.base < 0 ? buffer : init->buffers[static_cast<std::size_t>(buffer.base)];
         if (base.kind != plan::BufferKind::kState || !buffer.axis.empty()) continue;
         const std::int64_t begin = base.offset + (buffer.base < 0 ? 0 : buffer.offset);
         written.emplace_back(begin, begin + buffer.type.bytes());
@@ -235,10 +252,13 @@ void Training::clearWhatInitLeaves() {
 Status Training::startOrResume() {
   progress_.seed = options_.seed;
   if (options_.resumeFrom.empty()) {
-    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_, *state_, 0, arena_.data()));
+    LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_,
+                                                    *state_, 0, arena_.data()));
     return init->play(0, nullptr);
   }
-  LOCKSTEP_ASSIGN(progress_, readCheckpoint(options_.resumeFrom, {options_.seed, options_.nonFinite, options_.warn}, rankState()));
+  LOCKSTEP_ASSIGN(progress_,
+                  readCheckpoint(options_.resumeFrom,
+                                 {options_.seed, options_.nonFinite, options_.warn}, rankState()));
   LOCKSTEP_TRY(state_->put());
   // Sums that are each worker's own: the first has them.
   if (plan_.staleness != 0 && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
@@ -253,11 +273,13 @@ const data::Batch* Training::batchOf(std::int64_t step) {
 
 void Training::writeSamples(std::int64_t step, std::size_t play) {
   const auto& [feed, micro] = playsOf(step)[play];
-  feed->write(*batch_, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches, options_.seed);
+  feed->write(*batch_, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches,
+              options_.seed);
   written_ = {step, play};
 }
 
-// Of the next play that has any. One at a time, so that nothing is written over that is still to be played.
+// Of the next play that has any. One at a time, so that nothing is written over that is still to be
+// played.
 Status Training::writeAhead() {
   if (written_ > playing_) return {};
   const auto next = [this](std::int64_t step, std::size_t from) {
@@ -293,10 +315,12 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     if (feed->isFed() && written_ < playing_) writeSamples(number, p);
     feed->writeScalars(rate, static_cast<double>(update), stop);
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
-    LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr, {static_cast<int>(p), whole},
+    LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr,
+                                       {static_cast<int>(p), whole},
                                        [this] { return writeAhead(); }));
     spent.add(feed->executor().last());
-    if (const auto& found = feed->executor().nonFinite(); found && !nonFinite_) nonFinite_ = Found{number, *found};
+    if (const auto& found = feed->executor().nonFinite(); found && !nonFinite_)
+      nonFinite_ = Found{number, *found};
     if (feed->hasScale()) {
       record.lossScale = static_cast<float>(feed->lossScale());
       if (feed->skipped()) ++record.skipped;
@@ -341,7 +365,8 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   trainedSeconds_ += static_cast<double>(record.end - record.begin) * 1e-9;
   if (number == plan_.wholeSteps) {  // their memory is free from here on
     wholePlays_.clear();
-    std::erase_if(feeds_, [](const auto& feed) { return feed.first.first.ends_with(plan::Plan::kWhole); });
+    std::erase_if(feeds_,
+                  [](const auto& feed) { return feed.first.first.ends_with(plan::Plan::kWhole); });
   }
   if (!endsWhereNotFinite()) return {};
   LOCKSTEP_TRY(checkScale(number, static_cast<double>(record.lossScale)));
@@ -361,11 +386,15 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
 // All ranks find the same. By the hundredth update the scale has been at its least long before.
 Status Training::checkScale(std::int64_t step, double scale) const {
   constexpr std::int64_t kHopeless = 100;
-  const bool neverUpdated = step == lastStep() && tried_ > 0 && skippedInARow_ == tried_ && scale <= 1;
+  const bool neverUpdated =
+      step == lastStep() && tried_ > 0 && skippedInARow_ == tried_ && scale <= 1;
   if (skippedInARow_ < kHopeless && !neverUpdated) return {};
-  Error error = makeError(Code::kInvalidArgument, "none of the last {} updates could be made, to step {}", skippedInARow_, step);
+  Error error =
+      makeError(Code::kInvalidArgument, "none of the last {} updates could be made, to step {}",
+                skippedInARow_, step);
   error.why = "gradients are not finite, whatever the loss is scaled by";
-  error.next = "lower the learning rate, look for numbers in the data that are none, or train in bf16";
+  error.next =
+      "lower the learning rate, look for numbers in the data that are none, or train in bf16";
   return error;
 }
 
@@ -373,7 +402,8 @@ Status Training::checkScale(std::int64_t step, double scale) const {
 void Training::noteNonFinite(std::int64_t step) {
   for (const auto& [play, feed] : feeds_) {
     const auto kept = feed->executor().firstNonFiniteKept();
-    if (kept && (!nonFinite_ || kept->order < nonFinite_->tensor.order)) nonFinite_ = Found{step, *kept};
+    if (kept && (!nonFinite_ || kept->order < nonFinite_->tensor.order))
+      nonFinite_ = Found{step, *kept};
   }
   if (!nonFinite_) nonFinite_ = Found{step, {std::numeric_limits<std::int64_t>::max(), {}}};
 }
@@ -421,7 +451,8 @@ Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) 
 
 }  // namespace
 
-// All ranks together. Where none knows more than that the loss is not finite, they look at the state.
+// All ranks together. Where none knows more than that the loss is not finite, they look at the
+// state.
 Status Training::endDiverged(std::string_view what) {
   LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(rank_, nonFinite_), groups_));
   if (first.step == kNotFound) return {};
@@ -440,13 +471,16 @@ std::optional<Found> Training::stateNotFinite(std::int64_t step) const {
   for (std::size_t s = 0; s < plan_.state.size(); ++s) {
     const plan::StateSlot& slot = plan_.state[s];
     if (slot.stage != plan_.stageOf(rank_)) continue;
-    const std::int64_t held = slot.axis.empty() ? 0 : plan_.mesh.coordinate(rank_, slot.axis) * slot.type.count();
+    const std::int64_t held =
+        slot.axis.empty() ? 0 : plan_.mesh.coordinate(rank_, slot.axis) * slot.type.count();
     const auto size = static_cast<std::int64_t>(sizeOf(slot.type.dtype));
     for (const auto& member : slot.members) {
       const std::int64_t begin = std::max(member.element, held);
-      const std::int64_t end = std::min(member.element + plan_.memberCount(member), held + slot.type.count());
+      const std::int64_t end =
+          std::min(member.element + plan_.memberCount(member), held + slot.type.count());
       if (begin >= end) continue;
-      const std::span bytes(state_->data() + slot.offset + (begin - held) * size, static_cast<std::size_t>((end - begin) * size));
+      const std::span bytes(state_->data() + slot.offset + (begin - held) * size,
+                            static_cast<std::size_t>((end - begin) * size));
       if (firstNonFinite(bytes, slot.type.dtype) >= 0)
         return Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot.name, member.name)}};
     }
@@ -457,9 +491,12 @@ std::optional<Found> Training::stateNotFinite(std::int64_t step) const {
 // All ranks together, before what they hold is written: nobody waits for a disk to know.
 Status Training::checkState() {
   if (!endsWhereNotFinite()) return {};
-  LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(rank_, stateNotFinite(progress_.step)), groups_));
+  LOCKSTEP_ASSIGN(const FoundMessage first,
+                  firstFound(messageOf(rank_, stateNotFinite(progress_.step)), groups_));
   if (first.step == kNotFound) return {};
-  return diverged(fmt::format("the {} is not finite after step {}", first.text.data(), progress_.step), {}, progress_.step);
+  return diverged(
+      fmt::format("the {} is not finite after step {}", first.text.data(), progress_.step), {},
+      progress_.step);
 }
 
 // Of workers that did not tell each other.
@@ -509,20 +546,22 @@ Result<bool> Training::serveEpoch() {
   Nanoseconds begin = monotonicNow();
   LOCKSTEP_ASSIGN(
       const std::int64_t reached,
-      server_->serve(progress_.step + 1, last, options_.schedule, stop_, endsWhereNotFinite(), [&](const Server::Done& done) {
-        StepRecord record;
-        record.step = done.step;
-        record.epoch = epoch + 1;
-        record.begin = begin;
-        record.end = begin = monotonicNow();
-        record.loss = done.sums.loss / done.sums.weight;
-        record.metric = metricValue(metric_, done.sums.metric, done.sums.weight);
-        record.communication = static_cast<float>(record.end - record.begin) * 1e-9f;
-        record.samples = std::min(plan_.globalBatch,
-                                  trainData_.size() - (done.step - 1) % epochSteps() * plan_.globalBatch);
-        record.staleness = static_cast<float>(done.staleness);
-        observer_.onStep(record);
-      }));
+      server_->serve(progress_.step + 1, last, options_.schedule, stop_, endsWhereNotFinite(),
+                     [&](const Server::Done& done) {
+                       StepRecord record;
+                       record.step = done.step;
+                       record.epoch = epoch + 1;
+                       record.begin = begin;
+                       record.end = begin = monotonicNow();
+                       record.loss = done.sums.loss / done.sums.weight;
+                       record.metric = metricValue(metric_, done.sums.metric, done.sums.weight);
+                       record.communication = static_cast<float>(record.end - record.begin) * 1e-9f;
+                       record.samples = std::min(
+                           plan_.globalBatch,
+                           trainData_.size() - (done.step - 1) % epochSteps() * plan_.globalBatch);
+                       record.staleness = static_cast<float>(done.staleness);
+                       observer_.onStep(record);
+                     }));
   progress_.step = reached;
   return server_->stopped();
 }
@@ -546,11 +585,14 @@ Status Training::evaluate() {
   summary_.evalMetric = found.metric;
   if (!endsWhereNotFinite()) return {};
   std::int64_t finite = found.finite ? 1 : 0;
-  if (plan_.mesh.servers() > 0) LOCKSTEP_TRY(groups_.broadcast(&finite, sizeof finite));  // a server has no result
+  // a server has no result
+  if (plan_.mesh.servers() > 0) LOCKSTEP_TRY(groups_.broadcast(&finite, sizeof finite));
   if (finite != 0) return {};
   nonFinite_.reset();
-  if (found.nonFinite) nonFinite_ = Found{progress_.step, *found.nonFinite};
-  else nonFinite_ = Found{progress_.step, {std::numeric_limits<std::int64_t>::max(), {}}};
+  if (found.nonFinite)
+    nonFinite_ = Found{progress_.step, *found.nonFinite};
+  else
+    nonFinite_ = Found{progress_.step, {std::numeric_limits<std::int64_t>::max(), {}}};
   return endDiverged("the loss of the evaluation");
 }
 
@@ -558,7 +600,8 @@ Status Training::checkpoint() {
   if (options_.checkpointFolder.empty()) return {};
   LOCKSTEP_TRY(state_->fetch());
   LOCKSTEP_TRY(checkState());
-  auto folder = writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(), progress_);
+  auto folder =
+      writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(), progress_);
   if (!folder.ok()) {
     folder.error().rank = rank_;
     folder.error().step = progress_.step;
@@ -626,7 +669,8 @@ Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(state_->fetch());
   if (options_.hashReplica) summary_.replicaSha256 = replicaHash(plan_, rank_, *state_);
   LOCKSTEP_TRY(checkState());
-  LOCKSTEP_ASSIGN(summary_.weightsSha256, exportModel(options_.modelFile, rankState(), options_.onTensor));
+  LOCKSTEP_ASSIGN(summary_.weightsSha256,
+                  exportModel(options_.modelFile, rankState(), options_.onTensor));
   return summary_;
 }
 
@@ -642,7 +686,8 @@ Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOpti
     return invalidArgument("{} epochs and at most {} steps are no training", options.epochs,
                            options.maxSteps);
   auto summary = withMemoryFor("the training", 0, [&] {
-    return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer).run();
+    return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer)
+        .run();
   });
   if (!summary.ok() && summary.error().rank < 0 && summary.error().code == Code::kResourceExhausted)
     summary.error().rank = rank;

@@ -16,8 +16,8 @@
 namespace lockstep::runtime {
 
 // The first `steps` batches of a run as a data set of its own, to be read without shuffling: the
-// samples of a batch one after another, as they are after augmentation. The last batch is half full, so
-// that padding is met.
+// samples of a batch one after another, as they are after augmentation. The last batch is half
+// full, so that padding is met.
 class KeptBatches final : public data::Dataset {
  public:
   struct Options {
@@ -43,15 +43,17 @@ class KeptBatches final : public data::Dataset {
 struct Experiment {
   const data::Dataset& batches;  // KeptBatches of the training plans
   std::int64_t steps = 1;
-  const data::Dataset& probes;   // of the probes: probeCount whole batches, and kUpdateSteps at least
-  int probeCount = 1;            // gradients are compared on each of so many batches
-  // Of a strategy that is by design not equal to one rank, initial weights, ranks and quality alone are
-  // compared; two plays where the order of its sums is fixed.
+  // of the probes: probeCount whole batches, and kUpdateSteps at least
+  const data::Dataset& probes;
+  int probeCount = 1;  // gradients are compared on each of so many batches
+  // Of a strategy that is by design not equal to one rank, initial weights, ranks and quality alone
+  // are compared; two plays where the order of its sums is fixed.
   bool equal = true, fixedOrder = true;
   Schedule schedule;
   std::string backend = "reference";
   backends::BackendOptions backendOptions;  // of each rank
-  // What opens a rank's; null: makeBackend() with these. Ranks' devices become groups where they can.
+  // What opens a rank's; null: makeBackend() with these. Ranks' devices become groups where they
+  // can.
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
 };
 inline constexpr int kUpdateSteps = 3;
@@ -74,53 +76,59 @@ using Tensors = std::map<std::string, Tensor>;  // whole ones, by their names in
 
 // What a plan made of the batches.
 struct Played {
-  Tensors start;                 // parameters and running statistics before the first step
-  Tensors end;                   // the same after the last step
-  std::vector<double> losses;    // of the steps
-  double evaluation = 0;         // loss after the last step: of the first batch, or of all of them
-  std::string differing;         // ranks that should hold the same weights at the end and do not
-  std::string weightsSha256;     // of `end`
+  Tensors start;               // parameters and running statistics before the first step
+  Tensors end;                 // the same after the last step
+  std::vector<double> losses;  // of the steps
+  double evaluation = 0;       // loss after the last step: of the first batch, or of all of them
+  std::string differing;       // ranks that should hold the same weights at the end and do not
+  std::string weightsSha256;   // of `end`
 };
 // Errors: what a rank says; kCancelled where `stop` was set.
-Result<Played> play(const PlanPair& plans, const Experiment& experiment, const std::atomic<bool>& stop);
+Result<Played> play(const PlanPair& plans, const Experiment& experiment,
+                    const std::atomic<bool>& stop);
 
-// One rank, and what rounding does to it: everything is played again a few times with results that are off by
-// what rounding puts them off (rounding_noise.h). Of fp64, and where equality is not meant, there is no noise.
+// One rank, and what rounding does to it: everything is played again a few times with results that
+// are off by what rounding puts them off (rounding_noise.h). Of fp64, and where equality is not
+// meant, there is no noise.
 struct Reference {
   using Noise = std::map<std::string, double>;  // of each tensor: the greatest relative difference
   Played played;
   std::vector<Tensors> gradients;  // of each probe's batch, all times the same number
   std::vector<Noise> gradientNoise;
-  double scaleNoise = 0;           // of how much too long the gradients are altogether
-  double updateRate = 1;           // at which weights move visibly, and little
-  Tensors updates;                 // how far the probe moves in kUpdateSteps steps at that rate
+  double scaleNoise = 0;  // of how much too long the gradients are altogether
+  double updateRate = 1;  // at which weights move visibly, and little
+  Tensors updates;        // how far the probe moves in kUpdateSteps steps at that rate
   Noise updateNoise;
-  double lossNoise = 0;            // greatest relative difference of a step's loss
+  double lossNoise = 0;  // greatest relative difference of a step's loss
 };
-Result<Reference> playReference(const PlanPair& plans, const Experiment& experiment, const std::atomic<bool>& stop);
+Result<Reference> playReference(const PlanPair& plans, const Experiment& experiment,
+                                const std::atomic<bool>& stop);
 
 struct Finding {
-  std::string check;             // "gradients"
-  double difference = 0;         // relative: of tensors |a − b| / |b| in the Euclidean norm
-  double limit = 0;              // 0: the same bits
-  std::string where;             // of the difference nearest to, or furthest beyond, its limit: a tensor, "step 7"
+  std::string check;      // "gradients"
+  double difference = 0;  // relative: of tensors |a − b| / |b| in the Euclidean norm
+  double limit = 0;       // 0: the same bits
+  // of the difference nearest to, or furthest beyond, its limit: a tensor, "step 7"
+  std::string where;
   bool holds = false;
-  // Rounding alone moves a tensor, in every batch, too far to tell right from wrong: another precision has to.
+  // Rounding alone moves a tensor, in every batch, too far to tell right from wrong: another
+  // precision has to.
   bool undecided = false;
 };
 struct Verified {
   std::vector<Finding> findings;
-  std::vector<double> losses;    // of the several ranks
+  std::vector<double> losses;  // of the several ranks
 };
 
-// How far apart plans of a precision may be. Where noise alone moves one rank by n, as it does where the input of a kink
-// (relu, the greatest of a pool) is 0 within rounding or an operand is near the middle between two of its 16-bit
-// neighbours, 4·n is allowed in the place of `least`. Beyond `most` what is compared decides nothing: it is counted, still
-// has to be within 4·n, and the same tensor has to be decided in another batch, or the finding is undecided.
+// How far apart plans of a precision may be. Where noise alone moves one rank by n, as it does
+// where the input of a kink (relu, the greatest of a pool) is 0 within rounding or an operand is
+// near the middle between two of its 16-bit neighbours, 4·n is allowed in the place of `least`.
+// Beyond `most` what is compared decides nothing: it is counted, still has to be within 4·n, and
+// the same tensor has to be decided in another batch, or the finding is undecided.
 struct Tolerance {
   double least = 0, most = 0;
-  double of(double noise) const;       // `least` at least
-  bool decides(double noise) const;    // whether that is `most` at most
+  double of(double noise) const;     // `least` at least
+  bool decides(double noise) const;  // whether that is `most` at most
 };
 struct Limits {
   Tolerance gradients;  // of each tensor in each batch
@@ -133,24 +141,25 @@ Limits limitsOf(std::string_view precision);
 // Checks, of strategies that are to be equal to one rank:
 //   initial weights     the same bits
 //   gradients           of every tensor in every probe's batch, one batch as good as another
-//   gradient scale      ⟨a − b, b⟩ / ⟨b, b⟩, the mean over tensors and batches, each as much as it is free of noise: rounding
+//   gradient scale      ⟨a − b, b⟩ / ⟨b, b⟩, the mean over tensors and batches, each as much as it
+//   is free of noise: rounding
 //                       goes all ways, a factor does not
-//   updates             of every tensor after kUpdateSteps steps of plain descent: each has what the one before made
-//   losses              of each step with the run's optimizer
-//   weights at the end, evaluation    in fp64 only. Elements that rounding alone changes are left out
-//   all ranks           those that hold the same weights at the end hold the same bits
-//   two plays           the same bits
+//   updates             of every tensor after kUpdateSteps steps of plain descent: each has what
+//   the one before made losses              of each step with the run's optimizer weights at the
+//   end, evaluation    in fp64 only. Elements that rounding alone changes are left out all ranks
+//   those that hold the same weights at the end hold the same bits two plays           the same
+//   bits
 // Of others: initial weights, all ranks, two plays where the order of sums is fixed, and
-//   quality             the loss of all batches after the last step is within a tenth of one rank's, or below it; after few
+//   quality             the loss of all batches after the last step is within a tenth of one
+//   rank's, or below it; after few
 //                       steps that says nothing
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop);
 
-// Of a plan of one rank with plain SGD: the loss of one batch, "loss", and the length of each gradient,
-// "gradient of dense1.weight", by name.
-Result<std::vector<std::pair<std::string, double>>> gradientLengths(const plan::Plan& plan,
-                                                                    const data::Dataset& batch,
-                                                                    std::string_view backend,
-                                                                    const backends::BackendOptions& options);
+// Of a plan of one rank with plain SGD: the loss of one batch, "loss", and the length of each
+// gradient, "gradient of dense1.weight", by name.
+Result<std::vector<std::pair<std::string, double>>> gradientLengths(
+    const plan::Plan& plan, const data::Dataset& batch, std::string_view backend,
+    const backends::BackendOptions& options);
 
 }  // namespace lockstep::runtime

@@ -34,17 +34,19 @@ bool works(const NodeSpec& node) {
 
 // Usable as the name of a folder, which a node's part of a run has.
 bool isNodeName(std::string_view name) {
-  return !name.empty() && name.size() <= 128 && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
-  });
+  return !name.empty() && name.size() <= 128 && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
 }
 
 Status checkNode(const NodeSpec& node, const std::string& path,
                  std::set<std::string, std::less<>>& names) {
   if (!isNodeName(node.name()))
-    return wrongField(path + ".name",
-                      fmt::format("name is \"{}\"; expected letters, digits, '.', '_' and '-', not '.' first, 128 at most",
-                                  node.name()));
+    return wrongField(path + ".name", fmt::format("name is \"{}\"; expected letters, digits, '.', "
+                                                  "'_' and '-', not '.' first, 128 at most",
+                                                  node.name()));
   if (!names.insert(node.name()).second)
     return wrongField(path + ".name",
                       fmt::format("another node is named {}; expected a name of its "
@@ -54,11 +56,13 @@ Status checkNode(const NodeSpec& node, const std::string& path,
     LOCKSTEP_TRY(checkKind(fmt::format("{}.roles[{}]", path, i), node.roles(i),
                            {"worker", "ps", "chief", "evaluator"}));
   if (works(node) + has(node, "ps") + has(node, "evaluator") > 1)
-    return wrongField(path + ".roles", fmt::format("roles are {}; expected one of worker, ps and evaluator: a "
-                                                   "host that does more than one is so many nodes",
-                                                   fmt::join(node.roles(), " and ")));
+    return wrongField(path + ".roles",
+                      fmt::format("roles are {}; expected one of worker, ps and evaluator: a "
+                                  "host that does more than one is so many nodes",
+                                  fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
-    return wrongField(path + ".interface", "address and interface are both given; expected one", {{{path + ".interface", ""}}});
+    return wrongField(path + ".interface", "address and interface are both given; expected one",
+                      {{{path + ".interface", ""}}});
   if (node.has_ssh()) LOCKSTEP_TRY(checkRange(path + ".ssh.port", node.ssh().port(), 0, 65535));
   for (int i = 0; i < node.devices_size(); ++i) {
     const auto& device = node.devices(i);
@@ -68,7 +72,8 @@ Status checkNode(const NodeSpec& node, const std::string& path,
     LOCKSTEP_TRY(checkRange(at + ".threads", device.threads(), 0, kMaxThreads));
     LOCKSTEP_TRY(checkRange(at + ".gpus", device.gpus(), 0, kMaxRanks));
     if (device.gpus() > 0 && device.kind() != "cuda")
-      return wrongField(at + ".gpus", "gpus are given of a device of kind cpu; expected kind: cuda", {{{at + ".gpus", ""}}});
+      return wrongField(at + ".gpus", "gpus are given of a device of kind cpu; expected kind: cuda",
+                        {{{at + ".gpus", ""}}});
   }
   return {};
 }
@@ -78,9 +83,11 @@ bool isLoopback(std::string_view address) {
          address == "::1" || address == "[::1]" || address == "ip6-localhost";
 }
 
-// Equal for nodes on one host, as far as the spec tells: names of SSH may hide that two hosts are one.
+// Equal for nodes on one host, as far as the spec tells: names of SSH may hide that two hosts are
+// one.
 std::string hostOf(const NodeSpec& node) {
-  if (!node.has_ssh() || (isLoopback(node.ssh().host()) && node.ssh().proxy_jump().empty())) return {};
+  if (!node.has_ssh() || (isLoopback(node.ssh().host()) && node.ssh().proxy_jump().empty()))
+    return {};
   return node.ssh().host() + " " + node.ssh().proxy_jump();
 }
 
@@ -90,20 +97,28 @@ Status checkAddresses(const ClusterSpec& spec) {
     const NodeSpec& node = spec.nodes(i);
     const std::string path = fmt::format("nodes[{}].address", i);
     if (node.address() == "0.0.0.0" || node.address() == "::")
-      return wrongField(path, fmt::format("address is {}, which stands for every address; expected one of the node's, "
-                                          "or none: it is chosen", node.address()), {{{path, ""}}});
+      return wrongField(
+          path,
+          fmt::format("address is {}, which stands for every address; expected one of the node's, "
+                      "or none: it is chosen",
+                      node.address()),
+          {{{path, ""}}});
     if (!isLoopback(node.address())) continue;
     for (const NodeSpec& other : spec.nodes())
       if (hostOf(other) != hostOf(node))
-        return wrongField(path, fmt::format("address is {}, loopback, and node {} is on another host; expected an address "
-                                            "that {} reaches, or none: it is chosen", node.address(), other.name(),
-                                            other.name()), {{{path, ""}}});
+        return wrongField(
+            path,
+            fmt::format(
+                "address is {}, loopback, and node {} is on another host; expected an address "
+                "that {} reaches, or none: it is chosen",
+                node.address(), other.name(), other.name()),
+            {{{path, ""}}});
   }
   return {};
 }
 
-void addDevices(const NodeSpec& node, const spec::v1::TrainingSpec& training, const std::string& host,
-                cluster::Cluster& out) {
+void addDevices(const NodeSpec& node, const spec::v1::TrainingSpec& training,
+                const std::string& host, cluster::Cluster& out) {
   for (const RankDevice& device : rankDevices(node, training))
     out.devices.push_back({node.name(), host, device.kind, device.number, device.threads});
 }
@@ -119,29 +134,44 @@ const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the communicator, from th
 // GPUs exchange among themselves what all give at one time, and none is two ranks'.
 Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
   if (hasServers(strategy))
-    return wrongField("comm", "comm is nccl but parameter servers exchange through the host; expected shm or gloo", kChosen);
+    return wrongField(
+        "comm",
+        "comm is nccl but parameter servers exchange through the host; expected shm or gloo",
+        kChosen);
   std::set<std::pair<std::string, int>> taken;
   for (const cluster::Device& device : cluster.devices) {
     if (device.kind != "cuda")
-      return wrongField("comm", fmt::format("comm is nccl but node {} has ranks on processors; expected shm or gloo, or devices "
-                                            "of kind cuda alone", device.node), kChosen);
+      return wrongField(
+          "comm",
+          fmt::format(
+              "comm is nccl but node {} has ranks on processors; expected shm or gloo, or devices "
+              "of kind cuda alone",
+              device.node),
+          kChosen);
     if (!taken.emplace(device.node, device.index).second)
-      return wrongField("comm", fmt::format("comm is nccl but ranks share GPU {} of node {}; expected shm or gloo, or a GPU for "
-                                            "each rank", device.index, device.node), kChosen);
+      return wrongField(
+          "comm",
+          fmt::format(
+              "comm is nccl but ranks share GPU {} of node {}; expected shm or gloo, or a GPU for "
+              "each rank",
+              device.index, device.node),
+          kChosen);
   }
   return {};
 }
 
-Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strategy, std::size_t nodes, bool hostsKnown,
-                  cluster::Cluster& out) {
+Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strategy,
+                  std::size_t nodes, bool hostsKnown, cluster::Cluster& out) {
   std::string kind = spec.comm();
   if (kind.empty() && out.devices.size() > 1 && checkNccl(strategy, out).ok()) kind = "nccl";
   if (kind.empty()) kind = nodes == 1 ? "shm" : "gloo";
   LOCKSTEP_TRY(checkKind("comm", kind, commKinds()));
   if (kind == "in-process" && nodes > 1)
-    return wrongField("comm", "comm is in-process but there are several nodes; expected gloo", kChosen);
+    return wrongField("comm", "comm is in-process but there are several nodes; expected gloo",
+                      kChosen);
   if (kind == "shm" && hostsKnown && out.hosts.size() > 1)
-    return wrongField("comm", "comm is shm but the nodes are on several hosts; expected gloo", kChosen);
+    return wrongField("comm", "comm is shm but the nodes are on several hosts; expected gloo",
+                      kChosen);
   out.link = cluster::assumedLink(kind, out.hosts.size() > 1);
   if (kind == "nccl") LOCKSTEP_TRY(checkNccl(strategy, out));
   double slowest = std::numeric_limits<double>::infinity();
@@ -168,7 +198,8 @@ Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strateg
 
 }  // namespace
 
-std::vector<const NodeSpec*> nodesWithRanks(const ClusterSpec& spec, const spec::v1::StrategySpec& strategy) {
+std::vector<const NodeSpec*> nodesWithRanks(const ClusterSpec& spec,
+                                            const spec::v1::StrategySpec& strategy) {
   std::vector<const NodeSpec*> out;
   for (const NodeSpec& node : spec.nodes())
     if (works(node)) out.push_back(&node);
@@ -184,7 +215,8 @@ const NodeSpec* evaluatorNode(const ClusterSpec& spec) {
 }
 
 Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<NodeHost>& hosts,
-                                   const spec::v1::StrategySpec& strategy, const spec::v1::TrainingSpec& training) {
+                                   const spec::v1::StrategySpec& strategy,
+                                   const spec::v1::TrainingSpec& training) {
   LOCKSTEP_TRY(checkRange("version", spec.version(), 0, 1));
   if (spec.nodes().empty()) return wrongField("nodes", "there are no nodes; expected at least one");
   cluster::Cluster out;

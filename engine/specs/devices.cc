@@ -35,7 +35,8 @@ std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& tr
     const bool onGpu = one.backend == "cuda";
     one.kind = onGpu ? "cuda" : "cpu";
     one.threads = std::max(1, threads);
-    const int count = std::max(1, ranks), devices = onGpu && gpus > 0 ? std::min(gpus, count) : count;
+    const int count = std::max(1, ranks),
+              devices = onGpu && gpus > 0 ? std::min(gpus, count) : count;
     int& number = numbers[onGpu ? 1 : 0];
     for (int i = 0; i < count; ++i) {
       one.number = number + i * devices / count;
@@ -44,7 +45,8 @@ std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& tr
     number += devices;
   };
   if (node.devices().empty()) add("", 1, 0, 1);
-  for (const auto& device : node.devices()) add(device.kind(), device.count(), device.gpus(), device.threads());
+  for (const auto& device : node.devices())
+    add(device.kind(), device.count(), device.gpus(), device.threads());
   return out;
 }
 
@@ -61,7 +63,8 @@ Status checkDevices(const spec::v1::ClusterSpec& cluster, const TrainingSpec& tr
     for (int d = 0; d < cluster.nodes(n).devices_size(); ++d)
       if (backendOn(cluster.nodes(n).devices(d).kind(), training) == "cuda")
         return wrongField(fmt::format("nodes[{}].devices[{}].kind", n, d),
-                          "kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16",
+                          "kind is cuda, which has no fp64; expected cpu, or training.precision "
+                          "fp32, tf32, bf16 or fp16",
                           {{{"training.precision", "fp32"}}});
   return {};
 }

@@ -80,7 +80,8 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
       auto& norm = *layer.mutable_batch_norm();
       if (norm.momentum() == 0) norm.set_momentum(0.9);
       if (norm.epsilon() == 0) norm.set_epsilon(1e-5);
-      if (norm.groups() == 0) norm.set_groups(1);  // where there are micro-batches it is filled in before
+      // where there are micro-batches it is filled in before
+      if (norm.groups() == 0) norm.set_groups(1);
       return {};
     }
     case LayerSpec::KIND_NOT_SET:
@@ -184,15 +185,17 @@ Status fillModel(ModelSpec& spec) {
   LOCKSTEP_TRY(checkRange("model.input.categories", input.categories(), input.columns() > 0 ? 1 : 0,
                           std::numeric_limits<std::int32_t>::max()));
   if (input.columns() > 0 && !isTable(input))
-    return wrongField("model.input.columns",
-                      "only tables have columns of categories; expected none, or the shape [numbers]");
+    return wrongField(
+        "model.input.columns",
+        "only tables have columns of categories; expected none, or the shape [numbers]");
   LOCKSTEP_TRY(checkRange("model.input.vocabulary", input.vocabulary(), 0,
                           std::numeric_limits<std::int32_t>::max()));
   if (input.vocabulary() > 0 && input.vocabulary() < 256)
-    return wrongField("model.input.vocabulary",
-                      fmt::format("vocabulary is {}; expected at least 256: every byte of the text is "
-                                  "a token",
-                                  input.vocabulary()));
+    return wrongField(
+        "model.input.vocabulary",
+        fmt::format("vocabulary is {}; expected at least 256: every byte of the text is "
+                    "a token",
+                    input.vocabulary()));
   if (!std::isfinite(input.scale()))
     return wrongField("model.input.scale", "scale is not finite; expected a number such as 0.0039");
   if (spec.layers_size() > kMaxLayers)

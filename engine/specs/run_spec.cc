@@ -60,8 +60,8 @@ Status checkPart(const std::string& path, const char* kind, const std::string& f
   LOCKSTEP_TRY(checkNumber(path + ".from", files.from(), 0, 1));
   if (!(files.to() > files.from() && files.to() <= 1))
     return wrongField(path + ".to",
-                      fmt::format("{}.to is {}; expected more than {}.from, {}, and at most 1", path, files.to(),
-                                  path, files.from()),
+                      fmt::format("{}.to is {}; expected more than {}.from, {}, and at most 1",
+                                  path, files.to(), path, files.from()),
                       {{{path + ".to", "1"}}});
   return checkHash(fmt::format("{}.{}_sha256", path, kind), sha256);
 }
@@ -90,17 +90,21 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
   LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx", "text", "table"}));
   const std::vector<Remedy> right{{{"data.format", isText ? "text" : isRows ? "table" : "idx"}}};
   if (isText != (data.format() == "text"))
-    return wrongField("data.format",
-                      isText ? "the model takes text; expected format text"
-                             : "the model takes no text; expected another format, or model.input.vocabulary",
-                      right);
+    return wrongField(
+        "data.format",
+        isText ? "the model takes text; expected format text"
+               : "the model takes no text; expected another format, or model.input.vocabulary",
+        right);
   if (isRows != (data.format() == "table"))
-    return wrongField("data.format",
-                      isRows ? "the model takes rows of numbers; expected format table"
-                             : "the model takes no table; expected another format, or model.input.shape [numbers]",
-                      right);
+    return wrongField(
+        "data.format",
+        isRows
+            ? "the model takes rows of numbers; expected format table"
+            : "the model takes no table; expected another format, or model.input.shape [numbers]",
+        right);
   if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
-    return wrongField("data.augment", "only images are augmented; expected it left out", {{{"data.augment", ""}}});
+    return wrongField("data.augment", "only images are augmented; expected it left out",
+                      {{{"data.augment", ""}}});
   LOCKSTEP_TRY(checkRange("data.augment.crop", data.augment().crop(), 0, 1024));
   if (isText || isRows) {
     LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
@@ -165,17 +169,20 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
   if (schedule.steps() == 0 && training.max_steps() > 0) {
     schedule.set_steps(training.max_steps());
     if (schedule.steps() > schedule.warmup_steps()) return {};
-    return wrongField(path + "warmup_steps",
-                      fmt::format("the warm-up of {} steps does not end before training.max_steps, {}",
-                                  schedule.warmup_steps(), training.max_steps()),
-                      {{{path + "warmup_steps", fmt::format("{}", training.max_steps() / 10)}},
-                       {{"training.max_steps", fmt::format("{}", 10 * schedule.warmup_steps())}}});
+    return wrongField(
+        path + "warmup_steps",
+        fmt::format("the warm-up of {} steps does not end before training.max_steps, {}",
+                    schedule.warmup_steps(), training.max_steps()),
+        {{{path + "warmup_steps", fmt::format("{}", training.max_steps() / 10)}},
+         {{"training.max_steps", fmt::format("{}", 10 * schedule.warmup_steps())}}});
   }
   if (schedule.steps() == 0)
-    return wrongField(path + "steps",
-                      fmt::format("schedule {} needs an end, and neither {}steps nor training.max_steps is given",
-                                  schedule.kind(), path),
-                      {{{path + "steps", fmt::format("{}", std::max(kUsualSteps, 10 * schedule.warmup_steps()))}}});
+    return wrongField(
+        path + "steps",
+        fmt::format("schedule {} needs an end, and neither {}steps nor training.max_steps is given",
+                    schedule.kind(), path),
+        {{{path + "steps",
+           fmt::format("{}", std::max(kUsualSteps, 10 * schedule.warmup_steps()))}}});
   return checkRange(path + "steps", schedule.steps(), schedule.warmup_steps() + 1, kMaxSteps);
 }
 
@@ -187,7 +194,8 @@ Status fillBackend(TrainingSpec& training) {
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
   if (isDouble && (training.backend() == "onednn" || training.backend() == "cuda"))
     return wrongField("training.backend",
-                      fmt::format("backend {} has no fp64; expected reference, or precision fp32", training.backend()),
+                      fmt::format("backend {} has no fp64; expected reference, or precision fp32",
+                                  training.backend()),
                       {{{"training.backend", "reference"}}, {{"training.precision", "fp32"}}});
   return {};
 }
@@ -195,21 +203,24 @@ Status fillBackend(TrainingSpec& training) {
 Status fillLossScale(TrainingSpec& training) {
   if (training.precision() != "fp16") {
     if (!training.has_loss_scale()) return {};
-    return wrongField("training.loss_scale",
-                      fmt::format("precision {} has no loss scale; expected it left out, or precision fp16",
-                                  training.precision()),
-                      {{{"training.loss_scale", ""}}, {{"training.precision", "fp16"}}});
+    return wrongField(
+        "training.loss_scale",
+        fmt::format("precision {} has no loss scale; expected it left out, or precision fp16",
+                    training.precision()),
+        {{{"training.loss_scale", ""}}, {{"training.precision", "fp16"}}});
   }
   auto& scale = *training.mutable_loss_scale();
   if (scale.initial() == 0) scale.set_initial(65536);
   int digits = 0;
   if (!(std::frexp(scale.initial(), &digits) == 0.5 && std::abs(digits - 1) <= kMaxScaleDigits))
     return wrongField("training.loss_scale.initial",
-                      fmt::format("training.loss_scale.initial is {}; expected a power of two from 2^-{} to 2^{}, as 65536",
+                      fmt::format("training.loss_scale.initial is {}; expected a power of two from "
+                                  "2^-{} to 2^{}, as 65536",
                                   scale.initial(), kMaxScaleDigits, kMaxScaleDigits),
                       {{{"training.loss_scale.initial", "65536"}}});
   if (scale.growth_interval() == 0) scale.set_growth_interval(2000);
-  return checkRange("training.loss_scale.growth_interval", scale.growth_interval(), 1, kMaxScaleInterval);
+  return checkRange("training.loss_scale.growth_interval", scale.growth_interval(), 1,
+                    kMaxScaleInterval);
 }
 
 Status fillTraining(TrainingSpec& training) {
@@ -241,8 +252,8 @@ std::vector<DataFile> dataFiles(const DataSpec& data) {
   const auto add = [&](std::string name, const std::string& path, const std::string& sha256) {
     if (!path.empty()) out.push_back({std::move(name), path, sha256});
   };
-  for (const auto& [part, files] :
-       {std::pair<std::string, const DataFiles&>("train", data.train()), {"evaluate", data.evaluate()}}) {
+  for (const auto& [part, files] : {std::pair<std::string, const DataFiles&>("train", data.train()),
+                                    {"evaluate", data.evaluate()}}) {
     add(part + ".images", files.images(), files.images_sha256());
     add(part + ".labels", files.labels(), files.labels_sha256());
     add(part + ".text", files.text(), files.text_sha256());
@@ -261,9 +272,10 @@ struct Parts {
 std::vector<Parts> partsOfBatch(const RunSpec& spec) {
   std::vector<Parts> out;
   const auto& strategy = spec.strategy();
-  for (const auto& [field, count] : {std::pair{"micro_batches", strategy.micro_batches()},
-                                     std::pair{"local_steps", strategy.local_steps()},
-                                     std::pair{"deterministic_parts", strategy.deterministic_parts()}})
+  for (const auto& [field, count] :
+       {std::pair{"micro_batches", strategy.micro_batches()},
+        std::pair{"local_steps", strategy.local_steps()},
+        std::pair{"deterministic_parts", strategy.deterministic_parts()}})
     out.push_back({fmt::format("strategy.{}", field), std::max(1, count)});
   for (int i = 0; i < spec.model().layers_size(); ++i)
     if (const auto& layer = spec.model().layers(i); layer.has_batch_norm())
@@ -303,10 +315,14 @@ Status checkParts(const RunSpec& spec) {
       remedies.push_back({{"training.batch", fmt::format("{}", works)}});
     std::int64_t fewer = std::min(count, batch);
     while (batch % fewer != 0) --fewer;
-    if (field.starts_with("model.")) remedies.push_back(oneGroupEach(spec));
-    else remedies.push_back({{field, fmt::format("{}", fewer)}});
-    return wrongField(field, fmt::format("{} is {}; expected a divisor of training.batch, {}", field, count, batch),
-                      std::move(remedies));
+    if (field.starts_with("model."))
+      remedies.push_back(oneGroupEach(spec));
+    else
+      remedies.push_back({{field, fmt::format("{}", fewer)}});
+    return wrongField(
+        field,
+        fmt::format("{} is {}; expected a divisor of training.batch, {}", field, count, batch),
+        std::move(remedies));
   }
   return {};
 }
@@ -317,11 +333,12 @@ Status checkStatisticsGroups(const RunSpec& spec) {
     if (!layer.has_batch_norm()) continue;
     const std::string field = fmt::format("model.layers[{}].batch_norm.groups", i);
     if (const int parts = spec.strategy().micro_batches(); layer.batch_norm().groups() % parts != 0)
-      return wrongField(field,
-                        fmt::format("{} is {}, and each of {} micro-batches has statistics of its own; "
-                                    "expected {}, or another multiple of {}",
-                                    field, layer.batch_norm().groups(), parts, parts, parts),
-                        {oneGroupEach(spec)});
+      return wrongField(
+          field,
+          fmt::format("{} is {}, and each of {} micro-batches has statistics of its own; "
+                      "expected {}, or another multiple of {}",
+                      field, layer.batch_norm().groups(), parts, parts, parts),
+          {oneGroupEach(spec)});
     for (const auto& [name, parts, most] :
          {std::tuple{"strategy.local_steps", spec.strategy().local_steps(), 1},
           std::tuple{"strategy.deterministic_parts", spec.strategy().deterministic_parts(), 0}})
@@ -347,7 +364,8 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(toModel(spec.model()).status());
   LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
   if (spec.model().loss() == "mse" && spec.data().format() == "idx")
-    return wrongField("model.loss", "model.loss is mse but the labels of idx are classes; expected cross-entropy",
+    return wrongField("model.loss",
+                      "model.loss is mse but the labels of idx are classes; expected cross-entropy",
                       {{{"model.loss", "cross-entropy"}}});
   LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
   auto& strategy = *spec.mutable_strategy();
@@ -365,50 +383,59 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(checkKind("strategy.overlap", strategy.overlap(), {"auto", "always", "never"}));
   LOCKSTEP_TRY(checkRange("strategy.gather_bytes", strategy.gather_bytes(), 0, kMaxGathered));
   if (strategy.recompute().empty()) strategy.set_recompute("none");
-  LOCKSTEP_TRY(checkKind("strategy.recompute", strategy.recompute(), {"none", "selective", "full"}));
+  LOCKSTEP_TRY(
+      checkKind("strategy.recompute", strategy.recompute(), {"none", "selective", "full"}));
   if (strategy.compression().empty()) strategy.set_compression("none");
   LOCKSTEP_TRY(checkKind("strategy.compression", strategy.compression(),
                          {"none", "fp16", "bf16", "int8", "top-k"}));
-  if (strategy.compression() == "top-k" && strategy.top_k_ratio() == 0) strategy.set_top_k_ratio(0.01);
-  if (strategy.compression() == "top-k" && strategy.top_k_after() == 0) strategy.set_top_k_after(200);
+  if (strategy.compression() == "top-k" && strategy.top_k_ratio() == 0)
+    strategy.set_top_k_ratio(0.01);
+  if (strategy.compression() == "top-k" && strategy.top_k_after() == 0)
+    strategy.set_top_k_after(200);
   LOCKSTEP_TRY(checkRange("strategy.top_k_after", strategy.top_k_after(), 0, kMaxSteps));
   LOCKSTEP_TRY(checkNumber("strategy.top_k_ratio", strategy.top_k_ratio(), 0, 1));
   for (int i = 0; i < strategy.shares_size(); ++i)
     if (!(strategy.shares(i) > 0 && strategy.shares(i) <= kMaxShare))
-      return wrongField(fmt::format("strategy.shares[{}]", i),
-                        fmt::format("strategy.shares[{}] is {}; expected more than 0 and at most {}", i,
-                                    strategy.shares(i), kMaxShare),
-                        {{{"strategy.shares", ""}}});
+      return wrongField(
+          fmt::format("strategy.shares[{}]", i),
+          fmt::format("strategy.shares[{}] is {}; expected more than 0 and at most {}", i,
+                      strategy.shares(i), kMaxShare),
+          {{{"strategy.shares", ""}}});
   const double all = std::accumulate(strategy.shares().begin(), strategy.shares().end(), 0.0);
   for (int i = 0; i < strategy.shares_size(); ++i)
     if (strategy.shares(i) * kMaxShare < all)  // no batch would leave it a sample
-      return wrongField(fmt::format("strategy.shares[{}]", i),
-                        fmt::format("strategy.shares[{}] is {} of {}; expected at least 1/{:.0f} of all", i,
-                                    strategy.shares(i), all, kMaxShare),
-                        {{{"strategy.shares", ""}}});
+      return wrongField(
+          fmt::format("strategy.shares[{}]", i),
+          fmt::format("strategy.shares[{}] is {} of {}; expected at least 1/{:.0f} of all", i,
+                      strategy.shares(i), all, kMaxShare),
+          {{{"strategy.shares", ""}}});
   LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
   if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
   const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
   const bool local = kind.local;
   LOCKSTEP_TRY(checkRange("strategy.local_steps", strategy.local_steps(), 0, 4096));
   if (!local && strategy.local_steps() > 0)
-    return wrongField("strategy.local_steps",
-                      fmt::format("strategy.local_steps is {}, but {} has none; expected it left out",
-                                  strategy.local_steps(), strategy.kind()),
-                      {{{"strategy.local_steps", ""}}});
+    return wrongField(
+        "strategy.local_steps",
+        fmt::format("strategy.local_steps is {}, but {} has none; expected it left out",
+                    strategy.local_steps(), strategy.kind()),
+        {{{"strategy.local_steps", ""}}});
   LOCKSTEP_TRY(checkRange("strategy.deterministic_parts", strategy.deterministic_parts(), 0, 4096));
   if (strategy.deterministic_parts() > 0 && strategy.micro_batches() > 1)
-    return wrongField("strategy.deterministic_parts",
-                      fmt::format("strategy.deterministic_parts is {} and strategy.micro_batches {}, which both divide "
-                                  "the batch; expected one of them",
-                                  strategy.deterministic_parts(), strategy.micro_batches()),
-                      {{{"strategy.micro_batches", "1"}}, {{"strategy.deterministic_parts", "0"}}});
+    return wrongField(
+        "strategy.deterministic_parts",
+        fmt::format(
+            "strategy.deterministic_parts is {} and strategy.micro_batches {}, which both divide "
+            "the batch; expected one of them",
+            strategy.deterministic_parts(), strategy.micro_batches()),
+        {{{"strategy.micro_batches", "1"}}, {{"strategy.deterministic_parts", "0"}}});
   if (local && strategy.micro_batches() > 1)
-    return wrongField("strategy.micro_batches",
-                      fmt::format("strategy.micro_batches is {}, but local-sgd divides the batch by "
-                                  "strategy.local_steps; expected 1",
-                                  strategy.micro_batches()),
-                      {{{"strategy.micro_batches", "1"}}});
+    return wrongField(
+        "strategy.micro_batches",
+        fmt::format("strategy.micro_batches is {}, but local-sgd divides the batch by "
+                    "strategy.local_steps; expected 1",
+                    strategy.micro_batches()),
+        {{{"strategy.micro_batches", "1"}}});
   LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
   LOCKSTEP_TRY(cluster::checkOptions(kind, {.servers = strategy.servers(),
                                             .tensor = strategy.tensor(),
@@ -430,7 +457,8 @@ namespace {
 int localSteps(const RunSpec& spec, int dataRanks) {
   for (const auto& layer : spec.model().layers())
     if (layer.has_batch_norm()) return 1;
-  const std::vector<double> shares(spec.strategy().shares().begin(), spec.strategy().shares().end());
+  const std::vector<double> shares(spec.strategy().shares().begin(),
+                                   spec.strategy().shares().end());
   const std::int64_t batch = spec.training().batch();
   for (int steps = kLocalSteps; steps > 1; --steps)
     if (batch % steps == 0 &&
@@ -445,18 +473,24 @@ int localSteps(const RunSpec& spec, int dataRanks) {
 Result<int> microBatches(const RunSpec& spec, int dataRanks) {
   const auto& strategy = spec.strategy();
   const cluster::Strategy* const kind = cluster::findStrategy(strategy.kind());
-  if (kind != nullptr && kind->local && strategy.local_steps() == 0) return localSteps(spec, dataRanks);
+  if (kind != nullptr && kind->local && strategy.local_steps() == 0)
+    return localSteps(spec, dataRanks);
   const int parts = strategy.deterministic_parts();
   if (parts == 0) return std::max({1, strategy.micro_batches(), strategy.local_steps()});
   if (parts % dataRanks == 0) return parts / dataRanks;
-  const std::int64_t multiple = (parts + dataRanks - 1) / dataRanks * dataRanks, batch = spec.training().batch();
+  const std::int64_t multiple = (parts + dataRanks - 1) / dataRanks * dataRanks,
+                     batch = spec.training().batch();
   Remedy remedy{{"strategy.deterministic_parts", fmt::format("{}", multiple)}};
   if (batch % multiple != 0)
-    remedy.push_back({"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
-  return wrongField("strategy.deterministic_parts",
-                    fmt::format("strategy.deterministic_parts is {}, and the batch is divided over {} ranks; expected "
-                                "a multiple of {}", parts, dataRanks, dataRanks),
-                    {std::move(remedy)});
+    remedy.push_back(
+        {"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
+  return wrongField(
+      "strategy.deterministic_parts",
+      fmt::format(
+          "strategy.deterministic_parts is {}, and the batch is divided over {} ranks; expected "
+          "a multiple of {}",
+          parts, dataRanks, dataRanks),
+      {std::move(remedy)});
 }
 
 Precision precisionOf(const TrainingSpec& training) {

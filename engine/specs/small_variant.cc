@@ -11,7 +11,8 @@ namespace {
 using spec::v1::LayerSpec;
 using spec::v1::RunSpec;
 
-constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4, kCategories = 1000;
+constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4,
+                       kCategories = 1000;
 
 class Shrink {
  public:
@@ -36,7 +37,8 @@ class Shrink {
     // Chosen for the batch as it is.
     auto& strategy = *out_.spec.mutable_strategy();
     const cluster::Strategy* const kind = cluster::findStrategy(strategy.kind());
-    if (const auto parts = microBatches(out_.spec, dataRanks); kind != nullptr && kind->local && parts.ok())
+    if (const auto parts = microBatches(out_.spec, dataRanks);
+        kind != nullptr && kind->local && parts.ok())
       strategy.set_local_steps(*parts);
     training.set_batch(smallBatch(out_.spec, dataRanks));
     training.set_evaluate_batch(training.batch());
@@ -53,7 +55,8 @@ class Shrink {
     }
     std::int64_t heads = 1, channels = 0;
     for (const LayerSpec& layer : model.layers()) {
-      if (layer.has_transformer()) heads = std::lcm(heads, std::max<std::int64_t>(1, layer.transformer().heads()));
+      if (layer.has_transformer())
+        heads = std::lcm(heads, std::max<std::int64_t>(1, layer.transformer().heads()));
       if (layer.has_embedding()) channels = std::max(channels, layer.embedding().units());
     }
     const std::int64_t fewer = heads * kHeadChannels;
@@ -81,7 +84,8 @@ class Shrink {
     while (common % (2 * divisor) == 0 && least / (2 * divisor) >= kFilters) divisor *= 2;
     if (common == 0 || divisor == 1) return;
     for (LayerSpec& layer : *out_.spec.mutable_model()->mutable_layers())
-      if (layer.has_conv2d()) layer.mutable_conv2d()->set_filters(layer.conv2d().filters() / divisor);
+      if (layer.has_conv2d())
+        layer.mutable_conv2d()->set_filters(layer.conv2d().filters() / divisor);
     out_.changes.push_back(fmt::format("filters divided by {}", divisor));
   }
 
@@ -102,9 +106,11 @@ std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
   const std::int64_t batch = spec.training().batch();
   const auto parts = microBatches(spec, dataRanks);
   if (!parts.ok() || batch % *parts != 0) return batch;  // to be refused with the reason
-  const std::vector<double> shares(spec.strategy().shares().begin(), spec.strategy().shares().end());
+  const std::vector<double> shares(spec.strategy().shares().begin(),
+                                   spec.strategy().shares().end());
   const auto cuts = [&](std::int64_t samples) {
-    return shares.empty() ? cluster::evenCuts(samples, dataRanks) : cluster::cutsBy(samples, shares);
+    return shares.empty() ? cluster::evenCuts(samples, dataRanks)
+                          : cluster::cutsBy(samples, shares);
   };
   std::vector<std::int64_t> groups;  // of statistics, of a micro-batch
   for (const LayerSpec& layer : spec.model().layers())
@@ -112,12 +118,16 @@ std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
       groups.push_back(std::max<std::int64_t>(1, layer.batch_norm().groups() / *parts));
   const std::int64_t whole = batch / *parts;  // samples of a micro-batch
   const auto fits = [&](std::int64_t samples) {
-    if (samples * *parts < kBatch || (whole % dataRanks == 0 && samples % dataRanks != 0)) return false;
-    if (!cluster::leaveNoneEmpty(cuts(samples)) || !cluster::leaveNoneEmpty(cuts(samples * *parts))) return false;
+    if (samples * *parts < kBatch || (whole % dataRanks == 0 && samples % dataRanks != 0))
+      return false;
+    if (!cluster::leaveNoneEmpty(cuts(samples)) || !cluster::leaveNoneEmpty(cuts(samples * *parts)))
+      return false;
     return std::all_of(groups.begin(), groups.end(), [&](std::int64_t count) {
       if (samples % count != 0) return false;
       const std::vector<std::int64_t> all = cuts(samples);
-      return count == 1 || std::all_of(all.begin(), all.end(), [&](std::int64_t cut) { return cut % (samples / count) == 0; });
+      return count == 1 || std::all_of(all.begin(), all.end(), [&](std::int64_t cut) {
+               return cut % (samples / count) == 0;
+             });
     });
   };
   for (std::int64_t samples = 1; samples < whole; ++samples)

@@ -25,7 +25,8 @@ bool hasServers(const spec::v1::StrategySpec& strategy) {
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers) {
   if (servers > 0 && strategy.servers() > 0 && strategy.servers() != servers)
     return wrongField("strategy.servers",
-                      fmt::format("strategy.servers is {}, and the nodes of role ps have {} devices; expected it left out",
+                      fmt::format("strategy.servers is {}, and the nodes of role ps have {} "
+                                  "devices; expected it left out",
                                   strategy.servers(), servers),
                       {{{"strategy.servers", ""}}});
   if (servers == 0) servers = hasServers(strategy) ? std::max(strategy.servers(), 1) : 0;
@@ -37,10 +38,11 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
       if (strategy.staleness() != 0) fewer.push_back({"strategy.staleness", "0"});
       if (strategy.dense() == "all-reduce") fewer.push_back({"strategy.dense", "servers"});
     }
-    return wrongField("strategy.servers",
-                      fmt::format("strategy.servers is {}, and there {}; expected fewer, so that one computes", servers,
-                                  ranks == 1 ? "is 1 rank" : fmt::format("are {} ranks", ranks)),
-                      {std::move(fewer)});
+    return wrongField(
+        "strategy.servers",
+        fmt::format("strategy.servers is {}, and there {}; expected fewer, so that one computes",
+                    servers, ranks == 1 ? "is 1 rank" : fmt::format("are {} ranks", ranks)),
+        {std::move(fewer)});
   }
   ranks -= servers;
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
@@ -50,18 +52,21 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
   if (axis == cluster::kModelAxis && strategy.tensor() == 0 && ranks % stages == 0)
     tensor = ranks / stages;
   if (ranks % tensor != 0)
-    return wrongField("strategy.tensor",
-                      fmt::format("strategy.tensor is {}; expected a divisor of the {} ranks", tensor, ranks),
-                      {{{"strategy.tensor",
-                         fmt::format("{}", cluster::divisorUpTo(ranks % stages == 0 ? ranks / stages : ranks, tensor))}}});
+    return wrongField(
+        "strategy.tensor",
+        fmt::format("strategy.tensor is {}; expected a divisor of the {} ranks", tensor, ranks),
+        {{{"strategy.tensor",
+           fmt::format("{}", cluster::divisorUpTo(ranks % stages == 0 ? ranks / stages : ranks,
+                                                  tensor))}}});
   if (axis == cluster::kStageAxis && strategy.stages() == 0) stages = ranks / tensor;
   if (ranks / tensor % stages != 0)
-    return wrongField("strategy.stages",
-                      fmt::format("strategy.stages is {}; expected a divisor of {}", stages,
-                                  tensor > 1 ? fmt::format("{}, the {} ranks divided by strategy.tensor, {}",
-                                                           ranks / tensor, ranks, tensor)
-                                             : fmt::format("the {} ranks", ranks)),
-                      {{{"strategy.stages", fmt::format("{}", cluster::divisorUpTo(ranks / tensor, stages))}}});
+    return wrongField(
+        "strategy.stages",
+        fmt::format("strategy.stages is {}; expected a divisor of {}", stages,
+                    tensor > 1 ? fmt::format("{}, the {} ranks divided by strategy.tensor, {}",
+                                             ranks / tensor, ranks, tensor)
+                               : fmt::format("the {} ranks", ranks)),
+        {{{"strategy.stages", fmt::format("{}", cluster::divisorUpTo(ranks / tensor, stages))}}});
   std::vector<cluster::Axis> axes;
   if (stages > 1) axes.push_back({std::string(cluster::kStageAxis), stages});
   axes.push_back({std::string(cluster::kDataAxis), ranks / tensor / stages});

@@ -26,7 +26,11 @@ struct WithEvaluator {
 
   WithEvaluator(std::int64_t steps, std::int64_t hidden) {
     // Three steps an epoch.
-    options = {.run = newRunId(), .ranks = 2, .maxSteps = steps, .batch = 20000, .hidden = hidden,
+    options = {.run = newRunId(),
+               .ranks = 2,
+               .maxSteps = steps,
+               .batch = 20000,
+               .hidden = hidden,
                .evaluator = "n2"};
     ranks.start();
     evaluator.start();
@@ -80,8 +84,11 @@ struct WithEvaluator {
 int evaluatingAt(const std::string& run, const std::string& workdir) {
   for (const int pid : processesOfRun(run)) {
     QFile file(QString("/proc/%1/cmdline").arg(pid));
-    if (!file.open(QIODevice::ReadOnly) || !file.readAll().contains(QByteArray("\0worker\0", 8))) continue;
-    if (QFile::symLinkTarget(QString("/proc/%1/cwd").arg(pid)).startsWith(QString::fromStdString(workdir))) return pid;
+    if (!file.open(QIODevice::ReadOnly) || !file.readAll().contains(QByteArray("\0worker\0", 8)))
+      continue;
+    if (QFile::symLinkTarget(QString("/proc/%1/cwd").arg(pid))
+            .startsWith(QString::fromStdString(workdir)))
+      return pid;
   }
   return -1;
 }
@@ -111,13 +118,17 @@ class AgentEvaluationTest : public QObject {
     WithEvaluator other(6, 32);
     other.options.evaluator.clear();
     node::v1::PrepareReply prepared;
-    QVERIFY(other.ranks.agent().Prepare(deadline().get(), prepareRequest(other.options), &prepared).ok());
+    QVERIFY(other.ranks.agent()
+                .Prepare(deadline().get(), prepareRequest(other.options), &prepared)
+                .ok());
     Follower alone(prepared.socket());
     node::v1::CommitRequest commit;
     commit.set_run(other.options.run);
     commit.set_generation(1);
     node::v1::CommitReply reply;
-    QVERIFY(node::v1::Supervisor::NewStub(channelTo(prepared.socket()))->Commit(deadline().get(), commit, &reply).ok());
+    QVERIFY(node::v1::Supervisor::NewStub(channelTo(prepared.socket()))
+                ->Commit(deadline().get(), commit, &reply)
+                .ok());
     QVERIFY2(alone.waitFinished(200), alone.ended().c_str());
     const auto expected = alone.records().back().finished();
     QCOMPARE(expected.weights_sha256(), finished.weights_sha256());
@@ -130,14 +141,17 @@ class AgentEvaluationTest : public QObject {
     WithEvaluator nodes(9, 48);
     nodes.launch();
     int pid = -1;
-    QVERIFY(eventually([&] { return (pid = evaluatingAt(nodes.options.run, nodes.evaluator.workdir())) > 0; }, 100));
+    QVERIFY(eventually(
+        [&] { return (pid = evaluatingAt(nodes.options.run, nodes.evaluator.workdir())) > 0; },
+        100));
     kill(pid, SIGKILL);
     nodes.expectSuccess();
     const auto warnings = nodes.warnings();
     QCOMPARE(warnings.size(), std::size_t{1});
     const auto& warning = warnings[0].warning();
     QCOMPARE(warning.node(), std::string("n2"));
-    QCOMPARE(warning.what(), fmt::format("the weights after step {} could not be evaluated", warning.step()));
+    QCOMPARE(warning.what(),
+             fmt::format("the weights after step {} could not be evaluated", warning.step()));
     QVERIFY2(warning.why().find("SIGKILL") != std::string::npos, warning.why().c_str());
     QVERIFY(!warning.next().empty());
     // The next epochs' are evaluated.
@@ -153,7 +167,8 @@ class AgentEvaluationTest : public QObject {
       (*request.mutable_data_paths())["evaluate.labels"] = labels.toStdString();
     });
     QVERIFY(QFile::remove(labels));
-    QVERIFY(QDir(QString::fromStdString(nodes.evaluator.workdir() + "/decoded")).removeRecursively());
+    QVERIFY(
+        QDir(QString::fromStdString(nodes.evaluator.workdir() + "/decoded")).removeRecursively());
     nodes.expectSuccess();
     QVERIFY(nodes.evaluations().empty());
     QCOMPARE(nodes.warnings().size(), std::size_t{1});

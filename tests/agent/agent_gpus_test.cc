@@ -19,7 +19,8 @@ namespace {
 const char* const kEverything =
     "utilization 93 41\nmemory 90000000000\npower 612500\npower-limit 700000\ntemperature 71\n"
     "clock1 1755\nmax-clock1 1980\nclock2 3201\nmax-clock2 3201\nstate 0\nreasons 0\n"
-    "pcie-sent 2000000\npcie-received 1500000\ngeneration 5\nmax-generation 5\nwidth 16\nmax-width 16\n"
+    "pcie-sent 2000000\npcie-received 1500000\ngeneration 5\nmax-generation 5\nwidth 16\nmax-width "
+    "16\n"
     "corrected 3\nuncorrected 0\nlinks 1 1 0\nlink-sent 1000\nlink-received 2000\ntells-xids 1\n";
 
 }  // namespace
@@ -34,7 +35,8 @@ class AgentGpusTest : public QObject {
 
   // Looks until it is so.
   template <typename F>
-  std::shared_ptr<const GpuReading> wait(GpuMonitor& monitor, F isSo, std::chrono::seconds limit = 20s) {
+  std::shared_ptr<const GpuReading> wait(GpuMonitor& monitor, F isSo,
+                                         std::chrono::seconds limit = 20s) {
     const auto end = std::chrono::steady_clock::now() + limit;
     for (;;) {
       auto reading = monitor.look(5s);
@@ -54,7 +56,8 @@ class AgentGpusTest : public QObject {
     GpuMonitor monitor("/no/such/libnvidia-ml.so.1");
     const auto reading = monitor.look(5s);
     QVERIFY(reading->gpus.empty());
-    QVERIFY2(reading->problem.starts_with("there is no NVIDIA driver: /no/such"), reading->problem.c_str());
+    QVERIFY2(reading->problem.starts_with("there is no NVIDIA driver: /no/such"),
+             reading->problem.c_str());
     // Sampling goes on without one, and costs no thread.
     NodeSampler sampler(folder_.path().toStdString(), monitor);
     (void)monitor.look(5s);
@@ -79,7 +82,8 @@ class AgentGpusTest : public QObject {
   void everythingOfAGpu() {
     write(kEverything);
     GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
-    const auto reading = wait(monitor, [](const GpuReading& r) { return r.gpus.size() == 2 && r.gpus[1].has_pcie_in(); });
+    const auto reading = wait(
+        monitor, [](const GpuReading& r) { return r.gpus.size() == 2 && r.gpus[1].has_pcie_in(); });
     QCOMPARE(reading->driver, std::string("580.65.06"));
     QVERIFY(reading->problem.empty());
     QCOMPARE(reading->gpus.size(), std::size_t{2});
@@ -123,7 +127,8 @@ class AgentGpusTest : public QObject {
     (void)monitor.look(5s);
     const Nanoseconds begin = monotonicNow();
     write("links 1\nlink-sent 1000\nlink-received 3000\n");  // KiB ever
-    const auto reading = wait(monitor, [](const GpuReading& r) { return r.gpus[0].nvlink_in() > 0; });
+    const auto reading =
+        wait(monitor, [](const GpuReading& r) { return r.gpus[0].nvlink_in() > 0; });
     const double seconds = static_cast<double>(monotonicNow() - begin) * 1e-9;
     const run::v1::GpuSample& gpu = reading->gpus[0];
     QVERIFY(gpu.nvlink_out() >= 1000 * 1024 / (seconds + 0.2));
@@ -140,12 +145,16 @@ class AgentGpusTest : public QObject {
       const run::v1::GpuSample& gpu = reading->gpus[0];
       QVERIFY(gpu.has_memory_used() && gpu.has_memory_total());
       QVERIFY(gpu.problem().empty());
-      QVERIFY(!gpu.has_utilisation() && !gpu.has_memory_utilisation() && !gpu.has_power_w() && !gpu.has_power_limit_w());
+      QVERIFY(!gpu.has_utilisation() && !gpu.has_memory_utilisation() && !gpu.has_power_w() &&
+              !gpu.has_power_limit_w());
       QVERIFY(!gpu.has_temperature_c() && !gpu.has_sm_clock_mhz() && !gpu.has_memory_clock_mhz());
-      QVERIFY(!gpu.has_sm_clock_max_mhz() && !gpu.has_memory_clock_max_mhz() && !gpu.has_performance_state());
-      QVERIFY(!gpu.throttle_known() && !gpu.has_pcie_in() && !gpu.has_pcie_out() && !gpu.has_pcie_generation());
+      QVERIFY(!gpu.has_sm_clock_max_mhz() && !gpu.has_memory_clock_max_mhz() &&
+              !gpu.has_performance_state());
+      QVERIFY(!gpu.throttle_known() && !gpu.has_pcie_in() && !gpu.has_pcie_out() &&
+              !gpu.has_pcie_generation());
       QVERIFY(!gpu.has_pcie_generation_max() && !gpu.has_pcie_width() && !gpu.has_pcie_width_max());
-      QVERIFY(!gpu.has_nvlinks() && !gpu.has_nvlinks_active() && !gpu.has_nvlink_in() && !gpu.has_nvlink_out());
+      QVERIFY(!gpu.has_nvlinks() && !gpu.has_nvlinks_active() && !gpu.has_nvlink_in() &&
+              !gpu.has_nvlink_out());
       QVERIFY(!gpu.has_ecc_corrected() && !gpu.has_ecc_uncorrected() && !gpu.has_xids());
     }
   }
@@ -159,7 +168,8 @@ class AgentGpusTest : public QObject {
     QTest::newRow("heat, by hardware") << "72" << QStringList{"heat"};
     QTest::newRow("brake") << "136" << QStringList{"power-brake"};
     QTest::newRow("hardware, no reason told") << "8" << QStringList{"slowdown"};
-    QTest::newRow("several") << "54" << QStringList{"power", "heat", "sync-boost", "application-clocks"};
+    QTest::newRow("several") << "54"
+                             << QStringList{"power", "heat", "sync-boost", "application-clocks"};
     QTest::newRow("display") << "256" << QStringList{"display-clocks"};
     QTest::newRow("one of tomorrow's") << "65536" << QStringList{};
   }
@@ -171,7 +181,8 @@ class AgentGpusTest : public QObject {
     const auto reading = monitor.look(5s);
     QVERIFY(!reading->gpus.empty());
     QStringList found;
-    for (const std::string& word : reading->gpus[0].throttle()) found << QString::fromStdString(word);
+    for (const std::string& word : reading->gpus[0].throttle())
+      found << QString::fromStdString(word);
     QCOMPARE(found, words);
     QVERIFY(reading->gpus[0].throttle_known());
   }
@@ -209,7 +220,8 @@ class AgentGpusTest : public QObject {
     const run::v1::GpuSample& lost = reading->gpus[0];
     QVERIFY(!lost.problem().empty());
     QCOMPARE(lost.name(), std::string("Fake GPU 0"));
-    QVERIFY(!lost.has_utilisation() && !lost.has_memory_used() && !lost.has_power_w() && !lost.has_temperature_c());
+    QVERIFY(!lost.has_utilisation() && !lost.has_memory_used() && !lost.has_power_w() &&
+            !lost.has_temperature_c());
     QVERIFY(!lost.throttle_known());
     QVERIFY(reading->problem.empty());
     QCOMPARE(reading->gpus[1].power_w(), 612.5);  // the other goes on
@@ -235,7 +247,8 @@ class AgentGpusTest : public QObject {
     QVERIFY(monitor.look(5s)->problem.empty());
     write("memory !18\ninit !9\n");
     auto reading = wait(monitor, [](const GpuReading& r) { return !r.problem.empty(); });
-    QVERIFY2(reading->problem.starts_with("the NVIDIA driver does not answer: "), reading->problem.c_str());
+    QVERIFY2(reading->problem.starts_with("the NVIDIA driver does not answer: "),
+             reading->problem.c_str());
     QCOMPARE(reading->gpus.size(), std::size_t{2});
     QCOMPARE(reading->gpus[1].name(), std::string("Fake GPU 1"));
     QCOMPARE(reading->gpus[1].problem(), reading->problem);
@@ -279,10 +292,12 @@ class AgentGpusTest : public QObject {
       sample = sampler.sample({});
       longest = std::max(longest, monotonicNow() - begin);
       std::this_thread::sleep_for(50ms);
-    } while ((sample.gpu_size() != 2 || sample.gpu(0).problem().empty()) && std::chrono::steady_clock::now() < end);
+    } while ((sample.gpu_size() != 2 || sample.gpu(0).problem().empty()) &&
+             std::chrono::steady_clock::now() < end);
     QVERIFY2(longest < 500'000'000, qPrintable(QString::number(longest)));
     QCOMPARE(sample.gpu_size(), 2);
-    QVERIFY2(sample.gpu(0).problem().starts_with("the NVIDIA driver has not answered for "), sample.gpu(0).problem().c_str());
+    QVERIFY2(sample.gpu(0).problem().starts_with("the NVIDIA driver has not answered for "),
+             sample.gpu(0).problem().c_str());
     QVERIFY(!sample.gpu(0).has_temperature_c());
     const Nanoseconds begin = monotonicNow();
     (void)monitor->look(50ms);

@@ -65,7 +65,8 @@ bool alive(int pid) {
     auto stat = readFile(task.path().string() + "/stat", 65536);
     if (!stat.ok()) continue;
     const std::size_t close = stat->rfind(')');
-    if (close != std::string::npos && close + 2 < stat->size() && (*stat)[close + 2] != 'Z') return true;
+    if (close != std::string::npos && close + 2 < stat->size() && (*stat)[close + 2] != 'Z')
+      return true;
   }
   return false;
 }
@@ -105,7 +106,8 @@ Output runAgent(const std::vector<std::string>& arguments, const std::string& in
 }
 
 Node::Node(std::string name, std::vector<std::string> options)
-    : name_(std::move(name)), options_(std::move(options)),
+    : name_(std::move(name)),
+      options_(std::move(options)),
       folder_(QDir::tempPath() + "/ls-XXXXXX") {}
 
 Node::~Node() {
@@ -131,7 +133,8 @@ void Node::start() {
   const Output output = runAgent(arguments);
   const QJsonObject line = QJsonDocument::fromJson(QByteArray::fromStdString(output.out)).object();
   if (output.code != 0 || line.isEmpty())
-    throw std::runtime_error("serve --detach: " + std::to_string(output.code) + " " + output.out + output.err);
+    throw std::runtime_error("serve --detach: " + std::to_string(output.code) + " " + output.out +
+                             output.err);
   socket_ = line["socket"].toString().toStdString();
   pid_ = line["pid"].toInt();
   agent_ = node::v1::Agent::NewStub(channelTo(socket_));
@@ -158,8 +161,8 @@ Follower::Follower(const std::string& socket, std::uint64_t after)
     }
     const grpc::Status end = reader->Finish();
     std::lock_guard lock(mutex_);
-    ended_ = fmt::format("after {} records: {} {}", records_.size(), static_cast<int>(end.error_code()),
-                         end.error_message());
+    ended_ = fmt::format("after {} records: {} {}", records_.size(),
+                         static_cast<int>(end.error_code()), end.error_message());
   });
 }
 
@@ -173,11 +176,14 @@ std::vector<run::v1::Record> Follower::records() const {
   return records_;
 }
 
-bool Follower::waitFor(const std::function<bool(const run::v1::Record&)>& condition, double seconds) {
-  return eventually([&] {
-    std::lock_guard lock(mutex_);
-    return std::any_of(records_.begin(), records_.end(), condition);
-  }, seconds);
+bool Follower::waitFor(const std::function<bool(const run::v1::Record&)>& condition,
+                       double seconds) {
+  return eventually(
+      [&] {
+        std::lock_guard lock(mutex_);
+        return std::any_of(records_.begin(), records_.end(), condition);
+      },
+      seconds);
 }
 
 bool Follower::waitFinished(double seconds) {
@@ -218,8 +224,8 @@ int Follower::pidOf(int rank) const {
 
 std::string newRunId() {
   static std::atomic<int> count{0};
-  return "t" + std::to_string(getpid()) + "-" + std::to_string(monotonicNow() % 1'000'000'007) + "-" +
-         std::to_string(++count);
+  return "t" + std::to_string(getpid()) + "-" + std::to_string(monotonicNow() % 1'000'000'007) +
+         "-" + std::to_string(++count);
 }
 
 node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
@@ -294,8 +300,8 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   request.set_plan(plan::text(made));
   request.set_plan_hash(plan::hash(made));
   if (evaluates) {
-    request.set_evaluation_plan(
-        plan::text(must(planner::makeEvaluationPlan(plan, {options.evaluator, "host", "cpu", 0, 1}, {}))));
+    request.set_evaluation_plan(plan::text(
+        must(planner::makeEvaluationPlan(plan, {options.evaluator, "host", "cpu", 0, 1}, {}))));
     return request;
   }
   for (int rank = 0; rank < options.ranks; ++rank) request.add_ranks(node * options.ranks + rank);

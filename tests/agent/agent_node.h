@@ -15,7 +15,7 @@ namespace lockstep::agent_test {
 
 // Polls until `condition` holds; false after `seconds`.
 bool eventually(const std::function<bool()>& condition, double seconds = 20);
-std::vector<int> processesOfRun(const std::string& run);   // LOCKSTEP_RUN in their environment
+std::vector<int> processesOfRun(const std::string& run);  // LOCKSTEP_RUN in their environment
 // A process that was killed lives until its last thread has ended: its first one may be a zombie
 // while the process still holds its locks and sockets.
 bool alive(int pid);
@@ -32,8 +32,8 @@ Output runAgent(const std::vector<std::string>& arguments, const std::string& in
 class Node {
  public:
   explicit Node(std::string name, std::vector<std::string> options = {});
-  ~Node();   // ends agent, supervisors and workers of this workdir
-  void start();                   // serve --detach; throws std::runtime_error
+  ~Node();       // ends agent, supervisors and workers of this workdir
+  void start();  // serve --detach; throws std::runtime_error
   void killAgent();
   void disconnect() { agent_.reset(); }
   const std::string& name() const { return name_; }
@@ -59,9 +59,9 @@ class Follower {
   std::vector<run::v1::Record> records() const;
   bool waitFor(const std::function<bool(const run::v1::Record&)>& condition, double seconds = 30);
   bool waitFinished(double seconds = 60);
-  run::v1::RunState state() const;         // of `finished`, or unspecified
-  std::string error() const;               // what and why of the first error
-  std::string ended() const;               // how the stream ended, or that it has not
+  run::v1::RunState state() const;  // of `finished`, or unspecified
+  std::string error() const;        // what and why of the first error
+  std::string ended() const;        // how the stream ended, or that it has not
   std::int64_t lastStep(int rank) const;
   int pidOf(int rank) const;
 
@@ -83,10 +83,10 @@ struct RunOptions {
   std::int64_t maxSteps = 50;
   std::int64_t batch = 96;
   std::string backend = "reference";
-  std::string device = "cpu";    // kind of the nodes' devices
-  std::int64_t hidden = 128;     // units of the hidden layer
+  std::string device = "cpu";  // kind of the nodes' devices
+  std::int64_t hidden = 128;   // units of the hidden layer
   std::string strategy = "multi-worker-mirrored";
-  std::string evaluator;         // a node of that role after them; "" none
+  std::string evaluator;  // a node of that role after them; "" none
 };
 node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node = 0);
 std::string newRunId();

@@ -135,12 +135,14 @@ class AgentPartsTest : public QObject {
     QVERIFY(spool.ok());
     const std::string text(1000, 'x');
     for (int i = 0; i < 20000; ++i) (*spool)->append(logRecord(text));  // 20 MB: past memory's tail
-    QTRY_VERIFY_WITH_TIMEOUT([&] {
-      (*spool)->append(logRecord("tick"));
-      const auto records = (*spool)->read(0, 10, 0);
-      run::v1::Record first;
-      return !records.empty() && first.ParseFromString(records[0].bytes) && first.has_lost();
-    }(), 10000);
+    QTRY_VERIFY_WITH_TIMEOUT(
+        [&] {
+          (*spool)->append(logRecord("tick"));
+          const auto records = (*spool)->read(0, 10, 0);
+          run::v1::Record first;
+          return !records.empty() && first.ParseFromString(records[0].bytes) && first.has_lost();
+        }(),
+        10000);
     const auto records = readAll(**spool, 0);
     QVERIFY(records.front().has_lost());
     QCOMPARE(records.front().lost().from(), std::uint64_t{1});
@@ -225,7 +227,7 @@ class AgentPartsTest : public QObject {
     QCOMPARE(first.loss_size(), 3);
     QCOMPARE(first.begin_ns(0), 1000);
     QCOMPARE(first.begin_ns(2), 1000);
-    QCOMPARE(first.staleness_size(), 0);   // none: no column
+    QCOMPARE(first.staleness_size(), 0);  // none: no column
     QCOMPARE(first.loss_scale_size(), 0);
     QCOMPARE(first.skipped_size(), 0);
     QVERIFY(packer.add(record));
@@ -282,7 +284,7 @@ class AgentPartsTest : public QObject {
     record.step = 3;
     QVERIFY(packer.add(record, freezes));
     chunk = packer.take();
-    QCOMPARE(chunk.frozen_size(), 0);   // none: no columns
+    QCOMPARE(chunk.frozen_size(), 0);  // none: no columns
     QCOMPARE(chunk.loss_size(), 1);
   }
 
@@ -335,7 +337,8 @@ class AgentPartsTest : public QObject {
       ++served;
       if (access(folder.socket().c_str(), F_OK) != 0) ++lost;
       const timespec times[2] = {{1000, 0}, {1000, 0}};
-      utimensat(AT_FDCWD, folder.socket().c_str(), times, 0);  // killed long ago, as a sweep sees it
+      // killed long ago, as a sweep sees it
+      utimensat(AT_FDCWD, folder.socket().c_str(), times, 0);
       close(fd);
       close(lock);
       std::this_thread::sleep_for(std::chrono::microseconds(served % 50));
@@ -397,8 +400,10 @@ class AgentPartsTest : public QObject {
     QVERIFY(checkGpus(node, ranks(2), bytes(2), "bf16").ok());
     const Status few = checkGpus(node, ranks(3), bytes(3), "bf16");
     QCOMPARE(few.error().what, std::string("the run has ranks on 3 GPUs of a node that has 2"));
-    QCOMPARE(few.error().why, std::string("Fake GPU 0, Fake GPU 1; driver CUDA 13.0 (libcuda.so.1)"));
-    QCOMPARE(few.error().next, std::string("give its devices of kind cuda a count of 2 at most, or, for ranks to share them, gpus: 2"));
+    QCOMPARE(few.error().why,
+             std::string("Fake GPU 0, Fake GPU 1; driver CUDA 13.0 (libcuda.so.1)"));
+    QCOMPARE(few.error().next, std::string("give its devices of kind cuda a count of 2 at most, "
+                                           "or, for ranks to share them, gpus: 2"));
     auto sharing = ranks(2);
     sharing[2].number = 0;
     const Status both = checkGpus(node, sharing, bytes(2), "bf16");
@@ -414,16 +419,19 @@ class AgentPartsTest : public QObject {
     node.mutable_gpus(1)->set_memory_bytes(std::int64_t{6} << 30);
     node.mutable_gpus(1)->set_major(7);
     node.mutable_gpus(1)->set_minor(5);
-    for (const char* precision : {"fp32", "tf32", "fp16"}) QVERIFY(checkGpus(node, ranks(2), bytes(2), precision).ok());
+    for (const char* precision : {"fp32", "tf32", "fp16"})
+      QVERIFY(checkGpus(node, ranks(2), bytes(2), precision).ok());
     QVERIFY(checkGpus(node, ranks(1), bytes(1), "bf16").ok());  // GPU 1 is not used
     const Status old = checkGpus(node, ranks(2), bytes(2), "bf16");
     QCOMPARE(old.error().what, std::string("GPU 1 cannot compute in bf16"));
-    QCOMPARE(old.error().why, std::string("Fake GPU 1 has compute capability 7.5, bf16 needs 8.0 or above"));
+    QCOMPARE(old.error().why,
+             std::string("Fake GPU 1 has compute capability 7.5, bf16 needs 8.0 or above"));
     QCOMPARE(old.error().next, std::string("set training.precision to fp16 or fp32"));
     node.mutable_problem()->set_what("cuBLASLt cannot be used");
     node.mutable_problem()->set_why("no such file");
     const Status none = checkGpus(node, ranks(1), bytes(1), "bf16");
-    QCOMPARE(none.error().what, std::string("the node cannot compute on a GPU: cuBLASLt cannot be used"));
+    QCOMPARE(none.error().what,
+             std::string("the node cannot compute on a GPU: cuBLASLt cannot be used"));
     QCOMPARE(none.error().why, std::string("no such file; driver CUDA 13.0 (libcuda.so.1)"));
     QVERIFY(none.error().next.ends_with("or give the node devices of kind cpu"));
   }

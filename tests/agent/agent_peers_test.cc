@@ -29,7 +29,8 @@ struct TwoNodes {
 
   // The second node's agent is that of `program`, a folder, where one is given.
   TwoNodes(std::int64_t steps, const QString& program = {}) {
-    options = {.run = newRunId(), .nodes = {"n1", "n2"}, .ranks = 1, .comm = "gloo", .maxSteps = steps};
+    options = {
+        .run = newRunId(), .nodes = {"n1", "n2"}, .ranks = 1, .comm = "gloo", .maxSteps = steps};
     first.start();
     const QByteArray usual = qgetenv("LOCKSTEP_BIN");
     if (!program.isEmpty()) qputenv("LOCKSTEP_BIN", program.toUtf8());
@@ -71,15 +72,18 @@ struct TwoNodes {
       QVERIFY(one->lastStep(0) <= 0 && one->lastStep(1) <= 0);
     }
     const auto all = records[0]->records();
-    const auto error = std::find_if(all.begin(), all.end(), [](const auto& r) { return r.has_error(); });
+    const auto error =
+        std::find_if(all.begin(), all.end(), [](const auto& r) { return r.has_error(); });
     QVERIFY(error != all.end());
     QCOMPARE(error->error().node(), std::string("n2"));
     QCOMPARE(error->error().rank(), 1);
-    QVERIFY2(error->error().what() == "rank 1 differs from rank 0 in its " + thing, error->error().what().c_str());
+    QVERIFY2(error->error().what() == "rank 1 differs from rank 0 in its " + thing,
+             error->error().what().c_str());
     QVERIFY(!error->error().why().empty() && !error->error().next().empty());
   }
   bool underWay() {
-    return eventually([&] { return records[0]->lastStep(0) >= 3 && records[1]->lastStep(1) >= 3; }, 60);
+    return eventually([&] { return records[0]->lastStep(0) >= 3 && records[1]->lastStep(1) >= 3; },
+                      60);
   }
 };
 
@@ -103,7 +107,8 @@ class AgentPeersTest : public QObject {
     nodes.launch();
     const auto kept = [&](int node) {
       const Node& at = node == 0 ? nodes.first : nodes.second;
-      return readFile(at.workdir() + "/runs/" + nodes.options.run + "/" + at.name() + "/request.pb");
+      return readFile(at.workdir() + "/runs/" + nodes.options.run + "/" + at.name() +
+                      "/request.pb");
     };
     // The run's private keys are in memory alone once they have been read.
     for (int node = 0; node < 2; ++node) {
@@ -112,11 +117,13 @@ class AgentPeersTest : public QObject {
     }
     for (int node = 0; node < 2; ++node) {
       QVERIFY(nodes.records[node]->waitFinished(120));
-      QVERIFY2(nodes.records[node]->state() == run::v1::SUCCEEDED, nodes.records[node]->error().c_str());
+      QVERIFY2(nodes.records[node]->state() == run::v1::SUCCEEDED,
+               nodes.records[node]->error().c_str());
       QCOMPARE(nodes.records[node]->lastStep(node), 50);
     }
     const auto first = nodes.records[0]->records();
-    const auto started = std::find_if(first.begin(), first.end(), [](const auto& r) { return r.has_started(); });
+    const auto started =
+        std::find_if(first.begin(), first.end(), [](const auto& r) { return r.has_started(); });
     QVERIFY(started != first.end());
     QCOMPARE(started->started().world(), 2);
     QVERIFY(first.back().finished().weights_sha256().size() == 64);
@@ -188,8 +195,7 @@ class AgentPeersTest : public QObject {
     Follower& other = *nodes.records[1 - which];
     QVERIFY(other.waitFinished(60));
     QCOMPARE(other.state(), run::v1::FAILED);
-    if (which == 1)
-      QVERIFY2(other.error().find("n2") != std::string::npos, other.error().c_str());
+    if (which == 1) QVERIFY2(other.error().find("n2") != std::string::npos, other.error().c_str());
     QVERIFY(eventually([&] { return processesOfRun(nodes.options.run).size() <= 1; }));
   }
 
@@ -214,7 +220,8 @@ class AgentPeersTest : public QObject {
     nodes.prepare(0, nodes.request(0));
     auto wrong = nodes.request(1);
     // A certificate of the run's own authority, for another node.
-    *wrong.mutable_tls() = nodes.authority.identity(agent::peerIdentity(nodes.options.run, "n3", 1));
+    *wrong.mutable_tls() =
+        nodes.authority.identity(agent::peerIdentity(nodes.options.run, "n3", 1));
     nodes.prepare(1, wrong);
     nodes.commit();
     QVERIFY(nodes.records[1]->waitFinished());
@@ -236,12 +243,14 @@ class AgentPeersTest : public QObject {
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in to{};
     to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+    to.sin_port =
+        htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
     inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
     QCOMPARE(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
     QVERIFY(write(fd, "GET / HTTP/1.0\r\n\r\n", 18) == 18);
     // One without a certificate reaches nothing.
-    auto stub = node::v1::Peers::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    auto stub =
+        node::v1::Peers::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     auto context = deadline(3);
     auto stream = stub->Join(context.get());
     stream->WritesDone();

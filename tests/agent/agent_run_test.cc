@@ -64,7 +64,8 @@ int decodedFilesOf(int pid) {
   std::set<std::string> found;
   std::istringstream lines(maps.ok() ? *maps : "");
   for (std::string line; std::getline(lines, line);)
-    if (const std::size_t at = line.find("/decoded/"); at != std::string::npos) found.insert(line.substr(at));
+    if (const std::size_t at = line.find("/decoded/"); at != std::string::npos)
+      found.insert(line.substr(at));
   return static_cast<int>(found.size());
 }
 
@@ -130,8 +131,10 @@ class AgentRunTest : public QObject {
       return r.has_node_sample() && r.node_sample().rank_size() == 3;
     }));
     QVERIFY(std::any_of(records.begin(), records.end(), [](const auto& r) {
-      return r.has_node_sample() && r.node_sample().gpu_size() == 2 && r.node_sample().gpu(1).name() == "Fake GPU 1" &&
-             r.node_sample().gpu(1).memory_used() == 754820096 && !r.node_sample().gpu(1).has_power_w();
+      return r.has_node_sample() && r.node_sample().gpu_size() == 2 &&
+             r.node_sample().gpu(1).name() == "Fake GPU 1" &&
+             r.node_sample().gpu(1).memory_used() == 754820096 &&
+             !r.node_sample().gpu(1).has_power_w();
     }));
 
     node::v1::FetchRequest fetch;
@@ -168,7 +171,10 @@ class AgentRunTest : public QObject {
     QFETCH(QString, strategy);
     Node node("n1");
     node.start();
-    Run run(node, {.run = newRunId(), .ranks = ranks, .maxSteps = kEndless, .backend = "onednn",
+    Run run(node, {.run = newRunId(),
+                   .ranks = ranks,
+                   .maxSteps = kEndless,
+                   .backend = "onednn",
                    .strategy = strategy.toStdString()});
     QVERIFY(run.commit().ok());
     QVERIFY(run.underWay());
@@ -212,14 +218,19 @@ class AgentRunTest : public QObject {
     node.start();
     node::v1::PrepareReply prepared;
     const grpc::Status status = node.agent().Prepare(
-        deadline().get(), prepareRequest({.run = newRunId(), .ranks = 2, .backend = "", .device = "cuda"}), &prepared);
+        deadline().get(),
+        prepareRequest({.run = newRunId(), .ranks = 2, .backend = "", .device = "cuda"}),
+        &prepared);
     QVERIFY(!status.ok());
-    const std::string what = LOCKSTEP_HAS_CUDA_MODULE ? "the NVIDIA driver sees no GPU" : "Lockstep's CUDA module cannot be used";
-    QVERIFY2(status.error_message().find("the node cannot compute on a GPU: " + what) != std::string::npos,
+    const std::string what = LOCKSTEP_HAS_CUDA_MODULE ? "the NVIDIA driver sees no GPU"
+                                                      : "Lockstep's CUDA module cannot be used";
+    QVERIFY2(status.error_message().find("the node cannot compute on a GPU: " + what) !=
+                 std::string::npos,
              status.error_message().c_str());
     // The same devices, computed on by what the training names.
     const grpc::Status forced = node.agent().Prepare(
-        deadline().get(), prepareRequest({.run = newRunId(), .ranks = 2, .device = "cuda"}), &prepared);
+        deadline().get(), prepareRequest({.run = newRunId(), .ranks = 2, .device = "cuda"}),
+        &prepared);
     QVERIFY2(forced.ok(), forced.error_message().c_str());
   }
 
@@ -246,11 +257,14 @@ class AgentRunTest : public QObject {
     QCOMPARE(records.state(), run::v1::SUCCEEDED);
   }
 
-  // Decoded once for all runs; where it is gone, or not what was written, workers read the files themselves.
+  // Decoded once for all runs; where it is gone, or not what was written, workers read the files
+  // themselves.
   void dataAreDecodedOnce() {
     Node node("n1");
     node.start();
-    const auto folder = [&] { return std::filesystem::recursive_directory_iterator(node.workdir() + "/decoded"); };
+    const auto folder = [&] {
+      return std::filesystem::recursive_directory_iterator(node.workdir() + "/decoded");
+    };
     const auto files = [&] {
       std::map<std::string, std::filesystem::file_time_type> out;
       for (const auto& entry : folder())
@@ -280,12 +294,17 @@ class AgentRunTest : public QObject {
 
   // What is said of a killed worker is what the kernel's own count tells, and no more.
   void theCauseOfAKillIsKnownOrNotSaid() {
-    const auto text = [](std::optional<bool> outOfMemory) { return agent::exitText(SIGKILL, 300 << 20, outOfMemory); };
+    const auto text = [](std::optional<bool> outOfMemory) {
+      return agent::exitText(SIGKILL, 300 << 20, outOfMemory);
+    };
     QCOMPARE(text({}), std::string("was killed by signal 9 (SIGKILL)"));
     QVERIFY(text(false).ends_with("the node was not out of memory"));
-    QVERIFY(text(true).ends_with("most likely by the kernel: the node ran out of memory; it had 300 MiB resident"));
-    for (const auto outOfMemory : {std::optional<bool>(), std::optional(true), std::optional(false)}) {
-      QVERIFY(agent::exitText(SIGSEGV, 0, outOfMemory).starts_with("was killed by signal 11 (SIGSEGV"));
+    QVERIFY(text(true).ends_with(
+        "most likely by the kernel: the node ran out of memory; it had 300 MiB resident"));
+    for (const auto outOfMemory :
+         {std::optional<bool>(), std::optional(true), std::optional(false)}) {
+      QVERIFY(
+          agent::exitText(SIGSEGV, 0, outOfMemory).starts_with("was killed by signal 11 (SIGSEGV"));
       QCOMPARE(agent::exitText(3 << 8, 0, outOfMemory), std::string("exited with code 3"));
     }
   }
@@ -303,8 +322,10 @@ class AgentRunTest : public QObject {
       if (!record.has_error()) continue;
       QCOMPARE(record.error().rank(), 1);
       QCOMPARE(record.error().node(), std::string("n1"));
-      QVERIFY2(record.error().what().find("SIGKILL") != std::string::npos, record.error().what().c_str());
-      QVERIFY2(record.error().what().ends_with("sent by a person or a program; the node was not out of memory"),
+      QVERIFY2(record.error().what().find("SIGKILL") != std::string::npos,
+               record.error().what().c_str());
+      QVERIFY2(record.error().what().ends_with(
+                   "sent by a person or a program; the node was not out of memory"),
                record.error().what().c_str());
     }
     QVERIFY(!run.records->error().empty());
@@ -405,9 +426,8 @@ class AgentRunTest : public QObject {
     QVERIFY(eventually([&] { return run.records->lastStep(0) >= 3; }));
     const Nanoseconds seen = monotonicNow();
     const std::int64_t before = run.records->lastStep(0);
-    QVERIFY(eventually([&] {
-      return monotonicNow() - seen > 500'000'000 && run.records->lastStep(0) > before;
-    }));
+    QVERIFY(eventually(
+        [&] { return monotonicNow() - seen > 500'000'000 && run.records->lastStep(0) > before; }));
     const int supervisor = supervisorOf(run.request.run());
     kill(supervisor, SIGKILL);
     QVERIFY(eventually([&] { return !alive(supervisor); }));
@@ -470,7 +490,8 @@ class AgentRunTest : public QObject {
              grpc::StatusCode::INVALID_ARGUMENT);
   }
 
-  // Whole when it was prepared, another one when the workers read it: they do where it was not kept decoded.
+  // Whole when it was prepared, another one when the workers read it: they do where it was not kept
+  // decoded.
   void dataThatChangesAfterPrepareIsAnErrorOfItsRank() {
     Node node("n1");
     node.start();
@@ -498,7 +519,8 @@ class AgentRunTest : public QObject {
     // What to do is said once, in the error and in the log.
     const auto count = [](const std::string& text, const std::string& part) {
       int found = 0;
-      for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+      for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+        ++found;
       return found;
     };
     std::string error, next, log;
@@ -577,7 +599,8 @@ class AgentRunTest : public QObject {
       QSKIP("a tmpfs cannot be mounted here");
     const auto unmount = qScopeGuard([&] { QProcess::execute("umount", {"-l", workdir}); });
     node.start();
-    Run run(node, {.run = newRunId(), .maxSteps = kEndless, .batch = 960, .backend = "", .hidden = 16});
+    Run run(node,
+            {.run = newRunId(), .maxSteps = kEndless, .batch = 960, .backend = "", .hidden = 16});
     QVERIFY(run.commit().ok());
     QVERIFY(run.underWay());
     QFile filler(workdir + "/filler");
@@ -593,8 +616,9 @@ class AgentRunTest : public QObject {
       ++errors;
       QCOMPARE(record.error().node(), std::string("n1"));
       QCOMPARE(record.error().rank(), 0);
-      QVERIFY2((record.error().what() + record.error().why()).find("No space left") != std::string::npos,
-               run.records->error().c_str());
+      QVERIFY2(
+          (record.error().what() + record.error().why()).find("No space left") != std::string::npos,
+          run.records->error().c_str());
       QVERIFY(!record.error().next().empty());
     }
     QCOMPARE(errors, 1);
@@ -667,7 +691,8 @@ class AgentRunTest : public QObject {
     grpc::Status status = node.agent().Measure(deadline(60).get(), ask, &measured);
     QVERIFY2(status.ok(), status.error_message().c_str());
     QVERIFY(measured.steps_size() > 5);
-    for (const auto& step : measured.steps()) QVERIFY(step.seconds() > 0 && !step.signature().empty());
+    for (const auto& step : measured.steps())
+      QVERIFY(step.seconds() > 0 && !step.signature().empty());
     QVERIFY(measured.collectives_size() >= 1);
     QCOMPARE(measured.collectives(0).ranks(), 2);
     QVERIFY(measured.step_overhead_seconds() > 0);
@@ -685,7 +710,8 @@ class AgentRunTest : public QObject {
     QVERIFY(benched.windows_size() >= 2);
     QVERIFY(benched.ops_size() > 5);
 
-    const auto refused = [&](std::int64_t least, std::int64_t most, int ranks, const char* algorithm) {
+    const auto refused = [&](std::int64_t least, std::int64_t most, int ranks,
+                             const char* algorithm) {
       node::v1::BenchRequest exchange;
       exchange.set_ranks(ranks);
       exchange.set_seconds(0.1);
@@ -703,7 +729,8 @@ class AgentRunTest : public QObject {
     QVERIFY2(refused(64, 64, 2, "ring").ok(), "a benchmark of what there is");
   }
 
-  // Each on one of its own where there are enough that no other run holds; what helps it runs on any.
+  // Each on one of its own where there are enough that no other run holds; what helps it runs on
+  // any.
   void ranksComputeOnCoresOfTheirOwn() {
     Node node("n1");
     node.start();
@@ -724,7 +751,8 @@ class AgentRunTest : public QObject {
       std::string where;
       QVERIFY(run.records->waitFor([&](const run::v1::Record& record) {
         for (const std::string& line : record.log().lines())
-          if (const auto at = line.find(told); at != std::string::npos) where = line.substr(at + told.size());
+          if (const auto at = line.find(told); at != std::string::npos)
+            where = line.substr(at + told.size());
         return !where.empty();
       }));
       const std::string worker = std::to_string(run.records->pidOf(rank));
@@ -749,13 +777,14 @@ class AgentRunTest : public QObject {
     QVERIFY(run.records->waitFinished());
   }
 
-  // A worker that is measured alone hears no stop from its servers, and a server has no part in what
-  // workers reduce.
+  // A worker that is measured alone hears no stop from its servers, and a server has no part in
+  // what workers reduce.
   void measuresServers() {
     Node node("n1");
     node.start();
     node::v1::MeasureRequest ask;
-    ask.set_plan(prepareRequest({.run = newRunId(), .ranks = 3, .strategy = "parameter-server"}).plan());
+    ask.set_plan(
+        prepareRequest({.run = newRunId(), .ranks = 3, .strategy = "parameter-server"}).plan());
     ask.set_ranks(3);
     ask.set_backend("reference");
     ask.set_comm("shm");

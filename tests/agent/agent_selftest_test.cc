@@ -1,5 +1,5 @@
-// What `lockstep-agent selftest` says of a node's GPUs: without a driver, with one too old, without a GPU, with one
-// too old, and with a library missing.
+// What `lockstep-agent selftest` says of a node's GPUs: without a driver, with one too old, without
+// a GPU, with one too old, and with a library missing.
 #include <QDir>
 #include <QFile>
 #include <QJsonArray>
@@ -19,13 +19,15 @@ struct Said {
   QList<QJsonObject> objects;  // the lines that are JSON
   QJsonObject find(const QString& event, const QString& name = {}) const {
     for (const QJsonObject& object : objects)
-      if (object["event"].toString() == event && (name.isEmpty() || object["name"].toString() == name)) return object;
+      if (object["event"].toString() == event &&
+          (name.isEmpty() || object["name"].toString() == name))
+        return object;
     return {};
   }
 };
 
-Said selftest(const QStringList& arguments, const QString& driver = {}, const QString& libraries = {},
-              const QString& management = {}) {
+Said selftest(const QStringList& arguments, const QString& driver = {},
+              const QString& libraries = {}, const QString& management = {}) {
   QProcess agent;
   QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
   environment.insert("LOCKSTEP_CUDA_LIBRARIES", libraries);
@@ -61,12 +63,19 @@ class AgentSelftestTest : public QObject {
     QTest::addColumn<QString>("driver");
     QTest::addColumn<QString>("what");
     QTest::addColumn<QString>("why");
-    QTest::addRow("an old driver") << "12040 1 90" << "the NVIDIA driver is for CUDA 12.4, and Lockstep's module needs 13.0"
-                                   << "libcuda.so.1";
-    QTest::addRow("no GPU") << "13000 0 0" << "the NVIDIA driver sees no GPU"
+    QTest::addRow("an old driver")
+        << "12040 1 90"
+        << "the NVIDIA driver is for CUDA 12.4, and Lockstep's module needs 13.0"
+        << "libcuda.so.1";
+    QTest::addRow("no GPU") << "13000 0 0"
+                            << "the NVIDIA driver sees no GPU"
                             << "CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected";
-    QTest::addRow("an old GPU") << "13010 1 61" << "no GPU is of compute capability 7.5 or later" << "Fake GPU has 6.1";
-    QTest::addRow("no cuBLASLt") << "13000 1 90" << "cuBLASLt cannot be used" << "libcublasLt";
+    QTest::addRow("an old GPU") << "13010 1 61"
+                                << "no GPU is of compute capability 7.5 or later"
+                                << "Fake GPU has 6.1";
+    QTest::addRow("no cuBLASLt") << "13000 1 90"
+                                 << "cuBLASLt cannot be used"
+                                 << "libcublasLt";
   }
   void saysWhatIsMissing() {
     if (!LOCKSTEP_HAS_CUDA_MODULE) QSKIP("this build has no CUDA module");
@@ -104,7 +113,8 @@ class AgentSelftestTest : public QObject {
     QVERIFY2(all.code == 0, qPrintable(all.text));
     QVERIFY(!all.find("device").isEmpty());
     QVERIFY(all.find("kernel", "attention")["ok"].toBool());
-    QVERIFY(all.find("kernel", "attention")["error"].toDouble() < 2e-5 && all.find("kernel", "attention")["cases"].toInt() > 1);
+    QVERIFY(all.find("kernel", "attention")["error"].toDouble() < 2e-5 &&
+            all.find("kernel", "attention")["cases"].toInt() > 1);
     QVERIFY(all.find("kernels")["absent"].toArray().isEmpty());
     for (const char* product : {"product of 1024³ in bf16", "product of 1024³ in f32"})
       QVERIFY(all.find("speed", product)["per_second"].toDouble() > 1e9);
@@ -116,7 +126,8 @@ class AgentSelftestTest : public QObject {
   }
 
   void namesTheGpusThatTheDriverManages() {
-    const QJsonObject found = selftest({"--device", "cuda", "--json"}, {}, {}, LOCKSTEP_FAKE_NVML_FILE).find("nvml");
+    const QJsonObject found =
+        selftest({"--device", "cuda", "--json"}, {}, {}, LOCKSTEP_FAKE_NVML_FILE).find("nvml");
     QCOMPARE(found["driver"].toString(), "580.65.06");
     QCOMPARE(found["gpus"].toArray().size(), 2);
     QCOMPARE(found["gpus"].toArray()[1].toObject()["name"].toString(), "Fake GPU 1");
@@ -130,13 +141,19 @@ class AgentSelftestTest : public QObject {
     qputenv("LOCKSTEP_NVML_SCRIPT", script.fileName().toLocal8Bit());
     const Said text = selftest({"--device", "cuda"}, {}, {}, LOCKSTEP_FAKE_NVML_FILE);
     qunsetenv("LOCKSTEP_NVML_SCRIPT");
-    QVERIFY2(text.text.contains("  GPU 0: Fake GPU 0; attention: does not answer: GPU is lost\n"), qPrintable(text.text));
-    QVERIFY2(text.text.contains("  GPU 1: Fake GPU 1, 143771 MiB; attention: 2 uncorrected memory errors, 8 of 16 PCIe lanes\n"), qPrintable(text.text));
-    const QJsonObject none = selftest({"--device", "cuda", "--json"}, {}, {}, "/no/such/library.so").find("nvml");
-    QVERIFY(none["gpus"].toArray().isEmpty() && none["problem"].toString().startsWith("there is no NVIDIA driver"));
+    QVERIFY2(text.text.contains("  GPU 0: Fake GPU 0; attention: does not answer: GPU is lost\n"),
+             qPrintable(text.text));
+    QVERIFY2(text.text.contains("  GPU 1: Fake GPU 1, 143771 MiB; attention: 2 uncorrected memory "
+                                "errors, 8 of 16 PCIe lanes\n"),
+             qPrintable(text.text));
+    const QJsonObject none =
+        selftest({"--device", "cuda", "--json"}, {}, {}, "/no/such/library.so").find("nvml");
+    QVERIFY(none["gpus"].toArray().isEmpty() &&
+            none["problem"].toString().startsWith("there is no NVIDIA driver"));
   }
 
-  // By what it says of the headers and the compiler it was built with, which another library does not.
+  // By what it says of the headers and the compiler it was built with, which another library does
+  // not.
   void aModuleOfAnotherBuildIsRefused() {
     qputenv("LOCKSTEP_CUDA_MODULE", LOCKSTEP_FAKE_DRIVER_FILE);
     const Said said = selftest({"--device", "cuda", "--json"});
@@ -144,7 +161,8 @@ class AgentSelftestTest : public QObject {
     QCOMPARE(said.code, 3);
     const QJsonObject error = said.find("device")["error"].toObject();
     QCOMPARE(error["what"].toString(), "Lockstep's CUDA module cannot be used");
-    QVERIFY2(error["why"].toString().endsWith("is of another build"), qPrintable(error["why"].toString()));
+    QVERIFY2(error["why"].toString().endsWith("is of another build"),
+             qPrintable(error["why"].toString()));
   }
 
   void refusesOtherDevices() { QCOMPARE(selftest({"--device", "abacus"}).code, 2); }

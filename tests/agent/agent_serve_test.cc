@@ -89,7 +89,9 @@ class AgentServeTest : public QObject {
     const int first = node.pid();
     const std::string folder = node.workdir() + "/versions/" + std::string(64, 'a');
     std::filesystem::create_directories(folder);
-    std::filesystem::copy_file(qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent", folder + "/lockstep-agent");
+    std::filesystem::copy_file(
+        qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent",
+        folder + "/lockstep-agent");
     const auto serveOther = [&] {
       QProcess process;
       process.start(QString::fromStdString(folder + "/lockstep-agent"),
@@ -124,7 +126,7 @@ class AgentServeTest : public QObject {
     QVERIFY(alive(first));
     watching->TryCancel();
     reader->Finish();
-    reader.reset();   // they hold the connection
+    reader.reset();  // they hold the connection
     watching.reset();
     node.disconnect();
     QVERIFY(eventually([&] { return !alive(first); }));
@@ -147,8 +149,10 @@ class AgentServeTest : public QObject {
     const auto start = [&] { return runAgent({"serve", "--workdir", workdir, "--detach"}); };
     const Output started = start();
     QCOMPARE(started.code, 0);
-    const QJsonObject line = QJsonDocument::fromJson(QByteArray::fromStdString(started.out)).object();
-    const std::filesystem::path sockets = std::filesystem::path(line["socket"].toString().toStdString()).parent_path();
+    const QJsonObject line =
+        QJsonDocument::fromJson(QByteArray::fromStdString(started.out)).object();
+    const std::filesystem::path sockets =
+        std::filesystem::path(line["socket"].toString().toStdString()).parent_path();
     QVERIFY(!sockets.string().starts_with(workdir) && std::filesystem::exists(sockets));
     QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
     QVERIFY(!std::filesystem::exists(sockets));
@@ -183,7 +187,8 @@ class AgentServeTest : public QObject {
     const int served = makeSocket("r-served.sock", true, true);
     node.start();
     QVERIFY(eventually([&] { return !std::filesystem::exists(runtime + "/r-0123456789ab.sock"); }));
-    QVERIFY(eventually([&] { return !std::filesystem::exists(runtime + "/agent-0123456789ab.sock"); }));
+    QVERIFY(
+        eventually([&] { return !std::filesystem::exists(runtime + "/agent-0123456789ab.sock"); }));
     QVERIFY(std::filesystem::exists(runtime + "/r-new.sock"));
     QVERIFY(std::filesystem::exists(runtime + "/r-served.sock"));
     close(served);
@@ -232,24 +237,42 @@ class AgentServeTest : public QObject {
     QTest::addColumn<int>("which");
     QTest::addColumn<QString>("code");
     QTest::addColumn<QString>("text");
-    QTest::newRow("wrong plan hash") << 0 << "invalid-argument" << "not the one that was announced";
-    QTest::newRow("plan that is none") << 1 << "invalid-argument" << "plan";
-    QTest::newRow("missing data file") << 2 << "not-found" << "/no/such/images.gz";
-    QTest::newRow("wrong data hash") << 3 << "failed-precondition" << "another one";
-    QTest::newRow("no data file") << 4 << "data-loss" << "neither an IDX file of bytes nor gzip";
-    QTest::newRow("run id with a path") << 5 << "invalid-argument" << "no run id";
-    QTest::newRow("rank out of range") << 6 << "invalid-argument" << "rank 9";
-    QTest::newRow("corrupt gzip") << 7 << "data-loss" << "the gzip stream is corrupt";
-    QTest::newRow("truncated gzip") << 8 << "data-loss" << "the gzip stream is truncated";
-    QTest::newRow("labels given as images") << 9 << "data-loss" << "given as images";
-    QTest::newRow("images of another size") << 10 << "invalid-argument" << "its images are 32x32x1; the model takes 28x28x1";
-    QTest::newRow("labels past the classes") << 11 << "data-loss" << "record 1 has label 10; expected 0 to 9";
-    QTest::newRow("counts that differ") << 12 << "data-loss" << "10000 labels for the 60000 images";
-    QTest::newRow("labels missing") << 13 << "invalid-argument" << "no data.evaluate.labels";
-    QTest::newRow("no checkpoint") << 14 << "not-found" << "there is no folder /no/such/run";
-    QTest::newRow("a FIFO") << 16 << "failed-precondition" << "is no regular file";
-    QTest::newRow("a device") << 17 << "failed-precondition" << "is no regular file";
-    QTest::newRow("no memory") << 15 << "resource-exhausted" << "3 ranks need";
+    QTest::newRow("wrong plan hash") << 0 << "invalid-argument"
+                                     << "not the one that was announced";
+    QTest::newRow("plan that is none") << 1 << "invalid-argument"
+                                       << "plan";
+    QTest::newRow("missing data file") << 2 << "not-found"
+                                       << "/no/such/images.gz";
+    QTest::newRow("wrong data hash") << 3 << "failed-precondition"
+                                     << "another one";
+    QTest::newRow("no data file") << 4 << "data-loss"
+                                  << "neither an IDX file of bytes nor gzip";
+    QTest::newRow("run id with a path") << 5 << "invalid-argument"
+                                        << "no run id";
+    QTest::newRow("rank out of range") << 6 << "invalid-argument"
+                                       << "rank 9";
+    QTest::newRow("corrupt gzip") << 7 << "data-loss"
+                                  << "the gzip stream is corrupt";
+    QTest::newRow("truncated gzip") << 8 << "data-loss"
+                                    << "the gzip stream is truncated";
+    QTest::newRow("labels given as images") << 9 << "data-loss"
+                                            << "given as images";
+    QTest::newRow("images of another size") << 10 << "invalid-argument"
+                                            << "its images are 32x32x1; the model takes 28x28x1";
+    QTest::newRow("labels past the classes") << 11 << "data-loss"
+                                             << "record 1 has label 10; expected 0 to 9";
+    QTest::newRow("counts that differ") << 12 << "data-loss"
+                                        << "10000 labels for the 60000 images";
+    QTest::newRow("labels missing") << 13 << "invalid-argument"
+                                    << "no data.evaluate.labels";
+    QTest::newRow("no checkpoint") << 14 << "not-found"
+                                   << "there is no folder /no/such/run";
+    QTest::newRow("a FIFO") << 16 << "failed-precondition"
+                            << "is no regular file";
+    QTest::newRow("a device") << 17 << "failed-precondition"
+                              << "is no regular file";
+    QTest::newRow("no memory") << 15 << "resource-exhausted"
+                               << "3 ranks need";
   }
   void prepareRefusesWhatCannotRun() {
     QFETCH(int, which);
@@ -267,14 +290,17 @@ class AgentServeTest : public QObject {
     if (which == 1) request.set_plan("nonsense");
     if (which == 2) (*request.mutable_data_paths())["train.images"] = "/no/such/images.gz";
     if (which == 3)
-      request.mutable_spec()->mutable_data()->mutable_train()->set_labels_sha256(std::string(64, 'a'));
+      request.mutable_spec()->mutable_data()->mutable_train()->set_labels_sha256(
+          std::string(64, 'a'));
     if (which == 4) (*request.mutable_data_paths())["train.labels"] = "/etc/passwd";
     if (which == 5) request.set_run("../escape");
     if (which == 6) request.add_ranks(9);
     auto& paths = *request.mutable_data_paths();
     const auto& given = request.spec().data();
     const std::string own = node->workdir() + "/data";
-    const auto write = [&](const std::string& bytes) { QVERIFY(writeFileAtomically(own, bytes).ok()); };
+    const auto write = [&](const std::string& bytes) {
+      QVERIFY(writeFileAtomically(own, bytes).ok());
+    };
     auto packed = readFile(given.train().images());
     QVERIFY(packed.ok());
     if (which == 7) (*packed)[packed->size() / 2] ^= 0x10;
@@ -288,7 +314,8 @@ class AgentServeTest : public QObject {
       const std::size_t pixels = which == 10 ? 32 * 32 : 28 * 28;
       write(std::string("\0\0\10\3", 4) + two + side + side + std::string(2 * pixels, '\1'));
       QVERIFY(writeFileAtomically(own + "-labels", std::string("\0\0\10\1", 4) + two + "\3" +
-                                                       (which == 11 ? "\12" : "\4")).ok());
+                                                       (which == 11 ? "\12" : "\4"))
+                  .ok());
       paths["train.images"] = own;
       paths["train.labels"] = own + "-labels";
     }

@@ -111,7 +111,8 @@ class AgentStagingTest : public QObject {
     QCOMPARE(find(node, text), sent.path);
     QCOMPARE(find(node, text, "/no/such/file"), sent.path);
     // Under whatever name it is sent again, it is there.
-    struct stat before {}, after {};
+    struct stat before {
+    }, after{};
     QCOMPARE(stat(sent.path.c_str(), &before), 0);
     QCOMPARE(send(node, text, "other.gz").path, sent.path);
     QCOMPARE(stat(sent.path.c_str(), &after), 0);
@@ -131,20 +132,23 @@ class AgentStagingTest : public QObject {
     Node node("n1");
     node.start();
     const std::string text = content(1000000, 1), another = content(1000000, 2);
-    const auto refusal = [&](const std::string& sha256, std::int64_t bytes, const std::string& name) {
+    const auto refusal = [&](const std::string& sha256, std::int64_t bytes,
+                             const std::string& name) {
       Sending sending(node, sha256, bytes, name);
       sending.write(text);
       return errorOf(sending.end());
     };
     const run::v1::ErrorInfo changed = refusal(sha256Hex(another), 1000000, "images.gz");
     QCOMPARE(changed.what(), std::string("the data file images.gz arrived as another one"));
-    QVERIFY(QString::fromStdString(changed.why()).contains(QString::fromStdString(sha256Hex(text))));
+    QVERIFY(
+        QString::fromStdString(changed.why()).contains(QString::fromStdString(sha256Hex(text))));
     QVERIFY(!changed.next().empty());
     for (const std::int64_t bytes : {999999, 1000001, 0})
       QCOMPARE(refusal(sha256Hex(text), bytes, "images.gz").what(),
                std::string("the data file images.gz did not arrive whole"));
     for (const char* name : {"../images.gz", "a/b", "", ".hidden"})
-      QVERIFY(refusal(sha256Hex(text), 1000000, name).what().find("is no name") != std::string::npos);
+      QVERIFY(refusal(sha256Hex(text), 1000000, name).what().find("is no name") !=
+              std::string::npos);
     for (const char* hash : {"", "../../x", "00"})
       QVERIFY(refusal(hash, 1000000, "x").what().find("is no SHA-256") != std::string::npos);
     QVERIFY(filesOf(node).empty());

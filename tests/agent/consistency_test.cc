@@ -15,15 +15,20 @@ namespace {
 
 std::vector<RankFacts> fourEqual() {
   RankFacts facts;
-  facts.things = {{"spec", "a"}, {"plan", "b"}, {"program", "c"}, {"library libdnnl.so.2", "d"},
-                  {"library libm.so.6", "e"}, {"data", "f"}};
+  facts.things = {{"spec", "a"},
+                  {"plan", "b"},
+                  {"program", "c"},
+                  {"library libdnnl.so.2", "d"},
+                  {"library libm.so.6", "e"},
+                  {"data", "f"}};
   facts.numbers = {{"loss", 2.3}, {"gradient of dense1.weight", 0.5}};
   std::vector<RankFacts> out;
   for (int rank = 0; rank < 4; ++rank) {
     facts.rank = rank;
     facts.node = "n" + std::to_string(rank + 1);
     out.push_back(facts);
-    out.back().things.emplace_back(rank < 2 ? "weights of stage 0" : "weights of stage 1", rank < 2 ? "x" : "y");
+    out.back().things.emplace_back(rank < 2 ? "weights of stage 0" : "weights of stage 1",
+                                   rank < 2 ? "x" : "y");
   }
   return out;
 }
@@ -47,7 +52,8 @@ class Images final : public data::Dataset {
       return;
     }
     for (std::int64_t i = 0; i < 784; ++i)
-      out[i] = static_cast<std::byte>((index * 31 + i * 7 + (changed_ && index == 0 ? 60 : 0)) % 251);
+      out[i] =
+          static_cast<std::byte>((index * 31 + i * 7 + (changed_ && index == 0 ? 60 : 0)) % 251);
   }
 
  private:
@@ -65,7 +71,8 @@ spec::v1::RunSpec mlp() {
   hidden->set_activation("relu");
   spec.mutable_model()->add_layers()->mutable_dense()->set_units(10);
   spec.mutable_model()->set_classes(10);
-  for (auto* files : {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()}) {
+  for (auto* files :
+       {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()}) {
     files->set_images("images");
     files->set_labels("labels");
   }
@@ -89,12 +96,18 @@ class ConsistencyTest : public QObject {
   void everyThingIsNamed_data() {
     QTest::addColumn<QString>("thing");
     QTest::addColumn<QString>("advice");
-    QTest::newRow("spec") << "spec" << "launch again";
-    QTest::newRow("plan") << "plan" << "launch again";
-    QTest::newRow("program") << "program" << "deploy";
-    QTest::newRow("library") << "library libdnnl.so.2" << "deploy";
-    QTest::newRow("data") << "data" << "copy the same data";
-    QTest::newRow("weights") << "weights of stage 1" << "memory";
+    QTest::newRow("spec") << "spec"
+                          << "launch again";
+    QTest::newRow("plan") << "plan"
+                          << "launch again";
+    QTest::newRow("program") << "program"
+                             << "deploy";
+    QTest::newRow("library") << "library libdnnl.so.2"
+                             << "deploy";
+    QTest::newRow("data") << "data"
+                          << "copy the same data";
+    QTest::newRow("weights") << "weights of stage 1"
+                             << "memory";
   }
   void everyThingIsNamed() {
     QFETCH(QString, thing);
@@ -106,9 +119,12 @@ class ConsistencyTest : public QObject {
     QVERIFY(!status.ok());
     QCOMPARE(status.error().rank, 3);
     QCOMPARE(status.error().node, std::string("n4"));
-    QVERIFY2(status.error().what.find(thing.toStdString()) != std::string::npos, status.error().text().c_str());
-    QVERIFY2(status.error().why.find("another") != std::string::npos, status.error().text().c_str());
-    QVERIFY2(status.error().next.find(advice.toStdString()) != std::string::npos, status.error().next.c_str());
+    QVERIFY2(status.error().what.find(thing.toStdString()) != std::string::npos,
+             status.error().text().c_str());
+    QVERIFY2(status.error().why.find("another") != std::string::npos,
+             status.error().text().c_str());
+    QVERIFY2(status.error().next.find(advice.toStdString()) != std::string::npos,
+             status.error().next.c_str());
   }
 
   void theFewAreNamedNotTheMany() {
@@ -187,14 +203,16 @@ class ConsistencyTest : public QObject {
 
   void aSharedMicroBatchShowsOtherData() {
     for (const char* backend : {"reference", "onednn"}) {
-      const auto one = sharedMicroBatch(mlp(), Images(), backend, {}), again = sharedMicroBatch(mlp(), Images(), backend, {}),
+      const auto one = sharedMicroBatch(mlp(), Images(), backend, {}),
+                 again = sharedMicroBatch(mlp(), Images(), backend, {}),
                  other = sharedMicroBatch(mlp(), Images(true), backend, {});
       QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
       QVERIFY(again.ok() && other.ok());
       QCOMPARE(*one, *again);
       QCOMPARE(one->front().first, std::string("loss"));
       QCOMPARE(one->size(), std::size_t{5});
-      for (const auto& [name, value] : *one) QVERIFY2(std::isfinite(value) && value > 0, name.c_str());
+      for (const auto& [name, value] : *one)
+        QVERIFY2(std::isfinite(value) && value > 0, name.c_str());
       RankFacts first, second;
       first.rank = 0;
       second.rank = 1;

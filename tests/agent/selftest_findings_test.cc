@@ -1,5 +1,5 @@
-// What the self-test finds of a device: one that computes as it should, and one that fails in the middle, which is a finding
-// and ends nothing. The device is emulated.
+// What the self-test finds of a device: one that computes as it should, and one that fails in the
+// middle, which is a finding and ends nothing. The device is emulated.
 #include <QTest>
 
 #include "agent/selftest.h"
@@ -39,15 +39,20 @@ class SelftestFindingsTest : public QObject {
 
   void speedsOfADevice() {
     const auto backend = onDevice();
-    agent::SpeedOptions options{.side = 16, .copyBytes = 4096, .seconds = 1e-4, .peaks = {.bf16 = 1e15, .memory = 1e12}, .pcie = 1e10};
+    agent::SpeedOptions options{.side = 16,
+                                .copyBytes = 4096,
+                                .seconds = 1e-4,
+                                .peaks = {.bf16 = 1e15, .memory = 1e12},
+                                .pcie = 1e10};
     const auto speeds = agent::measureSpeeds(*backend, options);
     std::vector<std::string> names;
     for (const agent::SpeedFinding& one : speeds) {
       names.push_back(one.what);
       QVERIFY2(one.why.empty() && one.perSecond > 0, (one.what + ": " + one.why).c_str());
     }
-    const std::vector<std::string> expected{"product of 16³ in bf16", "product of 16³ in f16", "product of 16³ in f32",
-                                            "copy in memory", "copy to the device", "copy from the device"};
+    const std::vector<std::string> expected{"product of 16³ in bf16", "product of 16³ in f16",
+                                            "product of 16³ in f32",  "copy in memory",
+                                            "copy to the device",     "copy from the device"};
     QVERIFY2(names == expected, fmt::format("{}", fmt::join(names, ", ")).c_str());
     QCOMPARE(speeds[0].peak, 1e15);
     QCOMPARE(speeds[2].peak, 0.0);
@@ -55,11 +60,13 @@ class SelftestFindingsTest : public QObject {
   }
 
   void twoRanksOnADevice() {
-    const agent::StepFinding good = agent::testTwoRanks([](int) { return Result<std::unique_ptr<backends::Backend>>(onDevice()); });
+    const agent::StepFinding good = agent::testTwoRanks(
+        [](int) { return Result<std::unique_ptr<backends::Backend>>(onDevice()); });
     QVERIFY2(good.why.empty(), good.why.c_str());
     QVERIFY(good.checks.size() >= 4);
-    const agent::StepFinding bad =
-        agent::testTwoRanks([](int rank) { return Result<std::unique_ptr<backends::Backend>>(onDevice(rank == 1 ? 30 : 0)); });
+    const agent::StepFinding bad = agent::testTwoRanks([](int rank) {
+      return Result<std::unique_ptr<backends::Backend>>(onDevice(rank == 1 ? 30 : 0));
+    });
     QVERIFY(!bad.why.empty());
   }
 

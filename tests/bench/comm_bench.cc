@@ -1,8 +1,8 @@
 // lockstep_comm_bench [RANKS [SIDE…]]: the f32 all-reduce of our communicators beside Gloo's own
-// algorithms, ranks as processes of this host, each on a core of its own where there are enough. For
-// each size the sides play in turn, three rounds; the median of the rounds' medians counts. Prints a line
-// a size and side: bytes, side, µs, bus bandwidth (bytes × 2 (n - 1) / n over the time), and for
-// ours how many times that of Gloo's best.
+// algorithms, ranks as processes of this host, each on a core of its own where there are enough.
+// For each size the sides play in turn, three rounds; the median of the rounds' medians counts.
+// Prints a line a size and side: bytes, side, µs, bus bandwidth (bytes × 2 (n - 1) / n over the
+// time), and for ours how many times that of Gloo's best.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring.h>
@@ -45,7 +45,8 @@ Side glooSide(std::string name, const std::shared_ptr<gloo::Context>& context) {
   return {std::move(name),
           [made, context](float* data, std::int64_t count) {
             if (!*made)
-              *made = std::make_unique<Algorithm>(context, std::vector<float*>{data}, static_cast<int>(count));
+              *made = std::make_unique<Algorithm>(context, std::vector<float*>{data},
+                                                  static_cast<int>(count));
             (*made)->run();
           },
           [made] { made->reset(); }};
@@ -93,19 +94,22 @@ void compare(comm::Communicator& group, std::vector<Side>& sides, std::int64_t b
   if (group.rank() != 0) return;
   double best = 0;  // seconds of Gloo's best
   for (const Side& side : sides)
-    if (side.name.starts_with("gloo::")) best = best == 0 ? median(side.medians) : std::min(best, median(side.medians));
+    if (side.name.starts_with("gloo::"))
+      best = best == 0 ? median(side.medians) : std::min(best, median(side.medians));
   for (const Side& side : sides) {
     const double seconds = median(side.medians);
     const double moved = static_cast<double>(bytes) * 2 * (group.size() - 1) / group.size();
-    auto line = fmt::format("{:10} {:26} {:12.1f} {:8.2f}", bytes, side.name, seconds * 1e6, moved / seconds * 1e-9);
-    if (best > 0 && !side.name.starts_with("gloo::")) line += fmt::format("  {:.1f}x", best / seconds);
+    auto line = fmt::format("{:10} {:26} {:12.1f} {:8.2f}", bytes, side.name, seconds * 1e6,
+                            moved / seconds * 1e-9);
+    if (best > 0 && !side.name.starts_with("gloo::"))
+      line += fmt::format("  {:.1f}x", best / seconds);
     std::puts(line.c_str());
   }
   std::fflush(stdout);
 }
 
-void rankOf(int rank, const GroupOptions& options, const Meeting& meeting, const std::string& folder,
-            const std::vector<std::string>& wanted) {
+void rankOf(int rank, const GroupOptions& options, const Meeting& meeting,
+            const std::string& folder, const std::vector<std::string>& wanted) {
   const auto open = [&](const char* kind) {
     auto made = groupKind(kind).open(options, rank, meeting);
     LOCKSTEP_CHECK(made.ok(), "{}", made.error().text());
@@ -120,18 +124,21 @@ void rankOf(int rank, const GroupOptions& options, const Meeting& meeting, const
 
   std::vector<Side> sides{ours(*shm), ours(*mesh)};
   sides.push_back(glooSide<gloo::AllreduceRing<float>>("gloo::AllreduceRing", context));
-  sides.push_back(glooSide<gloo::AllreduceRingChunked<float>>("gloo::AllreduceRingChunked", context));
-  sides.push_back(glooSide<gloo::AllreduceHalvingDoubling<float>>("gloo::AllreduceHalvingDoubling", context));
+  sides.push_back(
+      glooSide<gloo::AllreduceRingChunked<float>>("gloo::AllreduceRingChunked", context));
+  sides.push_back(
+      glooSide<gloo::AllreduceHalvingDoubling<float>>("gloo::AllreduceHalvingDoubling", context));
   if (options.size <= 2)  // of more ranks than cores it takes seconds
     sides.push_back({"gloo::allreduce", [context](float* data, std::int64_t count) {
-                     gloo::AllreduceOptions call(context);
-                     call.setOutput(data, static_cast<std::size_t>(count));
-                     call.setReduceFunction([](void* to, const void* a, const void* b, std::size_t n) {
-                       std::memmove(to, a, n * sizeof(float));
-                       add(static_cast<float*>(to), static_cast<const float*>(b), n);
-                     });
-                     gloo::allreduce(call);
-                   }});
+                       gloo::AllreduceOptions call(context);
+                       call.setOutput(data, static_cast<std::size_t>(count));
+                       call.setReduceFunction(
+                           [](void* to, const void* a, const void* b, std::size_t n) {
+                             std::memmove(to, a, n * sizeof(float));
+                             add(static_cast<float*>(to), static_cast<const float*>(b), n);
+                           });
+                       gloo::allreduce(call);
+                     }});
   if (!wanted.empty())
     std::erase_if(sides, [&](const Side& side) {
       return std::find(wanted.begin(), wanted.end(), side.name) == wanted.end();

@@ -1,7 +1,8 @@
-// lockstep_hosts COUNT MEGABIT COMMAND…: runs a command among hosts n1 … nCOUNT of their own on this machine, whose links
-// carry so many megabits a second (0: as many as there are). In its environment are HOSTS_SSH_CONFIG, for `lockstep
-// --ssh-config`, and HOSTS_FOLDER, which is deleted afterwards. Needs root. Exit: the command's; 77 where there can be
-// no hosts.
+// lockstep_hosts COUNT MEGABIT COMMAND…: runs a command among hosts n1 … nCOUNT of their own on
+// this machine, whose links carry so many megabits a second (0: as many as there are). In its
+// environment are HOSTS_SSH_CONFIG, for `lockstep
+// --ssh-config`, and HOSTS_FOLDER, which is deleted afterwards. Needs root. Exit: the command's; 77
+// where there can be no hosts.
 #include <cstdio>
 #include <cstdlib>
 
@@ -34,7 +35,8 @@ int main(int argc, char** argv) {
   std::string command;
   for (int i = 3; i < argc; ++i) {
     std::string quoted;
-    for (const char c : std::string(argv[i])) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    for (const char c : std::string(argv[i]))
+      quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     command += " '" + quoted + "'";
   }
   const int status = std::system(command.c_str());

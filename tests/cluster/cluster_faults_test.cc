@@ -37,10 +37,10 @@ namespace {
 
 const QString kBundle = LOCKSTEP_BINARY_DIR "/bundle";
 constexpr int kHosts = 3;
-constexpr int kEndsMs = 60000;    // a run whose node is lost; 31 to 36 s on an idle machine
-constexpr int kLeavesMs = 2000;   // a client that is told to end
-constexpr int kGivesUpMs = 25000; // a command that finds a node out of reach
-constexpr int kEndedMs = 10000;   // a run that was given up, on a node that answers or does again
+constexpr int kEndsMs = 60000;     // a run whose node is lost; 31 to 36 s on an idle machine
+constexpr int kLeavesMs = 2000;    // a client that is told to end
+constexpr int kGivesUpMs = 25000;  // a command that finds a node out of reach
+constexpr int kEndedMs = 10000;    // a run that was given up, on a node that answers or does again
 constexpr int kResumesMs = 60000;  // a run of some seconds, from a checkpoint
 constexpr int kSweptMs =
     130000;  // what killed processes left: once it is a minute old, each minute
@@ -73,7 +73,8 @@ class Strangers {
       words >> slot >> local >> remote >> state;
       const auto colon = local.find(':');
       if (state != "0A" || colon == std::string::npos) continue;
-      const auto port = static_cast<std::uint16_t>(std::stoul(local.substr(colon + 1), nullptr, 16));
+      const auto port =
+          static_cast<std::uint16_t>(std::stoul(local.substr(colon + 1), nullptr, 16));
       if (port == 2222) continue;
       sockaddr_in address{};
       address.sin_family = AF_INET;
@@ -107,8 +108,10 @@ class Strangers {
       const linger reset{1, 0};
       ::setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     }
-    if (kind >= 2 || held_.size() > 200) ::close(fd);
-    else held_.push_back(fd);
+    if (kind >= 2 || held_.size() > 200)
+      ::close(fd);
+    else
+      held_.push_back(fd);
   }
 
   Hosts& hosts_;
@@ -154,8 +157,8 @@ class ClusterFaultsTest : public QObject {
     writeText(folder_ / "config", hosts_->sshConfig(folder_ / "known_hosts", folder_ / "id"), 0600);
     cluster_ = cluster("cluster", {1, 2, 3});
     // Deployed and measured once, so that the cases' times are their own.
-    const CliResult first = lockstep({"run", example("fashion-mlp"), "--json", "--cluster", cluster_,
-                                      "--set", "training.max_steps=3"});
+    const CliResult first = lockstep({"run", example("fashion-mlp"), "--json", "--cluster",
+                                      cluster_, "--set", "training.max_steps=3"});
     QVERIFY2(first.exit == 0, first.text());
     std::vector<std::string> workdirs;
     for (int i = 1; i <= kSmall; ++i) workdirs.push_back(workdir(i).toStdString());
@@ -183,8 +186,10 @@ class ClusterFaultsTest : public QObject {
     QFETCH(QString, fault);
     QFETCH(unsigned, seed);
     random_.seed(seed * 2654435761u + 1);
-    if (fault == "strangers") strangers(seed);
-    else if (fault == "coordinator gone") coordinatorGone();
+    if (fault == "strangers")
+      strangers(seed);
+    else if (fault == "coordinator gone")
+      coordinatorGone();
     else if (fault == "given up")
       givenUp();
     else if (fault == "damaged checkpoints")
@@ -193,7 +198,8 @@ class ClusterFaultsTest : public QObject {
       slowDiskUnderCheckpoint();
     else if (fault == "full disk")
       fullDisk();
-    else nodeLost(fault);
+    else
+      nodeLost(fault);
     if (!QTest::currentTestFailed()) nothingStays();
   }
   // What a case that failed may have left as it was.
@@ -242,8 +248,9 @@ class ClusterFaultsTest : public QObject {
     return cli_.write(name + ".yaml", "version: 1\nname: " + name.toUtf8() + "\nnodes:\n" + nodes);
   }
   CliResult lockstep(const QStringList& arguments, int limitMs = 120000) const {
-    return cli_.run(QStringList{"--ssh-config", QString::fromStdString(folder_ / "config")} + arguments,
-                    limitMs);
+    return cli_.run(
+        QStringList{"--ssh-config", QString::fromStdString(folder_ / "config")} + arguments,
+        limitMs);
   }
   int upTo(int most) { return static_cast<int>(random_() % static_cast<unsigned>(most)); }
   QString pick(const QStringList& from) { return from[upTo(static_cast<int>(from.size()))]; }
@@ -280,11 +287,12 @@ class ClusterFaultsTest : public QObject {
   }
   // Ended runs have no keys; once they are deleted nothing of them stays on any host.
   void nothingStays() {
-    // A host that was away is known for a while as one that has no address. Of one that lost power the
-    // agent is there again from the first contact on.
+    // A host that was away is known for a while as one that has no address. Of one that lost power
+    // the agent is there again from the first contact on.
     QVERIFY(waitFor([&] { return lockstep({"cluster", "check", cluster_}).exit == 0; }));
     contact(cluster_);
-    if (fs::exists(workdir(kSmall).toStdString() + "/versions")) contact(cluster("small-last", {1, 2, kSmall}));
+    if (fs::exists(workdir(kSmall).toStdString() + "/versions"))
+      contact(cluster("small-last", {1, 2, kSmall}));
     if (QTest::currentTestFailed()) return;
     QElapsedTimer clock;
     clock.start();
@@ -314,10 +322,12 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(process, out.right(2000));
     QElapsedTimer clock;
     clock.start();
-    if (fault == "node frozen") QVERIFY(hosts_->freeze(victim, true) > 0);
+    if (fault == "node frozen")
+      QVERIFY(hosts_->freeze(victim, true) > 0);
     else if (other != 0)
       QVERIFY(hosts_->cutOneWay(victim, other));
-    else QVERIFY(hosts_->cut(victim));
+    else
+      QVERIFY(hosts_->cut(victim));
     if (fault == "node gone") hosts_->kill(victim);
     const CliResult result = cli_.finish(*process, out, kEndsMs);
     qInfo("n%d: %s%s; ended after %lld ms", victim, qPrintable(fault),
@@ -331,8 +341,8 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(result.exit == 1, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     const QJsonObject error = result.first("error");
-    const QString words = error["node"].toString() + " " + error["what"].toString() + " " +
-                          error["why"].toString();
+    const QString words =
+        error["node"].toString() + " " + error["what"].toString() + " " + error["why"].toString();
     const auto named = [&](int host) { return words.contains("n" + QString::number(host)); };
     QVERIFY2(named(victim) || (other != 0 && named(other)), qPrintable(words));
     QVERIFY2(!error["what"].toString().isEmpty(), result.text());
@@ -348,8 +358,10 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(process, out.right(2000));
     QElapsedTimer clock;
     clock.start();
-    if (how == 1) QVERIFY(hosts_->freeze(1, true) > 0);
-    else QVERIFY(hosts_->cut(1));
+    if (how == 1)
+      QVERIFY(hosts_->freeze(1, true) > 0);
+    else
+      QVERIFY(hosts_->cut(1));
     if (how == 2) hosts_->kill(1);
     // The history says so while the client still waits.
     CliResult runs;

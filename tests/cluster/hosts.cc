@@ -15,8 +15,9 @@ namespace {
 constexpr int kPort = 2222;
 
 std::vector<std::string> hostPrefix(const std::string& netns, const std::string& name, bool apart) {
-  const std::string boot = "cat /proc/sys/kernel/random/uuid > /run/boot_id; "
-                           "mount --bind /run/boot_id /proc/sys/kernel/random/boot_id; ";
+  const std::string boot =
+      "cat /proc/sys/kernel/random/uuid > /run/boot_id; "
+      "mount --bind /run/boot_id /proc/sys/kernel/random/boot_id; ";
   return {"nsenter",
           "--net=/run/netns/" + netns,
           "unshare",
@@ -111,13 +112,12 @@ bool Hosts::enter() const {
   return entered;
 }
 
-std::string Hosts::sshConfig(const std::string& knownHosts,
-                             const std::string& identityFile) const {
+std::string Hosts::sshConfig(const std::string& knownHosts, const std::string& identityFile) const {
   std::ostringstream text;
   std::string known;
   for (std::size_t i = 0; i < sshd_.size(); ++i) {
-    text << "Host n" << i + 1 << "\n  HostName " << address(static_cast<int>(i) + 1)
-         << "\n  Port " << kPort << "\n";
+    text << "Host n" << i + 1 << "\n  HostName " << address(static_cast<int>(i) + 1) << "\n  Port "
+         << kPort << "\n";
     known += sshd_[i]->knownHostsLine() + "\n";
   }
   text << "Host *\n  User " << ::getpwuid(::getuid())->pw_name << "\n  UserKnownHostsFile "
@@ -140,8 +140,8 @@ bool Hosts::cutOneWay(int from, int to) {
   };
   std::ostringstream table;
   table << "table bridge cut_" << from << "_" << to
-        << " { chain f { type filter hook forward priority 0; iifname " << port(from)
-        << " oifname " << port(to) << " drop; }; }";
+        << " { chain f { type filter hook forward priority 0; iifname " << port(from) << " oifname "
+        << port(to) << " drop; }; }";
   return runCommand({"nsenter", "--net=/run/netns/" + netns(0), "nft", table.str()}) == 0;
 }
 bool Hosts::mend(int from, int to) {

@@ -28,7 +28,7 @@ class Hosts {
   // Host n1 … with addresses and ports; all keys known in `knownHosts`, which is written.
   std::string sshConfig(const std::string& knownHosts, const std::string& identityFile) const;
 
-  bool cut(int host);   // its cable, unnoticed by TCP
+  bool cut(int host);  // its cable, unnoticed by TCP
   bool heal(int host);
   bool cutOneWay(int from, int to);  // frames from one to the other are dropped; heal with mend
   bool mend(int from, int to);

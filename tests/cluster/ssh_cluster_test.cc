@@ -3,8 +3,8 @@
 #include <QTest>
 
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
+#include <thread>
 
 #include "app/ssh/ssh_connection.h"
 #include "tests/cluster/hosts.h"
@@ -14,10 +14,10 @@ using namespace lockstep::app;
 using test::connectUnix;
 using test::exchange;
 
-#define VERIFY_OK(expression)                                                     \
-  do {                                                                            \
-    const auto& checked = (expression);                                           \
-    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+#define VERIFY_OK(expression)                                                   \
+  do {                                                                          \
+    const auto& checked = (expression);                                         \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
   } while (false)
 
 class SshClusterTest : public QObject {
@@ -68,8 +68,8 @@ class SshClusterTest : public QObject {
     QElapsedTimer timer;
     timer.start();
     QVERIFY(hosts_->cut(1));
-    QVERIFY(test::waitFor(
-        [&] { return connection.status().state == LinkState::kReconnecting; }, 15000));
+    QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; },
+                          15000));
     qInfo("the cut was noticed after %lld ms", static_cast<long long>(timer.elapsed()));
     QVERIFY(timer.elapsed() <= 10500);
     QVERIFY(connection.status().reason.has_value());
@@ -117,8 +117,8 @@ class SshClusterTest : public QObject {
     VERIFY_OK(sftp);
     std::thread command([&] { static_cast<void>(connection.exec("sleep 60")); });
     QVERIFY(frozen ? hosts_->freeze(silent, true) > 0 : hosts_->cut(silent));
-    const bool noticed = test::waitFor(
-        [&] { return connection.status().state == LinkState::kReconnecting; }, 8000);
+    const bool noticed =
+        test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; }, 8000);
     command.join();
     for (const int stream : streams) ::close(stream);
     QVERIFY(frozen ? hosts_->freeze(silent, false) > 0 : hosts_->heal(silent));

@@ -1,5 +1,5 @@
-// libFuzzer on tables: arbitrary bytes never crash the reader, and what it accepts has finite numbers
-// and categories and labels within their ranges.
+// libFuzzer on tables: arbitrary bytes never crash the reader, and what it accepts has finite
+// numbers and categories and labels within their ranges.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

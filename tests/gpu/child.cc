@@ -53,10 +53,13 @@ Child runChild(const std::vector<std::string>& words, double limitSeconds) {
   bool moreOutput = child > 0, moreErrors = child > 0, over = child < 0;
   // A process that it leaves behind may hold the pipes: what it wrote until its own end counts.
   while (!over || moreOutput || moreErrors) {
-    pollfd waiting[2] = {{moreOutput ? output[0] : -1, POLLIN, 0}, {moreErrors ? errors[0] : -1, POLLIN, 0}};
+    pollfd waiting[2] = {{moreOutput ? output[0] : -1, POLLIN, 0},
+                         {moreErrors ? errors[0] : -1, POLLIN, 0}};
     const int ready = poll(waiting, 2, over ? 0 : 100);
-    if ((waiting[0].revents & (POLLIN | POLLHUP)) != 0) moreOutput = readSome(output[0], out.output);
-    if ((waiting[1].revents & (POLLIN | POLLHUP)) != 0) moreErrors = readSome(errors[0], out.errors);
+    if ((waiting[0].revents & (POLLIN | POLLHUP)) != 0)
+      moreOutput = readSome(output[0], out.output);
+    if ((waiting[1].revents & (POLLIN | POLLHUP)) != 0)
+      moreErrors = readSome(errors[0], out.errors);
     if (over && ready <= 0) break;
     int status = 0;
     if (!over && waitpid(child, &status, WNOHANG) == child) {

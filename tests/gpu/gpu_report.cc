@@ -1,17 +1,19 @@
-// Puts a machine to the test with what lies beside this program in a bundle that tests/gpu/run made, and writes what came of
-// it: report.json, one object, and summary.md. Both are written anew after each part, so that what ends this program takes
-// no more than one part along.
+// Puts a machine to the test with what lies beside this program in a bundle that tests/gpu/run
+// made, and writes what came of it: report.json, one object, and summary.md. Both are written anew
+// after each part, so that what ends this program takes no more than one part along.
 //
-// gpu_report [--device cuda|cpu] [--only PART]… [--limit SECONDS] [--full] [--peers] [--python PROGRAM] [--seconds S]
+// gpu_report [--device cuda|cpu] [--only PART]… [--limit SECONDS] [--full] [--peers] [--python
+// PROGRAM] [--seconds S]
 //            [--out DIR]
-//   parts       selftest, conformance, matrix, steps, training; with --peers those and peers, losses
+//   parts       selftest, conformance, matrix, steps, training; with --peers those and peers,
+//   losses
 //   --device    cpu: the same on the processor, to try this program where no GPU is
 //   --limit     of a part, 1200 if left out; --seconds: of a measurement, 5
 //   --full      all rows of the matrix
 //   --peers     beside the PyTorch of --python, python3 if left out
 //   --out       report beside this program, if left out
-// Exit: 0 every part is well and every claim that could be measured holds; 1 something is not; 2 bad arguments; 3 no GPU to
-// be used here, which is said.
+// Exit: 0 every part is well and every claim that could be measured holds; 1 something is not; 2
+// bad arguments; 3 no GPU to be used here, which is said.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -40,8 +42,11 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Words = std::vector<std::string>;
 
-constexpr std::string_view kParts[] = {"selftest", "conformance", "matrix", "steps", "training", "peers", "losses"};
-bool isPart(std::string_view name) { return std::find(std::begin(kParts), std::end(kParts), name) != std::end(kParts); }
+constexpr std::string_view kParts[] = {"selftest", "conformance", "matrix", "steps",
+                                       "training", "peers",       "losses"};
+bool isPart(std::string_view name) {
+  return std::find(std::begin(kParts), std::end(kParts), name) != std::end(kParts);
+}
 
 struct Options {
   std::string device = "cuda", python = "python3", out;
@@ -53,13 +58,15 @@ struct Options {
 // A model that is measured, and what of it is claimed beside PyTorch.
 struct Training {
   const char* name;
-  const char* spec;           // below the bundle
-  int batch, tokens;          // of a sample
+  const char* spec;   // below the bundle
+  int batch, tokens;  // of a sample
   const char* precision;
   double overEager, overCompiled;
-  double flopsPerSample;      // of a training step: 6 a parameter of products and token, 12·blocks·channels·tokens of attention
+  // of a training step: 6 a parameter of products and token, 12·blocks·channels·tokens of attention
+  double flopsPerSample;
 };
-constexpr double kGpt2Flops = 1024.0 * (6.0 * (12 * 12 * 768.0 * 768.0 + 768.0 * 50304) + 12.0 * 12 * 768 * 1024);
+constexpr double kGpt2Flops =
+    1024.0 * (6.0 * (12 * 12 * 768.0 * 768.0 + 768.0 * 50304) + 12.0 * 12 * 768 * 1024);
 constexpr Training kTrainings[] = {
     {"fashion-mlp", "resources/examples/fashion-mlp.yaml", 64, 0, "fp32", 5, 1.5, 0},
     {"fashion-cnn", "resources/examples/fashion-cnn.yaml", 64, 0, "fp32", 5, 1.5, 0},
@@ -85,7 +92,8 @@ std::vector<Json> objects(const std::string& output) {
   std::vector<Json> out;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);)
-    if (Json one = Json::parse(line, nullptr, false); one.is_object()) out.push_back(std::move(one));
+    if (Json one = Json::parse(line, nullptr, false); one.is_object())
+      out.push_back(std::move(one));
   return out;
 }
 
@@ -103,7 +111,8 @@ class Report {
     all_["host"] = {{"processor", processor()}, {"cores", std::thread::hardware_concurrency()}};
     const auto manifest = readFile(home_ + "/manifest");
     const auto of = readFile(home_ + "/made");
-    all_["bundle"] = {{"sha256", manifest.ok() ? sha256Hex(*manifest) : ""}, {"made", of.ok() ? of->substr(0, of->find('\n')) : ""}};
+    all_["bundle"] = {{"sha256", manifest.ok() ? sha256Hex(*manifest) : ""},
+                      {"made", of.ok() ? of->substr(0, of->find('\n')) : ""}};
     all_["parts"] = Json::object();
     all_["claims"] = Json::array();
     scratch_ = (fs::temp_directory_path() / "lockstep-gpu-XXXXXX").string();
@@ -136,7 +145,8 @@ class Report {
   bool onCuda() const { return options_.device == "cuda"; }
   std::string backend() const { return onCuda() ? "cuda" : "onednn"; }
   bool wanted(const std::string& part) const {
-    return options_.only.empty() || std::find(options_.only.begin(), options_.only.end(), part) != options_.only.end();
+    return options_.only.empty() ||
+           std::find(options_.only.begin(), options_.only.end(), part) != options_.only.end();
   }
   std::string at(const std::string& path) const { return home_ + "/" + path; }
   static std::string processor() {
@@ -170,29 +180,40 @@ class Report {
   // What every part says of the program that it was.
   Json partOf(const Child& child, bool ok) {
     Json part{{"ok", ok && !child.overtime}, {"seconds", child.seconds}, {"exit", child.code}};
-    if (child.overtime) part["why"] = fmt::format("it was ended after {:.0f} s", child.seconds);
-    else if (!ok) part["why"] = lastOf(child.errors.empty() ? child.output : child.errors);
+    if (child.overtime)
+      part["why"] = fmt::format("it was ended after {:.0f} s", child.seconds);
+    else if (!ok)
+      part["why"] = lastOf(child.errors.empty() ? child.output : child.errors);
     return part;
   }
   Json& keep(const std::string& name, Json part) {
     Json& kept = all_["parts"][name] = std::move(part);
-    std::printf("%s: %s\n", name.c_str(), kept.value("ok", false) ? "ok" : ("NOT OK: " + kept.value("why", std::string())).c_str());
+    std::printf(
+        "%s: %s\n", name.c_str(),
+        kept.value("ok", false) ? "ok" : ("NOT OK: " + kept.value("why", std::string())).c_str());
     std::fflush(stdout);
     write();
     return kept;
   }
   void claim(const std::string& what, double measured, const std::string& text, bool holds) {
-    all_["claims"].push_back({{"what", what}, {"measured", measured}, {"claimed", text}, {"holds", holds}});
+    all_["claims"].push_back(
+        {{"what", what}, {"measured", measured}, {"claimed", text}, {"holds", holds}});
   }
   void unmeasured(const std::string& what, const std::string& text, const std::string& why) {
-    all_["claims"].push_back({{"what", what}, {"measured", nullptr}, {"claimed", text}, {"holds", nullptr}, {"why", why}});
+    all_["claims"].push_back({{"what", what},
+                              {"measured", nullptr},
+                              {"claimed", text},
+                              {"holds", nullptr},
+                              {"why", why}});
   }
 
   // Where not 0, there is no device for the rest, and that is the exit.
   int selftest() {
-    const Child child = play({at("lockstep-agent"), "selftest", "--device", options_.device, "--json"});
+    const Child child =
+        play({at("lockstep-agent"), "selftest", "--device", options_.device, "--json"});
     Json part = partOf(child, child.code == 0);
-    part["kernels"] = part["speeds"] = part["steps"] = all_["gpus"] = all_["libraries"] = Json::array();
+    part["kernels"] = part["speeds"] = part["steps"] = all_["gpus"] = all_["libraries"] =
+        Json::array();
     std::string problem;
     for (Json& one : objects(child.output)) {
       const std::string event = one["event"];
@@ -209,7 +230,8 @@ class Report {
         const Json& error = one["error"];
         problem = error.value("what", "");
         if (const std::string why = error.value("why", ""); !why.empty()) problem += ": " + why;
-        if (const std::string next = error.value("next", ""); !next.empty()) problem += " (" + next + ")";
+        if (const std::string next = error.value("next", ""); !next.empty())
+          problem += " (" + next + ")";
       }
     }
     if (onCuda() && child.code == 3) {
@@ -219,12 +241,14 @@ class Report {
     }
     const auto ran = [](const Json& kernel) { return kernel.value("ok", false); };
     if (onCuda() && std::none_of(part["kernels"].begin(), part["kernels"].end(), ran)) {
-      all_["nothing_ran"] = "the self-test came to no kernel: " + part.value("why", std::string("it said nothing"));
+      all_["nothing_ran"] =
+          "the self-test came to no kernel: " + part.value("why", std::string("it said nothing"));
       keep("selftest", std::move(part));
       return 1;
     }
     for (const Json& speed : part["speeds"])
-      if (speed["name"].get<std::string>().ends_with(" in bf16")) product_ = speed.value("per_second", 0.0);
+      if (speed["name"].get<std::string>().ends_with(" in bf16"))
+        product_ = speed.value("per_second", 0.0);
     all_["ran_on_a_gpu"] = onCuda();
     keep("selftest", std::move(part));
     return 0;
@@ -248,7 +272,8 @@ class Report {
 
   void matrix() {
     for (const char* precision : {"fp32", "bf16"}) {
-      Words words{at("matrix"), "--json", "--backend", backend(), "--examples", at("resources/examples")};
+      Words words{at("matrix"), "--json",     "--backend",
+                  backend(),    "--examples", at("resources/examples")};
       if (precision == std::string("bf16")) words.insert(words.end(), {"--precision", precision});
       if (!options_.full) words.push_back("--small");
       const Child child = play(words);
@@ -259,9 +284,10 @@ class Report {
         if (row["event"] != "row") continue;
         const std::string came = row["verdict"];
         (came == "holds" ? held : came == "refused" ? refused : failed) += 1;
-        const Json named{{"row", fmt::format("{}, {} ranks, {}", row["example"].get<std::string>(), row["ranks"].get<int>(),
-                                             row["strategy"].get<std::string>())},
-                         {"text", row["text"]}};
+        const Json named{
+            {"row", fmt::format("{}, {} ranks, {}", row["example"].get<std::string>(),
+                                row["ranks"].get<int>(), row["strategy"].get<std::string>())},
+            {"text", row["text"]}};
         if (came == "refused") refusals.push_back(named);
         if (came == "FAILS") failures.push_back(named);
       }
@@ -278,16 +304,19 @@ class Report {
   void steps() {
     for (const Training& one : kTrainings) {
       if (!onCuda() && one.tokens > 0) continue;  // a processor takes minutes for a step
-      const Child child = play(lockstep({"run", at(one.spec), "--local", "1", "--json", "--set", "training.epochs=100", "--set",
-                                         fmt::format("training.max_steps={}", one.tokens > 0 ? 40 : 1000), "--set",
-                                         "training.backend=" + backend(), "--set", fmt::format("training.batch={}", one.batch),
-                                         "--set", "training.checkpoint.disabled=true"}));
+      const Child child = play(lockstep(
+          {"run", at(one.spec), "--local", "1", "--json", "--set", "training.epochs=100", "--set",
+           fmt::format("training.max_steps={}", one.tokens > 0 ? 40 : 1000), "--set",
+           "training.backend=" + backend(), "--set", fmt::format("training.batch={}", one.batch),
+           "--set", "training.checkpoint.disabled=true"}));
       Json part = partOf(child, child.code == 0);
       std::string run;
-      for (const Json& line : objects(child.output)) run = line.value("event", "") == "started" ? line.value("run", "") : run;
+      for (const Json& line : objects(child.output))
+        run = line.value("event", "") == "started" ? line.value("run", "") : run;
       if (child.overtime) kill(run);
       if (child.code == 0 && !run.empty()) {
-        const std::vector<Json> rows = objects(play(lockstep({"history", "show", run, "--json"}), 60).output);
+        const std::vector<Json> rows =
+            objects(play(lockstep({"history", "show", run, "--json"}), 60).output);
         const double predicted = rows.empty() ? 0 : rows[0].value("predicted_step_seconds", 0.0);
         const double measured = rows.empty() ? 0 : rows[0].value("measured_step_seconds", 0.0);
         part["predicted_step_seconds"] = predicted;
@@ -298,7 +327,8 @@ class Report {
                 std::abs(predicted / measured - 1) <= kPrediction);
         const std::string logs = play(lockstep({"logs", run}), 60).output;
         if (const auto bound = logs.find("is bound to the plan: "); bound != std::string::npos) {
-          const double bytes = 1024 * std::atof(logs.c_str() + bound + std::string("is bound to the plan: ").size());
+          const double bytes =
+              1024 * std::atof(logs.c_str() + bound + std::string("is bound to the plan: ").size());
           part["bound_bytes"] = bytes;
           bound_[one.name] = bytes;
         }
@@ -311,9 +341,10 @@ class Report {
   void training() {
     for (const Training& one : kTrainings) {
       if (!onCuda() && one.tokens > 0) continue;
-      const Child child = play(lockstep({"bench", "train", "--model", at(one.spec), "--batch", std::to_string(one.batch), "--ranks",
-                                         "1", "--seconds", fmt::format("{}", options_.seconds), "--json", "--set",
-                                         "training.backend=" + backend()}));
+      const Child child = play(
+          lockstep({"bench", "train", "--model", at(one.spec), "--batch", std::to_string(one.batch),
+                    "--ranks", "1", "--seconds", fmt::format("{}", options_.seconds), "--json",
+                    "--set", "training.backend=" + backend()}));
       Json part = partOf(child, child.code == 0);
       for (const Json& line : objects(child.output)) {
         if (!line.contains("samples_per_second")) continue;
@@ -337,9 +368,11 @@ class Report {
 
   // Beside PyTorch, which says a line for each variant of each model.
   void peers() {
-    Words words{options_.python, at("tests/gpu/peers.py"), "--device", options_.device, "--seconds", fmt::format("{}", options_.seconds)};
+    Words words{options_.python, at("tests/gpu/peers.py"),           "--device", options_.device,
+                "--seconds",     fmt::format("{}", options_.seconds)};
     for (const Training& one : kTrainings)
-      if (onCuda() || one.tokens == 0) words.insert(words.end(), {"--model", fmt::format("{}:{}", one.name, one.batch)});
+      if (onCuda() || one.tokens == 0)
+        words.insert(words.end(), {"--model", fmt::format("{}:{}", one.name, one.batch)});
     const Child child = play(words);
     Json part = partOf(child, child.code == 0);
     part["variants"] = Json::array();
@@ -352,28 +385,39 @@ class Report {
       found[line["model"]][line["variant"]] = line;
     }
     for (const Training& one : kTrainings) {
-      for (const auto& [variant, least] : {std::pair{"eager", one.overEager}, {"compiled", one.overCompiled}}) {
-        const std::string what = fmt::format("{} over PyTorch, {}", one.name, variant), text = fmt::format(">= {}x", least);
+      for (const auto& [variant, least] :
+           {std::pair{"eager", one.overEager}, {"compiled", one.overCompiled}}) {
+        const std::string what = fmt::format("{} over PyTorch, {}", one.name, variant),
+                          text = fmt::format(">= {}x", least);
         const Json& peer = found[one.name][variant];
         const double theirs = peer.is_object() ? peer.value("samples_per_second", 0.0) : 0;
-        if (theirs > 0 && rate_[one.name] > 0) claim(what, rate_[one.name] / theirs, text, rate_[one.name] / theirs >= least);
-        else unmeasured(what, text, peer.is_object() ? peer.value("why", "no rate of ours") : "it was not measured");
+        if (theirs > 0 && rate_[one.name] > 0)
+          claim(what, rate_[one.name] / theirs, text, rate_[one.name] / theirs >= least);
+        else
+          unmeasured(
+              what, text,
+              peer.is_object() ? peer.value("why", "no rate of ours") : "it was not measured");
       }
       if (one.tokens == 0) continue;
       const Json& peer = found[one.name]["compiled"];
       const double theirs = peer.is_object() ? peer.value("peak_bytes", 0.0) : 0;
-      const std::string what = fmt::format("memory of {} of PyTorch's peak", one.name), text = fmt::format("<= {:.0f} %", 100 * kMemory);
-      if (theirs > 0 && bound_[one.name] > 0) claim(what, bound_[one.name] / theirs, text, bound_[one.name] / theirs <= kMemory);
-      else unmeasured(what, text, "part steps or PyTorch has none");
+      const std::string what = fmt::format("memory of {} of PyTorch's peak", one.name),
+                        text = fmt::format("<= {:.0f} %", 100 * kMemory);
+      if (theirs > 0 && bound_[one.name] > 0)
+        claim(what, bound_[one.name] / theirs, text, bound_[one.name] / theirs <= kMemory);
+      else
+        unmeasured(what, text, "part steps or PyTorch has none");
     }
     keep("peers", std::move(part));
   }
 
   // 100 steps from the same weights, batch by batch, in fp32.
   void losses() {
-    const Child child = play({options_.python, at("tests/oracle/torch_losses"), "fashion-mlp", "fashion-cnn", "gpt-tiny", "gpt-small",
-                              "--device", options_.device, "--fashion", at("resources/fashion"), "--text",
-                              at("resources/examples/kjv.txt"), "--lockstep", at("lockstep"), "--set", "training.backend=" + backend()});
+    const Child child =
+        play({options_.python, at("tests/oracle/torch_losses"), "fashion-mlp", "fashion-cnn",
+              "gpt-tiny", "gpt-small", "--device", options_.device, "--fashion",
+              at("resources/fashion"), "--text", at("resources/examples/kjv.txt"), "--lockstep",
+              at("lockstep"), "--set", "training.backend=" + backend()});
     Json part = partOf(child, child.code == 0);
     part["said"] = Json::array();
     std::istringstream lines(child.output);
@@ -382,53 +426,75 @@ class Report {
   }
 
   std::string summary() const {
-    std::string out = fmt::format("# Lockstep on {}\n\n", onCuda() ? "a GPU" : "a processor, to try the runner");
-    out += fmt::format("{}, {}; bundle {}, {}\n\n", all_["made"].get<std::string>(), all_["host"]["processor"].get<std::string>(),
+    std::string out =
+        fmt::format("# Lockstep on {}\n\n", onCuda() ? "a GPU" : "a processor, to try the runner");
+    out += fmt::format("{}, {}; bundle {}, {}\n\n", all_["made"].get<std::string>(),
+                       all_["host"]["processor"].get<std::string>(),
                        all_["bundle"]["sha256"].get<std::string>().substr(0, 12),
                        all_["bundle"]["made"].get<std::string>());
     if (all_.contains("nothing_ran"))
-      return out + fmt::format("**Nothing ran on a GPU.** Why: {}\n", all_["nothing_ran"].get<std::string>());
+      return out + fmt::format("**Nothing ran on a GPU.** Why: {}\n",
+                               all_["nothing_ran"].get<std::string>());
     if (!onCuda()) out += "**Nothing ran on a GPU**: what follows is of the processor.\n\n";
     for (const Json& gpu : all_["gpus"])
       out += fmt::format("- {}, compute capability {}, {} MiB\n", gpu["name"].get<std::string>(),
-                         gpu["compute_capability"].get<std::string>(), gpu["memory_bytes"].get<std::int64_t>() >> 20);
+                         gpu["compute_capability"].get<std::string>(),
+                         gpu["memory_bytes"].get<std::int64_t>() >> 20);
     for (const Json& library : all_["libraries"])
       out += fmt::format("- {}: {}\n", library["name"].get<std::string>(),
-                         library["found"] != "" ? library["found"].get<std::string>() : library["problem"].get<std::string>());
+                         library["found"] != "" ? library["found"].get<std::string>()
+                                                : library["problem"].get<std::string>());
     out += "\n| part | | seconds |\n|---|---|---|\n";
     for (const auto& [name, part] : all_["parts"].items()) {
       std::string text = part.value("ok", false) ? "ok" : "NOT OK";
       if (part.contains("held"))
-        text += fmt::format(": {} rows hold, {} fail, {} refused", part["held"].get<int>(), part["failed"].get<int>(), part["refused"].get<int>());
+        text += fmt::format(": {} rows hold, {} fail, {} refused", part["held"].get<int>(),
+                            part["failed"].get<int>(), part["refused"].get<int>());
       if (part.contains("totals")) text += ": " + part["totals"].get<std::string>();
-      if (part.contains("samples_per_second")) text += fmt::format(": {:.1f} samples/s", part["samples_per_second"].get<double>());
-      if (part.contains("tokens_per_second")) text += fmt::format(", {:.0f} tokens/s", part["tokens_per_second"].get<double>());
+      if (part.contains("samples_per_second"))
+        text += fmt::format(": {:.1f} samples/s", part["samples_per_second"].get<double>());
+      if (part.contains("tokens_per_second"))
+        text += fmt::format(", {:.0f} tokens/s", part["tokens_per_second"].get<double>());
       if (part.contains("measured_step_seconds"))
-        text += fmt::format(": a step {:.3f} ms, predicted {:.3f}", 1e3 * part["measured_step_seconds"].get<double>(),
+        text += fmt::format(": a step {:.3f} ms, predicted {:.3f}",
+                            1e3 * part["measured_step_seconds"].get<double>(),
                             1e3 * part["predicted_step_seconds"].get<double>());
       std::string why = part.value("ok", false) ? "" : part.value("why", std::string());
       std::replace(why.begin(), why.end(), '\n', ' ');
-      out += fmt::format("| {} | {}{}{} | {:.1f} |\n", name, text, why.empty() ? "" : ". ", why, part["seconds"].get<double>());
+      out += fmt::format("| {} | {}{}{} | {:.1f} |\n", name, text, why.empty() ? "" : ". ", why,
+                         part["seconds"].get<double>());
     }
     const Json parts = all_["parts"];
     if (parts.contains("selftest")) {
       double worst = 0;
-      for (const Json& kernel : parts["selftest"]["kernels"]) worst = std::max(worst, kernel["error"].is_number() ? kernel["error"].get<double>() : INFINITY);
-      out += fmt::format("\n{} ops against the reference, largest error {:.1e}.\n\n| | | of its peak |\n|---|---|---|\n",
-                         parts["selftest"]["kernels"].size(), worst);
+      for (const Json& kernel : parts["selftest"]["kernels"])
+        worst =
+            std::max(worst, kernel["error"].is_number() ? kernel["error"].get<double>() : INFINITY);
+      out += fmt::format(
+          "\n{} ops against the reference, largest error {:.1e}.\n\n| | | of its peak "
+          "|\n|---|---|---|\n",
+          parts["selftest"]["kernels"].size(), worst);
       for (const Json& speed : parts["selftest"]["speeds"])
-        out += fmt::format("| {} | {:.3g} {} | {} |\n", speed["name"].get<std::string>(), speed["per_second"].get<double>(),
-                           speed["unit"].get<std::string>(),
-                           speed.contains("share") ? fmt::format("{:.0f} %", 100 * speed["share"].get<double>()) : "peak not known");
+        out += fmt::format("| {} | {:.3g} {} | {} |\n", speed["name"].get<std::string>(),
+                           speed["per_second"].get<double>(), speed["unit"].get<std::string>(),
+                           speed.contains("share")
+                               ? fmt::format("{:.0f} %", 100 * speed["share"].get<double>())
+                               : "peak not known");
     }
     if (!all_["claims"].empty()) out += "\n| claim | measured | claimed | |\n|---|---|---|---|\n";
     for (const Json& one : all_["claims"])
       out += fmt::format("| {} | {} | {} | {} |\n", one["what"].get<std::string>(),
-                         one["measured"].is_null() ? one.value("why", std::string()) : fmt::format("{:.3f}", one["measured"].get<double>()),
-                         one["claimed"].get<std::string>(), one["holds"].is_null() ? "not measured" : one["holds"].get<bool>() ? "ok" : "MISSED");
+                         one["measured"].is_null()
+                             ? one.value("why", std::string())
+                             : fmt::format("{:.3f}", one["measured"].get<double>()),
+                         one["claimed"].get<std::string>(),
+                         one["holds"].is_null()     ? "not measured"
+                         : one["holds"].get<bool>() ? "ok"
+                                                    : "MISSED");
     if (parts.contains("losses")) {
       out += "\n";
-      for (const Json& line : parts["losses"]["said"]) out += fmt::format("- {}\n", line.get<std::string>());
+      for (const Json& line : parts["losses"]["said"])
+        out += fmt::format("- {}\n", line.get<std::string>());
     }
     return out;
   }
@@ -437,7 +503,8 @@ class Report {
     std::error_code fault;
     fs::create_directories(folder, fault);
     const std::string json = all_.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
-    if (!writeFileAtomically(folder + "/report.json", json).ok() || !writeFileAtomically(folder + "/summary.md", summary()).ok())
+    if (!writeFileAtomically(folder + "/report.json", json).ok() ||
+        !writeFileAtomically(folder + "/summary.md", summary()).ok())
       std::fprintf(stderr, "gpu_report: %s cannot be written\n", folder.c_str());
   }
 
@@ -454,16 +521,25 @@ int main(const Words& words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool more = i + 1 < words.size();
     if (words[i] == "--version") return 0;
-    if (words[i] == "--full") options.full = true;
-    else if (words[i] == "--peers") options.peers = true;
-    else if (words[i] == "--device" && more && (words[i + 1] == "cuda" || words[i + 1] == "cpu")) options.device = words[++i];
-    else if (words[i] == "--only" && more && isPart(words[i + 1])) options.only.push_back(words[++i]);
-    else if (words[i] == "--python" && more) options.python = words[++i];
-    else if (words[i] == "--out" && more) options.out = words[++i];
-    else if (words[i] == "--limit" && more) options.limit = std::max(1.0, std::atof(words[++i].c_str()));
-    else if (words[i] == "--seconds" && more) options.seconds = std::max(0.1, std::atof(words[++i].c_str()));
+    if (words[i] == "--full")
+      options.full = true;
+    else if (words[i] == "--peers")
+      options.peers = true;
+    else if (words[i] == "--device" && more && (words[i + 1] == "cuda" || words[i + 1] == "cpu"))
+      options.device = words[++i];
+    else if (words[i] == "--only" && more && isPart(words[i + 1]))
+      options.only.push_back(words[++i]);
+    else if (words[i] == "--python" && more)
+      options.python = words[++i];
+    else if (words[i] == "--out" && more)
+      options.out = words[++i];
+    else if (words[i] == "--limit" && more)
+      options.limit = std::max(1.0, std::atof(words[++i].c_str()));
+    else if (words[i] == "--seconds" && more)
+      options.seconds = std::max(0.1, std::atof(words[++i].c_str()));
     else {
-      std::fprintf(stderr, "gpu_report: %s%s%s is not understood\n", words[i].c_str(), more ? " " : "", more ? words[i + 1].c_str() : "");
+      std::fprintf(stderr, "gpu_report: %s%s%s is not understood\n", words[i].c_str(),
+                   more ? " " : "", more ? words[i + 1].c_str() : "");
       return 2;
     }
   }
@@ -473,4 +549,6 @@ int main(const Words& words) {
 }  // namespace
 }  // namespace lockstep::gpu
 
-int main(int argc, char** argv) { return lockstep::gpu::main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  return lockstep::gpu::main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -21,13 +21,15 @@ Reported reported(const QStringList& arguments) {
   QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
   environment.insert("LOCKSTEP_CUDA_MODULE", folder.filePath("none.so"));
   program.setProcessEnvironment(environment);
-  program.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/gpu_report", QStringList{"--out", folder.path()} + arguments);
+  program.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/gpu_report",
+                QStringList{"--out", folder.path()} + arguments);
   Reported out;
   if (!program.waitForFinished(100000)) return out;
   out.code = program.exitStatus() == QProcess::NormalExit ? program.exitCode() : -1;
   out.said = QString::fromUtf8(program.readAllStandardOutput());
   QFile report(folder.filePath("report.json")), summary(folder.filePath("summary.md"));
-  if (report.open(QIODevice::ReadOnly)) out.report = QJsonDocument::fromJson(report.readAll()).object();
+  if (report.open(QIODevice::ReadOnly))
+    out.report = QJsonDocument::fromJson(report.readAll()).object();
   if (summary.open(QIODevice::ReadOnly)) out.summary = QString::fromUtf8(summary.readAll());
   return out;
 }
@@ -40,11 +42,14 @@ class GpuReportTest : public QObject {
   void saysPlainlyThatNothingRan() {
     const Reported out = reported({});
     QCOMPARE(out.code, 3);
-    QVERIFY2(out.said.startsWith("Nothing was run: no GPU can be used here. Lockstep's CUDA module cannot be used: there is no "),
+    QVERIFY2(out.said.startsWith("Nothing was run: no GPU can be used here. Lockstep's CUDA module "
+                                 "cannot be used: there is no "),
              qPrintable(out.said));
     QCOMPARE(out.report["ran_on_a_gpu"].toBool(true), false);
     QVERIFY(out.report["parts"].toObject().isEmpty());
-    QVERIFY2(out.summary.contains("**Nothing ran on a GPU.** Why: Lockstep's CUDA module cannot be used"), qPrintable(out.summary));
+    QVERIFY2(out.summary.contains(
+                 "**Nothing ran on a GPU.** Why: Lockstep's CUDA module cannot be used"),
+             qPrintable(out.summary));
   }
 
   void aProcessorIsNoGpu() {
@@ -55,7 +60,8 @@ class GpuReportTest : public QObject {
     QVERIFY(selftest["ok"].toBool());
     QVERIFY(selftest["kernels"].toArray().size() > 50);
     QVERIFY(selftest["speeds"].toArray().size() == 4 && selftest["steps"].toArray().size() == 1);
-    QVERIFY(out.summary.contains("**Nothing ran on a GPU**") && out.summary.contains("| selftest | ok |"));
+    QVERIFY(out.summary.contains("**Nothing ran on a GPU**") &&
+            out.summary.contains("| selftest | ok |"));
   }
 
   void aPartIsEndedAtItsLimit() {

@@ -26,8 +26,10 @@ int main(int argc, char** argv) {
       const ssize_t n = ::read(from, bytes, sizeof bytes);
       if (n <= 0) {
         (side == 0 ? in : out) = false;
-        if (side == 0) ::shutdown(fd, SHUT_WR);
-        else ::close(1);
+        if (side == 0)
+          ::shutdown(fd, SHUT_WR);
+        else
+          ::close(1);
         continue;
       }
       for (ssize_t at = 0; at < n;) {

@@ -50,7 +50,7 @@ class FolderStore final : public comm::Store {
 };
 
 struct GroupOptions {
-  std::string kind;   // of kGroupKinds
+  std::string kind;  // of kGroupKinds
   int size = 1;
   Nanoseconds timeout = 10'000'000'000;
   bool oversubscribed = true;
@@ -89,8 +89,10 @@ struct Meeting {
 // Every kind of communicator, and how a group of it is formed.
 struct GroupKind {
   const char* name;
-  // All ranks together, as threads of one process; null where each, a process perhaps, opens its own.
-  Result<std::vector<std::unique_ptr<comm::Communicator>>> (*together)(int size, Nanoseconds timeout);
+  // All ranks together, as threads of one process; null where each, a process perhaps, opens its
+  // own.
+  Result<std::vector<std::unique_ptr<comm::Communicator>>> (*together)(int size,
+                                                                       Nanoseconds timeout);
   Result<std::unique_ptr<comm::Communicator>> (*open)(const GroupOptions& options, int rank,
                                                       const Meeting& meeting);
 };

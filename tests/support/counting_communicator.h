@@ -1,4 +1,5 @@
-// A communicator that counts what it is given to carry: the payload of each call, as plans count it.
+// A communicator that counts what it is given to carry: the payload of each call, as plans count
+// it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@ namespace lockstep::tests {
 
 class CountingCommunicator final : public comm::Communicator {
  public:
-  explicit CountingCommunicator(std::unique_ptr<comm::Communicator> inner) : inner_(std::move(inner)) {}
+  explicit CountingCommunicator(std::unique_ptr<comm::Communicator> inner)
+      : inner_(std::move(inner)) {}
 
   std::int64_t bytes() const { return bytes_; }
 

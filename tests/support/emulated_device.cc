@@ -76,7 +76,8 @@ class Block {
       Thread& thread = threads_[t];
       thread.waits = Waits::kForTheBlock;
       LOCKSTEP_CHECK(thread.copies.empty(), "a thread has ended without waiting for its copies");
-      // As if it had called lockstepSwitchStacks() at the beginning of enter(), which never returns.
+      // As if it had called lockstepSwitchStacks() at the beginning of enter(), which never
+      // returns.
       auto** top = reinterpret_cast<void**>(stacks_ + (t + 1) * kStack) - 2;
       *top = reinterpret_cast<void*>(&Block::enter);
       thread.stack = top - kSavedRegisters;
@@ -87,7 +88,8 @@ class Block {
       const bool backwards = (order_ >> 60 & 1) != 0;
       for (unsigned w = 0; w < warps; ++w)
         if (playWarp(backwards ? warps - 1 - w : w) == Waits::kForNothing) ++ended;
-      LOCKSTEP_CHECK(ended == 0 || ended == warps, "threads of a block go separate ways at a barrier");
+      LOCKSTEP_CHECK(ended == 0 || ended == warps,
+                     "threads of a block go separate ways at a barrier");
     }
   }
   void barrier() { wait(Waits::kForTheBlock); }
@@ -98,10 +100,12 @@ class Block {
   unsigned ballot(bool one) {
     const Said* const all = say({.value = one ? 1.0f : 0.0f});
     unsigned bits = 0;
-    for (unsigned lane = 0; lane < kWarpThreads; ++lane) bits |= (all[lane].value != 0 ? 1u : 0u) << lane;
+    for (unsigned lane = 0; lane < kWarpThreads; ++lane)
+      bits |= (all[lane].value != 0 ? 1u : 0u) << lane;
     return bits;
   }
-  // The fragments as the PTX ISA lays them out: "Matrix Fragments for mma.m16n8k16 with floating point type".
+  // The fragments as the PTX ISA lays them out: "Matrix Fragments for mma.m16n8k16 with floating
+  // point type".
   void multiply(float (*number)(unsigned), float* d, const unsigned* a, unsigned b0, unsigned b1) {
     Said mine;
     for (unsigned i = 0; i < 8; ++i) mine.a[i] = number(a[i / 2] >> (i % 2 * 16) & 0xffff);
@@ -112,7 +116,8 @@ class Block {
       const unsigned row = group + i / 2 * 8, column = place * 2 + i % 2;
       double sum = static_cast<double>(d[i]);
       for (unsigned k = 0; k < 16; ++k) {
-        // Of a: rows below 8 are elements 0, 1, 4 and 5, columns below 8 the first four. Of b: rows below 8 the first two.
+        // Of a: rows below 8 are elements 0, 1, 4 and 5, columns below 8 the first four. Of b: rows
+        // below 8 the first two.
         const float left = all[row % 8 * 4 + k % 8 / 2].a[k / 8 * 4 + row / 8 * 2 + k % 2];
         const float right = all[column * 4 + k % 8 / 2].b[k / 8 * 2 + k % 2];
         sum += static_cast<double>(left) * static_cast<double>(right);
@@ -121,24 +126,30 @@ class Block {
     }
   }
   void loadMatrices(unsigned* to, const void* row, bool transposed) {
-    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(row) % 16 == 0, "a row of a matrix does not lie on 16 bytes");
+    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(row) % 16 == 0,
+                   "a row of a matrix does not lie on 16 bytes");
     const Said* const all = say({.row = static_cast<const std::uint16_t*>(row)});
     const unsigned lane = threadIdx.x % kWarpThreads, line = lane / 4, first = lane % 4 * 2;
     for (unsigned m = 0; m < 4; ++m)
-      to[m] = transposed ? all[m * 8 + first].row[line] | static_cast<unsigned>(all[m * 8 + first + 1].row[line]) << 16
-                         : all[m * 8 + line].row[first] | static_cast<unsigned>(all[m * 8 + line].row[first + 1]) << 16;
+      to[m] = transposed ? all[m * 8 + first].row[line] |
+                               static_cast<unsigned>(all[m * 8 + first + 1].row[line]) << 16
+                         : all[m * 8 + line].row[first] |
+                               static_cast<unsigned>(all[m * 8 + line].row[first + 1]) << 16;
     wait(Waits::kForTheWarp);  // what is read now is what was there
   }
   void copyAhead(void* to, const void* from, unsigned bytes, bool there) {
-    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(to) % bytes == 0 && reinterpret_cast<std::uintptr_t>(from) % bytes == 0,
+    LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(to) % bytes == 0 &&
+                       reinterpret_cast<std::uintptr_t>(from) % bytes == 0,
                    "a copy ahead does not lie on {} bytes", bytes);
     std::memset(to, 0xff, bytes);
     threads_[threadIdx.x].copies.push_back({to, from, bytes, there});
   }
   void waitForCopies() {
     for (const Copy& copy : threads_[threadIdx.x].copies) {
-      if (copy.there) std::memcpy(copy.to, copy.from, copy.bytes);
-      else std::memset(copy.to, 0, copy.bytes);
+      if (copy.there)
+        std::memcpy(copy.to, copy.from, copy.bytes);
+      else
+        std::memset(copy.to, 0, copy.bytes);
     }
     threads_[threadIdx.x].copies.clear();
   }
@@ -185,7 +196,8 @@ class Block {
       }
       const Waits first = threads_[warp * kWarpThreads].waits;
       for (unsigned lane = 1; lane < kWarpThreads; ++lane)
-        LOCKSTEP_CHECK(threads_[warp * kWarpThreads + lane].waits == first, "threads of a warp go separate ways");
+        LOCKSTEP_CHECK(threads_[warp * kWarpThreads + lane].waits == first,
+                       "threads of a warp go separate ways");
       if (first != Waits::kForTheWarp) return first;
     }
   }
@@ -216,7 +228,7 @@ struct Moment final : device::Event {
 using Action = std::function<void()>;
 struct Given {
   device::Queue queue{};
-  Action action;             // null: a mark or a wait
+  Action action;  // null: a mark or a wait
   std::uint64_t mark = 0, wait = 0;
 };
 std::atomic<int> made{0};
@@ -232,26 +244,33 @@ class EmulatedGroup final : public device::Group {
   Result<std::unique_ptr<Group>> split(int color, int key, int size) override {
     const std::string id = fmt::format("{}/{}.{}", id_, splits_++, color);
     if (color < 0) return std::unique_ptr<Group>();
-    return std::unique_ptr<Group>(std::make_unique<EmulatedGroup>(device_, id, device::Grouping::Member{{}, key, size, limit_}));
+    return std::unique_ptr<Group>(std::make_unique<EmulatedGroup>(
+        device_, id, device::Grouping::Member{{}, key, size, limit_}));
   }
   void allReduce(void* data, std::int64_t count, DType dtype, device::Reduce op) override {
-    give("all-reduce", count, dtype, [=, this] { return comm_->allReduce(data, count, dtype, opOf(op)); });
+    give("all-reduce", count, dtype,
+         [=, this] { return comm_->allReduce(data, count, dtype, opOf(op)); });
   }
-  void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype, device::Reduce op) override {
-    give("reduce-scatter", cuts.back() - cuts[0], dtype, [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
-      return comm_->reduceScatter(in, out, cuts, dtype, opOf(op));
-    });
+  void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype,
+                     device::Reduce op) override {
+    give("reduce-scatter", cuts.back() - cuts[0], dtype,
+         [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
+           return comm_->reduceScatter(in, out, cuts, dtype, opOf(op));
+         });
   }
-  void allGather(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype) override {
-    give("all-gather", cuts.back() - cuts[0], dtype, [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
-      return comm_->allGather(in, out, cuts, dtype);
-    });
+  void allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
+                 DType dtype) override {
+    give("all-gather", cuts.back() - cuts[0], dtype,
+         [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
+           return comm_->allGather(in, out, cuts, dtype);
+         });
   }
   void broadcast(void* data, std::int64_t bytes, int root) override {
     give("broadcast", bytes, DType::kU8, [=, this] { return comm_->broadcast(data, bytes, root); });
   }
   void allToAll(const void* in, void* out, std::int64_t bytes) override {
-    give("all-to-all", bytes * size(), DType::kU8, [=, this] { return comm_->allToAll(in, out, bytes); });
+    give("all-to-all", bytes * size(), DType::kU8,
+         [=, this] { return comm_->allToAll(in, out, bytes); });
   }
   void exchange(std::span<const Message> messages) override;
   void abort();
@@ -278,7 +297,9 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     properties_.multiprocessors = 1;
     properties_.memoryBytes = std::int64_t{1} << 30;
   }
-  ~Emulated() override { LOCKSTEP_CHECK(memory_.empty(), "{} pieces of memory were not released", memory_.size()); }
+  ~Emulated() override {
+    LOCKSTEP_CHECK(memory_.empty(), "{} pieces of memory were not released", memory_.size());
+  }
 
   void failAt(int launches) override { failAt_ = launches; }
   void setId(std::string id) override { properties_.id = std::move(id); }
@@ -288,7 +309,8 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   }
 
   Result<device::Grouping*> grouping() override {
-    if (meeting == nullptr) return makeError(Code::kFailedPrecondition, "emulated devices have nowhere to meet");
+    if (meeting == nullptr)
+      return makeError(Code::kFailedPrecondition, "emulated devices have nowhere to meet");
     return static_cast<device::Grouping*>(this);
   }
   std::string_view version() const override { return EmulatedDevice::version; }
@@ -301,7 +323,8 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   Result<void*> allocate(std::int64_t bytes, device::Where where) override {
     LOCKSTEP_CHECK(!capturing_, "memory is allocated in a capture");
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t size = (static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)) + page - 1) / page * page;
+    const std::size_t size =
+        (static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1)) + page - 1) / page * page;
     const bool hidden = where == device::Where::kDevice;
     void* const data = mmap(nullptr, size, hidden ? PROT_NONE : PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -328,17 +351,19 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     LOCKSTEP_CHECK(launch.threads <= kMostThreads && launch.threads % kWarpThreads == 0);
     const auto* from = static_cast<const std::byte*>(launch.arguments);
     std::vector<std::byte> arguments(from, from + launch.argumentBytes);
-    compute(fmt::format("launch {} {}×{}×{}", kernel.first, launch.blocks, launch.blocksDown, launch.threads),
-         [this, body = kernel.second, launch, arguments = std::move(arguments)] {
-           static std::mutex played;  // one at a time, whichever device's thread it is
-           const std::lock_guard lock(played);
-           if (failAt_ > 0 && --failAt_ == 0) failed_ = makeError(Code::kInternal, "the device fell off the bus");
-           blockDim = {launch.threads, 1};
-           gridDim = {launch.blocks, launch.blocksDown};
-           for (blockIdx.y = 0; blockIdx.y < launch.blocksDown; ++blockIdx.y)
-             for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x)
-               Block::one().play(body, arguments.data());
-         });
+    compute(fmt::format("launch {} {}×{}×{}", kernel.first, launch.blocks, launch.blocksDown,
+                        launch.threads),
+            [this, body = kernel.second, launch, arguments = std::move(arguments)] {
+              static std::mutex played;  // one at a time, whichever device's thread it is
+              const std::lock_guard lock(played);
+              if (failAt_ > 0 && --failAt_ == 0)
+                failed_ = makeError(Code::kInternal, "the device fell off the bus");
+              blockDim = {launch.threads, 1};
+              gridDim = {launch.blocks, launch.blocksDown};
+              for (blockIdx.y = 0; blockIdx.y < launch.blocksDown; ++blockIdx.y)
+                for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x)
+                  Block::one().play(body, arguments.data());
+            });
   }
   void copy(void* to, const void* from, std::int64_t bytes, device::Queue queue) override {
     LOCKSTEP_CHECK(!capturing_ || queue != device::Queue::kAhead, "a copy ahead is in no capture");
@@ -346,7 +371,8 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
          [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   }
   void zero(void* memory, std::int64_t bytes) override {
-    compute(fmt::format("zero {}", bytes), [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
+    compute(fmt::format("zero {}", bytes),
+            [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
   }
   Result<std::unique_ptr<device::Work>> bind(const device::Product& product) override;
 
@@ -355,26 +381,33 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   }
   void record(device::Event& event, device::Queue queue) override {
     auto& moment = static_cast<Moment&>(event);
-    if (capturing_) recorded_.push_back(&moment);
-    else moment.marked = ++marks_;
-    give("record", {queue, [&moment] { moment.at = monotonicNow(); }, capturing_ ? 0 : moment.marked, 0});
+    if (capturing_)
+      recorded_.push_back(&moment);
+    else
+      moment.marked = ++marks_;
+    give("record",
+         {queue, [&moment] { moment.at = monotonicNow(); }, capturing_ ? 0 : moment.marked, 0});
   }
   void mark(device::Event& event, device::Queue queue) override {
     static_cast<Moment&>(event).marked = ++marks_;
     give(fmt::format("mark {}", nameOf(queue)), {queue, nullptr, marks_, 0});
   }
   void wait(const device::Event& event, device::Queue queue) override {
-    give(fmt::format("wait {}", nameOf(queue)), {queue, nullptr, 0, static_cast<const Moment&>(event).marked});
+    give(fmt::format("wait {}", nameOf(queue)),
+         {queue, nullptr, 0, static_cast<const Moment&>(event).marked});
   }
   void await(const device::Event& event) override {
     LOCKSTEP_CHECK(!capturing_, "a capture is waited for");
     note("await");
     const std::uint64_t mark = static_cast<const Moment&>(event).marked;
-    if (std::none_of(given_.begin(), given_.end(), [&](const Given& one) { return one.mark == mark; })) return;
+    if (std::none_of(given_.begin(), given_.end(),
+                     [&](const Given& one) { return one.mark == mark; }))
+      return;
     touch([&] { given_ = play(std::exchange(given_, {}), mark); });
   }
   double seconds(const device::Event& from, const device::Event& to) override {
-    return static_cast<double>(static_cast<const Moment&>(to).at - static_cast<const Moment&>(from).at) *
+    return static_cast<double>(static_cast<const Moment&>(to).at -
+                               static_cast<const Moment&>(from).at) *
            1e-9;
   }
 
@@ -401,18 +434,23 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     if (!call.empty()) note((capturing_ ? "  " : "") + std::move(call));
     (capturing_ ? captured_ : given_).push_back(std::move(given));
   }
-  void give(std::string call, device::Queue queue, Action action) { give(std::move(call), {queue, std::move(action)}); }
+  void give(std::string call, device::Queue queue, Action action) {
+    give(std::move(call), {queue, std::move(action)});
+  }
   // Work that records these: they are as marked as all of it is.
   void giveRecording(std::string call, Action action, const std::vector<Moment*>& recorded) {
     const std::uint64_t mark = recorded.empty() ? 0 : ++marks_;
     for (Moment* moment : recorded) moment->marked = mark;
     give(std::move(call), {device::Queue::kCompute, std::move(action), mark, 0});
   }
-  void compute(std::string call, Action action) { give(std::move(call), device::Queue::kCompute, std::move(action)); }
+  void compute(std::string call, Action action) {
+    give(std::move(call), device::Queue::kCompute, std::move(action));
+  }
   void fail(const Status& status) {
     if (failed_.ok()) failed_ = status;
   }
-  // Each queue in its order, until `mark` is done, or all; what is left then. A mark that is not among these was done before.
+  // Each queue in its order, until `mark` is done, or all; what is left then. A mark that is not
+  // among these was done before.
   std::vector<Given> play(std::vector<Given> all, std::uint64_t mark = 0) {
     std::set<std::uint64_t> open;
     std::array<std::deque<Given>, kQueues> queues;
@@ -430,7 +468,8 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     };
     for (bool goes = true; goes && (mark == 0 || open.contains(mark));) {
       goes = false;
-      for (std::size_t q = 0; q < kQueues && !goes; ++q) goes = advance(queues[(first_ + q) % kQueues]);
+      for (std::size_t q = 0; q < kQueues && !goes; ++q)
+        goes = advance(queues[(first_ + q) % kQueues]);
     }
     LOCKSTEP_CHECK(mark == 0 || !open.contains(mark), "the queues wait for each other");
     std::vector<Given> left;
@@ -460,12 +499,14 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   std::map<void*, std::size_t> memory_, pinned_;
   static constexpr std::size_t kQueues = 3;
   static std::string_view nameOf(device::Queue queue) {
-    return queue == device::Queue::kCompute ? "compute" : queue == device::Queue::kExchange ? "exchange" : "ahead";
+    return queue == device::Queue::kCompute    ? "compute"
+           : queue == device::Queue::kExchange ? "exchange"
+                                               : "ahead";
   }
   std::vector<Given> given_, captured_;
   std::vector<Moment*> recorded_;  // of what is captured
   std::uint64_t marks_ = 0;
-  std::size_t first_ = 0;          // the queue that goes ahead
+  std::size_t first_ = 0;  // the queue that goes ahead
   bool capturing_ = false;
   int failAt_ = 0;
   Status failed_;
@@ -474,7 +515,10 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
 class Repeated final : public device::Work {
  public:
   Repeated(Emulated& device, std::string call, Action action, std::vector<Moment*> recorded = {})
-      : device_(device), call_(std::move(call)), action_(std::move(action)), recorded_(std::move(recorded)) {}
+      : device_(device),
+        call_(std::move(call)),
+        action_(std::move(action)),
+        recorded_(std::move(recorded)) {}
   void give() override { device_.giveRecording(call_, action_, recorded_); }
   std::int64_t workspaceBytes() const override { return 0; }
 
@@ -486,7 +530,9 @@ class Repeated final : public device::Work {
 };
 
 // Of f32 as a GPU reads it where it multiplies in tf32: 10 bits of fraction.
-float inTf32(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffffe000u); }
+float inTf32(float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffffe000u);
+}
 
 template <DType kFactor>
 float factorAt(const void* x, std::int64_t i) {
@@ -498,32 +544,44 @@ float factorAt(const void* x, std::int64_t i) {
 template <DType Factor>
 void multiply(const device::Product& p) {
   const std::int64_t pitch = p.pitch > 0 ? p.pitch : p.ta ? p.n : p.k;
-  std::vector<float> rows(static_cast<std::size_t>(p.n * p.k)), columns(static_cast<std::size_t>(p.k * p.o));
+  std::vector<float> rows(static_cast<std::size_t>(p.n * p.k)),
+      columns(static_cast<std::size_t>(p.k * p.o));
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t k = 0; k < p.k; ++k)
-      rows[static_cast<std::size_t>(n * p.k + k)] = factorAt<Factor>(p.a, p.ta ? k * pitch + n : n * pitch + k);
+      rows[static_cast<std::size_t>(n * p.k + k)] =
+          factorAt<Factor>(p.a, p.ta ? k * pitch + n : n * pitch + k);
   for (std::int64_t o = 0; o < p.o; ++o)
     for (std::int64_t k = 0; k < p.k; ++k)
-      columns[static_cast<std::size_t>(o * p.k + k)] = factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o);
+      columns[static_cast<std::size_t>(o * p.k + k)] =
+          factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o);
   if (p.tf32)
-    for (auto* factors : {&rows, &columns}) std::transform(factors->begin(), factors->end(), factors->begin(), inTf32);
+    for (auto* factors : {&rows, &columns})
+      std::transform(factors->begin(), factors->end(), factors->begin(), inTf32);
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t o = 0; o < p.o; ++o) {
-      double sum = p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
+      double sum =
+          p.bias != nullptr ? static_cast<double>(static_cast<const float*>(p.bias)[o]) : 0;
       const float *a = rows.data() + n * p.k, *b = columns.data() + o * p.k;
       float& y = static_cast<float*>(p.y)[n * p.o + o];
       if (p.adds) sum += static_cast<double>(y);
-      for (std::int64_t k = 0; k < p.k; ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
+      for (std::int64_t k = 0; k < p.k; ++k)
+        sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
       y = static_cast<float>(sum);
     }
 }
 
 Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Product& product) {
-  return std::unique_ptr<device::Work>(
-      std::make_unique<Repeated>(*this, fmt::format("product {}×{}×{}{}{}", product.n, product.k, product.o, product.adds ? " added" : "", product.tf32 ? " tf32" : ""), [product] {
-        if (product.factors == DType::kBf16) multiply<DType::kBf16>(product);
-        else if (product.factors == DType::kF16) multiply<DType::kF16>(product);
-        else multiply<DType::kF32>(product);
+  return std::unique_ptr<device::Work>(std::make_unique<Repeated>(
+      *this,
+      fmt::format("product {}×{}×{}{}{}", product.n, product.k, product.o,
+                  product.adds ? " added" : "", product.tf32 ? " tf32" : ""),
+      [product] {
+        if (product.factors == DType::kBf16)
+          multiply<DType::kBf16>(product);
+        else if (product.factors == DType::kF16)
+          multiply<DType::kF16>(product);
+        else
+          multiply<DType::kF32>(product);
       }));
 }
 
@@ -533,31 +591,40 @@ Result<std::unique_ptr<device::Work>> Emulated::endCapture() {
   capturing_ = false;
   // As a capture demands: what is not of queue kCompute comes from it, and goes back to it.
   const auto ofExchange = [](const Given& one) { return one.queue == device::Queue::kExchange; };
-  if (const auto first = std::find_if(captured_.begin(), captured_.end(), ofExchange); first != captured_.end()) {
+  if (const auto first = std::find_if(captured_.begin(), captured_.end(), ofExchange);
+      first != captured_.end()) {
     const auto last = std::find_if(captured_.rbegin(), captured_.rend(), ofExchange);
     LOCKSTEP_CHECK(first->wait != 0, "a capture's exchange does not begin by waiting");
-    LOCKSTEP_CHECK(last->mark != 0 && std::any_of(captured_.begin(), captured_.end(), [&](const Given& one) {
-                     return one.queue == device::Queue::kCompute && one.wait == last->mark;
-                   }), "nothing in a capture waits for its last exchange");
+    LOCKSTEP_CHECK(last->mark != 0 && std::any_of(captured_.begin(), captured_.end(),
+                                                  [&](const Given& one) {
+                                                    return one.queue == device::Queue::kCompute &&
+                                                           one.wait == last->mark;
+                                                  }),
+                   "nothing in a capture waits for its last exchange");
   }
-  return std::unique_ptr<device::Work>(
-      std::make_unique<Repeated>(*this, "replay", [this, all = std::exchange(captured_, {})] { play(all); },
-                                 std::exchange(recorded_, {})));
+  return std::unique_ptr<device::Work>(std::make_unique<Repeated>(
+      *this, "replay", [this, all = std::exchange(captured_, {})] { play(all); },
+      std::exchange(recorded_, {})));
 }
 
 EmulatedGroup::EmulatedGroup(Emulated& device, std::string id, const device::Grouping::Member& as)
-    : device_(device), id_(std::move(id)), limit_(as.limit), comm_(device.meeting->join(id_, as.rank, as.size, as.limit)) {
+    : device_(device),
+      id_(std::move(id)),
+      limit_(as.limit),
+      comm_(device.meeting->join(id_, as.rank, as.size, as.limit)) {
   device_.groups.push_back(this);
 }
 EmulatedGroup::~EmulatedGroup() { std::erase(device_.groups, this); }
-void EmulatedGroup::give(std::string_view what, std::int64_t count, DType dtype, std::function<Status()> call) {
-  device_.give(fmt::format("{} {}", what, count * static_cast<std::int64_t>(sizeOf(dtype))), device::Queue::kExchange,
-               [this, call = std::move(call)] { device_.fail(call()); });
+void EmulatedGroup::give(std::string_view what, std::int64_t count, DType dtype,
+                         std::function<Status()> call) {
+  device_.give(fmt::format("{} {}", what, count * static_cast<std::int64_t>(sizeOf(dtype))),
+               device::Queue::kExchange, [this, call = std::move(call)] { device_.fail(call()); });
 }
 void EmulatedGroup::exchange(std::span<const Message> messages) {
   std::vector<std::string> calls;
   for (const Message& one : messages)
-    calls.push_back(fmt::format("{} {} {} {}", one.sends ? "send" : "receive", one.bytes, one.sends ? "to" : "from", one.peer));
+    calls.push_back(fmt::format("{} {} {} {}", one.sends ? "send" : "receive", one.bytes,
+                                one.sends ? "to" : "from", one.peer));
   device_.give(fmt::format("{}", fmt::join(calls, ", ")), device::Queue::kExchange,
                [this, all = std::vector(messages.begin(), messages.end())] {
                  device_.fail(device_.meeting->exchange(id_, comm_->rank(), all, limit_));
@@ -576,12 +643,14 @@ unsigned ballot(bool one) { return Block::one().ballot(one); }
 unsigned pack(Narrow as, float first, float second) {
   const auto bitsOf = [as](float x) -> unsigned {
     const unsigned bits = std::bit_cast<unsigned>(x), size = bits & 0x7fffffff;
-    if (as == Narrow::kBf16) return size > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    if (as == Narrow::kBf16)
+      return size > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     if (size > 0x7f800000) return 0x7fff;
     const double value = std::abs(static_cast<double>(x));
     if (value >= 65520) return (bits >> 16 & 0x8000) | 0x7c00;
     const int exponent = value < 0x1p-14 ? -14 : std::ilogb(value);
-    const auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(value, 10 - exponent)));  // of 1024 the first has none
+    // of 1024 the first has none
+    const auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(value, 10 - exponent)));
     return (bits >> 16 & 0x8000) | (static_cast<unsigned>(exponent + 14) * 1024 + steps);
   };
   return bitsOf(first) | bitsOf(second) << 16;
@@ -589,20 +658,27 @@ unsigned pack(Narrow as, float first, float second) {
 void multiplyFragments(Narrow as, float* d, const unsigned* a, unsigned b0, unsigned b1) {
   Block::one().multiply(as == Narrow::kBf16 ? ofBf16 : ofF16, d, a, b0, b1);
 }
-void loadMatrices(unsigned* to, const void* row, bool transposed) { Block::one().loadMatrices(to, row, transposed); }
-void copyAhead(void* to, const void* from, unsigned bytes, bool there) { Block::one().copyAhead(to, from, bytes, there); }
+void loadMatrices(unsigned* to, const void* row, bool transposed) {
+  Block::one().loadMatrices(to, row, transposed);
+}
+void copyAhead(void* to, const void* from, unsigned bytes, bool there) {
+  Block::one().copyAhead(to, from, bytes, there);
+}
 void waitForCopies() { Block::one().waitForCopies(); }
 bool addKernel(const char* name, Body body) { return kernels().emplace(name, body).second; }
 
-std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id, int rank, int size, Nanoseconds limit) {
+std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id, int rank, int size,
+                                                          Nanoseconds limit) {
   const std::lock_guard lock(mutex_);
   auto& group = groups_[id];
   if (group.empty()) group = comm::makeInProcessGroup(size, limit).value();
-  LOCKSTEP_CHECK(static_cast<int>(group.size()) == size && group[static_cast<std::size_t>(rank)] != nullptr);
+  LOCKSTEP_CHECK(static_cast<int>(group.size()) == size &&
+                 group[static_cast<std::size_t>(rank)] != nullptr);
   return std::move(group[static_cast<std::size_t>(rank)]);
 }
 
-Status EmulatedMeeting::exchange(const std::string& id, int rank, std::span<const device::Group::Message> messages,
+Status EmulatedMeeting::exchange(const std::string& id, int rank,
+                                 std::span<const device::Group::Message> messages,
                                  Nanoseconds limit) {
   std::unique_lock lock(mutex_);
   std::vector<std::shared_ptr<Sent>> mine;
@@ -613,7 +689,8 @@ Status EmulatedMeeting::exchange(const std::string& id, int rank, std::span<cons
   }
   changed_.notify_all();
   const auto until = [&](const auto& done) -> Status {
-    if (!changed_.wait_for(lock, std::chrono::nanoseconds(limit), [&] { return aborted_ || done(); }))
+    if (!changed_.wait_for(lock, std::chrono::nanoseconds(limit),
+                           [&] { return aborted_ || done(); }))
       return makeError(Code::kDeadlineExceeded, "rank {} of {} waits for a message", rank, id);
     return aborted_ ? Status(makeError(Code::kAborted, "a rank has left")) : Status();
   };
@@ -621,13 +698,16 @@ Status EmulatedMeeting::exchange(const std::string& id, int rank, std::span<cons
     if (one.sends) continue;
     auto& from = sent_[{id, one.peer, rank}];
     LOCKSTEP_TRY(until([&] { return !from.empty(); }));
-    LOCKSTEP_CHECK(from.front()->bytes == one.bytes, "a message of {} bytes is received as of {}", from.front()->bytes, one.bytes);
+    LOCKSTEP_CHECK(from.front()->bytes == one.bytes, "a message of {} bytes is received as of {}",
+                   from.front()->bytes, one.bytes);
     std::memcpy(one.data, from.front()->data, static_cast<std::size_t>(one.bytes));
     from.front()->received = true;
     from.pop_front();
     changed_.notify_all();
   }
-  return until([&] { return std::all_of(mine.begin(), mine.end(), [](const auto& one) { return one->received; }); });
+  return until([&] {
+    return std::all_of(mine.begin(), mine.end(), [](const auto& one) { return one->received; });
+  });
 }
 
 void EmulatedMeeting::abort() {

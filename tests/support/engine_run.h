@@ -64,8 +64,8 @@ inline models::Model fashionCnn() {
   return model;
 }
 
-// Two residual blocks, the second of half the side; batch norm with statistics over the whole batch, or
-// over so many groups of it.
+// Two residual blocks, the second of half the side; batch norm with statistics over the whole
+// batch, or over so many groups of it.
 inline models::Model smallResnet(std::int64_t groups = 1) {
   using Kind = models::Layer::Kind;
   models::Model model;
@@ -147,7 +147,9 @@ inline models::Model smallGpt(std::int64_t vocabulary = 11) {
 class SyntheticText : public data::Dataset {
  public:
   SyntheticText(std::int64_t size, std::int64_t tokens, std::int64_t vocabulary)
-      : size_(size), tokens_(tokens), vocabulary_(vocabulary),
+      : size_(size),
+        tokens_(tokens),
+        vocabulary_(vocabulary),
         fields_{{"x", DType::kI32, {tokens}}, {"label", DType::kI32, {tokens}}} {}
   std::int64_t size() const override { return size_; }
   const std::vector<data::Field>& fields() const override { return fields_; }
@@ -157,7 +159,8 @@ class SyntheticText : public data::Dataset {
     std::int64_t token = static_cast<std::int64_t>(mix64(key)) & 7;
     for (std::int64_t t = 0; t <= tokens_; ++t) {
       if (field == 0 && t < tokens_) ids[t] = static_cast<std::int32_t>(token);
-      token = (3 * token + 1 + (randomBits(key, static_cast<std::uint64_t>(t)) % 5 == 0)) % vocabulary_;
+      token =
+          (3 * token + 1 + (randomBits(key, static_cast<std::uint64_t>(t)) % 5 == 0)) % vocabulary_;
       if (field == 1 && t < tokens_) ids[t] = static_cast<std::int32_t>(token);
     }
   }
@@ -172,7 +175,10 @@ class SyntheticTable : public data::Dataset {
  public:
   SyntheticTable(std::int64_t size, std::int64_t numbers, std::int64_t columns,
                  std::int64_t categories)
-      : size_(size), numbers_(numbers), columns_(columns), categories_(categories),
+      : size_(size),
+        numbers_(numbers),
+        columns_(columns),
+        categories_(categories),
         fields_{{"x", DType::kF32, {numbers}},
                 {"categories", DType::kI32, {columns}},
                 {"label", DType::kU8, {}}} {}
@@ -194,7 +200,8 @@ class SyntheticTable : public data::Dataset {
         reinterpret_cast<std::int32_t*>(out)[c] = static_cast<std::int32_t>(c * categories_ + id);
     }
     if (field == 2)
-      out[0] = std::byte{randomUniform(key, 999) < 1 / (1 + std::exp(-score)) ? std::uint8_t{1} : std::uint8_t{0}};
+      out[0] = std::byte{randomUniform(key, 999) < 1 / (1 + std::exp(-score)) ? std::uint8_t{1}
+                                                                              : std::uint8_t{0}};
   }
 
  private:
@@ -262,8 +269,8 @@ class SyntheticImages : public data::Dataset {
 inline const data::Dataset* fashionMnist() {
   static const auto dataset = [] {
     const std::string folder = "/usr/share/datasets/fashion-mnist/";
-    auto opened = data::openIdx({folder + "train-images-idx3-ubyte.gz",
-                                 folder + "train-labels-idx1-ubyte.gz", "", ""}, 10);
+    auto opened = data::openIdx(
+        {folder + "train-images-idx3-ubyte.gz", folder + "train-labels-idx1-ubyte.gz", "", ""}, 10);
     return opened.ok() ? std::move(opened).value() : nullptr;
   }();
   return dataset.get();
@@ -287,20 +294,20 @@ inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int sta
 struct RunSettings {
   models::Model model = fashionMlp();
   std::string strategy = "multi-worker-mirrored";
-  int ranks = 1;                         // of which
-  int modelRanks = 1;                    // along axis model
-  int stages = 1;                        // along axis stage
-  int servers = 0;                       // the last ranks
+  int ranks = 1;       // of which
+  int modelRanks = 1;  // along axis model
+  int stages = 1;      // along axis stage
+  int servers = 0;     // the last ranks
   int staleness = 0;
   std::string dense = "servers";
   std::vector<std::pair<std::string, int>> pins;
   std::vector<double> shares;
-  std::string schedule = "1f1b";         // of stages
+  std::string schedule = "1f1b";  // of stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
   bool inOrder = false;
   std::string allReduce = "auto";
-  int hosts = 1;                         // the ranks are on, in order
+  int hosts = 1;  // the ranks are on, in order
   std::string overlap = "auto";
   std::int64_t gatherBytes = 0;
   std::string recompute = "none";
@@ -309,9 +316,10 @@ struct RunSettings {
   std::int64_t topKAfter = 0;
   std::string backend = "reference";
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend;  // in its place
-  comm::Store* rendezvous = nullptr;     // where the ranks' devices become groups; null: they do not
+  // where the ranks' devices become groups; null: they do not
+  comm::Store* rendezvous = nullptr;
   DType compute = DType::kF64;
-  DType products = DType::kF32;          // the type of their factors, where narrower
+  DType products = DType::kF32;  // the type of their factors, where narrower
   bool tf32 = false;
   passes::Optimizer optimizer;
   std::optional<passes::LossScale> lossScale;
@@ -320,21 +328,21 @@ struct RunSettings {
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
   int failingRank = -1, failingCall = 0;
-  Nanoseconds linkRest = 0;              // before each collective
+  Nanoseconds linkRest = 0;  // before each collective
   Nanoseconds collectiveLimit = 30'000'000'000;
-  int slowRank = -1;                     // rests for some milliseconds after each step
-  std::int64_t stopAt = 0;               // rank 0 asks for a stop after this step; 0: never
+  int slowRank = -1;        // rests for some milliseconds after each step
+  std::int64_t stopAt = 0;  // rank 0 asks for a stop after this step; 0: never
 };
 
 inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   planner::PlanRequest request;
   request.microBatches = settings.microBatches;
   request.inOrder = settings.inOrder;
-  LOCKSTEP_ASSIGN(request.step, models::build(settings.model, settings.batch / settings.microBatches,
-                                              settings.compute, models::Use::kTraining,
-                                              settings.microBatches));
-  LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch, settings.compute,
-                                                  models::Use::kEvaluation));
+  LOCKSTEP_ASSIGN(request.step,
+                  models::build(settings.model, settings.batch / settings.microBatches,
+                                settings.compute, models::Use::kTraining, settings.microBatches));
+  LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch,
+                                                  settings.compute, models::Use::kEvaluation));
   request.products = settings.products;
   request.tf32 = settings.tf32;
   request.training.optimizer = settings.optimizer;
@@ -370,11 +378,11 @@ inline Result<plan::Plan> planOf(const RunSettings& settings) {
 
 struct RunOutcome {
   std::vector<Result<runtime::TrainerSummary>> ranks;
-  std::vector<runtime::StepRecord> steps;      // rank 0's
-  std::vector<runtime::EpochRecord> epochs;    // rank 0's
+  std::vector<runtime::StepRecord> steps;        // rank 0's
+  std::vector<runtime::EpochRecord> epochs;      // rank 0's
   std::vector<std::vector<plan::Event>> events;  // of each rank, all told steps one after another
   std::vector<std::string> checkpoints;
-  std::int64_t spread = 0;                     // the most steps a worker was seen ahead of another
+  std::int64_t spread = 0;  // the most steps a worker was seen ahead of another
   bool ok() const {
     for (const auto& rank : ranks)
       if (!rank.ok()) return false;
@@ -383,7 +391,8 @@ struct RunOutcome {
   std::string error() const {
     std::string all;
     for (std::size_t r = 0; r < ranks.size(); ++r)
-      if (!ranks[r].ok()) all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", r, ranks[r].error().text());
+      if (!ranks[r].ok())
+        all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", r, ranks[r].error().text());
     return all;
   }
 };
@@ -435,14 +444,17 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
-  auto groups = runtime::LocalGroups::make(
-      plan.mesh, settings.collectiveLimit,
-      [&](int rank, std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
-        const bool fails = rank == settings.failingRank;
-        if (!fails && settings.linkRest == 0) return group;
-        return std::make_unique<tests::FailingCommunicator>(std::move(group), fails ? settings.failingCall : -1,
-                                                            settings.linkRest);
-      }).value();
+  auto groups =
+      runtime::LocalGroups::make(
+          plan.mesh, settings.collectiveLimit,
+          [&](int rank,
+              std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
+            const bool fails = rank == settings.failingRank;
+            if (!fails && settings.linkRest == 0) return group;
+            return std::make_unique<tests::FailingCommunicator>(
+                std::move(group), fails ? settings.failingCall : -1, settings.linkRest);
+          })
+          .value();
   std::vector<Collect> observers(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     observers[rank].out = &out;
@@ -451,9 +463,17 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     observers[rank].stop = &stop;
     observers[rank].done = &done;
   }
-  out.ranks = runtime::trainLocally(
-      {plan, settings.trainer, train, evaluate, settings.backend, {}, settings.openBackend, settings.rendezvous}, groups, stop,
-      [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
+  out.ranks = runtime::trainLocally({plan,
+                                     settings.trainer,
+                                     train,
+                                     evaluate,
+                                     settings.backend,
+                                     {},
+                                     settings.openBackend,
+                                     settings.rendezvous},
+                                    groups, stop, [&](int rank) -> runtime::TrainerObserver& {
+                                      return observers[static_cast<std::size_t>(rank)];
+                                    });
   return out;
 }
 
@@ -475,7 +495,8 @@ inline double worstRelative(const RunOutcome& a, const RunOutcome& b) {
   if (a.steps.size() != b.steps.size()) return INFINITY;
   double worst = 0;
   for (std::size_t i = 0; i < a.steps.size(); ++i) {
-    const double difference = std::abs(a.steps[i].loss - b.steps[i].loss) / std::abs(b.steps[i].loss);
+    const double difference =
+        std::abs(a.steps[i].loss - b.steps[i].loss) / std::abs(b.steps[i].loss);
     if (!(difference <= worst)) worst = std::isnan(difference) ? INFINITY : difference;
   }
   return worst;

@@ -1,5 +1,5 @@
-// A libcuda.so.1 that has no GPU behind it: what it says of itself stands in the environment, and what would compute
-// is not there to be called.
+// A libcuda.so.1 that has no GPU behind it: what it says of itself stands in the environment, and
+// what would compute is not there to be called.
 //   LOCKSTEP_FAKE_DRIVER   its version, GPUs and their compute capability: "13000 1 61"
 #include <cstddef>
 #include <cstdio>
@@ -16,7 +16,9 @@ struct Told {
 Told told() {
   Told out;
   const char* text = std::getenv("LOCKSTEP_FAKE_DRIVER");
-  if (text == nullptr || std::sscanf(text, "%d %d %d", &out.version, &out.devices, &out.capability) != 3) std::abort();
+  if (text == nullptr ||
+      std::sscanf(text, "%d %d %d", &out.version, &out.devices, &out.capability) != 3)
+    std::abort();
   return out;
 }
 
@@ -50,7 +52,9 @@ LOCKSTEP_FAKE cuDeviceGetName(char* name, int size, int) {
 }
 LOCKSTEP_FAKE cuDeviceGetAttribute(int* value, int attribute, int) {
   constexpr int kMajor = 75, kMinor = 76;
-  *value = attribute == kMajor ? told().capability / 10 : attribute == kMinor ? told().capability % 10 : 1;
+  *value = attribute == kMajor   ? told().capability / 10
+           : attribute == kMinor ? told().capability % 10
+                                 : 1;
   return 0;
 }
 LOCKSTEP_FAKE cuDeviceGetUuid_v2(char* id, int device) {

@@ -1,13 +1,17 @@
-// A libcuda.so.1, a libcublasLt.so.13 and a libnccl.so.2 in one, with no GPU behind them: two fake ones, whose memory is
-// the host's, whose work is done in the moment that it is given, and that write down what they are asked. What would
-// compute does nothing.
+// A libcuda.so.1, a libcublasLt.so.13 and a libnccl.so.2 in one, with no GPU behind them: two fake
+// ones, whose memory is the host's, whose work is done in the moment that it is given, and that
+// write down what they are asked. What would compute does nothing.
 //   LOCKSTEP_FAKE_GPUS_LOG   a file that calls are appended to, one a line:
-//     "GPU CALL …", streams as "compute", "exchange" and "ahead", events and communicators by number, in the order they are made
-//   LOCKSTEP_FAKE_NCCL       "": all is well; "never": communicators stay in progress; "fail N": the N-th collective of
-//     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs do not end. What does
-//     not end ends when all communicators of its GPU are aborted; "deaf": not even then.
-// As NCCL does, ncclCommAbort() and ncclCommDestroy() return when no graph refers to the communicator any more, and an abort
-// when the GPU's work has ended: what would wait for ever aborts the process after 10 s.
+//     "GPU CALL …", streams as "compute", "exchange" and "ahead", events and communicators by
+//     number, in the order they are made
+//   LOCKSTEP_FAKE_NCCL       "": all is well; "never": communicators stay in progress; "fail N":
+//   the N-th collective of
+//     GPU 0 fails, then graphs do not end, and communicators know of a peer's error; "hang": graphs
+//     do not end. What does not end ends when all communicators of its GPU are aborted; "deaf": not
+//     even then.
+// As NCCL does, ncclCommAbort() and ncclCommDestroy() return when no graph refers to the
+// communicator any more, and an abort when the GPU's work has ended: what would wait for ever
+// aborts the process after 10 s.
 #include <cublasLt.h>
 #include <cuda.h>
 #include <nccl.h>
@@ -57,8 +61,8 @@ namespace {
 std::mutex mutex;  // of all that follows
 CUctx_st contexts[2]{{0}, {1}};
 thread_local CUctx_st* current = nullptr;
-std::map<int, int> communicators;    // made, by GPU
-std::map<int, int> collectives;      // given, by GPU
+std::map<int, int> communicators;  // made, by GPU
+std::map<int, int> collectives;    // given, by GPU
 std::vector<CUstream_st*> streams;
 std::vector<ncclComm_t> alive;
 std::map<int, std::vector<ncclComm_t>> captured;  // by the capture under way, by GPU
@@ -93,11 +97,11 @@ CUresult makeStream(CUstream* stream, const char* name) {
 }
 
 // A collective of a rank; what it comes to.
-ncclResult_t collective(ncclComm_t comm, const std::string& what, const void* in, void* out, std::size_t count, int type,
-                        CUstream stream) {
+ncclResult_t collective(ncclComm_t comm, const std::string& what, const void* in, void* out,
+                        std::size_t count, int type, CUstream stream) {
   const std::lock_guard lock(mutex);
-  say(comm->gpu, "%s comm %d in %p out %p count %zu type %d on %s%s", what.c_str(), comm->number, in, out, count, type,
-      nameOf(stream), stream->capturing ? " captured" : "");
+  say(comm->gpu, "%s comm %d in %p out %p count %zu type %d on %s%s", what.c_str(), comm->number,
+      in, out, count, type, nameOf(stream), stream->capturing ? " captured" : "");
   if (stream->capturing) captured[comm->gpu].push_back(comm);
   const int number = ++collectives[comm->gpu];
   const std::string fault = wanted();
@@ -109,7 +113,8 @@ ncclResult_t collective(ncclComm_t comm, const std::string& what, const void* in
 }
 
 ncclComm_t makeCommunicator(int gpu, int rank, int size) {
-  auto* comm = new ncclComm{gpu, communicators[gpu]++, rank, size, wanted() == "never" ? ncclInProgress : ncclSuccess};
+  auto* comm = new ncclComm{gpu, communicators[gpu]++, rank, size,
+                            wanted() == "never" ? ncclInProgress : ncclSuccess};
   alive.push_back(comm);
   return comm;
 }
@@ -126,9 +131,8 @@ bool busy(int gpu) {
 
 void release(ncclComm_t comm, std::unique_lock<std::mutex>& lock) {
   const bool deaf = wanted() == "deaf";
-  const bool isFree = changed.wait_for(lock, std::chrono::seconds(10), [&] {
-    return comm->graphs == 0 && !busy(comm->gpu);
-  });
+  const bool isFree = changed.wait_for(lock, std::chrono::seconds(10),
+                                       [&] { return comm->graphs == 0 && !busy(comm->gpu); });
   if (!isFree && deaf) return;
   if (!isFree) std::abort();  // for ever
   std::erase(alive, comm);
@@ -231,15 +235,18 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
   *function = nullptr;
   return CUDA_SUCCESS;
 }
-CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream stream,
-                        void**, void**) {
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, CUstream stream, void**, void**) {
   const std::lock_guard lock(mutex);
   say(stream->context->gpu, "launch on %s", nameOf(stream));
   return CUDA_SUCCESS;
 }
-CUresult cuStreamCreate(CUstream* stream, unsigned) { return makeStream(stream, current->streams == 0 ? "compute" : "ahead"); }
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  return makeStream(stream, current->streams == 0 ? "compute" : "ahead");
+}
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-  say(current->gpu, "exchange stream, priority %d%s", priority, flags == CU_STREAM_NON_BLOCKING ? "" : ", blocking");
+  say(current->gpu, "exchange stream, priority %d%s", priority,
+      flags == CU_STREAM_NON_BLOCKING ? "" : ", blocking");
   return makeStream(stream, "exchange");
 }
 CUresult cuStreamDestroy_v2(CUstream stream) {
@@ -267,7 +274,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode) {
   const std::lock_guard lock(mutex);
   stream->capturing = true;
-  say(stream->context->gpu, "begin capture%s", mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ? "" : " of all threads");
+  say(stream->context->gpu, "begin capture%s",
+      mode == CU_STREAM_CAPTURE_MODE_THREAD_LOCAL ? "" : " of all threads");
   return CUDA_SUCCESS;
 }
 CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
@@ -290,8 +298,8 @@ CUresult cuEventDestroy_v2(CUevent event) {
 }
 CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
   const std::lock_guard lock(mutex);
-  say(stream->context->gpu, "%s %d on %s", flags == CU_EVENT_RECORD_EXTERNAL ? "time" : "record", event->number,
-      nameOf(stream));
+  say(stream->context->gpu, "%s %d on %s", flags == CU_EVENT_RECORD_EXTERNAL ? "time" : "record",
+      event->number, nameOf(stream));
   return CUDA_SUCCESS;
 }
 CUresult cuEventSynchronize(CUevent event) {
@@ -328,7 +336,8 @@ CUresult cuGraphExecDestroy(CUgraphExec graph) {
   return CUDA_SUCCESS;
 }
 
-// ---- cuBLASLt: it multiplies nothing. Descriptions, layouts and preferences are what was set, by number.
+// ---- cuBLASLt: it multiplies nothing. Descriptions, layouts and preferences are what was set, by
+// number.
 
 std::size_t cublasLtGetVersion() { return 130000; }
 const char* cublasLtGetStatusString(cublasStatus_t) { return "a fake one"; }
@@ -337,7 +346,8 @@ cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute, cudaDataType_t) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
+                                        cudaDataType_t) {
   *made = new cublasLtMatmulDescOpaque_t{};
   (*made)->data[CUBLASLT_MATMUL_DESC_COMPUTE_TYPE] = compute;
   return CUBLAS_STATUS_SUCCESS;
@@ -346,14 +356,17 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
   delete description;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute,
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
                                               const void* value, std::size_t bytes) {
   std::memcpy(&description->data[attribute], value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, std::uint64_t rows,
-                                          std::uint64_t columns, std::int64_t pitch) {
-  *made = new cublasLtMatrixLayoutOpaque_t{{static_cast<std::uint64_t>(type), rows, columns, static_cast<std::uint64_t>(pitch)}};
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type,
+                                          std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t pitch) {
+  *made = new cublasLtMatrixLayoutOpaque_t{
+      {static_cast<std::uint64_t>(type), rows, columns, static_cast<std::uint64_t>(pitch)}};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
@@ -369,39 +382,51 @@ cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t prefer
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value,
-                                                    std::size_t bytes) {
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes) {
   std::memcpy(&preference->data[attribute - 1], value, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t*,
-                                              int* found) {
-  const auto of = [&](cublasLtMatmulPreferenceAttributes_t attribute) { return static_cast<int>(preference->data[attribute - 1]); };
-  say(current->gpu, "choose a product, aligned %d %d %d %d", of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
-      of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES), of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t preference, int,
+                                              cublasLtMatmulHeuristicResult_t*, int* found) {
+  const auto of = [&](cublasLtMatmulPreferenceAttributes_t attribute) {
+    return static_cast<int>(preference->data[attribute - 1]);
+  };
+  say(current->gpu, "choose a product, aligned %d %d %d %d",
+      of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES),
+      of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES),
+      of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES),
       of(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES));
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void*, const void* a,
-                              cublasLtMatrixLayout_t aLayout, const void* b, cublasLtMatrixLayout_t bLayout, const void* beta,
-                              const void* c, cublasLtMatrixLayout_t cLayout, void* d, cublasLtMatrixLayout_t dLayout,
-                              const cublasLtMatmulAlgo_t*, void*, std::size_t, cudaStream_t stream) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void*,
+                              const void* a, cublasLtMatrixLayout_t aLayout, const void* b,
+                              cublasLtMatrixLayout_t bLayout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t cLayout, void* d,
+                              cublasLtMatrixLayout_t dLayout, const cublasLtMatmulAlgo_t*, void*,
+                              std::size_t, cudaStream_t stream) {
   const auto matrix = [](const void* data, cublasLtMatrixLayout_t layout) {
     char text[80];
-    std::snprintf(text, sizeof text, "%p %dx%d pitch %d type %d", data, static_cast<int>(layout->data[1]),
-                  static_cast<int>(layout->data[2]), static_cast<int>(layout->data[3]), static_cast<int>(layout->data[0]));
+    std::snprintf(text, sizeof text, "%p %dx%d pitch %d type %d", data,
+                  static_cast<int>(layout->data[1]), static_cast<int>(layout->data[2]),
+                  static_cast<int>(layout->data[3]), static_cast<int>(layout->data[0]));
     return std::string(text);
   };
-  const auto of = [&](cublasLtMatmulDescAttributes_t attribute) { return static_cast<int>(description->data[attribute]); };
+  const auto of = [&](cublasLtMatmulDescAttributes_t attribute) {
+    return static_cast<int>(description->data[attribute]);
+  };
   if (c != d || cLayout != dLayout) std::abort();
   const std::lock_guard lock(mutex);
-  say(stream->context->gpu, "product op %d of %s, op %d of %s, to %s times %g, compute %d, epilogue %d on %s",
-      of(CUBLASLT_MATMUL_DESC_TRANSA), matrix(a, aLayout).c_str(), of(CUBLASLT_MATMUL_DESC_TRANSB), matrix(b, bLayout).c_str(),
-      matrix(d, dLayout).c_str(), static_cast<double>(*static_cast<const float*>(beta)),
-      of(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE), of(CUBLASLT_MATMUL_DESC_EPILOGUE), nameOf(stream));
+  say(stream->context->gpu,
+      "product op %d of %s, op %d of %s, to %s times %g, compute %d, epilogue %d on %s",
+      of(CUBLASLT_MATMUL_DESC_TRANSA), matrix(a, aLayout).c_str(), of(CUBLASLT_MATMUL_DESC_TRANSB),
+      matrix(b, bLayout).c_str(), matrix(d, dLayout).c_str(),
+      static_cast<double>(*static_cast<const float*>(beta)), of(CUBLASLT_MATMUL_DESC_COMPUTE_TYPE),
+      of(CUBLASLT_MATMUL_DESC_EPILOGUE), nameOf(stream));
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -412,7 +437,9 @@ ncclResult_t ncclGetVersion(int* version) {
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t result) {
-  return result == ncclSystemError ? "a fake fault" : result == ncclRemoteError ? "a fake peer's fault" : "another";
+  return result == ncclSystemError   ? "a fake fault"
+         : result == ncclRemoteError ? "a fake peer's fault"
+                                     : "another";
 }
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   const std::lock_guard lock(mutex);
@@ -424,17 +451,20 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   for (CUctx_st& context : contexts) context.events = 0;
   return ncclSuccess;
 }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   const std::lock_guard lock(mutex);
   *comm = makeCommunicator(current->gpu, rank, size);
-  say(current->gpu, "init comm %d rank %d of %d id %d%s", (*comm)->number, rank, size, id.internal[127],
-      config->blocking == 0 ? "" : " blocking");
+  say(current->gpu, "init comm %d rank %d of %d id %d%s", (*comm)->number, rank, size,
+      id.internal[127], config->blocking == 0 ? "" : " blocking");
   return ncclInProgress;
 }
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part, ncclConfig_t* config) {
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* part,
+                           ncclConfig_t* config) {
   const std::lock_guard lock(mutex);
   *part = color == NCCL_SPLIT_NOCOLOR ? nullptr : makeCommunicator(comm->gpu, key, 0);
-  say(comm->gpu, "split comm %d color %d key %d%s", comm->number, color, key, config->blocking == 0 ? "" : " blocking");
+  say(comm->gpu, "split comm %d color %d key %d%s", comm->number, color, key,
+      config->blocking == 0 ? "" : " blocking");
   return ncclInProgress;
 }
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -457,8 +487,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   std::unique_lock lock(mutex);
   say(comm->gpu, "abort comm %d", comm->number);
   comm->aborted = true;
-  const bool all = std::all_of(alive.begin(), alive.end(),
-                               [&](ncclComm_t one) { return one->gpu != comm->gpu || one->aborted; });
+  const bool all = std::all_of(alive.begin(), alive.end(), [&](ncclComm_t one) {
+    return one->gpu != comm->gpu || one->aborted;
+  });
   for (CUstream_st* one : streams)
     if (all && one->context->gpu == comm->gpu && wanted() != "deaf") one->busy = false;
   changed.notify_all();
@@ -473,30 +504,34 @@ ncclResult_t ncclGroupEnd() {
   say(current->gpu, "group end");
   return ncclInProgress;
 }
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                           CUstream stream) {
-  return collective(comm, op == ncclMax ? "all-reduce max" : "all-reduce", in, out, count, type, stream);
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, CUstream stream) {
+  return collective(comm, op == ncclMax ? "all-reduce max" : "all-reduce", in, out, count, type,
+                    stream);
 }
-ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t, int root,
-                        ncclComm_t comm, CUstream stream) {
+ncclResult_t ncclReduce(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t, int root, ncclComm_t comm, CUstream stream) {
   return collective(comm, "reduce to " + std::to_string(root), in, out, count, type, stream);
 }
-ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t, ncclComm_t comm,
-                               CUstream stream) {
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                               ncclRedOp_t, ncclComm_t comm, CUstream stream) {
   return collective(comm, "reduce-scatter", in, out, count, type, stream);
 }
-ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclComm_t comm,
-                           CUstream stream) {
+ncclResult_t ncclAllGather(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           ncclComm_t comm, CUstream stream) {
   return collective(comm, "all-gather", in, out, count, type, stream);
 }
-ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                           CUstream stream) {
+ncclResult_t ncclBroadcast(const void* in, void* out, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, CUstream stream) {
   return collective(comm, "broadcast from " + std::to_string(root), in, out, count, type, stream);
 }
-ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream) {
+ncclResult_t ncclSend(const void* in, std::size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, CUstream stream) {
   return collective(comm, "send to " + std::to_string(peer), in, nullptr, count, type, stream);
 }
-ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, CUstream stream) {
-  return collective(comm, "receive from " + std::to_string(peer), nullptr, out, count, type, stream);
+ncclResult_t ncclRecv(void* out, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      CUstream stream) {
+  return collective(comm, "receive from " + std::to_string(peer), nullptr, out, count, type,
+                    stream);
 }
 }

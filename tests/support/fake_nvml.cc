@@ -1,8 +1,9 @@
-// A libnvidia-ml.so.1 as a script plays it: two GPUs that tell of their names and memory alone, and what the
-// file LOCKSTEP_NVML_SCRIPT says besides, read anew with every call. Its lines are WORD VALUES…; WORD is the
-// name of something, of GPU 1 alone with "1." before it; "!N" instead of values has the call fail with N, and
-// "hang" has it wait until the script says otherwise. "xid NUMBER GPU XID" is an event, told once.
-// Compiled with LOCKSTEP_OLD_NVML it has only the functions that were always there.
+// A libnvidia-ml.so.1 as a script plays it: two GPUs that tell of their names and memory alone, and
+// what the file LOCKSTEP_NVML_SCRIPT says besides, read anew with every call. Its lines are WORD
+// VALUES…; WORD is the name of something, of GPU 1 alone with "1." before it; "!N" instead of
+// values has the call fail with N, and "hang" has it wait until the script says otherwise. "xid
+// NUMBER GPU XID" is an event, told once. Compiled with LOCKSTEP_OLD_NVML it has only the functions
+// that were always there.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -60,10 +61,13 @@ std::vector<std::string> words(const std::string& key) {
   return {};
 }
 
-int indexOf(const void* device) { return static_cast<int>(static_cast<const int*>(device) - devices.data()); }
+int indexOf(const void* device) {
+  return static_cast<int>(static_cast<const int*>(device) - devices.data());
+}
 
 // What the script says of it: 0 and its numbers, or the error; `otherwise` where it says nothing.
-int play(const void* device, const std::string& what, std::vector<unsigned long long>* numbers, int otherwise) {
+int play(const void* device, const std::string& what, std::vector<unsigned long long>* numbers,
+         int otherwise) {
   for (;;) {
     std::vector<std::string> found;
     if (device != nullptr) found = words(std::to_string(indexOf(device)) + "." + what);
@@ -74,7 +78,8 @@ int play(const void* device, const std::string& what, std::vector<unsigned long 
       continue;
     }
     if (found.front().front() == '!') return std::atoi(found.front().c_str() + 1);
-    for (const std::string& word : found) numbers->push_back(std::strtoull(word.c_str(), nullptr, 10));
+    for (const std::string& word : found)
+      numbers->push_back(std::strtoull(word.c_str(), nullptr, 10));
     return 0;
   }
 }
@@ -122,11 +127,16 @@ LOCKSTEP_FAKE int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
 }
 LOCKSTEP_FAKE const char* nvmlErrorString(int result) {
   switch (result) {
-    case 1: return "Uninitialized";
-    case 9: return "Driver Not Loaded";
-    case 15: return "GPU is lost";
-    case 18: return "Driver/library version mismatch";
-    default: return "Unknown Error";
+    case 1:
+      return "Uninitialized";
+    case 9:
+      return "Driver Not Loaded";
+    case 15:
+      return "GPU is lost";
+    case 18:
+      return "Driver/library version mismatch";
+    default:
+      return "Unknown Error";
   }
 }
 
@@ -134,10 +144,13 @@ LOCKSTEP_FAKE const char* nvmlErrorString(int result) {
 LOCKSTEP_FAKE int nvmlDeviceGetUtilizationRates(void* device, Utilization* share) {
   std::vector<unsigned long long> percent;
   const int result = play(device, "utilization", &percent, kNotSupported);
-  if (result == 0) *share = {static_cast<unsigned>(percent.at(0)), static_cast<unsigned>(percent.at(1))};
+  if (result == 0)
+    *share = {static_cast<unsigned>(percent.at(0)), static_cast<unsigned>(percent.at(1))};
   return result;
 }
-LOCKSTEP_FAKE int nvmlDeviceGetPowerUsage(void* device, unsigned* power) { return one(device, "power", power); }
+LOCKSTEP_FAKE int nvmlDeviceGetPowerUsage(void* device, unsigned* power) {
+  return one(device, "power", power);
+}
 LOCKSTEP_FAKE int nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* power) {
   return one(device, "power-limit", power);
 }
@@ -150,8 +163,11 @@ LOCKSTEP_FAKE int nvmlDeviceGetClockInfo(void* device, int type, unsigned* clock
 LOCKSTEP_FAKE int nvmlDeviceGetMaxClockInfo(void* device, int type, unsigned* clock) {
   return one(device, "max-clock" + std::to_string(type), clock);
 }
-LOCKSTEP_FAKE int nvmlDeviceGetPerformanceState(void* device, int* state) { return one(device, "state", state); }
-LOCKSTEP_FAKE int nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* bits) {
+LOCKSTEP_FAKE int nvmlDeviceGetPerformanceState(void* device, int* state) {
+  return one(device, "state", state);
+}
+LOCKSTEP_FAKE int nvmlDeviceGetCurrentClocksThrottleReasons(void* device,
+                                                            unsigned long long* bits) {
   return one(device, "reasons", bits);
 }
 LOCKSTEP_FAKE int nvmlDeviceGetPcieThroughput(void* device, int counter, unsigned* rate) {
@@ -163,11 +179,14 @@ LOCKSTEP_FAKE int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* nu
 LOCKSTEP_FAKE int nvmlDeviceGetMaxPcieLinkGeneration(void* device, unsigned* number) {
   return one(device, "max-generation", number);
 }
-LOCKSTEP_FAKE int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned* lanes) { return one(device, "width", lanes); }
+LOCKSTEP_FAKE int nvmlDeviceGetCurrPcieLinkWidth(void* device, unsigned* lanes) {
+  return one(device, "width", lanes);
+}
 LOCKSTEP_FAKE int nvmlDeviceGetMaxPcieLinkWidth(void* device, unsigned* lanes) {
   return one(device, "max-width", lanes);
 }
-LOCKSTEP_FAKE int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned long long* count) {
+LOCKSTEP_FAKE int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter,
+                                              unsigned long long* count) {
   return counter == 0 ? one(device, type == 0 ? "corrected" : "uncorrected", count) : kNotSupported;
 }
 LOCKSTEP_FAKE int nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
@@ -188,13 +207,15 @@ LOCKSTEP_FAKE int nvmlDeviceGetFieldValues(void* device, int count, Field* field
   }
   return 0;
 }
-LOCKSTEP_FAKE int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Process* processes) {
+LOCKSTEP_FAKE int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count,
+                                                          Process* processes) {
   std::vector<unsigned long long> pids;
   const int result = play(device, "processes", &pids, kNotSupported);
   if (result != 0) return result;
   if (*count < pids.size()) return 7;
   *count = static_cast<unsigned>(pids.size());
-  for (std::size_t i = 0; i < pids.size(); ++i) processes[i] = {static_cast<unsigned>(pids[i]), 0, 0, 0};
+  for (std::size_t i = 0; i < pids.size(); ++i)
+    processes[i] = {static_cast<unsigned>(pids[i]), 0, 0, 0};
   return 0;
 }
 LOCKSTEP_FAKE int nvmlEventSetCreate(void** set) {

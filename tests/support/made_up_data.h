@@ -36,7 +36,8 @@ inline void madeUpImages(const std::string& images, const std::string& labels, s
     const auto label = static_cast<std::uint32_t>(randomBits(12, i) % classes);
     kinds.put(static_cast<char>(label));
     for (std::uint32_t pixel = 0; pixel < side * side; ++pixel)
-      pixels.put(static_cast<char>(randomBits(13 + i, pixel) % (pixel / side == label % side ? 256 : 128)));
+      pixels.put(static_cast<char>(randomBits(13 + i, pixel) %
+                                   (pixel / side == label % side ? 256 : 128)));
   }
 }
 

@@ -17,8 +17,7 @@ class ScriptedPrompter : public app::SshPrompter {
   ~ScriptedPrompter() override {
     for (auto& thread : threads_) thread.join();
   }
-  void askHostKey(const app::HostKeyQuestion& question,
-                  std::function<void(bool)> answer) override {
+  void askHostKey(const app::HostKeyQuestion& question, std::function<void(bool)> answer) override {
     const std::lock_guard lock(mutex_);
     hostKeys_.push_back(question);
     if (holdHostKeys) {

@@ -163,7 +163,8 @@ bool Sshd::launch(std::string* why) {
          << "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
          << "Subsystem sftp internal-sftp\nLogLevel VERBOSE\nMaxStartups 100\n"
          << "UseDNS no\nPrintMotd no\n"
-         << "SetEnv SHLVL=1\n";  // bash reads no ~/.bashrc then, which may wait for whatever it likes
+         // bash reads no ~/.bashrc then, which may wait for whatever it likes
+         << "SetEnv SHLVL=1\n";
   writeText(folder_ + "/sshd_config", config.str());
   const std::size_t before = log().size();
   std::vector<std::string> argv = options_.prefix;
@@ -300,7 +301,8 @@ std::unique_ptr<TestUser> TestUser::make(const std::string& password, std::strin
   if (!::mkdtemp(home)) return *why = "no folder in /tmp can be made", nullptr;
   user->home_ = home;
   std::string output;
-  if (runCommand({"useradd", "-M", "-N", "-d", home, "-s", "/bin/sh", "-p", hash, user->name_}, &output) != 0)
+  if (runCommand({"useradd", "-M", "-N", "-d", home, "-s", "/bin/sh", "-p", hash, user->name_},
+                 &output) != 0)
     return *why = "useradd does not work here: " + output, nullptr;
   const passwd* entry = ::getpwnam(user->name_.c_str());
   if (!entry || ::chown(home, entry->pw_uid, entry->pw_gid) != 0)
@@ -379,8 +381,8 @@ class EchoServer::Impl {
         ssize_t n;
         while ((n = ::read(fd, bytes, sizeof bytes)) > 0)
           for (ssize_t at = 0; at < n;) {
-            const ssize_t sent = ::send(fd, bytes + at, static_cast<std::size_t>(n - at),
-                                        MSG_NOSIGNAL);
+            const ssize_t sent =
+                ::send(fd, bytes + at, static_cast<std::size_t>(n - at), MSG_NOSIGNAL);
             if (sent <= 0) return;
             at += sent;
           }

@@ -3,11 +3,11 @@
 // removed by the destructors.
 #pragma once
 
+#include <sys/types.h>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <sys/types.h>
 #include <vector>
 
 namespace lockstep::test {
@@ -38,9 +38,9 @@ void makeKey(const std::string& path, const std::string& passphrase = "",
              const std::string& type = "ed25519");
 
 struct SshdOptions {
-  std::string extraConfig;       // lines before the defaults: the first of a keyword counts
+  std::string extraConfig;  // lines before the defaults: the first of a keyword counts
   std::string address = "127.0.0.1";
-  int port = 0;                  // 0: a free one
+  int port = 0;                     // 0: a free one
   std::vector<std::string> prefix;  // of the command line: {"ip", "netns", "exec", …}
 };
 
@@ -54,7 +54,7 @@ class Sshd {
   std::string knownHostsLine() const;  // without newline
   std::string fingerprint() const;     // SHA256:…
   std::string hostKeyFile() const { return folder_ + "/host_key"; }
-  std::string log() const;             // what sshd wrote (VERBOSE)
+  std::string log() const;  // what sshd wrote (VERBOSE)
   // New host key, same port; sessions in being are not touched.
   void replaceHostKey();
   // SIGKILL to every session process (not the listener). How many there were.
@@ -62,8 +62,8 @@ class Sshd {
   // SIGSTOP or SIGCONT to every session process. How many there were.
   int freeze(bool on);
   pid_t listener() const;  // the process that listens, behind any prefix; -1 while stopped
-  void stop();     // the listener and its sessions
-  bool restart();  // after stop
+  void stop();             // the listener and its sessions
+  bool restart();          // after stop
 
  private:
   Sshd() = default;

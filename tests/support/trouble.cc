@@ -23,7 +23,8 @@ bool emptyOrAbsent(const std::string& folder) {
   return !fs::exists(folder) || fs::is_empty(folder, failed);
 }
 
-std::string clusterNode(const std::string& name, const std::string& workdir, const std::string& more) {
+std::string clusterNode(const std::string& name, const std::string& workdir,
+                        const std::string& more) {
   return "  - name: " + name + "\n    address: 127.0.0.1\n    workdir: " + workdir + "\n" + more;
 }
 
@@ -73,9 +74,9 @@ void SshTrouble::scriptedAgent(const std::string& script, const std::string& gli
   fs::create_directories(bundle_);
   const std::string text = "#!/bin/sh\n" + script + "\n";
   writeText(bundle_ + "/lockstep-agent", text, 0755);
-  writeText(bundle_ + "/manifest",
-            std::string("lockstep-bundle 1\nmachine ") + machine.machine + "\nglibc " + glibc + "\nfile " +
-                sha256Hex(text) + " " + std::to_string(text.size()) + " 755 lockstep-agent\n");
+  writeText(bundle_ + "/manifest", std::string("lockstep-bundle 1\nmachine ") + machine.machine +
+                                       "\nglibc " + glibc + "\nfile " + sha256Hex(text) + " " +
+                                       std::to_string(text.size()) + " 755 lockstep-agent\n");
 }
 
 bool SshTrouble::provoke(const std::string& name, std::string* why) {
@@ -133,8 +134,9 @@ bool SshTrouble::nothingStays() const {
 }
 
 const std::vector<std::string>& RunTrouble::all() {
-  static const std::vector<std::string> names = {"missing file",           "another file",  "corrupt gzip",
-                                                 "labels given as images", "another shape", "no space"};
+  static const std::vector<std::string> names = {"missing file",  "another file",
+                                                 "corrupt gzip",  "labels given as images",
+                                                 "another shape", "no space"};
   return names;
 }
 
@@ -171,7 +173,8 @@ std::unique_ptr<RunTrouble> RunTrouble::make(const std::string& name, const std:
     if (::geteuid() != 0) return *why = "mounting a small tmpfs needs root", nullptr;
     own = images;
     fs::create_directories(folder + "/w2");
-    made->mounted_ = ::mount("lockstep-test", (folder + "/w2").c_str(), "tmpfs", 0, "size=16m") == 0;
+    made->mounted_ =
+        ::mount("lockstep-test", (folder + "/w2").c_str(), "tmpfs", 0, "size=16m") == 0;
     if (!made->mounted_) return *why = "a tmpfs cannot be mounted here", nullptr;
     says = {"no space for the run in " + folder + "/w2", "MiB are needed", "free space there"};
   } else {
@@ -179,8 +182,9 @@ std::unique_ptr<RunTrouble> RunTrouble::make(const std::string& name, const std:
     writeText(own, text + std::string(std::size_t{60000} * 32 * 32, '\1'));
     says = {own, "its images are 32x32x1; the model takes 28x28x1", "model.input.shape"};
   }
-  writeText(made->clusterFile(), "version: 1\nname: trouble\nnodes:\n" + clusterNode("n1", folder + "/w1", "") +
-                               clusterNode("n2", folder + "/w2", "    data: {" + given + ": " + own + "}\n"));
+  writeText(made->clusterFile(),
+            "version: 1\nname: trouble\nnodes:\n" + clusterNode("n1", folder + "/w1", "") +
+                clusterNode("n2", folder + "/w2", "    data: {" + given + ": " + own + "}\n"));
   return made;
 }
 

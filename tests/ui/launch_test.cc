@@ -34,7 +34,9 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 15'000) { return QTest::qWaitFor(done, limitMs); }
+bool wait(const std::function<bool()>& done, int limitMs = 15'000) {
+  return QTest::qWaitFor(done, limitMs);
+}
 
 QString example(const char* name) { return QString::fromStdString(examplePath(name)); }
 
@@ -71,19 +73,25 @@ class LaunchTest : public QObject {
     QVERIFY(wait([&] { return newModelDialog() != nullptr; }));
     newModelDialog()->reject();
     QVERIFY(wait([&] { return newModelDialog() == nullptr; }));
-    QVERIFY(window_->findChild<QMenu*>("menuFile")->actions().contains(window_->findChild<QAction*>("actionNewModel")));
+    QVERIFY(window_->findChild<QMenu*>("menuFile")
+                ->actions()
+                .contains(window_->findChild<QAction*>("actionNewModel")));
     for (const ModelTemplate& kind : modelTemplates()) {
       ModelPage* page = newModel(kind.id);
       QVERIFY2(page, kind.id);
       QVERIFY(!page->isModified());
       QVERIFY(QFileInfo(page->filePath()).isFile());
-      QCOMPARE(page->filePath(), QString::fromStdString(home_->home().root) + "/models/" + page->document()->name() + ".yaml");
+      QCOMPARE(page->filePath(), QString::fromStdString(home_->home().root) + "/models/" +
+                                     page->document()->name() + ".yaml");
       const app::SpecText& spec = page->document()->spec();
-      QCOMPARE(QString::fromStdString(spec.value("model.name").value_or("")), page->document()->name());
+      QCOMPARE(QString::fromStdString(spec.value("model.name").value_or("")),
+               page->document()->name());
       QVERIFY2(spec.ok() == (qstrcmp(kind.id, "empty") != 0),
-               qPrintable(page->document()->text() + (spec.ok() ? "" : spec.problems().front().text().c_str())));
-      for (const QString& line : page->document()->text().split('\n')) QVERIFY2(line.size() <= 120, qPrintable(line));
-      QVERIFY(!page->document()->text().contains("reaches"));   // what is said of the example
+               qPrintable(page->document()->text() +
+                          (spec.ok() ? "" : spec.problems().front().text().c_str())));
+      for (const QString& line : page->document()->text().split('\n'))
+        QVERIFY2(line.size() <= 120, qPrintable(line));
+      QVERIFY(!page->document()->text().contains("reaches"));  // what is said of the example
     }
     // Another of a kind has another name, and no file is overwritten.
     ModelPage* second = newModel("gpt");
@@ -100,7 +108,8 @@ class LaunchTest : public QObject {
     ModelPage* page = newModel("empty");
     const auto labels = [&] {
       QStringList out;
-      for (const QAction* action : page->findChild<QMenu*>("addLayerMenu")->actions()) out << action->text() + action->toolTip();
+      for (const QAction* action : page->findChild<QMenu*>("addLayerMenu")->actions())
+        out << action->text() + action->toolTip();
       return out;
     };
     const QStringList english = labels();
@@ -108,17 +117,19 @@ class LaunchTest : public QObject {
     QCOMPARE(static_cast<int>(kinds.size()), static_cast<int>(english.size()));
     Language::instance().set("zh_CN");
     QVERIFY(wait([&] { return labels() != english; }));
-    for (int i = 0; i < english.size(); ++i) QVERIFY2(labels()[i] != english[i], qPrintable(english[i]));
+    for (int i = 0; i < english.size(); ++i)
+      QVERIFY2(labels()[i] != english[i], qPrintable(english[i]));
     Language::instance().set("en");
     for (const app::LayerKind& kind : kinds) {
       page->findChild<QAction*>("addLayer_" + QString::fromStdString(kind.name))->trigger();
-      QCOMPARE(QString::fromStdString(page->document()->spec().layerKind(fmt::format("model.layers[{}]", page->layers()->rowCount() - 1))),
+      QCOMPARE(QString::fromStdString(page->document()->spec().layerKind(
+                   fmt::format("model.layers[{}]", page->layers()->rowCount() - 1))),
                QString::fromStdString(kind.name));
     }
   }
 
-  // A GPT from the empty file by the form alone; what is still missing is said as a step to take, and
-  // leads to the field.
+  // A GPT from the empty file by the form alone; what is still missing is said as a step to take,
+  // and leads to the field.
   void aGptIsMadeByTheForm() {
     ModelPage* page = newModel("empty");
     auto* problems = page->findChild<QListWidget*>("problemList");
@@ -134,7 +145,8 @@ class LaunchTest : public QObject {
     QVERIFY(page->findChild<YamlEditor*>("yamlEditor")->marks().isEmpty());
     Q_EMIT problems->itemActivated(problems->item(0));
     auto* table = page->findChild<QTableView*>("fieldTable");
-    QCOMPARE(table->currentIndex().data(FieldModel::kPathRole).toString(), QString("model.input.shape"));
+    QCOMPARE(table->currentIndex().data(FieldModel::kPathRole).toString(),
+             QString("model.input.shape"));
     QCOMPARE(table->currentIndex().data().toString(), QString("required"));
     QTest::keyClick(table, Qt::Key_F2);
     QVERIFY(table->focusWidget() != table);
@@ -167,17 +179,20 @@ class LaunchTest : public QObject {
     QCOMPARE(page->layers()->index(4, LayerTableModel::kStage).data().toInt(), 1);
     QCOMPARE(page->layers()->index(1, LayerTableModel::kStage).data().toInt(), 0);
     QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
-    QVERIFY(page->document()->text().contains("pins: [{layer: embedding1, stage: 0}, {layer: block2, stage: 1}]"));
-    for (const QString& line : page->document()->text().split('\n')) QVERIFY2(line.size() <= 100, qPrintable(line));
+    QVERIFY(page->document()->text().contains(
+        "pins: [{layer: embedding1, stage: 0}, {layer: block2, stage: 1}]"));
+    for (const QString& line : page->document()->text().split('\n'))
+      QVERIFY2(line.size() <= 100, qPrintable(line));
     LaunchDialog* dialog = window_->openLaunch(page, nullptr);
     dialog->findChild<QSpinBox*>("launchNodes")->setValue(2);
     QVERIFY(wait([&] { return dialog->ready(); }));
-    QVERIFY(!dialog->command().contains("pins"));   // as in the file
+    QVERIFY(!dialog->command().contains("pins"));  // as in the file
     auto* pins = dialog->findChild<QTableView*>("launchPins");
     QVERIFY(pins->isVisible());
     QVERIFY(pins->model()->setData(pins->model()->index(2, PinModel::kStage), 0));
     QVERIFY(pins->model()->setData(pins->model()->index(3, PinModel::kStage), 1));
-    QVERIFY2(dialog->command().contains("'strategy.pins=[{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]'"),
+    QVERIFY2(dialog->command().contains(
+                 "'strategy.pins=[{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]'"),
              qPrintable(dialog->command()));
     QVERIFY(wait([&] { return dialog->ready(); }));
     dialog->reject();
@@ -206,7 +221,8 @@ class LaunchTest : public QObject {
         for (int row = 0; row < table->model()->rowCount(); ++row) {
           const QModelIndex at = table->model()->index(row, 1);
           if (at.data(FieldModel::kPathRole).toString().isEmpty()) continue;
-          QVERIFY2(!at.data().toString().isEmpty(), qPrintable(at.data(FieldModel::kPathRole).toString()));
+          QVERIFY2(!at.data().toString().isEmpty(),
+                   qPrintable(at.data(FieldModel::kPathRole).toString()));
         }
       }
     }
@@ -218,9 +234,11 @@ class LaunchTest : public QObject {
     QVERIFY(edit && edit->actions().size() == 1);
     edit->actions().first()->trigger();
     QFileDialog* files = nullptr;
-    QVERIFY(wait([&] { return (files = window_->findChild<QFileDialog*>("fieldFileDialog")) != nullptr; }));
+    QVERIFY(wait(
+        [&] { return (files = window_->findChild<QFileDialog*>("fieldFileDialog")) != nullptr; }));
     Q_EMIT files->fileSelected("/data/own.gz");
-    QCOMPARE(page->document()->spec().value("data.train.images").value_or(""), std::string("/data/own.gz"));
+    QCOMPARE(page->document()->spec().value("data.train.images").value_or(""),
+             std::string("/data/own.gz"));
   }
 
   // A new cluster is an invitation, not a mistake; what is listed is what is counted.
@@ -228,11 +246,13 @@ class LaunchTest : public QObject {
     ClusterPage* page = window_->newCluster();
     auto* problems = page->findChild<QListWidget*>("problemList");
     QVERIFY(page->findChild<YamlEditor*>("yamlEditor")->marks().isEmpty());
-    for (int i = 0; i < problems->count(); ++i) QVERIFY(!problems->item(i)->text().startsWith("Line"));
+    for (int i = 0; i < problems->count(); ++i)
+      QVERIFY(!problems->item(i)->text().startsWith("Line"));
     const auto counted = [&] {
       const auto* inspector = window_->findChild<QTableView*>("inspector")->model();
       for (int row = 0; row < inspector->rowCount(); ++row) {
-        if (inspector->index(row, 0).data().toString() == "Nodes") return inspector->index(row, 1).data().toInt();
+        if (inspector->index(row, 0).data().toString() == "Nodes")
+          return inspector->index(row, 1).data().toInt();
       }
       return -1;
     };
@@ -241,7 +261,8 @@ class LaunchTest : public QObject {
       QCOMPARE(page->nodes()->rowCount(), i);
       QCOMPARE(counted(), i);
     }
-    QVERIFY2(page->document()->text().contains("nodes:\n  - name: n1\n    ssh: {host: n1.lab}\n  - name: n2"),
+    QVERIFY2(page->document()->text().contains(
+                 "nodes:\n  - name: n1\n    ssh: {host: n1.lab}\n  - name: n2"),
              qPrintable(page->document()->text()));
   }
 
@@ -266,12 +287,13 @@ class LaunchTest : public QObject {
     auto* dialog = window_->findChild<LaunchDialog*>();
     QVERIFY(dialog && wait([&] { return dialog->ready(); }));
     ClusterPage* cluster = nullptr;
-    for (Page* page : window_->pages()) if (auto* one = qobject_cast<ClusterPage*>(page)) cluster = one;
+    for (Page* page : window_->pages())
+      if (auto* one = qobject_cast<ClusterPage*>(page)) cluster = one;
     QVERIFY(cluster);
     auto* strategy = dialog->findChild<QComboBox*>("launchStrategy");
     for (const char* kind : {"zero-1", "pipeline", "multi-worker-mirrored"}) {
       strategy->setCurrentIndex(strategy->findData(kind));
-      QVERIFY(wait([&] { return dialog->ready(); }));   // and with it what it begins
+      QVERIFY(wait([&] { return dialog->ready(); }));  // and with it what it begins
       QVERIFY(!dialog->benchmarking());
     }
     dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
@@ -295,7 +317,8 @@ class LaunchTest : public QObject {
     ModelPage* gpt = newModel("gpt");
     newModel("mlp");
     window_->openFile(files[0]);
-    LaunchDialog* dialog = window_->openLaunch(gpt, qobject_cast<ClusterPage*>(window_->currentPage()));
+    LaunchDialog* dialog =
+        window_->openLaunch(gpt, qobject_cast<ClusterPage*>(window_->currentPage()));
     auto* clusters = dialog->findChild<QComboBox*>("launchCluster");
     auto* models = dialog->findChild<QComboBox*>("launchModel");
     QSet<QString> titles;
@@ -334,7 +357,8 @@ class LaunchTest : public QObject {
     QVERIFY(QDir().rename(folder, folder + "-away"));
     dialog->findChild<QPushButton*>("launchDialogAccept")->click();
     QVERIFY(dialog->findChild<MessagePanel*>()->isVisible());
-    QVERIFY2(dialog->findChild<MessagePanel*>()->what().contains(path), qPrintable(dialog->findChild<MessagePanel*>()->what()));
+    QVERIFY2(dialog->findChild<MessagePanel*>()->what().contains(path),
+             qPrintable(dialog->findChild<MessagePanel*>()->what()));
     QVERIFY(page->isModified());
     QVERIFY(!QFileInfo::exists(QString::fromStdString(home_->home().root) + "/local"));
     QVERIFY(QDir().rename(folder + "-away", folder));
@@ -350,9 +374,12 @@ class LaunchTest : public QObject {
     std::mt19937 random(3);
     int planned = 0, refused = 0;
     for (int round = 0; round < 14; ++round) {
-      const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+      const auto pick = [&](int n) {
+        return static_cast<int>(random() % static_cast<unsigned>(n));
+      };
       auto* clusters = dialog->findChild<QComboBox*>("launchCluster");
-      clusters->setCurrentIndex(round % 3 == 0 ? clusters->count() - 1 : clusters->findText("local-3"));
+      clusters->setCurrentIndex(round % 3 == 0 ? clusters->count() - 1
+                                               : clusters->findText("local-3"));
       for (QComboBox* box : dialog->findChildren<QComboBox*>()) {
         if (box == clusters || box->objectName() == "launchModel" || pick(2) == 0) continue;
         if (box->objectName() == "launchComm" || box->objectName() == "launchPrecision") continue;
@@ -380,10 +407,14 @@ class LaunchTest : public QObject {
         ++refused;
         continue;
       }
-      QVERIFY2(shell.exitCode() == 0, qPrintable(command + "\n" + shell.readAllStandardError() + out));
+      QVERIFY2(shell.exitCode() == 0,
+               qPrintable(command + "\n" + shell.readAllStandardError() + out));
       const QJsonObject plan = QJsonDocument::fromJson(out).object();
-      QVERIFY2(plan["prediction"].toObject()["world"].toInt() == static_cast<int>(dialog->preview()->ranks.size()), qPrintable(command));
-      QCOMPARE(plan["prediction"].toObject()["plan_hash"].toString().toStdString(), dialog->preview()->planHash);
+      QVERIFY2(plan["prediction"].toObject()["world"].toInt() ==
+                   static_cast<int>(dialog->preview()->ranks.size()),
+               qPrintable(command));
+      QCOMPARE(plan["prediction"].toObject()["plan_hash"].toString().toStdString(),
+               dialog->preview()->planHash);
       ++planned;
     }
     QVERIFY2(planned > 4, qPrintable(QString("%1 planned, %2 refused").arg(planned).arg(refused)));
@@ -396,17 +427,20 @@ class LaunchTest : public QObject {
     dialog->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
     auto* table = dialog->findChild<QTableView*>("candidateTable");
     auto* model = qobject_cast<CandidateModel*>(table->model());
-    QVERIFY(wait([&] { return model->rowCount() == static_cast<int>(cluster::strategies().size()); }));
+    QVERIFY(
+        wait([&] { return model->rowCount() == static_cast<int>(cluster::strategies().size()); }));
     int possible = 0;
     for (const Candidate& one : model->candidates()) {
       QVERIFY2((one.stepSeconds > 0) == !one.refusal, one.strategy.c_str());
       possible += !one.refusal;
-      if (one.strategy == "multi-worker-mirrored") QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
+      if (one.strategy == "multi-worker-mirrored")
+        QCOMPARE(one.stepSeconds, dialog->preview()->stepSeconds);
     }
     QVERIFY(possible >= 6);
-    const int row = static_cast<int>(std::find_if(model->candidates().begin(), model->candidates().end(),
-                                                  [](const Candidate& one) { return one.strategy == "zero-1"; }) -
-                                     model->candidates().begin());
+    const int row = static_cast<int>(
+        std::find_if(model->candidates().begin(), model->candidates().end(),
+                     [](const Candidate& one) { return one.strategy == "zero-1"; }) -
+        model->candidates().begin());
     // Why a strategy is refused is read whole, on a small window too.
     for (const QSize size : {QSize(1200, 760), QSize(940, 640)}) {
       dialog->resize(size);
@@ -417,10 +451,15 @@ class LaunchTest : public QObject {
           if (!model->refused(at)) continue;
           const QModelIndex reason = model->index(at, CandidateModel::kEstimate);
           const QRect cell = table->visualRect(reason);
-          const QRect text(0, 0, cell.width() - 22, 10000);   // within the padding
-          const QRect needed = table->fontMetrics().boundingRect(text, Qt::TextWordWrap, reason.data().toString());
+          const QRect text(0, 0, cell.width() - 22, 10000);  // within the padding
+          const QRect needed =
+              table->fontMetrics().boundingRect(text, Qt::TextWordWrap, reason.data().toString());
           if (cell.height() < needed.height() || cell.width() < table->viewport()->width() / 2) {
-            wrong = QString("%1 x %2 for %3 of \"%4\"").arg(cell.width()).arg(cell.height()).arg(needed.height()).arg(reason.data().toString());
+            wrong = QString("%1 x %2 for %3 of \"%4\"")
+                        .arg(cell.width())
+                        .arg(cell.height())
+                        .arg(needed.height())
+                        .arg(reason.data().toString());
             return false;
           }
         }
@@ -435,15 +474,17 @@ class LaunchTest : public QObject {
     QCOMPARE(dialog->preview()->stepSeconds, estimated);
   }
 
-  // Why a launch is refused is told in Chinese, whatever is wrong with it: seeded settings of all examples.
+  // Why a launch is refused is told in Chinese, whatever is wrong with it: seeded settings of all
+  // examples.
   void refusalsAreInChinese() {
     Language::instance().set("zh_CN");
     std::mt19937 random(17);
     const auto pick = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
     std::vector<app::FieldInfo> fields;
-    for (const char* group : {"strategy", "training", "training.optimizer", "training.schedule", "training.loss_scale"}) {
+    for (const char* group : {"strategy", "training", "training.optimizer", "training.schedule",
+                              "training.loss_scale"}) {
       for (app::FieldInfo& field : app::SpecText::fields(app::SpecKind::kRun, group)) {
-        if (field.type > app::FieldType::kBoolean) continue;   // one value, in a word
+        if (field.type > app::FieldType::kBoolean) continue;  // one value, in a word
         field.name = std::string(group) + "." + field.name;
         fields.push_back(std::move(field));
       }
@@ -472,8 +513,9 @@ class LaunchTest : public QObject {
         if (made.preview.ok()) continue;
         ++refused;
         const Error& error = made.preview.error();
-        for (const std::string& text : {error.what, error.why, error.remedies.empty() ? error.next : std::string()}) {
-          if (text.find(' ') == std::string::npos) continue;   // a field's name
+        for (const std::string& text :
+             {error.what, error.why, error.remedies.empty() ? error.next : std::string()}) {
+          if (text.find(' ') == std::string::npos) continue;  // a field's name
           if (messageText(text).toStdString() == text) english << QString::fromStdString(text);
         }
       }
@@ -487,7 +529,8 @@ class LaunchTest : public QObject {
     home_->addRun(0, app::RunPhase::kSucceeded, 50);
     ModelPage* model = newModel("cnn");
     QList<QWidget*> places;
-    places << window_->openWelcome() << model << window_->openFile(example("local-3.yaml")) << window_->openHistory();
+    places << window_->openWelcome() << model << window_->openFile(example("local-3.yaml"))
+           << window_->openHistory();
     LaunchDialog* dialog = nullptr;
     Error error = makeError(Code::kUnavailable, "the node did not answer in time");
     error.why = std::string(300, 'x') + " " + std::string(200, 'y');
@@ -505,14 +548,16 @@ class LaunchTest : public QObject {
       const auto geometry = [&] {
         QHash<QString, QRect> out;
         for (QWidget* one : place->findChildren<QWidget*>()) {
-          if (one->isVisible() && one != panel && !panel->isAncestorOf(one) && !one->objectName().isEmpty()) {
+          if (one->isVisible() && one != panel && !panel->isAncestorOf(one) &&
+              !one->objectName().isEmpty()) {
             out[one->objectName()] = QRect(one->mapTo(place, QPoint()), one->size());
           }
         }
         return out;
       };
       for (const bool below : {false, true}) {
-        QCursor::setPos(below ? place->mapToGlobal(QPoint(place->width() / 2, place->height() - 40)) : place->mapToGlobal(QPoint(5, 5)));
+        QCursor::setPos(below ? place->mapToGlobal(QPoint(place->width() / 2, place->height() - 40))
+                              : place->mapToGlobal(QPoint(5, 5)));
         const auto before = geometry();
         panel->showError(error);
         QTest::qWait(50);
@@ -533,24 +578,29 @@ class LaunchTest : public QObject {
   void enterLaunchesFromEveryField() {
     ModelPage* page = newModel("mlp");
     QVERIFY(page->document()->setField("training.batch", "48", "change").ok());
-    for (const auto& [field, typed] : {std::pair{"launchNodes", "2"}, {"launchBatch", "60"}, {"launchEpochs", "2"},
-                                       {"launchMicroBatches", "2"}, {"launchStrategy", ""}}) {
+    for (const auto& [field, typed] : {std::pair{"launchNodes", "2"},
+                                       {"launchBatch", "60"},
+                                       {"launchEpochs", "2"},
+                                       {"launchMicroBatches", "2"},
+                                       {"launchStrategy", ""}}) {
       LaunchDialog* dialog = window_->openLaunch(page, nullptr);
       QVERIFY(wait([&] { return dialog->ready(); }));
-      // What is launched is saved first: where it cannot be, that is said, and shows that Enter launched.
+      // What is launched is saved first: where it cannot be, that is said, and shows that Enter
+      // launched.
       const QString folder = QFileInfo(page->filePath()).path();
       QVERIFY(QDir().rename(folder, folder + "-away"));
       auto* widget = dialog->findChild<QWidget*>(field);
       widget->setFocus();
       if (auto* spin = qobject_cast<QSpinBox*>(widget)) {
         spin->selectAll();
-        QTest::keyClicks(spin, typed);   // which begins another prediction
+        QTest::keyClicks(spin, typed);  // which begins another prediction
         QVERIFY(!dialog->ready());
       }
       QTest::keyClick(widget, Qt::Key_Return);
       QVERIFY2(wait([&] { return dialog->findChild<MessagePanel*>()->isVisible(); }), field);
       QVERIFY(QDir().rename(folder + "-away", folder));
-      QVERIFY2(dialog->findChild<MessagePanel*>()->what().contains(page->document()->name()), field);
+      QVERIFY2(dialog->findChild<MessagePanel*>()->what().contains(page->document()->name()),
+               field);
       dialog->reject();
       QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
     }
@@ -568,7 +618,8 @@ class LaunchTest : public QObject {
     dialog->reject();
     AddHostDialog host({"n1"}, {}, window_.get());
     for (QLineEdit* one : host.findChildren<QLineEdit*>()) {
-      if (one->objectName().startsWith("addHost")) QVERIFY2(!one->toolTip().isEmpty(), qPrintable(one->objectName()));
+      if (one->objectName().startsWith("addHost"))
+        QVERIFY2(!one->toolTip().isEmpty(), qPrintable(one->objectName()));
     }
   }
 
@@ -589,7 +640,8 @@ class LaunchTest : public QObject {
       QTest::newRow(qPrintable(QString("1440x900 ") + language)) << QSize(1440, 900) << language;
     }
   }
-  // No text of a control is cut off, whatever is chosen. Run a second time on a screen of twice the density.
+  // No text of a control is cut off, whatever is chosen. Run a second time on a screen of twice the
+  // density.
   void everythingFits() {
     QFETCH(QSize, size);
     QFETCH(QString, language);
@@ -625,7 +677,8 @@ class LaunchTest : public QObject {
       dialog->findChild<QToolButton*>("launchMore")->setChecked(more);
       for (int i = 0; i < strategy->count(); ++i) {
         strategy->setCurrentIndex(i);
-        QVERIFY(wait([&] { return dialog->ready() || dialog->findChild<MessagePanel*>()->isVisible(); }));
+        QVERIFY(wait(
+            [&] { return dialog->ready() || dialog->findChild<MessagePanel*>()->isVisible(); }));
         dialog->findChild<MessagePanel*>()->clear();
         check(dialog);
         if (QTest::currentTestFailed()) return;
@@ -635,7 +688,8 @@ class LaunchTest : public QObject {
 
  private:
   NewModelDialog* newModelDialog() const {
-    for (auto* one : window_->findChildren<NewModelDialog*>()) if (one->isVisible()) return one;
+    for (auto* one : window_->findChildren<NewModelDialog*>())
+      if (one->isVisible()) return one;
     return nullptr;
   }
   ModelPage* newModel(const char* kind) {
@@ -649,7 +703,8 @@ class LaunchTest : public QObject {
   // Waits until what is wrong with `root` (see wrongWith) is nothing.
   void check(QWidget* root) {
     QVERIFY(root);
-    if (auto* page = qobject_cast<Page*>(root)) window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
+    if (auto* page = qobject_cast<Page*>(root))
+      window_->findChild<QTabWidget*>("documents")->setCurrentWidget(page);
     QString wrong;
     QVERIFY2(wait([&] { return (wrong = wrongWith(root)).isEmpty(); }, 10000), qPrintable(wrong));
   }
@@ -658,16 +713,25 @@ class LaunchTest : public QObject {
   // within what scrolls or the root; the window is no larger than it was asked to be.
   QString wrongWith(QWidget* root) const {
     if (window_->height() > (window_->width() <= 1000 ? 700 : 900) || window_->width() > 1440) {
-      return QString("%1 makes the window %2 x %3").arg(root->objectName()).arg(window_->width()).arg(window_->height());
+      return QString("%1 makes the window %2 x %3")
+          .arg(root->objectName())
+          .arg(window_->width())
+          .arg(window_->height());
     }
-    if (root->isWindow() && (root->width() > window_->width() || root->height() > window_->height())) {
-      return QString("%1 is larger than the window: %2 x %3").arg(root->objectName()).arg(root->width()).arg(root->height());
+    if (root->isWindow() &&
+        (root->width() > window_->width() || root->height() > window_->height())) {
+      return QString("%1 is larger than the window: %2 x %3")
+          .arg(root->objectName())
+          .arg(root->width())
+          .arg(root->height());
     }
     // Where figures stand beside one another nothing is left of the window's edge.
     for (const char* name : {"placementTable", "candidateTable", "layerTable"}) {
       const auto* table = root->findChild<QTableView*>(name);
       if (table && table->isVisible() && table->horizontalScrollBar()->maximum() > 0) {
-        return QString("%1/%2 scrolls sideways by %3 px").arg(root->objectName(), name).arg(table->horizontalScrollBar()->maximum());
+        return QString("%1/%2 scrolls sideways by %3 px")
+            .arg(root->objectName(), name)
+            .arg(table->horizontalScrollBar()->maximum());
       }
     }
     const auto* panel = root->findChild<MessagePanel*>();
@@ -677,13 +741,19 @@ class LaunchTest : public QObject {
       QSize needed(0, 0);
       if (auto* label = qobject_cast<QLabel*>(one)) {
         if (label->text().isEmpty() || label->textFormat() == Qt::RichText) continue;
-        needed = label->wordWrap() ? QSize(0, label->heightForWidth(label->width()) - 1) : QSize(label->sizeHint().width(), 0);
+        needed = label->wordWrap() ? QSize(0, label->heightForWidth(label->width()) - 1)
+                                   : QSize(label->sizeHint().width(), 0);
       } else if (auto* button = qobject_cast<QAbstractButton*>(one)) {
-        if (button->parentWidget()->inherits("QTabBar") || button->objectName().startsWith("qt_")) continue;
+        if (button->parentWidget()->inherits("QTabBar") || button->objectName().startsWith("qt_"))
+          continue;
         needed = QSize(button->minimumSizeHint().width(), button->minimumHeight());
-        for (QAbstractButton* other : button->parentWidget()->findChildren<QAbstractButton*>(Qt::FindDirectChildrenOnly)) {
-          if (other != button && other->isVisible() && other->geometry().intersects(button->geometry()))
-            return QString("%1 lies over %2, in %3 of %4").arg(name, other->objectName()).arg(button->parentWidget()->height())
+        for (QAbstractButton* other :
+             button->parentWidget()->findChildren<QAbstractButton*>(Qt::FindDirectChildrenOnly)) {
+          if (other != button && other->isVisible() &&
+              other->geometry().intersects(button->geometry()))
+            return QString("%1 lies over %2, in %3 of %4")
+                .arg(name, other->objectName())
+                .arg(button->parentWidget()->height())
                 .arg(button->parentWidget()->minimumSizeHint().height());
         }
       } else if (qobject_cast<QSpinBox*>(one) || qobject_cast<QComboBox*>(one)) {
@@ -692,13 +762,20 @@ class LaunchTest : public QObject {
         continue;
       }
       if (one->width() < needed.width() || one->height() < needed.height()) {
-        return QString("%1 is %2 x %3 and needs %4 x %5").arg(name).arg(one->width()).arg(one->height()).arg(needed.width()).arg(needed.height());
+        return QString("%1 is %2 x %3 and needs %4 x %5")
+            .arg(name)
+            .arg(one->width())
+            .arg(one->height())
+            .arg(needed.width())
+            .arg(needed.height());
       }
       // Not outside of what is around it, unless that scrolls.
       for (QWidget* at = one; at != root && at->parentWidget(); at = at->parentWidget()) {
         if (qobject_cast<QAbstractScrollArea*>(at->parentWidget()->parentWidget())) break;
-        if (!at->isWindow() && !at->parentWidget()->rect().adjusted(-1, -1, 1, 1).contains(at->geometry())) {
-          return QString("%1: %2 is cut off by %3").arg(name, at->objectName(), at->parentWidget()->objectName());
+        if (!at->isWindow() &&
+            !at->parentWidget()->rect().adjusted(-1, -1, 1, 1).contains(at->geometry())) {
+          return QString("%1: %2 is cut off by %3")
+              .arg(name, at->objectName(), at->parentWidget()->objectName());
         }
       }
     }

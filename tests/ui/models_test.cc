@@ -13,8 +13,8 @@
 #include "ui/models/alert_model.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/models/field_model.h"
-#include "ui/models/inspector_model.h"
 #include "ui/models/gpu_text.h"
+#include "ui/models/inspector_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/log_model.h"
 #include "ui/models/navigator_model.h"
@@ -73,8 +73,9 @@ class ModelsTest : public QObject {
     model.touched("n9");
     QCOMPARE(changed.size(), 0);
     model.flush();
-    QCOMPARE(changed.size(), 1);   // once a frame
-    QCOMPARE(model.index(7, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).toDouble(), 0.5);
+    QCOMPARE(changed.size(), 1);  // once a frame
+    QCOMPARE(model.index(7, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).toDouble(),
+             0.5);
     QVERIFY(!model.index(8, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).isValid());
     model.retranslate();
   }
@@ -102,7 +103,7 @@ class ModelsTest : public QObject {
     hot.utilisation = 0.5;
     hot.temperature = 88;
     hot.throttle->push_back("heat");
-    app::GpuLoad bare;               // tells its name alone
+    app::GpuLoad bare;  // tells its name alone
     bare.index = 2;
     bare.name = "NVIDIA H200";
     app::GpuLoad lost = bare;
@@ -112,29 +113,38 @@ class ModelsTest : public QObject {
     model.touched("n0");
     model.flush();
     QVERIFY(model.anyGpu());
-    const auto text = [&](int row, int column) { return model.index(row, column).data().toString(); };
+    const auto text = [&](int row, int column) {
+      return model.index(row, column).data().toString();
+    };
     const QString dash(QChar(0x2014));
     QCOMPARE(text(0, NodeTableModel::kGpu), QString("GPU 1 slowed down for heat"));
-    QCOMPARE(text(0, NodeTableModel::kGpuUse), QString("70 %"));     // of those that tell it
+    QCOMPARE(text(0, NodeTableModel::kGpuUse), QString("70 %"));  // of those that tell it
     QCOMPARE(text(0, NodeTableModel::kGpuMemory), QString("180 of 300 GB"));
     QCOMPARE(text(0, NodeTableModel::kGpuTemperature), QString::fromUtf8("88 °C"));
     QCOMPARE(text(0, NodeTableModel::kGpuPower), QString("1,224 W"));
-    const QVariantList use = model.index(0, NodeTableModel::kGpuUse).data(NodeTableModel::kFractionsRole).toList();
+    const QVariantList use =
+        model.index(0, NodeTableModel::kGpuUse).data(NodeTableModel::kFractionsRole).toList();
     QCOMPARE(use.size(), 3);
     QCOMPARE(use[1].toDouble(), 0.5);
     QVERIFY(!use[2].isValid());
-    QVERIFY(model.index(0, NodeTableModel::kGpuTemperature).data(NodeTableModel::kFractionsRole).toList().isEmpty());
+    QVERIFY(model.index(0, NodeTableModel::kGpuTemperature)
+                .data(NodeTableModel::kFractionsRole)
+                .toList()
+                .isEmpty());
     QCOMPARE(model.index(0, NodeTableModel::kGpu).data(NodeTableModel::kTonesRole).toList(),
              (QVariantList{int(Tone::kGood), int(Tone::kWarning), int(Tone::kGood)}));
     const QString tip = model.index(0, NodeTableModel::kGpu).data(Qt::ToolTipRole).toString();
-    QVERIFY2(tip.contains(QString::fromUtf8("GPU 1: NVIDIA H200 · 50 % · 90.0 of 150 GB · 88 °C · 612 of 700 W · slowed down for heat")), qPrintable(tip));
+    QVERIFY2(tip.contains(QString::fromUtf8("GPU 1: NVIDIA H200 · 50 % · 90.0 of 150 GB · 88 °C · "
+                                            "612 of 700 W · slowed down for heat")),
+             qPrintable(tip));
     QVERIFY2(tip.contains("GPU 2: NVIDIA H200"), qPrintable(tip));
     // The worst is named, and how many others there are.
     model.row("n0")->gpus.push_back(lost);
     QCOMPARE(text(0, NodeTableModel::kGpu), QString("GPU 3 does not answer: GPU is lost +1"));
     // One that says nothing, a node without any, one that is not connected.
     model.row("n1")->gpus = {bare};
-    for (int column : {NodeTableModel::kGpuUse, NodeTableModel::kGpuMemory, NodeTableModel::kGpuTemperature, NodeTableModel::kGpuPower}) {
+    for (int column : {NodeTableModel::kGpuUse, NodeTableModel::kGpuMemory,
+                       NodeTableModel::kGpuTemperature, NodeTableModel::kGpuPower}) {
       QCOMPARE(text(1, column), dash);
       QVERIFY(model.index(1, column).data(NodeTableModel::kFractionsRole).toList().isEmpty());
       QCOMPARE(text(2, column), dash);
@@ -146,9 +156,10 @@ class ModelsTest : public QObject {
     QCOMPARE(text(0, NodeTableModel::kGpuPower), dash);
     Language::instance().set("zh_CN");
     QCOMPARE(gpuTroubleText(hot, app::GpuTrouble::kHeat), QString::fromUtf8("因过热而降速"));
-    for (const auto trouble : {app::GpuTrouble::kSilent, app::GpuTrouble::kXid, app::GpuTrouble::kUncorrected, app::GpuTrouble::kHeat,
-                               app::GpuTrouble::kPowerBrake, app::GpuTrouble::kSlowdown, app::GpuTrouble::kPower,
-                               app::GpuTrouble::kNarrowLink, app::GpuTrouble::kLinksDown}) {
+    for (const auto trouble :
+         {app::GpuTrouble::kSilent, app::GpuTrouble::kXid, app::GpuTrouble::kUncorrected,
+          app::GpuTrouble::kHeat, app::GpuTrouble::kPowerBrake, app::GpuTrouble::kSlowdown,
+          app::GpuTrouble::kPower, app::GpuTrouble::kNarrowLink, app::GpuTrouble::kLinksDown}) {
       Language::instance().set("en");
       const QString english = gpuTroubleText(hot, trouble);
       Language::instance().set("zh_CN");
@@ -164,9 +175,9 @@ class ModelsTest : public QObject {
     gpu.pcieWidth = 8;
     gpu.pcieWidthMax = 16;
     gpu.pcieGeneration = 1;
-    gpu.pcieGenerationMax = 5;       // lower while idle: no trouble
+    gpu.pcieGenerationMax = 5;  // lower while idle: no trouble
     gpu.nvlinks = 18;
-    gpu.nvlinksActive = 0;           // not connected by them: none either
+    gpu.nvlinksActive = 0;  // not connected by them: none either
     gpu.eccCorrected = 12;
     gpu.eccUncorrected = 0;
     gpu.xids = 0;
@@ -174,12 +185,16 @@ class ModelsTest : public QObject {
     QCOMPARE(gpuTone(gpu), Tone::kWarning);
     QStringList told;
     for (const GpuDetail& detail : gpuDetails(gpu)) told << detail.name + ": " + detail.value;
-    QCOMPARE(told, (QStringList{"PCIe link: 8 of 16 lanes, generation 1 of 5", "NVLinks: 0 of 18", "Memory errors: 12 corrected, 0 not"}));
+    QCOMPARE(told, (QStringList{"PCIe link: 8 of 16 lanes, generation 1 of 5", "NVLinks: 0 of 18",
+                                "Memory errors: 12 corrected, 0 not"}));
     gpu.nvlinksActive = 17;
     gpu.eccUncorrected = 2;
     gpu.xids = 1;
     gpu.lastXid = 48;
-    QCOMPARE(gpuNotes(gpu), QString("error Xid 48, uncorrected memory errors: 2, 8 of 16 PCIe lanes, 17 of 18 NVLinks"));
+    QCOMPARE(
+        gpuNotes(gpu),
+        QString(
+            "error Xid 48, uncorrected memory errors: 2, 8 of 16 PCIe lanes, 17 of 18 NVLinks"));
     QCOMPARE(gpuTone(gpu), Tone::kBad);
   }
 
@@ -201,7 +216,8 @@ class ModelsTest : public QObject {
     LogFilter filter;
     filter.setSourceModel(&model);
     QAbstractItemModelTester filterTester(&filter);
-    model.append({{1, "n1", 0, 1, "epoch 1"}, {2, "n2", 1, 3, "error: nan"}, {3, "n1", -1, 1, "started"}});
+    model.append(
+        {{1, "n1", 0, 1, "epoch 1"}, {2, "n2", 1, 3, "error: nan"}, {3, "n1", -1, 1, "started"}});
     filter.setRank(1);
     QCOMPARE(filter.rowCount(), 1);
     filter.setRank(-2);
@@ -215,14 +231,16 @@ class ModelsTest : public QObject {
     for (int i = 0; i < LogModel::kKept; ++i) many << LogRow{i, "n", 0, 1, QString::number(i)};
     model.append(many);
     QVERIFY(model.rowCount() <= LogModel::kKept);
-    QCOMPARE(model.index(model.rowCount() - 1, LogModel::kText).data().toString(), QString::number(LogModel::kKept - 1));
+    QCOMPARE(model.index(model.rowCount() - 1, LogModel::kText).data().toString(),
+             QString::number(LogModel::kKept - 1));
     model.clear();
   }
 
   void alertsJobsInspectorPalette() {
     AlertModel alerts;
     QAbstractItemModelTester alertTester(&alerts);
-    for (int i = 0; i < 510; ++i) alerts.add({{}, Tone::kWarning, "n1", QString::number(i), {}, false, {}});
+    for (int i = 0; i < 510; ++i)
+      alerts.add({{}, Tone::kWarning, "n1", QString::number(i), {}, false, {}});
     QCOMPARE(alerts.rowCount(), 500);
     QCOMPARE(alerts.index(0, AlertModel::kText).data().toString(), QString("509"));
     alerts.clear();
@@ -260,7 +278,8 @@ class ModelsTest : public QObject {
     QCOMPARE(words.index(0, 0).data().toString(), QString("Open file"));
   }
 
-  // What lasts is resolved, once; what is told again keeps its time, from one start to the next too.
+  // What lasts is resolved, once; what is told again keeps its time, from one start to the next
+  // too.
   void alertsKeepTheirTimesAndEnd() {
     const auto restore = qScopeGuard([] { Language::instance().set("en"); });
     QTemporaryDir folder;
@@ -269,18 +288,32 @@ class ModelsTest : public QObject {
     {
       AlertModel alerts;
       QAbstractItemModelTester tester(&alerts);
-      QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "Rank 1 on n2 is stopped; the others wait for it.", noon, true, {}}));
-      QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", "Rank 1 on n2 is stopped; the others wait for it.", {}, true, {}}));
+      QVERIFY(alerts.add({"straggler",
+                          Tone::kWarning,
+                          "mlp",
+                          "Rank 1 on n2 is stopped; the others wait for it.",
+                          noon,
+                          true,
+                          {}}));
+      QVERIFY(!alerts.add({"straggler",
+                           Tone::kWarning,
+                           "mlp",
+                           "Rank 1 on n2 is stopped; the others wait for it.",
+                           {},
+                           true,
+                           {}}));
       QCOMPARE(alerts.rowCount(), 1);
       QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("lasting"));
       alerts.resolve("straggler");
       QVERIFY(alerts.index(0, AlertModel::kState).data().toString().startsWith("resolved "));
       QCOMPARE(alerts.index(0, 0).data(AlertModel::kToneRole).toInt(), int(Tone::kNeutral));
-      QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));   // another time
+      // another time
+      QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));
       QCOMPARE(alerts.rowCount(), 2);
       alerts.add({"error", Tone::kBad, "mlp", "the agent ended", noon.addSecs(60), false, {}});
-      QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString("the agent ended"));   // by its time
-      alerts.resolve("error");   // it happened
+      // by its time
+      QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString("the agent ended"));
+      alerts.resolve("error");  // it happened
       QCOMPARE(alerts.index(1, AlertModel::kState).data().toString(), QString());
       QVERIFY(alerts.save(file));
     }
@@ -291,7 +324,8 @@ class ModelsTest : public QObject {
     QVERIFY(alerts.index(0, AlertModel::kState).data().toString().startsWith("resolved "));
     const QDateTime began = alerts.alerts()[0].when;
     QVERIFY(!alerts.add({"error", Tone::kBad, "mlp", "the agent ended", {}, false, {}}));
-    QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));     // it goes on
+    // it goes on
+    QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));
     QCOMPARE(alerts.rowCount(), 3);
     QCOMPARE(alerts.alerts()[0].when, began);
     QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("lasting"));
@@ -316,7 +350,8 @@ class ModelsTest : public QObject {
     // Old ones are told in the language of now.
     Language::instance().set("zh_CN");
     QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString::fromUtf8("代理已结束"));
-    QVERIFY(alerts.index(2, AlertModel::kText).data().toString() != "Rank 1 on n2 is stopped; the others wait for it.");
+    QVERIFY(alerts.index(2, AlertModel::kText).data().toString() !=
+            "Rank 1 on n2 is stopped; the others wait for it.");
     for (const char* damaged : {"", "[]", "{\"alerts\": 3}", "{\"alerts\": [1, {\"tone\": 99}]}"}) {
       QFile broken(folder.filePath("broken"));
       QVERIFY(broken.open(QIODevice::WriteOnly | QIODevice::Truncate));
@@ -332,17 +367,20 @@ class ModelsTest : public QObject {
     LogModel model;
     QAbstractItemModelTester tester(&model);
     std::vector<qint64> times(400);
-    for (auto& time : times) time = std::uniform_int_distribution<qint64>(1, 300)(random) * 1'000'000;
+    for (auto& time : times)
+      time = std::uniform_int_distribution<qint64>(1, 300)(random) * 1'000'000;
     std::size_t at = 0;
     while (at < times.size()) {
       QVector<LogRow> rows;
-      for (int n = std::uniform_int_distribution<int>(1, 30)(random); n > 0 && at < times.size(); --n)
+      for (int n = std::uniform_int_distribution<int>(1, 30)(random); n > 0 && at < times.size();
+           --n)
         rows << LogRow{times[at++], "n1", 0, 1, QString::number(at)};
       model.append(rows);
     }
     QCOMPARE(model.rowCount(), 400);
     QStringList shown;
-    for (int row = 0; row < model.rowCount(); ++row) shown << model.index(row, LogModel::kTime).data().toString();
+    for (int row = 0; row < model.rowCount(); ++row)
+      shown << model.index(row, LogModel::kTime).data().toString();
     QStringList sorted = shown;
     sorted.sort();
     QCOMPARE(shown, sorted);
@@ -370,19 +408,22 @@ class ModelsTest : public QObject {
   void longValuesHaveTheWholeWidth() {
     InspectorModel model;
     QAbstractItemModelTester tester(&model);
-    const QString error = "the worker of rank 1 was killed by signal 9 (SIGKILL), sent by a person or a program";
+    const QString error =
+        "the worker of rank 1 was killed by signal 9 (SIGKILL), sent by a person or a program";
     model.setRows({{"Run", {}, true}, {"State", "failed"}, {"Error", error}});
     QCOMPARE(model.rowCount(), 4);
     QVERIFY(model.spans(0) && !model.spans(1) && !model.spans(2) && model.spans(3));
     QCOMPARE(model.index(3, 0).data().toString(), error);
   }
 
-  // Commands are found by the beginnings of their words first, and in English whatever the language.
+  // Commands are found by the beginnings of their words first, and in English whatever the
+  // language.
   void paletteFindsByWordsFirst() {
     CommandModel commands;
     WordFilter words;
     words.setSourceModel(&commands);
-    QAction machine("Run the &example on this machine", nullptr), chinese(QString::fromUtf8("中文 (Chinese)"), nullptr),
+    QAction machine("Run the &example on this machine", nullptr),
+        chinese(QString::fromUtf8("中文 (Chinese)"), nullptr),
         tab(QString::fromUtf8("下一个标签页(&T)"), nullptr);
     machine.setObjectName("actionRunHere");
     chinese.setObjectName("actionChinese");
@@ -437,7 +478,8 @@ class ModelsTest : public QObject {
     fields.setSections({{"training", {}}, {"training.optimizer", "Optimizer"}});
     int batch = -1;
     for (int row = 0; row < fields.rowCount(); ++row) {
-      if (fields.index(row, 0).data(FieldModel::kPathRole).toString() == "training.batch") batch = row;
+      if (fields.index(row, 0).data(FieldModel::kPathRole).toString() == "training.batch")
+        batch = row;
     }
     QVERIFY(batch >= 0);
     QCOMPARE(fields.index(batch, 1).data(Qt::EditRole).toString(), QString("64"));
@@ -501,7 +543,8 @@ class ModelsTest : public QObject {
     QTemporaryDir folder;
     QFile config(folder.filePath("config")), more(folder.filePath("more"));
     QVERIFY(config.open(QIODevice::WriteOnly) && more.open(QIODevice::WriteOnly));
-    config.write(("Host n1 n2 *.lab !bad\n  Port 22\nInclude " + more.fileName() + "\nHost n3\n").toUtf8());
+    config.write(
+        ("Host n1 n2 *.lab !bad\n  Port 22\nInclude " + more.fileName() + "\nHost n3\n").toUtf8());
     more.write("host=n4\n");
     config.close();
     more.close();
@@ -532,10 +575,11 @@ class ModelsTest : public QObject {
         sources += QString::fromUtf8(file.readAll());
       }
     }
-    sources.replace(QRegularExpression("\"\\s*\n\\s*\""), "");   // literals of several lines
+    sources.replace(QRegularExpression("\"\\s*\n\\s*\""), "");  // literals of several lines
     sources.replace("\\\"", "\"");
     QStringList ofTheSystem;
-    for (int code : {ENOENT, EACCES, ENOSPC, ECONNREFUSED, ETIMEDOUT, EISDIR, ENOTDIR, EROFS}) ofTheSystem << strerror(code);
+    for (int code : {ENOENT, EACCES, ENOSPC, ECONNREFUSED, ETIMEDOUT, EISDIR, ENOTDIR, EROFS})
+      ofTheSystem << strerror(code);
     for (int code : {EAI_NONAME, EAI_AGAIN}) ofTheSystem << gai_strerror(code);
     static const QRegularExpression place("%[1-9]");
     for (const char* pattern : messagePatterns()) {
@@ -546,7 +590,8 @@ class ModelsTest : public QObject {
       }
       // From its beginning: a text that says something before is another.
       const bool open = QString::fromUtf8(pattern).startsWith('%') || *pattern == ' ';
-      const QRegularExpression expression((open ? QString() : QString("(?<=\"|; |: |\\()")) + pieces.join("[^;]{0,120}?"));
+      const QRegularExpression expression((open ? QString() : QString("(?<=\"|; |: |\\()")) +
+                                          pieces.join("[^;]{0,120}?"));
       QVERIFY2(sources.contains(expression), pattern);
     }
   }
@@ -557,43 +602,53 @@ class ModelsTest : public QObject {
     Language::instance().set("zh_CN");
     QStringList left;
     int explained = 0;
-    const std::function<void(app::SpecKind, const std::string&, int)> walk = [&](app::SpecKind kind, const std::string& path, int depth) {
-      if (depth > 6) return;
-      for (const app::FieldInfo& field : app::SpecText::fields(kind, path)) {
-        ++explained;
-        if (!field.help.empty() && QCoreApplication::translate("lockstep::ui::FieldHelp", field.help.c_str()) == field.help.c_str())
-          left << QString::fromStdString(field.help);
-        walk(kind, path.empty() ? field.name : path + "." + field.name, depth + 1);
-      }
-    };
+    const std::function<void(app::SpecKind, const std::string&, int)> walk =
+        [&](app::SpecKind kind, const std::string& path, int depth) {
+          if (depth > 6) return;
+          for (const app::FieldInfo& field : app::SpecText::fields(kind, path)) {
+            ++explained;
+            if (!field.help.empty() &&
+                QCoreApplication::translate("lockstep::ui::FieldHelp", field.help.c_str()) ==
+                    field.help.c_str())
+              left << QString::fromStdString(field.help);
+            walk(kind, path.empty() ? field.name : path + "." + field.name, depth + 1);
+          }
+        };
     for (const auto kind : {app::SpecKind::kRun, app::SpecKind::kCluster}) walk(kind, "", 0);
     QVERIFY(explained > 100);
     QVERIFY2(left.isEmpty(), qPrintable(left.join('\n')));
   }
 
   void messagesInChinese() {
-    Theme::instance().apply(Theme::Mode::kLight);   // with it come the compiled-in texts
+    Theme::instance().apply(Theme::Mode::kLight);  // with it come the compiled-in texts
     const auto restore = qScopeGuard([] { Language::instance().set("en"); });
     QCOMPARE(messageText("unknown field 'x' in layer"), QString("unknown field 'x' in layer"));
     Language::instance().set("zh_CN");
     QCOMPARE(messageText("3 ranks need 900 MiB, 20 MiB are available"),
              QString::fromUtf8("3 个进程需要 900 MiB，可用 20 MiB"));
-    QCOMPARE(messageText("cannot open the data file /x/%1/y"), QString::fromUtf8("无法打开数据文件 /x/%1/y"));
+    QCOMPARE(messageText("cannot open the data file /x/%1/y"),
+             QString::fromUtf8("无法打开数据文件 /x/%1/y"));
     QCOMPARE(messageText("the costs could not be measured: the agent ended"),
              QString::fromUtf8("无法测量开销：代理已结束"));
     QCOMPARE(messageText("node n2, rank 1: the worker of rank 1 was killed by signal 9 (SIGKILL)"),
              QString::fromUtf8("node n2, rank 1: 进程 1 的工作进程被信号 9（SIGKILL）终止"));
-    QCOMPARE(messageText("node n2: the worker of rank 1 was killed by signal 9 (SIGKILL) (see the run's log; resume the run "
+    QCOMPARE(messageText("node n2: the worker of rank 1 was killed by signal 9 (SIGKILL) (see the "
+                         "run's log; resume the run "
                          "from its last checkpoint, or launch it again where it has none)"),
-             QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 (查看运行日志；从最后一个检查点续训该运行，没有检查点时重新启动)"));
+             QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 "
+                               "(查看运行日志；从最后一个检查点续训该运行，没有检查点时重新启动)"));
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
     // What a pattern has at its end may be absent.
     for (const char* tail : {"", "; of the last batch 1 are left"})
-      QVERIFY(messageText(std::string("training.batch is 2, which leaves some of 3 ranks without a sample") + tail)
-                  .startsWith(QString::fromUtf8("training.batch 为 2，3 个 rank")));
-    std::string lines;   // of a worker that said much before it ended
+      QVERIFY(
+          messageText(
+              std::string("training.batch is 2, which leaves some of 3 ranks without a sample") +
+              tail)
+              .startsWith(QString::fromUtf8("training.batch 为 2，3 个 rank")));
+    std::string lines;  // of a worker that said much before it ended
     for (int i = 0; i < 10000; ++i) lines += "\nstep: a line of its log";
-    QCOMPARE(messageText("the agent ended" + lines), QString::fromUtf8("代理已结束") + QString::fromStdString(lines));
+    QCOMPARE(messageText("the agent ended" + lines),
+             QString::fromUtf8("代理已结束") + QString::fromStdString(lines));
   }
 };
 

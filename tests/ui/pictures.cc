@@ -13,12 +13,12 @@
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/node_table_model.h"
+#include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
-#include "ui/models/run_table_model.h"
 #include "ui/plots/plot_view.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
@@ -70,8 +70,12 @@ void fillNodes(ClusterPage* page) {
 
 // Two minutes of load of the nodes that are connected.
 void fillLoad(ClusterPage* page) {
-  const struct { const char* plot; double base, wave; } plots[] = {
-      {"clusterCpuPlot", 0.35, 0.06}, {"clusterMemoryPlot", 5.2e9, 2e8}, {"clusterNetworkPlot", 1.4e7, 3e6}};
+  const struct {
+    const char* plot;
+    double base, wave;
+  } plots[] = {{"clusterCpuPlot", 0.35, 0.06},
+               {"clusterMemoryPlot", 5.2e9, 2e8},
+               {"clusterNetworkPlot", 1.4e7, 3e6}};
   const double rise[] = {1.14, 0.77, 0.28};  // of the second node over the first
   for (int i = 0; i < 3; ++i) {
     auto* plot = page->findChild<PlotView*>(plots[i].plot);
@@ -118,7 +122,8 @@ app::GpuLoad gpu(int index) {
 }
 
 void fillGpus(ClusterPage* page) {
-  for (const char* plot : {"clusterCpuPlot", "clusterMemoryPlot", "clusterNetworkPlot"}) page->findChild<PlotView*>(plot)->clearSeries();
+  for (const char* plot : {"clusterCpuPlot", "clusterMemoryPlot", "clusterNetworkPlot"})
+    page->findChild<PlotView*>(plot)->clearSeries();
   for (int at = 0; at < 240; ++at) {
     for (int node = 0; node < 2; ++node) {
       const NodeRow& row = page->nodes()->rows()[node];
@@ -155,7 +160,7 @@ void fillGpus(ClusterPage* page) {
 
 void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
-  qputenv("HOME", home.path("anna").toLocal8Bit());   // whose files are shown as ~/…
+  qputenv("HOME", home.path("anna").toLocal8Bit());  // whose files are shown as ~/…
   QDir().mkpath(QDir::homePath());
   const std::string done = home.addRun(0, app::RunPhase::kSucceeded, 3000);
   home.addRun(1, app::RunPhase::kSucceeded, 2500);
@@ -201,7 +206,9 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
     shoot(launch, prefix + "-launch-placement");
     launch->findChild<QToolButton*>("launchMore")->setChecked(true);
     launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
-    (void)QTest::qWaitFor([&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; }, 20000);
+    (void)QTest::qWaitFor(
+        [&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; },
+        20000);
     shoot(launch, prefix + "-launch-compare");
     launch->reject();
     (void)QTest::qWaitFor([&] { return !window.findChild<LaunchDialog*>(); }, 5000);
@@ -212,7 +219,8 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   fillLoad(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
   shoot(&window, prefix + "-cluster");
-  // With GPUs: eight on one node, one of which is hot and one lost; one on the other, whose link is narrow.
+  // With GPUs: eight on one node, one of which is hot and one lost; one on the other, whose link is
+  // narrow.
   fillGpus(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(0);
   shoot(&window, prefix + "-cluster-gpus");
@@ -227,7 +235,9 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   add.show();
   shoot(&add, prefix + "-dialog-add-host");
   add.close();
-  app::HostKeyQuestion question{"[n1.lab]:2201", "ssh-ed25519", "SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDOcBz9F7Yl5cFJ3b4", "/home/anna/.ssh/known_hosts"};
+  app::HostKeyQuestion question{"[n1.lab]:2201", "ssh-ed25519",
+                                "SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDOcBz9F7Yl5cFJ3b4",
+                                "/home/anna/.ssh/known_hosts"};
   HostKeyDialog key(question, &window);
   key.show();
   shoot(&key, prefix + "-dialog-host-key");
@@ -282,7 +292,8 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run");
   app::RunUpdate update;
   update.slowChanged = true;
-  update.slow = app::SlowRank{2, "local3", 1.83, 0.00387, 0.00213, 1240, "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+  update.slow = app::SlowRank{2,       "local3", 1.83,       0.00387,
+                              0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
   run->document()->take(update);
   shoot(&window, prefix + "-run-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
@@ -294,7 +305,9 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run-table");
   RunPage* gpuRun = window.openRun(QString::fromStdString(withGpus));
   (void)QTest::qWaitFor([&] { return gpuRun->document()->loaded(); }, 5000);
-  update.slow = app::SlowRank{2, "local3", 1.36, 0.00387, 0.00293, 1240, "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
+  update.slow =
+      app::SlowRank{2,       "local3", 1.36,       0.00387,
+                    0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
   gpuRun->document()->take(update);
   shoot(&window, prefix + "-run-gpu-straggler");
   gpuRun->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
@@ -315,9 +328,11 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   HistoryPage* history = window.openHistory();
   (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 5; }, 5000);
   QItemSelection chosen;
-  for (int row : {0, 1, 3}) chosen.select(history->runs()->index(row, 0), history->runs()->index(row, 0));
-  history->findChild<QTableView*>("runTable")->selectionModel()->select(
-      chosen, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
+  for (int row : {0, 1, 3})
+    chosen.select(history->runs()->index(row, 0), history->runs()->index(row, 0));
+  history->findChild<QTableView*>("runTable")
+      ->selectionModel()
+      ->select(chosen, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
   shoot(&window, prefix + "-history");
   window.openFile(home.path("absent.yaml"));
   shoot(&window, prefix + "-error");
@@ -338,7 +353,8 @@ int main(int argc, char** argv) {
   QApplication app(argc, argv);
   QApplication::setApplicationVersion("0.1.0");
   if (argc < 2) {
-    fprintf(stderr, "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT]\n");
+    fprintf(stderr,
+            "usage: ui_pictures FOLDER [light|dark|chinese|chinese-dark]... [WIDTHxHEIGHT]\n");
     return 2;
   }
   folder = argv[1];
@@ -353,6 +369,7 @@ int main(int argc, char** argv) {
     }
   }
   if (looks.isEmpty()) looks = QStringList{"light", "dark", "chinese", "chinese-dark"};
-  for (const QString& look : looks) shootAll(look, look.endsWith("dark"), look.startsWith("chinese") ? "zh_CN" : "en");
+  for (const QString& look : looks)
+    shootAll(look, look.endsWith("dark"), look.startsWith("chinese") ? "zh_CN" : "en");
   return 0;
 }

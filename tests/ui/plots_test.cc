@@ -1,7 +1,7 @@
 // Pyramid, series and plot: what is drawn is what was measured, and cheaply.
+#include <QAbstractItemModelTester>
 #include <QElapsedTimer>
 #include <QImage>
-#include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTest>
 #include <cmath>
@@ -84,7 +84,8 @@ class PlotsTest : public QObject {
     const int x = static_cast<int>(canvas->xAxis->coordToPixel(77'777));
     const int y = static_cast<int>(canvas->yAxis->coordToPixel(60));
     bool found = false;
-    for (int dx = -2; dx <= 2; ++dx) found = found || image.pixelColor(x + dx, y).rgb() == wanted.rgb();
+    for (int dx = -2; dx <= 2; ++dx)
+      found = found || image.pixelColor(x + dx, y).rgb() == wanted.rgb();
     QVERIFY(found);
   }
 
@@ -107,7 +108,8 @@ class PlotsTest : public QObject {
       times.push_back(timer.nsecsElapsed());
     }
     std::sort(times.begin(), times.end());
-    qInfo("replot of 64 x 100k samples: %.1f ms", static_cast<double>(times[times.size() / 2]) / 1e6);
+    qInfo("replot of 64 x 100k samples: %.1f ms",
+          static_cast<double>(times[times.size() / 2]) / 1e6);
     QVERIFY(times[times.size() / 2] < 100'000'000);
   }
 
@@ -125,7 +127,9 @@ class PlotsTest : public QObject {
     }
     auto* canvasA = a.findChild<QCustomPlot*>("plotCanvas");
     auto* canvasB = b.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvasB->xAxis->range().upper > 90 && canvasA->xAxis->range().upper > 90; }, 3000));
+    QVERIFY(QTest::qWaitFor(
+        [&] { return canvasB->xAxis->range().upper > 90 && canvasA->xAxis->range().upper > 90; },
+        3000));
     canvasA->xAxis->setRange(10, 20);
     QVERIFY(!group->following());
     QCOMPARE(canvasB->xAxis->range().lower, 10.0);
@@ -142,14 +146,14 @@ class PlotsTest : public QObject {
     canvasA->xAxis->setRange(30, 50);
     QCOMPARE(canvasB->xAxis->range().lower, 30.0);
     QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 3000));
-    group->follow();   // asked for: with what has come meanwhile
+    group->follow();  // asked for: with what has come meanwhile
     QVERIFY(QTest::qWaitFor([&] { return canvasB->xAxis->range().upper > 90; }, 3000));
     group->setPaused(false);
     QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 400; }, 3000));
   }
 
-  // Of all series kinds and sizes: a box is what is in sight, a double click shows all again, and by no
-  // gesture is a place shown where there are no data.
+  // Of all series kinds and sizes: a box is what is in sight, a double click shows all again, and
+  // by no gesture is a place shown where there are no data.
   void dragZoomsIntoABox() {
     QObject owner;
     auto* group = new PlotGroup(&owner);
@@ -165,13 +169,16 @@ class PlotsTest : public QObject {
     }
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
     auto* canvasB = other.findChild<QCustomPlot*>("plotCanvas");
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990 && canvasB->xAxis->range().upper > 990; }, 3000));
+    QVERIFY(QTest::qWaitFor(
+        [&] { return canvas->xAxis->range().upper > 990 && canvasB->xAxis->range().upper > 990; },
+        3000));
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     const auto drag = [&](QPoint from, QPoint to, Qt::KeyboardModifiers keys = Qt::NoModifier) {
       QTest::mousePress(canvas, Qt::LeftButton, keys, from);
       for (int part = 1; part <= 4; ++part) {
-        QMouseEvent move(QEvent::MouseMove, from + (to - from) * part / 4, canvas->mapToGlobal(from + (to - from) * part / 4),
-                         Qt::NoButton, Qt::LeftButton, keys);
+        QMouseEvent move(QEvent::MouseMove, from + (to - from) * part / 4,
+                         canvas->mapToGlobal(from + (to - from) * part / 4), Qt::NoButton,
+                         Qt::LeftButton, keys);
         QCoreApplication::sendEvent(canvas, &move);
       }
       QTest::mouseRelease(canvas, Qt::LeftButton, keys, to);
@@ -181,22 +188,28 @@ class PlotsTest : public QObject {
     };
     drag(at(200, 8), at(600, 0));
     const double pixel = canvas->xAxis->range().size() / canvas->axisRect()->width();
-    QVERIFY2(std::abs(canvas->xAxis->range().lower - 200) < 4 * pixel, qPrintable(QString::number(canvas->xAxis->range().lower)));
+    QVERIFY2(std::abs(canvas->xAxis->range().lower - 200) < 4 * pixel,
+             qPrintable(QString::number(canvas->xAxis->range().lower)));
     QVERIFY(std::abs(canvas->xAxis->range().upper - 600) < 4);
     QVERIFY(!group->following());
-    QTest::qWait(100);   // some frames
-    QVERIFY(std::abs(canvas->yAxis->range().upper - 8) < 0.4 && std::abs(canvas->yAxis->range().lower) < 0.4);
-    QCOMPARE(canvasB->xAxis->range().lower, canvas->xAxis->range().lower);   // x is shared, y its own
+    QTest::qWait(100);  // some frames
+    QVERIFY(std::abs(canvas->yAxis->range().upper - 8) < 0.4 &&
+            std::abs(canvas->yAxis->range().lower) < 0.4);
+    // x is shared, y its own
+    QCOMPARE(canvasB->xAxis->range().lower, canvas->xAxis->range().lower);
     QVERIFY(canvasB->yAxis->range().upper > 9);
     // Shift+drag pans, not beyond the data.
     drag(at(300, 4), at(500, 4), Qt::ShiftModifier);
     QVERIFY(canvas->xAxis->range().upper < 450);
     QVERIFY(std::abs(canvas->xAxis->range().size() - 400) < 8);
-    drag(at(canvas->xAxis->range().center(), 4), at(canvas->xAxis->range().center() + 5000, 4), Qt::ShiftModifier);
+    drag(at(canvas->xAxis->range().center(), 4), at(canvas->xAxis->range().center() + 5000, 4),
+         Qt::ShiftModifier);
     QCOMPARE(canvas->xAxis->range().lower, 0.0);
     QTest::mouseDClick(canvas, Qt::LeftButton, {}, canvas->rect().center());
     QVERIFY(group->following());
-    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 990 && canvas->yAxis->range().upper > 9.9; }, 3000));
+    QVERIFY(QTest::qWaitFor(
+        [&] { return canvas->xAxis->range().upper > 990 && canvas->yAxis->range().upper > 9.9; },
+        3000));
     // A low box is along x alone, a click none.
     canvas->replot(QCustomPlot::rpImmediateRefresh);
     drag(at(400, 1), at(500, 0.8));
@@ -231,7 +244,8 @@ class PlotsTest : public QObject {
     const auto texts = [&] {
       QStringList out;
       for (int i = 0; i < canvas->itemCount(); ++i)
-        if (auto* text = qobject_cast<QCPItemText*>(canvas->item(i)); text && text->visible()) out << text->text();
+        if (auto* text = qobject_cast<QCPItemText*>(canvas->item(i)); text && text->visible())
+          out << text->text();
       return out;
     };
     QCOMPARE(texts(), QStringList{"step 1,240"});
@@ -263,9 +277,12 @@ class PlotsTest : public QObject {
     view.show();
     auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
     for (int trial = 0; trial < 60; ++trial) {
-      const double most = trial == 0 ? 0.8 : digits(random) * std::pow(10, exponent(random)) * (kind == 3 ? 1e-7 : 1);
+      const double most =
+          trial == 0 ? 0.8
+                     : digits(random) * std::pow(10, exponent(random)) * (kind == 3 ? 1e-7 : 1);
       series->clear();
-      for (int i = 0; i < 40; ++i) series->append(i * most / (kind == 4 ? 20 : 1), most * (0.5 + 0.5 * std::sin(i)));
+      for (int i = 0; i < 40; ++i)
+        series->append(i * most / (kind == 4 ? 20 : 1), most * (0.5 + 0.5 * std::sin(i)));
       QSignalSpy painted(canvas, &QCustomPlot::afterReplot);
       view.resetZoom();
       QVERIFY(QTest::qWaitFor([&] { return painted.size() > 0; }, 3000));
@@ -273,7 +290,8 @@ class PlotsTest : public QObject {
       for (QCPAxis* axis : {canvas->xAxis, canvas->yAxis}) {
         const QVector<QString> labels = axis->tickVectorLabels();
         QVERIFY2(QSet<QString>(labels.begin(), labels.end()).size() == labels.size(),
-                 qPrintable(QString("%1: %2").arg(most).arg(QStringList(labels.begin(), labels.end()).join(" | "))));
+                 qPrintable(QString("%1: %2").arg(most).arg(
+                     QStringList(labels.begin(), labels.end()).join(" | "))));
       }
     }
   }
@@ -283,12 +301,13 @@ class PlotsTest : public QObject {
     PlotView view("plot");
     std::mt19937 random(5);
     std::normal_distribution<double> noise;
-    auto training = std::make_shared<Series>("training", 0, true), evaluation = std::make_shared<Series>("evaluation", 1);
+    auto training = std::make_shared<Series>("training", 0, true),
+         evaluation = std::make_shared<Series>("evaluation", 1);
     for (int i = 0; i < 20'000; ++i) training->append(i, 1 + 0.3 * noise(random));
     evaluation->dots = true;
     for (int i = 1; i <= 5; ++i) evaluation->append(i * 3800, 1);
     training->setSmoothing(0);
-    view.addSeries(evaluation);   // first or last, it lies on top
+    view.addSeries(evaluation);  // first or last, it lies on top
     view.addSeries(training);
     view.resize(600, 300);
     view.show();
@@ -298,10 +317,13 @@ class PlotsTest : public QObject {
     const QImage image = canvas->toPixmap().toImage();
     const QColor wanted = Theme::instance().series(1);
     int seen = 0, columns = 0;
-    for (int x = qRound(canvas->xAxis->coordToPixel(3800)); x < qRound(canvas->xAxis->coordToPixel(19000)); ++x, ++columns) {
+    for (int x = qRound(canvas->xAxis->coordToPixel(3800));
+         x < qRound(canvas->xAxis->coordToPixel(19000)); ++x, ++columns) {
       for (int dy = -2; dy <= 2; ++dy) {
         const QColor got = image.pixelColor(x, qRound(canvas->yAxis->coordToPixel(1)) + dy);
-        if (std::abs(got.red() - wanted.red()) + std::abs(got.green() - wanted.green()) + std::abs(got.blue() - wanted.blue()) < 130) {
+        if (std::abs(got.red() - wanted.red()) + std::abs(got.green() - wanted.green()) +
+                std::abs(got.blue() - wanted.blue()) <
+            130) {
           ++seen;
           break;
         }
@@ -313,7 +335,8 @@ class PlotsTest : public QObject {
   void seriesOfNodesAreInOrder() {
     PlotView view("plot");
     view.setSorted(true);
-    for (const char* name : {"n3", "n10", "n1", "n2"}) view.addSeries(std::make_shared<Series>(name, 7));
+    for (const char* name : {"n3", "n10", "n1", "n2"})
+      view.addSeries(std::make_shared<Series>(name, 7));
     QStringList names;
     for (std::size_t i = 0; i < view.series().size(); ++i) {
       names << view.series()[i]->name;
@@ -331,7 +354,7 @@ class PlotsTest : public QObject {
     model.setSeries({a, b});
     QCOMPARE(model.rowCount(), 10);
     QCOMPARE(model.columnCount(), 3);
-    QCOMPARE(model.index(5, 1).data().toString(), QString("8"));   // newest first
+    QCOMPARE(model.index(5, 1).data().toString(), QString("8"));  // newest first
     QCOMPARE(model.index(5, 2).data().toString(), QString("40"));
     a->append(10, 20);
     model.refresh();

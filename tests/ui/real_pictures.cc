@@ -17,7 +17,7 @@ using namespace lockstep::ui;
 
 namespace {
 
-constexpr int kEpochsSeen = 4;    // of the run's, before its picture is taken
+constexpr int kEpochsSeen = 4;  // of the run's, before its picture is taken
 constexpr int kMinute = 60'000;
 
 QString folder;
@@ -49,7 +49,8 @@ QString take(const StudioOptions& options) {
   if (!cluster || !model || !launch) return "the examples did not open";
   if (!QTest::qWaitFor([&] { return launch->ready(); }, kMinute)) return "there is no prediction";
   launch->findChild<QPushButton*>("launchBenchmark")->click();
-  if (!QTest::qWaitFor([&] { return cluster->connectedCount() == 3; }, kMinute)) return "the nodes did not connect";
+  if (!QTest::qWaitFor([&] { return cluster->connectedCount() == 3; }, kMinute))
+    return "the nodes did not connect";
   if (!QTest::qWaitFor([&] { return launch->preview() && launch->preview()->measured; }, kMinute)) {
     return "the nodes were not measured";
   }
@@ -59,20 +60,25 @@ QString take(const StudioOptions& options) {
   QString run;
   QObject::connect(launch, &LaunchDialog::launched, &window, [&](const QString& id) { run = id; });
   launch->findChild<QPushButton*>("launchDialogAccept")->click();
-  const auto refused = [&] { return launch ? launch->findChild<MessagePanel*>()->details() : QString(); };
+  const auto refused = [&] {
+    return launch ? launch->findChild<MessagePanel*>()->details() : QString();
+  };
   (void)QTest::qWaitFor([&] { return !run.isEmpty() || !refused().isEmpty(); }, kMinute);
   if (run.isEmpty()) return "the launch failed: " + refused();
   auto* page = qobject_cast<RunPage*>(window.currentPage());
   const auto& document = *page->document();
-  if (!QTest::qWaitFor([&] { return document.epochs().size() >= kEpochsSeen || app::isFinal(document.row().phase); },
-                       5 * kMinute)) {
+  if (!QTest::qWaitFor(
+          [&] {
+            return document.epochs().size() >= kEpochsSeen || app::isFinal(document.row().phase);
+          },
+          5 * kMinute)) {
     return "the run made no progress";
   }
   shoot(&window, "run");
   window.setLanguage("zh_CN");
   shoot(&window, "run-chinese");
   window.setLanguage("en");
-  QCoreApplication::processEvents();   // every widget has heard of it
+  QCoreApplication::processEvents();  // every widget has heard of it
   window.openFile(cluster->filePath());
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
   shoot(&window, "cluster");
@@ -80,7 +86,8 @@ QString take(const StudioOptions& options) {
   model->selectLayer(0);
   shoot(&window, "model");
   page->document()->kill();
-  if (!QTest::qWaitFor([&] { return app::isFinal(document.row().phase); }, kMinute)) return "the run did not end";
+  if (!QTest::qWaitFor([&] { return app::isFinal(document.row().phase); }, kMinute))
+    return "the run did not end";
   return {};
 }
 
@@ -88,7 +95,8 @@ QString take(const StudioOptions& options) {
 
 int main(int argc, char** argv) {
   qputenv("QT_QPA_PLATFORM", "offscreen");
-  for (const auto& [name, below] : {std::pair{"LOCKSTEP_BIN", "/bin"}, {"LOCKSTEP_BUNDLE", "/bundle"}}) {
+  for (const auto& [name, below] :
+       {std::pair{"LOCKSTEP_BIN", "/bin"}, {"LOCKSTEP_BUNDLE", "/bundle"}}) {
     if (!qEnvironmentVariableIsSet(name)) qputenv(name, QByteArray(LOCKSTEP_BINARY_DIR) + below);
   }
   QTemporaryDir home;
@@ -107,8 +115,9 @@ int main(int argc, char** argv) {
   QDir().mkpath(QString::fromStdString(options.home.root));
   const QString wrong = take(options);
   for (int node = 1; node <= 3; ++node) {
-    QProcess::execute(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent",
-                      {"leave", "--workdir", home.filePath(QString(".lockstep/local/%1").arg(node))});
+    QProcess::execute(
+        qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent",
+        {"leave", "--workdir", home.filePath(QString(".lockstep/local/%1").arg(node))});
   }
   if (!wrong.isEmpty()) fprintf(stderr, "ui_real_pictures: %s\n", qPrintable(wrong));
   return wrong.isEmpty() ? 0 : 1;

@@ -29,20 +29,22 @@ class StudioHostsTest : public QObject {
     tests::StudioRoad road(home.home());
     const std::string config = folder_ / "ssh_config";
     test::writeText(config, hosts_->sshConfig(folder_ / "known_hosts", folder_ / "key"), 0600);
-    test::writeText(folder_ / "known_hosts", "", 0600);   // every host is asked about
+    test::writeText(folder_ / "known_hosts", "", 0600);  // every host is asked about
     road.open(QString::fromStdString(config));
     std::set<std::string> trusted;
-    auto* cluster = road.addHosts(std::vector<std::string>(kHosts), folder_.path(), &trusted, false);
+    auto* cluster =
+        road.addHosts(std::vector<std::string>(kHosts), folder_.path(), &trusted, false);
     if (QTest::currentTestFailed()) return;
     for (int i = 1; i <= kHosts; ++i) QVERIFY(trusted.contains(hosts_->sshd(i).fingerprint()));
-    road.launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1\n  max_steps: 300"}}, cluster, kHosts);
+    road.launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1\n  max_steps: 300"}}, cluster,
+                kHosts);
     if (!QTest::currentTestFailed()) road.watchCurvesGrow();
     if (!QTest::currentTestFailed()) road.finish(300, kHosts);
     if (!QTest::currentTestFailed()) road.findInHistoryAndExport(300);
   }
 
-  // As a new user, in the window alone: a GPT made from nothing, trained on two hosts whose addresses
-  // nobody gave, a worker killed, and the run resumed.
+  // As a new user, in the window alone: a GPT made from nothing, trained on two hosts whose
+  // addresses nobody gave, a worker killed, and the run resumed.
   void aNewUserTrainsAGptThroughAFault() {
     if (!hosts_) QSKIP(why_.c_str());
     if (const char* why = tests::whyNoRuns()) QSKIP(why);
@@ -74,31 +76,44 @@ class StudioHostsTest : public QObject {
       QVERIFY(model->showField(path));
       QVERIFY(table->model()->setData(table->currentIndex(), value));
     }
-    while (model->layers()->rowCount() > 5) {   // so small that it is quick
+    while (model->layers()->rowCount() > 5) {  // so small that it is quick
       model->selectLayer(2);
       model->findChild<QToolButton*>("removeLayerButton")->click();
     }
     QVERIFY2(model->document()->spec().ok(), qPrintable(model->document()->text()));
 
     model->findChild<QPushButton*>("modelLaunchButton")->click();
-    const auto launch = [&] {   // what the dialog proposes
+    const auto launch = [&] {  // what the dialog proposes
       QPointer<ui::LaunchDialog> dialog;
-      (void)tests::wait([&] { return (dialog = window->findChild<ui::LaunchDialog*>()) && dialog->ready(); });
+      (void)tests::wait(
+          [&] { return (dialog = window->findChild<ui::LaunchDialog*>()) && dialog->ready(); });
       QString run;
       if (!dialog) return run;
       dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
       (void)tests::wait([&] { return dialog->ready(); });
-      QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window, [&](const QString& id) { run = id; });
+      QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window,
+                       [&](const QString& id) { run = id; });
       dialog->findChild<QPushButton*>("launchDialogAccept")->click();
-      (void)tests::wait([&] { return !run.isEmpty() || (dialog && !dialog->findChild<ui::MessagePanel*>()->details().isEmpty()); }, 120'000);
-      if (run.isEmpty() && dialog) qWarning("%s", qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
+      (void)tests::wait(
+          [&] {
+            return !run.isEmpty() ||
+                   (dialog && !dialog->findChild<ui::MessagePanel*>()->details().isEmpty());
+          },
+          120'000);
+      if (run.isEmpty() && dialog)
+        qWarning("%s", qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
       return run;
     };
     const QString first = launch();
     QVERIFY(!first.isEmpty());
     QPointer<ui::RunPage> page = qobject_cast<ui::RunPage*>(window->currentPage());
     QVERIFY(page);
-    QVERIFY2(tests::wait([&] { return !page->document()->epochs().empty() || app::isFinal(page->document()->row().phase); }, 120'000),
+    QVERIFY2(tests::wait(
+                 [&] {
+                   return !page->document()->epochs().empty() ||
+                          app::isFinal(page->document()->row().phase);
+                 },
+                 120'000),
              qPrintable(page->message()->details()));
     const auto workers = road.processes("worker", first);
     QVERIFY(!workers.empty());
@@ -112,17 +127,19 @@ class StudioHostsTest : public QObject {
     QVERIFY(!second.isEmpty() && second != first);
     page = qobject_cast<ui::RunPage*>(window->currentPage());
     QVERIFY(page);
-    QVERIFY2(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 180'000), qPrintable(page->message()->details()));
+    QVERIFY2(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 180'000),
+             qPrintable(page->message()->details()));
     QCOMPARE(page->document()->row().phase, app::RunPhase::kSucceeded);
     QCOMPARE(page->document()->lastStep(), kSteps);
-    QVERIFY(static_cast<int>(page->document()->series("loss")->raw().size()) < kSteps);   // from the checkpoint on
+    // from the checkpoint on
+    QVERIFY(static_cast<int>(page->document()->series("loss")->raw().size()) < kSteps);
   }
 
  private:
   static constexpr int kHosts = 3;
   test::TempFolder folder_;
   std::string why_;
-  std::unique_ptr<test::Hosts> hosts_;   // ends every process on them
+  std::unique_ptr<test::Hosts> hosts_;  // ends every process on them
 };
 
 int main(int argc, char** argv) {

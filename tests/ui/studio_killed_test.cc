@@ -16,8 +16,9 @@ bool isKept(const app::Home& home, const QString& run) {
   const auto store = (*history)->openRun(run.toStdString());
   if (!store.ok()) return false;
   const auto kept = (*store)->series();
-  return std::any_of(kept.begin(), kept.end(),
-                     [](const app::SeriesInfo& info) { return info.name == "loss" && info.points > 0; });
+  return std::any_of(kept.begin(), kept.end(), [](const app::SeriesInfo& info) {
+    return info.name == "loss" && info.points > 0;
+  });
 }
 
 // Launches a run, says its name once it is well under way, and follows it until killed.
@@ -26,8 +27,13 @@ int studioToBeKilled(const QString& home) {
   own.root = home.toStdString();
   tests::StudioRoad road(own);
   road.open();
-  road.launch("fashion-mlp.yaml", {{"batch: 32 ", QString("batch: %1 ").arg(kBatch)}, {"epochs: 5", QString("epochs: 40\n  max_steps: %1").arg(kSteps)}}, nullptr, kRanks);
-  if (!road.page() || !tests::wait([&] { return road.page()->document()->lastStep() >= kKilledAfter; })) return 1;
+  road.launch("fashion-mlp.yaml",
+              {{"batch: 32 ", QString("batch: %1 ").arg(kBatch)},
+               {"epochs: 5", QString("epochs: 40\n  max_steps: %1").arg(kSteps)}},
+              nullptr, kRanks);
+  if (!road.page() ||
+      !tests::wait([&] { return road.page()->document()->lastStep() >= kKilledAfter; }))
+    return 1;
   if (!tests::wait([&] { return isKept(own, road.run()); })) return 1;
   QTextStream(stdout) << "run " << road.run() << Qt::endl;
   tests::wait([] { return false; }, 120'000);
@@ -38,7 +44,7 @@ class Studio : public QObject {
   Q_OBJECT
 
  public:
-  static QString home;   // of the studio that is to be killed; none in a test
+  static QString home;  // of the studio that is to be killed; none in a test
 
  private Q_SLOTS:
   void studio() { QCOMPARE(studioToBeKilled(home), 0); }
@@ -76,10 +82,13 @@ class StudioKilledTest : public QObject {
     studio.start(QCoreApplication::applicationFilePath(),
                  {"--studio", QString::fromStdString(home_->home().root)});
     QByteArray said;
-    QVERIFY2(tests::wait([&] {
-      said += studio.readAll();
-      return said.contains("\nrun ") || studio.state() == QProcess::NotRunning;
-    }, 120'000), said);
+    QVERIFY2(tests::wait(
+                 [&] {
+                   said += studio.readAll();
+                   return said.contains("\nrun ") || studio.state() == QProcess::NotRunning;
+                 },
+                 120'000),
+             said);
     const auto at = said.indexOf("\nrun ");
     QVERIFY2(at >= 0, said);
     const QString run = QString::fromUtf8(said.mid(at + 5).split('\n')[0].trimmed());
@@ -88,7 +97,7 @@ class StudioKilledTest : public QObject {
     QVERIFY(::kill(static_cast<pid_t>(studio.processId()), SIGKILL) == 0);
     QVERIFY(studio.waitForFinished(10'000));
     QCOMPARE(studio.exitStatus(), QProcess::CrashExit);
-    QCOMPARE(road_->processes("worker", run).size(), std::size_t{kRanks});   // it goes on
+    QCOMPARE(road_->processes("worker", run).size(), std::size_t{kRanks});  // it goes on
     if (afterTheEnd) QVERIFY(tests::wait([&] { return road_->processes("worker", run).empty(); }));
 
     road_->open();
@@ -96,14 +105,17 @@ class StudioKilledTest : public QObject {
     ui::RunPage* page = nullptr;
     QVERIFY(tests::wait([&] {
       for (ui::Page* one : road_->window()->pages()) {
-        if (auto* found = qobject_cast<ui::RunPage*>(one); found && found->document()->run() == run) page = found;
+        if (auto* found = qobject_cast<ui::RunPage*>(one); found && found->document()->run() == run)
+          page = found;
       }
       return page != nullptr && page->document()->loaded();
     }));
-    qInfo("reopened with %lld steps in the history", static_cast<long long>(page->document()->lastStep()));
+    qInfo("reopened with %lld steps in the history",
+          static_cast<long long>(page->document()->lastStep()));
     QVERIFY(page->document()->lastStep() > 0);
-    QVERIFY2(tests::wait([&] { return page->document()->row().phase == app::RunPhase::kSucceeded; }),
-             qPrintable(page->message()->details()));
+    QVERIFY2(
+        tests::wait([&] { return page->document()->row().phase == app::RunPhase::kSucceeded; }),
+        qPrintable(page->message()->details()));
     const auto line = page->document()->series("loss");
     QVERIFY(tests::wait([&] { return line->raw().size() >= kSteps; }));
     checkSteps(line->raw());
@@ -114,15 +126,18 @@ class StudioKilledTest : public QObject {
   // The program itself. The run was launched by the command line, which does not record it.
   void theStudioItselfRecordsAndIsKilled() {
     const QString bin = qEnvironmentVariable("LOCKSTEP_BIN");
-    if (!QFileInfo(bin + "/lockstep-studio").isExecutable() || !QFileInfo(bin + "/lockstep").isExecutable())
+    if (!QFileInfo(bin + "/lockstep-studio").isExecutable() ||
+        !QFileInfo(bin + "/lockstep").isExecutable())
       QSKIP("there is no lockstep-studio or no lockstep");
     home_ = std::make_unique<tests::StudioHome>();
     road_ = std::make_unique<tests::StudioRoad>(home_->home());
     const QString home = QString::fromStdString(home_->home().root);
     QProcess launch;
-    launch.start(bin + "/lockstep", {"--home", home, "run", QString::fromStdString(tests::examplePath("fashion-mlp.yaml")),
-                                     "--local", "2", "--detach", "--set", QString("training.max_steps=%1").arg(kSteps),
-                                     "--set", QString("training.batch=%1").arg(kBatch), "--set", "training.epochs=40"});
+    launch.start(
+        bin + "/lockstep",
+        {"--home", home, "run", QString::fromStdString(tests::examplePath("fashion-mlp.yaml")),
+         "--local", "2", "--detach", "--set", QString("training.max_steps=%1").arg(kSteps), "--set",
+         QString("training.batch=%1").arg(kBatch), "--set", "training.epochs=40"});
     QVERIFY(launch.waitForFinished(60'000));
     const QString run = QString::fromUtf8(launch.readAllStandardOutput()).trimmed();
     QVERIFY2(launch.exitCode() == 0 && !run.isEmpty(), launch.readAllStandardError());
@@ -135,12 +150,13 @@ class StudioKilledTest : public QObject {
     QVERIFY(::kill(static_cast<pid_t>(studio.processId()), SIGKILL) == 0);
     QVERIFY(studio.waitForFinished(10'000));
     QVERIFY(recorded(run) < kSteps);
-    QVERIFY(road_->processes("worker", run) == workers);   // it goes on
+    QVERIFY(road_->processes("worker", run) == workers);  // it goes on
 
     again.start(bin + "/lockstep-studio", {"--home", home});
     QVERIFY(tests::wait([&] {
       auto history = app::History::open(home_->home().historyFolder());
-      auto row = history.ok() ? (*history)->row(run.toStdString()) : Result<app::RunRow>(history.error());
+      auto row =
+          history.ok() ? (*history)->row(run.toStdString()) : Result<app::RunRow>(history.error());
       return row.ok() && row->phase == app::RunPhase::kSucceeded;
     }));
     again.kill();
@@ -165,7 +181,8 @@ class StudioKilledTest : public QObject {
     QVERIFY(store.ok());
     int curves = 0;
     for (const auto& info : (*store)->series()) {
-      const bool perStep = info.name == "loss" || info.name == "accuracy" || info.name == "rank/1/forward";
+      const bool perStep =
+          info.name == "loss" || info.name == "accuracy" || info.name == "rank/1/forward";
       if (!perStep) continue;
       ++curves;
       auto points = (*store)->readAll(info.name);

@@ -32,8 +32,10 @@ inline bool wait(const std::function<bool()>& done, int limitMs = 60'000) {
 
 // Why no run can be made here; null where it can.
 inline const char* whyNoRuns() {
-  if (!QFileInfo::exists("/usr/share/datasets/fashion-mnist")) return "dataset-fashion-mnist is not installed";
-  if (!QFileInfo(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent").isExecutable()) return "there is no lockstep-agent";
+  if (!QFileInfo::exists("/usr/share/datasets/fashion-mnist"))
+    return "dataset-fashion-mnist is not installed";
+  if (!QFileInfo(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent").isExecutable())
+    return "there is no lockstep-agent";
   return nullptr;
 }
 
@@ -65,9 +67,11 @@ class StudioRoad {
     collectLocal();
     QStringList workdirs = workdirs_;
     const QDir local(QString::fromStdString(options_.home.root) + "/local");
-    for (const QString& name : local.entryList(QDir::Dirs | QDir::NoDotAndDotDot)) workdirs << local.filePath(name);
+    for (const QString& name : local.entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+      workdirs << local.filePath(name);
     for (const QString& workdir : workdirs) {
-      QProcess::execute(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent", {"leave", "--workdir", workdir});
+      QProcess::execute(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-agent",
+                        {"leave", "--workdir", workdir});
     }
     for (const int pid : agents_) ::kill(pid, SIGTERM);
     for (const int pid : agents_) QVERIFY(wait([&] { return ::kill(pid, 0) != 0; }, 15'000));
@@ -78,8 +82,9 @@ class StudioRoad {
   // One to end with the others.
   void sawAgent(int pid) { agents_.insert(pid); }
 
-  // Hosts n1 … of the SSH configuration, each at its address ("": left empty), added in a new cluster page,
-  // connected and their fingerprints accepted. `seesAgents`: their pids mean something here.
+  // Hosts n1 … of the SSH configuration, each at its address ("": left empty), added in a new
+  // cluster page, connected and their fingerprints accepted. `seesAgents`: their pids mean
+  // something here.
   ui::ClusterPage* addHosts(const std::vector<std::string>& addresses, const std::string& workdirs,
                             std::set<std::string>* trusted, bool seesAgents) {
     ui::ClusterPage* page = window_->newCluster();
@@ -118,18 +123,24 @@ class StudioRoad {
 
     QPointer<ui::LaunchDialog> dialog = window_->openLaunch(model, cluster);
     QVERIFY(dialog);
-    const auto refused = [&] { return dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString(); };
+    const auto refused = [&] {
+      return dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString();
+    };
     if (!cluster) {
       dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
       dialog->findChild<QSpinBox*>("launchNodes")->setValue(ranks);
     }
     dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
-    QVERIFY(wait([&] { return dialog->ready() && dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled(); }));
+    QVERIFY(wait([&] {
+      return dialog->ready() && dialog->findChild<QPushButton*>("launchDialogAccept")->isEnabled();
+    }));
     QCOMPARE(static_cast<int>(dialog->preview()->ranks.size()), ranks);
     run_.clear();
-    QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window_.get(), [this](const QString& id) { run_ = id; });
+    QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window_.get(),
+                     [this](const QString& id) { run_ = id; });
     dialog->findChild<QPushButton*>("launchDialogAccept")->click();
-    QVERIFY2(wait([&] { return !run_.isEmpty() || !refused().isEmpty(); }, 90'000), "the launch did not end");
+    QVERIFY2(wait([&] { return !run_.isEmpty() || !refused().isEmpty(); }, 90'000),
+             "the launch did not end");
     *refusal = run_.isEmpty() ? refused() : QString();
     collectLocal();
   }
@@ -138,13 +149,15 @@ class StudioRoad {
     const auto plotted = [&] { return page_->lossPlot()->sampleCount(); };
     QVERIFY2(wait([&] { return plotted() > 0; }), qPrintable(page_->message()->details()));
     const auto first = plotted();
-    QVERIFY2(wait([&] { return plotted() > first || app::isFinal(page_->document()->row().phase); }),
-             qPrintable(page_->message()->details()));
+    QVERIFY2(
+        wait([&] { return plotted() > first || app::isFinal(page_->document()->row().phase); }),
+        qPrintable(page_->message()->details()));
   }
 
   // To the end of a run of that many steps.
   void finish(int steps, int ranks) {
-    QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }, 90'000), qPrintable(page_->message()->details()));
+    QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }, 90'000),
+             qPrintable(page_->message()->details()));
     collectLocal();
     QCOMPARE(page_->document()->row().phase, app::RunPhase::kSucceeded);
     QCOMPARE(page_->document()->row().figures.steps, steps);
@@ -154,8 +167,11 @@ class StudioRoad {
 
   void findInHistoryAndExport(int steps) {
     ui::HistoryPage* history = window_->openHistory();
-    QVERIFY(wait([&] { return history->runs()->find(run_) >= 0 &&
-                              history->runs()->runs()[static_cast<std::size_t>(history->runs()->find(run_))].phase == app::RunPhase::kSucceeded; }));
+    QVERIFY(wait([&] {
+      return history->runs()->find(run_) >= 0 &&
+             history->runs()->runs()[static_cast<std::size_t>(history->runs()->find(run_))].phase ==
+                 app::RunPhase::kSucceeded;
+    }));
     history->selectRun(run_);
     const QString csv = path("run.csv");
     history->exportTo(csv);
@@ -182,8 +198,9 @@ class StudioRoad {
       if (!number) continue;
       const QByteArray line = text("/proc/" + entry + "/cmdline");
       if (!line.contains("lockstep-agent") || !line.split('\0').contains(word)) continue;
-      if (ofRun.isEmpty() ? line.contains(needle)
-                          : text("/proc/" + entry + "/environ").contains("LOCKSTEP_RUN=" + ofRun.toUtf8())) {
+      if (ofRun.isEmpty()
+              ? line.contains(needle)
+              : text("/proc/" + entry + "/environ").contains("LOCKSTEP_RUN=" + ofRun.toUtf8())) {
         found.push_back(pid);
       }
     }
@@ -204,15 +221,18 @@ class StudioRoad {
       page->findChild<QPushButton*>("addHostButton")->click();
       ui::AddHostDialog* dialog = nullptr;
       QVERIFY(wait([&] {
-        for (auto* one : page->findChildren<ui::AddHostDialog*>()) if (one->isVisible()) dialog = one;
+        for (auto* one : page->findChildren<ui::AddHostDialog*>())
+          if (one->isVisible()) dialog = one;
         return dialog != nullptr;
       }));
       auto* host = dialog->findChild<QComboBox*>("addHostHost");
       const int index = host->findText(QString("n%1").arg(i));
-      QVERIFY(index >= 0);   // offered from the SSH configuration
+      QVERIFY(index >= 0);  // offered from the SSH configuration
       host->setCurrentIndex(index);
-      dialog->findChild<QLineEdit*>("addHostAddress")->setText(QString::fromStdString(addresses[static_cast<std::size_t>(i - 1)]));
-      dialog->findChild<QLineEdit*>("addHostWorkdir")->setText(QString::fromStdString(workdirs + "/w" + std::to_string(i)));
+      dialog->findChild<QLineEdit*>("addHostAddress")
+          ->setText(QString::fromStdString(addresses[static_cast<std::size_t>(i - 1)]));
+      dialog->findChild<QLineEdit*>("addHostWorkdir")
+          ->setText(QString::fromStdString(workdirs + "/w" + std::to_string(i)));
       if (seesAgents) workdirs_ << QString::fromStdString(workdirs + "/w" + std::to_string(i));
       dialog->findChild<QPushButton*>("addHostDialogAccept")->click();
       QCOMPARE(page->nodes()->rowCount(), i);
@@ -221,19 +241,24 @@ class StudioRoad {
     QVERIFY2(page->document()->spec().ok(), qPrintable(page->document()->text()));
 
     page->findChild<QPushButton*>("connectButton")->click();
-    QVERIFY2(wait([&] {
-      for (auto* dialog : window_->findChildren<ui::HostKeyDialog*>()) {
-        if (!dialog->isVisible()) continue;
-        trusted->insert(dialog->findChild<QLineEdit*>("hostKeyFingerprint")->text().toStdString());
-        dialog->findChild<QPushButton*>("hostKeyDialogAccept")->click();
-      }
-      if (auto live = page->liveIfAny(); live && seesAgents) {
-        for (int n = 0; n < live->session().size(); ++n) {
-          if (const int pid = live->session().status(n).inventory.agentPid; pid > 0) agents_.insert(pid);
-        }
-      }
-      return page->connectedCount() == count;
-    }, 120'000), qPrintable(page->message()->details()));
+    QVERIFY2(wait(
+                 [&] {
+                   for (auto* dialog : window_->findChildren<ui::HostKeyDialog*>()) {
+                     if (!dialog->isVisible()) continue;
+                     trusted->insert(
+                         dialog->findChild<QLineEdit*>("hostKeyFingerprint")->text().toStdString());
+                     dialog->findChild<QPushButton*>("hostKeyDialogAccept")->click();
+                   }
+                   if (auto live = page->liveIfAny(); live && seesAgents) {
+                     for (int n = 0; n < live->session().size(); ++n) {
+                       if (const int pid = live->session().status(n).inventory.agentPid; pid > 0)
+                         agents_.insert(pid);
+                     }
+                   }
+                   return page->connectedCount() == count;
+                 },
+                 120'000),
+             qPrintable(page->message()->details()));
     QCOMPARE(static_cast<int>(trusted->size()), count);
     QVERIFY(wait([&] { return page->nodes()->rows()[0].sampled; }));
   }

@@ -63,11 +63,12 @@ class StudioRunTest : public QObject {
     for (const auto* server : list) QVERIFY(trusted.contains(server->fingerprint()));
     trainAndExport(cluster);
     road_->close();
-    road_->endAgents();   // before their work folders go
+    road_->endAgents();  // before their work folders go
   }
 
-  // Agents start and something is measured when it is asked for, not before; from then on every step
-  // time in that place is measured, whatever is chosen. Unsaved text is launched as it is saved.
+  // Agents start and something is measured when it is asked for, not before; from then on every
+  // step time in that place is measured, whatever is chosen. Unsaved text is launched as it is
+  // saved.
   void benchmarksAndLaunchesWhenAsked() {
     road_->open();
     ui::MainWindow* window = road_->window();
@@ -79,7 +80,7 @@ class StudioRunTest : public QObject {
     QPointer<ui::LaunchDialog> dialog = window->openLaunch(model, nullptr);
     dialog->findChild<QSpinBox*>("launchNodes")->setValue(2);
     QVERIFY(tests::wait([&] { return dialog->ready(); }));
-    QVERIFY(!dialog->benchmarking());   // which would have begun with the prediction
+    QVERIFY(!dialog->benchmarking());  // which would have begun with the prediction
     QVERIFY(road_->processes("serve").empty());
     QVERIFY(!QFileInfo::exists(QString::fromStdString(home_->home().root) + "/local"));
     QVERIFY(!dialog->preview()->measured);
@@ -91,14 +92,17 @@ class StudioRunTest : public QObject {
     dialog->findChild<QPushButton*>("launchBenchmark")->click();
     QVERIFY(tests::wait([&] { return dialog->ready() && dialog->preview()->measured; }));
     QCOMPARE(shown().second, QString("benchmarked"));
-    for (const auto& [box, choice] : {std::pair{"launchStrategy", "zero-1"}, {"launchStrategy", "multi-worker-mirrored"}}) {
+    for (const auto& [box, choice] :
+         {std::pair{"launchStrategy", "zero-1"}, {"launchStrategy", "multi-worker-mirrored"}}) {
       auto* choices = dialog->findChild<QComboBox*>(box);
       choices->setCurrentIndex(choices->findData(choice));
       QVERIFY(!dialog->ready());
       QStringList others;
       QVERIFY(tests::wait([&] {
         const auto [value, kind] = shown();
-        if (kind != "benchmarked" && !(kind == "not benchmarked" && value == QString(QChar(0x2014)))) others << value + " " + kind;
+        if (kind != "benchmarked" &&
+            !(kind == "not benchmarked" && value == QString(QChar(0x2014))))
+          others << value + " " + kind;
         return dialog->ready() && dialog->preview()->measured;
       }));
       QVERIFY2(others.isEmpty(), qPrintable(others.join(", ")));
@@ -110,7 +114,7 @@ class StudioRunTest : public QObject {
     for (int row = 0; row < table->rowCount(); ++row) {
       benchmarked += table->index(row, 2).data().toString().contains("s");
     }
-    QCOMPARE(benchmarked, 2);   // in a column of their own
+    QCOMPARE(benchmarked, 2);  // in a column of their own
     dialog->reject();
     QVERIFY(tests::wait([&] { return dialog.isNull(); }));
 
@@ -121,13 +125,15 @@ class StudioRunTest : public QObject {
     dialog->chooseTarget(dialog->findChild<QComboBox*>("launchCluster")->count() - 1);
     dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
     QString run;
-    connect(dialog.data(), &ui::LaunchDialog::launched, window, [&](const QString& id) { run = id; });
+    connect(dialog.data(), &ui::LaunchDialog::launched, window,
+            [&](const QString& id) { run = id; });
     auto* nodes = dialog->findChild<QSpinBox*>("launchNodes");
     nodes->setFocus();
     nodes->selectAll();
     QTest::keyClicks(nodes, "2");
-    QTest::keyClick(nodes, Qt::Key_Return);   // before the prediction is there
-    QVERIFY2(tests::wait([&] { return !run.isEmpty(); }, 90'000), qPrintable(dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString()));
+    QTest::keyClick(nodes, Qt::Key_Return);  // before the prediction is there
+    QVERIFY2(tests::wait([&] { return !run.isEmpty(); }, 90'000),
+             qPrintable(dialog ? dialog->findChild<ui::MessagePanel*>()->details() : QString()));
     QVERIFY(!model->isModified());
     QFile file(model->filePath());
     QVERIFY(file.open(QIODevice::ReadOnly));
@@ -138,7 +144,8 @@ class StudioRunTest : public QObject {
     QCOMPARE(QString::fromStdString(kept->specYaml), QString::fromUtf8(file.readAll()));
     QVERIFY(QString::fromStdString(kept->specYaml).contains("batch: 32"));
     auto* page = qobject_cast<ui::RunPage*>(window->currentPage());
-    QVERIFY(page && tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 90'000));
+    QVERIFY(page &&
+            tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 90'000));
     QCOMPARE(page->document()->row().figures.steps, 24);
   }
 
@@ -146,41 +153,46 @@ class StudioRunTest : public QObject {
   void stepsAreOnTheScreenSoon() {
     constexpr int kSteps = 8000;
     road_->open();
-    road_->launch("fashion-mlp.yaml", {{"epochs: 5", fmt::format("epochs: 20\n  max_steps: {}", kSteps).c_str()}},
+    road_->launch("fashion-mlp.yaml",
+                  {{"epochs: 5", fmt::format("epochs: 20\n  max_steps: {}", kSteps).c_str()}},
                   nullptr, 2);
     if (QTest::currentTestFailed()) return;
     auto* plot = road_->page()->lossPlot()->findChild<QCustomPlot*>();
     QVERIFY(plot);
     const auto loss = road_->page()->document()->series("loss");
-    std::vector<Nanoseconds> shown(kSteps + 1);   // by step
+    std::vector<Nanoseconds> shown(kSteps + 1);  // by step
     std::size_t seen = 0;
-    const Nanoseconds from = monotonicNow();      // before it the page was not there
+    const Nanoseconds from = monotonicNow();  // before it the page was not there
     connect(plot, &QCustomPlot::afterReplot, this, [&] {
-      for (; seen < loss->raw().size(); ++seen) shown[static_cast<std::size_t>(loss->raw().x(seen))] = monotonicNow();
+      for (; seen < loss->raw().size(); ++seen)
+        shown[static_cast<std::size_t>(loss->raw().x(seen))] = monotonicNow();
     });
     road_->finish(kSteps, 2);
     if (QTest::currentTestFailed()) return;
     QVERIFY(tests::wait([&] { return seen == static_cast<std::size_t>(kSteps); }));
     disconnect(plot, nullptr, this, nullptr);
 
-    std::vector<double> late;                     // milliseconds
+    std::vector<double> late;  // milliseconds
     const auto ends = stepEnds();
     QCOMPARE(ends.size(), static_cast<std::size_t>(kSteps));
     for (const auto& [step, end] : ends)
-      if (end >= from) late.push_back(static_cast<double>(shown.at(static_cast<std::size_t>(step)) - end) * 1e-6);
-    QVERIFY2(late.size() > 1000, fmt::format("{} steps of {} ended after the page was there", late.size(), kSteps).c_str());
+      if (end >= from)
+        late.push_back(static_cast<double>(shown.at(static_cast<std::size_t>(step)) - end) * 1e-6);
+    QVERIFY2(
+        late.size() > 1000,
+        fmt::format("{} steps of {} ended after the page was there", late.size(), kSteps).c_str());
     std::sort(late.begin(), late.end());
     const double middle = late[late.size() / 2], most = late[late.size() * 95 / 100];
     qInfo("from a node to the screen: median %.1f ms, 95%% within %.1f ms", middle, most);
-    QVERIFY(late.front() > 0);   // how late is for a benchmark to judge
+    QVERIFY(late.front() > 0);  // how late is for a benchmark to judge
   }
 
  private:
   // The steps of rank 0 and when they ended, as its node's spool has it.
   std::map<std::int64_t, Nanoseconds> stepEnds() {
     std::map<std::int64_t, Nanoseconds> ends;
-    QDirIterator files(QString::fromStdString(home_->home().root) + "/local", {"spool.db"}, QDir::Files,
-                       QDirIterator::Subdirectories);
+    QDirIterator files(QString::fromStdString(home_->home().root) + "/local", {"spool.db"},
+                       QDir::Files, QDirIterator::Subdirectories);
     while (files.hasNext()) {
       auto spool = app::Database::open(files.next().toStdString(), {""});
       if (!spool.ok()) continue;

@@ -101,8 +101,9 @@ class StudioSlowTest : public QObject {
     QVERIFY2(steps <= kWithinSteps, qPrintable(stateText()));
     // What the agent sees of the process, and what the rank costs, is said beside its name.
     const auto* evidence = road_->page()->findChild<QLabel*>("stragglerEvidence");
-    QVERIFY2(tests::wait([&] { return evidence->text().contains("Its process was stopped"); }, 10'000),
-             qPrintable(evidence->text()));
+    QVERIFY2(
+        tests::wait([&] { return evidence->text().contains("Its process was stopped"); }, 10'000),
+        qPrintable(evidence->text()));
     QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
   }
 
@@ -114,14 +115,20 @@ class StudioSlowTest : public QObject {
     connect(page->document(), &ui::RunDocument::slowChanged, this, [names, page] {
       const auto& slow = page->document()->slow();
       if (!slow) return;
-      *names << QString("at step %1: rank %2, %3").arg(page->document()->lastStep()).arg(slow->rank).arg(page->straggler());
+      *names << QString("at step %1: rank %2, %3")
+                    .arg(page->document()->lastStep())
+                    .arg(slow->rank)
+                    .arg(page->straggler());
     });
     return names;
   }
   QString stateText() const {
     const auto& run = *road_->page()->document();
     const double step = run.breakdown().empty() ? 0 : run.breakdown()[0].step;
-    return QString("%1, step %2, %3 ms a step; %4").arg(ui::runPhaseText(run.row().phase)).arg(run.lastStep()).arg(1e3 * step)
+    return QString("%1, step %2, %3 ms a step; %4")
+        .arg(ui::runPhaseText(run.row().phase))
+        .arg(run.lastStep())
+        .arg(1e3 * step)
         .arg(road_->page()->message()->details());
   }
 

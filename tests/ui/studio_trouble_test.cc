@@ -14,7 +14,8 @@ namespace {
 void checkSays(const QString& text, const QString& node, const std::vector<std::string>& parts) {
   QVERIFY2(text.contains("node " + node), qPrintable(text));
   for (const std::string& part : parts)
-    QVERIFY2(text.contains(QString::fromStdString(part)), qPrintable(QString::fromStdString(part) + " in\n" + text));
+    QVERIFY2(text.contains(QString::fromStdString(part)),
+             qPrintable(QString::fromStdString(part) + " in\n" + text));
 }
 
 }  // namespace
@@ -89,7 +90,9 @@ class StudioTroubleTest : public QObject {
     if (QTest::currentTestFailed()) return;
     // The node that could have taken it is told while the refusal is shown.
     QVERIFY(tests::wait([&] { return trouble->noRunStays(); }));
-    QVERIFY(tests::wait([&] { return road_->processes("supervise").empty() && road_->processes("worker").empty(); }));
+    QVERIFY(tests::wait([&] {
+      return road_->processes("supervise").empty() && road_->processes("worker").empty();
+    }));
   }
 
   void killedWorkerEndsTheRunWithItsLastLines() {
@@ -106,7 +109,8 @@ class StudioTroubleTest : public QObject {
     QCOMPARE(document->row().phase, app::RunPhase::kFailed);
     QVERIFY(wait([&] { return !road_->page()->message()->details().isEmpty(); }));
     const QString said = road_->page()->message()->details();
-    QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "), qPrintable(said));
+    QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "),
+             qPrintable(said));
     checkSays(said, "local", {"SIGKILL", "its last lines:", "resume the run"});
     if (QTest::currentTestFailed()) return;
     // The logs have lines of both ranks, on a page that shows them.
@@ -130,36 +134,44 @@ class StudioTroubleTest : public QObject {
       test::SshdOptions options;
       if (i == 2) options.extraConfig = "AllowTcpForwarding no\nAllowStreamLocalForwarding no";
       std::string why;
-      servers.push_back(test::Sshd::start(folder / ("s" + std::to_string(i)), folder / "key", options, &why));
+      servers.push_back(
+          test::Sshd::start(folder / ("s" + std::to_string(i)), folder / "key", options, &why));
       if (!servers.back()) QSKIP(why.c_str());
     }
     const std::string config = folder / "ssh_config";
-    test::writeText(config, test::sshConfigFor({servers[0].get(), servers[1].get()}, folder / "known_hosts", folder / "key"), 0600);
+    test::writeText(config,
+                    test::sshConfigFor({servers[0].get(), servers[1].get()}, folder / "known_hosts",
+                                       folder / "key"),
+                    0600);
     road_->open(QString::fromStdString(config));
     std::set<std::string> trusted;
     auto* cluster = road_->addHosts(std::vector<std::string>(2), folder.path(), &trusted, true);
     if (QTest::currentTestFailed()) return;
-    road_->launch("fashion-mlp.yaml", {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, cluster, 2);
+    road_->launch("fashion-mlp.yaml",
+                  {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, cluster, 2);
     if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
     if (QTest::currentTestFailed()) return;
     std::set<int> before;
-    for (int n = 0; n < 2; ++n) before.insert(cluster->liveIfAny()->session().status(n).inventory.agentPid);
+    for (int n = 0; n < 2; ++n)
+      before.insert(cluster->liveIfAny()->session().status(n).inventory.agentPid);
     for (const auto& server : servers) QVERIFY(server->killSessions() > 0);
     for (const int agent : before) QVERIFY(::kill(agent, SIGKILL) == 0);
     const auto& session = cluster->liveIfAny()->session();
     QVERIFY(wait([&] {
       for (int n = 0; n < 2; ++n)
-        if (session.status(n).phase != app::NodePhase::kConnected || before.contains(session.status(n).inventory.agentPid)) return false;
+        if (session.status(n).phase != app::NodePhase::kConnected ||
+            before.contains(session.status(n).inventory.agentPid))
+          return false;
       return true;
     }));
     for (int n = 0; n < 2; ++n) road_->sawAgent(session.status(n).inventory.agentPid);
-    QVERIFY(!app::isFinal(road_->page()->document()->row().phase));   // in the middle
+    QVERIFY(!app::isFinal(road_->page()->document()->row().phase));  // in the middle
     road_->finish(kSteps, 2);
     if (QTest::currentTestFailed()) return;
     const auto& line = road_->page()->document()->series("loss")->raw();
     for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
     road_->close();
-    road_->endAgents();   // before their work folders go
+    road_->endAgents();  // before their work folders go
   }
 
  private:

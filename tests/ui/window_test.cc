@@ -38,16 +38,21 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-bool wait(const std::function<bool()>& done, int limitMs = 10'000) { return QTest::qWaitFor(done, limitMs); }
+bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
+  return QTest::qWaitFor(done, limitMs);
+}
 
 // What a person can reach with Tab below `root`, in order, each once; a dialog starts where its
 // focus is.
 QWidgetList tabChain(QWidget* root) {
   QWidgetList out;
-  QWidget* const start = root->isWindow() && root->focusWidget() ? root->focusWidget() : root->window();
+  QWidget* const start =
+      root->isWindow() && root->focusWidget() ? root->focusWidget() : root->window();
   QWidget* at = start;
   do {
-    if (at->focusPolicy() & Qt::TabFocus && at->isVisibleTo(root) && root->isAncestorOf(at) && !at->focusProxy()) out << at;
+    if (at->focusPolicy() & Qt::TabFocus && at->isVisibleTo(root) && root->isAncestorOf(at) &&
+        !at->focusProxy())
+      out << at;
     at = at->nextInFocusChain();
   } while (at != start);
   return out;
@@ -60,7 +65,8 @@ bool internalPart(const QWidget* widget) {
   for (const QWidget* at = widget->parentWidget(); at; at = at->parentWidget()) {
     if (qobject_cast<const QComboBox*>(at) || qobject_cast<const QAbstractSpinBox*>(at) ||
         qobject_cast<const QAbstractItemView*>(at) || qobject_cast<const QTabBar*>(at) ||
-        qobject_cast<const QLineEdit*>(at) || qobject_cast<const QHeaderView*>(at)) return true;
+        qobject_cast<const QLineEdit*>(at) || qobject_cast<const QHeaderView*>(at))
+      return true;
   }
   return qobject_cast<const QHeaderView*>(widget) || qobject_cast<const QScrollBar*>(widget);
 }
@@ -88,7 +94,8 @@ class WindowTest : public QObject {
     QList<QWidget*> roots;
     roots << window_->openWelcome();
     roots << window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
-    auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml"))));
+    auto* model = qobject_cast<ModelPage*>(
+        window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml"))));
     roots << model << window_->openRun(QString::fromStdString(run)) << window_->openHistory();
     roots << new AddHostDialog({"n1"}, {}, window_.get());
     LaunchDialog* launch = window_->openLaunch(model, nullptr);
@@ -97,7 +104,7 @@ class WindowTest : public QObject {
       QVERIFY(root);
       if (auto* page = qobject_cast<Page*>(root)) {
         auto* tabs = window_->findChild<QTabWidget*>("documents");
-        if (tabs->indexOf(page) < 0) continue;   // the welcome page made room
+        if (tabs->indexOf(page) < 0) continue;  // the welcome page made room
         tabs->setCurrentWidget(page);
       }
       QVERIFY2(!root->objectName().isEmpty(), root->metaObject()->className());
@@ -108,11 +115,14 @@ class WindowTest : public QObject {
         if (!focusable || internalPart(widget)) continue;
         if (qobject_cast<QScrollArea*>(widget)) continue;
         QVERIFY2(!widget->objectName().isEmpty(),
-                 qPrintable(root->objectName() + " has an unnamed " + widget->metaObject()->className()));
+                 qPrintable(root->objectName() + " has an unnamed " +
+                            widget->metaObject()->className()));
         const bool named = !widget->accessibleName().isEmpty() ||
-                           (qobject_cast<QAbstractButton*>(widget) && !qobject_cast<QAbstractButton*>(widget)->text().isEmpty());
+                           (qobject_cast<QAbstractButton*>(widget) &&
+                            !qobject_cast<QAbstractButton*>(widget)->text().isEmpty());
         QVERIFY2(named || qobject_cast<QTabBar*>(widget),
-                 qPrintable(root->objectName() + "/" + widget->objectName() + " has no accessible name"));
+                 qPrintable(root->objectName() + "/" + widget->objectName() +
+                            " has no accessible name"));
         ++reachable;
       }
       QVERIFY(reachable > 0);
@@ -122,8 +132,9 @@ class WindowTest : public QObject {
       if (chain.size() > 1 && root->isVisible()) {
         const int first = chain.first()->mapTo(root, QPoint()).y();
         const int last = chain.last()->mapTo(root, QPoint()).y();
-        QVERIFY2(first <= last, qPrintable(QString("%1: %2 before %3").arg(root->objectName(),
-                 chain.first()->objectName(), chain.last()->objectName())));
+        QVERIFY2(first <= last, qPrintable(QString("%1: %2 before %3")
+                                               .arg(root->objectName(), chain.first()->objectName(),
+                                                    chain.last()->objectName())));
       }
     }
     launch->close();
@@ -145,7 +156,8 @@ class WindowTest : public QObject {
     const auto* inspector = window_->findChild<QTableView*>("inspector")->model();
     for (const int row : {0, 2, 1}) {
       page->selectLayer(row);
-      QCOMPARE(inspector->index(0, 0).data().toString(), page->layers()->index(row, LayerTableModel::kName).data().toString());
+      QCOMPARE(inspector->index(0, 0).data().toString(),
+               page->layers()->index(row, LayerTableModel::kName).data().toString());
     }
     QAction* undo = window_->findChild<QAction*>("actionUndo");
     QVERIFY(undo->isEnabled());
@@ -184,7 +196,8 @@ class WindowTest : public QObject {
     QCOMPARE(dialog->findChild<QLineEdit*>("addHostName")->text(), QString("n1"));
     dialog->findChild<QComboBox*>("addHostDevice")->setCurrentIndex(1);
     dialog->findChild<QPushButton*>("addHostDialogAccept")->click();
-    QVERIFY2(page->document()->text().contains("devices: [{kind: cuda, count: 1}]"), qPrintable(page->document()->text()));
+    QVERIFY2(page->document()->text().contains("devices: [{kind: cuda, count: 1}]"),
+             qPrintable(page->document()->text()));
     QCOMPARE(page->nodes()->rowCount(), 1);
     QCOMPARE(page->nodes()->rows()[0].name, QString("n1"));
     QCOMPARE(page->nodes()->rows()[0].target, QString("anna@n1.lab"));
@@ -195,7 +208,8 @@ class WindowTest : public QObject {
 
   // Columns, plots and alerts of GPUs are there where a node has one, and only there.
   void gpusShowWhereThereAreAny() {
-    auto* page = qobject_cast<ClusterPage*>(window_->openFile(QString::fromStdString(examplePath("local-3.yaml"))));
+    auto* page = qobject_cast<ClusterPage*>(
+        window_->openFile(QString::fromStdString(examplePath("local-3.yaml"))));
     auto* table = page->findChild<QTableView*>("nodeTable");
     auto* button = page->findChild<QToolButton*>("clusterGpuButton");
     auto* cpu = page->findChild<PlotView*>("clusterCpuPlot");
@@ -226,7 +240,7 @@ class WindowTest : public QObject {
     auto* use = page->findChild<PlotView*>("clusterGpuPlot");
     QVERIFY(use);
     QVERIFY(!table->isColumnHidden(NodeTableModel::kGpuPower));
-    QCOMPARE(use->series().size(), std::size_t{1});   // the other does not tell
+    QCOMPARE(use->series().size(), std::size_t{1});  // the other does not tell
     QCOMPARE(use->series()[0]->name, QString("local1:0"));
     QCOMPARE(use->series()[0]->raw().size(), std::size_t{2});
     QVERIFY(!use->isVisibleTo(page));
@@ -245,7 +259,8 @@ class WindowTest : public QObject {
     table->selectRow(0);
     QStringList rows;
     for (const InspectorRow& row : page->inspectorRows()) rows << row.name + "=" + row.value;
-    QVERIFY2(rows.contains("Attention=does not answer: GPU is lost, held at its power limit"), qPrintable(rows.join('\n')));
+    QVERIFY2(rows.contains("Attention=does not answer: GPU is lost, held at its power limit"),
+             qPrintable(rows.join('\n')));
     // Where the last one goes, so does what showed it.
     load.gpus.clear();
     page->showLoad("local1", load);
@@ -258,29 +273,35 @@ class WindowTest : public QObject {
     RunPage* page = window_->openRun(QString::fromStdString(without));
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
-    for (const char* name : {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard", "powerPlotCard", "clockPlotCard",
-                             "pciePlotCard", "nvlinkPlotCard", "throttledPlotCard"})
+    for (const char* name :
+         {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard", "powerPlotCard",
+          "clockPlotCard", "pciePlotCard", "nvlinkPlotCard", "throttledPlotCard"})
       QVERIFY2(!page->findChild<QWidget*>(name), name);
     const std::string run = home_->addRun(1, app::RunPhase::kSucceeded, 300, 2);
     page = window_->openRun(QString::fromStdString(run));
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
-    for (const char* name : {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard", "powerPlotCard", "clockPlotCard",
-                             "pciePlotCard", "throttledPlotCard"})
+    for (const char* name : {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard",
+                             "powerPlotCard", "clockPlotCard", "pciePlotCard", "throttledPlotCard"})
       QVERIFY2(page->findChild<QWidget*>(name)->isVisibleTo(page), name);
-    QVERIFY(!page->findChild<QWidget*>("nvlinkPlotCard")->isVisibleTo(page));  // these tell of no NVLink
+    // these tell of no NVLink
+    QVERIFY(!page->findChild<QWidget*>("nvlinkPlotCard")->isVisibleTo(page));
     QCOMPARE(page->findChild<PlotView*>("gpuPlot")->series().size(), std::size_t{6});
-    QCOMPARE(page->findChild<PlotView*>("memoryPlot")->series().size(), std::size_t{3});  // the nodes' own
+    // the nodes' own
+    QCOMPARE(page->findChild<PlotView*>("memoryPlot")->series().size(), std::size_t{3});
     QCOMPARE(page->findChild<PlotView*>("pciePlot")->series().size(), std::size_t{12});
     app::RunUpdate update;
     update.slowChanged = true;
-    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kGpuHeat, 0.4, 0.6, 3}};
+    update.slow = app::SlowRank{
+        2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kGpuHeat, 0.4, 0.6, 3}};
     page->document()->take(update);
     auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
-    QVERIFY2(evidence->text().contains("Its GPU 3 was slowed down for heat 40 % of the time."), qPrintable(evidence->text()));
+    QVERIFY2(evidence->text().contains("Its GPU 3 was slowed down for heat 40 % of the time."),
+             qPrintable(evidence->text()));
     update.slow->evidence = {app::SlowCause::kGpuLink, 0, 0.6, 3, 8, 16};
     page->document()->take(update);
-    QVERIFY2(evidence->text().contains("The PCIe link of its GPU 3 has 8 of 16 lanes."), qPrintable(evidence->text()));
+    QVERIFY2(evidence->text().contains("The PCIe link of its GPU 3 has 8 of 16 lanes."),
+             qPrintable(evidence->text()));
     Language::instance().set("zh_CN");
     QVERIFY(wait([&] { return evidence->text().contains(QString::fromUtf8("8 条通道")); }));
     Language::instance().set("en");
@@ -288,7 +309,8 @@ class WindowTest : public QObject {
   }
 
   void launchDialogPredictsAndShowsTheCommand() {
-    auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
+    auto* model = qobject_cast<ModelPage*>(
+        window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
     LaunchDialog* dialog = window_->openLaunch(model, nullptr);
     QVERIFY(dialog);
     QVERIFY(wait([&] { return dialog->ready(); }));
@@ -299,7 +321,9 @@ class WindowTest : public QObject {
     QVERIFY(dialog->command().contains("--set training.batch=100"));
     QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 2; }));
     QCOMPARE(dialog->findChild<QTableView*>("placementTable")->model()->rowCount(), 2);
-    QCOMPARE(dialog->findChild<QTableView*>("placementTable")->model()->index(0, 4).data().toString(), QString("50"));
+    QCOMPARE(
+        dialog->findChild<QTableView*>("placementTable")->model()->index(0, 4).data().toString(),
+        QString("50"));
     auto* plan = dialog->findChild<QPlainTextEdit*>("planText");
     QVERIFY(plan->toPlainText().size() > 100);
     QVERIFY(!plan->toPlainText().contains("bf16"));
@@ -314,8 +338,10 @@ class WindowTest : public QObject {
   }
 
   void ranksOfEachNodeAreChosenInTheLaunchDialog() {
-    auto* cluster = qobject_cast<ClusterPage*>(window_->openFile(QString::fromStdString(examplePath("local-3.yaml"))));
-    auto* model = qobject_cast<ModelPage*>(window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
+    auto* cluster = qobject_cast<ClusterPage*>(
+        window_->openFile(QString::fromStdString(examplePath("local-3.yaml"))));
+    auto* model = qobject_cast<ModelPage*>(
+        window_->openFile(QString::fromStdString(examplePath("fashion-mlp.yaml"))));
     LaunchDialog* dialog = window_->openLaunch(model, cluster);
     QVERIFY(wait([&] { return dialog->ready() && dialog->preview()->ranks.size() == 3; }));
     QVERIFY(!dialog->command().contains("--ranks"));
@@ -337,13 +363,18 @@ class WindowTest : public QObject {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    QVERIFY(::bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0 && ::listen(silent, 4) == 0);
+    QVERIFY(::bind(silent, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+            ::listen(silent, 4) == 0);
     QVERIFY(::getsockname(silent, reinterpret_cast<sockaddr*>(&address), &size) == 0);
     const QString path = home_->path("silent.yaml");
     QFile file(path);
     QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write(QString("version: 1\nname: silent\nnodes:\n  - name: n1\n    ssh: {host: 127.0.0.1, port: %1}\n"
-                       "    address: 127.0.0.1\n").arg(ntohs(address.sin_port)).toUtf8());
+    file.write(
+        QString(
+            "version: 1\nname: silent\nnodes:\n  - name: n1\n    ssh: {host: 127.0.0.1, port: %1}\n"
+            "    address: 127.0.0.1\n")
+            .arg(ntohs(address.sin_port))
+            .toUtf8());
     file.close();
     QPointer<ClusterPage> page = qobject_cast<ClusterPage*>(window_->openFile(path));
     QVERIFY(page);
@@ -362,7 +393,8 @@ class WindowTest : public QObject {
   void runPageShowsHistory() {
     const std::string run = home_->addRun(0, app::RunPhase::kSucceeded, 2000);
     RunPage* page = window_->openRun(QString::fromStdString(run));
-    QVERIFY(wait([&] { return page->document()->loaded() && page->lossPlot()->sampleCount() >= 2000; }));
+    QVERIFY(wait(
+        [&] { return page->document()->loaded() && page->lossPlot()->sampleCount() >= 2000; }));
     QCOMPARE(page->document()->row().phase, app::RunPhase::kSucceeded);
     QCOMPARE(page->findChild<QTableView*>("logTable")->model()->rowCount(), 90);
     QVERIFY(page->straggler().isEmpty());
@@ -371,8 +403,11 @@ class WindowTest : public QObject {
     app::RunUpdate update;
     update.run = run;
     update.slowChanged = true;
-    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
-    update.breakdown = {{0, 0, .001, .002, .003, 0, .001, .007}, {1, 0, .001, .002, .003, 0, .001, .007}, {2, 0, .002, .004, 0, 0, .001, .007}};
+    update.slow = app::SlowRank{2,     "local3", 1.8,        0.004,
+                                0.002, 120,      "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+    update.breakdown = {{0, 0, .001, .002, .003, 0, .001, .007},
+                        {1, 0, .001, .002, .003, 0, .001, .007},
+                        {2, 0, .002, .004, 0, 0, .001, .007}};
     update.series.push_back({"loss", {{1999, 9}, {2001, 0.5}}});
     page->document()->take(update);
     QVERIFY(page->straggler().contains("2"));
@@ -380,19 +415,22 @@ class WindowTest : public QObject {
     auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
     QVERIFY2(evidence->text().contains("stopped 40 % of the time"), qPrintable(evidence->text()));
     Language::instance().set("zh_CN");
-    QVERIFY(wait([&] { return evidence->text().contains(QString::fromUtf8("它的进程有 40 % 的时间被暂停。")); }));
+    QVERIFY(wait([&] {
+      return evidence->text().contains(QString::fromUtf8("它的进程有 40 % 的时间被暂停。"));
+    }));
     Language::instance().set("en");
     QVERIFY(wait([&] { return evidence->text().contains("stopped 40 %"); }));
     QCOMPARE(page->document()->lastStep(), 2001);
-    QCOMPARE(page->document()->series("loss")->raw().size(), std::size_t{2001});  // the overlap once
+    // the overlap once
+    QCOMPARE(page->document()->series("loss")->raw().size(), std::size_t{2001});
     update = {};
     update.slowChanged = true;
     page->document()->take(update);
     QVERIFY(page->straggler().isEmpty());
   }
 
-  // What ran is launched again from its page and from the history: from its checkpoint, anew, or as a
-  // new model.
+  // What ran is launched again from its page and from the history: from its checkpoint, anew, or as
+  // a new model.
   void aRunIsResumedRerunAndCloned() {
     const std::string run = home_->addRun(0, app::RunPhase::kFailed, 300);
     const QString id = QString::fromStdString(run);
@@ -402,7 +440,9 @@ class WindowTest : public QObject {
     const auto dialogOf = [&](QAbstractButton* button) -> LaunchDialog* {
       button->click();
       LaunchDialog* dialog = nullptr;
-      (void)wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) != nullptr && dialog->ready(); });
+      (void)wait([&] {
+        return (dialog = window_->findChild<LaunchDialog*>()) != nullptr && dialog->ready();
+      });
       return dialog;
     };
     const auto closed = [&](LaunchDialog* dialog) {
@@ -411,7 +451,8 @@ class WindowTest : public QObject {
     };
     LaunchDialog* dialog = dialogOf(page->findChild<QPushButton*>("resumeButton"));
     QVERIFY(dialog && dialog->ready());
-    const QString home = " --home " + QString::fromStdString(home_->home().root);   // not the usual one
+    // not the usual one
+    const QString home = " --home " + QString::fromStdString(home_->home().root);
     QCOMPARE(dialog->command(), "lockstep resume " + id + home);
     QCOMPARE(dialog->preview()->ranks.size(), std::size_t{3});
     dialog->findChild<QSpinBox*>("launchEpochs")->setValue(9);
@@ -428,7 +469,8 @@ class WindowTest : public QObject {
     history->selectRun(id);
     QVERIFY(again->isEnabled());
     history->findChild<QAction*>("historyResume")->trigger();
-    QVERIFY(wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    QVERIFY(
+        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
     QCOMPARE(dialog->command(), "lockstep resume " + id + home);
     QVERIFY(closed(dialog));
     // A clone is a document of its own, not saved yet; another has another name.
@@ -436,7 +478,8 @@ class WindowTest : public QObject {
     for (int i = 0; i < 2; ++i) {
       window_->openRun(id);
       window_->findChild<QAction*>("actionClone")->trigger();
-      QVERIFY(wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+      QVERIFY(
+          wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
       auto* model = qobject_cast<ModelPage*>(window_->currentPage());
       QVERIFY(model && model->isModified());
       QVERIFY(!QFileInfo::exists(model->filePath()));
@@ -454,8 +497,9 @@ class WindowTest : public QObject {
     QVERIFY(history.ok());
     app::RunRow row = *(*history)->row(first);
     app::RunDocuments documents = *(*history)->documents(first);
-    auto spec = app::completeRunSpec(documents.specYaml, examplePath("fashion-cnn.yaml"),
-                                     {"training.epochs=4", "training.batch=100", "training.max_steps=0"});
+    auto spec =
+        app::completeRunSpec(documents.specYaml, examplePath("fashion-cnn.yaml"),
+                             {"training.epochs=4", "training.batch=100", "training.max_steps=0"});
     QVERIFY(spec.ok());
     documents.specResolved = app::toYaml(*spec->spec);
     documents.nodes = documents.clusterYaml = {};
@@ -471,10 +515,12 @@ class WindowTest : public QObject {
     const std::int64_t perEpoch = page->document()->progress().stepsPerEpoch();
     QVERIFY(perEpoch > 0);
     app::RunUpdate update;
-    app::RunBatch::Series loss{"loss", {}}, seconds{"rank/0/step", {}}, rate{"samples_per_second", {}};
+    app::RunBatch::Series loss{"loss", {}}, seconds{"rank/0/step", {}},
+        rate{"samples_per_second", {}};
     for (int step = 601; step <= 800; ++step) {
       loss.points.push_back({double(step), 1});
-      seconds.points.push_back({double(step), step % 10 == 0 ? 0.1 : 0.01});   // a hitch now and then
+      // a hitch now and then
+      seconds.points.push_back({double(step), step % 10 == 0 ? 0.1 : 0.01});
       rate.points.push_back({double(step), 100 / seconds.points.back().y});
     }
     update.series = {loss, seconds, rate};
@@ -483,8 +529,10 @@ class WindowTest : public QObject {
     QCOMPARE(progress.totalSteps(), 4 * perEpoch);
     QCOMPARE(progress.epoch(), 799 / perEpoch + 1);
     // 200 steps took 100 s: so the others will.
-    const double left = page->document()->remainingSeconds(), expected = double(4 * perEpoch - 800) / 2;
-    QVERIFY2(std::abs(left / expected - 1) < 0.05, qPrintable(QString("%1 of %2").arg(left).arg(expected)));
+    const double left = page->document()->remainingSeconds(),
+                 expected = double(4 * perEpoch - 800) / 2;
+    QVERIFY2(std::abs(left / expected - 1) < 0.05,
+             qPrintable(QString("%1 of %2").arg(left).arg(expected)));
     const app::Pace pace = page->document()->pace();
     QVERIFY(std::abs(pace.stepSeconds * pace.samplesPerSecond - 100) < 1e-6);
     QVERIFY(std::abs(pace.stepSeconds - 0.019) < 0.001);
@@ -496,18 +544,22 @@ class WindowTest : public QObject {
     QCOMPARE(detail("runThroughputDetail"), detail("runStepTimeDetail"));
   }
 
-  // What lasts on a cluster is told once, in the language of now, and ends with its cause: a GPU's heat, a
-  // node that cannot be reached. So it does when nobody looks any more.
+  // What lasts on a cluster is told once, in the language of now, and ends with its cause: a GPU's
+  // heat, a node that cannot be reached. So it does when nobody looks any more.
   void alertsOfAClusterEnd() {
     const QString path = home_->path("lab.yaml");
     QFile file(path);
     QVERIFY(file.open(QIODevice::WriteOnly));
-    file.write("version: 1\nname: lab\nnodes:\n  - name: n1\n    ssh: {host: nowhere.invalid}\n    address: 10.0.0.1\n");
+    file.write(
+        "version: 1\nname: lab\nnodes:\n  - name: n1\n    ssh: {host: nowhere.invalid}\n    "
+        "address: 10.0.0.1\n");
     file.close();
     auto* page = qobject_cast<ClusterPage*>(window_->openFile(path));
     const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
     auto* status = window_->findChild<QLabel*>("statusText");
-    const auto told = [&](int row, int column) { return alerts->index(row, column).data().toString(); };
+    const auto told = [&](int row, int column) {
+      return alerts->index(row, column).data().toString();
+    };
     app::NodeLoad load;
     load.receivedNs = monotonicNow();
     load.gpus.resize(1);
@@ -526,7 +578,7 @@ class WindowTest : public QObject {
     QVERIFY(told(0, AlertModel::kText).contains(QString::fromUtf8("因过热而降速")));
     Language::instance().set("en");
     load.gpus[0].throttle.emplace();
-    after(5);   // what comes and goes is one
+    after(5);  // what comes and goes is one
     load.gpus[0].throttle = {"heat"};
     after(5);
     QCOMPARE(alerts->rowCount(), 1);
@@ -537,12 +589,13 @@ class WindowTest : public QObject {
     QVERIFY(status->text().isEmpty());
     load.gpus.resize(1);
     load.gpus[0].throttle = {"heat"};
-    after(1);   // again, and of now
+    after(1);  // again, and of now
     QCOMPARE(alerts->rowCount(), 2);
     QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
 
     page->connectAll();
-    QVERIFY(wait([&] { return page->nodes()->rows()[0].phase == app::NodePhase::kFailed; }, 30'000));
+    QVERIFY(
+        wait([&] { return page->nodes()->rows()[0].phase == app::NodePhase::kFailed; }, 30'000));
     const auto failure = [&] {
       for (int row = 0; row < alerts->rowCount(); ++row) {
         if (told(row, AlertModel::kText).contains("nowhere.invalid")) return row;
@@ -550,7 +603,8 @@ class WindowTest : public QObject {
       return -1;
     };
     QVERIFY(failure() >= 0);
-    QVERIFY(told(failure() == 0 ? 1 : 0, AlertModel::kState).startsWith("resolved"));   // of a GPU nobody hears of
+    // of a GPU nobody hears of
+    QVERIFY(told(failure() == 0 ? 1 : 0, AlertModel::kState).startsWith("resolved"));
     QCOMPARE(told(failure(), AlertModel::kState), QString("lasting"));
     QVERIFY(page->message()->isVisible());
     const QString english = page->message()->what();
@@ -583,10 +637,14 @@ class WindowTest : public QObject {
     auto* action = history->message()->findChild<QPushButton*>("messageAction");
     QCOMPARE(action->text(), QString("Delete"));
     Language::instance().set("zh_CN");
-    QVERIFY(wait([&] { return history->message()->what() != "Delete this run?" && action->text() != "Delete"; }));
+    QVERIFY(wait([&] {
+      return history->message()->what() != "Delete this run?" && action->text() != "Delete";
+    }));
     QVERIFY(action->isVisible());
     Language::instance().set("en");
-    QVERIFY(wait([&] { return history->message()->what() == "Delete this run?" && action->text() == "Delete"; }));
+    QVERIFY(wait([&] {
+      return history->message()->what() == "Delete this run?" && action->text() == "Delete";
+    }));
     action->click();
     QVERIFY(wait([&] { return history->runs()->rowCount() == 0; }));
   }
@@ -604,14 +662,17 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     const MessagePanel* message = page->message();
     QVERIFY(message->isVisible());
-    QVERIFY2(message->what().startsWith("The run has been out of reach since 2024-05-01"), qPrintable(message->what()));
-    QVERIFY(message->details().contains("Giving it up ends the run in the history and on the nodes that answer"));
+    QVERIFY2(message->what().startsWith("The run has been out of reach since 2024-05-01"),
+             qPrintable(message->what()));
+    QVERIFY(message->details().contains(
+        "Giving it up ends the run in the history and on the nodes that answer"));
     auto* giveUp = message->findChild<QPushButton*>("messageAction");
     QCOMPARE(giveUp->text(), QString("Give up"));
     QVERIFY(page->findChild<QLabel*>("runState")->text().startsWith("unreachable since"));
     QVERIFY(!page->findChild<QPushButton*>("rerunButton")->isVisible());
     Language::instance().set("zh_CN");
-    QVERIFY(wait([&] { return giveUp->text() != "Give up" && !message->what().contains("out of reach"); }));
+    QVERIFY(wait(
+        [&] { return giveUp->text() != "Give up" && !message->what().contains("out of reach"); }));
     Language::instance().set("en");
     QVERIFY(wait([&] { return giveUp->text() == "Give up"; }));
     // Nothing happens before it is asked for.
@@ -624,7 +685,8 @@ class WindowTest : public QObject {
     const auto given = (*history)->row(run);
     QCOMPARE(given->phase, app::RunPhase::kFailed);
     QCOMPARE(given->finishedNs, since);
-    QVERIFY(QString::fromStdString(given->error).startsWith("given up: the node that coordinates the run is out of reach"));
+    QVERIFY(QString::fromStdString(given->error)
+                .startsWith("given up: the node that coordinates the run is out of reach"));
     HistoryPage* list = window_->openHistory();
     QVERIFY(wait([&] { return list->runs()->rowCount() == 1; }));
     QCOMPARE(list->runs()->runs()[0].phase, app::RunPhase::kFailed);
@@ -641,7 +703,8 @@ class WindowTest : public QObject {
     const auto rows = [&] {
       QStringList out;
       const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
-      for (int row = 0; row < alerts->rowCount(); ++row) out << alerts->index(row, AlertModel::kTime).data().toString();
+      for (int row = 0; row < alerts->rowCount(); ++row)
+        out << alerts->index(row, AlertModel::kTime).data().toString();
       return out;
     };
     RunPage* page = window_->openRun(run);
@@ -677,10 +740,13 @@ class WindowTest : public QObject {
   }
 
   void sameNamesAreToldApart() {
-    const std::string one = home_->addRun(0, app::RunPhase::kSucceeded, 100), two = home_->addRun(2, app::RunPhase::kSucceeded, 100);
-    const QString path = home_->path("fashion-cnn.yaml"), other = home_->path("other/fashion-cnn.yaml");
+    const std::string one = home_->addRun(0, app::RunPhase::kSucceeded, 100),
+                      two = home_->addRun(2, app::RunPhase::kSucceeded, 100);
+    const QString path = home_->path("fashion-cnn.yaml"),
+                  other = home_->path("other/fashion-cnn.yaml");
     QDir().mkpath(home_->path("other"));
-    for (const QString& to : {path, other}) QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), to));
+    for (const QString& to : {path, other})
+      QVERIFY(QFile::copy(QString::fromStdString(examplePath("fashion-cnn.yaml")), to));
     window_->openFile(path);
     window_->openFile(other);
     for (const std::string& run : {one, two}) {
@@ -714,7 +780,10 @@ class WindowTest : public QObject {
   void runsOfOthersAppear() {
     const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
     HistoryPage* history = window_->openHistory();
-    QVERIFY(wait([&] { return QFileInfo::exists(QString::fromStdString(home_->home().historyFolder()) + "/history.db"); }));
+    QVERIFY(wait([&] {
+      return QFileInfo::exists(QString::fromStdString(home_->home().historyFolder()) +
+                               "/history.db");
+    }));
     home_->addRun(0, app::RunPhase::kSucceeded, 50);
     QVERIFY(wait([&] { return tree->rowCount(tree->index(NavigatorModel::kRuns, 0)) == 1; }));
     QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
@@ -725,27 +794,46 @@ class WindowTest : public QObject {
     auto* inspector = window_->findChild<QDockWidget*>("inspectorDock");
     auto* navigator = window_->findChild<QDockWidget*>("navigatorDock");
     const auto whole = [&](QSize size) {
-      return wait([&] {
-        window_->resize(size);   // as a drag: docks at both sides need more, and come to one when it is narrow
-        return window_->size() == size && navigator->width() >= 160 && inspector->width() >= 165 &&
-               inspector->height() >= 100 && navigator->height() >= 100 &&
-               window_->centralWidget()->width() >= size.width() / 2;
-      }, 15000) && window_->minimumSizeHint().width() <= size.width() &&
+      return wait(
+                 [&] {
+                   // as a drag: docks at both sides need more, and come to one when it is narrow
+                   window_->resize(size);
+                   return window_->size() == size && navigator->width() >= 160 &&
+                          inspector->width() >= 165 && inspector->height() >= 100 &&
+                          navigator->height() >= 100 &&
+                          window_->centralWidget()->width() >= size.width() / 2;
+                 },
+                 15000) &&
+             window_->minimumSizeHint().width() <= size.width() &&
              window_->minimumSizeHint().height() <= size.height();
     };
     window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
     window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml")));
     window_->openHistory();
-    RunPage* run = window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
+    RunPage* run =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
     QVERIFY(wait([&] { return run->document()->loaded(); }));
-    QStringList least;   // by page
+    QStringList least;  // by page
     for (Page* page : window_->pages())
-      least << QString("%1 %2x%3").arg(page->objectName()).arg(page->minimumSizeHint().width()).arg(page->minimumSizeHint().height());
+      least << QString("%1 %2x%3")
+                   .arg(page->objectName())
+                   .arg(page->minimumSizeHint().width())
+                   .arg(page->minimumSizeHint().height());
     const auto said = [&] {
-      return least.join(", ") + QString("; least %1x%2; ").arg(window_->minimumSizeHint().width()).arg(window_->minimumSizeHint().height()) + QString("%1: navigator %2x%3, inspector %4x%5, centre %6").arg(window_->width()).arg(navigator->width())
-          .arg(navigator->height()).arg(inspector->width()).arg(inspector->height()).arg(window_->centralWidget()->width());
+      return least.join(", ") +
+             QString("; least %1x%2; ")
+                 .arg(window_->minimumSizeHint().width())
+                 .arg(window_->minimumSizeHint().height()) +
+             QString("%1: navigator %2x%3, inspector %4x%5, centre %6")
+                 .arg(window_->width())
+                 .arg(navigator->width())
+                 .arg(navigator->height())
+                 .arg(inspector->width())
+                 .arg(inspector->height())
+                 .arg(window_->centralWidget()->width());
     };
-    for (const QSize size : {QSize(1440, 860), QSize(1000, 700), QSize(1400, 900), QSize(1000, 660), QSize(1920, 1000)})
+    for (const QSize size : {QSize(1440, 860), QSize(1000, 700), QSize(1400, 900), QSize(1000, 660),
+                             QSize(1920, 1000)})
       QVERIFY2(whole(size), qPrintable(said()));
     QVERIFY2(whole({1000, 700}), qPrintable(said()));
     window_->close();
@@ -758,15 +846,16 @@ class WindowTest : public QObject {
     QVERIFY(window_->statusBar()->geometry().bottom() <= window_->rect().bottom());
   }
 
-  // In one step, as a tiling desktop makes it, with every page in front: nothing is cut, and the docks are
-  // at both sides again where there is room.
+  // In one step, as a tiling desktop makes it, with every page in front: nothing is cut, and the
+  // docks are at both sides again where there is room.
   void aWindowIsMadeSmallInOneStep() {
     auto* inspector = window_->findChild<QDockWidget*>("inspectorDock");
     auto* navigator = window_->findChild<QDockWidget*>("navigatorDock");
     window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
     window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml")));
     window_->openHistory();
-    RunPage* run = window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
+    RunPage* run =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
     QVERIFY(wait([&] { return run->document()->loaded(); }));
     QString wrong;
     const auto whole = [&] {
@@ -775,9 +864,16 @@ class WindowTest : public QObject {
       for (QWidget* one : QList<QWidget*>{navigator, inspector, page, window_->statusBar()}) {
         const QRect at(one->mapTo(window_.get(), QPoint()), one->size());
         const QSize least = one->minimumSizeHint();
-        if (!window_->rect().contains(at) || at.width() < least.width() || at.height() < least.height()) {
-          wrong += QString("%1 at %2,%3 %4x%5 least %6x%7; ").arg(one->objectName()).arg(at.x()).arg(at.y())
-                       .arg(at.width()).arg(at.height()).arg(least.width()).arg(least.height());
+        if (!window_->rect().contains(at) || at.width() < least.width() ||
+            at.height() < least.height()) {
+          wrong += QString("%1 at %2,%3 %4x%5 least %6x%7; ")
+                       .arg(one->objectName())
+                       .arg(at.x())
+                       .arg(at.y())
+                       .arg(at.width())
+                       .arg(at.height())
+                       .arg(least.width())
+                       .arg(least.height());
         }
       }
       return wrong.isEmpty();
@@ -787,15 +883,21 @@ class WindowTest : public QObject {
       tabs->setCurrentIndex(i);
       for (const QSize large : {QSize(1440, 860), QSize(1920, 1000)}) {
         window_->resize(large);
-        QVERIFY(wait([&] { return window_->dockWidgetArea(inspector) == Qt::RightDockWidgetArea; }));
+        QVERIFY(
+            wait([&] { return window_->dockWidgetArea(inspector) == Qt::RightDockWidgetArea; }));
         QVERIFY2(wait(whole), qPrintable(wrong));
         for (const QSize small : {QSize(1000, 700)}) {
           window_->resize(small);
-          QStringList least;   // what each needs
-          for (QWidget* one : QList<QWidget*>{navigator, inspector, window_->findChild<QDockWidget*>("messageDock")})
+          QStringList least;  // what each needs
+          for (QWidget* one : QList<QWidget*>{navigator, inspector,
+                                              window_->findChild<QDockWidget*>("messageDock")})
             least << QString("%1 %2").arg(one->objectName()).arg(one->minimumSizeHint().width());
-          for (Page* page : window_->pages()) least << QString("%1 %2").arg(page->objectName()).arg(page->minimumSizeHint().width());
-          QVERIFY2(window_->size() == small, qPrintable(QString("%1x%2: %3").arg(window_->width()).arg(window_->height()).arg(least.join(", "))));
+          for (Page* page : window_->pages())
+            least << QString("%1 %2").arg(page->objectName()).arg(page->minimumSizeHint().width());
+          QVERIFY2(window_->size() == small, qPrintable(QString("%1x%2: %3")
+                                                            .arg(window_->width())
+                                                            .arg(window_->height())
+                                                            .arg(least.join(", "))));
           QVERIFY2(wait(whole), qPrintable(wrong));
           QCOMPARE(window_->size(), small);
           QCOMPARE(window_->dockWidgetArea(inspector), Qt::LeftDockWidgetArea);
@@ -824,7 +926,9 @@ class WindowTest : public QObject {
     const QMargins frame(4, 28, 4, 4);
     std::mt19937 random(9);
     for (int trial = 0; trial < 500; ++trial) {
-      const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+      const auto pick = [&](int from, int to) {
+        return std::uniform_int_distribution<int>(from, to)(random);
+      };
       const QRect before(pick(-3000, 3000), pick(-2000, 2000), pick(300, 4000), pick(200, 3000));
       const QRect after = MainWindow::withinScreen(before, frame, screen);
       QVERIFY(screen.contains(after.marginsAdded(frame)));
@@ -833,16 +937,20 @@ class WindowTest : public QObject {
     }
     window_->resize(3000, 2500);
     window_->fitToScreen();
-    QVERIFY(wait([&] { return window_->screen()->availableGeometry().contains(window_->frameGeometry()); }));
+    QVERIFY(wait(
+        [&] { return window_->screen()->availableGeometry().contains(window_->frameGeometry()); }));
   }
 
   void keysAreAsElsewhere() {
-    const auto keys = [&](const char* name) { return window_->findChild<QAction*>(name)->shortcuts(); };
+    const auto keys = [&](const char* name) {
+      return window_->findChild<QAction*>(name)->shortcuts();
+    };
     QVERIFY(keys("actionRedo").contains(QKeySequence(Qt::CTRL | Qt::Key_Y)));
-    QHash<QString, QString> used;   // no keys are of two commands
+    QHash<QString, QString> used;  // no keys are of two commands
     for (const QAction* action : window_->findChildren<QAction*>()) {
       for (const QKeySequence& key : action->shortcuts()) {
-        QVERIFY2(!used.contains(key.toString()), qPrintable(action->objectName() + " and " + used.value(key.toString())));
+        QVERIFY2(!used.contains(key.toString()),
+                 qPrintable(action->objectName() + " and " + used.value(key.toString())));
         used[key.toString()] = action->objectName();
       }
     }
@@ -904,7 +1012,7 @@ class WindowTest : public QObject {
       for (int i = 0; i < 4; ++i) QTest::keyClick(edit, Qt::Key_Backspace);
       QCOMPARE(editor->foundCount(), all);
       QVERIFY(!page->isModified());
-      if (file == path) {   // what is written meanwhile counts
+      if (file == path) {  // what is written meanwhile counts
         qobject_cast<ModelPage*>(page)->addLayer("dense: {units: 8, name: head}");
         QCOMPARE(editor->foundCount(), all + 1);
         window_->findChild<QAction*>("actionUndo")->trigger();
@@ -920,14 +1028,16 @@ class WindowTest : public QObject {
   void helpNeedsNoDisplay() {
     QProcess studio;
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) environment.remove(name);
+    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"})
+      environment.remove(name);
     studio.setProcessEnvironment(environment);
     for (const QStringList& words : {QStringList{"--help"}, {"-h"}, {"--version"}}) {
       studio.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-studio", words);
       QVERIFY(studio.waitForFinished(10'000));
       QCOMPARE(studio.exitStatus(), QProcess::NormalExit);
       QCOMPARE(studio.exitCode(), 0);
-      QVERIFY(studio.readAllStandardOutput().contains(words[0] == "--version" ? "Lockstep" : "--open"));
+      QVERIFY(
+          studio.readAllStandardOutput().contains(words[0] == "--version" ? "Lockstep" : "--open"));
     }
     studio.start(qEnvironmentVariable("LOCKSTEP_BIN") + "/lockstep-studio", QStringList());
     QVERIFY(studio.waitForFinished(10'000));
@@ -938,7 +1048,8 @@ class WindowTest : public QObject {
 
   // Zoomed into a run that goes on, its end shows all again; the straggler's panel moves nothing.
   void runPageFollowsAtTheEndAndStandsStill() {
-    RunPage* page = window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kSucceeded, 300)));
+    RunPage* page =
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kSucceeded, 300)));
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     window_->resize(1000, 700);
     QTest::qWait(100);
@@ -965,12 +1076,14 @@ class WindowTest : public QObject {
     QTest::qWait(50);
     const auto before = places();
     update.slowChanged = true;
-    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+    update.slow = app::SlowRank{2,     "local3", 1.8,        0.004,
+                                0.002, 120,      "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
     page->document()->take(update);
     QTest::qWait(50);
     QCOMPARE(places(), before);
     auto* panel = page->findChild<QWidget*>("stragglerPanel");
-    QVERIFY(panel->isVisible() && page->rect().contains(QRect(panel->mapTo(page, QPoint()), panel->size())));
+    QVERIFY(panel->isVisible() &&
+            page->rect().contains(QRect(panel->mapTo(page, QPoint()), panel->size())));
     QVERIFY(!follow->isChecked());
     update.row->phase = app::RunPhase::kSucceeded;
     update.finished = true;
@@ -989,7 +1102,9 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->runs()->rowCount() == 2; }));
     // What is selected is what is shown, exported and deleted.
     page->findChild<QTableView*>("runTable")->selectAll();
-    QVERIFY(wait([&] { return page->overlay()->series().size() == 2 && page->overlay()->sampleCount() == 600; }));
+    QVERIFY(wait([&] {
+      return page->overlay()->series().size() == 2 && page->overlay()->sampleCount() == 600;
+    }));
     QVERIFY(page->overlay()->series()[0]->name != page->overlay()->series()[1]->name);
     QVERIFY(page->selectedRun().isEmpty());
     QVERIFY(!page->findChild<QPushButton*>("relaunchButton")->isEnabled());
@@ -997,19 +1112,25 @@ class WindowTest : public QObject {
     auto* differences = page->findChild<QTableView*>("specDifferences");
     QVERIFY(differences->isVisible());
     QStringList fields;
-    for (int row = 0; row < differences->model()->rowCount(); ++row) fields << differences->model()->index(row, 0).data().toString();
-    QVERIFY2(fields.contains("model.name") && !fields.contains("model.loss"), qPrintable(fields.join(' ')));
+    for (int row = 0; row < differences->model()->rowCount(); ++row)
+      fields << differences->model()->index(row, 0).data().toString();
+    QVERIFY2(fields.contains("model.name") && !fields.contains("model.loss"),
+             qPrintable(fields.join(' ')));
     QCOMPARE(differences->model()->columnCount(), 3);
     page->findChild<QToolButton*>("differencesButton")->click();
     const QDir folder(home_->path("."));
     page->exportTo(folder.path());
     for (const std::string& run : {first, second})
-      QVERIFY(wait([&] { return QFileInfo(folder.filePath(QString::fromStdString(run) + ".csv")).size() > 1000; }));
+      QVERIFY(wait([&] {
+        return QFileInfo(folder.filePath(QString::fromStdString(run) + ".csv")).size() > 1000;
+      }));
     page->selectRun(QString::fromStdString(first));
     const QString csv = home_->path("run.csv");
     page->exportTo(csv);
     QVERIFY(wait([&] { return QFileInfo(csv).size() > 1000; }));
-    page->runs()->setData(page->runs()->index(page->runs()->find(QString::fromStdString(second)), RunTableModel::kNotes), "see log", Qt::EditRole);
+    page->runs()->setData(page->runs()->index(page->runs()->find(QString::fromStdString(second)),
+                                              RunTableModel::kNotes),
+                          "see log", Qt::EditRole);
     page->selectRun(QString::fromStdString(first));
     page->findChild<QPushButton*>("deleteRunButton")->click();
     QVERIFY(page->message()->isVisibleTo(page));
@@ -1068,7 +1189,8 @@ class WindowTest : public QObject {
     window_->show();
     window_->restoreSession();
     RunPage* page = nullptr;
-    QVERIFY(wait([&] { return (page = qobject_cast<RunPage*>(window_->currentPage())) != nullptr; }));
+    QVERIFY(
+        wait([&] { return (page = qobject_cast<RunPage*>(window_->currentPage())) != nullptr; }));
     QCOMPARE(page->document()->run().toStdString(), run);
     QVERIFY(wait([&] { return page->lossPlot()->sampleCount() >= 200; }));
   }
@@ -1090,7 +1212,8 @@ class WindowTest : public QObject {
     QTest::addColumn<int>("line");
     QTest::addColumn<int>("column");
     QTest::addColumn<QString>("says");
-    QTest::newRow("misspelt field") << "version: 1\ntraining:\n  optimiser: {kind: sgd}\n" << 3 << 3 << "optimizer";
+    QTest::newRow("misspelt field") << "version: 1\ntraining:\n  optimiser: {kind: sgd}\n"
+                                    << 3 << 3 << "optimizer";
     QTest::newRow("wrong type") << "version: 1\ntraining:\n  batch: many\n" << 3 << 10 << "batch";
     QTest::newRow("no YAML") << "version: 1\ntraining: {batch\n" << 3 << 1 << "";
   }
@@ -1114,9 +1237,11 @@ class WindowTest : public QObject {
     for (int row = 0; row < problems->count(); ++row) {
       const auto* item = problems->item(row);
       all += item->toolTip() + "\n";
-      const bool helps = item->toolTip().contains("expected") || item->toolTip().contains("did you mean");
-      found = found || (item->toolTip().contains(place) && helps &&
-                        item->text().contains(QString("Line %1").arg(line)) && item->text().contains(says));
+      const bool helps =
+          item->toolTip().contains("expected") || item->toolTip().contains("did you mean");
+      found = found ||
+              (item->toolTip().contains(place) && helps &&
+               item->text().contains(QString("Line %1").arg(line)) && item->text().contains(says));
     }
     QVERIFY2(found, qPrintable(all));
     QVERIFY(!page->findChild<QPushButton*>("modelLaunchButton")->isEnabled());

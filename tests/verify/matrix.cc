@@ -1,18 +1,24 @@
-// The matrix {example} x {strategy, hybrids of it} x {2, 4 ranks; 8 where there are three axes}: every
-// row is planned and verified, or refused with the reason.
+// The matrix {example} x {strategy, hybrids of it} x {2, 4 ranks; 8 where there are three axes}:
+// every row is planned and verified, or refused with the reason.
 //
-// matrix [--list] [--small] [--whole-models] [--precision NAME] [--backend NAME] [--contains TEXT] [--steps K]
+// matrix [--list] [--small] [--whole-models] [--precision NAME] [--backend NAME] [--contains TEXT]
+// [--steps K]
 //        [--refusals FILE] [--examples DIR] [--json]
 //   --list          plans only
 //   --small         few rows, in fp64 only
 //   --whole-models  fp32 with the models as they are; else with their small variants
-//   --precision     of the models that are played in fp32 else: bf16 or fp16; nothing is played in fp64
-//   --backend       onednn, or cuda: ranks are threads of this process, on the GPUs in turn. Nothing is played in fp64;
-//                   a row that needs a kernel that cuda has not is refused. Exit 77, and a line that says why, without a GPU
+//   --precision     of the models that are played in fp32 else: bf16 or fp16; nothing is played in
+//   fp64
+//   --backend       onednn, or cuda: ranks are threads of this process, on the GPUs in turn.
+//   Nothing is played in fp64;
+//                   a row that needs a kernel that cuda has not is refused. Exit 77, and a line
+//                   that says why, without a GPU
 //   --examples      where they are, else the source's; --json: a row is an object
-//   --refusals      the refused rows must be those of the file; written with LOCKSTEP_UPDATE_GOLDEN=1
-// How far a small model comes in few steps depends on every bit: where a strategy is not meant to compute what one
-// rank does, "quality" is the mean of three seeds. Exit 0 where every row that is not refused holds.
+//   --refusals      the refused rows must be those of the file; written with
+//   LOCKSTEP_UPDATE_GOLDEN=1
+// How far a small model comes in few steps depends on every bit: where a strategy is not meant to
+// compute what one rank does, "quality" is the mean of three seeds. Exit 0 where every row that is
+// not refused holds.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -41,9 +47,9 @@ namespace fs = std::filesystem;
 struct Row {
   std::string example;
   int ranks = 1;
-  std::string name;                // of the strategy and its options
+  std::string name;  // of the strategy and its options
   std::vector<std::string> sets;
-  int nodes = 1;                   // which the ranks are divided among
+  int nodes = 1;  // which the ranks are divided among
 };
 
 constexpr int kLocalSteps = 4;
@@ -58,7 +64,8 @@ std::string pins(const spec::v1::RunSpec& spec, int stages) {
   for (int i = 0; i < layers; ++i) {
     const int stage = i * stages / layers;
     if (stage == before) continue;
-    out += fmt::format("{}{{layer: {}, stage: {}}}", out.empty() ? "" : ", ", spec.model().layers(i).name(), stage);
+    out += fmt::format("{}{{layer: {}, stage: {}}}", out.empty() ? "" : ", ",
+                       spec.model().layers(i).name(), stage);
     before = stage;
   }
   return "[" + out + "]";
@@ -69,14 +76,16 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
   const std::string kind(strategy.name);
   const bool staged = strategy.axis == cluster::kStageAxis;
   std::vector<int> servers{0};
-  if (strategy.servers) servers = strategy.oneServer || ranks == 2 ? std::vector{1} : std::vector{1, 2};
+  if (strategy.servers)
+    servers = strategy.oneServer || ranks == 2 ? std::vector{1} : std::vector{1, 2};
   for (const int server : servers)
     for (const int tensor : {1, 2, 4})
       for (const int stages : {1, 2, 4}) {
         const int workers = ranks - server;
         if (workers % (tensor * stages) != 0) continue;
         if (ranks == 8 && (tensor != 2 || stages != 2)) continue;  // three axes
-        if (strategy.oneNode && !strategy.servers && tensor * stages > 1) continue;  // as multi-worker-
+        // as multi-worker-
+        if (strategy.oneNode && !strategy.servers && tensor * stages > 1) continue;
         if (strategy.axis == cluster::kModelAxis && tensor == 1) continue;
         if (staged && stages == 1) continue;
         const int dataRanks = workers / (tensor * stages);
@@ -102,9 +111,12 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
               row.name += ", " + schedule;
               row.sets.push_back("strategy.schedule=" + schedule);
             }
-            if (strategy.local) row.sets.push_back(fmt::format("strategy.local_steps={}", kLocalSteps));
-            const int least = dataRanks * (strategy.local ? kLocalSteps : micro);  // a sample for each rank
-            if (spec.training().batch() < least) row.sets.push_back(fmt::format("training.batch={}", least));
+            if (strategy.local)
+              row.sets.push_back(fmt::format("strategy.local_steps={}", kLocalSteps));
+            // a sample for each rank
+            const int least = dataRanks * (strategy.local ? kLocalSteps : micro);
+            if (spec.training().batch() < least)
+              row.sets.push_back(fmt::format("training.batch={}", least));
             if (kind == "placement") row.sets.push_back("strategy.pins=" + pins(spec, stages));
             out.push_back(std::move(row));
           }
@@ -115,17 +127,27 @@ void addRows(const std::string& example, const spec::v1::RunSpec& spec, int rank
 // The ways gradients can be added up and travel.
 void addWays(const std::string& example, std::vector<Row>& out) {
   for (const char* way : {"ring", "halving-doubling", "tree", "hierarchical"})
-    out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
-                   {fmt::format("strategy.all_reduce={}", way)}, way == std::string_view("hierarchical") ? 2 : 1});
+    out.push_back({example,
+                   4,
+                   fmt::format("multi-worker-mirrored, {}", way),
+                   {fmt::format("strategy.all_reduce={}", way)},
+                   way == std::string_view("hierarchical") ? 2 : 1});
   for (const int ranks : {2, 4})
-    out.push_back({example, ranks, fmt::format("parameter-server, {} servers, dense all-reduce", ranks / 2),
+    out.push_back({example,
+                   ranks,
+                   fmt::format("parameter-server, {} servers, dense all-reduce", ranks / 2),
                    {"strategy.kind=parameter-server", fmt::format("strategy.servers={}", ranks / 2),
                     "strategy.dense=all-reduce"}});
   for (const int bound : {1, -1})
-    out.push_back({example, 4, fmt::format("parameter-server, staleness {}", bound),
-                   {"strategy.kind=parameter-server", fmt::format("strategy.staleness={}", bound)}});
+    out.push_back(
+        {example,
+         4,
+         fmt::format("parameter-server, staleness {}", bound),
+         {"strategy.kind=parameter-server", fmt::format("strategy.staleness={}", bound)}});
   for (const char* way : {"fp16", "bf16", "int8", "top-k"})
-    out.push_back({example, 4, fmt::format("multi-worker-mirrored, {}", way),
+    out.push_back({example,
+                   4,
+                   fmt::format("multi-worker-mirrored, {}", way),
                    {fmt::format("strategy.compression={}", way)}});
 }
 
@@ -146,7 +168,8 @@ std::vector<Example> examples(const std::string& folder, const std::string& scra
                                       {"evaluate", one.spec->data().evaluate().text()}})
       if (!text.empty() && !fs::exists(text))
         one.sets.push_back(fmt::format("data.{}.text={}", field, testing::madeUpText(scratch)));
-    if (const std::string& table = one.spec->data().train().table(); !table.empty() && !fs::exists(table)) {
+    if (const std::string& table = one.spec->data().train().table();
+        !table.empty() && !fs::exists(table)) {
       const std::string made = scratch + "/made-up.tsv";
       if (!data::writeClickLog({.rows = 4000}, made).ok()) continue;
       for (const char* field : {"train", "evaluate"})
@@ -160,7 +183,8 @@ std::vector<Example> examples(const std::string& folder, const std::string& scra
 
 struct Options {
   bool list = false, small = false, wholeModels = false, json = false;
-  std::string contains, refusals, precision, backend, examples = LOCKSTEP_SOURCE_DIR "/resources/examples";
+  std::string contains, refusals, precision, backend,
+      examples = LOCKSTEP_SOURCE_DIR "/resources/examples";
   std::int64_t steps = 0;  // 0: kSteps, or as many as quality takes
 };
 
@@ -182,17 +206,20 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
   };
   const auto spec = app::loadRunSpec(example.file, sets);
   if (!spec.ok()) return refused(spec.error());
-  app::ClusterSpecFile cluster = app::localCluster(row.nodes > 1 ? row.nodes : row.ranks, "",
-                                                   row.nodes > 1 ? "" : "shm");
+  app::ClusterSpecFile cluster =
+      app::localCluster(row.nodes > 1 ? row.nodes : row.ranks, "", row.nodes > 1 ? "" : "shm");
   for (int node = 1; row.nodes > 1 && node <= row.nodes; ++node) {
-    auto one = app::withRanks(std::move(cluster), {fmt::format("local{}={}", node, row.ranks / row.nodes)});
+    auto one = app::withRanks(std::move(cluster),
+                              {fmt::format("local{}={}", node, row.ranks / row.nodes)});
     if (!one.ok()) return {false, false, one.error().text()};
     cluster = std::move(*one);
   }
   std::vector<app::Precision> precisions;
-  if (options.precision.empty() && options.backend.empty()) precisions.push_back(app::Precision::kSmallDouble);
+  if (options.precision.empty() && options.backend.empty())
+    precisions.push_back(app::Precision::kSmallDouble);
   if (!options.small || precisions.empty())
-    precisions.push_back(options.wholeModels ? app::Precision::kSingle : app::Precision::kSmallSingle);
+    precisions.push_back(options.wholeModels ? app::Precision::kSingle
+                                             : app::Precision::kSmallSingle);
   Verdict out;
   for (const app::Precision precision : precisions) {
     std::string differences, dtype;
@@ -202,11 +229,13 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
       spec::v1::RunSpec seeded = *spec->spec;
       seeded.mutable_training()->set_seed(seed);
       const std::int64_t usual = app::unequalByDesign(seeded).empty() ? kSteps : 0;
-      const auto one = app::verifyCase(seeded, *cluster.spec, precision, options.steps > 0 ? options.steps : usual);
+      const auto one = app::verifyCase(seeded, *cluster.spec, precision,
+                                       options.steps > 0 ? options.steps : usual);
       if (!one.ok()) return refused(one.error());
       if (options.list) break;
       const auto reply = agent::verifyPlans(*one->request, &known);
-      if (!reply.ok() && reply.error().what.find(" backend has no kernel for ") != std::string::npos)
+      if (!reply.ok() &&
+          reply.error().what.find(" backend has no kernel for ") != std::string::npos)
         return refused(reply.error());
       if (!reply.ok()) return {false, false, reply.error().text()};
       dtype = one->request->spec().training().precision();
@@ -217,17 +246,19 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
           continue;
         }
         if (seed == 1 && (finding.limit() > 0 || !finding.holds()))
-          differences += fmt::format(" {} {:.0e}/{:.0e}{}", finding.check(), finding.difference(), finding.limit(),
-                                     finding.undecided() ? " undecided" : "");
+          differences += fmt::format(" {} {:.0e}/{:.0e}{}", finding.check(), finding.difference(),
+                                     finding.limit(), finding.undecided() ? " undecided" : "");
         if (finding.holds()) continue;
         out.holds = false;
-        out.text += fmt::format("{}: {} differ by {:.1e}, limit {:.1e}: {}  ", dtype, finding.check(),
-                                finding.difference(), finding.limit(), finding.where());
+        out.text +=
+            fmt::format("{}: {} differ by {:.1e}, limit {:.1e}: {}  ", dtype, finding.check(),
+                        finding.difference(), finding.limit(), finding.where());
       }
     }
     if (options.list) continue;
     if (!qualities.empty()) {
-      const double mean = std::accumulate(qualities.begin(), qualities.end(), 0.0) / qualities.size();
+      const double mean =
+          std::accumulate(qualities.begin(), qualities.end(), 0.0) / qualities.size();
       differences += fmt::format(" quality {:.1e} ({:.1e})", mean, fmt::join(qualities, ", "));
       out.holds = out.holds && mean <= qualityLimit;
     }
@@ -242,7 +273,8 @@ bool isInSmall(const Row& row) {
   if (row.example == "gpt-small") return false;
   if (row.example == "fashion-mlp") return row.ranks == 4;
   if (row.example == "gpt-tiny")  // local-sgd, which takes long here, is proven by the others
-    return row.ranks == 4 && row.name.find(", 2 ") != std::string::npos && !row.name.starts_with("local-sgd");
+    return row.ranks == 4 && row.name.find(", 2 ") != std::string::npos &&
+           !row.name.starts_with("local-sgd");
   return row.ranks == 2;
 }
 
@@ -259,16 +291,26 @@ int main(const std::vector<std::string>& words) {
   Options options;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool more = i + 1 < words.size();
-    if (words[i] == "--list") options.list = true;
-    else if (words[i] == "--small") options.small = true;
-    else if (words[i] == "--whole-models") options.wholeModels = true;
-    else if (words[i] == "--json") options.json = true;
-    else if (words[i] == "--backend" && more) options.backend = words[++i];
-    else if (words[i] == "--examples" && more) options.examples = words[++i];
-    else if (words[i] == "--precision" && more) options.precision = words[++i];
-    else if (words[i] == "--contains" && more) options.contains = words[++i];
-    else if (words[i] == "--refusals" && more) options.refusals = words[++i];
-    else if (words[i] == "--steps" && more) options.steps = std::max(1, std::atoi(words[++i].c_str()));
+    if (words[i] == "--list")
+      options.list = true;
+    else if (words[i] == "--small")
+      options.small = true;
+    else if (words[i] == "--whole-models")
+      options.wholeModels = true;
+    else if (words[i] == "--json")
+      options.json = true;
+    else if (words[i] == "--backend" && more)
+      options.backend = words[++i];
+    else if (words[i] == "--examples" && more)
+      options.examples = words[++i];
+    else if (words[i] == "--precision" && more)
+      options.precision = words[++i];
+    else if (words[i] == "--contains" && more)
+      options.contains = words[++i];
+    else if (words[i] == "--refusals" && more)
+      options.refusals = words[++i];
+    else if (words[i] == "--steps" && more)
+      options.steps = std::max(1, std::atoi(words[++i].c_str()));
     else {
       std::fprintf(stderr, "matrix: %s is not understood\n", words[i].c_str());
       return 2;
@@ -277,7 +319,8 @@ int main(const std::vector<std::string>& words) {
   if (!options.backend.empty()) {
     const auto backend = backends::makeBackend(options.backend, {});
     if (!backend.ok()) {
-      std::printf("skipped: no row is played on %s: %s\n", options.backend.c_str(), backend.error().text().c_str());
+      std::printf("skipped: no row is played on %s: %s\n", options.backend.c_str(),
+                  backend.error().text().c_str());
       return 77;
     }
   }
@@ -307,10 +350,18 @@ int main(const std::vector<std::string>& words) {
       ++rows;
       (verdict.refused ? refused : verdict.holds ? held : failed) += 1;
       if (verdict.refused) refusals += fmt::format("{}: {}\n", name, verdict.text);
-      const char* const came = verdict.refused ? "refused" : !verdict.holds ? "FAILS" : options.list ? "planned" : "holds";
+      const char* const came = verdict.refused  ? "refused"
+                               : !verdict.holds ? "FAILS"
+                               : options.list   ? "planned"
+                                                : "holds";
       if (options.json)
-        std::printf("%s\n", nlohmann::json{{"event", "row"}, {"example", row.example}, {"ranks", row.ranks}, {"strategy", row.name},
-                                           {"verdict", came}, {"seconds", seconds}, {"text", verdict.text}}
+        std::printf("%s\n", nlohmann::json{{"event", "row"},
+                                           {"example", row.example},
+                                           {"ranks", row.ranks},
+                                           {"strategy", row.name},
+                                           {"verdict", came},
+                                           {"seconds", seconds},
+                                           {"text", verdict.text}}
                                 .dump()
                                 .c_str());
       else
@@ -321,11 +372,16 @@ int main(const std::vector<std::string>& words) {
   std::error_code ignored;
   fs::remove_all(scratch, ignored);
   if (options.json)
-    std::printf("%s\n", nlohmann::json{{"event", "rows"}, {"rows", rows}, {"held", held}, {"refused", refused}, {"failed", failed}}
+    std::printf("%s\n", nlohmann::json{{"event", "rows"},
+                                       {"rows", rows},
+                                       {"held", held},
+                                       {"refused", refused},
+                                       {"failed", failed}}
                             .dump()
                             .c_str());
   else
-    std::printf("%d rows: %d %s, %d refused, %d fail\n", rows, held, options.list ? "planned" : "hold", refused, failed);
+    std::printf("%d rows: %d %s, %d refused, %d fail\n", rows, held,
+                options.list ? "planned" : "hold", refused, failed);
   const int asExpected = options.refusals.empty() ? 0 : checkRefusals(options.refusals, refusals);
   return failed > 0 || rows == refused ? 1 : asExpected;
 }
@@ -333,4 +389,6 @@ int main(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) { return lockstep::main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  return lockstep::main(std::vector<std::string>(argv + 1, argv + argc));
+}

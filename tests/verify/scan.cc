@@ -1,14 +1,15 @@
-// Random combinations of shape, strategy, precision, devices and links, through the same planning that
-// `lockstep plan` does, and small ones through what `lockstep verify` does.
+// Random combinations of shape, strategy, precision, devices and links, through the same planning
+// that `lockstep plan` does, and small ones through what `lockstep verify` does.
 //
 // scan [--seed N] [--plans N] [--verify N] [--only KIND:N] [--print]
-//   --plans    so many combinations are planned: none meets an internal error, and where one is refused, each of
+//   --plans    so many combinations are planned: none meets an internal error, and where one is
+//   refused, each of
 //              the refusal's remedies is applied and the combination then accepted
 //   --verify   so many small ones, of 2 to 6 ranks, compute what one rank does
 //   --only     "plan:17" or "verify:3": that one of the seed alone
 //   --print    every combination with what came of it
-// What fails is printed with seed, number, spec and cluster. How far it has come is told on stderr, on a terminal in one
-// line, else every half minute. Exit 0 where nothing does.
+// What fails is printed with seed, number, spec and cluster. How far it has come is told on stderr,
+// on a terminal in one line, else every half minute. Exit 0 where nothing does.
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,9 +47,13 @@ class Dice {
   explicit Dice(std::uint64_t key) : key_(key) {}
   std::uint64_t below(std::uint64_t limit) { return randomBits(key_, count_++) % limit; }
   bool oneIn(std::uint64_t n) { return below(n) == 0; }
-  int from(int low, int high) { return low + static_cast<int>(below(static_cast<std::uint64_t>(high - low + 1))); }
+  int from(int low, int high) {
+    return low + static_cast<int>(below(static_cast<std::uint64_t>(high - low + 1)));
+  }
   template <typename T>
-  T of(std::initializer_list<T> all) { return *(all.begin() + below(all.size())); }
+  T of(std::initializer_list<T> all) {
+    return *(all.begin() + below(all.size()));
+  }
   const char* text(std::initializer_list<const char*> all) { return of<const char*>(all); }
 
  private:
@@ -88,22 +93,29 @@ Shape gpt(Dice& dice, bool small, const std::string& folder) {
   const int said = !small && dice.oneIn(25) ? heads + 1 : heads;  // perhaps no divisor
   const bool odd = dice.oneIn(4);  // layers in an order that nobody's GPT has
   for (int block = 0; block < (odd ? dice.from(0, 2) : blocks); ++block)
-    add(out, fmt::format("transformer: {{heads: {}{}{}}}", said, dropout, dice.oneIn(12) ? ", not_causal: true" : ""));
+    add(out, fmt::format("transformer: {{heads: {}{}{}}}", said, dropout,
+                         dice.oneIn(12) ? ", not_causal: true" : ""));
   for (int i = odd ? dice.from(0, 3) : 0; i > 0; --i)
-    add(out, dice.oneIn(3)   ? std::string("dropout: {rate: 0.2}")
-             : dice.oneIn(2) ? fmt::format("dense: {{units: {}{}}}", channels, dice.text({"", ", activation: gelu"}))
-                             : fmt::format("activation: {{function: {}}}", dice.text({"relu", "tanh"})));
+    add(out,
+        dice.oneIn(3) ? std::string("dropout: {rate: 0.2}")
+        : dice.oneIn(2)
+            ? fmt::format("dense: {{units: {}{}}}", channels, dice.text({"", ", activation: gelu"}))
+            : fmt::format("activation: {{function: {}}}", dice.text({"relu", "tanh"})));
   if (!odd || dice.oneIn(3)) add(out, "layer_norm: {}");
   add(out, dice.oneIn(3) ? fmt::format("dense: {{units: {}}}", vocabulary)
                          : fmt::format("dense: {{units: {}, tied: l0}}", vocabulary));
-  out.data = fmt::format("  format: text\n  train: {{text: {0}/made-up.txt, to: 0.9}}\n"
-                         "  evaluate: {{text: {0}/made-up.txt, from: 0.9}}\n", folder);
+  out.data = fmt::format(
+      "  format: text\n  train: {{text: {0}/made-up.txt, to: 0.9}}\n"
+      "  evaluate: {{text: {0}/made-up.txt, from: 0.9}}\n",
+      folder);
   return out;
 }
 
 std::string imageData(const std::string& folder) {
-  return fmt::format("  train: {{images: {0}/images, labels: {0}/labels}}\n"
-                     "  evaluate: {{images: {0}/images, labels: {0}/labels}}\n", folder);
+  return fmt::format(
+      "  train: {{images: {0}/images, labels: {0}/labels}}\n"
+      "  evaluate: {{images: {0}/images, labels: {0}/labels}}\n",
+      folder);
 }
 constexpr int kSide = 12;
 
@@ -113,7 +125,8 @@ Shape mlp(Dice& dice, bool small, const std::string& folder) {
   add(out, "flatten: {}");
   const int hidden = dice.from(0, small ? 3 : 6);
   for (int i = 0; i < hidden; ++i)
-    add(out, fmt::format("dense: {{units: {}, activation: {}}}", small ? dice.from(3, 16) : dice.of({7, 64, 128, 300, 1024, 4096}),
+    add(out, fmt::format("dense: {{units: {}, activation: {}}}",
+                         small ? dice.from(3, 16) : dice.of({7, 64, 128, 300, 1024, 4096}),
                          dice.text({"relu", "gelu", "tanh"})));
   add(out, "dense: {units: 10}");
   out.data = imageData(folder);
@@ -124,16 +137,22 @@ Shape convolutions(Dice& dice, bool small, const std::string& folder) {
   Shape out;
   out.input = fmt::format("{{shape: [{0}, {0}, 1]}}", kSide);
   const bool norm = dice.oneIn(2);
-  const std::string groups = norm && dice.oneIn(4) ? fmt::format("groups: {}", dice.of({1, 2, 3, 4, 8})) : "";
+  const std::string groups =
+      norm && dice.oneIn(4) ? fmt::format("groups: {}", dice.of({1, 2, 3, 4, 8})) : "";
   const int count = dice.from(1, small ? 2 : 5);
   for (int i = 0; i < count; ++i) {
-    add(out, fmt::format("conv2d: {{filters: {}, kernel: 3, padding: same{}}}", small ? dice.from(2, 5) : dice.of({3, 16, 48, 64}),
+    add(out, fmt::format("conv2d: {{filters: {}, kernel: 3, padding: same{}}}",
+                         small ? dice.from(2, 5) : dice.of({3, 16, 48, 64}),
                          norm ? dice.text({", no_bias: true", ""}) : ", activation: relu"));
-    if (norm) add(out, fmt::format("batch_norm: {{activation: relu{}}}", groups.empty() ? "" : ", " + groups));
+    if (norm)
+      add(out,
+          fmt::format("batch_norm: {{activation: relu{}}}", groups.empty() ? "" : ", " + groups));
   }
   if (dice.oneIn(2)) add(out, "max_pool2d: {size: 2}");
-  if (dice.oneIn(2)) add(out, "global_average_pool: {}");
-  else add(out, "flatten: {}");
+  if (dice.oneIn(2))
+    add(out, "global_average_pool: {}");
+  else
+    add(out, "flatten: {}");
   if (dice.oneIn(4)) add(out, "dropout: {rate: 0.2}");
   add(out, "dense: {units: 10}");
   out.data = imageData(folder);
@@ -142,39 +161,54 @@ Shape convolutions(Dice& dice, bool small, const std::string& folder) {
 
 Shape clicks(Dice& dice, bool small, const std::string& folder) {
   Shape out;
-  out.input = fmt::format("{{shape: [13], columns: 26, categories: {}}}", small ? dice.of({20, 100}) : dice.of({100, 5000, 100000}));
+  out.input = fmt::format("{{shape: [13], columns: 26, categories: {}}}",
+                          small ? dice.of({20, 100}) : dice.of({100, 5000, 100000}));
   const int units = small ? dice.from(2, 4) : dice.of({4, 16, 64});
-  out.layers = fmt::format("    - {{name: l0, inputs: [categories], embedding: {{units: {}}}}}\n"
-                           "    - {{name: l1, inputs: [input, l0], concat: {{}}}}\n", units);
+  out.layers = fmt::format(
+      "    - {{name: l0, inputs: [categories], embedding: {{units: {}}}}}\n"
+      "    - {{name: l1, inputs: [input, l0], concat: {{}}}}\n",
+      units);
   out.names = {"l0", "l1"};
   out.layerCount = 2;
   const int hidden = dice.from(0, 3);
   for (int i = 0; i < hidden; ++i)
-    add(out, fmt::format("dense: {{units: {}, activation: relu}}", small ? dice.from(3, 8) : dice.of({32, 64, 512})));
+    add(out, fmt::format("dense: {{units: {}, activation: relu}}",
+                         small ? dice.from(3, 8) : dice.of({32, 64, 512})));
   add(out, "dense: {units: 1}");
   out.loss = "binary-cross-entropy";
-  out.data = fmt::format("  format: table\n  train: {{table: {0}/made-up.tsv, to: 0.9}}\n"
-                         "  evaluate: {{table: {0}/made-up.tsv, from: 0.9}}\n", folder);
+  out.data = fmt::format(
+      "  format: table\n  train: {{table: {0}/made-up.tsv, to: 0.9}}\n"
+      "  evaluate: {{table: {0}/made-up.tsv, from: 0.9}}\n",
+      folder);
   return out;
 }
 
 std::string training(Dice& dice, bool small) {
   std::string out;
   const auto line = [&](const std::string& text) { out += "  " + text + "\n"; };
-  line(fmt::format("batch: {}", small ? dice.of({6, 7, 8, 10, 12, 12, 24, 24}) : dice.of({1, 7, 12, 37, 64, 96, 100, 128, 128, 256, 256, 480, 512, 960, 1024, 1920})));
-  if (dice.oneIn(4)) line(fmt::format("evaluate_batch: {}", small ? dice.from(4, 40) : dice.of({1, 7, 64, 100, 256, 1000, 4096})));
+  line(fmt::format("batch: {}", small ? dice.of({6, 7, 8, 10, 12, 12, 24, 24})
+                                      : dice.of({1, 7, 12, 37, 64, 96, 100, 128, 128, 256, 256, 480,
+                                                 512, 960, 1024, 1920})));
+  if (dice.oneIn(4))
+    line(fmt::format("evaluate_batch: {}",
+                     small ? dice.from(4, 40) : dice.of({1, 7, 64, 100, 256, 1000, 4096})));
   if (dice.oneIn(2)) line("max_steps: 500");
-  const std::string precision = dice.text({"fp32", "fp32", "fp32", "bf16", "bf16", "fp16", "tf32", "fp64"});
+  const std::string precision =
+      dice.text({"fp32", "fp32", "fp32", "bf16", "bf16", "fp16", "tf32", "fp64"});
   line("precision: " + precision);
   if (dice.oneIn(precision == "fp16" ? 3 : 40)) line("loss_scale: {initial: 1024}");
-  if (!small && dice.oneIn(20)) line(fmt::format("backend: {}", dice.text({"onednn", "reference", "timed", "cuda"})));
-  const std::string clip = dice.oneIn(3) ? ", clip_norm: 1" : "", decay = dice.oneIn(3) ? ", weight_decay: 0.01" : "";
+  if (!small && dice.oneIn(20))
+    line(fmt::format("backend: {}", dice.text({"onednn", "reference", "timed", "cuda"})));
+  const std::string clip = dice.oneIn(3) ? ", clip_norm: 1" : "",
+                    decay = dice.oneIn(3) ? ", weight_decay: 0.01" : "";
   const std::string kind = dice.text({"adam", "adam", "sgd", "adagrad"});
   line(fmt::format("optimizer: {{kind: {}, learning_rate: 0.01{}{}{}{}}}", kind, clip, decay,
-                   kind == "sgd" && dice.oneIn(2) ? ", momentum: 0.9" : "", dice.oneIn(40) ? ", beta1: 0.8" : ""));
+                   kind == "sgd" && dice.oneIn(2) ? ", momentum: 0.9" : "",
+                   dice.oneIn(40) ? ", beta1: 0.8" : ""));
   if (dice.oneIn(4))
-    line(fmt::format("schedule: {{kind: {}, warmup_steps: {}, every: {}}}", dice.text({"cosine", "linear", "step", "constant"}),
-                     dice.of({0, 10}), dice.of({0, 50})));
+    line(fmt::format("schedule: {{kind: {}, warmup_steps: {}, every: {}}}",
+                     dice.text({"cosine", "linear", "step", "constant"}), dice.of({0, 10}),
+                     dice.of({0, 50})));
   return out;
 }
 
@@ -189,9 +223,11 @@ std::string strategy(Dice& dice, const Shape& shape, int ranks, bool small) {
   if (maybe(kind.axis == cluster::kModelAxis)) line(fmt::format("tensor: {}", tensor = count()));
   int stages = 1;
   if (maybe(kind.axis == cluster::kStageAxis)) line(fmt::format("stages: {}", stages = count()));
-  if (kind.servers ? dice.oneIn(2) : dice.oneIn(50)) line(fmt::format("servers: {}", dice.from(1, 3)));
+  if (kind.servers ? dice.oneIn(2) : dice.oneIn(50))
+    line(fmt::format("servers: {}", dice.from(1, 3)));
   if (dice.oneIn(4)) line(fmt::format("micro_batches: {}", dice.of({1, 2, 3, 4, 4, 8, 10, 16})));
-  if (kind.local ? dice.oneIn(2) : dice.oneIn(60)) line(fmt::format("local_steps: {}", dice.of({1, 2, 3, 4, 8})));
+  if (kind.local ? dice.oneIn(2) : dice.oneIn(60))
+    line(fmt::format("local_steps: {}", dice.of({1, 2, 3, 4, 8})));
   if (maybe(kind.staleness)) line(fmt::format("staleness: {}", dice.of({-1, 1, 2})));
   if (maybe(kind.servers)) line(fmt::format("dense: {}", dice.text({"servers", "all-reduce"})));
   if (maybe(stages > 1)) line(fmt::format("schedule: {}", dice.text({"1f1b", "gpipe", "zb-h1"})));
@@ -199,8 +235,11 @@ std::string strategy(Dice& dice, const Shape& shape, int ranks, bool small) {
   if (dice.oneIn(6)) line(fmt::format("overlap: {}", dice.text({"always", "never"})));
   if (dice.oneIn(12)) line(fmt::format("gather_bytes: {}", dice.of({1000, 1000000})));
   if (dice.oneIn(8)) line(fmt::format("bucket_bytes: {}", dice.of({1000, 100000, 10000000})));
-  if (dice.oneIn(12)) line(fmt::format("compression: {}", dice.text({"fp16", "bf16", "int8", "top-k"})));
-  if (dice.oneIn(14)) line(fmt::format("all_reduce: {}", dice.text({"direct", "ring", "halving-doubling", "tree", "hierarchical"})));
+  if (dice.oneIn(12))
+    line(fmt::format("compression: {}", dice.text({"fp16", "bf16", "int8", "top-k"})));
+  if (dice.oneIn(14))
+    line(fmt::format("all_reduce: {}",
+                     dice.text({"direct", "ring", "halving-doubling", "tree", "hierarchical"})));
   if (dice.oneIn(16)) line(fmt::format("deterministic_parts: {}", dice.of({2, 3, 4, 6, 8, 12})));
   if (dice.oneIn(16)) {
     std::vector<int> shares;
@@ -228,24 +267,30 @@ int clusterOf(Dice& dice, Combination& out, bool small) {
   int ranks = 0;
   std::string& text = out.cluster;
   text = "version: 1\nname: made-up\n";
-  if (!small && dice.oneIn(10)) text += fmt::format("comm: {}\n", dice.text({"gloo", "shm", "nccl", "in-process"}));
+  if (!small && dice.oneIn(10))
+    text += fmt::format("comm: {}\n", dice.text({"gloo", "shm", "nccl", "in-process"}));
   text += "nodes:\n";
   for (int node = 0; node < nodes; ++node) {
-    const int count = node == 0 && nodes == 1 ? dice.from(small ? 2 : 1, most) : !small && dice.oneIn(2) ? dice.of({1, 2, 4, 8}) : dice.from(1, most);
+    const int count = node == 0 && nodes == 1   ? dice.from(small ? 2 : 1, most)
+                      : !small && dice.oneIn(2) ? dice.of({1, 2, 4, 8})
+                                                : dice.from(1, most);
     const std::string kind = kinds == "mixed" ? dice.text({"cpu", "cuda"}) : kinds;
     text += fmt::format("  - name: n{}\n    address: 10.0.0.{}\n", node, node + 1);
-    if (!small && node > 0 && dice.oneIn(20)) text += fmt::format("    roles: [{}]\n", dice.text({"ps", "evaluator", "chief"}));
+    if (!small && node > 0 && dice.oneIn(20))
+      text += fmt::format("    roles: [{}]\n", dice.text({"ps", "evaluator", "chief"}));
     text += fmt::format("    devices: [{{kind: {}, count: {}", kind, count);
     if (dice.oneIn(4)) text += fmt::format(", threads: {}", dice.from(1, 8));
     if (kind == "cuda" && dice.oneIn(8)) text += fmt::format(", gpus: {}", dice.from(1, count));
     text += "}]\n";
-    if (known) out.hosts.push_back({fmt::format("n{}", node), oneHost ? "host" : fmt::format("host{}", node), dice.of({2, 8, 64}),
-                         dice.of<std::int64_t>({0, 0, 1'000'000'000, 64'000'000'000})});
+    if (known)
+      out.hosts.push_back({fmt::format("n{}", node), oneHost ? "host" : fmt::format("host{}", node),
+                           dice.of({2, 8, 64}),
+                           dice.of<std::int64_t>({0, 0, 1'000'000'000, 64'000'000'000})});
     ranks += count;
   }
   if (nodes > 1 && dice.oneIn(2))
-    text += fmt::format("links: [{{from: n0, to: n1, bandwidth_mbit: {}, latency_us: {}}}]\n", dice.of({100, 1000, 10000, 100000}),
-                        dice.of({5, 50, 500}));
+    text += fmt::format("links: [{{from: n0, to: n1, bandwidth_mbit: {}, latency_us: {}}}]\n",
+                        dice.of({100, 1000, 10000, 100000}), dice.of({5, 50, 500}));
   return ranks;
 }
 
@@ -254,11 +299,17 @@ Combination combine(std::uint64_t key, bool small, const std::string& folder) {
   Combination out;
   const int ranks = clusterOf(dice, out, small);
   const std::uint64_t which = dice.below(8);
-  const Shape shape = which < 3 ? gpt(dice, small, folder) : which < 5 ? mlp(dice, small, folder) : which < 7 ? convolutions(dice, small, folder) : clicks(dice, small, folder);
-  out.spec = fmt::format("version: 1\nmodel:\n  name: made-up\n  input: {}\n  layers:\n{}  loss: {}\ndata:\n{}training:\n{}strategy:\n{}",
-                         shape.input, shape.layers, shape.loss, shape.data, training(dice, small),
-                         strategy(dice, shape, ranks, small));
-  out.precision = dice.of({app::Precision::kSmallDouble, app::Precision::kSmallDouble, app::Precision::kSmallSingle, app::Precision::kSingle});
+  const Shape shape = which < 3   ? gpt(dice, small, folder)
+                      : which < 5 ? mlp(dice, small, folder)
+                      : which < 7 ? convolutions(dice, small, folder)
+                                  : clicks(dice, small, folder);
+  out.spec = fmt::format(
+      "version: 1\nmodel:\n  name: made-up\n  input: {}\n  layers:\n{}  loss: "
+      "{}\ndata:\n{}training:\n{}strategy:\n{}",
+      shape.input, shape.layers, shape.loss, shape.data, training(dice, small),
+      strategy(dice, shape, ranks, small));
+  out.precision = dice.of({app::Precision::kSmallDouble, app::Precision::kSmallDouble,
+                           app::Precision::kSmallSingle, app::Precision::kSingle});
   return out;
 }
 
@@ -276,7 +327,8 @@ Status apply(const Remedy& remedy, Attempt& attempt) {
       attempt.sets.push_back(field + "=" + value);
       continue;
     }
-    const app::SpecText text = app::SpecText::parse(attempt.cluster, "cluster.yaml", app::SpecKind::kCluster);
+    const app::SpecText text =
+        app::SpecText::parse(attempt.cluster, "cluster.yaml", app::SpecKind::kCluster);
     LOCKSTEP_ASSIGN(const app::TextEdit edit, text.edit(field, value));
     attempt.cluster = edit.applied(attempt.cluster);
   }
@@ -289,8 +341,10 @@ struct Specs {
 };
 
 Result<Specs> specsOf(const Combination& one, const Attempt& attempt) {
-  LOCKSTEP_ASSIGN(const app::RunSpecFile run, app::completeRunSpec(one.spec, "/spec.yaml", attempt.sets));
-  LOCKSTEP_ASSIGN(const app::ClusterSpecFile cluster, app::completeClusterSpec(attempt.cluster, "/cluster.yaml"));
+  LOCKSTEP_ASSIGN(const app::RunSpecFile run,
+                  app::completeRunSpec(one.spec, "/spec.yaml", attempt.sets));
+  LOCKSTEP_ASSIGN(const app::ClusterSpecFile cluster,
+                  app::completeClusterSpec(attempt.cluster, "/cluster.yaml"));
   return Specs{run.spec, cluster.spec};
 }
 
@@ -305,13 +359,15 @@ Status planned(const Combination& one, const Attempt& attempt) {
   if (!(preview.stepSeconds > 0) || !std::isfinite(preview.stepSeconds))
     return wrong(fmt::format("the predicted step takes {} s", preview.stepSeconds));
   for (const app::RankPreview& rank : preview.ranks)
-    if (rank.parameterBytes < 0 || rank.optimizerBytes < 0 || rank.gradientBytes < 0 || rank.activationBytes < 0 ||
-        rank.totalBytes() <= 0)
+    if (rank.parameterBytes < 0 || rank.optimizerBytes < 0 || rank.gradientBytes < 0 ||
+        rank.activationBytes < 0 || rank.totalBytes() <= 0)
       return wrong(fmt::format("rank {} needs {} bytes", rank.rank, rank.totalBytes()));
   auto parsed = plan::parse(preview.planText);
   if (!parsed.ok()) return wrong("the plan's text does not parse: " + parsed.error().text());
-  if (plan::text(*parsed) != preview.planText) return wrong("the plan's text is another one after parsing");
-  if (!app::parsePrediction(app::predictionJson(preview)).ok()) return wrong("the prediction does not parse");
+  if (plan::text(*parsed) != preview.planText)
+    return wrong("the plan's text is another one after parsing");
+  if (!app::parsePrediction(app::predictionJson(preview)).ok())
+    return wrong("the prediction does not parse");
   if (app::previewText(preview).empty()) return wrong("there is no text");
   if (preview.misfit && !preview.misfit->remedies.empty()) return *preview.misfit;
   return {};
@@ -323,13 +379,15 @@ Status verified(const Combination& one, const Attempt& attempt) {
   request.spec = specs.run;
   request.cluster = specs.cluster;
   LOCKSTEP_TRY(app::makePreview(request, one.hosts).status());
-  LOCKSTEP_ASSIGN(const app::VerifyCase question, app::verifyCase(*specs.run, *specs.cluster, one.precision, 3));
+  LOCKSTEP_ASSIGN(const app::VerifyCase question,
+                  app::verifyCase(*specs.run, *specs.cluster, one.precision, 3));
   auto reply = agent::verifyPlans(*question.request);
   if (!reply.ok()) return makeError(Code::kInternal, "verification: {}", reply.error().text());
   for (const auto& finding : reply->findings())
-    if (!finding.holds() && finding.check() != "quality")  // chance decides that of so few and small steps
-      return makeError(Code::kInternal, "{} differ by {:.1e}, limit {:.1e}: {}", finding.check(), finding.difference(),
-                       finding.limit(), finding.where());
+    // chance decides that of so few and small steps
+    if (!finding.holds() && finding.check() != "quality")
+      return makeError(Code::kInternal, "{} differ by {:.1e}, limit {:.1e}: {}", finding.check(),
+                       finding.difference(), finding.limit(), finding.where());
   return {};
 }
 
@@ -340,22 +398,27 @@ std::string kindOf(const Error& error) {
   for (const char* place : {"/spec.yaml:", "/cluster.yaml:"})
     if (what.starts_with(place)) what = what.substr(what.find(": ") + 2);
   for (const char c : what)
-    if (c < '0' || c > '9') out += c;
-    else if (out.empty() || out.back() != '#') out += '#';
+    if (c < '0' || c > '9')
+      out += c;
+    else if (out.empty() || out.back() != '#')
+      out += '#';
   return out;
 }
 
-bool isRefusal(Code code) { return code == Code::kInvalidArgument || code == Code::kResourceExhausted; }
+bool isRefusal(Code code) {
+  return code == Code::kInvalidArgument || code == Code::kResourceExhausted;
+}
 
 struct Outcome {
   bool refused = false, failed = false;
-  int rounds = 0;                    // remedies until it was accepted, at most
-  std::string text;                  // why it failed
+  int rounds = 0;    // remedies until it was accepted, at most
+  std::string text;  // why it failed
   std::vector<std::string> refusals;
 };
 
 // Every remedy of the first refusal, and from there on the first of each.
-Outcome tried(const Combination& one, const std::function<Status(const Combination&, const Attempt&)>& road) {
+Outcome tried(const Combination& one,
+              const std::function<Status(const Combination&, const Attempt&)>& road) {
   Outcome out;
   const Status first = road(one, {{}, one.cluster});
   if (first.ok()) return out;
@@ -363,7 +426,9 @@ Outcome tried(const Combination& one, const std::function<Status(const Combinati
   const auto fails = [&](const Error& error, std::string_view why, const Attempt& attempt) {
     out.failed = true;
     out.text = fmt::format("{}{}{}", why, error.text(),
-                           attempt.sets.empty() ? "" : fmt::format("\n  after --set {}", fmt::join(attempt.sets, " --set ")));
+                           attempt.sets.empty() ? ""
+                                                : fmt::format("\n  after --set {}",
+                                                              fmt::join(attempt.sets, " --set ")));
     return out;
   };
   if (!isRefusal(first.code())) return fails(first.error(), "", {});
@@ -376,15 +441,20 @@ Outcome tried(const Combination& one, const std::function<Status(const Combinati
     std::set<std::string> met;
     for (int round = 1;; ++round) {
       met.insert(kindOf(refusal));
-      if (const Status done = apply(*next, attempt); !done.ok()) return fails(done.error(), "a remedy cannot be applied: ", attempt);
+      if (const Status done = apply(*next, attempt); !done.ok())
+        return fails(done.error(), "a remedy cannot be applied: ", attempt);
       const Status status = road(one, attempt);
       out.rounds = std::max(out.rounds, round);
       if (status.ok()) break;
       if (!isRefusal(status.code())) return fails(status.error(), "", attempt);
-      if (status.error().remedies.empty()) return fails(status.error(), "refused without a remedy: ", attempt);
-      if (met.contains(kindOf(status.error())) && round > 2) return fails(status.error(), "still refused: ", attempt);
-      if (status.error().what == refusal.what) return fails(status.error(), "the remedy mends nothing: ", attempt);
-      if (round == kRemediesInARow) return fails(status.error(), "refused again and again: ", attempt);
+      if (status.error().remedies.empty())
+        return fails(status.error(), "refused without a remedy: ", attempt);
+      if (met.contains(kindOf(status.error())) && round > 2)
+        return fails(status.error(), "still refused: ", attempt);
+      if (status.error().what == refusal.what)
+        return fails(status.error(), "the remedy mends nothing: ", attempt);
+      if (round == kRemediesInARow)
+        return fails(status.error(), "refused again and again: ", attempt);
       refusal = status.error();
       next = &refusal.remedies.front();
     }
@@ -422,8 +492,9 @@ class Progress {
     shown_ = now;
     const double seconds = static_cast<double>(now - begin_) * 1e-9;
     erase();
-    std::fprintf(stderr, "%s %d of %d, %d refused, %d failed; %.0f s, some %.0f s to go%s", name_, done, all_, tally.refused,
-                 tally.failed, seconds, seconds / done * (all_ - done), terminal_ ? "" : "\n");
+    std::fprintf(stderr, "%s %d of %d, %d refused, %d failed; %.0f s, some %.0f s to go%s", name_,
+                 done, all_, tally.refused, tally.failed, seconds, seconds / done * (all_ - done),
+                 terminal_ ? "" : "\n");
   }
   void erase() const {
     if (terminal_) std::fprintf(stderr, "\r\033[K");
@@ -446,7 +517,9 @@ Tally scan(const Options& options, bool small, const std::string& folder) {
   for (int i = 0; i < all; ++i) {
     const std::string label = fmt::format("{}:{}", name, i);
     if (!options.only.empty() && options.only != label) continue;
-    const Combination one = combine(randomBits(options.seed, 2 * static_cast<std::uint64_t>(i) + (small ? 1 : 0)), small, folder);
+    const Combination one =
+        combine(randomBits(options.seed, 2 * static_cast<std::uint64_t>(i) + (small ? 1 : 0)),
+                small, folder);
     underWay = fmt::format("scan: died at --seed {} --only {}\n", options.seed, label);
     const Nanoseconds begin = monotonicNow();
     const Outcome came = tried(one, small ? verified : planned);
@@ -457,21 +530,30 @@ Tally scan(const Options& options, bool small, const std::string& folder) {
     if (came.refused && !came.failed) ++tally.rounds[came.rounds];
     if (options.print || came.failed) progress.erase();
     if (options.print)
-      std::printf("%s %s %.2f s%s%s\n", label.c_str(), came.failed ? "FAILS" : came.refused ? "refused" : "accepted", seconds,
-                  came.refusals.empty() ? "" : "  ", came.refusals.empty() ? "" : came.refusals.front().c_str());
+      std::printf("%s %s %.2f s%s%s\n", label.c_str(),
+                  came.failed    ? "FAILS"
+                  : came.refused ? "refused"
+                                 : "accepted",
+                  seconds, came.refusals.empty() ? "" : "  ",
+                  came.refusals.empty() ? "" : came.refusals.front().c_str());
     if (came.failed)
-      std::printf("FAILS --seed %llu --only %s\n  %s\n--- spec\n%s--- cluster\n%s---\n", static_cast<unsigned long long>(options.seed),
-                  label.c_str(), came.text.c_str(), one.spec.c_str(), one.cluster.c_str());
+      std::printf("FAILS --seed %llu --only %s\n  %s\n--- spec\n%s--- cluster\n%s---\n",
+                  static_cast<unsigned long long>(options.seed), label.c_str(), came.text.c_str(),
+                  one.spec.c_str(), one.cluster.c_str());
     std::fflush(stdout);
     if (options.only.empty()) progress.show(tally, i + 1);
   }
   progress.erase();
   std::string rounds;
-  for (const auto& [count, times] : tally.rounds) rounds += fmt::format("{}{} after {}", rounds.empty() ? "" : ", ", times, count);
-  std::printf("seed %llu: %d combinations %s: %d accepted, %d refused and then accepted%s%s%s, %d failed\n",
-              static_cast<unsigned long long>(options.seed), tally.ran, small ? "verified" : "planned", tally.ran - tally.refused,
-              tally.refused - tally.failed < 0 ? 0 : tally.refused - tally.failed, rounds.empty() ? "" : " (", rounds.c_str(),
-              rounds.empty() ? "" : (" of the remedies)"), tally.failed);
+  for (const auto& [count, times] : tally.rounds)
+    rounds += fmt::format("{}{} after {}", rounds.empty() ? "" : ", ", times, count);
+  std::printf(
+      "seed %llu: %d combinations %s: %d accepted, %d refused and then accepted%s%s%s, %d failed\n",
+      static_cast<unsigned long long>(options.seed), tally.ran, small ? "verified" : "planned",
+      tally.ran - tally.refused,
+      tally.refused - tally.failed < 0 ? 0 : tally.refused - tally.failed,
+      rounds.empty() ? "" : " (", rounds.c_str(), rounds.empty() ? "" : (" of the remedies)"),
+      tally.failed);
   return tally;
 }
 
@@ -484,11 +566,16 @@ int main(const std::vector<std::string>& words) {
   Options options;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool more = i + 1 < words.size();
-    if (words[i] == "--print") options.print = true;
-    else if (words[i] == "--seed" && more && number(words[i + 1], options.seed)) ++i;
-    else if (words[i] == "--plans" && more && number(words[i + 1], options.plans)) ++i;
-    else if (words[i] == "--verify" && more && number(words[i + 1], options.verifies)) ++i;
-    else if (words[i] == "--only" && more) options.only = words[++i];
+    if (words[i] == "--print")
+      options.print = true;
+    else if (words[i] == "--seed" && more && number(words[i + 1], options.seed))
+      ++i;
+    else if (words[i] == "--plans" && more && number(words[i + 1], options.plans))
+      ++i;
+    else if (words[i] == "--verify" && more && number(words[i + 1], options.verifies))
+      ++i;
+    else if (words[i] == "--only" && more)
+      options.only = words[++i];
     else {
       std::fprintf(stderr, "scan: %s is not understood\n", words[i].c_str());
       return 2;
@@ -509,4 +596,6 @@ int main(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace lockstep
 
-int main(int argc, char** argv) { return lockstep::main(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  return lockstep::main(std::vector<std::string>(argv + 1, argv + argc));
+}

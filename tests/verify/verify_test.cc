@@ -27,8 +27,8 @@ constexpr const char* kGpt = LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.y
 constexpr const char* kCnn = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-cnn.yaml";
 
 Result<app::VerifyCase> caseOf(int ranks, const std::vector<std::string>& sets,
-                               app::Precision precision = app::Precision::kSmallDouble, const char* model = kMlp,
-                               std::int64_t steps = 4) {
+                               app::Precision precision = app::Precision::kSmallDouble,
+                               const char* model = kMlp, std::int64_t steps = 4) {
   LOCKSTEP_ASSIGN(const app::RunSpecFile spec, app::loadRunSpec(model, sets));
   return app::verifyCase(*spec.spec, *app::localCluster(ranks, "", "shm").spec, precision, steps);
 }
@@ -36,12 +36,14 @@ Result<app::VerifyCase> caseOf(int ranks, const std::vector<std::string>& sets,
 std::string text(const node::v1::VerifyReply& reply) {
   std::string out;
   for (const auto& finding : reply.findings())
-    out += fmt::format("{}{}{}: {:.1e} of {:.1e} {}\n", finding.holds() ? "" : "! ", finding.undecided() ? "? " : "", finding.check(), finding.difference(),
+    out += fmt::format("{}{}{}: {:.1e} of {:.1e} {}\n", finding.holds() ? "" : "! ",
+                       finding.undecided() ? "? " : "", finding.check(), finding.difference(),
                        finding.limit(), finding.where());
   return out;
 }
 bool holds(const node::v1::VerifyReply& reply) {
-  return std::all_of(reply.findings().begin(), reply.findings().end(), [](const auto& finding) { return finding.holds(); });
+  return std::all_of(reply.findings().begin(), reply.findings().end(),
+                     [](const auto& finding) { return finding.holds(); });
 }
 
 // What is wrong with a kernel of a rank: called with its spec and the kernel in the place of run().
@@ -49,7 +51,8 @@ using Fault = std::function<void(const backends::KernelSpec& spec, backends::Ker
 
 class Faulty final : public backends::Backend {
  public:
-  Faulty(std::unique_ptr<backends::Backend> inner, std::function<Fault(const backends::KernelSpec&)> faultOf)
+  Faulty(std::unique_ptr<backends::Backend> inner,
+         std::function<Fault(const backends::KernelSpec&)> faultOf)
       : inner_(std::move(inner)), faultOf_(std::move(faultOf)) {}
   std::string_view name() const override { return inner_->name(); }
   bool supports(ir::Op op, DType dtype) const override { return inner_->supports(op, dtype); }
@@ -79,13 +82,16 @@ class Faulty final : public backends::Backend {
 
 void scale(const backends::Operand& x, std::int64_t first, std::int64_t count, double factor) {
   for (std::int64_t i = first; i < first + count; ++i) {
-    if (x.type.dtype == DType::kF64) static_cast<double*>(x.data)[i] *= factor;
-    else static_cast<float*>(x.data)[i] *= static_cast<float>(factor);
+    if (x.type.dtype == DType::kF64)
+      static_cast<double*>(x.data)[i] *= factor;
+    else
+      static_cast<float*>(x.data)[i] *= static_cast<float>(factor);
   }
 }
 
 // Of kernels of one op on one rank (-1: on all), every run of it.
-agent::OpenBackend fault(const node::v1::VerifyRequest& request, ir::Op op, int rank, const std::function<Fault()>& make) {
+agent::OpenBackend fault(const node::v1::VerifyRequest& request, ir::Op op, int rank,
+                         const std::function<Fault()>& make) {
   const std::string backend = request.spec().training().backend();
   return [=](int mine) -> Result<std::unique_ptr<backends::Backend>> {
     LOCKSTEP_ASSIGN(std::unique_ptr<backends::Backend> inner, backends::makeBackend(backend, {}));
@@ -100,7 +106,8 @@ agent::OpenBackend fault(const node::v1::VerifyRequest& request, ir::Op op, int 
   };
 }
 
-// The kernel's second run of all leaves everything as it was: the next step has parameters of the step before.
+// The kernel's second run of all leaves everything as it was: the next step has parameters of the
+// step before.
 Fault stale() {
   return [runs = 0](const backends::KernelSpec& spec, backends::Kernel& kernel) mutable {
     if (++runs != 2) return kernel.run();
@@ -112,7 +119,8 @@ Fault stale() {
   };
 }
 
-// Gradients of the first bucket of `several` plans that are not added up over the ranks; how many steps that were.
+// Gradients of the first bucket of `several` plans that are not added up over the ranks; how many
+// steps that were.
 int leaveOneOut(std::string* text, bool all) {
   auto plan = plan::parse(*text);
   if (!plan.ok()) return 0;
@@ -158,8 +166,8 @@ class VerifyTest : public QObject {
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
-    for (const char* check : {"initial weights", "gradients", "losses", "weights at the end", "evaluation",
-                              "all ranks", "two plays"}) {
+    for (const char* check : {"initial weights", "gradients", "losses", "weights at the end",
+                              "evaluation", "all ranks", "two plays"}) {
       QVERIFY2(find(*reply, check) != nullptr, check);
       QVERIFY2(find(*reply, check)->holds(), check);
     }
@@ -200,8 +208,9 @@ class VerifyTest : public QObject {
   }
 
   void singlePrecisionIsHeldAgainstRounding() {
-    const auto one = caseOf(4, {"strategy.kind=pipeline", "strategy.stages=2", "strategy.micro_batches=4"},
-                            app::Precision::kSingle);
+    const auto one =
+        caseOf(4, {"strategy.kind=pipeline", "strategy.stages=2", "strategy.micro_batches=4"},
+               app::Precision::kSingle);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
@@ -213,7 +222,8 @@ class VerifyTest : public QObject {
   void limitsEndSomewhere() {
     for (const char* precision : {"fp32", "tf32", "bf16", "fp16", "fp64"}) {
       const runtime::Limits limits = runtime::limitsOf(precision);
-      for (const runtime::Tolerance& each : {limits.gradients, limits.scale, limits.updates, limits.losses}) {
+      for (const runtime::Tolerance& each :
+           {limits.gradients, limits.scale, limits.updates, limits.losses}) {
         QCOMPARE(each.of(0), each.least);
         QVERIFY(each.decides(0) && each.decides(each.most / 4));
         QVERIFY(!each.decides(each.most / 3.9) && !each.decides(INFINITY));
@@ -229,10 +239,13 @@ class VerifyTest : public QObject {
     QTest::addColumn<QString>("what");
     for (const char* precision : {"fp64", "fp32", "tf32", "bf16", "fp16"})
       for (const bool cnn : {false, true})  // which has kinks
-        for (const char* what : {"nothing", "a rank's gradients 1.001 times as long", "a sample left out", "a bucket not added up",
-                                 "parameters of the step before", "a rank's weight gradient 1.001 times as long"})
+        for (const char* what :
+             {"nothing", "a rank's gradients 1.001 times as long", "a sample left out",
+              "a bucket not added up", "parameters of the step before",
+              "a rank's weight gradient 1.001 times as long"})
           if (cnn || precision == std::string_view("bf16"))
-            QTest::addRow("%s, %s: %s", precision, cnn ? "cnn" : "mlp", what) << precision << cnn << what;
+            QTest::addRow("%s, %s: %s", precision, cnn ? "cnn" : "mlp", what)
+                << precision << cnn << what;
   }
   void faultsAreFound() {
     QFETCH(QString, precision);
@@ -240,8 +253,9 @@ class VerifyTest : public QObject {
     QFETCH(QString, what);
     std::vector<std::string> sets{"strategy.bucket_bytes=3000"};
     if (precision != "fp64") sets.push_back("training.precision=" + precision.toStdString());
-    const auto one = caseOf(2, sets, precision == "fp64" ? app::Precision::kSmallDouble : app::Precision::kSmallSingle,
-                            cnn ? kCnn : kMlp);
+    const auto one = caseOf(
+        2, sets, precision == "fp64" ? app::Precision::kSmallDouble : app::Precision::kSmallSingle,
+        cnn ? kCnn : kMlp);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     node::v1::VerifyRequest request = *one->request;
     agent::OpenBackend open;
@@ -274,34 +288,41 @@ class VerifyTest : public QObject {
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     qInfo("%s", text(*reply).c_str());
     QVERIFY2(holds(*reply) == (what == "nothing"), text(*reply).c_str());
-    for (const auto& finding : reply->findings()) QVERIFY2(!finding.undecided(), text(*reply).c_str());
+    for (const auto& finding : reply->findings())
+      QVERIFY2(!finding.undecided(), text(*reply).c_str());
   }
 
-  // Adagrad with weight decay makes steps as long as any of a gradient that is 0 but for rounding, as that of a key's
-  // bias: the tensor's other elements decide, and what is wrong with them is found.
+  // Adagrad with weight decay makes steps as long as any of a gradient that is 0 but for rounding,
+  // as that of a key's bias: the tensor's other elements decide, and what is wrong with them is
+  // found.
   void whatRoundingAloneMovesIsLeftOut() {
     QTemporaryDir folder;
     const std::string text = testing::madeUpText(folder.path().toStdString());
-    const auto one = caseOf(2, {"model.layers[0].embedding.units=16", "model.input.shape[0]=16", "data.train.text=" + text,
-                                "data.evaluate.text=" + text, "training.optimizer.kind=adagrad",
-                                "training.optimizer.learning_rate=0.01", "training.optimizer.weight_decay=0.01",
-                                "training.optimizer.decay_matrices_only=", "training.optimizer.beta2=",
-                                "training.optimizer.clip_norm=", "training.schedule="},
-                            app::Precision::kSmallDouble, kGpt);
+    const auto one =
+        caseOf(2,
+               {"model.layers[0].embedding.units=16", "model.input.shape[0]=16",
+                "data.train.text=" + text, "data.evaluate.text=" + text,
+                "training.optimizer.kind=adagrad", "training.optimizer.learning_rate=0.01",
+                "training.optimizer.weight_decay=0.01", "training.optimizer.decay_matrices_only=",
+                "training.optimizer.beta2=", "training.optimizer.clip_norm=", "training.schedule="},
+               app::Precision::kSmallDouble, kGpt);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     const auto* weights = find(*reply, "weights at the end");
     QVERIFY2(holds(*reply) && !weights->undecided(), ::text(*reply).c_str());
-    QVERIFY2(weights->where().find("elements that rounding alone moves") != std::string::npos, ::text(*reply).c_str());
-    reply = agent::verifyPlans(*one->request, nullptr, fault(*one->request, ir::Op::kSoftmaxXentGrad, 1, [] {
-      return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
-        kernel.run();
-        scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
-      };
-    }));
+    QVERIFY2(weights->where().find("elements that rounding alone moves") != std::string::npos,
+             ::text(*reply).c_str());
+    reply = agent::verifyPlans(
+        *one->request, nullptr, fault(*one->request, ir::Op::kSoftmaxXentGrad, 1, [] {
+          return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+            kernel.run();
+            scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
+          };
+        }));
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
-    QVERIFY2(!find(*reply, "weights at the end")->holds() && !find(*reply, "gradients")->holds(), ::text(*reply).c_str());
+    QVERIFY2(!find(*reply, "weights at the end")->holds() && !find(*reply, "gradients")->holds(),
+             ::text(*reply).c_str());
   }
 
   // The gradient of a bias before a batch norm is 0 but for rounding: it is held against what all
@@ -313,25 +334,31 @@ class VerifyTest : public QObject {
   }
   void aGradientOfZeroSaysNothingOfItself() {
     QFETCH(int, precision);
-    const auto one = caseOf(2, {"model.layers=[{conv2d: {filters: 8, kernel: 3}}, {batch_norm: {activation: relu}}, "
-                                "{max_pool2d: {size: 2}}, {flatten: {}}, {dense: {units: 10}}]"},
-                            static_cast<app::Precision>(precision), kCnn);
+    const auto one = caseOf(
+        2,
+        {"model.layers=[{conv2d: {filters: 8, kernel: 3}}, {batch_norm: {activation: relu}}, "
+         "{max_pool2d: {size: 2}}, {flatten: {}}, {dense: {units: 10}}]"},
+        static_cast<app::Precision>(precision), kCnn);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     QVERIFY2(holds(*reply), text(*reply).c_str());
-    for (const auto& finding : reply->findings()) QVERIFY2(!finding.undecided(), text(*reply).c_str());
-    reply = agent::verifyPlans(*one->request, nullptr, fault(*one->request, ir::Op::kReduceRows, 1, [] {
-      return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
-        kernel.run();
-        const std::int64_t filters = spec.outputs[0].type.count();
-        if (filters == 10) return;  // of the classes
-        for (std::int64_t i = 0; i < filters; ++i) {
-          if (spec.outputs[0].type.dtype == DType::kF64) static_cast<double*>(spec.outputs[0].data)[i] += 1e-3;
-          else static_cast<float*>(spec.outputs[0].data)[i] += 1e-3f;
-        }
-      };
-    }));
+    for (const auto& finding : reply->findings())
+      QVERIFY2(!finding.undecided(), text(*reply).c_str());
+    reply =
+        agent::verifyPlans(*one->request, nullptr, fault(*one->request, ir::Op::kReduceRows, 1, [] {
+          return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+            kernel.run();
+            const std::int64_t filters = spec.outputs[0].type.count();
+            if (filters == 10) return;  // of the classes
+            for (std::int64_t i = 0; i < filters; ++i) {
+              if (spec.outputs[0].type.dtype == DType::kF64)
+                static_cast<double*>(spec.outputs[0].data)[i] += 1e-3;
+              else
+                static_cast<float*>(spec.outputs[0].data)[i] += 1e-3f;
+            }
+          };
+        }));
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     QVERIFY2(!find(*reply, "gradients")->holds(), text(*reply).c_str());
   }
@@ -346,12 +373,15 @@ class VerifyTest : public QObject {
       };
       row("zero-3", 2, {"strategy.kind=zero-3"});
       row("tensor-parallel", 2, {"strategy.kind=tensor-parallel"});
-      row("pipeline", 2, {"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"});
-      row("zero-3, stages", 4, {"strategy.kind=zero-3", "strategy.stages=2", "strategy.micro_batches=4"});
+      row("pipeline", 2,
+          {"strategy.kind=pipeline", "strategy.micro_batches=4", "strategy.schedule=zb-h1"});
+      row("zero-3, stages", 4,
+          {"strategy.kind=zero-3", "strategy.stages=2", "strategy.micro_batches=4"});
       row("parameter-server", 2, {"strategy.kind=parameter-server"});
       row("recompute", 2, {"strategy.recompute=full"});
     }
-    QTest::addRow("fp16, steps left out") << "fp16" << 2 << QStringList{"training.loss_scale.initial=4294967296"};
+    QTest::addRow("fp16, steps left out")
+        << "fp16" << 2 << QStringList{"training.loss_scale.initial=4294967296"};
   }
   void narrowFactorsHoldWithinTheirOwnLimit() {
     QFETCH(QString, precision);
@@ -384,7 +414,8 @@ class VerifyTest : public QObject {
   void whatCannotBeDividedIsRefused() {
     const auto one = caseOf(4, {"strategy.kind=tensor-parallel", "strategy.tensor=3"});
     QVERIFY(!one.ok());
-    QVERIFY2(one.error().what.find("tensor is 3; expected a divisor of the 4 ranks") != std::string::npos,
+    QVERIFY2(one.error().what.find("tensor is 3; expected a divisor of the 4 ranks") !=
+                 std::string::npos,
              one.error().text().c_str());
   }
 
@@ -394,20 +425,24 @@ class VerifyTest : public QObject {
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY(!reply.ok());
-    QVERIFY2(reply.error().what.find("at most 64") != std::string::npos, reply.error().text().c_str());
+    QVERIFY2(reply.error().what.find("at most 64") != std::string::npos,
+             reply.error().text().c_str());
   }
 
   // As many steps as are asked for, whatever is compared.
   void stepsAreThoseAskedFor() {
-    for (const char* kind : {"strategy.compression=int8", "strategy.kind=local-sgd", "strategy.kind=zero-1"})
+    for (const char* kind :
+         {"strategy.compression=int8", "strategy.kind=local-sgd", "strategy.kind=zero-1"})
       for (const std::int64_t steps : {1, 3, 17}) {
         const auto one = caseOf(2, {kind}, app::Precision::kSmallDouble, kMlp, steps);
         QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
         QCOMPARE(one->request->steps(), steps);
       }
-    QCOMPARE(caseOf(2, {"strategy.compression=int8"}, app::Precision::kSmallDouble, kMlp, 0)->request->steps(),
+    QCOMPARE(caseOf(2, {"strategy.compression=int8"}, app::Precision::kSmallDouble, kMlp, 0)
+                 ->request->steps(),
              app::kQualitySteps);
-    QCOMPARE(caseOf(2, {}, app::Precision::kSmallDouble, kMlp, 0)->request->steps(), app::kEqualSteps);
+    QCOMPARE(caseOf(2, {}, app::Precision::kSmallDouble, kMlp, 0)->request->steps(),
+             app::kEqualSteps);
   }
 
   // What can be planned can be verified, with fewer samples where that is possible.
@@ -416,15 +451,23 @@ class VerifyTest : public QObject {
     QTest::addColumn<QStringList>("sets");
     QTest::addColumn<int>("batch");
     QTest::addRow("12 ranks") << 12 << QStringList{"training.batch=100"} << 12;
-    QTest::addRow("10 micro-batches") << 2 << QStringList{"training.batch=30", "strategy.micro_batches=10"} << 20;
-    QTest::addRow("shares") << 3 << QStringList{"training.batch=64", "strategy.shares=[20, 1, 1]"} << 17;
+    QTest::addRow("10 micro-batches")
+        << 2 << QStringList{"training.batch=30", "strategy.micro_batches=10"} << 20;
+    QTest::addRow("shares") << 3 << QStringList{"training.batch=64", "strategy.shares=[20, 1, 1]"}
+                            << 17;
     QTest::addRow("shares of micro-batches")
-        << 3 << QStringList{"training.batch=128", "strategy.shares=[20, 1, 1]", "strategy.micro_batches=2"} << 34;
-    QTest::addRow("stages") << 6 << QStringList{"strategy.kind=pipeline", "strategy.stages=2", "training.batch=36",
-                                                "strategy.micro_batches=3"} << 9;
+        << 3
+        << QStringList{"training.batch=128", "strategy.shares=[20, 1, 1]",
+                       "strategy.micro_batches=2"}
+        << 34;
+    QTest::addRow("stages") << 6
+                            << QStringList{"strategy.kind=pipeline", "strategy.stages=2",
+                                           "training.batch=36", "strategy.micro_batches=3"}
+                            << 9;
     for (const int batch : {100, 37, 7})
       QTest::addRow("local steps of %d", batch)
-          << 2 << QStringList{"strategy.kind=local-sgd", QString("training.batch=%1").arg(batch)} << -1;
+          << 2 << QStringList{"strategy.kind=local-sgd", QString("training.batch=%1").arg(batch)}
+          << -1;
   }
   void whatIsPlannedIsVerified() {
     QFETCH(int, ranks);
@@ -455,9 +498,11 @@ class VerifyTest : public QObject {
     QFETCH(int, steps);
     const QTemporaryDir folder;
     const std::string file = gpt(folder, 3, 192, 3, 100);
-    for (const app::Precision precision : {app::Precision::kSmallDouble, app::Precision::kSmallSingle}) {
-      const auto one = caseOf(ranks, {"strategy.kind=local-sgd", fmt::format("training.batch={}", batch),
-                                      fmt::format("strategy.local_steps={}", steps)},
+    for (const app::Precision precision :
+         {app::Precision::kSmallDouble, app::Precision::kSmallSingle}) {
+      const auto one = caseOf(ranks,
+                              {"strategy.kind=local-sgd", fmt::format("training.batch={}", batch),
+                               fmt::format("strategy.local_steps={}", steps)},
                               precision, file.c_str(), 2);
       QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
       const auto reply = agent::verifyPlans(*one->request);
@@ -466,7 +511,8 @@ class VerifyTest : public QObject {
     }
   }
 
-  // Whatever is drawn: what has a plan has a certificate, and what is refused is refused for the same reason.
+  // Whatever is drawn: what has a plan has a certificate, and what is refused is refused for the
+  // same reason.
   void drawnRuns_data() {
     QTest::addColumn<int>("seed");
     for (int seed = 1; seed <= 24; ++seed) QTest::addRow("%d", seed) << seed;
@@ -480,23 +526,34 @@ class VerifyTest : public QObject {
     };
     const QTemporaryDir folder;
     const int heads = among(1, 2, 3), ranks = among(2, 3, 4, 5, 6);
-    const std::string file = random() % 2 == 0 ? std::string(among(kMlp, kCnn))
-                                               : gpt(folder, among(1, 2, 3), heads * among(8, 12, 16), heads, among(5, 16, 33));
-    std::vector<std::string> sets{fmt::format("training.batch={}", among(7, 12, 24, 30, 37, 64, 100))};
-    const std::string kind = among("mirrored", "multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel", "pipeline",
-                                   "local-sgd", "parameter-server");
+    const std::string file =
+        random() % 2 == 0
+            ? std::string(among(kMlp, kCnn))
+            : gpt(folder, among(1, 2, 3), heads * among(8, 12, 16), heads, among(5, 16, 33));
+    std::vector<std::string> sets{
+        fmt::format("training.batch={}", among(7, 12, 24, 30, 37, 64, 100))};
+    const std::string kind =
+        among("mirrored", "multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "tensor-parallel",
+              "pipeline", "local-sgd", "parameter-server");
     sets.push_back("strategy.kind=" + kind);
-    if (kind == "local-sgd") sets.push_back(fmt::format("strategy.local_steps={}", among(0, 0, 1, 2, 3)));
-    else if (random() % 2 == 0) sets.push_back(fmt::format("strategy.micro_batches={}", among(2, 3, 5, 10)));
-    if (kind == "parameter-server" && random() % 2 == 0) sets.push_back(fmt::format("strategy.staleness={}", among(1, 2, -1)));
+    if (kind == "local-sgd")
+      sets.push_back(fmt::format("strategy.local_steps={}", among(0, 0, 1, 2, 3)));
+    else if (random() % 2 == 0)
+      sets.push_back(fmt::format("strategy.micro_batches={}", among(2, 3, 5, 10)));
+    if (kind == "parameter-server" && random() % 2 == 0)
+      sets.push_back(fmt::format("strategy.staleness={}", among(1, 2, -1)));
     if (kind == "pipeline") sets.push_back(fmt::format("strategy.stages={}", among(2, 3)));
-    if (random() % 5 == 0) sets.push_back(fmt::format("strategy.compression={}", among("fp16", "bf16", "int8", "top-k")));
+    if (random() % 5 == 0)
+      sets.push_back(
+          fmt::format("strategy.compression={}", among("fp16", "bf16", "int8", "top-k")));
     if (random() % 4 == 0) {
       std::string shares;
-      for (int rank = 0; rank < ranks; ++rank) shares += fmt::format("{}{}", rank > 0 ? ", " : "", among(1, 2, 5, 20));
+      for (int rank = 0; rank < ranks; ++rank)
+        shares += fmt::format("{}{}", rank > 0 ? ", " : "", among(1, 2, 5, 20));
       sets.push_back("strategy.shares=[" + shares + "]");
     }
-    if (random() % 3 == 0) sets.push_back(fmt::format("strategy.bucket_bytes={}", among(1000, 20'000)));
+    if (random() % 3 == 0)
+      sets.push_back(fmt::format("strategy.bucket_bytes={}", among(1000, 20'000)));
     const std::string label = fmt::format("{} ranks, {}: {}", ranks, file, fmt::join(sets, " "));
     qInfo("%s", label.c_str());
     const auto spec = app::loadRunSpec(file, sets);
@@ -505,10 +562,13 @@ class VerifyTest : public QObject {
     request.spec = spec->spec;
     request.cluster = app::localCluster(ranks, "", "shm").spec;
     const auto planned = app::makePreview(request, {});
-    const app::Precision precision = among(app::Precision::kSmallDouble, app::Precision::kSmallDouble, app::Precision::kSmallSingle);
+    const app::Precision precision = among(
+        app::Precision::kSmallDouble, app::Precision::kSmallDouble, app::Precision::kSmallSingle);
     const std::int64_t steps = among(2, 3, 5);
     const auto one = app::verifyCase(*spec->spec, *request.cluster, precision, steps);
-    const std::string why = !one.ok() ? one.error().text() : !planned.ok() ? planned.error().text() : "";
+    const std::string why = !one.ok()       ? one.error().text()
+                            : !planned.ok() ? planned.error().text()
+                                            : "";
     QVERIFY2(planned.ok() == one.ok(), (label + ": " + why).c_str());
     if (!one.ok()) return;
     QCOMPARE(one->request->steps(), steps);
@@ -527,26 +587,33 @@ class VerifyTest : public QObject {
     QCOMPARE(small.spec.model().layers(1).transformer().heads(), std::int64_t{4});
     QCOMPARE(small.spec.model().layers(0).embedding().units(), std::int64_t{32});
     QVERIFY(specs::toModel(small.spec.model()).ok());
-    QVERIFY(std::find(small.changes.begin(), small.changes.end(), "batch 96 → 12") != small.changes.end());
+    QVERIFY(std::find(small.changes.begin(), small.changes.end(), "batch 96 → 12") !=
+            small.changes.end());
   }
 
  private:
   // A GPT over made-up words.
-  static std::string gpt(const QTemporaryDir& folder, int blocks, int channels, int heads, int tokens) {
+  static std::string gpt(const QTemporaryDir& folder, int blocks, int channels, int heads,
+                         int tokens) {
     const std::string path = folder.path().toStdString();
     std::mt19937 random(5);
     std::string words;
     while (words.size() < 20'000) {
-      for (unsigned letter = 0, all = 2 + random() % 5; letter < all; ++letter) words += static_cast<char>('a' + random() % 9);
+      for (unsigned letter = 0, all = 2 + random() % 5; letter < all; ++letter)
+        words += static_cast<char>('a' + random() % 9);
       words += ' ';
     }
     std::ofstream(path + "/words.txt") << words;
     std::ofstream spec(path + "/gpt.yaml");
-    spec << "version: 1\nmodel:\n  name: drawn\n  input: {shape: [" << tokens << "], vocabulary: 256}\n  layers:\n"
+    spec << "version: 1\nmodel:\n  name: drawn\n  input: {shape: [" << tokens
+         << "], vocabulary: 256}\n  layers:\n"
          << "    - embedding: {units: " << channels << "}\n";
-    for (int block = 0; block < blocks; ++block) spec << "    - transformer: {heads: " << heads << "}\n";
-    spec << "    - layer_norm: {}\n    - dense: {units: 256, tied: embedding1}\n  loss: cross-entropy\ndata:\n  format: text\n"
-         << "  train: {text: words.txt, to: 0.9}\n  evaluate: {text: words.txt, from: 0.9}\ntraining:\n  batch: 12\n"
+    for (int block = 0; block < blocks; ++block)
+      spec << "    - transformer: {heads: " << heads << "}\n";
+    spec << "    - layer_norm: {}\n    - dense: {units: 256, tied: embedding1}\n  loss: "
+            "cross-entropy\ndata:\n  format: text\n"
+         << "  train: {text: words.txt, to: 0.9}\n  evaluate: {text: words.txt, from: "
+            "0.9}\ntraining:\n  batch: 12\n"
          << "  max_steps: 100\n  optimizer: {kind: adam, learning_rate: 0.001, clip_norm: 1}\n"
          << "strategy:\n  kind: multi-worker-mirrored\n";
     return path + "/gpt.yaml";

@@ -55,11 +55,11 @@ AddHostDialog::AddHostDialog(const QStringList& knownHosts, const QStringList& t
   ranks_ = new QSpinBox(this);
   ranks_->setObjectName("addHostRanks");
   ranks_->setRange(1, 256);
-  for (QWidget* field : {static_cast<QWidget*>(host_), static_cast<QWidget*>(name_),
-                         static_cast<QWidget*>(address_), static_cast<QWidget*>(user_),
-                         static_cast<QWidget*>(port_), static_cast<QWidget*>(identity_),
-                         static_cast<QWidget*>(workdir_), static_cast<QWidget*>(device_),
-                         static_cast<QWidget*>(ranks_)}) {
+  for (QWidget* field :
+       {static_cast<QWidget*>(host_), static_cast<QWidget*>(name_), static_cast<QWidget*>(address_),
+        static_cast<QWidget*>(user_), static_cast<QWidget*>(port_),
+        static_cast<QWidget*>(identity_), static_cast<QWidget*>(workdir_),
+        static_cast<QWidget*>(device_), static_cast<QWidget*>(ranks_)}) {
     auto* label = makeLabel(field->objectName() + "Label", this);
     label->setBuddy(field);
     labels_ << label;
@@ -104,7 +104,8 @@ QString AddHostDialog::nodeYaml() const {
   if (!host.isEmpty()) {
     QStringList ssh;
     if (host.contains('@')) {
-      ssh << "host: " + quoted(host.section('@', -1)) << "user: " + quoted(host.section('@', 0, -2));
+      ssh << "host: " + quoted(host.section('@', -1))
+          << "user: " + quoted(host.section('@', 0, -2));
     } else {
       ssh << "host: " + quoted(host);
     }
@@ -117,17 +118,23 @@ QString AddHostDialog::nodeYaml() const {
   if (!workdir_->text().isEmpty()) parts << "workdir: " + quoted(workdir_->text());
   const bool gpus = device_->currentIndex() == 1;
   if (gpus || ranks_->value() > 1)
-    parts << QString("devices: [{kind: %1, count: %2}]").arg(gpus ? "cuda" : "cpu").arg(ranks_->value());
+    parts << QString("devices: [{kind: %1, count: %2}]")
+                 .arg(gpus ? "cuda" : "cpu")
+                 .arg(ranks_->value());
   return "{" + parts.join(", ") + "}";
 }
 
 void AddHostDialog::retranslate() {
-  setHeading(tr("Add a host"), tr("Hosts from your SSH config are listed, and connected with its users, keys and jump hosts."));
-  const QStringList names{tr("Host"), tr("Node name"), tr("Address for peers"), tr("User"), tr("Port"),
-                          tr("Key file"), tr("Work folder"), tr("Device"), tr("Ranks")};
-  QWidget* const fields[] = {host_, name_, address_, user_, port_, identity_, workdir_, device_, ranks_};
-  const char* const paths[] = {"nodes.ssh.host", "nodes.name", "nodes.address", "nodes.ssh.user", "nodes.ssh.port",
-                               "nodes.ssh.identity_file", "nodes.workdir", "nodes.devices.kind", "nodes.devices.count"};
+  setHeading(tr("Add a host"), tr("Hosts from your SSH config are listed, and connected with its "
+                                  "users, keys and jump hosts."));
+  const QStringList names{tr("Host"),        tr("Node name"), tr("Address for peers"),
+                          tr("User"),        tr("Port"),      tr("Key file"),
+                          tr("Work folder"), tr("Device"),    tr("Ranks")};
+  QWidget* const fields[] = {host_,     name_,    address_, user_, port_,
+                             identity_, workdir_, device_,  ranks_};
+  const char* const paths[] = {"nodes.ssh.host", "nodes.name",         "nodes.address",
+                               "nodes.ssh.user", "nodes.ssh.port",     "nodes.ssh.identity_file",
+                               "nodes.workdir",  "nodes.devices.kind", "nodes.devices.count"};
   for (int i = 0; i < labels_.size(); ++i) {
     labels_[i]->setText(names[i]);
     fields[i]->setAccessibleName(names[i]);

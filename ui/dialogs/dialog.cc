@@ -46,9 +46,12 @@ void Dialog::changeEvent(QEvent* event) {
 void Dialog::showEvent(QShowEvent* event) {
   QDialog::showEvent(event);
   layout()->activate();
-  const int wanted = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width()) : layout()->totalMinimumSize().height();
-  const int least = std::max(layout()->minimumHeightForWidth(width()), layout()->totalMinimumSize().height());
-  const int room = parentWidget() ? parentWidget()->window()->height() - 2 * kSpaceXl : wanted;   // the rest scrolls
+  const int wanted = layout()->hasHeightForWidth() ? layout()->totalHeightForWidth(width())
+                                                   : layout()->totalMinimumSize().height();
+  const int least =
+      std::max(layout()->minimumHeightForWidth(width()), layout()->totalMinimumSize().height());
+  // the rest scrolls
+  const int room = parentWidget() ? parentWidget()->window()->height() - 2 * kSpaceXl : wanted;
   const int needed = std::max(least, std::min(wanted, room));
   if (height() < needed) resize(width(), needed);
 }

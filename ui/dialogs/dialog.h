@@ -16,9 +16,9 @@ class Dialog : public QDialog {
   Dialog(const QString& objectName, QWidget* parent);
 
  protected:
-  virtual void retranslate() = 0;   // called by the constructor of the leaf class, then on change
+  virtual void retranslate() = 0;  // called by the constructor of the leaf class, then on change
   void changeEvent(QEvent* event) override;
-  void showEvent(QShowEvent* event) override;   // as high as its texts need
+  void showEvent(QShowEvent* event) override;  // as high as its texts need
   void setHeading(const QString& title, const QString& text);
   QVBoxLayout* content() const { return content_; }
   QPushButton* acceptButton() const { return accept_; }

@@ -48,8 +48,11 @@ void LaunchDialog::schedule() {
   command_->setCursorPosition(0);
   QStringList files;
   if (model().modified && model().modified()) files << formatPath(model().file);
-  if (const LaunchTarget* chosen = target(); chosen && chosen->modified && chosen->modified()) files << formatPath(chosen->file);
-  unsaved_->setText(files.isEmpty() ? QString() : tr("Unsaved changes are saved at launch: %1").arg(files.join(", ")));
+  if (const LaunchTarget* chosen = target(); chosen && chosen->modified && chosen->modified())
+    files << formatPath(chosen->file);
+  unsaved_->setText(files.isEmpty()
+                        ? QString()
+                        : tr("Unsaved changes are saved at launch: %1").arg(files.join(", ")));
   unsaved_->setVisible(!files.isEmpty());
   preview_.reset();
   request_.reset();
@@ -66,7 +69,8 @@ void LaunchDialog::makePreview() {
   const int generation = generation_;
   LaunchInputs in = inputs();
   const LaunchTarget* chosen = target();
-  const std::shared_ptr<LiveCluster> live = chosen && chosen->connected ? chosen->connected() : nullptr;
+  const std::shared_ptr<LiveCluster> live =
+      chosen && chosen->connected ? chosen->connected() : nullptr;
   if (live) {
     for (int i = 0; i < live->session().size(); ++i) {
       const auto& node = live->session().status(i);
@@ -89,21 +93,25 @@ void LaunchDialog::makePreview() {
           showError(made.preview.error());
           return;
         }
-        if (made.preview->misfit) message_->showError(*made.preview->misfit);
-        else message_->clear();
+        if (made.preview->misfit)
+          message_->showError(*made.preview->misfit);
+        else
+          message_->clear();
         request_ = std::move(made.request);
         if (const std::shared_ptr<LiveCluster> live = weak.lock()) {
           cluster_ = live;
           clusterText_.clear();
-          connect(live.get(), &LiveCluster::nodeChanged, this, &LaunchDialog::nodesChanged, Qt::UniqueConnection);
+          connect(live.get(), &LiveCluster::nodeChanged, this, &LaunchDialog::nodesChanged,
+                  Qt::UniqueConnection);
         } else if (clusterText_ != request_->clusterYaml) {
-          cluster_.reset();   // of other nodes
+          cluster_.reset();  // of other nodes
           clusterText_.clear();
         }
         preview_ = std::move(*made.preview);
         QStringList settings = sets("multi-worker-mirrored") + ranks_->changes();
         const LaunchTarget* where = target();
-        settings << model().file << (where ? where->file : nodes_->text()) << comm_->currentData().toString();
+        settings << model().file << (where ? where->file : nodes_->text())
+                 << comm_->currentData().toString();
         if (settings != benchmarkedSettings_) {
           benchmarks_.clear();
           benchmarkedSettings_ = settings;
@@ -159,9 +167,11 @@ void LaunchDialog::benchmark(app::Costs costs) {
           if (generation == generation_) dropMeasuring();
         });
         if (!measured || !measured->measured) {
-          if (earlier) return;   // the estimate stays
+          if (earlier) return;  // the estimate stays
           asked_ = false;
-          Error error = !measured ? measured.error() : makeError(Code::kUnavailable, "the costs could not be measured");
+          Error error = !measured
+                            ? measured.error()
+                            : makeError(Code::kUnavailable, "the costs could not be measured");
           if (measured && !measured->remarks.empty()) error.why = measured->remarks.back();
           message_->showError(error);
           return;
@@ -198,18 +208,27 @@ void LaunchDialog::showError(const Error& error) {
   prediction_->clear();
 }
 
-// Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison alone.
-void LaunchDialog::show(const app::Preview& preview) { prediction_->show(preview, preview.measured || !measuredShown_); }
+// Beside a benchmark, an estimate would look like a gain or a loss: it stands in the comparison
+// alone.
+void LaunchDialog::show(const app::Preview& preview) {
+  prediction_->show(preview, preview.measured || !measuredShown_);
+}
 
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   const auto stage = [&] {
     switch (progress.stage) {
-      case app::LaunchProgress::Stage::kConnecting: return tr("Connecting");
-      case app::LaunchProgress::Stage::kMeasuring: return tr("Benchmarking the nodes");
-      case app::LaunchProgress::Stage::kCopying: return tr("Copying data");
-      case app::LaunchProgress::Stage::kPreparing: return tr("Preparing");
-      case app::LaunchProgress::Stage::kStarting: return tr("Starting");
-      case app::LaunchProgress::Stage::kEnding: return tr("Cleaning up");
+      case app::LaunchProgress::Stage::kConnecting:
+        return tr("Connecting");
+      case app::LaunchProgress::Stage::kMeasuring:
+        return tr("Benchmarking the nodes");
+      case app::LaunchProgress::Stage::kCopying:
+        return tr("Copying data");
+      case app::LaunchProgress::Stage::kPreparing:
+        return tr("Preparing");
+      case app::LaunchProgress::Stage::kStarting:
+        return tr("Starting");
+      case app::LaunchProgress::Stage::kEnding:
+        return tr("Cleaning up");
     }
     return QString();
   }();
@@ -240,7 +259,7 @@ Status LaunchDialog::saveAll() {
 // Enter launches from every field; where the prediction is not there yet, as soon as it is.
 void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   const bool enter = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter;
-  if (enter && prediction_->choosing()) return;   // it has chosen a strategy
+  if (enter && prediction_->choosing()) return;  // it has chosen a strategy
   if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
     setBusy(true, tr("Launching once the prediction is there"));
@@ -264,10 +283,11 @@ void LaunchDialog::accept() {
 
 void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveCluster> cluster) {
   acceptButton()->setEnabled(false);
-  QWidgetList held;   // while it lasts
+  QWidgetList held;  // while it lasts
   for (QWidget* field : findChildren<QWidget*>()) {
-    if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus && field->isEnabled() &&
-        field != rejectButton() && field != acceptButton() && field != prediction_->tabs()) {
+    if (field->objectName().startsWith("launch") && field->focusPolicy() != Qt::NoFocus &&
+        field->isEnabled() && field != rejectButton() && field != acceptButton() &&
+        field != prediction_->tabs()) {
       field->setEnabled(false);
       held << field;
     }
@@ -300,9 +320,10 @@ void LaunchDialog::launchOn(app::LaunchRequest request, std::shared_ptr<LiveClus
       acceptButton()->setEnabled(request_.has_value());
     });
   };
-  cluster_ = std::move(cluster);   // not held by the observer, which may be destroyed on any thread
-  launch_ = std::make_unique<app::Launch>(std::move(request), cluster_->session(), workspace_.home(),
-                                          workspace_.inbox(), std::move(observer));
+  cluster_ = std::move(cluster);  // not held by the observer, which may be destroyed on any thread
+  launch_ =
+      std::make_unique<app::Launch>(std::move(request), cluster_->session(), workspace_.home(),
+                                    workspace_.inbox(), std::move(observer));
 }
 
 void LaunchDialog::reject() {

@@ -1,7 +1,8 @@
-// LaunchDialog: which run spec runs where and how, what it is predicted to cost, what exactly will run,
-// and the same as a command. Nothing is started or measured before "Launch" or "Benchmark nodes" is
-// pressed. Launching saves what is not saved yet, so that it is what the command says, and goes on
-// inside the dialog, with progress and cancel; an error is shown in it. Nothing here blocks.
+// LaunchDialog: which run spec runs where and how, what it is predicted to cost, what exactly will
+// run, and the same as a command. Nothing is started or measured before "Launch" or "Benchmark
+// nodes" is pressed. Launching saves what is not saved yet, so that it is what the command says,
+// and goes on inside the dialog, with progress and cancel; an error is shown in it. Nothing here
+// blocks.
 #pragma once
 
 #include <QTimer>
@@ -35,8 +36,8 @@ struct LaunchInputs;
 // A document, open or not: a run spec to launch, or a cluster to launch on.
 struct LaunchModel {
   QString title, file;
-  std::function<std::string()> text;    // as it stands
-  std::function<bool()> modified;       // not saved as it stands; none: no
+  std::function<std::string()> text;  // as it stands
+  std::function<bool()> modified;     // not saved as it stands; none: no
   std::function<Status()> save;
 };
 struct LaunchTarget {
@@ -45,29 +46,30 @@ struct LaunchTarget {
   std::function<bool()> modified;
   std::function<Status()> save;
   std::function<std::shared_ptr<LiveCluster>()> connected;  // its session, if there is one
-  std::function<std::shared_ptr<LiveCluster>()> live;       // the same, made where there is none; null: one is made
+  // the same, made where there is none; null: one is made
+  std::function<std::shared_ptr<LiveCluster>()> live;
 };
 
 class LaunchDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // At least one model. After the targets this machine can be chosen. With `again` a run of the history
-  // is launched again: its spec on its cluster, the only ones.
-  LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace, QWidget* parent,
-               std::optional<app::Relaunch> again = {});
+  // At least one model. After the targets this machine can be chosen. With `again` a run of the
+  // history is launched again: its spec on its cluster, the only ones.
+  LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
+               QWidget* parent, std::optional<app::Relaunch> again = {});
   ~LaunchDialog() override;
 
   void chooseModel(int index);
-  void chooseTarget(int index);        // last: this machine
-  QString command() const;             // `lockstep run …`, the same launch
+  void chooseTarget(int index);  // last: this machine
+  QString command() const;       // `lockstep run …`, the same launch
   bool ready() const { return preview_.has_value(); }
   const app::Preview* preview() const { return preview_ ? &*preview_ : nullptr; }
   bool benchmarking() const { return measured_ != nullptr; }
 
  public:
-  void accept() override;              // launches; closes when the run has started
-  void reject() override;              // cancels a launch under way, else closes
+  void accept() override;  // launches; closes when the run has started
+  void reject() override;  // cancels a launch under way, else closes
 
  Q_SIGNALS:
   void launched(const QString& run);
@@ -78,14 +80,14 @@ class LaunchDialog : public Dialog {
 
  private:
   LaunchInputs inputs() const;
-  void takeModel();                    // the chosen one's settings
+  void takeModel();  // the chosen one's settings
   void schedule();
   void makePreview();
-  void compare();                      // strategies side by side, where they are looked at
+  void compare();  // strategies side by side, where they are looked at
   void show(const app::Preview& preview);
   void showError(const Error& error);
   QStringList sets(const std::string& strategy = {}) const;
-  void fillRanks();                    // a number for every node of the chosen cluster
+  void fillRanks();  // a number for every node of the chosen cluster
   int rankCount() const;
   bool local() const;
   const LaunchModel& model() const;
@@ -104,7 +106,7 @@ class LaunchDialog : public Dialog {
   QVector<LaunchTarget> targets_;
   std::optional<app::Relaunch> again_;
   Workspace& workspace_;
-  std::string specYaml_;               // of the chosen model
+  std::string specYaml_;  // of the chosen model
   QComboBox* model_ = nullptr;
   QLabel* modelDetail_ = nullptr;
   QComboBox* target_ = nullptr;
@@ -119,7 +121,10 @@ class LaunchDialog : public Dialog {
   QCheckBox* measure_ = nullptr;
   QFormLayout* form_ = nullptr;
   RankFields* ranks_ = nullptr;
-  struct Row { QLabel* label; QWidget* field; };
+  struct Row {
+    QLabel* label;
+    QWidget* field;
+  };
   QVector<Row> rows_;
   PredictionView* prediction_ = nullptr;
   QLabel* unsaved_ = nullptr;
@@ -131,15 +136,16 @@ class LaunchDialog : public Dialog {
   QLabel* busyText_ = nullptr;
   QTimer delay_;
   int generation_ = 0;
-  bool wanted_ = false;                // Enter was pressed before the prediction was there
-  // Step times of one place are of one kind: once one was measured here, others are too, or not shown.
+  bool wanted_ = false;  // Enter was pressed before the prediction was there
+  // Step times of one place are of one kind: once one was measured here, others are too, or not
+  // shown.
   bool measuredShown_ = false, asked_ = false;
-  std::map<std::string, double> benchmarks_;   // by strategy, of the settings at hand
-  QStringList benchmarkedSettings_;            // what these are, the strategy's kind aside
+  std::map<std::string, double> benchmarks_;  // by strategy, of the settings at hand
+  QStringList benchmarkedSettings_;           // what these are, the strategy's kind aside
   std::optional<app::Preview> preview_;
   std::optional<app::LaunchRequest> request_;
   std::shared_ptr<LiveCluster> cluster_, measuredOn_;
-  std::string clusterText_;            // that cluster_ was made of, where this dialog made it
+  std::string clusterText_;  // that cluster_ was made of, where this dialog made it
   std::unique_ptr<app::MeasuredPreview> measured_;
   std::unique_ptr<app::Launch> launch_;
   int job_ = 0;

@@ -1,5 +1,5 @@
-// The form of the launch dialog: its fields and their texts, what they ask for, and the command that
-// asks for the same.
+// The form of the launch dialog: its fields and their texts, what they ask for, and the command
+// that asks for the same.
 #include <QAbstractItemView>
 #include <QApplication>
 #include <QCheckBox>
@@ -38,7 +38,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kDefaultNodes = 3;
-constexpr int kFieldWidth = 195;   // pixels
+constexpr int kFieldWidth = 195;  // pixels
 
 // One word of a shell command.
 QString shellWord(const QString& text) {
@@ -86,15 +86,17 @@ class SettingsArea : public QScrollArea {
 
 }  // namespace
 
-LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
-                           QWidget* parent, std::optional<app::Relaunch> again)
+LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets,
+                           Workspace& workspace, QWidget* parent,
+                           std::optional<app::Relaunch> again)
     : Dialog("launchDialog", parent),
       models_(std::move(models)),
       targets_(std::move(targets)),
       again_(std::move(again)),
       workspace_(workspace) {
   QSize size(1240, 760);
-  if (parent) size = size.boundedTo(parent->window()->size() - QSize(40, 60)).expandedTo({900, 540});
+  if (parent)
+    size = size.boundedTo(parent->window()->size() - QSize(40, 60)).expandedTo({900, 540});
   resize(size);
   auto* columns = new QHBoxLayout;
   columns->setSpacing(kSpaceL);
@@ -208,14 +210,19 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   message_->setArea(prediction_->tabs());
 
   const auto same = [](const auto& list, const QString& title) {
-    return std::count_if(list.begin(), list.end(), [&](const auto& one) { return one.title == title; }) > 1;
+    return std::count_if(list.begin(), list.end(),
+                         [&](const auto& one) { return one.title == title; }) > 1;
   };
   // Entries of the same name are told apart by their folder.
   const auto shown = [&](const auto& list, const auto& one) {
-    return same(list, one.title) ? tr("%1 in %2").arg(one.title, formatPath(QFileInfo(one.file).path())) : one.title;
+    return same(list, one.title)
+               ? tr("%1 in %2").arg(one.title, formatPath(QFileInfo(one.file).path()))
+               : one.title;
   };
-  for (const LaunchModel& one : models_) model_->addItem(Theme::instance().icon("model"), shown(models_, one));
-  for (const LaunchTarget& one : targets_) target_->addItem(Theme::instance().icon("cluster"), shown(targets_, one));
+  for (const LaunchModel& one : models_)
+    model_->addItem(Theme::instance().icon("model"), shown(models_, one));
+  for (const LaunchTarget& one : targets_)
+    target_->addItem(Theme::instance().icon("cluster"), shown(targets_, one));
   if (!again_) target_->addItem(Theme::instance().icon("home"), {});
   for (QComboBox* box : {model_, target_}) {
     box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
@@ -247,7 +254,8 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   });
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
-  connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(command()); });
+  connect(copy_, &QPushButton::clicked, this,
+          [this] { QApplication::clipboard()->setText(command()); });
   delay_.setSingleShot(true);
   delay_.setInterval(120);
   connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
@@ -263,12 +271,17 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
 void LaunchDialog::chooseModel(int index) { model_->setCurrentIndex(index); }
 void LaunchDialog::chooseTarget(int index) { target_->setCurrentIndex(index); }
 bool LaunchDialog::local() const { return target_->currentIndex() >= targets_.size(); }
-const LaunchModel& LaunchDialog::model() const { return models_[std::max(0, model_->currentIndex())]; }
-const LaunchTarget* LaunchDialog::target() const { return local() ? nullptr : &targets_[std::max(0, target_->currentIndex())]; }
+const LaunchModel& LaunchDialog::model() const {
+  return models_[std::max(0, model_->currentIndex())];
+}
+const LaunchTarget* LaunchDialog::target() const {
+  return local() ? nullptr : &targets_[std::max(0, target_->currentIndex())];
+}
 
 void LaunchDialog::takeModel() {
   specYaml_ = model().text();
-  const auto spec = app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  const auto spec =
+      app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   const auto number = [&](const char* path, const char* otherwise) {
     return std::atoi(spec.value(path).value_or(spec.defaultOf(path).value_or(otherwise)).c_str());
   };
@@ -285,7 +298,8 @@ void LaunchDialog::takeModel() {
 }
 
 QStringList LaunchDialog::sets(const std::string& strategy) const {
-  const auto spec = app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
+  const auto spec =
+      app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
   QStringList out = strategy_->sets(spec, strategy);
   const auto add = [&](const char* path, const QString& value) {
     if (QString::fromStdString(spec.value(path).value_or("")) != value) {
@@ -304,7 +318,8 @@ int LaunchDialog::rankCount() const { return local() ? nodes_->value() : ranks_-
 void LaunchDialog::fillRanks() {
   std::optional<app::SpecText> cluster;
   if (const LaunchTarget* chosen = target()) {
-    cluster = app::SpecText::parse(chosen->yaml(), chosen->file.toStdString(), app::SpecKind::kCluster);
+    cluster =
+        app::SpecText::parse(chosen->yaml(), chosen->file.toStdString(), app::SpecKind::kCluster);
   }
   ranks_->setCluster(cluster);
   form_->setRowVisible(nodes_, local());
@@ -332,7 +347,8 @@ void LaunchDialog::showDetails() {
 QString LaunchDialog::command() const {
   QStringList words{"lockstep", "run", shellPath(model().file)};
   if (again_) {
-    words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume", QString::fromStdString(again_->run)};
+    words = {"lockstep", again_->checkpoints.empty() ? "rerun" : "resume",
+             QString::fromStdString(again_->run)};
   } else if (const LaunchTarget* chosen = target()) {
     words << "--cluster" << shellPath(chosen->file);
   } else {
@@ -340,9 +356,11 @@ QString LaunchDialog::command() const {
   }
   for (const QString& one : ranks_->changes()) words << "--ranks" << shellWord(one);
   for (const QString& set : sets()) words << "--set" << shellWord(set);
-  if (!comm_->currentData().toString().isEmpty()) words << "--comm" << comm_->currentData().toString();
+  if (!comm_->currentData().toString().isEmpty())
+    words << "--comm" << comm_->currentData().toString();
   if (!measure_->isChecked()) words << "--no-benchmark";
-  if (!workspace_.sshConfig().isEmpty()) words << "--ssh-config" << shellPath(workspace_.sshConfig());
+  if (!workspace_.sshConfig().isEmpty())
+    words << "--ssh-config" << shellPath(workspace_.sshConfig());
   const auto usual = app::homeFolder();
   if (!usual || *usual != workspace_.home().root) {
     words << "--home" << shellPath(QString::fromStdString(workspace_.home().root));
@@ -374,7 +392,8 @@ LaunchInputs LaunchDialog::inputs() const {
 
 void LaunchDialog::retranslate() {
   if (again_) {
-    const QString name = QString::fromStdString(again_->name), run = QString::fromStdString(again_->run);
+    const QString name = QString::fromStdString(again_->name),
+                  run = QString::fromStdString(again_->run);
     const bool resume = !again_->checkpoints.empty();
     setHeading(resume ? tr("Resume %1").arg(name) : tr("Rerun %1").arg(name),
                resume ? tr("Continues run %1 from its last checkpoint, as a new run.").arg(run)
@@ -389,7 +408,8 @@ void LaunchDialog::retranslate() {
       {tr("Model"), tr("The run spec that is launched: model, data, training and strategy")},
       {tr("Cluster"), tr("Where it runs")},
       {tr("Local nodes"), tr("Agents on this machine, each with one rank")},
-      {tr("Ranks on each node"), tr("How many processes compute on each node, whatever the cluster says")},
+      {tr("Ranks on each node"),
+       tr("How many processes compute on each node, whatever the cluster says")},
       {tr("Global batch"), training("batch")},
       {tr("Epochs"), training("epochs")},
       {tr("Precision"), training("precision")},
@@ -404,14 +424,18 @@ void LaunchDialog::retranslate() {
   if (!again_) target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("Automatic"));
   strategy_->retranslate();
-  if (epochs_->minimum() == 0) epochs_->setSpecialValueText(tr("Until the step limit"));
-  else epochs_->setSpecialValueText({});
+  if (epochs_->minimum() == 0)
+    epochs_->setSpecialValueText(tr("Until the step limit"));
+  else
+    epochs_->setSpecialValueText({});
   more_->setText(tr("More options"));
   more_->setAccessibleName(more_->text());
   more_->setToolTip(tr("Compression, recomputation, overlap, and how ranks exchange data"));
   measure_->setText(tr("Benchmark nodes before launch"));
   measure_->setAccessibleName(measure_->text());
-  measure_->setToolTip(tr("Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it"));
+  measure_->setToolTip(
+      tr("Measures the plan for about 2 seconds on the first node, so that plan and prediction go "
+         "by it"));
   ranks_->retranslate();
   prediction_->retranslate();
   commandLabel_->setText(tr("Command"));

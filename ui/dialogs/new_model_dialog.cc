@@ -20,7 +20,9 @@
 namespace lockstep::ui {
 namespace {
 
-QString ofTemplate(const char* text) { return QCoreApplication::translate("lockstep::ui::NewModel", text); }
+QString ofTemplate(const char* text) {
+  return QCoreApplication::translate("lockstep::ui::NewModel", text);
+}
 
 QString wholePath(const QString& text) {
   return text.startsWith("~/") ? QDir::homePath() + text.mid(1) : text;
@@ -105,7 +107,9 @@ NewModelDialog::NewModelDialog(const QString& folder, QWidget* parent)
   resize(700, sizeHint().height());
 }
 
-const ModelTemplate& NewModelDialog::kind() const { return modelTemplates()[std::max(0, kinds_->currentRow())]; }
+const ModelTemplate& NewModelDialog::kind() const {
+  return modelTemplates()[std::max(0, kinds_->currentRow())];
+}
 
 void NewModelDialog::chooseKind(const QString& id) {
   for (int row = 0; row < kinds_->count(); ++row) {
@@ -118,8 +122,9 @@ QString NewModelDialog::path() const { return wholePath(file_->text().trimmed())
 void NewModelDialog::kindChanged() {
   help_->setText(ofTemplate(kind().help));
   form_->setRowVisible(dataRow_, kind().dataField != nullptr);
-  const bool untouched = std::any_of(modelTemplates().begin(), modelTemplates().end(),
-                                     [&](const ModelTemplate& one) { return data_->text() == one.data; });
+  const bool untouched =
+      std::any_of(modelTemplates().begin(), modelTemplates().end(),
+                  [&](const ModelTemplate& one) { return data_->text() == one.data; });
   if (kind().dataField && untouched) data_->setText(kind().data);
   const bool text = kind().dataField && qstrcmp(kind().dataField, "text") == 0;
   labels_[2]->setText(text ? tr("Training text") : tr("Training table"));
@@ -135,7 +140,9 @@ void NewModelDialog::suggest() {
   if (!nameTyped_) {
     const QString stem = qstrcmp(kind().id, "empty") == 0 ? QString("model") : QString(kind().id);
     int number = 1;
-    const auto taken = [&] { return QFileInfo::exists(QDir(folder_).filePath(QString("%1-%2.yaml").arg(stem).arg(number))); };
+    const auto taken = [&] {
+      return QFileInfo::exists(QDir(folder_).filePath(QString("%1-%2.yaml").arg(stem).arg(number)));
+    };
     while (taken()) ++number;
     name_->setText(QString("%1-%2").arg(stem).arg(number));
   }
@@ -155,7 +162,8 @@ void NewModelDialog::check() {
     wrong = tr("The file %1 exists already.").arg(formatPath(path()));
   } else if (kind().dataField && data_->text().trimmed().isEmpty()) {
     wrong = tr("Choose the file to train on.");
-  } else if (kind().dataField && !QFileInfo(QFileInfo(path()).dir(), wholePath(data_->text().trimmed())).isFile()) {
+  } else if (kind().dataField &&
+             !QFileInfo(QFileInfo(path()).dir(), wholePath(data_->text().trimmed())).isFile()) {
     // To be made or brought before the launch.
     wrong_->setText(tr("There is no file %1 yet.").arg(data_->text().trimmed()));
     wrong_->show();
@@ -168,8 +176,9 @@ void NewModelDialog::check() {
 }
 
 void NewModelDialog::browse(QLineEdit* edit, bool save) {
-  auto* dialog = new QFileDialog(this, save ? tr("Save as") : tr("Choose a file"), wholePath(edit->text()),
-                                 save ? tr("Specs (*.yaml)") : tr("All files (*)"));
+  auto* dialog =
+      new QFileDialog(this, save ? tr("Save as") : tr("Choose a file"), wholePath(edit->text()),
+                      save ? tr("Specs (*.yaml)") : tr("All files (*)"));
   dialog->setObjectName("newModelFileDialog");
   dialog->setAcceptMode(save ? QFileDialog::AcceptSave : QFileDialog::AcceptOpen);
   if (save) dialog->setDefaultSuffix("yaml");
@@ -186,9 +195,11 @@ void NewModelDialog::accept() {
   if (!acceptButton()->isEnabled()) return;
   QDir().mkpath(QFileInfo(path()).path());
   QSaveFile file(path());
-  const QByteArray text = newModelText(kind(), name_->text().trimmed(), wholePath(data_->text().trimmed())).toUtf8();
+  const QByteArray text =
+      newModelText(kind(), name_->text().trimmed(), wholePath(data_->text().trimmed())).toUtf8();
   if (!file.open(QIODevice::WriteOnly) || file.write(text) != text.size() || !file.commit()) {
-    wrong_->setText(tr("%1 cannot be written: %2. Save it under another name.").arg(formatPath(path()), file.errorString()));
+    wrong_->setText(tr("%1 cannot be written: %2. Save it under another name.")
+                        .arg(formatPath(path()), file.errorString()));
     wrong_->show();
     return;
   }
@@ -196,8 +207,10 @@ void NewModelDialog::accept() {
 }
 
 void NewModelDialog::retranslate() {
-  setHeading(tr("New model"), tr("A complete run spec to start from. Everything in it can be changed later."));
-  for (int row = 0; row < kinds_->count(); ++row) kinds_->item(row)->setText(ofTemplate(modelTemplates()[row].title));
+  setHeading(tr("New model"),
+             tr("A complete run spec to start from. Everything in it can be changed later."));
+  for (int row = 0; row < kinds_->count(); ++row)
+    kinds_->item(row)->setText(ofTemplate(modelTemplates()[row].title));
   kinds_->setAccessibleName(tr("Kind of model"));
   labels_[0]->setText(tr("Name"));
   labels_[1]->setText(tr("Save as"));

@@ -16,13 +16,14 @@ class NewModelDialog : public Dialog {
   Q_OBJECT
 
  public:
-  NewModelDialog(const QString& folder, QWidget* parent);   // where models are saved unless asked otherwise
+  // where models are saved unless asked otherwise
+  NewModelDialog(const QString& folder, QWidget* parent);
 
   void chooseKind(const QString& id);
-  QString path() const;      // of the file, which accept() writes
+  QString path() const;  // of the file, which accept() writes
 
  public Q_SLOTS:
-  void accept() override;    // writes the file; where that fails, says why and stays
+  void accept() override;  // writes the file; where that fails, says why and stays
 
  protected:
   void retranslate() override;
@@ -30,7 +31,7 @@ class NewModelDialog : public Dialog {
  private:
   const ModelTemplate& kind() const;
   void kindChanged();
-  void suggest();            // name and file that are not taken
+  void suggest();  // name and file that are not taken
   void check();
   void browse(QLineEdit* edit, bool save);
 

@@ -145,13 +145,9 @@ QWidget* PredictionView::buildCandidates() {
   return candidates_;
 }
 
-bool PredictionView::comparing() const {
-  return tabs_->currentWidget() == candidates_;
-}
+bool PredictionView::comparing() const { return tabs_->currentWidget() == candidates_; }
 
-bool PredictionView::choosing() const {
-  return candidates_->hasFocus();
-}
+bool PredictionView::choosing() const { return candidates_->hasFocus(); }
 
 void PredictionView::setCandidates(std::vector<Candidate> candidates) {
   candidateModel_->setCandidates(std::move(candidates));

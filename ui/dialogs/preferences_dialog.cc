@@ -30,8 +30,10 @@ PreferencesDialog::PreferencesDialog(bool dark, const QString& language, QWidget
   language_->addItem(QString::fromUtf8("中文 (Chinese)"), "zh_CN");
   language_->setCurrentIndex(std::max(0, language_->findData(language)));
   content()->addLayout(form);
-  connect(theme_, &QComboBox::activated, this, [this] { Q_EMIT darkChosen(theme_->currentData().toBool()); });
-  connect(language_, &QComboBox::activated, this, [this] { Q_EMIT languageChosen(language_->currentData().toString()); });
+  connect(theme_, &QComboBox::activated, this,
+          [this] { Q_EMIT darkChosen(theme_->currentData().toBool()); });
+  connect(language_, &QComboBox::activated, this,
+          [this] { Q_EMIT languageChosen(language_->currentData().toString()); });
   retranslate();
 }
 

@@ -10,7 +10,8 @@
 
 namespace lockstep::ui {
 
-ShortcutsDialog::ShortcutsDialog(QList<QAction*> actions, QWidget* parent) : Dialog("shortcutsDialog", parent) {
+ShortcutsDialog::ShortcutsDialog(QList<QAction*> actions, QWidget* parent)
+    : Dialog("shortcutsDialog", parent) {
   for (QAction* action : actions) {
     if (!action->shortcut().isEmpty()) actions_ << action;
   }
@@ -30,7 +31,8 @@ void ShortcutsDialog::retranslate() {
   table_->setHorizontalHeaderLabels({tr("Command"), tr("Keys")});
   for (int row = 0; row < actions_.size(); ++row) {
     QStringList keys;
-    for (const QKeySequence& key : actions_[row]->shortcuts()) keys << key.toString(QKeySequence::NativeText);
+    for (const QKeySequence& key : actions_[row]->shortcuts())
+      keys << key.toString(QKeySequence::NativeText);
     table_->setItem(row, 0, new QTableWidgetItem(plainActionText(actions_[row])));
     table_->setItem(row, 1, new QTableWidgetItem(keys.join(", ")));
   }

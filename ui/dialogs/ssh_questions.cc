@@ -14,7 +14,8 @@ HostKeyDialog::HostKeyDialog(app::HostKeyQuestion question, QWidget* parent)
   fingerprint_->setObjectName("hostKeyFingerprint");
   fingerprint_->setReadOnly(true);
   fingerprint_->setFont(Theme::instance().monospace());
-  fingerprint_->setMinimumWidth(fingerprint_->fontMetrics().horizontalAdvance(fingerprint_->text()) + 32);
+  fingerprint_->setMinimumWidth(
+      fingerprint_->fontMetrics().horizontalAdvance(fingerprint_->text()) + 32);
   note_ = makeLabel("hostKeyNote", this, "muted");
   note_->setWordWrap(true);
   content()->addWidget(fingerprint_);
@@ -27,9 +28,11 @@ void HostKeyDialog::retranslate() {
   const QString host = QString::fromStdString(question_.host);
   setHeading(tr("Is this host %1?").arg(host),
              tr("Its %1 key is not known yet. Compare the fingerprint with the one its "
-                "administrator gives you.").arg(QString::fromStdString(question_.keyType)));
+                "administrator gives you.")
+                 .arg(QString::fromStdString(question_.keyType)));
   fingerprint_->setAccessibleName(tr("Fingerprint of the host key"));
-  note_->setText(tr("When trusted, the key is written to %1.").arg(QString::fromStdString(question_.file)));
+  note_->setText(
+      tr("When trusted, the key is written to %1.").arg(QString::fromStdString(question_.file)));
   setButtons(tr("Trust this key"), tr("Do not connect"));
 }
 
@@ -51,8 +54,9 @@ void SecretDialog::retranslate() {
   const QString account = QString::fromStdString(question_.account);
   switch (question_.kind) {
     case app::SecretQuestion::Kind::kPassphrase:
-      setHeading(tr("Passphrase of a key"),
-                 tr("%1 is locked. It opens %2.").arg(QString::fromStdString(question_.keyFile), account));
+      setHeading(
+          tr("Passphrase of a key"),
+          tr("%1 is locked. It opens %2.").arg(QString::fromStdString(question_.keyFile), account));
       break;
     case app::SecretQuestion::Kind::kPassword:
       setHeading(tr("Password"), tr("%1 asks for a password.").arg(account));

@@ -27,17 +27,18 @@ QString StrategyFields::Field::value() const {
 
 namespace {
 constexpr int kChoice = -2;
-constexpr int kPinRows = 6;   // that are seen at once
+constexpr int kPinRows = 6;  // that are seen at once
 }  // namespace
 
 struct StrategyFields::Row {
   const char *object, *path, *fallback;
-  int least;                                  // of a number; kChoice: a choice
+  int least;  // of a number; kChoice: a choice
   bool (StrategyFields::*suits)() const;
   bool more = false;
 };
 
-StrategyFields::StrategyFields(QFormLayout* form, QWidget* parent) : QObject(parent), form_(form), parent_(parent) {
+StrategyFields::StrategyFields(QFormLayout* form, QWidget* parent)
+    : QObject(parent), form_(form), parent_(parent) {
   // A number's zero, where it may be, is as the strategy says.
   for (const Row& row : {
            Row{"launchStrategy", "strategy.kind", "", kChoice, &StrategyFields::always},
@@ -59,7 +60,8 @@ StrategyFields::StrategyFields(QFormLayout* form, QWidget* parent) : QObject(par
   pinTable_->verticalHeader()->setDefaultSectionSize(26);
   pinTable_->setColumnWidth(0, 120);
   pinTable_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
-  pinTable_->setSizePolicy(QSizePolicy::Ignored, pinTable_->sizePolicy().verticalPolicy());   // as wide as the fields
+  // as wide as the fields
+  pinTable_->setSizePolicy(QSizePolicy::Ignored, pinTable_->sizePolicy().verticalPolicy());
   pinTable_->setEditTriggers(QAbstractItemView::AllEditTriggers);
   pinTable_->setSelectionMode(QAbstractItemView::NoSelection);
   pinLabel_ = makeLabel("launchPinsLabel", parent);
@@ -74,10 +76,14 @@ StrategyFields::StrategyFields(QFormLayout* form, QWidget* parent) : QObject(par
 
 void StrategyFields::addMore() {
   for (const Row& row : {
-           Row{"launchCompression", "strategy.compression", "none", kChoice, &StrategyFields::layered, true},
-           Row{"launchRecompute", "strategy.recompute", "none", kChoice, &StrategyFields::always, true},
-           Row{"launchOverlap", "strategy.overlap", "auto", kChoice, &StrategyFields::layered, true},
-           Row{"launchAllReduce", "strategy.all_reduce", "auto", kChoice, &StrategyFields::mayWait, true},
+           Row{"launchCompression", "strategy.compression", "none", kChoice,
+               &StrategyFields::layered, true},
+           Row{"launchRecompute", "strategy.recompute", "none", kChoice, &StrategyFields::always,
+               true},
+           Row{"launchOverlap", "strategy.overlap", "auto", kChoice, &StrategyFields::layered,
+               true},
+           Row{"launchAllReduce", "strategy.all_reduce", "auto", kChoice, &StrategyFields::mayWait,
+               true},
        })
     add(row);
 }
@@ -113,7 +119,9 @@ void StrategyFields::setSpec(const app::SpecText& spec) {
     for (const Field& one : fields_) {
       const std::string written = spec.value(one.path).value_or(one.fallback);
       if (one.number) one.number->setValue(std::atoi(written.c_str()));
-      if (one.choice) one.choice->setCurrentIndex(std::max(0, one.choice->findData(QString::fromStdString(written))));
+      if (one.choice)
+        one.choice->setCurrentIndex(
+            std::max(0, one.choice->findData(QString::fromStdString(written))));
     }
     pinsChosen_ = spec.count("strategy.pins") > 0;
     pins_->setLayers(spec.layerNames(), spec.layerStages());
@@ -140,7 +148,8 @@ bool StrategyFields::anyMore() const {
 
 int StrategyFields::stages() const {
   const int asked = field("strategy.stages").number->value();
-  return asked > 0 ? asked : std::max(1, ranks_ / std::max(1, field("strategy.tensor").number->value()));
+  return asked > 0 ? asked
+                   : std::max(1, ranks_ / std::max(1, field("strategy.tensor").number->value()));
 }
 
 std::vector<int> StrategyFields::evenStages() const {
@@ -165,7 +174,9 @@ const cluster::Strategy& StrategyFields::strategy() const {
 }
 bool StrategyFields::served() const { return strategy().servers; }
 bool StrategyFields::asynchronous() const { return strategy().staleness; }
-bool StrategyFields::apart() const { return asynchronous() && field("strategy.staleness").number->value() != 0; }
+bool StrategyFields::apart() const {
+  return asynchronous() && field("strategy.staleness").number->value() != 0;
+}
 bool StrategyFields::waitingServed() const { return served() && !apart(); }
 bool StrategyFields::local() const { return strategy().local; }
 bool StrategyFields::staged() const {
@@ -182,13 +193,17 @@ QStringList StrategyFields::sets(const app::SpecText& spec, const std::string& k
     const QString written = QString::fromStdString(spec.value(one.path).value_or(one.fallback));
     // What does not suit the kind must not stay as the spec has it.
     QString value = (this->*one.suits)() ? one.value() : QString::fromLatin1(one.fallback);
-    if (!kind.empty() && one.path == std::string_view("strategy.kind")) value = QString::fromStdString(kind);
+    if (!kind.empty() && one.path == std::string_view("strategy.kind"))
+      value = QString::fromStdString(kind);
     if (written != value) out << QString("%1=%2").arg(QLatin1String(one.path), value);
   }
   const bool some = spec.count("strategy.pins") > 0;
   if (pinned()) {
-    const bool same = some && pins_->layers() == spec.layerNames() && pins_->stages() == spec.layerStages();
-    if (!same) out << "strategy.pins=" + QString::fromStdString(app::SpecText::pins(pins_->layers(), pins_->stages()));
+    const bool same =
+        some && pins_->layers() == spec.layerNames() && pins_->stages() == spec.layerStages();
+    if (!same)
+      out << "strategy.pins=" +
+                 QString::fromStdString(app::SpecText::pins(pins_->layers(), pins_->stages()));
   } else if (some) {
     out << "strategy.pins=[]";
   }
@@ -204,7 +219,8 @@ QVector<QLabel*> StrategyFields::labels() const {
 }
 
 void StrategyFields::fit() {
-  for (const Field& one : fields_) form_->setRowVisible(one.widget(), (this->*one.suits)() && (!one.more || more_));
+  for (const Field& one : fields_)
+    form_->setRowVisible(one.widget(), (this->*one.suits)() && (!one.more || more_));
   if (!pinsChosen_) pins_->setLayers(pins_->layers(), evenStages());
   const int rows = std::clamp(pins_->rowCount(), 1, kPinRows);
   pinTable_->setFixedHeight(rows * 26 + pinTable_->horizontalHeader()->sizeHint().height() + 2);
@@ -213,10 +229,11 @@ void StrategyFields::fit() {
 }
 
 void StrategyFields::retranslate() {
-  const QString names[] = {tr("Strategy"),     tr("Tensor-parallel size"), tr("Stages"),      tr("Servers"),
-                           tr("Steps ahead"),  tr("Dense part"),           tr("Schedule"),    tr("Local steps"),
-                           tr("Micro-batches"), tr("Compression"),         tr("Recompute"),   tr("Overlap"),
-                           tr("All-reduce")};
+  const QString names[] = {
+      tr("Strategy"),      tr("Tensor-parallel size"), tr("Stages"),    tr("Servers"),
+      tr("Steps ahead"),   tr("Dense part"),           tr("Schedule"),  tr("Local steps"),
+      tr("Micro-batches"), tr("Compression"),          tr("Recompute"), tr("Overlap"),
+      tr("All-reduce")};
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     Field& one = fields_[i];
     one.label->setText(names[i]);

@@ -1,4 +1,5 @@
-// How the work is distributed: the fields of spec.strategy that suit the chosen kind, as rows of a form.
+// How the work is distributed: the fields of spec.strategy that suit the chosen kind, as rows of a
+// form.
 #pragma once
 
 #include <QObject>
@@ -32,10 +33,11 @@ class StrategyFields : public QObject {
   StrategyFields(QFormLayout* form, QWidget* parent);
   void addMore();
 
-  void setSpec(const app::SpecText& spec);            // every field as the spec has it
-  void setRanks(int ranks);                           // among which layers are pinned
+  void setSpec(const app::SpecText& spec);  // every field as the spec has it
+  void setRanks(int ranks);                 // among which layers are pinned
   void setMore(bool shown);
-  bool anyMore() const;                               // whether one of those is not as it is by default
+  // whether one of those is not as it is by default
+  bool anyMore() const;
   // "strategy.tensor=2", where the spec says otherwise; with another kind than the chosen one, what
   // suits that of the rest.
   QStringList sets(const app::SpecText& spec, const std::string& kind = {}) const;
@@ -51,10 +53,10 @@ class StrategyFields : public QObject {
  private:
   struct Field {
     const char* path;
-    const char* fallback;                       // what a spec without it means
+    const char* fallback;  // what a spec without it means
     bool (StrategyFields::*suits)() const;
-    bool more = false;                          // few people change it
-    QSpinBox* number = nullptr;                 // one of the two
+    bool more = false;           // few people change it
+    QSpinBox* number = nullptr;  // one of the two
     QComboBox* choice = nullptr;
     QLabel* label = nullptr;
     QWidget* widget() const;
@@ -65,18 +67,18 @@ class StrategyFields : public QObject {
   const Field& field(const char* path) const;
   const cluster::Strategy& strategy() const;
   bool always() const { return true; }
-  bool asynchronous() const;                    // workers may take their steps by themselves
-  bool served() const;                          // there are parameter servers
-  bool mayWait() const { return !served(); }    // all ranks compute
-  bool apart() const;                           // workers may be ahead of each other
-  bool waitingServed() const;                   // servers take each step with all workers
-  bool local() const;                           // ranks update by themselves
+  bool asynchronous() const;                  // workers may take their steps by themselves
+  bool served() const;                        // there are parameter servers
+  bool mayWait() const { return !served(); }  // all ranks compute
+  bool apart() const;                         // workers may be ahead of each other
+  bool waitingServed() const;                 // servers take each step with all workers
+  bool local() const;                         // ranks update by themselves
   bool layered() const { return !served() && !local(); }
-  bool staged() const;                          // layers are divided among stages
-  bool pinned() const;                          // layers are put on stages one by one
+  bool staged() const;  // layers are divided among stages
+  bool pinned() const;  // layers are put on stages one by one
   bool inParts() const { return !local() && !apart(); }
-  int stages() const;                           // of pinned layers
-  std::vector<int> evenStages() const;          // of the layers, where nobody has pinned them
+  int stages() const;                   // of pinned layers
+  std::vector<int> evenStages() const;  // of the layers, where nobody has pinned them
   void fit();
 
   QFormLayout* form_;
@@ -87,7 +89,8 @@ class StrategyFields : public QObject {
   QLabel* pinLabel_ = nullptr;
   int ranks_ = 1;
   bool more_ = false, pinsChosen_ = false;
-  mutable std::string other_;                   // the kind that is asked about instead of the chosen one
+  // the kind that is asked about instead of the chosen one
+  mutable std::string other_;
 };
 
 }  // namespace lockstep::ui

@@ -31,7 +31,7 @@ bool AlertModel::add(Alert alert) {
     for (std::size_t row = 0; row < alerts_.size(); ++row) {
       Alert& known = alerts_[row];
       if (known.key != alert.key) continue;
-      if (!known.resolved.isNull() && !known.interrupted) break;   // it came again
+      if (!known.resolved.isNull() && !known.interrupted) break;  // it came again
       if (known.resolved.isNull() && known.text == alert.text) return false;
       known.resolved = {};
       known.interrupted = false;
@@ -62,7 +62,8 @@ bool AlertModel::add(Alert alert) {
 template <typename Which>
 void AlertModel::resolveWhere(const Which& which) {
   for (std::size_t row = 0; row < alerts_.size(); ++row) {
-    if (!alerts_[row].lasts || !alerts_[row].resolved.isNull() || !which(alerts_[row].key)) continue;
+    if (!alerts_[row].lasts || !alerts_[row].resolved.isNull() || !which(alerts_[row].key))
+      continue;
     alerts_[row].resolved = QDateTime::currentDateTime();
     rowChanged(row);
   }
@@ -86,7 +87,8 @@ bool AlertModel::load(const QString& path) {
   if (!file.open(QIODevice::ReadOnly)) return false;
   const QJsonObject whole = QJsonDocument::fromJson(file.readAll()).object();
   const auto time = [](const QJsonValue& value) {
-    return value.isDouble() ? QDateTime::fromMSecsSinceEpoch(static_cast<qint64>(value.toDouble())) : QDateTime();
+    return value.isDouble() ? QDateTime::fromMSecsSinceEpoch(static_cast<qint64>(value.toDouble()))
+                            : QDateTime();
   };
   const QDateTime saved = time(whole["saved"]);
   beginResetModel();
@@ -94,8 +96,12 @@ bool AlertModel::load(const QString& path) {
   for (const QJsonValue& value : whole["alerts"].toArray()) {
     if (alerts_.size() == kKept) break;
     const QJsonObject one = value.toObject();
-    Alert alert{one["key"].toString(), static_cast<Tone>(std::clamp(one["tone"].toInt(), 0, int(Tone::kOnAccent))),
-                one["where"].toString(), one["text"].toString(), time(one["when"]), one["lasts"].toBool(),
+    Alert alert{one["key"].toString(),
+                static_cast<Tone>(std::clamp(one["tone"].toInt(), 0, int(Tone::kOnAccent))),
+                one["where"].toString(),
+                one["text"].toString(),
+                time(one["when"]),
+                one["lasts"].toBool(),
                 time(one["resolved"])};
     alert.interrupted = alert.lasts && alert.resolved.isNull();
     if (alert.interrupted) alert.resolved = saved;
@@ -111,12 +117,19 @@ bool AlertModel::save(const QString& path) const {
     return at.isNull() ? QJsonValue() : QJsonValue(static_cast<double>(at.toMSecsSinceEpoch()));
   };
   for (const Alert& alert : alerts_) {
-    list << QJsonObject{{"key", alert.key}, {"tone", int(alert.tone)}, {"where", alert.where}, {"text", alert.text},
-                        {"when", time(alert.when)}, {"lasts", alert.lasts}, {"resolved", time(alert.resolved)}};
+    list << QJsonObject{{"key", alert.key},
+                        {"tone", int(alert.tone)},
+                        {"where", alert.where},
+                        {"text", alert.text},
+                        {"when", time(alert.when)},
+                        {"lasts", alert.lasts},
+                        {"resolved", time(alert.resolved)}};
   }
   QSaveFile file(path);
   if (!file.open(QIODevice::WriteOnly)) return false;
-  file.write(QJsonDocument(QJsonObject{{"saved", time(QDateTime::currentDateTime())}, {"alerts", list}}).toJson());
+  file.write(
+      QJsonDocument(QJsonObject{{"saved", time(QDateTime::currentDateTime())}, {"alerts", list}})
+          .toJson());
   return file.commit();
 }
 
@@ -138,17 +151,28 @@ QVariant AlertModel::data(const QModelIndex& index, int role) const {
   switch (role) {
     case Qt::DisplayRole:
       switch (index.column()) {
-        case kTime: return timeText(alert.when);
-        case kWhere: return alert.where;
-        case kText: return messageText(alert.text.toStdString());
-        case kState: return over ? tr("resolved %1").arg(timeText(alert.resolved)) : alert.lasts ? tr("lasting") : QString();
-        default: return {};
+        case kTime:
+          return timeText(alert.when);
+        case kWhere:
+          return alert.where;
+        case kText:
+          return messageText(alert.text.toStdString());
+        case kState:
+          return over          ? tr("resolved %1").arg(timeText(alert.resolved))
+                 : alert.lasts ? tr("lasting")
+                               : QString();
+        default:
+          return {};
       }
-    case kToneRole: return int(over ? Tone::kNeutral : alert.tone);
-    case Qt::ToolTipRole: return messageText(alert.text.toStdString());
+    case kToneRole:
+      return int(over ? Tone::kNeutral : alert.tone);
+    case Qt::ToolTipRole:
+      return messageText(alert.text.toStdString());
     case Qt::ForegroundRole:
-      return index.column() != kText || over ? QVariant(Theme::instance().color("muted")) : QVariant();
-    default: return {};
+      return index.column() != kText || over ? QVariant(Theme::instance().color("muted"))
+                                             : QVariant();
+    default:
+      return {};
   }
 }
 QVariant AlertModel::headerData(int section, Qt::Orientation orientation, int role) const {
@@ -156,11 +180,16 @@ QVariant AlertModel::headerData(int section, Qt::Orientation orientation, int ro
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignLeft | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   switch (section) {
-    case kTime: return tr("Time");
-    case kWhere: return tr("Where");
-    case kText: return tr("What");
-    case kState: return tr("State");
-    default: return {};
+    case kTime:
+      return tr("Time");
+    case kWhere:
+      return tr("Where");
+    case kText:
+      return tr("What");
+    case kState:
+      return tr("State");
+    default:
+      return {};
   }
 }
 

@@ -1,6 +1,6 @@
-// AlertModel: what the studio has to say besides a page's own message: newest first, kept to 500, and
-// kept from one start to the next. Texts are English and shown through messageText(), so that a change
-// of language reaches old ones too.
+// AlertModel: what the studio has to say besides a page's own message: newest first, kept to 500,
+// and kept from one start to the next. Texts are English and shown through messageText(), so that a
+// change of language reaches old ones too.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -12,13 +12,14 @@
 namespace lockstep::ui {
 
 struct Alert {
-  QString key;        // what it is about: told again with the same key it stays as it is; "": told once
+  // what it is about: told again with the same key it stays as it is; "": told once
+  QString key;
   Tone tone = Tone::kNeutral;
   QString where, text;
-  QDateTime when;     // null: now
-  bool lasts = false; // until resolve(key); else it happened
-  QDateTime resolved; // null: it lasts still, or merely happened
-  bool interrupted = false;   // the program ended while it lasted: whether it went on is not known
+  QDateTime when;            // null: now
+  bool lasts = false;        // until resolve(key); else it happened
+  QDateTime resolved;        // null: it lasts still, or merely happened
+  bool interrupted = false;  // the program ended while it lasted: whether it went on is not known
 };
 
 class AlertModel : public QAbstractTableModel {
@@ -31,7 +32,7 @@ class AlertModel : public QAbstractTableModel {
   // Whether it is new. What was resolved and comes again is new, and has a time of its own.
   bool add(Alert alert);
   void resolve(const QString& key);
-  void resolveOf(const QString& document);   // every alert whose key begins with it and a colon
+  void resolveOf(const QString& document);  // every alert whose key begins with it and a colon
   void clear();
   void retranslate();
   const std::deque<Alert>& alerts() const { return alerts_; }

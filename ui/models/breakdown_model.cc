@@ -29,7 +29,8 @@ QVariant BreakdownModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
   const BreakdownBar& bar = bars_[static_cast<std::size_t>(index.row() / 2)];
   const bool measured = index.row() % 2 == 0;
-  if (role == Qt::TextAlignmentRole && index.column() > 1) return int(Qt::AlignRight | Qt::AlignVCenter);
+  if (role == Qt::TextAlignmentRole && index.column() > 1)
+    return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role == Qt::ForegroundRole && !measured) return Theme::instance().color("muted");
   if (role != Qt::DisplayRole) return {};
   if (index.column() == 0) return bar.name;
@@ -44,7 +45,8 @@ QVariant BreakdownModel::data(const QModelIndex& index, int role) const {
 
 QVariant BreakdownModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
-  if (role == Qt::TextAlignmentRole) return int((section > 1 ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+  if (role == Qt::TextAlignmentRole)
+    return int((section > 1 ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (section == 0) return tr("Rank");
   if (section == 1) return tr("Time");

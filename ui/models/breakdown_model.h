@@ -19,7 +19,7 @@ class BreakdownModel : public QAbstractTableModel {
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
 
  private:
-  std::vector<BreakdownBar> bars_;   // two rows each: measured, predicted
+  std::vector<BreakdownBar> bars_;  // two rows each: measured, predicted
 };
 
 }  // namespace lockstep::ui

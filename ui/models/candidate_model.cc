@@ -38,7 +38,9 @@ void CandidateModel::retranslate() {
 int CandidateModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(candidates_.size());
 }
-int CandidateModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : kColumns; }
+int CandidateModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : kColumns;
+}
 
 QVariant CandidateModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
@@ -46,52 +48,74 @@ QVariant CandidateModel::data(const QModelIndex& index, int role) const {
   const bool possible = !one.refusal;
   switch (role) {
     case Qt::TextAlignmentRole:
-      return int((index.column() == kStrategy || !possible ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
-    case Qt::ForegroundRole: return possible ? QVariant() : QVariant(Theme::instance().color("muted"));
+      return int((index.column() == kStrategy || !possible ? Qt::AlignLeft : Qt::AlignRight) |
+                 Qt::AlignVCenter);
+    case Qt::ForegroundRole:
+      return possible ? QVariant() : QVariant(Theme::instance().color("muted"));
     case Qt::FontRole: {
       QFont font;
       if (one.strategy == chosen_) font.setWeight(QFont::DemiBold);
       return font;
     }
-    case Qt::ToolTipRole: return possible ? QVariant() : QVariant(refusalText(*one.refusal));
-    case Qt::DisplayRole: break;
-    default: return {};
+    case Qt::ToolTipRole:
+      return possible ? QVariant() : QVariant(refusalText(*one.refusal));
+    case Qt::DisplayRole:
+      break;
+    default:
+      return {};
   }
   const QString dash(QChar(0x2014));
   switch (index.column()) {
-    case kStrategy: return QString::fromStdString(one.strategy);
-    case kEstimate: return possible ? formatSeconds(one.stepSeconds) : refusalText(*one.refusal);
+    case kStrategy:
+      return QString::fromStdString(one.strategy);
+    case kEstimate:
+      return possible ? formatSeconds(one.stepSeconds) : refusalText(*one.refusal);
     case kBenchmark: {
       if (!possible) return {};
       const auto found = benchmarks_.find(one.strategy);
       return found == benchmarks_.end() ? dash : formatSeconds(found->second);
     }
-    case kMemory: return possible ? formatBytes(static_cast<double>(one.memoryBytes)) : QString();
-    case kWire: return possible ? formatBytes(static_cast<double>(one.wireBytes)) : QString();
-    default: return {};
+    case kMemory:
+      return possible ? formatBytes(static_cast<double>(one.memoryBytes)) : QString();
+    case kWire:
+      return possible ? formatBytes(static_cast<double>(one.wireBytes)) : QString();
+    default:
+      return {};
   }
 }
 
 QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
-  if (role == Qt::TextAlignmentRole) return int((section == kStrategy ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
+  if (role == Qt::TextAlignmentRole)
+    return int((section == kStrategy ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
   if (role == Qt::ToolTipRole) {
     switch (section) {
-      case kEstimate: return tr("Step time, a rough estimate from built-in costs");
-      case kBenchmark: return tr("Step time, from a benchmark of the nodes");
-      case kMemory: return tr("Peak memory of a rank");
-      case kWire: return tr("Traffic of a rank per step");
-      default: return {};
+      case kEstimate:
+        return tr("Step time, a rough estimate from built-in costs");
+      case kBenchmark:
+        return tr("Step time, from a benchmark of the nodes");
+      case kMemory:
+        return tr("Peak memory of a rank");
+      case kWire:
+        return tr("Traffic of a rank per step");
+      default:
+        return {};
     }
   }
   if (role != Qt::DisplayRole) return {};
   switch (section) {
-    case kStrategy: return tr("Strategy");
-    case kEstimate: return tr("Estimate");
-    case kBenchmark: return tr("Measured");
-    case kMemory: return tr("Memory");
-    case kWire: return tr("Traffic");
-    default: return {};
+    case kStrategy:
+      return tr("Strategy");
+    case kEstimate:
+      return tr("Estimate");
+    case kBenchmark:
+      return tr("Measured");
+    case kMemory:
+      return tr("Memory");
+    case kWire:
+      return tr("Traffic");
+    default:
+      return {};
   }
 }
 

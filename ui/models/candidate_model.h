@@ -1,5 +1,5 @@
-// CandidateModel: what each strategy is predicted to take with the settings at hand, a row a strategy.
-// All estimates of a column come from the same costs.
+// CandidateModel: what each strategy is predicted to take with the settings at hand, a row a
+// strategy. All estimates of a column come from the same costs.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -14,10 +14,10 @@ namespace lockstep::ui {
 
 struct Candidate {
   std::string strategy;
-  double stepSeconds = 0;       // from built-in costs
-  std::int64_t memoryBytes = 0; // of the rank that needs most
-  std::int64_t wireBytes = 0;   // of rank 0, a step
-  std::optional<Error> refusal; // why it cannot be
+  double stepSeconds = 0;        // from built-in costs
+  std::int64_t memoryBytes = 0;  // of the rank that needs most
+  std::int64_t wireBytes = 0;    // of rank 0, a step
+  std::optional<Error> refusal;  // why it cannot be
 };
 
 class CandidateModel : public QAbstractTableModel {
@@ -32,7 +32,9 @@ class CandidateModel : public QAbstractTableModel {
   void setBenchmarks(std::map<std::string, double> seconds);
   void setChosen(const std::string& strategy);
   const std::vector<Candidate>& candidates() const { return candidates_; }
-  bool refused(int row) const { return candidates_[static_cast<std::size_t>(row)].refusal.has_value(); }
+  bool refused(int row) const {
+    return candidates_[static_cast<std::size_t>(row)].refusal.has_value();
+  }
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;

@@ -1,7 +1,7 @@
 #include "ui/models/field_model.h"
 
-#include <QComboBox>
 #include <QAction>
+#include <QComboBox>
 #include <QCoreApplication>
 #include <QFileDialog>
 #include <QFileInfo>
@@ -144,14 +144,16 @@ QString fieldLabel(const std::string& name) {
 }
 
 QString fieldHelp(const std::string& help) {
-  return help.empty() ? QString() : QCoreApplication::translate("lockstep::ui::FieldHelp", help.c_str());
+  return help.empty() ? QString()
+                      : QCoreApplication::translate("lockstep::ui::FieldHelp", help.c_str());
 }
 
 QString fieldHelpOf(app::SpecKind kind, const std::string& path) {
   const auto dot = path.rfind('.');
   const std::string parent = dot == std::string::npos ? "" : path.substr(0, dot);
   for (const app::FieldInfo& field : app::SpecText::fields(kind, parent)) {
-    if (field.name == path.substr(dot == std::string::npos ? 0 : dot + 1)) return fieldHelp(field.help);
+    if (field.name == path.substr(dot == std::string::npos ? 0 : dot + 1))
+      return fieldHelp(field.help);
   }
   return {};
 }
@@ -186,7 +188,8 @@ std::vector<FieldModel::Row> FieldModel::build() const {
 
 QString FieldModel::unwritten(const Row& row) const {
   if (row.info.type == app::FieldType::kBoolean) return tr("no");
-  if (const auto value = document_->spec().defaultOf(row.path)) return QString::fromStdString(*value);
+  if (const auto value = document_->spec().defaultOf(row.path))
+    return QString::fromStdString(*value);
   if (row.info.needed) return tr("required");
   return fieldHelp(row.info.unset);
 }
@@ -205,10 +208,11 @@ void FieldModel::setSections(std::vector<Section> sections) {
 
 void FieldModel::refresh() {
   std::vector<Row> rows = build();
-  const bool same = rows.size() == rows_.size() &&
-                    std::equal(rows.begin(), rows.end(), rows_.begin(), [](const Row& a, const Row& b) {
-                      return a.path == b.path && a.heading == b.heading;
-                    });
+  const bool same =
+      rows.size() == rows_.size() &&
+      std::equal(rows.begin(), rows.end(), rows_.begin(), [](const Row& a, const Row& b) {
+        return a.path == b.path && a.heading == b.heading;
+      });
   if (!same) {
     beginResetModel();
     rows_ = std::move(rows);
@@ -242,7 +246,8 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
       if (row.value.isEmpty()) return unwritten(row);
       if (row.info.type != app::FieldType::kBoolean) return row.value;
       return row.value == "true" ? tr("yes") : tr("no");
-    case Qt::EditRole: return index.column() == 0 ? QVariant() : row.value;
+    case Qt::EditRole:
+      return index.column() == 0 ? QVariant() : row.value;
     case Qt::ForegroundRole:
       if (index.column() == 0) return Theme::instance().color("muted");
       if (!row.value.isEmpty()) return {};
@@ -252,20 +257,27 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
       font.setItalic(index.column() == 1 && row.value.isEmpty());
       return font;
     }
-    case Qt::ToolTipRole: return fieldHelp(row.info.help);
+    case Qt::ToolTipRole:
+      return fieldHelp(row.info.help);
     case kChoicesRole: {
       QStringList choices;
       for (const auto& choice : row.info.choices) choices << QString::fromStdString(choice);
       if (row.info.type == app::FieldType::kBoolean) return QStringList{"false", "true"};
       // Back to what it is without: the first.
-      if (!choices.isEmpty() && !row.info.needed && !choices.contains(QString())) choices.prepend(QString());
+      if (!choices.isEmpty() && !row.info.needed && !choices.contains(QString()))
+        choices.prepend(QString());
       return choices;
     }
-    case kTypeRole: return int(row.info.type);
-    case kPathRole: return QString::fromStdString(row.path);
-    case kDefaultRole: return unwritten(row);
-    case kFileRole: return row.info.file;
-    default: return {};
+    case kTypeRole:
+      return int(row.info.type);
+    case kPathRole:
+      return QString::fromStdString(row.path);
+    case kDefaultRole:
+      return unwritten(row);
+    case kFileRole:
+      return row.info.file;
+    default:
+      return {};
   }
 }
 
@@ -274,7 +286,8 @@ bool FieldModel::setData(const QModelIndex& index, const QVariant& value, int ro
   const Row row = rows_[static_cast<std::size_t>(index.row())];
   const QString text = value.toString().trimmed();
   if (row.path.empty() || text == row.value) return false;
-  const Status status = document_->setField(row.path, text, tr("Change %1").arg(fieldLabel(row.info.name)));
+  const Status status =
+      document_->setField(row.path, text, tr("Change %1").arg(fieldLabel(row.info.name)));
   if (!status.ok()) {
     Q_EMIT refused(status.error());
     return false;
@@ -310,23 +323,29 @@ QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem
     QAction* browse = edit->addAction(Theme::instance().icon("open"), QLineEdit::TrailingPosition);
     browse->setText(tr("Browse…"));
     browse->setToolTip(tr("Browse…"));
-    connect(browse, &QAction::triggered, this, [view = parent->window(), at = QPersistentModelIndex(index)] {
-      auto* dialog = new QFileDialog(view, tr("Choose a file"), QFileInfo(at.data(Qt::EditRole).toString()).path());
-      dialog->setObjectName("fieldFileDialog");
-      dialog->setFileMode(QFileDialog::ExistingFile);
-      dialog->setAttribute(Qt::WA_DeleteOnClose);
-      connect(dialog, &QFileDialog::fileSelected, dialog, [at](const QString& path) {
-        if (at.isValid()) const_cast<QAbstractItemModel*>(at.model())->setData(at, path, Qt::EditRole);
-      });
-      dialog->open();
-    });
+    connect(browse, &QAction::triggered, this,
+            [view = parent->window(), at = QPersistentModelIndex(index)] {
+              auto* dialog = new QFileDialog(view, tr("Choose a file"),
+                                             QFileInfo(at.data(Qt::EditRole).toString()).path());
+              dialog->setObjectName("fieldFileDialog");
+              dialog->setFileMode(QFileDialog::ExistingFile);
+              dialog->setAttribute(Qt::WA_DeleteOnClose);
+              connect(dialog, &QFileDialog::fileSelected, dialog, [at](const QString& path) {
+                if (at.isValid())
+                  const_cast<QAbstractItemModel*>(at.model())->setData(at, path, Qt::EditRole);
+              });
+              dialog->open();
+            });
     return edit;
   }
   auto* combo = new QComboBox(parent);
   combo->setStyleSheet("padding: 0 4px; border-radius: 0;");
   for (const QString& choice : choices) {
-    combo->addItem(choice.isEmpty() ? tr("Default: %1").arg(index.data(FieldModel::kDefaultRole).toString())
-                   : choice == "true" ? FieldModel::tr("yes") : choice == "false" ? FieldModel::tr("no") : choice,
+    combo->addItem(choice.isEmpty()
+                       ? tr("Default: %1").arg(index.data(FieldModel::kDefaultRole).toString())
+                   : choice == "true"  ? FieldModel::tr("yes")
+                   : choice == "false" ? FieldModel::tr("no")
+                                       : choice,
                    choice);
   }
   connect(combo, &QComboBox::activated, this, [this, combo] {

@@ -1,6 +1,6 @@
-// FieldModel: the scalar fields, and lists of scalars, of one or more messages of a spec as an editable
-// table: name, value. A field that is not written shows what it is without. Editing a value patches
-// the text; a document that does not parse is read-only here.
+// FieldModel: the scalar fields, and lists of scalars, of one or more messages of a spec as an
+// editable table: name, value. A field that is not written shows what it is without. Editing a
+// value patches the text; a document that does not parse is read-only here.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -27,12 +27,12 @@ class FieldModel : public QAbstractTableModel {
   explicit FieldModel(SpecDocument* document, QObject* parent = nullptr);
 
   struct Section {
-    std::string path;     // of the message, "model.layers[1].conv2d"
-    QString heading;      // "" : none
+    std::string path;                    // of the message, "model.layers[1].conv2d"
+    QString heading;                     // "" : none
     std::vector<std::string> only = {};  // the fields that apply; empty: all
   };
   void setSections(std::vector<Section> sections);
-  void refresh();         // values anew; rows anew only if the fields are others
+  void refresh();                           // values anew; rows anew only if the fields are others
   int find(const std::string& path) const;  // row; -1: not among them
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -48,7 +48,7 @@ class FieldModel : public QAbstractTableModel {
  private:
   struct Row {
     std::string path;
-    QString heading;      // of a heading row
+    QString heading;  // of a heading row
     app::FieldInfo info;
     QString value;
   };
@@ -68,11 +68,12 @@ class FieldDelegate : public QStyledItemDelegate {
   QWidget* createEditor(QWidget* parent, const QStyleOptionViewItem& option,
                         const QModelIndex& index) const override;
   void setEditorData(QWidget* editor, const QModelIndex& index) const override;
-  void setModelData(QWidget* editor, QAbstractItemModel* model, const QModelIndex& index) const override;
+  void setModelData(QWidget* editor, QAbstractItemModel* model,
+                    const QModelIndex& index) const override;
 };
 
-QString fieldLabel(const std::string& name);   // "learning_rate" → "Learning rate", translated
-QString fieldHelp(const std::string& help);     // of a FieldInfo or LayerKind, translated
+QString fieldLabel(const std::string& name);  // "learning_rate" → "Learning rate", translated
+QString fieldHelp(const std::string& help);   // of a FieldInfo or LayerKind, translated
 // The help of a field by its path, translated: "strategy.stages".
 QString fieldHelpOf(app::SpecKind kind, const std::string& path);
 

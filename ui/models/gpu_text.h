@@ -21,8 +21,8 @@ struct GpuDetail {
 };
 QVector<GpuDetail> gpuDetails(const app::GpuLoad& gpu);
 
-QString formatWatts(double watts);           // "612 W"
-QString formatCelsius(double degrees);       // "71 °C"
+QString formatWatts(double watts);               // "612 W"
+QString formatCelsius(double degrees);           // "71 °C"
 QString formatShare(double used, double total);  // "5.20 of 16.0 GB"
 
 }  // namespace lockstep::ui

@@ -7,7 +7,7 @@
 namespace lockstep::ui {
 
 void InspectorModel::setRows(QVector<InspectorRow> given) {
-  constexpr int kLong = 60;   // characters
+  constexpr int kLong = 60;  // characters
   QVector<InspectorRow> rows;
   for (InspectorRow& row : given) {
     if (row.heading || row.value.size() <= kLong) {
@@ -35,25 +35,33 @@ void InspectorModel::setRows(QVector<InspectorRow> given) {
 int InspectorModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(rows_.size());
 }
-int InspectorModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : 2; }
+int InspectorModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : 2;
+}
 
 QVariant InspectorModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rows_.size()) return {};
   const InspectorRow& row = rows_[index.row()];
   switch (role) {
-    case Qt::DisplayRole: return index.column() == 0 && !row.name.isEmpty() ? row.name : row.value;
+    case Qt::DisplayRole:
+      return index.column() == 0 && !row.name.isEmpty() ? row.name : row.value;
     case Qt::TextAlignmentRole:
-      return row.name.isEmpty() ? int(Qt::AlignLeft | Qt::AlignTop) : int(Qt::AlignLeft | Qt::AlignVCenter);
-    case Qt::ToolTipRole: return index.column() == 1 || row.name.isEmpty() ? row.value : QString();
+      return row.name.isEmpty() ? int(Qt::AlignLeft | Qt::AlignTop)
+                                : int(Qt::AlignLeft | Qt::AlignVCenter);
+    case Qt::ToolTipRole:
+      return index.column() == 1 || row.name.isEmpty() ? row.value : QString();
     case Qt::ForegroundRole:
-      return index.column() == 0 && !row.heading && !row.name.isEmpty() ? QVariant(Theme::instance().color("muted")) : QVariant();
+      return index.column() == 0 && !row.heading && !row.name.isEmpty()
+                 ? QVariant(Theme::instance().color("muted"))
+                 : QVariant();
     case Qt::FontRole: {
       if (!row.heading) return {};
       QFont font;
       font.setWeight(QFont::DemiBold);
       return font;
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

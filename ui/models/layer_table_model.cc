@@ -42,10 +42,13 @@ Qt::ItemFlags LayerTableModel::flags(const QModelIndex& index) const {
 
 bool LayerTableModel::setData(const QModelIndex& index, const QVariant& value, int role) {
   std::vector<int> stages = document_->spec().layerStages();
-  if (role != Qt::EditRole || index.column() != kStage || index.row() >= static_cast<int>(stages.size())) return false;
+  if (role != Qt::EditRole || index.column() != kStage ||
+      index.row() >= static_cast<int>(stages.size()))
+    return false;
   moveToStage(stages, index.row(), value.toInt());
   const std::string pins = app::SpecText::pins(document_->spec().layerNames(), stages);
-  const Status status = document_->setField("strategy.pins", QString::fromStdString(pins), tr("Change stages"));
+  const Status status =
+      document_->setField("strategy.pins", QString::fromStdString(pins), tr("Change stages"));
   if (!status.ok()) Q_EMIT refused(status.error());
   return status.ok();
 }
@@ -106,7 +109,8 @@ void LayerTableModel::describe() {
           QFile source(file);
           if (!source.open(QIODevice::ReadOnly)) return std::nullopt;
           given = app::SpecText::parse(source.readAll().toStdString(), file.toStdString(),
-                                       app::SpecKind::kModel).model();
+                                       app::SpecKind::kModel)
+                      .model();
         }
         if (!given) return std::nullopt;
         auto rows = app::describeModel(*given);
@@ -170,14 +174,23 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
   if (role != Qt::DisplayRole) return {};
   const QString dash(QChar(0x2014));
   switch (index.column()) {
-    case kName: return row.name.empty() ? tr("layer %1").arg(index.row() + 1) : QString::fromStdString(row.name);
-    case kKind: return QString::fromStdString(row.kind);
+    case kName:
+      return row.name.empty() ? tr("layer %1").arg(index.row() + 1)
+                              : QString::fromStdString(row.name);
+    case kKind:
+      return QString::fromStdString(row.kind);
     case kOutput:
-      return row.output.empty() ? dash : QString::fromStdString(row.output).replace('x', QString::fromUtf8("×"));
-    case kParameters: return row.output.empty() ? dash : formatCount(row.parameters);
-    case kFlops: return row.output.empty() ? dash : formatFlops(row.forwardFlops);
-    case kMemory: return row.output.empty() ? dash : formatBytes(static_cast<double>(row.activationBytes));
-    default: return {};
+      return row.output.empty()
+                 ? dash
+                 : QString::fromStdString(row.output).replace('x', QString::fromUtf8("×"));
+    case kParameters:
+      return row.output.empty() ? dash : formatCount(row.parameters);
+    case kFlops:
+      return row.output.empty() ? dash : formatFlops(row.forwardFlops);
+    case kMemory:
+      return row.output.empty() ? dash : formatBytes(static_cast<double>(row.activationBytes));
+    default:
+      return {};
   }
 }
 
@@ -188,14 +201,22 @@ QVariant LayerTableModel::headerData(int section, Qt::Orientation orientation, i
   }
   if (role != Qt::DisplayRole) return {};
   switch (section) {
-    case kName: return tr("Layer");
-    case kKind: return tr("Kind");
-    case kOutput: return tr("Output");
-    case kParameters: return tr("Parameters");
-    case kFlops: return tr("Forward");
-    case kMemory: return tr("Activations");
-    case kStage: return tr("Stage");
-    default: return {};
+    case kName:
+      return tr("Layer");
+    case kKind:
+      return tr("Kind");
+    case kOutput:
+      return tr("Output");
+    case kParameters:
+      return tr("Parameters");
+    case kFlops:
+      return tr("Forward");
+    case kMemory:
+      return tr("Activations");
+    case kStage:
+      return tr("Stage");
+    default:
+      return {};
   }
 }
 

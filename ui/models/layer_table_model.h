@@ -1,5 +1,6 @@
 // LayerTableModel: a model's layers as they stand in the text, with shapes, parameters, operations
-// and memory of one sample where the model is valid. Described in the background as the text changes.
+// and memory of one sample where the model is valid. Described in the background as the text
+// changes.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -20,8 +21,8 @@ class LayerTableModel : public QAbstractTableModel {
 
   explicit LayerTableModel(SpecDocument* document, QObject* parent = nullptr);
 
-  std::string listPath() const;    // "model.layers" of a run spec, "layers" of a model
-  bool modelIsFile() const;        // `model:` names a file: layers are shown, not edited here
+  std::string listPath() const;  // "model.layers" of a run spec, "layers" of a model
+  bool modelIsFile() const;      // `model:` names a file: layers are shown, not edited here
   // Whether layers are put on stages one by one (strategy.pins): column kStage is of interest.
   bool pinned() const;
   bool described() const { return described_; }

@@ -15,7 +15,8 @@ void LogModel::append(const QVector<LogRow>& added) {
     if (row.wallNs <= 0) row.wallNs = last;
     last = row.wallNs;
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const LogRow& a, const LogRow& b) { return a.wallNs < b.wallNs; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const LogRow& a, const LogRow& b) { return a.wallNs < b.wallNs; });
   const int over = static_cast<int>(rows_.size()) + static_cast<int>(rows.size()) - kKept;
   if (over > 0) {
     const int drop = std::min(static_cast<int>(rows_.size()), over + kKept / 10);
@@ -27,12 +28,14 @@ void LogModel::append(const QVector<LogRow>& added) {
   }
   // In runs between two rows that are there: most often one run, at the end.
   for (qsizetype from = 0; from < rows.size();) {
-    const auto at = std::upper_bound(rows_.begin(), rows_.end(), rows[from].wallNs,
-                                     [](qint64 time, const LogRow& row) { return time < row.wallNs; });
+    const auto at =
+        std::upper_bound(rows_.begin(), rows_.end(), rows[from].wallNs,
+                         [](qint64 time, const LogRow& row) { return time < row.wallNs; });
     qsizetype end = rows.size();
     if (at != rows_.end()) {
       end = std::upper_bound(rows.begin() + from, rows.end(), at->wallNs,
-                             [](qint64 time, const LogRow& row) { return time <= row.wallNs; }) - rows.begin();
+                             [](qint64 time, const LogRow& row) { return time <= row.wallNs; }) -
+            rows.begin();
     }
     const int place = static_cast<int>(at - rows_.begin());
     beginInsertRows({}, place, place + static_cast<int>(end - from) - 1);
@@ -64,24 +67,30 @@ QVariant LogModel::data(const QModelIndex& index, int role) const {
     case Qt::DisplayRole:
       switch (index.column()) {
         case kTime:
-          return row.wallNs > 0
-                     ? QDateTime::fromMSecsSinceEpoch(row.wallNs / 1'000'000).toString("HH:mm:ss.zzz")
-                     : QString();
+          return row.wallNs > 0 ? QDateTime::fromMSecsSinceEpoch(row.wallNs / 1'000'000)
+                                      .toString("HH:mm:ss.zzz")
+                                : QString();
         case kWhere:
           if (row.rank < 0) return row.node;
           return tr("%1 · rank %2").arg(row.node).arg(row.rank);
-        case kText: return row.text;
-        default: return {};
+        case kText:
+          return row.text;
+        default:
+          return {};
       }
     case Qt::ForegroundRole:
       if (index.column() != kText) return Theme::instance().color("muted");
       if (row.level == 3) return Theme::instance().color("bad");
       if (row.level == 2) return Theme::instance().color("warning");
       return {};
-    case Qt::ToolTipRole: return index.column() == kText ? row.text : QString();
-    case kRankRole: return row.rank;
-    case kLevelRole: return row.level;
-    default: return {};
+    case Qt::ToolTipRole:
+      return index.column() == kText ? row.text : QString();
+    case kRankRole:
+      return row.rank;
+    case kLevelRole:
+      return row.level;
+    default:
+      return {};
   }
 }
 
@@ -90,10 +99,14 @@ QVariant LogModel::headerData(int section, Qt::Orientation orientation, int role
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignLeft | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   switch (section) {
-    case kTime: return tr("Time");
-    case kWhere: return tr("Where");
-    case kText: return tr("Line");
-    default: return {};
+    case kTime:
+      return tr("Time");
+    case kWhere:
+      return tr("Where");
+    case kText:
+      return tr("Line");
+    default:
+      return {};
   }
 }
 

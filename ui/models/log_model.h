@@ -1,5 +1,5 @@
-// LogModel: the merged log lines of all ranks in order of their time, at most kKept of them, and the
-// filter shown over it (text, rank, level).
+// LogModel: the merged log lines of all ranks in order of their time, at most kKept of them, and
+// the filter shown over it (text, rank, level).
 #pragma once
 
 #include <QAbstractTableModel>
@@ -11,8 +11,8 @@ namespace lockstep::ui {
 struct LogRow {
   qint64 wallNs = 0;
   QString node;
-  int rank = -1;      // -1: the supervisor
-  int level = 1;      // 0 debug, 1 info, 2 warning, 3 error
+  int rank = -1;  // -1: the supervisor
+  int level = 1;  // 0 debug, 1 info, 2 warning, 3 error
   QString text;
 };
 
@@ -47,7 +47,7 @@ class LogFilter : public QSortFilterProxyModel {
  public:
   using QSortFilterProxyModel::QSortFilterProxyModel;
   void setText(const QString& text);
-  void setRank(int rank);       // -2: all
+  void setRank(int rank);  // -2: all
   void setLowestLevel(int level);
 
  protected:

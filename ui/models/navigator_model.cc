@@ -32,9 +32,7 @@ QModelIndex NavigatorModel::indexOf(Group group, const QString& key) const {
   return {};
 }
 
-void NavigatorModel::retranslate() {
-  Q_EMIT dataChanged(index(0, 0), index(kGroups - 1, 0));
-}
+void NavigatorModel::retranslate() { Q_EMIT dataChanged(index(0, 0), index(kGroups - 1, 0)); }
 
 QModelIndex NavigatorModel::index(int row, int column, const QModelIndex& parent) const {
   if (column != 0 || row < 0) return {};
@@ -62,36 +60,50 @@ QVariant NavigatorModel::data(const QModelIndex& index, int role) const {
     switch (role) {
       case Qt::DisplayRole:
         switch (index.row()) {
-          case kClusters: return tr("Clusters");
-          case kModels: return tr("Models");
-          default: return tr("Runs");
+          case kClusters:
+            return tr("Clusters");
+          case kModels:
+            return tr("Models");
+          default:
+            return tr("Runs");
         }
-      case kDetailRole: return count > 0 ? QString::number(count) : QString();
-      case kGroupRole: return index.row();
-      case kKeyRole: return QString();
+      case kDetailRole:
+        return count > 0 ? QString::number(count) : QString();
+      case kGroupRole:
+        return index.row();
+      case kKeyRole:
+        return QString();
       case Qt::FontRole: {
         QFont font;
         font.setWeight(QFont::DemiBold);
         return font;
       }
-      default: return {};
+      default:
+        return {};
     }
   }
   const int group = static_cast<int>(index.internalId()) - 1;
   const NavigatorEntry& entry = entries_[group][index.row()];
   switch (role) {
-    case Qt::DisplayRole: return entry.title;
+    case Qt::DisplayRole:
+      return entry.title;
     case Qt::ToolTipRole:
-      return entry.stateText.isEmpty() ? entry.key : QString("%1\n%2").arg(entry.stateText, entry.key);
-    case Qt::AccessibleDescriptionRole: return entry.stateText;
-    case kDetailRole: return entry.detail;
-    case kKeyRole: return entry.key;
-    case kGroupRole: return group;
+      return entry.stateText.isEmpty() ? entry.key
+                                       : QString("%1\n%2").arg(entry.stateText, entry.key);
+    case Qt::AccessibleDescriptionRole:
+      return entry.stateText;
+    case kDetailRole:
+      return entry.detail;
+    case kKeyRole:
+      return entry.key;
+    case kGroupRole:
+      return group;
     case Qt::DecorationRole: {
       const Tone tone = entry.hasState ? entry.tone : Tone::kNeutral;
       return theme.icon(group == kClusters ? "cluster" : group == kModels ? "model" : "run", tone);
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 

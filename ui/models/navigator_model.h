@@ -9,9 +9,9 @@
 namespace lockstep::ui {
 
 struct NavigatorEntry {
-  QString key;       // file path of a cluster or model, id of a run
+  QString key;  // file path of a cluster or model, id of a run
   QString title;
-  QString detail;    // shown grey after the title and as tool tip
+  QString detail;  // shown grey after the title and as tool tip
   QString stateText;
   Tone tone = Tone::kNeutral;
   bool hasState = false;
@@ -23,7 +23,7 @@ class NavigatorModel : public QAbstractItemModel {
 
  public:
   enum Group { kClusters, kModels, kRuns, kGroups };
-  static constexpr int kKeyRole = Qt::UserRole + 1;     // "" for headings
+  static constexpr int kKeyRole = Qt::UserRole + 1;  // "" for headings
   static constexpr int kGroupRole = Qt::UserRole + 2;
   static constexpr int kDetailRole = Qt::UserRole + 3;
 

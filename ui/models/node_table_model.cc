@@ -23,13 +23,18 @@ QString nodePhaseText(app::NodePhase phase) {
 
 Tone nodePhaseTone(app::NodePhase phase) {
   switch (phase) {
-    case app::NodePhase::kConnected: return Tone::kGood;
-    case app::NodePhase::kFailed: return Tone::kBad;
-    case app::NodePhase::kReconnecting: return Tone::kWarning;
+    case app::NodePhase::kConnected:
+      return Tone::kGood;
+    case app::NodePhase::kFailed:
+      return Tone::kBad;
+    case app::NodePhase::kReconnecting:
+      return Tone::kWarning;
     case app::NodePhase::kConnecting:
     case app::NodePhase::kStarting:
-    case app::NodePhase::kDeploying: return Tone::kActive;
-    case app::NodePhase::kIdle: break;
+    case app::NodePhase::kDeploying:
+      return Tone::kActive;
+    case app::NodePhase::kIdle:
+      break;
   }
   return Tone::kNeutral;
 }
@@ -65,7 +70,8 @@ QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
       }
       if (worst) {
         const QString first = gpuTroubleText(*worst, app::troublesOf(*worst).front());
-        const QString text = gpus.size() == 1 ? first : NodeTableModel::tr("GPU %1 %2").arg(worst->index).arg(first);
+        const QString text =
+            gpus.size() == 1 ? first : NodeTableModel::tr("GPU %1 %2").arg(worst->index).arg(first);
         return wrong > 1 ? QString("%1 +%2").arg(text).arg(wrong - 1) : text;
       }
       return QString::fromStdString(gpus.front().name);
@@ -81,14 +87,16 @@ QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
       return used && total ? formatShare(*used, *total) : QString();
     }
     case NodeTableModel::kGpuTemperature: {
-      const auto hottest = fold(gpus, &GpuLoad::temperature, [](double a, double b) { return std::max(a, b); });
+      const auto hottest =
+          fold(gpus, &GpuLoad::temperature, [](double a, double b) { return std::max(a, b); });
       return hottest ? formatCelsius(*hottest) : QString();
     }
     case NodeTableModel::kGpuPower: {
       const auto power = sum(gpus, &GpuLoad::power);
       return power ? formatWatts(*power) : QString();
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -115,7 +123,9 @@ QString gpuToolTip(const std::vector<app::GpuLoad>& gpus) {
     QStringList parts{QString::fromStdString(gpu.name)};
     parts << gpuFigures(gpu);
     if (const QString notes = gpuNotes(gpu); !notes.isEmpty()) parts << notes;
-    lines << NodeTableModel::tr("GPU %1: %2").arg(gpu.index).arg(parts.join(QString::fromUtf8(" · ")));
+    lines << NodeTableModel::tr("GPU %1: %2")
+                 .arg(gpu.index)
+                 .arg(parts.join(QString::fromUtf8(" · ")));
   }
   return lines.join('\n');
 }
@@ -142,7 +152,8 @@ NodeRow* NodeTableModel::row(const QString& name) {
 }
 
 bool NodeTableModel::anyGpu() const {
-  return std::any_of(rows_.cbegin(), rows_.cend(), [](const NodeRow& row) { return !row.gpus.empty(); });
+  return std::any_of(rows_.cbegin(), rows_.cend(),
+                     [](const NodeRow& row) { return !row.gpus.empty(); });
 }
 
 bool NodeTableModel::update(const NodeRow& row) {
@@ -186,12 +197,14 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
   const QString dash(QChar(0x2014));
   if (role == Qt::DisplayRole) {
     switch (index.column()) {
-      case kName: return row.name;
+      case kName:
+        return row.name;
       case kState:
         if (row.asking) return tr("waiting for your answer");
         if (row.phase == app::NodePhase::kDeploying && !row.detail.isEmpty()) return row.detail;
         return nodePhaseText(row.phase);
-      case kCpu: return row.sampled ? formatPercent(row.cpu, 0) : dash;
+      case kCpu:
+        return row.sampled ? formatPercent(row.cpu, 0) : dash;
       case kMemory:
         return row.sampled ? formatShare(row.memoryUsed, row.memoryTotal) : dash;
       case kGpu:
@@ -199,20 +212,27 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
       case kGpuMemory:
       case kGpuTemperature:
       case kGpuPower: {
-        const QString text = row.sampled && !row.gpus.empty() ? gpuText(row.gpus, index.column()) : QString();
+        const QString text =
+            row.sampled && !row.gpus.empty() ? gpuText(row.gpus, index.column()) : QString();
         return text.isEmpty() ? dash : text;
       }
       case kNetwork:
         // Ranks on one host talk past the network.
-        if (row.sampled && row.loopback > row.networkIn + row.networkOut) return tr("loopback %1").arg(formatRate(row.loopback));
-        return row.sampled ? QString::fromUtf8("↓ %1  ↑ %2").arg(formatRate(row.networkIn),
-                                                                 formatRate(row.networkOut))
+        if (row.sampled && row.loopback > row.networkIn + row.networkOut)
+          return tr("loopback %1").arg(formatRate(row.loopback));
+        return row.sampled ? QString::fromUtf8("↓ %1  ↑ %2")
+                                 .arg(formatRate(row.networkIn), formatRate(row.networkOut))
                            : dash;
-      case kDisk: return row.sampled ? tr("%1 free").arg(formatBytes(row.diskFree)) : dash;
-      case kRanks: return row.ranks;
-      case kTarget: return row.target;
-      case kAgent: return row.version.isEmpty() ? dash : row.version.left(12);
-      default: return {};
+      case kDisk:
+        return row.sampled ? tr("%1 free").arg(formatBytes(row.diskFree)) : dash;
+      case kRanks:
+        return row.ranks;
+      case kTarget:
+        return row.target;
+      case kAgent:
+        return row.version.isEmpty() ? dash : row.version.left(12);
+      default:
+        return {};
     }
   }
   if (role == Qt::ForegroundRole && !row.sampled &&
@@ -233,7 +253,8 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
   }
   if (role == Qt::ToolTipRole) {
     if (index.column() == kState && !row.detail.isEmpty()) return row.detail;
-    if (index.column() == kCpu && row.cores > 0) return tr("%1, %n core(s)", "", row.cores).arg(row.cpuName);
+    if (index.column() == kCpu && row.cores > 0)
+      return tr("%1, %n core(s)", "", row.cores).arg(row.cpuName);
     if (index.column() == kDisk && row.sampled) {
       return tr("reads %1, writes %2").arg(formatRate(row.diskRead), formatRate(row.diskWrite));
     }
@@ -252,24 +273,40 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
 
 QVariant NodeTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
-  if (role == Qt::TextAlignmentRole) return int(section == kRanks ? Qt::AlignCenter : Qt::AlignLeft | Qt::AlignVCenter);
+  if (role == Qt::TextAlignmentRole)
+    return int(section == kRanks ? Qt::AlignCenter : Qt::AlignLeft | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   switch (section) {
-    case kName: return tr("Node");
-    case kState: return tr("State");
-    case kCpu: return tr("CPU");
-    case kMemory: return tr("Memory");
-    case kGpu: return tr("GPUs");
-    case kGpuUse: return tr("GPU use");
-    case kGpuMemory: return tr("GPU memory");
-    case kGpuTemperature: return tr("Hottest");
-    case kGpuPower: return tr("GPU power");
-    case kNetwork: return tr("Network");
-    case kDisk: return tr("Disk");
-    case kRanks: return tr("Ranks");
-    case kTarget: return tr("Reached by");
-    case kAgent: return tr("Agent");
-    default: return {};
+    case kName:
+      return tr("Node");
+    case kState:
+      return tr("State");
+    case kCpu:
+      return tr("CPU");
+    case kMemory:
+      return tr("Memory");
+    case kGpu:
+      return tr("GPUs");
+    case kGpuUse:
+      return tr("GPU use");
+    case kGpuMemory:
+      return tr("GPU memory");
+    case kGpuTemperature:
+      return tr("Hottest");
+    case kGpuPower:
+      return tr("GPU power");
+    case kNetwork:
+      return tr("Network");
+    case kDisk:
+      return tr("Disk");
+    case kRanks:
+      return tr("Ranks");
+    case kTarget:
+      return tr("Reached by");
+    case kAgent:
+      return tr("Agent");
+    default:
+      return {};
   }
 }
 

@@ -1,5 +1,5 @@
-// NodeTableModel: the nodes of a cluster with their state and load, live. Rows are cheap to replace:
-// sample() changes one row and emits once a frame for the rows touched.
+// NodeTableModel: the nodes of a cluster with their state and load, live. Rows are cheap to
+// replace: sample() changes one row and emits once a frame for the rows touched.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -13,16 +13,16 @@ namespace lockstep::ui {
 
 struct NodeRow {
   QString name;
-  QString target;        // "user@host:port", or "this machine"
+  QString target;  // "user@host:port", or "this machine"
   app::NodePhase phase = app::NodePhase::kIdle;
-  bool asking = false;   // waits for a person's answer
-  QString detail;        // of the phase: what is being done, or what failed
+  bool asking = false;  // waits for a person's answer
+  QString detail;       // of the phase: what is being done, or what failed
   int ranks = 1;
   int cores = 0;
   QString cpuName, version, roles, os, kernel, workdir, addresses;
-  QString address;       // where the other nodes reach it
+  QString address;  // where the other nodes reach it
   bool sampled = false;
-  double cpu = 0;        // busy fraction
+  double cpu = 0;  // busy fraction
   double memoryUsed = 0, memoryTotal = 0;
   std::vector<app::GpuLoad> gpus;
   double networkIn = 0, networkOut = 0, loopback = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
@@ -35,7 +35,23 @@ class NodeTableModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
-  enum Column { kName, kState, kCpu, kMemory, kGpu, kGpuUse, kGpuMemory, kGpuTemperature, kGpuPower, kNetwork, kDisk, kRanks, kTarget, kAgent, kColumns };
+  enum Column {
+    kName,
+    kState,
+    kCpu,
+    kMemory,
+    kGpu,
+    kGpuUse,
+    kGpuMemory,
+    kGpuTemperature,
+    kGpuPower,
+    kNetwork,
+    kDisk,
+    kRanks,
+    kTarget,
+    kAgent,
+    kColumns
+  };
   // For BarDelegate: a fraction 0…1, or invalid.
   static constexpr int kFractionRole = Qt::UserRole + 1;
   static constexpr int kToneRole = Qt::UserRole + 2;
@@ -52,8 +68,8 @@ class NodeTableModel : public QAbstractTableModel {
   const QVector<NodeRow>& rows() const { return rows_; }
   int find(const QString& name) const;
   NodeRow* row(const QString& name);
-  bool anyGpu() const;   // of any row
-  void touched(const QString& name);   // told with the next flush()
+  bool anyGpu() const;                // of any row
+  void touched(const QString& name);  // told with the next flush()
   void flush();
   void retranslate();
 

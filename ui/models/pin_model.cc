@@ -7,7 +7,8 @@ namespace lockstep::ui {
 void moveToStage(std::vector<int>& stages, int row, int stage) {
   if (row < 0 || row >= static_cast<int>(stages.size())) return;
   const int before = stages[static_cast<std::size_t>(row)];
-  for (auto at = stages.begin() + row; at != stages.end() && *at == before; ++at) *at = std::max(0, stage);
+  for (auto at = stages.begin() + row; at != stages.end() && *at == before; ++at)
+    *at = std::max(0, stage);
 }
 
 void PinModel::setLayers(std::vector<std::string> layers, std::vector<int> stages) {
@@ -22,12 +23,17 @@ void PinModel::setLayers(std::vector<std::string> layers, std::vector<int> stage
 int PinModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(layers_.size());
 }
-int PinModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : kColumns; }
+int PinModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : kColumns;
+}
 
 QVariant PinModel::data(const QModelIndex& index, int role) const {
-  if (!index.isValid() || index.row() >= rowCount() || (role != Qt::DisplayRole && role != Qt::EditRole)) return {};
+  if (!index.isValid() || index.row() >= rowCount() ||
+      (role != Qt::DisplayRole && role != Qt::EditRole))
+    return {};
   const auto at = static_cast<std::size_t>(index.row());
-  return index.column() == kLayer ? QVariant(QString::fromStdString(layers_[at])) : QVariant(stages_[at]);
+  return index.column() == kLayer ? QVariant(QString::fromStdString(layers_[at]))
+                                  : QVariant(stages_[at]);
 }
 
 bool PinModel::setData(const QModelIndex& index, const QVariant& value, int role) {

@@ -1,5 +1,5 @@
-// PinModel: which stage each layer is on, for a strategy that is told: a row a layer. Editing a stage
-// moves the layer and those after it that were on its stage, as a pin of the spec does.
+// PinModel: which stage each layer is on, for a strategy that is told: a row a layer. Editing a
+// stage moves the layer and those after it that were on its stage, as a pin of the spec does.
 #pragma once
 
 #include <QAbstractTableModel>

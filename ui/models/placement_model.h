@@ -11,7 +11,19 @@ namespace lockstep::ui {
 class PlacementModel : public QAbstractTableModel {
   Q_OBJECT
  public:
-  enum Column { kRank, kNode, kDevice, kThreads, kSamples, kParameters, kOptimizer, kGradients, kActivations, kTotal, kColumns };
+  enum Column {
+    kRank,
+    kNode,
+    kDevice,
+    kThreads,
+    kSamples,
+    kParameters,
+    kOptimizer,
+    kGradients,
+    kActivations,
+    kTotal,
+    kColumns
+  };
   using QAbstractTableModel::QAbstractTableModel;
   void setRanks(std::vector<app::RankPreview> ranks);
   int rowCount(const QModelIndex& parent = {}) const override;

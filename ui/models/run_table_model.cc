@@ -37,7 +37,9 @@ void RunTableModel::retranslate() {
 int RunTableModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(runs_.size());
 }
-int RunTableModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : kColumns; }
+int RunTableModel::columnCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : kColumns;
+}
 
 QVariant RunTableModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
@@ -46,26 +48,41 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
   switch (role) {
     case Qt::DisplayRole:
       switch (index.column()) {
-        case kName: return QString::fromStdString(run.name);
-        case kState: return runStateText(run);
-        case kCreated: return formatWhen(run.createdNs);
-        case kStrategy: return QString::fromStdString(run.strategy);
-        case kCluster: return QString::fromStdString(run.clusterName);
-        case kRanks: return run.world > 0 ? QString::number(run.world) : dash;
-        case kSteps: return run.figures.steps > 0 ? formatCount(run.figures.steps) : dash;
-        case kLoss: return std::isnan(run.figures.trainLoss) ? dash : formatNumber(run.figures.trainLoss);
+        case kName:
+          return QString::fromStdString(run.name);
+        case kState:
+          return runStateText(run);
+        case kCreated:
+          return formatWhen(run.createdNs);
+        case kStrategy:
+          return QString::fromStdString(run.strategy);
+        case kCluster:
+          return QString::fromStdString(run.clusterName);
+        case kRanks:
+          return run.world > 0 ? QString::number(run.world) : dash;
+        case kSteps:
+          return run.figures.steps > 0 ? formatCount(run.figures.steps) : dash;
+        case kLoss:
+          return std::isnan(run.figures.trainLoss) ? dash : formatNumber(run.figures.trainLoss);
         case kMetric:
           if (run.figures.evalLoss == 0 || run.figures.metric.empty()) return dash;
           return run.figures.metric == "accuracy"
                      ? formatMetric(run.figures.metric, run.figures.evalMetric, 2)
-                     : metricName(run.figures.metric) + ' ' + formatMetric(run.figures.metric, run.figures.evalMetric, 2);
+                     : metricName(run.figures.metric) + ' ' +
+                           formatMetric(run.figures.metric, run.figures.evalMetric, 2);
         case kThroughput:
-          return run.figures.samplesPerSecond > 0 ? tr("%1/s").arg(formatCount(std::llround(run.figures.samplesPerSecond))) : dash;
-        case kStepTime: return run.measuredStepSeconds > 0 ? formatSeconds(run.measuredStepSeconds) : dash;
-        case kNotes: return QString::fromStdString(run.notes);
-        default: return {};
+          return run.figures.samplesPerSecond > 0
+                     ? tr("%1/s").arg(formatCount(std::llround(run.figures.samplesPerSecond)))
+                     : dash;
+        case kStepTime:
+          return run.measuredStepSeconds > 0 ? formatSeconds(run.measuredStepSeconds) : dash;
+        case kNotes:
+          return QString::fromStdString(run.notes);
+        default:
+          return {};
       }
-    case Qt::EditRole: return index.column() == kNotes ? QString::fromStdString(run.notes) : QVariant();
+    case Qt::EditRole:
+      return index.column() == kNotes ? QString::fromStdString(run.notes) : QVariant();
     case Qt::ToolTipRole:
       if (index.column() == kState && !run.error.empty()) return messageText(run.error);
       if (index.column() == kName) return QString::fromStdString(run.run);
@@ -74,11 +91,15 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
       }
       return {};
     case Qt::TextAlignmentRole:
-      if (index.column() >= kRanks && index.column() <= kStepTime) return int(Qt::AlignRight | Qt::AlignVCenter);
+      if (index.column() >= kRanks && index.column() <= kStepTime)
+        return int(Qt::AlignRight | Qt::AlignVCenter);
       return {};
-    case kToneRole: return int(runPhaseTone(run.phase));
-    case kRunRole: return QString::fromStdString(run.run);
-    default: return {};
+    case kToneRole:
+      return int(runPhaseTone(run.phase));
+    case kRunRole:
+      return QString::fromStdString(run.run);
+    default:
+      return {};
   }
 }
 
@@ -98,23 +119,37 @@ bool RunTableModel::setData(const QModelIndex& index, const QVariant& value, int
 QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (orientation != Qt::Horizontal) return {};
   if (role == Qt::TextAlignmentRole) {
-    return int((section >= kRanks && section <= kStepTime ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
+    return int((section >= kRanks && section <= kStepTime ? Qt::AlignRight : Qt::AlignLeft) |
+               Qt::AlignVCenter);
   }
   if (role != Qt::DisplayRole) return {};
   switch (section) {
-    case kName: return tr("Run");
-    case kState: return tr("State");
-    case kCreated: return tr("Created");
-    case kStrategy: return tr("Strategy");
-    case kCluster: return tr("Cluster");
-    case kRanks: return tr("Ranks");
-    case kSteps: return tr("Steps");
-    case kLoss: return tr("Loss");
-    case kMetric: return tr("Quality");
-    case kThroughput: return tr("Samples");
-    case kStepTime: return tr("Step time");
-    case kNotes: return tr("Notes");
-    default: return {};
+    case kName:
+      return tr("Run");
+    case kState:
+      return tr("State");
+    case kCreated:
+      return tr("Created");
+    case kStrategy:
+      return tr("Strategy");
+    case kCluster:
+      return tr("Cluster");
+    case kRanks:
+      return tr("Ranks");
+    case kSteps:
+      return tr("Steps");
+    case kLoss:
+      return tr("Loss");
+    case kMetric:
+      return tr("Quality");
+    case kThroughput:
+      return tr("Samples");
+    case kStepTime:
+      return tr("Step time");
+    case kNotes:
+      return tr("Notes");
+    default:
+      return {};
   }
 }
 

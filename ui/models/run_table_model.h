@@ -11,8 +11,21 @@ namespace lockstep::ui {
 class RunTableModel : public QAbstractTableModel {
   Q_OBJECT
  public:
-  enum Column { kName, kState, kCreated, kStrategy, kCluster, kRanks, kSteps, kLoss, kMetric, kThroughput,
-                kStepTime, kNotes, kColumns };
+  enum Column {
+    kName,
+    kState,
+    kCreated,
+    kStrategy,
+    kCluster,
+    kRanks,
+    kSteps,
+    kLoss,
+    kMetric,
+    kThroughput,
+    kStepTime,
+    kNotes,
+    kColumns
+  };
   static constexpr int kToneRole = Qt::UserRole + 1;
   static constexpr int kRunRole = Qt::UserRole + 2;
 

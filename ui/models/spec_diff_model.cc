@@ -8,7 +8,8 @@
 namespace lockstep::ui {
 namespace {
 
-void collect(const app::SpecText& spec, const std::string& path, int depth, std::map<std::string, std::string>& out) {
+void collect(const app::SpecText& spec, const std::string& path, int depth,
+             std::map<std::string, std::string>& out) {
   if (depth > 12) return;
   if (!path.empty()) {
     if (const auto value = spec.value(path)) {
@@ -17,10 +18,12 @@ void collect(const app::SpecText& spec, const std::string& path, int depth, std:
     }
   }
   if (const auto keys = spec.keys(path); !keys.empty()) {
-    for (const std::string& key : keys) collect(spec, path.empty() ? key : path + "." + key, depth + 1, out);
+    for (const std::string& key : keys)
+      collect(spec, path.empty() ? key : path + "." + key, depth + 1, out);
     return;
   }
-  for (int i = 0; i < spec.count(path); ++i) collect(spec, path + "[" + std::to_string(i) + "]", depth + 1, out);
+  for (int i = 0; i < spec.count(path); ++i)
+    collect(spec, path + "[" + std::to_string(i) + "]", depth + 1, out);
 }
 
 }  // namespace
@@ -32,7 +35,8 @@ std::map<std::string, std::string> specFields(const std::string& yaml) {
   return out;
 }
 
-void SpecDiffModel::setRuns(QStringList names, std::vector<std::map<std::string, std::string>> fields) {
+void SpecDiffModel::setRuns(QStringList names,
+                            std::vector<std::map<std::string, std::string>> fields) {
   beginResetModel();
   names_ = std::move(names);
   rows_.clear();
@@ -45,7 +49,8 @@ void SpecDiffModel::setRuns(QStringList names, std::vector<std::map<std::string,
       const auto found = run.find(path);
       row.values << (found == run.end() ? QString() : QString::fromStdString(found->second));
     }
-    if (std::any_of(row.values.begin(), row.values.end(), [&](const QString& one) { return one != row.values.front(); }))
+    if (std::any_of(row.values.begin(), row.values.end(),
+                    [&](const QString& one) { return one != row.values.front(); }))
       rows_.push_back(std::move(row));
   }
   endResetModel();

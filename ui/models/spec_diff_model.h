@@ -28,7 +28,7 @@ class SpecDiffModel : public QAbstractTableModel {
  private:
   struct Row {
     QString field;
-    QStringList values;   // of each run; "": not written
+    QStringList values;  // of each run; "": not written
   };
   QStringList names_;
   std::vector<Row> rows_;

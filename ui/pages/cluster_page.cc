@@ -28,7 +28,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr Nanoseconds kCalm = 10'000'000'000;   // what was not seen for this long is over
+constexpr Nanoseconds kCalm = 10'000'000'000;  // what was not seen for this long is over
 
 QWidget* pageOf(QHBoxLayout* row, QWidget* parent) {
   auto* page = new QWidget(parent);
@@ -39,7 +39,8 @@ QWidget* pageOf(QHBoxLayout* row, QWidget* parent) {
 
 }  // namespace
 
-ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent)
+ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
+                         QWidget* parent)
     : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs);
@@ -54,7 +55,8 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   head->addWidget(heading_);
   head->addWidget(badge_);
   head->addStretch(1);
-  for (QPushButton* button : {add_, remove_, disconnect_, connect_, launch_}) head->addWidget(button);
+  for (QPushButton* button : {add_, remove_, disconnect_, connect_, launch_})
+    head->addWidget(button);
   body()->addLayout(head);
 
   nodeCard_ = new Card("nodeCard", this);
@@ -65,17 +67,20 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   table_->setObjectName("nodeTable");
   table_->setModel(nodes_);
   dressTable(table_);
-  table_->setItemDelegateForColumn(NodeTableModel::kState, new ToneDelegate(NodeTableModel::kToneRole, table_));
+  table_->setItemDelegateForColumn(NodeTableModel::kState,
+                                   new ToneDelegate(NodeTableModel::kToneRole, table_));
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {
-    table_->setItemDelegateForColumn(column, new BarDelegate(NodeTableModel::kFractionRole, table_));
+    table_->setItemDelegateForColumn(column,
+                                     new BarDelegate(NodeTableModel::kFractionRole, table_));
   }
   for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column) {
-    table_->setItemDelegateForColumn(
-        column, new GpuDelegate(NodeTableModel::kFractionsRole, NodeTableModel::kTonesRole, table_));
+    table_->setItemDelegateForColumn(column, new GpuDelegate(NodeTableModel::kFractionsRole,
+                                                             NodeTableModel::kTonesRole, table_));
   }
   setColumns(table_, {72, 166, 66, 122, 236, 96, 132, 84, 92, 184, 104, 52, 106, 96});
-  columns_ = new ColumnFitter(table_, {NodeTableModel::kAgent, NodeTableModel::kRanks, NodeTableModel::kDisk, NodeTableModel::kTarget,
-                                       NodeTableModel::kNetwork});
+  columns_ = new ColumnFitter(
+      table_, {NodeTableModel::kAgent, NodeTableModel::kRanks, NodeTableModel::kDisk,
+               NodeTableModel::kTarget, NodeTableModel::kNetwork});
   empty_ = new EmptyState("clusterEmpty", "node", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -115,7 +120,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   below->setStretchFactor(1, 3);
   below->setChildrenCollapsible(false);
   below->setSizes({540, 350});
-  loadCard_->setMinimumWidth(505);    // the plots' titles are whole
+  loadCard_->setMinimumWidth(505);  // the plots' titles are whole
   textSide()->setMinimumWidth(220);
   auto* splitter = new QSplitter(Qt::Vertical, this);
   splitter->setObjectName("clusterSplitter");
@@ -131,7 +136,8 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   connect(disconnect_, &QPushButton::clicked, this, &ClusterPage::disconnectAll);
   connect(add_, &QPushButton::clicked, this, &ClusterPage::addHost);
   connect(empty_->button(), &QPushButton::clicked, this, &ClusterPage::addHost);
-  connect(gpuButton_, &QToolButton::toggled, this, [this](bool on) { loadStack_->setCurrentIndex(on ? 1 : 0); });
+  connect(gpuButton_, &QToolButton::toggled, this,
+          [this](bool on) { loadStack_->setCurrentIndex(on ? 1 : 0); });
   connect(nodes_, &QAbstractItemModel::modelReset, this, &ClusterPage::showGpus);
   connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
   connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
@@ -190,7 +196,8 @@ void ClusterPage::addHost() {
   for (const auto& row : nodes_->rows()) taken << row.name;
   auto* dialog = new AddHostDialog(sshConfigHosts(workspace_.sshConfig()), taken, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QDialog::accepted, this, [this, dialog] { showStatus(addNode(dialog->nodeYaml())); });
+  connect(dialog, &QDialog::accepted, this,
+          [this, dialog] { showStatus(addNode(dialog->nodeYaml())); });
   dialog->open();
 }
 
@@ -232,7 +239,8 @@ void ClusterPage::rebuildRows() {
     const auto host = spec.value(path + ".ssh.host");
     if (host) {
       const auto user = spec.value(path + ".ssh.user");
-      row.target = user ? QString::fromStdString(*user + "@" + *host) : QString::fromStdString(*host);
+      row.target =
+          user ? QString::fromStdString(*user + "@" + *host) : QString::fromStdString(*host);
     } else {
       row.target = tr("this machine");
     }
@@ -246,7 +254,8 @@ void ClusterPage::rebuildRows() {
     rows << row;
   }
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
-  const QString chosenName = chosen.isEmpty() ? QString() : nodes_->rows()[chosen.first().row()].name;
+  const QString chosenName =
+      chosen.isEmpty() ? QString() : nodes_->rows()[chosen.first().row()].name;
   nodes_->setRows(rows);
   for (const QString& node : failures_.keys()) {
     if (nodes_->find(node) < 0) endFailure(node);
@@ -297,10 +306,11 @@ void ClusterPage::takeStatus(int node) {
   row->roles = join(status.roles);
   if (status.phase != app::NodePhase::kConnected) {
     row->sampled = false;
-    endGpuAlerts(name, std::numeric_limits<Nanoseconds>::max());   // nothing is known of them
+    endGpuAlerts(name, std::numeric_limits<Nanoseconds>::max());  // nothing is known of them
   }
   if (status.phase == app::NodePhase::kFailed && status.error) showFailure(status);
-  if (status.phase == app::NodePhase::kConnected || status.phase == app::NodePhase::kIdle) endFailure(name);
+  if (status.phase == app::NodePhase::kConnected || status.phase == app::NodePhase::kIdle)
+    endFailure(name);
   nodes_->touched(name);
   refreshState();
   Q_EMIT inspectorChanged();
@@ -315,7 +325,13 @@ void ClusterPage::showFailure(const app::NodeStatus& status) {
   if (told == error.text()) return;
   told = error.text();
   message()->showError(error);
-  Q_EMIT alertRaised({key() + ":node:" + name, Tone::kBad, name, QString::fromStdString(error.what), {}, true, {}});
+  Q_EMIT alertRaised({key() + ":node:" + name,
+                      Tone::kBad,
+                      name,
+                      QString::fromStdString(error.what),
+                      {},
+                      true,
+                      {}});
 }
 
 void ClusterPage::endFailure(const QString& node) {
@@ -360,15 +376,21 @@ void ClusterPage::showLoad(const QString& name, const app::NodeLoad& load) {
 }
 
 void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now) {
-  const struct { PlotView* plot; std::optional<double> app::GpuLoad::*figure; } lines[] = {
-      {gpuPlot_, &app::GpuLoad::utilisation}, {temperaturePlot_, &app::GpuLoad::temperature}, {powerPlot_, &app::GpuLoad::power}};
+  const struct {
+    PlotView* plot;
+    std::optional<double> app::GpuLoad::*figure;
+  } lines[] = {{gpuPlot_, &app::GpuLoad::utilisation},
+               {temperaturePlot_, &app::GpuLoad::temperature},
+               {powerPlot_, &app::GpuLoad::power}};
   for (const app::GpuLoad& gpu : gpus) {
     for (const auto& line : lines) {
       if (!(gpu.*line.figure)) continue;
-      auto& series = gpuSeries_[QString("%1/%2/%3").arg(line.plot->objectName(), name).arg(gpu.index)];
+      auto& series =
+          gpuSeries_[QString("%1/%2/%3").arg(line.plot->objectName(), name).arg(gpu.index)];
       if (!series) {
-        series = std::make_shared<Series>(gpus.size() == 1 ? name : QString("%1:%2").arg(name).arg(gpu.index),
-                                          static_cast<int>(line.plot->series().size()));
+        series = std::make_shared<Series>(
+            gpus.size() == 1 ? name : QString("%1:%2").arg(name).arg(gpu.index),
+            static_cast<int>(line.plot->series().size()));
         line.plot->addSeries(series);
       }
       series->append(now, *(gpu.*line.figure));
@@ -379,15 +401,21 @@ void ClusterPage::takeGpus(const QString& name, const std::vector<app::GpuLoad>&
 void ClusterPage::alertGpus(const QString& node, const app::NodeLoad& load) {
   for (const app::GpuLoad& gpu : load.gpus) {
     for (const app::GpuTrouble trouble : app::troublesOf(gpu)) {
-      if (trouble == app::GpuTrouble::kPower) continue;   // so it is under heavy load
-      const QString alert = key() + QString(":gpu:%1:%2:%3").arg(node).arg(gpu.index).arg(int(trouble));
+      if (trouble == app::GpuTrouble::kPower) continue;  // so it is under heavy load
+      const QString alert =
+          key() + QString(":gpu:%1:%2:%3").arg(node).arg(gpu.index).arg(int(trouble));
       GpuAlert& known = gpuAlerts_[node][alert];
       known.seen = load.receivedNs;
       const std::string text = fmt::format("GPU {}: {}", gpu.index, app::troubleText(gpu, trouble));
       if (text == known.text) continue;
       known.text = text;
-      Q_EMIT alertRaised({alert, app::isBad(trouble) ? Tone::kBad : Tone::kWarning, node, QString::fromStdString(text),
-                          {}, true, {}});
+      Q_EMIT alertRaised({alert,
+                          app::isBad(trouble) ? Tone::kBad : Tone::kWarning,
+                          node,
+                          QString::fromStdString(text),
+                          {},
+                          true,
+                          {}});
     }
   }
   endGpuAlerts(node, load.receivedNs - kCalm);
@@ -434,7 +462,8 @@ void ClusterPage::nameGpuPlots() {
 void ClusterPage::showGpus() {
   const bool some = nodes_->anyGpu();
   if (some && !gpuPlot_) buildGpuPlots();
-  for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column) table_->setColumnHidden(column, !some);
+  for (int column = NodeTableModel::kGpu; column <= NodeTableModel::kGpuPower; ++column)
+    table_->setColumnHidden(column, !some);
   columns_->fit();
   gpuButton_->setVisible(some);
   if (!some) gpuButton_->setChecked(false);
@@ -462,10 +491,13 @@ void ClusterPage::refreshState() {
     failed = failed || row.phase == app::NodePhase::kFailed;
     busy = busy || row.asking || nodePhaseTone(row.phase) == Tone::kActive;
   }
-  const Tone tone = failed ? Tone::kBad : busy ? Tone::kActive
+  const Tone tone = failed                            ? Tone::kBad
+                    : busy                            ? Tone::kActive
                     : connected == total && total > 0 ? Tone::kGood
-                    : connected > 0 ? Tone::kWarning : Tone::kNeutral;
-  badge_->setState(total == 0 ? QString() : tr("%1 of %2 connected").arg(connected).arg(total), tone);
+                    : connected > 0                   ? Tone::kWarning
+                                                      : Tone::kNeutral;
+  badge_->setState(total == 0 ? QString() : tr("%1 of %2 connected").arg(connected).arg(total),
+                   tone);
   connect_->setEnabled(total > 0 && connected < total && document()->spec().ok());
   disconnect_->setEnabled(live_ && (connected > 0 || busy));
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
@@ -523,14 +555,17 @@ void ClusterPage::retranslate() {
   SpecPage::retranslate();
   const QString name = QString::fromStdString(document()->spec().value("name").value_or(""));
   heading_->setText(name.isEmpty() ? document()->name() : name);
-  setTexts(connect_, tr("Connect"), tr("Connect every node; the agent is deployed where it is missing"));
+  setTexts(connect_, tr("Connect"),
+           tr("Connect every node; the agent is deployed where it is missing"));
   setTexts(disconnect_, tr("Disconnect"), tr("End the connections; runs go on"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
   setTexts(launch_, tr("Launch here…"));
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));
-  empty_->setTexts(tr("No hosts yet"), tr("Add the machines to train on. Hosts from your SSH config are listed."), tr("Add host"));
+  empty_->setTexts(tr("No hosts yet"),
+                   tr("Add the machines to train on. Hosts from your SSH config are listed."),
+                   tr("Add host"));
   table_->setAccessibleName(tr("Nodes"));
   nodes_->retranslate();
   const QString empty = tr("Nothing yet: connect the nodes.");

@@ -32,7 +32,8 @@ class ClusterPage : public SpecPage {
   Q_OBJECT
 
  public:
-  ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace, QWidget* parent = nullptr);
+  ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
+              QWidget* parent = nullptr);
   ~ClusterPage() override;
 
   const char* iconName() const override { return "cluster"; }
@@ -45,7 +46,7 @@ class ClusterPage : public SpecPage {
 
   void connectAll();
   void disconnectAll();
-  void addHost();                                   // asks
+  void addHost();  // asks
   Status addNode(const QString& yaml);
   void removeSelected();
   // What a node does now, as its session tells.
@@ -67,16 +68,16 @@ class ClusterPage : public SpecPage {
   void takeGpus(const QString& name, const std::vector<app::GpuLoad>& gpus, double now);
   void alertGpus(const QString& node, const app::NodeLoad& load);
   void showFailure(const app::NodeStatus& status);
-  void endFailure(const QString& node);             // it is connected, or gone
-  void endGpuAlerts(const QString& node, Nanoseconds by);   // those last seen by then
+  void endFailure(const QString& node);                    // it is connected, or gone
+  void endGpuAlerts(const QString& node, Nanoseconds by);  // those last seen by then
   void buildGpuPlots();
   void nameGpuPlots();
-  void showGpus();                                  // or hides what is of them
+  void showGpus();  // or hides what is of them
   void refreshState();
 
   Workspace& workspace_;
   std::shared_ptr<LiveCluster> live_;
-  std::string liveText_;                            // the text live_ was made of
+  std::string liveText_;  // the text live_ was made of
   NodeTableModel* nodes_ = nullptr;
   QLabel* heading_ = nullptr;
   StateBadge* badge_ = nullptr;
@@ -101,9 +102,11 @@ class ClusterPage : public SpecPage {
   PlotView* gpuPlot_ = nullptr;
   PlotView* temperaturePlot_ = nullptr;
   PlotView* powerPlot_ = nullptr;
-  struct NodeSeries { std::shared_ptr<Series> cpu, memory, network; };
+  struct NodeSeries {
+    std::shared_ptr<Series> cpu, memory, network;
+  };
   QHash<QString, NodeSeries> series_;
-  QHash<QString, std::shared_ptr<Series>> gpuSeries_;   // by plot, node and GPU
+  QHash<QString, std::shared_ptr<Series>> gpuSeries_;  // by plot, node and GPU
   // What lasts, by node: alerts of its GPUs and when each was last seen; why it failed.
   struct GpuAlert {
     Nanoseconds seen = 0;
@@ -111,7 +114,7 @@ class ClusterPage : public SpecPage {
   };
   QHash<QString, QHash<QString, GpuAlert>> gpuAlerts_;
   QHash<QString, std::string> failures_;
-  const Nanoseconds openedNs_ = monotonicNow();   // where the plots' time begins
+  const Nanoseconds openedNs_ = monotonicNow();  // where the plots' time begins
 };
 
 }  // namespace lockstep::ui

@@ -30,13 +30,15 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62, 64, 68, 92, 92, 84};
+constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62,
+                                                      64,  68,  92,  92,  84};
 constexpr int kLeastNotes = 90;
 constexpr std::size_t kMostCurves = 24;
 
 // Opens the history, does one thing, and hands the status on; played off the GUI thread.
 template <typename Work>
-auto withHistory(const std::string& folder, Work work) -> decltype(work(std::declval<app::History&>())) {
+auto withHistory(const std::string& folder, Work work)
+    -> decltype(work(std::declval<app::History&>())) {
   auto history = app::History::open(folder);
   if (!history) return history.error();
   return work(**history);
@@ -69,8 +71,10 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
     slot->setObjectName(name);
     connect(slot, &QAction::triggered, this, call);
   };
-  action(resume_, "historyResume", "play", [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kResume); });
-  action(rerun_, "historyRerun", "refresh", [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kRerun); });
+  action(resume_, "historyResume", "play",
+         [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kResume); });
+  action(rerun_, "historyRerun", "refresh",
+         [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kRerun); });
   action(clone_, "historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   again_->setMenu(againMenu_);
   for (QPushButton* button : {delete_, export_, again_, open_}) head->addWidget(button);
@@ -84,17 +88,21 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   table_->setObjectName("runTable");
   table_->setModel(runs_);
   dressTable(table_);
-  table_->setItemDelegateForColumn(RunTableModel::kState, new ToneDelegate(RunTableModel::kToneRole, table_));
+  table_->setItemDelegateForColumn(RunTableModel::kState,
+                                   new ToneDelegate(RunTableModel::kToneRole, table_));
   table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
   table_->setContextMenuPolicy(Qt::CustomContextMenu);
   connect(table_, &QTableView::customContextMenuRequested, this, [this](const QPoint& at) {
     if (again_->isEnabled()) againMenu_->popup(table_->viewport()->mapToGlobal(at));
   });
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
-  for (int column = 0; column < RunTableModel::kNotes; ++column) table_->setColumnWidth(column, kColumnWidths[column]);
+  for (int column = 0; column < RunTableModel::kNotes; ++column)
+    table_->setColumnWidth(column, kColumnWidths[column]);
   // What does not fit beside what names and judges a run is left to the inspector.
-  new ColumnFitter(table_, {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
-                            RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy}, kLeastNotes);
+  new ColumnFitter(table_,
+                   {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
+                    RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy},
+                   kLeastNotes);
   empty_ = new EmptyState("historyEmpty", "history", this);
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
@@ -138,20 +146,21 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   connect(&searchDelay_, &QTimer::timeout, this, &HistoryPage::reload);
   connect(search_, &QLineEdit::textChanged, this, [this] { searchDelay_.start(); });
   connect(&workspace_, &Workspace::historyChanged, this, [this] {
-    if (isVisible()) reload();   // else with the next show
+    if (isVisible()) reload();  // else with the next show
   });
-  connect(runs_, &RunTableModel::notesEdited, this, [this](const QString& run, const QString& notes) {
-    runInBackground(
-        this,
-        [folder = workspace_.home().historyFolder(), run, notes] {
-          return withHistory(folder, [&](app::History& history) -> Status {
-            return history.setNotes(run.toStdString(), notes.toStdString());
+  connect(runs_, &RunTableModel::notesEdited, this,
+          [this](const QString& run, const QString& notes) {
+            runInBackground(
+                this,
+                [folder = workspace_.home().historyFolder(), run, notes] {
+                  return withHistory(folder, [&](app::History& history) -> Status {
+                    return history.setNotes(run.toStdString(), notes.toStdString());
+                  });
+                },
+                [this](Status status) {
+                  if (!status.ok()) message()->showError(status.error());
+                });
           });
-        },
-        [this](Status status) {
-          if (!status.ok()) message()->showError(status.error());
-        });
-  });
   connect(curve_, &QComboBox::currentIndexChanged, this, &HistoryPage::refreshOverlay);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     if (restoring_) return;
@@ -162,7 +171,8 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
     Q_EMIT inspectorChanged();
   });
   connect(table_, &QTableView::doubleClicked, this, [this](const QModelIndex& index) {
-    if (index.column() != RunTableModel::kNotes) Q_EMIT openRun(index.data(RunTableModel::kRunRole).toString());
+    if (index.column() != RunTableModel::kNotes)
+      Q_EMIT openRun(index.data(RunTableModel::kRunRole).toString());
   });
   connect(open_, &QPushButton::clicked, this, [this] {
     for (const QString& run : selectedRuns()) Q_EMIT openRun(run);
@@ -171,8 +181,11 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   connect(delete_, &QPushButton::clicked, this, [this] {
     deleteAsked_ = true;
     message()->showNote(Tone::kWarning, [count = selectedRuns().size()] {
-      return MessagePanel::Note{count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
-                                tr("Curves, logs and documents are removed from this computer."), {}, tr("Delete")};
+      return MessagePanel::Note{
+          count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
+          tr("Curves, logs and documents are removed from this computer."),
+          {},
+          tr("Delete")};
     });
   });
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
@@ -203,9 +216,11 @@ QStringList HistoryPage::selectedRuns() const {
 void HistoryPage::selectRuns(const QStringList& runs) {
   QItemSelection rows;
   for (const QString& run : runs) {
-    if (const int row = runs_->find(run); row >= 0) rows.select(runs_->index(row, 0), runs_->index(row, 0));
+    if (const int row = runs_->find(run); row >= 0)
+      rows.select(runs_->index(row, 0), runs_->index(row, 0));
   }
-  table_->selectionModel()->select(rows, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
+  table_->selectionModel()->select(rows,
+                                   QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
 }
 
 void HistoryPage::selectRun(const QString& run) {
@@ -258,10 +273,11 @@ void HistoryPage::refreshButtons() {
   open_->setEnabled(!chosen.isEmpty());
   export_->setEnabled(!chosen.isEmpty());
   again_->setEnabled(canRelaunch());
-  delete_->setEnabled(!chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
-    const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
-    return app::isFinal(row.phase) || row.unreachableNs != 0;
-  }));
+  delete_->setEnabled(
+      !chosen.isEmpty() && std::all_of(chosen.begin(), chosen.end(), [&](const QString& run) {
+        const app::RunRow& row = runs_->runs()[static_cast<std::size_t>(runs_->find(run))];
+        return app::isFinal(row.phase) || row.unreachableNs != 0;
+      }));
 }
 
 void HistoryPage::askExport() {
@@ -301,7 +317,9 @@ void HistoryPage::exportTo(const QString& path) {
         if (!status.ok()) {
           message()->showError(status.error());
         } else {
-          message()->showNote(Tone::kGood, [path] { return MessagePanel::Note{tr("Exported to %1").arg(path), {}, {}, {}}; });
+          message()->showNote(Tone::kGood, [path] {
+            return MessagePanel::Note{tr("Exported to %1").arg(path), {}, {}, {}};
+          });
         }
       });
 }
@@ -351,9 +369,10 @@ void HistoryPage::refreshOverlay() {
           auto points = (*store)->readAll(curve);
           const auto documents = (*history)->documents(run);
           out.push_back({name, points ? std::move(*points) : std::vector<app::Point>(),
-                         documents.ok() ? specFields(documents->specResolved.empty() ? documents->specYaml
-                                                                                     : documents->specResolved)
-                                        : std::map<std::string, std::string>()});
+                         documents.ok()
+                             ? specFields(documents->specResolved.empty() ? documents->specYaml
+                                                                          : documents->specResolved)
+                             : std::map<std::string, std::string>()});
         }
         return out;
       },
@@ -385,7 +404,8 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   QVector<InspectorRow> out;
   const int at = runs_->find(selectedRun());
   if (at < 0) {
-    out << InspectorRow{tr("History"), {}, true} << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())}
+    out << InspectorRow{tr("History"), {}, true}
+        << InspectorRow{tr("Runs"), QString::number(runs_->rowCount())}
         << InspectorRow{tr("Selected"), QString::number(selectedRuns().size())};
     return out;
   }
@@ -401,9 +421,12 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
   add(tr("Finished"), formatWhen(row.finishedNs));
   add(tr("Strategy"), QString::fromStdString(row.strategy));
   add(tr("Communicator"), QString::fromStdString(row.comm));
-  add(tr("Predicted step"), row.predictedStepSeconds > 0 ? formatSeconds(row.predictedStepSeconds) : QString());
-  add(tr("Measured step"), row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
-  add(tr("Evaluation loss"), row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
+  add(tr("Predicted step"),
+      row.predictedStepSeconds > 0 ? formatSeconds(row.predictedStepSeconds) : QString());
+  add(tr("Measured step"),
+      row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
+  add(tr("Evaluation loss"),
+      row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));
   add(tr("Weights"), QString::fromStdString(row.figures.weightsSha256).left(16));
   add(tr("Model file"), formatPath(QString::fromStdString(row.modelFile)));
@@ -425,7 +448,8 @@ void HistoryPage::retranslate() {
   tableCard_->setTitle(tr("Runs"));
   plotCard_->setTitle(tr("Compare selected runs"));
   table_->setAccessibleName(tr("Runs"));
-  empty_->setTexts(tr("No runs yet"), tr("Every run is kept here with its spec, plan, figures and curves."));
+  empty_->setTexts(tr("No runs yet"),
+                   tr("Every run is kept here with its spec, plan, figures and curves."));
   const int index = curve_->currentIndex();
   QSignalBlocker blocker(curve_);
   curve_->clear();

@@ -1,5 +1,5 @@
-// HistoryPage: every run there was: search, open, notes, launch again; and of all selected ones export,
-// delete, and their curves over each other.
+// HistoryPage: every run there was: search, open, notes, launch again; and of all selected ones
+// export, delete, and their curves over each other.
 #pragma once
 
 #include <QTimer>
@@ -39,14 +39,14 @@ class HistoryPage : public Page {
   QVector<InspectorRow> inspectorRows() const override;
   RunTableModel* runs() const { return runs_; }
   PlotView* overlay() const { return plot_; }
-  QString selectedRun() const;                 // "": none, or several
-  QStringList selectedRuns() const;            // in the order of the table
+  QString selectedRun() const;       // "": none, or several
+  QStringList selectedRuns() const;  // in the order of the table
   void selectRun(const QString& run);
-  bool canRelaunch() const;                    // one run is selected, and it has ended
+  bool canRelaunch() const;  // one run is selected, and it has ended
   void reload();
   // Of one selected run its CSV file; of several the folder that gets a file for each.
   void exportTo(const QString& path);
-  void removeSelected();                       // the runs and their files; asked for in the page
+  void removeSelected();  // the runs and their files; asked for in the page
 
  Q_SIGNALS:
   void openRun(const QString& run);

@@ -65,7 +65,9 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
                           QAbstractItemView::EditKeyPressed);
   setColumns(table_, {118, 104, 92, 88, 86, 90, 56});
-  columns_ = new ColumnFitter(table_, {LayerTableModel::kMemory, LayerTableModel::kFlops, LayerTableModel::kParameters}, 80);
+  columns_ = new ColumnFitter(
+      table_, {LayerTableModel::kMemory, LayerTableModel::kFlops, LayerTableModel::kParameters},
+      80);
   noLayers_ = new QWidget(this);
   noLayers_->setObjectName("noLayers");
   noLayersText_ = makeLabel("noLayersText", this, "muted");
@@ -97,8 +99,9 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   fieldTable_->verticalHeader()->setDefaultSectionSize(28);
   fieldTable_->horizontalHeader()->hide();
   fieldTable_->setItemDelegateForColumn(1, new FieldDelegate(fieldTable_));
-  fieldTable_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
-                               QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
+  fieldTable_->setEditTriggers(
+      QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
+      QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
   fieldTable_->setColumnWidth(0, 180);
   noLayer_ = makeLabel("noLayerSelected", this, "muted");
   noLayer_->setAlignment(Qt::AlignCenter);
@@ -135,13 +138,16 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
     sections_->setCurrentIndex(kLayer);
     showSection();
     refreshButtons();
-    const auto mark = this->document()->spec().mark(layers_->listPath() + "[" + std::to_string(currentLayer()) + "]");
+    const auto mark = this->document()->spec().mark(layers_->listPath() + "[" +
+                                                    std::to_string(currentLayer()) + "]");
     if (mark && !editor()->hasFocus()) editor()->goTo(mark->line, mark->column);
     Q_EMIT inspectorChanged();
   });
   connect(layers_, &LayerTableModel::totalsChanged, this, [this] { documentChanged(); });
-  connect(fields_, &FieldModel::refused, this, [this](const Error& error) { message()->showError(error); });
-  connect(layers_, &LayerTableModel::refused, this, [this](const Error& error) { message()->showError(error); });
+  connect(fields_, &FieldModel::refused, this,
+          [this](const Error& error) { message()->showError(error); });
+  connect(layers_, &LayerTableModel::refused, this,
+          [this](const Error& error) { message()->showError(error); });
   connect(noLayersButton_, &QPushButton::clicked, add_, &QToolButton::showMenu);
   retranslate();
   showSection();
@@ -229,11 +235,15 @@ void ModelPage::showSection() {
                             {"training.loss_scale", tr("Loss scale")},
                             {"training.checkpoint", tr("Checkpoints")}});
       break;
-    case kStrategy: fields_->setSections({{"strategy", {}}}); break;
+    case kStrategy:
+      fields_->setSections({{"strategy", {}}});
+      break;
     case kData: {
       const app::SpecText& spec = document()->spec();
-      const char* usual = spec.value("model.input.vocabulary") ? "text" : "idx";   // of a model not complete yet
-      const std::string format = spec.value("data.format").value_or(spec.defaultOf("data.format").value_or(usual));
+      // of a model not complete yet
+      const char* usual = spec.value("model.input.vocabulary") ? "text" : "idx";
+      const std::string format =
+          spec.value("data.format").value_or(spec.defaultOf("data.format").value_or(usual));
       std::vector<std::string> files{"images", "labels", "images_sha256", "labels_sha256"};
       if (format != "idx") files = {format, "from", "to", format + "_sha256"};
       std::vector<FieldModel::Section> sections{{"data", {}},
@@ -243,7 +253,8 @@ void ModelPage::showSection() {
       fields_->setSections(std::move(sections));
       break;
     }
-    default: break;
+    default:
+      break;
   }
   fieldStack_->setCurrentWidget(shown);
 }
@@ -271,9 +282,12 @@ void ModelPage::documentChanged() {
   const QString dash(QChar(0x2014));
   parameters_->setValue(known ? formatCount(layers_->parameters()) : dash);
   flops_->setValue(known ? formatFlops(layers_->flops()) : dash);
-  activations_->setValue(known ? formatBytes(static_cast<double>(layers_->activationBytes())) : dash);
-  batch_->setValue(QString::fromStdString(document()->spec().value("training.batch").value_or("—")));
-  heading_->setText(QString::fromStdString(document()->spec().value("model.name").value_or(document()->name().toStdString())));
+  activations_->setValue(known ? formatBytes(static_cast<double>(layers_->activationBytes()))
+                               : dash);
+  batch_->setValue(
+      QString::fromStdString(document()->spec().value("training.batch").value_or("—")));
+  heading_->setText(QString::fromStdString(
+      document()->spec().value("model.name").value_or(document()->name().toStdString())));
   Q_EMIT inspectorChanged();
 }
 
@@ -312,13 +326,15 @@ void ModelPage::fillAddMenu() {
     QAction* action = addMenu_->addAction(fieldLabel(kind.name));
     action->setObjectName("addLayer_" + QString::fromStdString(kind.name));
     action->setToolTip(fieldHelp(kind.help));
-    connect(action, &QAction::triggered, this, [this, yaml = QString::fromStdString(kind.yaml)] { addLayer(yaml); });
+    connect(action, &QAction::triggered, this,
+            [this, yaml = QString::fromStdString(kind.yaml)] { addLayer(yaml); });
   }
 }
 
 void ModelPage::retranslate() {
   SpecPage::retranslate();
-  setTexts(launch_, tr("Launch…"), tr("Choose where and how it runs, see what it will cost, start it"));
+  setTexts(launch_, tr("Launch…"),
+           tr("Choose where and how it runs, see what it will cost, start it"));
   parameters_->setName(tr("Parameters"));
   flops_->setName(tr("Forward pass, one sample"));
   activations_->setName(tr("Activations, one sample"));

@@ -30,7 +30,7 @@ class ModelPage : public SpecPage {
   LayerTableModel* layers() const { return layers_; }
   FieldModel* fields() const { return fields_; }
   void selectLayer(int row);
-  void addLayer(const QString& yaml);           // after the selected one, else at the end
+  void addLayer(const QString& yaml);  // after the selected one, else at the end
   // Shows the field of the form, where it has it: "training.optimizer.momentum".
   bool showField(const std::string& path);
   void removeLayer();

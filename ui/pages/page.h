@@ -32,11 +32,11 @@ class Page : public QWidget {
   virtual const char* iconName() const = 0;
   virtual QUndoStack* undoStack() { return nullptr; }
   virtual bool isModified() const { return false; }
-  virtual bool save() { return true; }     // false: said in the page's message panel
+  virtual bool save() { return true; }  // false: said in the page's message panel
   virtual QString filePath() const { return {}; }
-  virtual QString titleDetail() const { return {}; }   // what tells it from others of its title
+  virtual QString titleDetail() const { return {}; }  // what tells it from others of its title
   virtual bool canFind() const { return false; }
-  virtual void find() {}                   // gives the keyboard to the page's search
+  virtual void find() {}  // gives the keyboard to the page's search
   virtual QVector<InspectorRow> inspectorRows() const { return {}; }
   MessagePanel* message() const { return message_; }
 
@@ -44,10 +44,10 @@ class Page : public QWidget {
   void titleChanged();
   void inspectorChanged();
   void alertRaised(const lockstep::ui::Alert& alert);
-  void alertOver(const QString& key);      // what lasted is over
+  void alertOver(const QString& key);  // what lasted is over
 
  protected:
-  virtual void retranslate() = 0;          // called by the leaf's constructor, then on change
+  virtual void retranslate() = 0;  // called by the leaf's constructor, then on change
   void changeEvent(QEvent* event) override;
   void setKey(const QString& key) { key_ = key; }
   QVBoxLayout* body() const { return body_; }  // all of the page; the message panel lies over it

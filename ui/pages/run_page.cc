@@ -17,9 +17,9 @@
 #include <QTableView>
 #include <QToolButton>
 #include <algorithm>
-#include <utility>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "ui/models/breakdown_model.h"
 #include "ui/plots/plot_group.h"
@@ -69,7 +69,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(kSpaceM);
   column->addWidget(scrolled(buildOverview(), this), 1);
-  column->addWidget(slowCard_);   // in sight however low the window
+  column->addWidget(slowCard_);  // in sight however low the window
   tabs_->addTab(overview, {});
   tabs_->addTab(scrolled(buildNodes(), this), {});
   tabs_->addTab(buildLogs(), {});
@@ -78,8 +78,10 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
 
   connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
   connect(kill_, &QPushButton::clicked, document_, &RunDocument::kill);
-  connect(resume_, &QPushButton::clicked, this, [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kResume); });
-  connect(rerun_, &QPushButton::clicked, this, [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
+  connect(resume_, &QPushButton::clicked, this,
+          [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kResume); });
+  connect(rerun_, &QPushButton::clicked, this,
+          [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
   connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
@@ -101,27 +103,41 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
     message()->showError(error);
     alertError(Tone::kBad, error);
   });
-  connect(document_, &RunDocument::warned, this, [this](const Error& warning) { alertError(Tone::kWarning, warning); });
-  connect(document_, &RunDocument::nodeNote, this, [this](const QString& node, bool reachable, const QString&) {
-    const QString key = this->key() + ":node:" + node;
-    if (reachable) {
-      Q_EMIT alertOver(key);
-    } else {
-      Q_EMIT alertRaised({key, Tone::kWarning, title(), QString::fromStdString(unreachableText(node.toStdString())),
-                          {}, true, {}});
-    }
-  });
+  connect(document_, &RunDocument::warned, this,
+          [this](const Error& warning) { alertError(Tone::kWarning, warning); });
+  connect(document_, &RunDocument::nodeNote, this,
+          [this](const QString& node, bool reachable, const QString&) {
+            const QString key = this->key() + ":node:" + node;
+            if (reachable) {
+              Q_EMIT alertOver(key);
+            } else {
+              Q_EMIT alertRaised({key,
+                                  Tone::kWarning,
+                                  title(),
+                                  QString::fromStdString(unreachableText(node.toStdString())),
+                                  {},
+                                  true,
+                                  {}});
+            }
+          });
   connect(document_, &RunDocument::finished, this, [this] {
     // What there is to see is all there.
     for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
     const app::RunPhase phase = document_->row().phase;
-    Q_EMIT alertRaised({key() + ":end", runPhaseTone(phase), title(), QString::fromStdString(runOutcome(phase)), {}, false, {}});
+    Q_EMIT alertRaised({key() + ":end",
+                        runPhaseTone(phase),
+                        title(),
+                        QString::fromStdString(runOutcome(phase)),
+                        {},
+                        false,
+                        {}});
     alertStraggler();
   });
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
   second_.start(1000);
   connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
-  for (const auto& [name, series] : document_->allSeries()) placeSeries(QString::fromStdString(name));
+  for (const auto& [name, series] : document_->allSeries())
+    placeSeries(QString::fromStdString(name));
   restyle();
   retranslate();
 }
@@ -141,7 +157,7 @@ void RunPage::buildHead() {
   kill_ = makeButton("killButton", "kill", this, "danger");
   head->addWidget(heading_);
   head->addWidget(badge_);
-  head->addWidget(runId_);   // where there is room; the inspector has it too
+  head->addWidget(runId_);  // where there is room; the inspector has it too
   head->addStretch(1);
   clone_ = makeButton("cloneButton", "copy", this);
   rerun_ = makeButton("rerunButton", "refresh", this);
@@ -189,9 +205,8 @@ void RunPage::buildHead() {
   row->addWidget(pause_);
   row->addWidget(logX_);
   row->addWidget(follow_);
-  connect(smooth_, &QSlider::valueChanged, this, [this](int value) {
-    stepGroup_->setSmoothing(value / 100.0);
-  });
+  connect(smooth_, &QSlider::valueChanged, this,
+          [this](int value) { stepGroup_->setSmoothing(value / 100.0); });
   connect(pause_, &QToolButton::toggled, this, [this](bool on) {
     stepGroup_->setPaused(on);
     timeGroup_->setPaused(on);
@@ -275,8 +290,10 @@ QWidget* RunPage::buildNodes() {
   grid->setContentsMargins(0, kSpaceM, 0, 0);
   grid->setSpacing(kSpaceM);
   int at = 0;
-  for (auto [plot, name] : {std::pair<PlotView**, const char*>{&cpu_, "cpuPlot"}, {&memory_, "memoryPlot"},
-                            {&network_, "networkPlot"}, {&disk_, "diskPlot"}}) {
+  for (auto [plot, name] : {std::pair<PlotView**, const char*>{&cpu_, "cpuPlot"},
+                            {&memory_, "memoryPlot"},
+                            {&network_, "networkPlot"},
+                            {&disk_, "diskPlot"}}) {
     auto* card = new Card(QString(name) + "Card", page);
     *plot = new PlotView(name, card);
     (*plot)->setXAxis(PlotView::XAxis::kTime);
@@ -327,13 +344,13 @@ QWidget* RunPage::buildLogs() {
   connect(logRank_, &QComboBox::currentIndexChanged, this, [this] {
     logFilter_->setRank(logRank_->currentData().isValid() ? logRank_->currentData().toInt() : -2);
   });
-  connect(logLevel_, &QComboBox::currentIndexChanged, this, [this] {
-    logFilter_->setLowestLevel(logLevel_->currentData().toInt());
-  });
+  connect(logLevel_, &QComboBox::currentIndexChanged, this,
+          [this] { logFilter_->setLowestLevel(logLevel_->currentData().toInt()); });
   // The newest line stays in view while the table stands at its end.
   connect(logFilter_, &QAbstractItemModel::rowsInserted, this, [this] {
     const QScrollBar* bar = logTable_->verticalScrollBar();
-    if (bar->value() >= bar->maximum() - 2) QTimer::singleShot(0, logTable_, &QTableView::scrollToBottom);
+    if (bar->value() >= bar->maximum() - 2)
+      QTimer::singleShot(0, logTable_, &QTableView::scrollToBottom);
   });
   return page;
 }
@@ -343,7 +360,7 @@ void RunPage::placeSeries(const QString& qname) {
   const auto line = document_->series(name);
   const auto add = [&](PlotView* plot, const QString& shown, int color) {
     line->name = shown;
-    if (color >= 0) line->colorIndex = color;   // else the plot's
+    if (color >= 0) line->colorIndex = color;  // else the plot's
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) {
       plot->addSeries(line);
     }
@@ -366,11 +383,18 @@ void RunPage::placeSeries(const QString& qname) {
     add(cpu_, nodeOf(), -1);
   } else if (qname.startsWith("node/") && qname.endsWith("/memory")) {
     add(memory_, nodeOf(), -1);
-  } else if (qname.startsWith("node/") && (qname.endsWith("/net_in") || qname.endsWith("/net_out") ||
-                                           qname.endsWith("/loopback"))) {
+  } else if (qname.startsWith("node/") &&
+             (qname.endsWith("/net_in") || qname.endsWith("/net_out") ||
+              qname.endsWith("/loopback"))) {
     const QString what = qname.section('/', 2, 2);
-    add(network_, nodeOf() + " " + (what == "net_in" ? tr("in") : what == "net_out" ? tr("out") : tr("loopback")), -1);
-  } else if (qname.startsWith("node/") && (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
+    add(network_,
+        nodeOf() + " " +
+            (what == "net_in"    ? tr("in")
+             : what == "net_out" ? tr("out")
+                                 : tr("loopback")),
+        -1);
+  } else if (qname.startsWith("node/") &&
+             (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
     add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), -1);
   }
 }
@@ -378,9 +402,13 @@ void RunPage::placeSeries(const QString& qname) {
 // With the first GPU's data: most runs need none of it.
 void RunPage::buildGpuPlots() {
   QWidget* page = nodeGrid_->parentWidget();
-  for (const auto& [figure, name] : {std::pair{"utilisation", "gpuPlot"}, {"memory", "gpuMemoryPlot"},
-                                     {"temperature", "temperaturePlot"}, {"power", "powerPlot"},
-                                     {"sm_clock", "clockPlot"}, {"pcie", "pciePlot"}, {"nvlink", "nvlinkPlot"},
+  for (const auto& [figure, name] : {std::pair{"utilisation", "gpuPlot"},
+                                     {"memory", "gpuMemoryPlot"},
+                                     {"temperature", "temperaturePlot"},
+                                     {"power", "powerPlot"},
+                                     {"sm_clock", "clockPlot"},
+                                     {"pcie", "pciePlot"},
+                                     {"nvlink", "nvlinkPlot"},
                                      {"throttled", "throttledPlot"}}) {
     auto* card = new Card(QString(name) + "Card", page);
     auto* plot = new PlotView(name, card);
@@ -399,14 +427,17 @@ void RunPage::buildGpuPlots() {
   gpuPlots_[7].plot->setPercent(true);
   nameGpuPlots();
   // More rows than the page has room for: it scrolls, and a plot keeps a height that can be read.
-  for (auto* card : page->findChildren<Card*>(Qt::FindDirectChildrenOnly)) card->setMinimumHeight(kPlotCardHeight);
+  for (auto* card : page->findChildren<Card*>(Qt::FindDirectChildrenOnly))
+    card->setMinimumHeight(kPlotCardHeight);
 }
 
 void RunPage::nameGpuPlots() {
-  const QString titles[] = {tr("GPU use"), tr("GPU memory"), tr("GPU temperature"), tr("GPU power"), tr("SM clock"),
-                            tr("PCIe"), tr("NVLink"), tr("GPU throttled")};
+  const QString titles[] = {tr("GPU use"),   tr("GPU memory"),   tr("GPU temperature"),
+                            tr("GPU power"), tr("SM clock"),     tr("PCIe"),
+                            tr("NVLink"),    tr("GPU throttled")};
   const QString units[] = {{}, {}, QString::fromUtf8("°C"), "W", "MHz", {}, {}, {}};
-  for (int i = 0; i < gpuPlots_.size(); ++i) gpuPlots_[i].plot->setTexts(titles[i], tr("time"), units[i], tr("No data yet."));
+  for (int i = 0; i < gpuPlots_.size(); ++i)
+    gpuPlots_[i].plot->setTexts(titles[i], tr("time"), units[i], tr("No data yet."));
 }
 
 // "node/n1/gpu/0/power". A card takes its place in the grid with the first data for it.
@@ -415,7 +446,8 @@ void RunPage::placeGpuSeries(const QString& name) {
   const QString figure = name.section('/', 4, 4);
   const QString gpu = name.section('/', 1, 1) + ':' + name.section('/', 3, 3);
   for (const GpuPlot& one : gpuPlots_) {
-    const bool traffic = figure == QString(one.figure) + "_in" || figure == QString(one.figure) + "_out";
+    const bool traffic =
+        figure == QString(one.figure) + "_in" || figure == QString(one.figure) + "_out";
     if (figure != one.figure && !traffic) continue;
     const auto line = document_->series(name.toStdString());
     line->name = !traffic ? gpu : gpu + ' ' + (figure.endsWith("_in") ? tr("in") : tr("out"));
@@ -456,19 +488,35 @@ void RunPage::refreshFollow() {
 // Told again, as by a history that is read anew, an error keeps its time.
 void RunPage::alertError(Tone tone, const Error& error) {
   const auto& row = document_->row();
-  const auto hash = QCryptographicHash::hash(QByteArray::fromStdString(error.text()), QCryptographicHash::Sha256);
+  const auto hash =
+      QCryptographicHash::hash(QByteArray::fromStdString(error.text()), QCryptographicHash::Sha256);
   QDateTime when;
   if (!document_->loaded() || (app::isFinal(row.phase) && row.finishedNs > 0))
-    when = QDateTime::fromMSecsSinceEpoch((row.finishedNs > 0 ? row.finishedNs : row.createdNs) / 1'000'000);
-  Q_EMIT alertRaised({key() + ":" + hash.toHex().left(12), tone, title(), QString::fromStdString(error.what), when, false, {}});
+    when = QDateTime::fromMSecsSinceEpoch((row.finishedNs > 0 ? row.finishedNs : row.createdNs) /
+                                          1'000'000);
+  Q_EMIT alertRaised({key() + ":" + hash.toHex().left(12),
+                      tone,
+                      title(),
+                      QString::fromStdString(error.what),
+                      when,
+                      false,
+                      {}});
 }
 
 void RunPage::alertStraggler() {
   const auto& slow = document_->slow();
-  const QString now = slow && !app::isFinal(document_->row().phase) ? QString("%1:straggler:%2").arg(key()).arg(slow->rank) : QString();
+  const QString now = slow && !app::isFinal(document_->row().phase)
+                          ? QString("%1:straggler:%2").arg(key()).arg(slow->rank)
+                          : QString();
   if (!alertedRank_.isEmpty() && now != alertedRank_) Q_EMIT alertOver(alertedRank_);
   if (!now.isEmpty() && now != alertedRank_)
-    Q_EMIT alertRaised({now, Tone::kWarning, title(), QString::fromStdString(stragglerHeadline(*slow)), {}, true, {}});
+    Q_EMIT alertRaised({now,
+                        Tone::kWarning,
+                        title(),
+                        QString::fromStdString(stragglerHeadline(*slow)),
+                        {},
+                        true,
+                        {}});
   alertedRank_ = now;
 }
 
@@ -476,18 +524,22 @@ void RunPage::alertStraggler() {
 void RunPage::showReach(std::int64_t sinceNs) {
   if (sinceNs == unreachableNs_) return;
   unreachableNs_ = sinceNs;
-  if (sinceNs == 0) {   // an error that has come meanwhile stays
-    if (std::exchange(reachShown_, false)) message()->clear();
-    else message()->dropAction();
+  if (sinceNs == 0) {  // an error that has come meanwhile stays
+    if (std::exchange(reachShown_, false))
+      message()->clear();
+    else
+      message()->dropAction();
     return;
   }
   reachShown_ = true;
   message()->showNote(Tone::kWarning, [sinceNs] {
-    return MessagePanel::Note{tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
-                              tr("The node that coordinates it does not answer; it is asked again and again."),
-                              tr("Giving it up ends the run in the history and on the nodes that answer, and on the others once "
-                                 "they are connected again."),
-                              tr("Give up")};
+    return MessagePanel::Note{
+        tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
+        tr("The node that coordinates it does not answer; it is asked again and again."),
+        tr("Giving it up ends the run in the history and on the nodes that answer, and on the "
+           "others once "
+           "they are connected again."),
+        tr("Give up")};
   });
 }
 
@@ -495,7 +547,9 @@ void RunPage::refreshRow() {
   const app::RunRow& row = document_->row();
   heading_->setText(title());
   runId_->setText(document_->run());
-  badge_->setState(!document_->loaded() ? tr("reading") : document_->ending() ? tr("finishing") : runStateText(row),
+  badge_->setState(!document_->loaded()  ? tr("reading")
+                   : document_->ending() ? tr("finishing")
+                                         : runStateText(row),
                    row.unreachableNs != 0 ? Tone::kWarning : runPhaseTone(row.phase));
   stop_->setEnabled(document_->canStop() && row.phase == app::RunPhase::kRunning);
   kill_->setEnabled(document_->canStop());
@@ -529,50 +583,63 @@ void RunPage::refreshFigures() {
   const bool over = app::isFinal(row.phase);
   const std::int64_t total = over ? 0 : progress.totalSteps();
   const auto& epochs = document_->epochs();
-  std::vector<app::EpochRow> tested;   // an evaluator's results come later
+  std::vector<app::EpochRow> tested;  // an evaluator's results come later
   std::copy_if(epochs.begin(), epochs.end(), std::back_inserter(tested),
                [](const app::EpochRow& epoch) { return epoch.evaluated(); });
   step_->setValue(step > 0 ? formatCount(step) : QString(QChar(0x2014)),
-                  total > 0 ? tr("of %1 · epoch %2").arg(formatCount(total)).arg(static_cast<qlonglong>(progress.epoch()))
+                  total > 0 ? tr("of %1 · epoch %2")
+                                  .arg(formatCount(total))
+                                  .arg(static_cast<qlonglong>(progress.epoch()))
                             : tr("epoch %1").arg(static_cast<qlonglong>(progress.epoch())));
   const auto last = [&](const char* name) {
     const auto line = document_->series(name);
     return line->shown().size() == 0 ? std::nan("") : line->shown().y(line->shown().size() - 1);
   };
-  lossFigure_->setValue(formatNumber(last("loss"), 4),
-                        tested.empty() ? QString() : tr("evaluated %1").arg(formatNumber(tested.back().evalLoss, 4)));
+  lossFigure_->setValue(
+      formatNumber(last("loss"), 4),
+      tested.empty() ? QString() : tr("evaluated %1").arg(formatNumber(tested.back().evalLoss, 4)));
   const std::string& metric = row.figures.metric;
   if (metric != shownMetric_) nameMetric();
   const double trained = metric.empty() ? std::nan("") : last(metric.c_str());
-  metricFigure_->setValue(tested.empty() ? formatMetric(metric, trained, 1)
-                                         : formatMetric(metric, tested.back().evalMetric, 2),
-                            tested.empty() ? tr("training") : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(tested.back().epoch)));
+  metricFigure_->setValue(
+      tested.empty() ? formatMetric(metric, trained, 1)
+                     : formatMetric(metric, tested.back().evalMetric, 2),
+      tested.empty() ? tr("training")
+                     : tr("evaluated, epoch %1").arg(static_cast<qlonglong>(tested.back().epoch)));
   const app::Pace pace = document_->pace();
   const double stalled = document_->stalledSeconds();
-  const QString silent = stalled > 0 ? tr("no step for %1 s").arg(std::llround(stalled)) : QString();
-  throughputFigure_->setValue(pace.samplesPerSecond > 0 ? tr("%1/s").arg(formatCount(std::llround(pace.samplesPerSecond)))
-                                                        : QString(QChar(0x2014)),
+  const QString silent =
+      stalled > 0 ? tr("no step for %1 s").arg(std::llround(stalled)) : QString();
+  throughputFigure_->setValue(pace.samplesPerSecond > 0
+                                  ? tr("%1/s").arg(formatCount(std::llround(pace.samplesPerSecond)))
+                                  : QString(QChar(0x2014)),
                               stalled > 0 ? silent : tr("samples"));
-  stepTime_->setValue(pace.stepSeconds > 0 ? formatSeconds(pace.stepSeconds) : QString(QChar(0x2014)),
-                      stalled > 0 ? silent
-                      : row.predictedStepSeconds > 0 ? tr("predicted %1").arg(formatSeconds(row.predictedStepSeconds))
-                                                     : QString());
+  stepTime_->setValue(
+      pace.stepSeconds > 0 ? formatSeconds(pace.stepSeconds) : QString(QChar(0x2014)),
+      stalled > 0 ? silent
+      : row.predictedStepSeconds > 0
+          ? tr("predicted %1").arg(formatSeconds(row.predictedStepSeconds))
+          : QString());
   const double left = document_->remainingSeconds();
   time_->setValue(formatDuration(document_->elapsedSeconds()),
                   left >= 0 ? tr("about %1 left").arg(formatDuration(left)) : tr("elapsed"));
   // A run that ended before its time shows how far it came.
-  progress_->setValue(row.phase == app::RunPhase::kSucceeded ? 1000 : static_cast<int>(1000 * progress.fraction()));
+  progress_->setValue(
+      row.phase == app::RunPhase::kSucceeded ? 1000 : static_cast<int>(1000 * progress.fraction()));
   // Evaluations lie over epochs; on the step axis they stand where their epoch ended.
   const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
     const auto line = document_->series(name);
     line->name = tr("evaluation");
-    if (line->raw().size() == tested.size() && (line->raw().size() == 0 ||
-        line->raw().x(line->raw().size() - 1) == static_cast<double>(tested.back().step))) return;
+    if (line->raw().size() == tested.size() &&
+        (line->raw().size() == 0 ||
+         line->raw().x(line->raw().size() - 1) == static_cast<double>(tested.back().step)))
+      return;
     line->clear();
     for (const auto& epoch : tested) line->append(static_cast<double>(epoch.step), epoch.*field);
     line->dots = true;
     line->colorIndex = 1;
-    if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) plot->addSeries(line);
+    if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end())
+      plot->addSeries(line);
     plot->markDirty();
   };
   evaluated("evaluated/loss", loss_, &app::EpochRow::evalLoss);
@@ -593,14 +660,16 @@ void RunPage::refreshBreakdown() {
       bar.hasMeasured = true;
     } else {
       // From the history: the mean over the run.
-      static const char* const phases[] = {"data", "forward", "backward", "waiting", "transfer", "optimizer"};
+      static const char* const phases[] = {"data",    "forward",  "backward",
+                                           "waiting", "transfer", "optimizer"};
       for (int phase = 0; phase < kPhaseCount; ++phase) {
         const auto& all = document_->allSeries();
         const auto it = all.find("rank/" + std::to_string(i) + "/" + phases[phase]);
         if (it == all.end() || it->second->raw().size() == 0) continue;
         double sum = 0;
         for (std::size_t k = 0; k < it->second->raw().size(); ++k) sum += it->second->raw().y(k);
-        bar.measured[static_cast<std::size_t>(phase)] = sum / static_cast<double>(it->second->raw().size());
+        bar.measured[static_cast<std::size_t>(phase)] =
+            sum / static_cast<double>(it->second->raw().size());
         bar.hasMeasured = true;
       }
     }
@@ -623,17 +692,30 @@ QString RunPage::straggler() const { return document_->slow() ? slowHead_->text(
 QString RunPage::evidenceText(const app::SlowEvidence& evidence) const {
   const QString share = formatPercent(evidence.share, 0);
   switch (evidence.cause) {
-    case app::SlowCause::kStopped: return tr("Its process was stopped %1 of the time.").arg(share);
-    case app::SlowCause::kThrottled: return tr("A CPU quota held it back %1 of the time.").arg(share);
-    case app::SlowCause::kCrowded: return tr("Other work had its cores %1 of the time.").arg(share);
-    case app::SlowCause::kFrozen: return tr("Its process did not run %1 of the time.").arg(share);
-    case app::SlowCause::kGpuHeat: return tr("Its GPU %1 was slowed down for heat %2 of the time.").arg(evidence.gpu).arg(share);
-    case app::SlowCause::kGpuPower: return tr("Its GPU %1 was held at its power limit %2 of the time.").arg(evidence.gpu).arg(share);
+    case app::SlowCause::kStopped:
+      return tr("Its process was stopped %1 of the time.").arg(share);
+    case app::SlowCause::kThrottled:
+      return tr("A CPU quota held it back %1 of the time.").arg(share);
+    case app::SlowCause::kCrowded:
+      return tr("Other work had its cores %1 of the time.").arg(share);
+    case app::SlowCause::kFrozen:
+      return tr("Its process did not run %1 of the time.").arg(share);
+    case app::SlowCause::kGpuHeat:
+      return tr("Its GPU %1 was slowed down for heat %2 of the time.").arg(evidence.gpu).arg(share);
+    case app::SlowCause::kGpuPower:
+      return tr("Its GPU %1 was held at its power limit %2 of the time.")
+          .arg(evidence.gpu)
+          .arg(share);
     case app::SlowCause::kGpuLink:
-      return tr("The PCIe link of its GPU %1 has %2 of %3 lanes.").arg(evidence.gpu).arg(evidence.lanes).arg(evidence.lanesMax);
-    case app::SlowCause::kUnknown: break;
+      return tr("The PCIe link of its GPU %1 has %2 of %3 lanes.")
+          .arg(evidence.gpu)
+          .arg(evidence.lanes)
+          .arg(evidence.lanesMax);
+    case app::SlowCause::kUnknown:
+      break;
   }
-  return evidence.cores > 0 ? tr("It had %1 cores.").arg(formatNumber(evidence.cores, 2)) : QString();
+  return evidence.cores > 0 ? tr("It had %1 cores.").arg(formatNumber(evidence.cores, 2))
+                            : QString();
 }
 
 void RunPage::refreshSlow() {
@@ -650,9 +732,11 @@ void RunPage::refreshSlow() {
     return;
   }
   slowHead_->setText(messageText(stragglerHeadline(*slow)));
-  slowHead_->setStyleSheet(QString("color: %1; font-weight: 600;").arg(Theme::instance().color("bad").name()));
+  slowHead_->setStyleSheet(
+      QString("color: %1; font-weight: 600;").arg(Theme::instance().color("bad").name()));
   QStringList lines;
-  static const char* const phases[] = {"data", "forward", "backward", "waiting", "transfer", "optimizer"};
+  static const char* const phases[] = {"data",    "forward",  "backward",
+                                       "waiting", "transfer", "optimizer"};
   QString phase = QString::fromStdString(slow->phase);
   for (int i = 0; i < kPhaseCount; ++i) {
     if (slow->phase == phases[i]) phase = phaseName(i);
@@ -757,7 +841,8 @@ void RunPage::retranslate() {
   logLevel_->addItem(tr("Errors"), 3);
   logTable_->setAccessibleName(tr("Log lines"));
   document_->logs()->retranslate();
-  for (const auto& [name, series] : document_->allSeries()) placeSeries(QString::fromStdString(name));
+  for (const auto& [name, series] : document_->allSeries())
+    placeSeries(QString::fromStdString(name));
   refreshRow();
   refreshBreakdown();
 }

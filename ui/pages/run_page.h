@@ -40,7 +40,7 @@ class RunPage : public Page {
   QString title() const override;
   QString titleDetail() const override { return document_->run(); }
   bool canFind() const override { return true; }
-  void find() override;                    // in the logs
+  void find() override;  // in the logs
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
   RunDocument* document() const { return document_; }
@@ -110,7 +110,11 @@ class RunPage : public Page {
   PlotView* network_ = nullptr;
   PlotView* disk_ = nullptr;
   // Of GPUs: made and shown once there are data of one. By the end of the series' name.
-  struct GpuPlot { const char* figure; PlotView* plot; Card* card; };
+  struct GpuPlot {
+    const char* figure;
+    PlotView* plot;
+    Card* card;
+  };
   QVector<GpuPlot> gpuPlots_;
   QGridLayout* nodeGrid_ = nullptr;
   Card* breakdownCard_ = nullptr;
@@ -125,8 +129,8 @@ class RunPage : public Page {
   QLabel* slowText_ = nullptr;
   bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
-  bool wasLive_ = false;  // the panel keeps the room of a straggler's evidence
-  QString alertedRank_;   // key of the alert that lasts; "": none
+  bool wasLive_ = false;            // the panel keeps the room of a straggler's evidence
+  QString alertedRank_;             // key of the alert that lasts; "": none
   QLineEdit* logSearch_ = nullptr;
   QComboBox* logRank_ = nullptr;
   QComboBox* logLevel_ = nullptr;

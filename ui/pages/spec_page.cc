@@ -69,15 +69,17 @@ void SpecPage::documentChanged() {
   for (const auto& problem : spec.problems()) {
     const std::string one = problem.what + "; " + problem.expected;
     QString text = messageText(problem.expected.empty() ? problem.what : one);
-    if (!problem.expected.empty() && text.toStdString() == one) {   // not told in one, or in English
+    // not told in one, or in English
+    if (!problem.expected.empty() && text.toStdString() == one) {
       text = tr("%1: %2").arg(messageText(problem.what), messageText(problem.expected));
     }
     // What is not there yet is a step to take, not a mistake in a line.
     if (!problem.missing) marks << TextMark{problem.line, problem.column, text};
-    auto* item = new QListWidgetItem(problem.missing ? Theme::instance().icon("info", Tone::kActive)
-                                                     : Theme::instance().icon("error", Tone::kBad),
-                                     problem.line > 0 && !problem.missing ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
-                                     problems_);
+    auto* item = new QListWidgetItem(
+        problem.missing ? Theme::instance().icon("info", Tone::kActive)
+                        : Theme::instance().icon("error", Tone::kBad),
+        problem.line > 0 && !problem.missing ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
+        problems_);
     item->setToolTip(QString::fromStdString(problem.text()));
   }
   problems_->setVisible(!spec.problems().empty());

@@ -1,4 +1,5 @@
-// SpecPage: base of pages over a spec text: the YAML beside a form, the list of its problems, saving.
+// SpecPage: base of pages over a spec text: the YAML beside a form, the list of its problems,
+// saving.
 #pragma once
 
 #include "ui/pages/page.h"
@@ -17,8 +18,8 @@ class SpecPage : public Page {
   Q_OBJECT
 
  public:
-  SpecPage(const QString& objectName, const QString& keyPrefix, std::unique_ptr<SpecDocument> document,
-           QWidget* parent);
+  SpecPage(const QString& objectName, const QString& keyPrefix,
+           std::unique_ptr<SpecDocument> document, QWidget* parent);
   ~SpecPage() override;
 
   SpecDocument* document() const { return document_.get(); }
@@ -28,7 +29,7 @@ class SpecPage : public Page {
   QString filePath() const override { return document_->path(); }
   QString titleDetail() const override;
   bool canFind() const override { return true; }
-  void find() override;                    // in the text
+  void find() override;  // in the text
   bool save() override;
   bool saveAs(const QString& path);
 

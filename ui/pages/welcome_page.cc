@@ -27,7 +27,8 @@ void fill(QStandardItemModel* model, const QStringList& paths, bool fullPath) {
   for (const QString& path : paths) {
     const QFileInfo info(path);
     auto* item = new QStandardItem(
-        Theme::instance().icon(specKindOf(path) == app::SpecKind::kCluster ? "cluster" : "model"), info.completeBaseName());
+        Theme::instance().icon(specKindOf(path) == app::SpecKind::kCluster ? "cluster" : "model"),
+        info.completeBaseName());
     item->setEditable(false);
     item->setData(path, kPathRole);
     item->setData(fullPath ? formatPath(info.path()) : QString(), kDetailRole);
@@ -77,7 +78,10 @@ WelcomePage::WelcomePage(QWidget* parent) : Page("welcomePage", "welcome", paren
   newClusterText_ = makeLabel("newClusterText", this, "muted");
   openText_ = makeLabel("openText", this, "muted");
   int row = 0;
-  for (auto [button, text] : {std::pair{runHere_, runHereText_}, {newModel_, newModelText_}, {newCluster_, newClusterText_}, {open_, openText_}}) {
+  for (auto [button, text] : {std::pair{runHere_, runHereText_},
+                              {newModel_, newModelText_},
+                              {newCluster_, newClusterText_},
+                              {open_, openText_}}) {
     text->setWordWrap(true);
     grid->addWidget(button, row, 0);
     grid->addWidget(text, row, 1);
@@ -149,17 +153,20 @@ QVector<InspectorRow> WelcomePage::inspectorRows() const {
 
 void WelcomePage::retranslate() {
   heading_->setText(tr("Lockstep"));
-  text_->setText(tr("Plan a training run, predict it, run exactly what was planned, and see the "
-                    "measured beside the predicted."));
+  text_->setText(
+      tr("Plan a training run, predict it, run exactly what was planned, and see the "
+         "measured beside the predicted."));
   start_->setTitle(tr("Start"));
   setTexts(runHere_, tr("Run on this machine"));
   runHereText_->setText(tr("Train the Fashion-MNIST example on three local nodes."));
   setTexts(newModel_, tr("New model…"));
   newModelText_->setText(tr("Start from an MLP, CNN, ResNet, GPT or CTR model, or from nothing."));
   setTexts(newCluster_, tr("New cluster"));
-  newClusterText_->setText(tr("Add hosts from your SSH configuration and deploy the agent to them."));
+  newClusterText_->setText(
+      tr("Add hosts from your SSH configuration and deploy the agent to them."));
   setTexts(open_, tr("Open a file…"));
-  openText_->setText(tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
+  openText_->setText(
+      tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
   examples_->setTitle(tr("Examples"));
   recent_->setTitle(tr("Recent files"));
   noRecent_->setText(tr("What you open appears here."));

@@ -20,7 +20,7 @@ class WelcomePage : public Page {
   explicit WelcomePage(QWidget* parent = nullptr);
   QString title() const override { return tr("Welcome"); }
   const char* iconName() const override { return "home"; }
-  QVector<InspectorRow> inspectorRows() const override;   // this machine, and where things are kept
+  QVector<InspectorRow> inspectorRows() const override;  // this machine, and where things are kept
   void setHome(const QString& folder) { home_ = folder; }
   void setExamples(const QStringList& paths);
   void setRecent(const QStringList& paths);
@@ -30,7 +30,7 @@ class WelcomePage : public Page {
   void openWanted();
   void newClusterWanted();
   void newModelWanted();
-  void runHereWanted();      // the example on local agents
+  void runHereWanted();  // the example on local agents
 
  protected:
   void retranslate() override;

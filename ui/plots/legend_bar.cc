@@ -40,17 +40,21 @@ QString LegendBar::entryText(int index) const {
   int whole = 0;
   for (int i = 0; i < count; ++i) {
     whole += metrics.horizontalAdvance(series_[static_cast<std::size_t>(i)]->name) + kMark + kGap;
-    if (i < values_.size() && !values_[i].isEmpty()) whole += metrics.horizontalAdvance("  " + values_[i]);
+    if (i < values_.size() && !values_[i].isEmpty())
+      whole += metrics.horizontalAdvance("  " + values_[i]);
   }
   if (whole - kGap <= width()) return name + value;
-  return metrics.elidedText(name, Qt::ElideRight, std::max(0, room - metrics.horizontalAdvance(value))) + value;
+  return metrics.elidedText(name, Qt::ElideRight,
+                            std::max(0, room - metrics.horizontalAdvance(value))) +
+         value;
 }
 
 int LegendBar::wantedWidth() const {
   const QFontMetrics metrics(Theme::instance().small());
   int width = 0;
   const int value = metrics.horizontalAdvance("  0.0000");
-  for (const auto& one : series_) width += metrics.horizontalAdvance(one->name) + kMark + kGap + value;
+  for (const auto& one : series_)
+    width += metrics.horizontalAdvance(one->name) + kMark + kGap + value;
   return width - (series_.empty() ? 0 : kGap);
 }
 
@@ -62,7 +66,8 @@ std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
   for (int i = 0; i < count; ++i) {
     const int width = metrics.horizontalAdvance(entryText(i)) + kMark;
     // Where not all have room, "+3" needs some.
-    const int rest = i + 1 < count ? kGap + metrics.horizontalAdvance(QString("+%1").arg(count - i - 1)) : 0;
+    const int rest =
+        i + 1 < count ? kGap + metrics.horizontalAdvance(QString("+%1").arg(count - i - 1)) : 0;
     if (x + width + rest > this->width() && i > 0) break;
     out.push_back({i, QRect(x, 0, width, height())});
     x += width + kGap;

@@ -31,7 +31,10 @@ class LegendBar : public QWidget {
   bool event(QEvent* event) override;
 
  private:
-  struct Entry { int index; QRect rect; };
+  struct Entry {
+    int index;
+    QRect rect;
+  };
   std::vector<Entry> layoutEntries() const;
   QString entryText(int index) const;
 

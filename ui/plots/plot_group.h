@@ -23,10 +23,10 @@ class PlotGroup : public QObject {
   bool following() const { return following_; }
   void setCrosshair(double x, bool visible);
   void setSmoothing(double weight);
-  void setPaused(bool paused);     // data that arrive are not drawn; zoom and crosshair go on
+  void setPaused(bool paused);  // data that arrive are not drawn; zoom and crosshair go on
   bool paused() const { return paused_; }
   void setLogX(bool on);
-  void dataChanged();              // marks every plot for the next frame, unless paused
+  void dataChanged();  // marks every plot for the next frame, unless paused
 
  Q_SIGNALS:
   void followingChanged(bool following);

@@ -33,7 +33,8 @@ bool naturallyBefore(const QString& a, const QString& b) {
     if (a[i].isDigit() && b[j].isDigit()) {
       const auto number = [](const QString& text, qsizetype& at) {
         double value = 0;
-        for (; at < text.size() && text[at].isDigit(); ++at) value = value * 10 + text[at].digitValue();
+        for (; at < text.size() && text[at].isDigit(); ++at)
+          value = value * 10 + text[at].digitValue();
         return value;
       };
       const double left = number(a, i), right = number(b, j);
@@ -47,7 +48,7 @@ bool naturallyBefore(const QString& a, const QString& b) {
   return a.size() - i < b.size() - j;
 }
 
-constexpr int kLeastBox = 5, kLowBox = 14;   // pixels: less is a click; lower is along x alone
+constexpr int kLeastBox = 5, kLowBox = 14;  // pixels: less is a click; lower is along x alone
 
 // Digits after the point that tell neighbouring ticks apart.
 int tickDigits(double step) {
@@ -63,7 +64,8 @@ class UnitTicker : public QCPAxisTicker {
  protected:
   double getTickStep(const QCPRange& range) override {
     step_ = QCPAxisTicker::getTickStep(range);
-    if (unit_ == Unit::kCount || unit_ == Unit::kBytes || unit_ == Unit::kRate) step_ = std::max(1.0, std::floor(step_));
+    if (unit_ == Unit::kCount || unit_ == Unit::kBytes || unit_ == Unit::kRate)
+      step_ = std::max(1.0, std::floor(step_));
     if (unit_ == Unit::kTime) {
       static constexpr double kSteps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600};
       const auto found = std::lower_bound(std::begin(kSteps), std::end(kSteps), step_ * 0.99);
@@ -73,17 +75,24 @@ class UnitTicker : public QCPAxisTicker {
   }
   QString getTickLabel(double tick, const QLocale& locale, QChar, int) override {
     switch (unit_) {
-      case Unit::kCount: return locale.toString(tick, 'f', 0);
-      case Unit::kBytes: return scaled(tick, "B", locale);
-      case Unit::kRate: return scaled(tick, "B/s", locale);
-      case Unit::kPercent: return formatPercent(tick, tickDigits(step_ * 100));
-      case Unit::kTime: return formatDuration(tick);
-      case Unit::kPlain: break;
+      case Unit::kCount:
+        return locale.toString(tick, 'f', 0);
+      case Unit::kBytes:
+        return scaled(tick, "B", locale);
+      case Unit::kRate:
+        return scaled(tick, "B/s", locale);
+      case Unit::kPercent:
+        return formatPercent(tick, tickDigits(step_ * 100));
+      case Unit::kTime:
+        return formatDuration(tick);
+      case Unit::kPlain:
+        break;
     }
     const double size = std::abs(tick);
     if (size < step_ * 1e-9) return "0";
     if (size >= 1e-4 && size < 1e6) return locale.toString(tick, 'f', tickDigits(step_));
-    return locale.toString(tick, 'g', std::clamp(static_cast<int>(std::ceil(std::log10(size / step_))) + 2, 2, 15));
+    return locale.toString(
+        tick, 'g', std::clamp(static_cast<int>(std::ceil(std::log10(size / step_))) + 2, 2, 15));
   }
 
  private:
@@ -232,8 +241,8 @@ void PlotView::setTexts(const QString& title, const QString& xTitle, const QStri
 
 void PlotView::setXAxis(XAxis kind) {
   xAxis_ = kind;
-  plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new UnitTicker(
-      kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kCount)));
+  plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(
+      new UnitTicker(kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kCount)));
 }
 
 void PlotView::setPercent(bool on) {
@@ -244,8 +253,10 @@ void PlotView::setPercent(bool on) {
 
 void PlotView::setBytes(bool on) {
   bytes_ = on;
-  plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(
-      new UnitTicker(!on ? UnitTicker::Unit::kPlain : rate_ ? UnitTicker::Unit::kRate : UnitTicker::Unit::kBytes)));
+  plot_->yAxis->setTicker(
+      QSharedPointer<QCPAxisTicker>(new UnitTicker(!on     ? UnitTicker::Unit::kPlain
+                                                   : rate_ ? UnitTicker::Unit::kRate
+                                                           : UnitTicker::Unit::kBytes)));
 }
 
 void PlotView::setRate(bool on) {
@@ -257,7 +268,9 @@ void PlotView::addSeries(std::shared_ptr<Series> series) {
   auto& all = lines_->series();
   all.push_back(std::move(series));
   if (sorted_) {
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return naturallyBefore(a->name, b->name); });
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return naturallyBefore(a->name, b->name);
+    });
     for (std::size_t i = 0; i < all.size(); ++i) all[i]->colorIndex = static_cast<int>(i);
   }
   legend_->setSeries(lines_->series());
@@ -316,7 +329,8 @@ void PlotView::fit() {
   if (follow || refit_) {
     refit_ = false;
     QCPRange range = lines_->xRange();
-    if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic) range.lower = std::max(range.lower, 1.0);
+    if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic)
+      range.lower = std::max(range.lower, 1.0);
     if (range.size() < 1e-9) range.upper = range.lower + 1;
     plot_->xAxis->setRange(range);
   }
@@ -330,7 +344,7 @@ void PlotView::fit() {
     values = QCPRange(lower > 0 ? lower / 1.15 : 1e-3, values.upper > 0 ? values.upper * 1.15 : 1);
   } else {
     if (fromZero_ && values.lower > 0) values.lower = 0;
-    if (bytes_) values.upper = std::max(values.upper, values.lower + 10);   // of an idle link too
+    if (bytes_) values.upper = std::max(values.upper, values.lower + 10);  // of an idle link too
     double pad = (values.upper - values.lower) * 0.06;
     if (pad <= 0) pad = values.upper != 0 ? std::abs(values.upper) * 0.1 : 1;
     const bool onZero = values.lower == 0;
@@ -445,7 +459,8 @@ void PlotView::showMenu(const QPoint& at) {
   log->setChecked(logButton_->isChecked());
   menu->addAction(tr("Show the data as a table"), tableButton_, &QToolButton::toggle);
   menu->addSeparator();
-  menu->addAction(tr("Copy picture"), this, [this] { QApplication::clipboard()->setPixmap(grab()); })
+  menu->addAction(tr("Copy picture"), this,
+                  [this] { QApplication::clipboard()->setPixmap(grab()); })
       ->setObjectName("plotMenuCopy");
   menu->addAction(tr("Save picture…"), this, &PlotView::savePicture)->setObjectName("plotMenuSave");
   menu->popup(plot_->mapToGlobal(at));
@@ -479,7 +494,7 @@ void PlotView::showCrosshair(double x, bool visible) {
   crosshair_->setVisible(visible);
   crosshairText_->setVisible(visible);
   QStringList values;
-  double sampleX = x;            // of the sample the values are of
+  double sampleX = x;  // of the sample the values are of
   if (visible) {
     crosshair_->point1->setCoords(x, 0);
     crosshair_->point2->setCoords(x, 1);
@@ -492,8 +507,7 @@ void PlotView::showCrosshair(double x, bool visible) {
         most = series->raw().size();
         sampleX = series->raw().x(static_cast<std::size_t>(at));
       }
-      values << (at < 0 ? QString()
-                        : valueText(series->shown().y(static_cast<std::size_t>(at))));
+      values << (at < 0 ? QString() : valueText(series->shown().y(static_cast<std::size_t>(at))));
     }
   }
   legend_->setValues(values);
@@ -606,8 +620,8 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
       break;
     case QEvent::MouseButtonPress: {
       const auto* mouse = static_cast<QMouseEvent*>(event);
-      const bool box = mouse->button() == Qt::LeftButton && !(mouse->modifiers() & Qt::ShiftModifier) &&
-                       sampleCount() > 0;
+      const bool box = mouse->button() == Qt::LeftButton &&
+                       !(mouse->modifiers() & Qt::ShiftModifier) && sampleCount() > 0;
       plot_->setSelectionRectMode(box ? QCP::srmCustom : QCP::srmNone);
       break;
     }
@@ -616,14 +630,23 @@ bool PlotView::eventFilter(QObject* watched, QEvent* event) {
       QCPAxis* axis = plot_->xAxis;
       const double width = axis->range().size();
       switch (static_cast<QKeyEvent*>(event)->key()) {
-        case Qt::Key_Left: axis->moveRange(-width / 10); return true;
-        case Qt::Key_Right: axis->moveRange(width / 10); return true;
-        case Qt::Key_Plus: axis->scaleRange(0.8); return true;
-        case Qt::Key_Minus: axis->scaleRange(1.25); return true;
+        case Qt::Key_Left:
+          axis->moveRange(-width / 10);
+          return true;
+        case Qt::Key_Right:
+          axis->moveRange(width / 10);
+          return true;
+        case Qt::Key_Plus:
+          axis->scaleRange(0.8);
+          return true;
+        case Qt::Key_Minus:
+          axis->scaleRange(1.25);
+          return true;
         case Qt::Key_Home:
           showAll();
           return true;
-        default: break;
+        default:
+          break;
       }
       break;
     }

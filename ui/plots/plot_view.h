@@ -46,27 +46,27 @@ class PlotView : public QWidget {
   // Fixes the y range to [0, 1] and labels it in percent.
   void setPercent(bool on);
   void setFromZero(bool on) { fromZero_ = on; }
-  void setBytes(bool on);       // labels with KB, MB, …
-  void setRate(bool on);        // the same a second
+  void setBytes(bool on);  // labels with KB, MB, …
+  void setRate(bool on);   // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
-  void setSorted(bool on) { sorted_ = on; }   // series by name, and coloured in that order
+  void setSorted(bool on) { sorted_ = on; }  // series by name, and coloured in that order
   const std::vector<std::shared_ptr<Series>>& series() const;
   std::size_t sampleCount() const;
 
-  void markDirty();             // repainted with the next frame, if visible
+  void markDirty();  // repainted with the next frame, if visible
   void setLogX(bool on);
   void setLogY(bool on);
   void showTable(bool on);
   bool savePng(const QString& path);
 
-  MinMax dataRange() const;     // of x
+  MinMax dataRange() const;  // of x
   // For the group.
   void setGroup(PlotGroup* group) { group_ = group; }
   void showXRange(double lower, double upper);
   void showCrosshair(double x, bool visible);
   void setSmoothing(double weight);
-  void resetZoom();             // all data with the next frame, even while paused
+  void resetZoom();  // all data with the next frame, even while paused
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -85,7 +85,7 @@ class PlotView : public QWidget {
   void showAll();
   void showMenu(const QPoint& at);
   void savePicture();
-  void placeLegend();           // beside the title where it has room, else in a line of its own
+  void placeLegend();  // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
   QString xText(double x) const;
 
@@ -106,10 +106,11 @@ class PlotView : public QWidget {
   SeriesTableModel* tableModel_ = nullptr;
   QPointer<PlotGroup> group_;
   QString xTitle_, unit_;
-  std::optional<MinMax> yBox_;   // chosen by hand; else what is in sight
+  std::optional<MinMax> yBox_;  // chosen by hand; else what is in sight
   XAxis xAxis_ = XAxis::kNumber;
-  bool sorted_ = false, chosen_ = false, refit_ = true;   // chosen_: an x range, without a group
-  bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false, fitting_ = false;
+  bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
+  bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false,
+       fitting_ = false;
 };
 
 }  // namespace lockstep::ui

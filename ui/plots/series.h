@@ -27,8 +27,8 @@ class Series {
   QString name;
   int colorIndex = 0;
   bool visible = true;
-  bool dashed = false;   // a prediction beside its measurement
-  bool dots = false;     // few samples: marks too
+  bool dashed = false;  // a prediction beside its measurement
+  bool dots = false;    // few samples: marks too
 
  private:
   void appendSmooth(double x, double y);

@@ -18,7 +18,7 @@ inline QRgb blend(QRgb over, QRgb under) {
                static_cast<int>(mix(qAlpha(over), qAlpha(under))));
 }
 
-constexpr double kHalo = 4.5;               // pixels, the width of a line's edge
+constexpr double kHalo = 4.5;                // pixels, the width of a line's edge
 constexpr std::size_t kLinePoints = 20'000;  // more than this, all series together: runs
 
 }  // namespace

@@ -34,9 +34,9 @@ void SeriesTableModel::refresh() {
 }
 
 const Series* SeriesTableModel::longest() const {
-  const auto it = std::max_element(series_.begin(), series_.end(), [](const auto& a, const auto& b) {
-    return a->raw().size() < b->raw().size();
-  });
+  const auto it = std::max_element(
+      series_.begin(), series_.end(),
+      [](const auto& a, const auto& b) { return a->raw().size() < b->raw().size(); });
   return it == series_.end() ? nullptr : it->get();
 }
 

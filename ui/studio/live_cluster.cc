@@ -3,7 +3,8 @@
 namespace lockstep::ui {
 
 LiveCluster::LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
-                         app::ClusterSessionOptions options, app::Inbox& inbox, QThreadPool& endings)
+                         app::ClusterSessionOptions options, app::Inbox& inbox,
+                         QThreadPool& endings)
     : endings_(endings) {
   app::ClusterObserver observer;
   observer.onNode = [this](int node) { Q_EMIT nodeChanged(node); };

@@ -23,8 +23,8 @@ class LiveCluster : public QObject {
   Q_OBJECT
 
  public:
-  LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster, app::ClusterSessionOptions options,
-              app::Inbox& inbox, QThreadPool& endings);
+  LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+              app::ClusterSessionOptions options, app::Inbox& inbox, QThreadPool& endings);
   ~LiveCluster() override;
 
   app::ClusterSession& session() { return *session_; }

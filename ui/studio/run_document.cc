@@ -17,15 +17,18 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kSliceMs = 12;                  // of the GUI thread at a time, for a long run's curves
+// of the GUI thread at a time, for a long run's curves
+constexpr int kSliceMs = 12;
 constexpr std::size_t kSlicePoints = 20'000;
 
 // Words that make a line stand out in a log of programs that know no levels.
 int levelOf(const QString& text) {
   static const char* const bad[] = {" E ", "error", "fatal", "Traceback", "abort"};
   static const char* const warning[] = {" W ", "warning"};
-  for (const char* word : bad) if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 3;
-  for (const char* word : warning) if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 2;
+  for (const char* word : bad)
+    if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 3;
+  for (const char* word : warning)
+    if (text.contains(QLatin1String(word), Qt::CaseInsensitive)) return 2;
   return 1;
 }
 
@@ -34,10 +37,13 @@ QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
   out.reserve(static_cast<qsizetype>(rows.size()));
   for (const auto& row : rows) {
     const app::LogLine line = app::parseLogLine(row.text);
-    const QString text = QString::fromUtf8(line.text.data(), static_cast<qsizetype>(line.text.size()));
+    const QString text =
+        QString::fromUtf8(line.text.data(), static_cast<qsizetype>(line.text.size()));
     static const QString levels("DIWE");
-    out << LogRow{line.wallNs > 0 ? line.wallNs : row.wallNs, QString::fromStdString(row.node), row.rank,
-                  line.level != 0 ? static_cast<int>(levels.indexOf(QLatin1Char(line.level))) : levelOf(text), text};
+    out << LogRow{
+        line.wallNs > 0 ? line.wallNs : row.wallNs, QString::fromStdString(row.node), row.rank,
+        line.level != 0 ? static_cast<int>(levels.indexOf(QLatin1Char(line.level))) : levelOf(text),
+        text};
   }
   return out;
 }
@@ -101,16 +107,15 @@ bool isTimeSeries(const std::string& name) {
 }
 
 QString runPhaseText(app::RunPhase phase) {
-  static const char* const names[] = {
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "unknown"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "launching"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "prepared"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "running"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopping"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "succeeded"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "failed"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopped"),
-      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired")};
+  static const char* const names[] = {QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "unknown"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "launching"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "prepared"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "running"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopping"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "succeeded"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "failed"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopped"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired")};
   return QCoreApplication::translate("lockstep::ui::RunPhase", names[static_cast<int>(phase)]);
 }
 
@@ -132,27 +137,38 @@ Tone runPhaseTone(app::RunPhase phase) {
   switch (phase) {
     case app::RunPhase::kLaunching:
     case app::RunPhase::kPrepared:
-    case app::RunPhase::kRunning: return Tone::kActive;
-    case app::RunPhase::kSucceeded: return Tone::kGood;
-    case app::RunPhase::kFailed: return Tone::kBad;
+    case app::RunPhase::kRunning:
+      return Tone::kActive;
+    case app::RunPhase::kSucceeded:
+      return Tone::kGood;
+    case app::RunPhase::kFailed:
+      return Tone::kBad;
     case app::RunPhase::kStopping:
-    case app::RunPhase::kStopped: return Tone::kWarning;
-    default: return Tone::kNeutral;
+    case app::RunPhase::kStopped:
+      return Tone::kWarning;
+    default:
+      return Tone::kNeutral;
   }
 }
 
 std::string runOutcome(app::RunPhase phase) {
   switch (phase) {
-    case app::RunPhase::kSucceeded: return "The run succeeded.";
-    case app::RunPhase::kStopped: return "The run was stopped.";
-    case app::RunPhase::kExpired: return "The run expired.";
-    default: return "The run failed.";
+    case app::RunPhase::kSucceeded:
+      return "The run succeeded.";
+    case app::RunPhase::kStopped:
+      return "The run was stopped.";
+    case app::RunPhase::kExpired:
+      return "The run expired.";
+    default:
+      return "The run failed.";
   }
 }
 
 std::string stragglerHeadline(const app::SlowRank& slow) {
-  if (slow.halted) return fmt::format("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
-  return fmt::format("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node, slow.factor);
+  if (slow.halted)
+    return fmt::format("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
+  return fmt::format("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node,
+                     slow.factor);
 }
 
 std::string unreachableText(const std::string& node) {
@@ -202,8 +218,9 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
   while (loaded->seriesAt < loaded->series.size() && spent.elapsed() < kSliceMs) {
     const auto& from = loaded->series[loaded->seriesAt];
     const std::size_t end = std::min(from.points.size(), loaded->pointAt + kSlicePoints);
-    append({from.name, {from.points.begin() + static_cast<std::ptrdiff_t>(loaded->pointAt),
-                        from.points.begin() + static_cast<std::ptrdiff_t>(end)}});
+    append({from.name,
+            {from.points.begin() + static_cast<std::ptrdiff_t>(loaded->pointAt),
+             from.points.begin() + static_cast<std::ptrdiff_t>(end)}});
     loaded->pointAt = end;
     if (end < from.points.size()) continue;
     loaded->pointAt = 0;
@@ -230,16 +247,17 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
 void RunDocument::follow() {
   if (!cluster_) return;
   cluster_->session().connect();
-  recorder_ = std::make_unique<app::Recorder>(run_.toStdString(), cluster_->session(),
-                                              workspace_.home(), workspace_.inbox(),
-                                              [this](const app::RunUpdate& update) { take(update); });
+  recorder_ = std::make_unique<app::Recorder>(
+      run_.toStdString(), cluster_->session(), workspace_.home(), workspace_.inbox(),
+      [this](const app::RunUpdate& update) { take(update); });
 }
 
 std::shared_ptr<Series> RunDocument::series(const std::string& name) {
   auto& slot = series_[name];
   if (!slot) {
     const bool smooth = name == "loss" || app::isMetric(name) || name == "samples_per_second";
-    slot = std::make_shared<Series>(QString::fromStdString(name), static_cast<int>(series_.size()) - 1, smooth);
+    slot = std::make_shared<Series>(QString::fromStdString(name),
+                                    static_cast<int>(series_.size()) - 1, smooth);
     slot->dots = name.starts_with("epoch/");
     if (smooth) slot->setSmoothing(0.9);
   }
@@ -250,7 +268,8 @@ void RunDocument::append(const app::RunBatch::Series& given) {
   const bool isNew = !lastX_.contains(given.name);
   const auto line = series(given.name);
   const bool time = isTimeSeries(given.name);
-  const double origin = time ? static_cast<double>(row_.startedNs > 0 ? row_.startedNs : row_.createdNs) * 1e-9 : 0;
+  const double origin =
+      time ? static_cast<double>(row_.startedNs > 0 ? row_.startedNs : row_.createdNs) * 1e-9 : 0;
   // Where history and recorder overlap, what is known stays.
   auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
   for (const app::Point& point : given.points) {
@@ -292,14 +311,15 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (update.row) Q_EMIT rowChanged();
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {
-    if (!over) Q_EMIT finished();   // its model may come later
+    if (!over) Q_EMIT finished();  // its model may come later
     Q_EMIT workspace_.historyChanged();
   }
 }
 
 double RunDocument::elapsedSeconds() const {
   if (row_.startedNs == 0) return 0;
-  const qint64 end = row_.finishedNs > 0 ? row_.finishedNs : QDateTime::currentMSecsSinceEpoch() * 1'000'000;
+  const qint64 end =
+      row_.finishedNs > 0 ? row_.finishedNs : QDateTime::currentMSecsSinceEpoch() * 1'000'000;
   return std::max(0.0, static_cast<double>(end - row_.startedNs) * 1e-9);
 }
 
@@ -334,7 +354,8 @@ void RunDocument::stop() {
 void RunDocument::giveUp() {
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), run = run_.toStdString()]() -> Result<app::RunRow> {
+      [folder = workspace_.home().historyFolder(),
+       run = run_.toStdString()]() -> Result<app::RunRow> {
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         LOCKSTEP_TRY(history->giveUp(run));
         return history->row(run);

@@ -14,8 +14,8 @@
 #include "app/specs/spec_text.h"
 #include "ui/models/log_model.h"
 #include "ui/plots/series.h"
-#include "ui/theme/theme.h"
 #include "ui/studio/live_cluster.h"
+#include "ui/theme/theme.h"
 
 namespace lockstep::ui {
 
@@ -31,7 +31,7 @@ class RunDocument : public QObject {
   const QString& run() const { return run_; }
   const app::RunRow& row() const { return row_; }
   bool loaded() const { return loaded_; }
-  bool ending() const { return ending_; }                   // its last records are being read
+  bool ending() const { return ending_; }  // its last records are being read
   const app::RunDocuments& documents() const { return documents_; }
   const app::Preview* prediction() const { return prediction_ ? &*prediction_ : nullptr; }
   LogModel* logs() { return logs_; }
@@ -41,17 +41,19 @@ class RunDocument : public QObject {
   const app::RunProgress& progress() const { return progress_; }
   std::int64_t lastStep() const { return progress_.step(); }
   double elapsedSeconds() const;
-  double remainingSeconds() const;                          // below 0: not known
+  double remainingSeconds() const;  // below 0: not known
   // What the figures show: of a run under way the pace of its last steps, nothing while it is
   // stalled; of one that has ended the mean over it.
   app::Pace pace() const;
-  double stalledSeconds() const;                            // 0: steps come
+  double stalledSeconds() const;  // 0: steps come
   // The line of that name; made when first asked for or told of. Series over time have x in
   // seconds since the run began.
   std::shared_ptr<Series> series(const std::string& name);
   const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
   bool canStop() const;
-  bool canRelaunch() const { return loaded_ && app::isFinal(row_.phase) && !documents_.specYaml.empty(); }
+  bool canRelaunch() const {
+    return loaded_ && app::isFinal(row_.phase) && !documents_.specYaml.empty();
+  }
   bool canResume() const;
 
   void stop();
@@ -68,15 +70,16 @@ class RunDocument : public QObject {
   void breakdownChanged();
   void slowChanged();
   void nodeNote(const QString& node, bool reachable, const QString& detail);
-  void failed(const lockstep::Error& error);     // of the run, now or as the history has it, or of a request
-  void warned(const lockstep::Error& warning);   // the run goes on
+  // of the run, now or as the history has it, or of a request
+  void failed(const lockstep::Error& error);
+  void warned(const lockstep::Error& warning);  // the run goes on
   void finished();
 
  private:
   struct Loaded;
   static Loaded readRun(const std::string& folder, const std::string& run);
   void load();
-  void takeOver(const std::shared_ptr<Loaded>& loaded);   // in slices that leave the window free
+  void takeOver(const std::shared_ptr<Loaded>& loaded);  // in slices that leave the window free
   void follow();
   void append(const app::RunBatch::Series& series);
 
@@ -94,14 +97,15 @@ class RunDocument : public QObject {
   app::RunProgress progress_;
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
-  std::unique_ptr<app::Recorder> recorder_;   // before cluster_ in destruction
+  std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction
 };
 
-bool isTimeSeries(const std::string& name);    // x is the wall clock
+bool isTimeSeries(const std::string& name);  // x is the wall clock
 QString runPhaseText(app::RunPhase phase);
 // The phase, or since when the run is out of reach.
 QString runStateText(const app::RunRow& row);
-// "fashion-cnn · 14:03", with the date where it is not today's: runs of one model can be told apart.
+// "fashion-cnn · 14:03", with the date where it is not today's: runs of one model can be told
+// apart.
 QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunPhase phase);
 // English, for messageText(): what alerts keep.

@@ -14,8 +14,12 @@ class TextCommand : public QUndoCommand {
  public:
   TextCommand(SpecDocument* document, std::size_t offset, std::string before, std::string after,
               bool typed, const QString& label)
-      : QUndoCommand(label), document_(document), offset_(offset), before_(std::move(before)),
-        after_(std::move(after)), typed_(typed) {}
+      : QUndoCommand(label),
+        document_(document),
+        offset_(offset),
+        before_(std::move(before)),
+        after_(std::move(after)),
+        typed_(typed) {}
 
   void undo() override { replace(after_, before_); }
   void redo() override { replace(before_, after_); }
@@ -96,8 +100,7 @@ Status SpecDocument::load(const QString& path) {
   setBytes(saved);
   autosave_.stop();
   QFile recovery(recoveryPath());
-  if (recovery.exists() &&
-      QFileInfo(recovery).lastModified() >= QFileInfo(file).lastModified() &&
+  if (recovery.exists() && QFileInfo(recovery).lastModified() >= QFileInfo(file).lastModified() &&
       recovery.open(QIODevice::ReadOnly)) {
     const std::string kept = recovery.readAll().toStdString();
     if (kept != saved) {
@@ -158,7 +161,9 @@ void SpecDocument::type(const QString& text) {
   std::size_t head = 0, tail = 0;
   const std::size_t shorter = std::min(before.size(), after.size());
   while (head < shorter && before[head] == after[head]) ++head;
-  while (tail < shorter - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail]) ++tail;
+  while (tail < shorter - head &&
+         before[before.size() - 1 - tail] == after[after.size() - 1 - tail])
+    ++tail;
   undo_.push(new TextCommand(this, head, before.substr(head, before.size() - tail - head),
                              after.substr(head, after.size() - tail - head), true, tr("Typing")));
 }
@@ -167,7 +172,8 @@ Status SpecDocument::push(const Result<app::TextEdit>& edit, const QString& labe
   if (!edit) return edit.error();
   std::string before = spec_.text().substr(edit->offset, edit->length);
   if (before == edit->replacement) return {};
-  undo_.push(new TextCommand(this, edit->offset, std::move(before), edit->replacement, false, label));
+  undo_.push(
+      new TextCommand(this, edit->offset, std::move(before), edit->replacement, false, label));
   return {};
 }
 

@@ -23,20 +23,20 @@ class SpecDocument : public QObject {
   ~SpecDocument() override;
 
   Status load(const QString& path);
-  void start(const QString& text, const QString& path);   // new, not saved yet
+  void start(const QString& text, const QString& path);  // new, not saved yet
   Status save(const QString& path);
   bool recovered() const { return recovered_; }
-  void keepRecovery();                        // at quitting: unsaved text comes back next time
+  void keepRecovery();  // at quitting: unsaved text comes back next time
 
   const QString& path() const { return path_; }
-  QString name() const;                       // of the file, without its ending
+  QString name() const;  // of the file, without its ending
   app::SpecKind kind() const { return kind_; }
   const app::SpecText& spec() const { return spec_; }
   QString text() const { return QString::fromStdString(spec_.text()); }
   QUndoStack* undoStack() { return &undo_; }
   bool isModified() const { return !undo_.isClean() || fresh_; }
 
-  void type(const QString& text);             // by hand in the editor; merged while typing goes on
+  void type(const QString& text);  // by hand in the editor; merged while typing goes on
   Status setField(const std::string& path, const QString& value, const QString& label);
   Status insertItem(const std::string& list, int index, const QString& yaml, const QString& label);
   Status removeItem(const std::string& list, int index, const QString& label);

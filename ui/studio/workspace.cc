@@ -13,7 +13,7 @@ Workspace::Workspace(StudioOptions options, QObject* parent)
     : QObject(parent),
       options_(std::move(options)),
       settings_(QString::fromStdString(options_.home.root)) {
-  endings_.setMaxThreadCount(64);   // they wait more than they work
+  endings_.setMaxThreadCount(64);  // they wait more than they work
   connect(&FrameClock::instance(), &FrameClock::drain, this, [this] { inbox_.drain(); });
   if (options_.examples.isEmpty()) {
     const QDir beside(QCoreApplication::applicationDirPath());
@@ -44,7 +44,8 @@ QString Workspace::copyOfExample(const QString& path) {
   const QString copy = folder.filePath(QFileInfo(path).fileName());
   if (QFileInfo::exists(copy)) return copy;
   if (!QFile::copy(path, copy)) return {};
-  QFile::setPermissions(copy, QFile::ReadOwner | QFile::WriteOwner | QFile::ReadGroup | QFile::ReadOther);
+  QFile::setPermissions(copy,
+                        QFile::ReadOwner | QFile::WriteOwner | QFile::ReadGroup | QFile::ReadOther);
   return copy;
 }
 
@@ -53,7 +54,8 @@ std::shared_ptr<LiveCluster> Workspace::makeCluster(
   app::ClusterSessionOptions options;
   options.home = home();
   options.sshConfig = sshConfig().toStdString();
-  auto live = std::make_shared<LiveCluster>(std::move(cluster), std::move(options), inbox_, endings_);
+  auto live =
+      std::make_shared<LiveCluster>(std::move(cluster), std::move(options), inbox_, endings_);
   connect(live.get(), &LiveCluster::question, this,
           [this, weak = std::weak_ptr(live)](const app::NodeQuestion& asked) {
             if (auto cluster = weak.lock()) Q_EMIT question(cluster, asked);

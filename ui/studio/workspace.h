@@ -19,7 +19,7 @@ namespace lockstep::ui {
 struct StudioOptions {
   app::Home home;
   QString sshConfig;
-  QString examples;      // folder; "" : found beside the program or in the source tree
+  QString examples;  // folder; "" : found beside the program or in the source tree
 };
 
 class Workspace : public QObject {
@@ -32,7 +32,8 @@ class Workspace : public QObject {
   const app::Home& home() const { return options_.home; }
   const QString& sshConfig() const { return options_.sshConfig; }
   app::Inbox& inbox() { return inbox_; }
-  QThreadPool& endings() { return endings_; }   // where sessions, recorders and launches are destroyed
+  // where sessions, recorders and launches are destroyed
+  QThreadPool& endings() { return endings_; }
   Settings& settings() { return settings_; }
   JobTracker& jobs() { return jobs_; }
   QStringList examples() const;
@@ -56,7 +57,7 @@ class Workspace : public QObject {
   StudioOptions options_;
   Settings settings_;
   app::Inbox inbox_;
-  QThreadPool endings_;                         // after what its tasks post to: it waits for them
+  QThreadPool endings_;  // after what its tasks post to: it waits for them
   JobTracker jobs_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
   QTimer watch_;

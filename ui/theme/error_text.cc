@@ -21,8 +21,9 @@ QString adviceOf(const Error& error) {
     QString together;
     for (const auto& [field, value] : remedy) {
       const QString name = QString::fromStdString(field);
-      const QString one = value.empty() ? Errors::tr("leave %1 out").arg(name)
-                                        : Errors::tr("set %1 to %2").arg(name, QString::fromStdString(value));
+      const QString one = value.empty()
+                              ? Errors::tr("leave %1 out").arg(name)
+                              : Errors::tr("set %1 to %2").arg(name, QString::fromStdString(value));
       together = together.isEmpty() ? one : Errors::tr("%1 and %2").arg(together, one);
     }
     out = out.isEmpty() ? together : Errors::tr("%1, or %2").arg(out, together);
@@ -34,19 +35,32 @@ QString adviceOf(const Error& error) {
 
 QString codeText(Code code) {
   switch (code) {
-    case Code::kOk: return Errors::tr("Done");
-    case Code::kInvalidArgument: return Errors::tr("The input is wrong");
-    case Code::kNotFound: return Errors::tr("Not found");
-    case Code::kAlreadyExists: return Errors::tr("There already");
-    case Code::kFailedPrecondition: return Errors::tr("A prerequisite is missing");
-    case Code::kPermissionDenied: return Errors::tr("Not permitted");
-    case Code::kUnavailable: return Errors::tr("Not reachable");
-    case Code::kDeadlineExceeded: return Errors::tr("No answer in time");
-    case Code::kResourceExhausted: return Errors::tr("Out of space or memory");
-    case Code::kDataLoss: return Errors::tr("What was read is damaged");
-    case Code::kAborted: return Errors::tr("Another part of the group failed");
-    case Code::kCancelled: return Errors::tr("Stopped on request");
-    case Code::kInternal: return Errors::tr("A defect of Lockstep");
+    case Code::kOk:
+      return Errors::tr("Done");
+    case Code::kInvalidArgument:
+      return Errors::tr("The input is wrong");
+    case Code::kNotFound:
+      return Errors::tr("Not found");
+    case Code::kAlreadyExists:
+      return Errors::tr("There already");
+    case Code::kFailedPrecondition:
+      return Errors::tr("A prerequisite is missing");
+    case Code::kPermissionDenied:
+      return Errors::tr("Not permitted");
+    case Code::kUnavailable:
+      return Errors::tr("Not reachable");
+    case Code::kDeadlineExceeded:
+      return Errors::tr("No answer in time");
+    case Code::kResourceExhausted:
+      return Errors::tr("Out of space or memory");
+    case Code::kDataLoss:
+      return Errors::tr("What was read is damaged");
+    case Code::kAborted:
+      return Errors::tr("Another part of the group failed");
+    case Code::kCancelled:
+      return Errors::tr("Stopped on request");
+    case Code::kInternal:
+      return Errors::tr("A defect of Lockstep");
   }
   return {};
 }

@@ -1,6 +1,6 @@
 // An error as a person reads it, in the studio's language. Errors travel as code and arguments; the
-// words for codes and places are made here, and what a module wrote in `what`, `why` and `next` goes
-// through messageText().
+// words for codes and places are made here, and what a module wrote in `what`, `why` and `next`
+// goes through messageText().
 #pragma once
 
 #include <QString>

@@ -18,7 +18,8 @@ QString scaled(double value, const QString& unit) {
     shown /= 1000;
     ++prefix;
   }
-  const int digits = prefix == 0 ? 0 : (std::abs(shown) < 9.995 ? 2 : (std::abs(shown) < 99.95 ? 1 : 0));
+  const int digits =
+      prefix == 0 ? 0 : (std::abs(shown) < 9.995 ? 2 : (std::abs(shown) < 99.95 ? 1 : 0));
   return QString("%1 %2%3").arg(QLocale().toString(shown, 'f', digits), prefixes[prefix], unit);
 }
 
@@ -34,7 +35,8 @@ QString formatSeconds(double seconds) {
   if (!std::isfinite(seconds)) return QString(QChar(0x2014));
   if (size == 0) return "0 ms";
   if (size < 1e-3) return locale.toString(seconds * 1e6, 'f', size < 1e-5 ? 1 : 0) + " µs";
-  if (size < 1) return locale.toString(seconds * 1e3, 'f', size < 1e-2 ? 2 : (size < 1e-1 ? 1 : 0)) + " ms";
+  if (size < 1)
+    return locale.toString(seconds * 1e3, 'f', size < 1e-2 ? 2 : (size < 1e-1 ? 1 : 0)) + " ms";
   return locale.toString(seconds, 'f', size < 10 ? 2 : 1) + " s";
 }
 
@@ -49,7 +51,9 @@ QString formatPercent(double fraction, int digits) {
   if (!std::isfinite(fraction)) return QString(QChar(0x2014));
   return QLocale().toString(fraction * 100, 'f', digits) + " %";
 }
-QString formatCount(std::int64_t value) { return QLocale().toString(static_cast<qlonglong>(value)); }
+QString formatCount(std::int64_t value) {
+  return QLocale().toString(static_cast<qlonglong>(value));
+}
 QString formatNumber(double value, int digits) {
   if (!std::isfinite(value)) return QString(QChar(0x2014));
   return QLocale().toString(value, 'g', digits);
@@ -57,7 +61,8 @@ QString formatNumber(double value, int digits) {
 QString metricName(const std::string& metric) {
   if (metric == "accuracy") return QCoreApplication::translate("lockstep::ui::Format", "Accuracy");
   if (metric == "auc") return QCoreApplication::translate("lockstep::ui::Format", "AUC");
-  if (metric == "perplexity") return QCoreApplication::translate("lockstep::ui::Format", "Perplexity");
+  if (metric == "perplexity")
+    return QCoreApplication::translate("lockstep::ui::Format", "Perplexity");
   return QCoreApplication::translate("lockstep::ui::Format", "Metric");
 }
 QString formatMetric(const std::string& metric, double value, int digits) {
@@ -70,7 +75,8 @@ QString formatPath(const QString& path) {
   return path == home || path.startsWith(home + '/') ? '~' + path.mid(home.size()) : path;
 }
 QString asFileName(const QString& name) {
-  static const QRegularExpression outside("[^\\w.-]+", QRegularExpression::UseUnicodePropertiesOption);
+  static const QRegularExpression outside("[^\\w.-]+",
+                                          QRegularExpression::UseUnicodePropertiesOption);
   const QString out = QString(name).replace(outside, "-");
   return out.isEmpty() || out.startsWith('.') ? "model" + out : out;
 }

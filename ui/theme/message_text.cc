@@ -8,13 +8,13 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr int kDeepest = 3;   // texts in texts
-constexpr qsizetype kLongest = 4000;   // characters held against patterns, on the window's thread
+constexpr int kDeepest = 3;           // texts in texts
+constexpr qsizetype kLongest = 4000;  // characters held against patterns, on the window's thread
 
 struct Pattern {
   const char* key;
   QRegularExpression expression;
-  qsizetype fixed = 0;        // characters that do not vary
+  qsizetype fixed = 0;  // characters that do not vary
 };
 
 // The more a pattern says, the earlier it is tried.
@@ -32,10 +32,13 @@ const std::vector<Pattern>& patterns() {
         expression += parts[i].isEmpty() ? QString("(?:)") : QRegularExpression::escape(parts[i]);
         fixed += parts[i].size();
       }
-      out.push_back({key, QRegularExpression(QRegularExpression::anchoredPattern(expression),
-                                             QRegularExpression::DotMatchesEverythingOption), fixed});
+      out.push_back({key,
+                     QRegularExpression(QRegularExpression::anchoredPattern(expression),
+                                        QRegularExpression::DotMatchesEverythingOption),
+                     fixed});
     }
-    std::stable_sort(out.begin(), out.end(), [](const Pattern& a, const Pattern& b) { return a.fixed > b.fixed; });
+    std::stable_sort(out.begin(), out.end(),
+                     [](const Pattern& a, const Pattern& b) { return a.fixed > b.fixed; });
     return out;
   }();
   return all;
@@ -63,17 +66,19 @@ QString translated(const QString& text, int depth) {
   // Of two brackets at the end the last is what to do.
   const qsizetype open = text.endsWith(')') ? text.lastIndexOf(" (") : -1;
   const auto apart = [&] {
-    return translated(text.left(open), depth) + " (" + translated(text.mid(open + 2).chopped(1), depth) + ")";
+    return translated(text.left(open), depth) + " (" +
+           translated(text.mid(open + 2).chopped(1), depth) + ")";
   };
   if (open > 0 && text[open - 1] == ')') return apart();
   for (const Pattern& pattern : patterns()) {
     const auto match = pattern.expression.match(text);
     if (!match.hasMatch()) continue;
     bool whole = true;
-    for (int part = 1; part <= match.lastCapturedIndex(); ++part) whole = whole && balanced(match.captured(part));
+    for (int part = 1; part <= match.lastCapturedIndex(); ++part)
+      whole = whole && balanced(match.captured(part));
     if (!whole) continue;
     QString out = QCoreApplication::translate("lockstep::ui::Message", pattern.key);
-    if (out == QString::fromUtf8(pattern.key)) return text;   // in English there is nothing to do
+    if (out == QString::fromUtf8(pattern.key)) return text;  // in English there is nothing to do
     for (qsizetype at = 0; (at = out.indexOf('%', at)) >= 0;) {
       const int number = at + 1 < out.size() ? out[at + 1].digitValue() : -1;
       const QString found = number > 0 ? translated(match.captured(number), depth + 1) : QString();

@@ -196,12 +196,18 @@ QColor Theme::color(const char* name) const {
 
 QColor Theme::tone(Tone tone) const {
   switch (tone) {
-    case Tone::kGood: return color("good");
-    case Tone::kWarning: return color("warning");
-    case Tone::kBad: return color("bad");
-    case Tone::kActive: return color("accent");
-    case Tone::kOnAccent: return color("accentText");
-    case Tone::kNeutral: break;
+    case Tone::kGood:
+      return color("good");
+    case Tone::kWarning:
+      return color("warning");
+    case Tone::kBad:
+      return color("bad");
+    case Tone::kActive:
+      return color("accent");
+    case Tone::kOnAccent:
+      return color("accentText");
+    case Tone::kNeutral:
+      break;
   }
   return color("muted");
 }

@@ -33,15 +33,16 @@ class Theme : public QObject {
   Mode mode() const { return mode_; }
   bool isDark() const { return mode_ == Mode::kDark; }
 
-  QColor color(const char* name) const;  // "window", "border", "muted", "accent", …: as in the files
+  // "window", "border", "muted", "accent", …: as in the files
+  QColor color(const char* name) const;
   QColor tone(Tone tone) const;
-  QColor series(int index) const;        // Okabe-Ito, told apart with every common colour vision
+  QColor series(int index) const;  // Okabe-Ito, told apart with every common colour vision
   int seriesCount() const { return static_cast<int>(series_.size()); }
-  QColor phase(int index) const;         // data, forward, backward, waiting, transfer, optimizer
+  QColor phase(int index) const;  // data, forward, backward, waiting, transfer, optimizer
   QFont monospace() const;
-  QFont title() const;                   // of a page
+  QFont title() const;  // of a page
   QFont small() const;
-  QFont figure() const;                  // of a number that stands alone
+  QFont figure() const;  // of a number that stands alone
 
   // An icon of resources/icons, recoloured with the theme whenever it is painted.
   QIcon icon(const char* name, Tone tone = Tone::kNeutral) const;

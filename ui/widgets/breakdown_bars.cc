@@ -31,7 +31,8 @@ double total(const std::array<double, kPhaseCount>& parts) {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 int rowHeight(const BreakdownBar& bar) {
-  return (bar.hasMeasured ? kBarHeight : 0) + (bar.hasPredicted ? (bar.hasMeasured ? kThinHeight + kBarGap : kBarHeight) : 0);
+  return (bar.hasMeasured ? kBarHeight : 0) +
+         (bar.hasPredicted ? (bar.hasMeasured ? kThinHeight + kBarGap : kBarHeight) : 0);
 }
 // Where the names of the phases stand, wrapped to `width`.
 std::array<QPoint, kPhaseCount> legendPlaces(int width) {
@@ -90,7 +91,8 @@ std::vector<BreakdownBars::Piece> BreakdownBars::pieces() const {
   double y = legendHeight(width());
   for (int i = 0; i < static_cast<int>(bars_.size()); ++i) {
     const BreakdownBar& bar = bars_[static_cast<std::size_t>(i)];
-    const auto lay = [&](const std::array<double, kPhaseCount>& parts, bool measured, double height) {
+    const auto lay = [&](const std::array<double, kPhaseCount>& parts, bool measured,
+                         double height) {
       double x = left;
       for (int phase = 0; phase < kPhaseCount; ++phase) {
         const double span = parts[static_cast<std::size_t>(phase)] / scale * room;
@@ -130,7 +132,8 @@ void BreakdownBars::paintEvent(QPaintEvent*) {
     if (piece.rect.width() < 0.3) continue;
     QColor color = theme.phase(piece.phase);
     // Paler beside what was measured.
-    if (!piece.measured && bars_[static_cast<std::size_t>(piece.bar)].hasMeasured) color.setAlpha(130);
+    if (!piece.measured && bars_[static_cast<std::size_t>(piece.bar)].hasMeasured)
+      color.setAlpha(130);
     painter.fillRect(piece.rect, color);
   }
   painter.setRenderHint(QPainter::Antialiasing);
@@ -140,13 +143,16 @@ void BreakdownBars::paintEvent(QPaintEvent*) {
   for (const BreakdownBar& bar : bars_) {
     const int height = rowHeight(bar);
     painter.setPen(bar.flagged ? theme.color("bad") : theme.color("text"));
-    painter.drawText(QRectF(0, y - 2, left - 6, height + 4), Qt::AlignVCenter | Qt::AlignLeft, bar.name);
+    painter.drawText(QRectF(0, y - 2, left - 6, height + 4), Qt::AlignVCenter | Qt::AlignLeft,
+                     bar.name);
     double lineY = y;
-    const auto value = [&](const std::array<double, kPhaseCount>& parts, double lineHeight, bool measured) {
+    const auto value = [&](const std::array<double, kPhaseCount>& parts, double lineHeight,
+                           bool measured) {
       const double sum = total(parts);
       painter.setPen(measured ? theme.color("text") : theme.color("muted"));
-      painter.drawText(QRectF(left + sum / longest() * room + 6, lineY - 4, kValueWidth, lineHeight + 8),
-                       Qt::AlignVCenter | Qt::AlignLeft, formatSeconds(sum));
+      painter.drawText(
+          QRectF(left + sum / longest() * room + 6, lineY - 4, kValueWidth, lineHeight + 8),
+          Qt::AlignVCenter | Qt::AlignLeft, formatSeconds(sum));
     };
     if (bar.hasMeasured) {
       value(bar.measured, kBarHeight, true);

@@ -8,15 +8,15 @@
 
 namespace lockstep::ui {
 
-inline constexpr int kPhaseCount = 6;   // data, forward, backward, waiting, transfer, optimizer
+inline constexpr int kPhaseCount = 6;  // data, forward, backward, waiting, transfer, optimizer
 QString phaseName(int phase);
 
 struct BreakdownBar {
-  QString name;                          // "rank 0"
-  std::array<double, kPhaseCount> measured{};   // seconds a step
+  QString name;                                // "rank 0"
+  std::array<double, kPhaseCount> measured{};  // seconds a step
   std::array<double, kPhaseCount> predicted{};
   bool hasMeasured = false, hasPredicted = false;
-  bool flagged = false;                  // the straggler
+  bool flagged = false;  // the straggler
 };
 
 class BreakdownBars : public QWidget {
@@ -32,11 +32,16 @@ class BreakdownBars : public QWidget {
 
  protected:
   void paintEvent(QPaintEvent*) override;
-  void resizeEvent(QResizeEvent*) override { updateGeometry(); }   // the legend's lines
+  void resizeEvent(QResizeEvent*) override { updateGeometry(); }  // the legend's lines
   bool event(QEvent* event) override;
 
  private:
-  struct Piece { QRectF rect; int bar; int phase; bool measured; };
+  struct Piece {
+    QRectF rect;
+    int bar;
+    int phase;
+    bool measured;
+  };
   std::vector<Piece> pieces() const;
   double longest() const;
 

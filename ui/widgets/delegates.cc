@@ -41,7 +41,8 @@ void BarDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
     painter->setBrush(theme.color("divider"));
     painter->drawRoundedRect(track, 1.5, 1.5);
     painter->setBrush(value > 0.95 ? theme.color("warning") : theme.color("accent"));
-    painter->drawRoundedRect(QRectF(track.x(), track.y(), std::max(3.0, track.width() * value), 3), 1.5, 1.5);
+    painter->drawRoundedRect(QRectF(track.x(), track.y(), std::max(3.0, track.width() * value), 3),
+                             1.5, 1.5);
   }
   painter->setPen(textColor(option));
   painter->drawText(fraction.isValid() ? cell.adjusted(0, 0, 0, -5) : cell,
@@ -55,7 +56,8 @@ void GpuDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   QStyleOptionViewItem option = given;
   initStyleOption(&option, index);
   drawBackground(painter, option);
-  const QVariantList fractions = index.data(fractions_).toList(), tones = index.data(tones_).toList();
+  const QVariantList fractions = index.data(fractions_).toList(),
+                     tones = index.data(tones_).toList();
   const Theme& theme = Theme::instance();
   QRect cell = option.rect.adjusted(kCellPad, 0, -kCellPad, 0);
   painter->save();
@@ -71,22 +73,26 @@ void GpuDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
       if (!fractions[i].isValid()) continue;
       const double value = std::clamp(fractions[i].toDouble(), 0.0, 1.0);
       painter->setBrush(theme.color("accent"));
-      painter->drawRoundedRect(QRectF(track.x(), track.y(), std::max(std::min(3.0, width), width * value), 3), 1.5, 1.5);
+      painter->drawRoundedRect(
+          QRectF(track.x(), track.y(), std::max(std::min(3.0, width), width * value), 3), 1.5, 1.5);
     }
     cell.adjust(0, 0, 0, -5);
   }
   if (!tones.isEmpty()) {
-    const double step = tones.size() > 8 ? 7 : 11;   // no more than there is room for a word beside them
+    // no more than there is room for a word beside them
+    const double step = tones.size() > 8 ? 7 : 11;
     const double radius = tones.size() > 8 ? 2.5 : 4;
     for (int i = 0; i < tones.size(); ++i) {
       painter->setBrush(theme.tone(static_cast<Tone>(tones[i].toInt())));
-      painter->drawEllipse(QPointF(cell.x() + radius + i * step, cell.center().y() + 0.5), radius, radius);
+      painter->drawEllipse(QPointF(cell.x() + radius + i * step, cell.center().y() + 0.5), radius,
+                           radius);
     }
     cell.setLeft(cell.x() + static_cast<int>(static_cast<double>(tones.size()) * step) + kSpaceXs);
   }
   const QVariant foreground = index.data(Qt::ForegroundRole);
-  painter->setPen(foreground.isValid() && !(option.state & QStyle::State_Selected) ? foreground.value<QColor>()
-                                                                                    : textColor(option));
+  painter->setPen(foreground.isValid() && !(option.state & QStyle::State_Selected)
+                      ? foreground.value<QColor>()
+                      : textColor(option));
   painter->drawText(cell, Qt::AlignVCenter | Qt::AlignLeft,
                     option.fontMetrics.elidedText(option.text, Qt::ElideRight, cell.width()));
   painter->restore();
@@ -124,9 +130,10 @@ void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   const int beside = (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12;
   const int room = option.rect.width() - beside - option.fontMetrics.horizontalAdvance(option.text);
   const QString time = detail.section(' ', -1);
-  const QString shown = metrics.horizontalAdvance(detail) > room && metrics.horizontalAdvance(time) <= room
-                            ? time
-                            : room > 40 ? metrics.elidedText(detail, Qt::ElideLeft, room) : QString();
+  const QString shown =
+      metrics.horizontalAdvance(detail) > room && metrics.horizontalAdvance(time) <= room ? time
+      : room > 40 ? metrics.elidedText(detail, Qt::ElideLeft, room)
+                  : QString();
   QStyle* style = option.widget ? option.widget->style() : QApplication::style();
   style->drawControl(QStyle::CE_ItemViewItem, &option, painter, option.widget);
   if (shown.isEmpty()) return;
@@ -135,7 +142,8 @@ void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   painter->setPen(option.state & QStyle::State_Selected
                       ? option.palette.color(QPalette::HighlightedText)
                       : Theme::instance().color("muted"));
-  painter->drawText(option.rect.adjusted(0, 0, -kSpaceS, 0), Qt::AlignVCenter | Qt::AlignRight, shown);
+  painter->drawText(option.rect.adjusted(0, 0, -kSpaceS, 0), Qt::AlignVCenter | Qt::AlignRight,
+                    shown);
   painter->restore();
 }
 

@@ -1,5 +1,5 @@
-// Delegates of tables: a load bar or several behind a number, a dot before a state, grey details after a
-// title, texts of several lines.
+// Delegates of tables: a load bar or several behind a number, a dot before a state, grey details
+// after a title, texts of several lines.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -10,7 +10,8 @@ namespace lockstep::ui {
 class BarDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:
-  BarDelegate(int fractionRole, QObject* parent) : QStyledItemDelegate(parent), role_(fractionRole) {}
+  BarDelegate(int fractionRole, QObject* parent)
+      : QStyledItemDelegate(parent), role_(fractionRole) {}
   void paint(QPainter* painter, const QStyleOptionViewItem& option,
              const QModelIndex& index) const override;
 
@@ -18,8 +19,9 @@ class BarDelegate : public QStyledItemDelegate {
   int role_;
 };
 
-// Paints `fractionsRole`, a list of fractions or invalid values, as bars side by side behind the text, and
-// `tonesRole`, a list of tones, as dots before it. Where a row has neither it is a cell like others.
+// Paints `fractionsRole`, a list of fractions or invalid values, as bars side by side behind the
+// text, and `tonesRole`, a list of tones, as dots before it. Where a row has neither it is a cell
+// like others.
 class GpuDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:
@@ -49,7 +51,8 @@ class ToneDelegate : public QStyledItemDelegate {
 class DetailDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:
-  DetailDelegate(int detailRole, QObject* parent) : QStyledItemDelegate(parent), role_(detailRole) {}
+  DetailDelegate(int detailRole, QObject* parent)
+      : QStyledItemDelegate(parent), role_(detailRole) {}
   void paint(QPainter* painter, const QStyleOptionViewItem& option,
              const QModelIndex& index) const override;
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
@@ -58,8 +61,8 @@ class DetailDelegate : public QStyledItemDelegate {
   int role_;
 };
 
-// Makes rows as high as wrapped texts need: the style sheet's padding narrows what is painted, which the
-// style leaves out of account.
+// Makes rows as high as wrapped texts need: the style sheet's padding narrows what is painted,
+// which the style leaves out of account.
 class WrapDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:

@@ -45,7 +45,8 @@ QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role) 
   return label;
 }
 
-ElidedLabel::ElidedLabel(const QString& objectName, QWidget* parent, const char* role) : QLabel(parent) {
+ElidedLabel::ElidedLabel(const QString& objectName, QWidget* parent, const char* role)
+    : QLabel(parent) {
   setObjectName(objectName);
   setTextFormat(Qt::PlainText);
   if (role) setProperty("role", role);
@@ -55,7 +56,8 @@ void ElidedLabel::paintEvent(QPaintEvent*) {
   QPainter painter(this);
   painter.setPen(palette().color(foregroundRole()));
   const QRect room = contentsRect().adjusted(std::max(0, indent()), 0, 0, 0);
-  painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
+  painter.drawText(room, Qt::AlignVCenter | Qt::AlignLeft,
+                   fontMetrics().elidedText(text(), Qt::ElideRight, room.width()));
 }
 
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip) {
@@ -167,7 +169,9 @@ void MessagePanel::setArea(QWidget* area) {
 }
 
 bool MessagePanel::eventFilter(QObject* object, QEvent* event) {
-  if (object == area_ && isVisible() && (event->type() == QEvent::Resize || event->type() == QEvent::Move)) place();
+  if (object == area_ && isVisible() &&
+      (event->type() == QEvent::Resize || event->type() == QEvent::Move))
+    place();
   return QFrame::eventFilter(object, event);
 }
 
@@ -177,10 +181,12 @@ void MessagePanel::showEvent(QShowEvent* event) {
 }
 
 void MessagePanel::place() {
-  const QRect whole(area_ == parentWidget() ? QPoint() : area_->mapTo(parentWidget(), QPoint()), area_->size());
+  const QRect whole(area_ == parentWidget() ? QPoint() : area_->mapTo(parentWidget(), QPoint()),
+                    area_->size());
   const QRect inside = whole.adjusted(kSpaceL, kSpaceM, -kSpaceL, -kSpaceM);
   const int height = std::min(layout()->totalHeightForWidth(inside.width()), whole.height());
-  setGeometry(inside.x(), above_ ? inside.top() : inside.bottom() + 1 - height, inside.width(), height);
+  setGeometry(inside.x(), above_ ? inside.top() : inside.bottom() + 1 - height, inside.width(),
+              height);
   raise();
 }
 
@@ -333,8 +339,9 @@ void StateBadge::restyle() {
                       : tone_ == Tone::kBad     ? theme.color("badSoft")
                       : tone_ == Tone::kActive  ? theme.color("accentSoft")
                                                 : theme.color("hover");
-  setStyleSheet(QString("QLabel { background: %1; color: %2; border-radius: 9px; padding: 2px 9px; }")
-                    .arg(back.name(), theme.tone(tone_).name()));
+  setStyleSheet(
+      QString("QLabel { background: %1; color: %2; border-radius: 9px; padding: 2px 9px; }")
+          .arg(back.name(), theme.tone(tone_).name()));
 }
 
 }  // namespace lockstep::ui

@@ -1,4 +1,5 @@
-// Small parts every page is made of: page header, card, labelled figure, message panel, empty state.
+// Small parts every page is made of: page header, card, labelled figure, message panel, empty
+// state.
 #pragma once
 
 #include <QFrame>
@@ -68,16 +69,17 @@ class Figure : public QWidget {
   QLabel* detail_ = nullptr;
 };
 
-// What failed, why, what to do, and the details to copy. Lies over the lower edge of its parent, or the
-// upper one where the pointer is below: it moves nothing, and comes under no pointer. Never modal.
+// What failed, why, what to do, and the details to copy. Lies over the lower edge of its parent, or
+// the upper one where the pointer is below: it moves nothing, and comes under no pointer. Never
+// modal.
 class MessagePanel : public QFrame {
   Q_OBJECT
  public:
   explicit MessagePanel(QWidget* parent);
-  void setArea(QWidget* area);   // over that part of the parent instead
+  void setArea(QWidget* area);  // over that part of the parent instead
   void showError(const Error& error);
-  // A note that is not an error. It is requested again when the language changes. If it has an action, its button
-  // stays visible beside a later error.
+  // A note that is not an error. It is requested again when the language changes. If it has an
+  // action, its button stays visible beside a later error.
   struct Note {
     QString what, why, next, action;
   };
@@ -111,8 +113,8 @@ class MessagePanel : public QFrame {
   QWidget* area_ = nullptr;
   bool above_ = false;
   QString details_;
-  std::optional<Error> error_;   // what is shown, to be told in another language
-  std::function<Note()> note_;   // the same; beside an error it is the action's
+  std::optional<Error> error_;  // what is shown, to be told in another language
+  std::function<Note()> note_;  // the same; beside an error it is the action's
   Tone tone_ = Tone::kNeutral;
 };
 

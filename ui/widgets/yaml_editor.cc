@@ -32,7 +32,8 @@ YamlHighlighter::YamlHighlighter(QTextDocument* document) : QSyntaxHighlighter(d
 void YamlHighlighter::highlightBlock(const QString& text) {
   static const QRegularExpression key(R"(^\s*(?:-\s+)*([A-Za-z_][\w.\-]*)\s*:(?=\s|$))");
   static const QRegularExpression inlineKey(R"([{,]\s*([A-Za-z_][\w.\-]*)\s*:(?=\s))");
-  static const QRegularExpression number(R"((?<![\w.\-])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.\-]))");
+  static const QRegularExpression number(
+      R"((?<![\w.\-])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.\-]))");
   static const QRegularExpression word(R"(\b(true|false|null)\b)");
   static const QRegularExpression quoted(R"("(?:[^"\\]|\\.)*"|'[^']*')");
   static const QRegularExpression comment(R"((?:^|\s)#.*$)");
@@ -99,7 +100,8 @@ void YamlEditor::setText(const QString& text) {
   qsizetype head = 0, tail = 0;
   const qsizetype shorter = std::min(now.size(), text.size());
   while (head < shorter && now[head] == text[head]) ++head;
-  while (tail < shorter - head && now[now.size() - 1 - tail] == text[text.size() - 1 - tail]) ++tail;
+  while (tail < shorter - head && now[now.size() - 1 - tail] == text[text.size() - 1 - tail])
+    ++tail;
   QTextCursor cursor(document());
   cursor.setPosition(static_cast<int>(head));
   cursor.setPosition(static_cast<int>(now.size() - tail), QTextCursor::KeepAnchor);
@@ -135,7 +137,8 @@ void YamlEditor::showMarks() {
     wave.format.setUnderlineColor(theme.color("bad"));
     wave.cursor = QTextCursor(block);
     if (mark.column > 0) {
-      wave.cursor.setPosition(block.position() + std::min(mark.column - 1, std::max(0, block.length() - 1)));
+      wave.cursor.setPosition(block.position() +
+                              std::min(mark.column - 1, std::max(0, block.length() - 1)));
     }
     wave.cursor.movePosition(QTextCursor::EndOfBlock, QTextCursor::KeepAnchor);
     selections << wave;
@@ -169,7 +172,7 @@ void YamlEditor::find(const QString& text) {
   lookAgain();
   if (found_.isEmpty() || foundIndex() >= 0) return;
   QTextCursor cursor = textCursor();
-  cursor.setPosition(cursor.selectionStart());   // one letter more leaves it where it is
+  cursor.setPosition(cursor.selectionStart());  // one letter more leaves it where it is
   setTextCursor(cursor);
   goToFound(1);
 }
@@ -186,7 +189,7 @@ void YamlEditor::goToFound(int by) {
   int at = foundIndex();
   if (at >= 0) {
     at = (at + by + count) % count;
-  } else {   // from the cursor on, or before it
+  } else {  // from the cursor on, or before it
     at = static_cast<int>(std::lower_bound(found_.begin(), found_.end(), here) - found_.begin());
     at = (by > 0 ? at : at - 1 + count) % count;
   }
@@ -223,9 +226,9 @@ void YamlEditor::paintMargin(QPaintEvent* event) {
     const int line = block.blockNumber() + 1;
     const bool bad = std::any_of(marks_.begin(), marks_.end(),
                                  [&](const TextMark& mark) { return mark.line == line; });
-    painter.setPen(bad ? theme.color("bad")
-                       : line == textCursor().blockNumber() + 1 ? theme.color("muted")
-                                                                : theme.color("disabled"));
+    painter.setPen(bad                                      ? theme.color("bad")
+                   : line == textCursor().blockNumber() + 1 ? theme.color("muted")
+                                                            : theme.color("disabled"));
     painter.drawText(QRectF(0, area.top(), margin_->width() - kSpaceM, fontMetrics().height()),
                      Qt::AlignRight, QString::number(line));
     if (bad) {

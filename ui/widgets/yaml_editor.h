@@ -10,8 +10,8 @@
 namespace lockstep::ui {
 
 struct TextMark {
-  int line = 0;     // from 1
-  int column = 0;   // from 1; 0 the whole line
+  int line = 0;    // from 1
+  int column = 0;  // from 1; 0 the whole line
   QString text;
 };
 
@@ -37,14 +37,14 @@ class YamlEditor : public QPlainTextEdit {
   // Marks every occurrence of a text, in letters of either case, and goes to the first one from the
   // cursor on; "": none.
   void find(const QString& text);
-  void goToFound(int by);             // 1 the next, -1 the previous one, round the end
+  void goToFound(int by);  // 1 the next, -1 the previous one, round the end
   int foundCount() const { return static_cast<int>(found_.size()); }
-  int foundIndex() const;             // of the one that is selected, from 0; -1: none is
+  int foundIndex() const;  // of the one that is selected, from 0; -1: none is
   int marginWidth() const;
   void paintMargin(QPaintEvent* event);
 
  Q_SIGNALS:
-  void edited(const QString& text);   // by hand
+  void edited(const QString& text);  // by hand
   void undoWanted();
   void redoWanted();
   void foundChanged();
@@ -63,7 +63,7 @@ class YamlEditor : public QPlainTextEdit {
   YamlHighlighter* highlighter_ = nullptr;
   QVector<TextMark> marks_;
   QString sought_;
-  QVector<int> found_;                // where it begins
+  QVector<int> found_;  // where it begins
   bool setting_ = false;
 };
 

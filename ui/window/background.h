@@ -14,15 +14,16 @@ namespace lockstep::ui {
 template <typename Work, typename Done>
 void runInBackground(QObject* owner, Work work, Done done) {
   QPointer<QObject> alive(owner);
-  QThreadPool::globalInstance()->start([alive, work = std::move(work), done = std::move(done)]() mutable {
-    auto value = std::make_shared<decltype(work())>(work());
-    QMetaObject::invokeMethod(
-        QCoreApplication::instance(),
-        [alive, value, done = std::move(done)]() mutable {
-          if (alive) done(std::move(*value));
-        },
-        Qt::QueuedConnection);
-  });
+  QThreadPool::globalInstance()->start(
+      [alive, work = std::move(work), done = std::move(done)]() mutable {
+        auto value = std::make_shared<decltype(work())>(work());
+        QMetaObject::invokeMethod(
+            QCoreApplication::instance(),
+            [alive, value, done = std::move(done)]() mutable {
+              if (alive) done(std::move(*value));
+            },
+            Qt::QueuedConnection);
+      });
 }
 
 // Waits for what is under way, drops what has not begun and whatever was to be handed over: at the

@@ -14,7 +14,7 @@
 namespace lockstep::ui {
 
 QString plainActionText(const QAction* action) {
-  static const QRegularExpression bracketed("\\(&.\\)");   // as Chinese texts carry it
+  static const QRegularExpression bracketed("\\(&.\\)");  // as Chinese texts carry it
   return action->text().remove(bracketed).remove('&').remove(QString::fromUtf8("…"));
 }
 
@@ -58,10 +58,10 @@ void WordFilter::setText(const QString& text) {
   sort(0);
 }
 bool WordFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
-  const QString name = sourceModel()->index(row, 0, parent).data(CommandModel::kSearchRole).toString();
-  return std::all_of(words_.begin(), words_.end(), [&](const QString& word) {
-    return name.contains(word, Qt::CaseInsensitive);
-  });
+  const QString name =
+      sourceModel()->index(row, 0, parent).data(CommandModel::kSearchRole).toString();
+  return std::all_of(words_.begin(), words_.end(),
+                     [&](const QString& word) { return name.contains(word, Qt::CaseInsensitive); });
 }
 
 bool WordFilter::beginsWords(const QModelIndex& row) const {
@@ -156,12 +156,21 @@ bool CommandPalette::eventFilter(QObject* watched, QEvent* event) {
   if (watched == edit_ && event->type() == QEvent::KeyPress) {
     const int row = list_->currentIndex().row();
     switch (static_cast<QKeyEvent*>(event)->key()) {
-      case Qt::Key_Escape: hide(); return true;
-      case Qt::Key_Down: list_->setCurrentIndex(filter_->index(std::min(row + 1, filter_->rowCount() - 1), 0)); return true;
-      case Qt::Key_Up: list_->setCurrentIndex(filter_->index(std::max(row - 1, 0), 0)); return true;
+      case Qt::Key_Escape:
+        hide();
+        return true;
+      case Qt::Key_Down:
+        list_->setCurrentIndex(filter_->index(std::min(row + 1, filter_->rowCount() - 1), 0));
+        return true;
+      case Qt::Key_Up:
+        list_->setCurrentIndex(filter_->index(std::max(row - 1, 0), 0));
+        return true;
       case Qt::Key_Return:
-      case Qt::Key_Enter: accept(); return true;
-      default: break;
+      case Qt::Key_Enter:
+        accept();
+        return true;
+      default:
+        break;
     }
   }
   if (watched == edit_ && event->type() == QEvent::FocusOut) hide();

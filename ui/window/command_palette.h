@@ -1,5 +1,5 @@
-// CommandPalette: every action of the menus, found by typing parts of its name, in the studio's language or
-// in English; a popup over the window, closed by Escape or by leaving it.
+// CommandPalette: every action of the menus, found by typing parts of its name, in the studio's
+// language or in English; a popup over the window, closed by Escape or by leaving it.
 #pragma once
 
 #include <QAbstractListModel>
@@ -19,7 +19,7 @@ class CommandModel : public QAbstractListModel {
   Q_OBJECT
  public:
   static constexpr int kShortcutRole = Qt::UserRole + 1;
-  static constexpr int kSearchRole = Qt::UserRole + 2;    // name and English words
+  static constexpr int kSearchRole = Qt::UserRole + 2;  // name and English words
   using QAbstractListModel::QAbstractListModel;
   void setActions(QList<QAction*> actions);
   QAction* action(int row) const { return actions_.value(row); }
@@ -31,7 +31,8 @@ class CommandModel : public QAbstractListModel {
   QList<QAction*> actions_;
 };
 
-// Every word typed must occur, in any order. First come commands that have them at the beginning of words.
+// Every word typed must occur, in any order. First come commands that have them at the beginning of
+// words.
 class WordFilter : public QSortFilterProxyModel {
   Q_OBJECT
  public:

@@ -24,7 +24,8 @@ void JobTracker::progress(JobId job, double fraction, const QString& detail) {
 }
 
 void JobTracker::finish(JobId job) {
-  const auto it = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.id == job; });
+  const auto it =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& j) { return j.id == job; });
   if (it == jobs_.end()) return;
   const int row = static_cast<int>(it - jobs_.begin());
   beginRemoveRows({}, row, row);

@@ -21,7 +21,8 @@ void Language::set(const QString& wanted) {
   // Installing and removing both send LanguageChange to every widget.
   QCoreApplication::removeTranslator(&translator_);
   QCoreApplication::removeTranslator(&ofQt_);
-  if (code != "en" && ofQt_.load("qtbase_" + code, QLibraryInfo::path(QLibraryInfo::TranslationsPath))) {
+  if (code != "en" &&
+      ofQt_.load("qtbase_" + code, QLibraryInfo::path(QLibraryInfo::TranslationsPath))) {
     QCoreApplication::installTranslator(&ofQt_);
   }
   if (translator_.load(QString(":/i18n/lockstep_%1.qm").arg(code))) {

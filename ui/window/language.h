@@ -21,7 +21,7 @@ class Language : public QObject {
 
  private:
   Language() = default;
-  QTranslator translator_, ofQt_;   // the second: of Qt's own dialogs, where it is installed
+  QTranslator translator_, ofQt_;  // the second: of Qt's own dialogs, where it is installed
   QString code_ = "en";
 };
 

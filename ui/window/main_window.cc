@@ -46,7 +46,8 @@ MainWindow::MainWindow(StudioOptions options)
   setObjectName("studioWindow");
   setWindowIcon(QIcon(":/icons/lockstep.svg"));
   setAcceptDrops(true);
-  setDockOptions(QMainWindow::AnimatedDocks | QMainWindow::AllowNestedDocks | QMainWindow::AllowTabbedDocks);
+  setDockOptions(QMainWindow::AnimatedDocks | QMainWindow::AllowNestedDocks |
+                 QMainWindow::AllowTabbedDocks);
   Settings& settings = workspace_->settings();
   Theme::instance().apply(settings.dark() ? Theme::Mode::kDark : Theme::Mode::kLight);
   Language::instance().set(settings.language());
@@ -58,10 +59,10 @@ MainWindow::MainWindow(StudioOptions options)
   tabs_->setDocumentMode(true);
   tabs_->setTabsClosable(true);
   tabs_->setMovable(true);
-  tabs_->setElideMode(Qt::ElideNone);   // names stay whole; more than fit are scrolled
+  tabs_->setElideMode(Qt::ElideNone);  // names stay whole; more than fit are scrolled
   tabs_->setUsesScrollButtons(true);
-  // A page with a message on it may ask for more than a low window has: its tables give way, not the
-  // status bar.
+  // A page with a message on it may ask for more than a low window has: its tables give way, not
+  // the status bar.
   tabs_->setMinimumHeight(kDocumentsLeast);
   setCentralWidget(tabs_);
   makeActions();
@@ -75,7 +76,7 @@ MainWindow::MainWindow(StudioOptions options)
   workspace_->watchHistory();
   connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);
   connect(&Theme::instance(), &Theme::changed, this, &MainWindow::restyle);
-  layout()->setSizeConstraint(QLayout::SetNoConstraint);   // see fitDocks()
+  layout()->setSizeConstraint(QLayout::SetNoConstraint);  // see fitDocks()
   resize(1400, 900);
   restoreDefaultLayout();
   defaultState_ = dockState();
@@ -128,7 +129,8 @@ void MainWindow::makeStatusBar() {
 void MainWindow::refreshJobs() {
   const JobTracker& jobs = workspace_->jobs();
   const int count = jobs.rowCount();
-  for (QWidget* widget : {static_cast<QWidget*>(jobText_), static_cast<QWidget*>(jobBar_)}) widget->setVisible(count > 0);
+  for (QWidget* widget : {static_cast<QWidget*>(jobText_), static_cast<QWidget*>(jobBar_)})
+    widget->setVisible(count > 0);
   jobCancel_->setVisible(count > 0 && jobs.cancellable(0));
   if (count == 0) return;
   const QString text = jobs.data(jobs.index(0), Qt::DisplayRole).toString();
@@ -172,15 +174,17 @@ void MainWindow::closeTab(int index, bool force) {
   if (page->isModified() && !force) {
     tabs_->setCurrentIndex(index);
     page->message()->showNote(Tone::kWarning, [file = QFileInfo(page->filePath()).fileName()] {
-      return MessagePanel::Note{tr("%1 has unsaved changes.").arg(file), tr("Save it first, or close it without saving."),
-                                {}, tr("Close without saving")};
+      return MessagePanel::Note{tr("%1 has unsaved changes.").arg(file),
+                                tr("Save it first, or close it without saving."),
+                                {},
+                                tr("Close without saving")};
     });
     closing_ = page;
     return;
   }
   tabs_->removeTab(index);
   page->disconnect(this);
-  alertModel_->resolveOf(page->key());   // nobody looks at it any more
+  alertModel_->resolveOf(page->key());  // nobody looks at it any more
   page->deleteLater();
   if (tabs_->count() == 0) openWelcome();
   rememberSession();
@@ -191,11 +195,14 @@ void MainWindow::currentChanged() {
   undo_->setActiveStack(page ? page->undoStack() : nullptr);
   if (auto* model = qobject_cast<ModelPage*>(page)) lastModel_ = model;
   if (auto* cluster = qobject_cast<ClusterPage*>(page)) lastCluster_ = cluster;
-  if (auto* welcome = qobject_cast<WelcomePage*>(page)) welcome->setRecent(workspace_->settings().recentFiles());
+  if (auto* welcome = qobject_cast<WelcomePage*>(page))
+    welcome->setRecent(workspace_->settings().recentFiles());
   if (page) {
     for (int group = 0; group < NavigatorModel::kGroups; ++group) {
-      const QString key = page->filePath().isEmpty() ? page->key().section(':', 1) : page->filePath();
-      const QModelIndex at = navigatorModel_->indexOf(static_cast<NavigatorModel::Group>(group), key);
+      const QString key =
+          page->filePath().isEmpty() ? page->key().section(':', 1) : page->filePath();
+      const QModelIndex at =
+          navigatorModel_->indexOf(static_cast<NavigatorModel::Group>(group), key);
       if (at.isValid()) navigator_->setCurrentIndex(at);
     }
   }
@@ -210,9 +217,12 @@ void MainWindow::refreshTitles() {
   for (int i = 0; i < tabs_->count(); ++i) {
     auto* page = qobject_cast<Page*>(tabs_->widget(i));
     if (!page) continue;
-    const auto same = std::count_if(all.begin(), all.end(), [&](Page* other) { return other->title() == page->title(); });
+    const auto same = std::count_if(all.begin(), all.end(),
+                                    [&](Page* other) { return other->title() == page->title(); });
     const QString detail = page->titleDetail();
-    tabs_->setTabText(i, same > 1 && !detail.isEmpty() ? QString::fromUtf8("%1 — %2").arg(page->title(), detail) : page->title());
+    tabs_->setTabText(i, same > 1 && !detail.isEmpty()
+                             ? QString::fromUtf8("%1 — %2").arg(page->title(), detail)
+                             : page->title());
     tabs_->setTabToolTip(i, page->filePath().isEmpty() ? detail : page->filePath());
   }
   Page* page = currentPage();
@@ -232,17 +242,22 @@ void MainWindow::refreshNavigator() {
     (specKindOf(path) == app::SpecKind::kCluster ? clusters : models) << entry;
   };
   const QDir mine(QString::fromStdString(workspace_->home().root) + "/clusters");
-  for (const QString& name : mine.entryList({"*.yaml"}, QDir::Files, QDir::Name)) addFile(mine.filePath(name));
+  for (const QString& name : mine.entryList({"*.yaml"}, QDir::Files, QDir::Name))
+    addFile(mine.filePath(name));
   for (Page* page : pages()) {
     if (!page->filePath().isEmpty()) addFile(page->filePath());
   }
   for (const QString& path : workspace_->settings().recentFiles()) addFile(path);
-  const auto byTitle = [](const NavigatorEntry& a, const NavigatorEntry& b) { return a.title < b.title; };
+  const auto byTitle = [](const NavigatorEntry& a, const NavigatorEntry& b) {
+    return a.title < b.title;
+  };
   for (auto* files : {&clusters, &models}) {
     std::sort(files->begin(), files->end(), byTitle);
     // Of one name: where each lies tells them apart.
     for (NavigatorEntry& entry : *files) {
-      const auto same = std::count_if(files->begin(), files->end(), [&](const auto& other) { return other.title == entry.title; });
+      const auto same = std::count_if(files->begin(), files->end(), [&](const auto& other) {
+        return other.title == entry.title;
+      });
       if (same > 1) entry.detail = formatPath(QFileInfo(entry.key).path());
     }
   }
@@ -268,7 +283,8 @@ void MainWindow::refreshRuns() {
           NavigatorEntry entry;
           entry.key = QString::fromStdString(row.run);
           entry.title = QString::fromStdString(row.name);
-          entry.detail = QDateTime::fromMSecsSinceEpoch(row.createdNs / 1'000'000).toString("MM-dd HH:mm");
+          entry.detail =
+              QDateTime::fromMSecsSinceEpoch(row.createdNs / 1'000'000).toString("MM-dd HH:mm");
           entry.stateText = runStateText(row);
           entry.tone = runPhaseTone(row.phase);
           entry.hasState = true;
@@ -364,7 +380,8 @@ void MainWindow::closeEvent(QCloseEvent* event) {
   restoring_ = false;
   rememberSession();
   for (Page* page : pages()) {
-    if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified()) spec->document()->keepRecovery();
+    if (auto* spec = qobject_cast<SpecPage*>(page); spec && spec->isModified())
+      spec->document()->keepRecovery();
   }
   (void)alertModel_->save(alertFile());
   settings.store().setValue("window/geometry", saveGeometry());

@@ -9,8 +9,8 @@
 
 #include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
-#include "ui/theme/theme.h"
 #include "ui/studio/workspace.h"
+#include "ui/theme/theme.h"
 
 class QDockWidget;
 class QLabel;
@@ -55,7 +55,7 @@ class MainWindow : public QMainWindow {
   HistoryPage* openHistory();
   WelcomePage* openWelcome();
   ClusterPage* newCluster();
-  NewModelDialog* newModel();              // asks for its kind; the file it makes is opened
+  NewModelDialog* newModel();  // asks for its kind; the file it makes is opened
   // The launch dialog for a model page (null: the current or last one, else what there is), on that
   // cluster page (null: the current or last one, or this machine). Both can be changed in it.
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
@@ -64,8 +64,8 @@ class MainWindow : public QMainWindow {
   void relaunch(const QString& run, app::RelaunchKind kind);
   // Its spec as a new model that is not saved yet, and the launch dialog for it. In the background.
   void clone(const QString& run);
-  // Files, or examples by name without ending (where none is open, a copy in the home is opened); ""
-  // for none. Opens the launch dialog; nothing is started before the person says so.
+  // Files, or examples by name without ending (where none is open, a copy in the home is opened);
+  // "" for none. Opens the launch dialog; nothing is started before the person says so.
   void openReady(const QString& model, const QString& cluster);
   // Documents open when the studio was closed or killed, and every run that still goes on.
   void restoreSession();
@@ -100,8 +100,8 @@ class MainWindow : public QMainWindow {
   void currentChanged();
   void refreshTitles();
   void refreshActions();
-  void refreshNavigator();   // files, and runs
-  void refreshRuns();        // in the background
+  void refreshNavigator();  // files, and runs
+  void refreshRuns();       // in the background
   void arrangeDocks();
   void fitDocks();
   int widthOfOneSide() const;
@@ -121,7 +121,7 @@ class MainWindow : public QMainWindow {
   void askImport();
   void askSaveAs();
   QList<QAction*> allActions() const;
-  QString shownRun() const;             // of a run's page, or chosen in the history; "": none
+  QString shownRun() const;  // of a run's page, or chosen in the history; "": none
   ModelPage* addModel(std::unique_ptr<SpecDocument> document);
   LaunchDialog* showLaunch(LaunchDialog* dialog);
   QVector<LaunchModel> launchModels() const;
@@ -149,16 +149,16 @@ class MainWindow : public QMainWindow {
   QPointer<LaunchDialog> launch_;
   QPointer<ModelPage> lastModel_;
   QPointer<ClusterPage> lastCluster_;
-  QPointer<Page> closing_;              // asked whether to close without saving
+  QPointer<Page> closing_;  // asked whether to close without saving
   QHash<QString, QAction*> actions_;
   QHash<QString, const char*> actionIcons_;
   QMenu* recentMenu_ = nullptr;
   QList<QMenu*> menus_;
-  bool restoring_ = true;               // until restoreSession() what was open is not overwritten
+  bool restoring_ = true;  // until restoreSession() what was open is not overwritten
   QByteArray defaultState_;
   int navigatorGeneration_ = 0;
-  bool narrow_ = false;                 // too small for docks at both sides
-  Alert status_;                        // what the status bar tells
+  bool narrow_ = false;  // too small for docks at both sides
+  Alert status_;         // what the status bar tells
   QTimer alertSave_;
   std::vector<app::RunRow> runs_;
 };

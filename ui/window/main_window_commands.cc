@@ -49,8 +49,10 @@ QAction* MainWindow::command(const char* name, const char* icon, const QKeySeque
 
 void MainWindow::makeActions() {
   const auto page = [this] { return currentPage(); };
-  command("actionNewCluster", "cluster", QKeySequence(Qt::CTRL | Qt::Key_N), [this] { newCluster(); });
-  command("actionNewModel", "model", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N), [this] { newModel(); });
+  command("actionNewCluster", "cluster", QKeySequence(Qt::CTRL | Qt::Key_N),
+          [this] { newCluster(); });
+  command("actionNewModel", "model", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N),
+          [this] { newModel(); });
   command("actionNewRun", "play", {}, [this] { openLaunch(nullptr, nullptr); });
   command("actionOpen", "open", QKeySequence::Open, [this] { askOpen(); });
   command("actionImport", "cluster", {}, [this] { askImport(); });
@@ -60,17 +62,21 @@ void MainWindow::makeActions() {
       refreshNavigator();
     }
   });
-  command("actionSaveAs", nullptr, QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S), [this] { askSaveAs(); });
-  command("actionCloseTab", "close", QKeySequence(Qt::CTRL | Qt::Key_W), [this] { closeTab(tabs_->currentIndex()); });
+  command("actionSaveAs", nullptr, QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S),
+          [this] { askSaveAs(); });
+  command("actionCloseTab", "close", QKeySequence(Qt::CTRL | Qt::Key_W),
+          [this] { closeTab(tabs_->currentIndex()); });
   command("actionQuit", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Q), [this] { close(); });
   command("actionUndo", "undo", QKeySequence::Undo, [this] { undo_->undo(); });
   command("actionRedo", "redo", {}, [this] { undo_->redo(); })
-      ->setShortcuts({QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
+      ->setShortcuts(
+          {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
   command("actionFind", "search", QKeySequence::Find, [page] {
     if (Page* current = page()) current->find();
   });
   command("actionPreferences", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Comma), [this] {
-    auto* dialog = new PreferencesDialog(Theme::instance().isDark(), Language::instance().code(), this);
+    auto* dialog =
+        new PreferencesDialog(Theme::instance().isDark(), Language::instance().code(), this);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     connect(dialog, &PreferencesDialog::darkChosen, this, &MainWindow::setDark);
     connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
@@ -105,9 +111,11 @@ void MainWindow::makeActions() {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->kill();
   });
   command("actionResume", "play", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
-  command("actionRerun", "refresh", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
+  command("actionRerun", "refresh", {},
+          [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
   command("actionClone", "copy", {}, [this] { clone(shownRun()); });
-  command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H), [this] { openHistory(); });
+  command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H),
+          [this] { openHistory(); });
   command("actionWelcome", "home", {}, [this] { openWelcome(); });
   command("actionRunHere", "play", {}, [this] { openReady("fashion-cnn", "local-3"); });
   command("actionPalette", "command", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
@@ -148,11 +156,13 @@ void MainWindow::makeMenus() {
     menus_ << out;
     return out;
   };
-  QMenu* file = menu("menuFile", {"actionNewModel", "actionNewCluster", "actionNewRun", "actionOpen"});
+  QMenu* file =
+      menu("menuFile", {"actionNewModel", "actionNewCluster", "actionNewRun", "actionOpen"});
   recentMenu_ = file->addMenu(QString());
   recentMenu_->setObjectName("menuRecent");
   connect(recentMenu_, &QMenu::aboutToShow, this, &MainWindow::fillRecent);
-  for (const char* entry : {"actionImport", "-", "actionSave", "actionSaveAs", "actionCloseTab", "-", "actionQuit"}) {
+  for (const char* entry :
+       {"actionImport", "-", "actionSave", "actionSaveAs", "actionCloseTab", "-", "actionQuit"}) {
     if (*entry == '-') {
       file->addSeparator();
     } else {
@@ -174,15 +184,16 @@ void MainWindow::makeMenus() {
   language->addAction(actions_["actionEnglish"]);
   language->addAction(actions_["actionChinese"]);
   menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
-  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-", "actionResume",
-                   "actionRerun", "actionClone", "-", "actionHistory"});
+  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-",
+                   "actionResume", "actionRerun", "actionClone", "-", "actionHistory"});
   menu("menuHelp", {"actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
   toolBar_ = addToolBar(QString());
   toolBar_->setObjectName("toolBar");
   toolBar_->setMovable(false);
-  for (const char* entry : {"actionOpen", "actionSave", "-", "actionUndo", "actionRedo", "-", "actionLaunch", "actionHistory"}) {
+  for (const char* entry : {"actionOpen", "actionSave", "-", "actionUndo", "actionRedo", "-",
+                            "actionLaunch", "actionHistory"}) {
     if (*entry == '-') {
       toolBar_->addSeparator();
     } else {
@@ -240,7 +251,8 @@ void MainWindow::fillRecent() {
 }
 
 void MainWindow::askOpen() {
-  auto* dialog = new QFileDialog(this, tr("Open"), QString(), tr("Specs (*.yaml *.yml);;All files (*)"));
+  auto* dialog =
+      new QFileDialog(this, tr("Open"), QString(), tr("Specs (*.yaml *.yml);;All files (*)"));
   dialog->setObjectName("openFileDialog");
   dialog->setFileMode(QFileDialog::ExistingFiles);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -251,7 +263,8 @@ void MainWindow::askOpen() {
 }
 
 void MainWindow::askImport() {
-  auto* dialog = new QFileDialog(this, tr("Import a hostfile or TF_CONFIG"), QString(), tr("All files (*)"));
+  auto* dialog =
+      new QFileDialog(this, tr("Import a hostfile or TF_CONFIG"), QString(), tr("All files (*)"));
   dialog->setObjectName("importDialog");
   dialog->setFileMode(QFileDialog::ExistingFile);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
@@ -293,7 +306,8 @@ QList<QAction*> MainWindow::allActions() const {
   for (QMenu* menu : menus_) {
     for (QAction* action : menu->actions()) {
       if (!action->isSeparator() && !action->menu() && action->objectName() != "actionPalette" &&
-          !out.contains(action)) out << action;
+          !out.contains(action))
+        out << action;
     }
   }
   return out;
@@ -317,7 +331,9 @@ void MainWindow::restyle() {
 }
 
 void MainWindow::retranslate() {
-  const auto text = [this](const char* name, const QString& value) { actions_[name]->setText(value); };
+  const auto text = [this](const char* name, const QString& value) {
+    actions_[name]->setText(value);
+  };
   text("actionNewModel", tr("New &model…"));
   text("actionNewCluster", tr("&New cluster"));
   text("actionNewRun", tr("New &run…"));
@@ -352,8 +368,8 @@ void MainWindow::retranslate() {
   text("actionPalette", tr("Command &palette…"));
   text("actionNextTab", tr("Next &tab"));
   text("actionAbout", tr("&About Lockstep"));
-  const QStringList titles{tr("&File"), tr("&Edit"), tr("&View"), tr("&Cluster"), tr("&Run"), tr("&Help"),
-                           tr("Open &recent"), tr("&Language")};
+  const QStringList titles{tr("&File"), tr("&Edit"), tr("&View"),        tr("&Cluster"),
+                           tr("&Run"),  tr("&Help"), tr("Open &recent"), tr("&Language")};
   for (int i = 0; i < menus_.size(); ++i) menus_[i]->setTitle(titles[i]);
   navigatorDock_->setWindowTitle(tr("Navigator"));
   inspectorDock_->setWindowTitle(tr("Inspector"));

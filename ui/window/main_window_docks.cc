@@ -19,9 +19,9 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kStateVersion = 1;
-constexpr int kWide = 1250;   // pixels; room for docks at both sides
+constexpr int kWide = 1250;  // pixels; room for docks at both sides
 constexpr int kNavigatorWidth = 230, kInspectorWidth = 280;
-constexpr int kNavigatorLeast = 160, kInspectorLeast = 165;   // nothing to read in less
+constexpr int kNavigatorLeast = 160, kInspectorLeast = 165;  // nothing to read in less
 
 }  // namespace
 
@@ -58,9 +58,8 @@ void MainWindow::makeDocks() {
   };
   connect(navigator_, &QTreeView::activated, this, openIndex);
   connect(navigator_, &QTreeView::clicked, this, openIndex);
-  connect(navigatorModel_, &QAbstractItemModel::rowsInserted, this, [this](const QModelIndex& parent) {
-    navigator_->expand(parent);
-  });
+  connect(navigatorModel_, &QAbstractItemModel::rowsInserted, this,
+          [this](const QModelIndex& parent) { navigator_->expand(parent); });
 
   inspectorModel_ = new InspectorModel(this);
   inspector_ = new QTableView(this);
@@ -68,11 +67,12 @@ void MainWindow::makeDocks() {
   inspector_->setModel(inspectorModel_);
   dressTable(inspector_);
   inspector_->horizontalHeader()->hide();
-  inspector_->setWordWrap(true);   // what went wrong is told whole
+  inspector_->setWordWrap(true);  // what went wrong is told whole
   inspector_->setItemDelegate(new WrapDelegate(inspector_));
   inspector_->verticalHeader()->setMinimumSectionSize(26);
   inspector_->verticalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  connect(inspector_->horizontalHeader(), &QHeaderView::sectionResized, inspector_, &QTableView::resizeRowsToContents);
+  connect(inspector_->horizontalHeader(), &QHeaderView::sectionResized, inspector_,
+          &QTableView::resizeRowsToContents);
   inspector_->setTextElideMode(Qt::ElideMiddle);
   inspector_->setSelectionMode(QAbstractItemView::SingleSelection);
   inspector_->setMinimumWidth(kInspectorLeast);
@@ -93,7 +93,8 @@ void MainWindow::makeDocks() {
   alerts_->setModel(alertModel_);
   dressTable(alerts_);
   alerts_->verticalHeader()->setDefaultSectionSize(24);
-  alerts_->setItemDelegateForColumn(AlertModel::kTime, new ToneDelegate(AlertModel::kToneRole, alerts_));
+  alerts_->setItemDelegateForColumn(AlertModel::kTime,
+                                    new ToneDelegate(AlertModel::kToneRole, alerts_));
   alerts_->setMinimumHeight(60);
   alerts_->horizontalHeader()->setStretchLastSection(false);
   alerts_->horizontalHeader()->setSectionResizeMode(AlertModel::kText, QHeaderView::Stretch);
@@ -108,7 +109,9 @@ void MainWindow::fitInspector() {
   int names = 60;
   for (int row = 0; row < inspectorModel_->rowCount(); ++row) {
     if (inspectorModel_->spans(row)) continue;
-    names = std::max(names, inspector_->fontMetrics().horizontalAdvance(inspectorModel_->index(row, 0).data().toString()) + 26);
+    names = std::max(names, inspector_->fontMetrics().horizontalAdvance(
+                                inspectorModel_->index(row, 0).data().toString()) +
+                                26);
   }
   inspector_->setColumnWidth(0, std::min(names, std::max(60, inspector_->viewport()->width() / 2)));
   inspector_->resizeRowsToContents();
@@ -131,30 +134,37 @@ void MainWindow::restoreDefaultLayout() {
 }
 
 QByteArray MainWindow::dockState() const { return saveState(kStateVersion); }
-bool MainWindow::restoreDocks(const QByteArray& state) { return restoreState(state, kStateVersion); }
+bool MainWindow::restoreDocks(const QByteArray& state) {
+  return restoreState(state, kStateVersion);
+}
 
 // A small window keeps its width for the documents: the inspector stands under the navigator, and
 // goes back to its side when there is room again. Docks put elsewhere by hand stay there.
 void MainWindow::arrangeDocks() {
   if (navigatorDock_->isFloating() || inspectorDock_->isFloating() ||
-      dockWidgetArea(navigatorDock_) != Qt::LeftDockWidgetArea) return;
+      dockWidgetArea(navigatorDock_) != Qt::LeftDockWidgetArea)
+    return;
   const Qt::DockWidgetArea at = dockWidgetArea(inspectorDock_);
   if (narrow_) {
-    if (at == Qt::RightDockWidgetArea) splitDockWidget(navigatorDock_, inspectorDock_, Qt::Vertical);
+    if (at == Qt::RightDockWidgetArea)
+      splitDockWidget(navigatorDock_, inspectorDock_, Qt::Vertical);
     resizeDocks({navigatorDock_}, {kNavigatorWidth}, Qt::Horizontal);
     resizeDocks({navigatorDock_, inspectorDock_}, {1, 1}, Qt::Vertical);
   } else {
     if (at == Qt::LeftDockWidgetArea) addDockWidget(Qt::RightDockWidgetArea, inspectorDock_);
-    resizeDocks({navigatorDock_, inspectorDock_}, {kNavigatorWidth, kInspectorWidth}, Qt::Horizontal);
+    resizeDocks({navigatorDock_, inspectorDock_}, {kNavigatorWidth, kInspectorWidth},
+                Qt::Horizontal);
   }
 }
 
 // What the documents gain when the inspector goes under the navigator.
 int MainWindow::widthOfOneSide() const {
-  if (navigatorDock_->isHidden() || inspectorDock_->isHidden() || navigatorDock_->isFloating() || inspectorDock_->isFloating()) {
+  if (navigatorDock_->isHidden() || inspectorDock_->isHidden() || navigatorDock_->isFloating() ||
+      inspectorDock_->isFloating()) {
     return 0;
   }
-  return std::min(navigatorDock_->minimumSizeHint().width(), inspectorDock_->minimumSizeHint().width()) +
+  return std::min(navigatorDock_->minimumSizeHint().width(),
+                  inspectorDock_->minimumSizeHint().width()) +
          style()->pixelMetric(QStyle::PM_DockWidgetSeparatorExtent, nullptr, this);
 }
 
@@ -164,7 +174,8 @@ int MainWindow::widthForBothSides() const {
   return std::max(kWide, beside ? least : least + widthOfOneSide());
 }
 
-// The window may be made as narrow as it can be with the docks at one side, in one step: they go there.
+// The window may be made as narrow as it can be with the docks at one side, in one step: they go
+// there.
 void MainWindow::fitDocks() {
   const bool narrow = width() < widthForBothSides();
   if (narrow != narrow_) {
@@ -203,8 +214,8 @@ QRect MainWindow::withinScreen(const QRect& window, const QMargins& frame, const
 void MainWindow::fitToScreen() {
   if (isMaximized() || isFullScreen() || !screen()) return;
   const QRect inner = geometry(), outer = frameGeometry();
-  const QMargins frame(inner.left() - outer.left(), inner.top() - outer.top(), outer.right() - inner.right(),
-                       outer.bottom() - inner.bottom());
+  const QMargins frame(inner.left() - outer.left(), inner.top() - outer.top(),
+                       outer.right() - inner.right(), outer.bottom() - inner.bottom());
   const QRect fitting = withinScreen(inner, frame, screen()->availableGeometry());
   if (fitting != inner) setGeometry(fitting);
 }

@@ -37,12 +37,14 @@ Entry openDocument(PageType* page) {
 
 template <typename Entry>
 void sortByTitle(QVector<Entry>& entries) {
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.title < b.title; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const Entry& a, const Entry& b) { return a.title < b.title; });
 }
 
 template <typename Entry>
 bool has(const QVector<Entry>& entries, const QString& file) {
-  return std::any_of(entries.begin(), entries.end(), [&](const Entry& one) { return one.file == file; });
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const Entry& one) { return one.file == file; });
 }
 
 std::string textOf(const QString& path) {
@@ -50,7 +52,8 @@ std::string textOf(const QString& path) {
   return file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string();
 }
 
-Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run, app::RelaunchKind kind) {
+Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run,
+                                   app::RelaunchKind kind) {
   auto history = app::History::open(folder);
   if (!history) return history.error();
   return app::relaunchOf(**history, run.toStdString(), kind);
@@ -61,16 +64,24 @@ Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run
 Page* MainWindow::openFile(const QString& path) {
   const QString absolute = QFileInfo(path).absoluteFilePath();
   for (Page* page : pages()) {
-    if (page->filePath() == absolute || (!page->filePath().isEmpty() && QFileInfo(page->filePath()) == QFileInfo(absolute))) {
+    if (page->filePath() == absolute ||
+        (!page->filePath().isEmpty() && QFileInfo(page->filePath()) == QFileInfo(absolute))) {
       tabs_->setCurrentWidget(page);
       return page;
     }
   }
   const app::SpecKind kind = specKindOf(absolute);
-  auto document = std::make_unique<SpecDocument>(kind, QString::fromStdString(workspace_->home().root) + "/recovery");
+  auto document = std::make_unique<SpecDocument>(
+      kind, QString::fromStdString(workspace_->home().root) + "/recovery");
   const Status status = document->load(absolute);
   if (!status.ok()) {
-    raiseAlert({{}, Tone::kBad, QFileInfo(path).fileName(), QString::fromStdString(status.error().text()), {}, false, {}});
+    raiseAlert({{},
+                Tone::kBad,
+                QFileInfo(path).fileName(),
+                QString::fromStdString(status.error().text()),
+                {},
+                false,
+                {}});
     Page* shown = currentPage();
     if (!shown) shown = openWelcome();
     shown->message()->showError(status.error());
@@ -82,7 +93,8 @@ Page* MainWindow::openFile(const QString& path) {
   Page* page = nullptr;
   if (kind == app::SpecKind::kCluster) {
     auto* cluster = new ClusterPage(std::move(document), *workspace_);
-    connect(cluster, &ClusterPage::launchWanted, this, [this, cluster] { openLaunch(nullptr, cluster); });
+    connect(cluster, &ClusterPage::launchWanted, this,
+            [this, cluster] { openLaunch(nullptr, cluster); });
     connect(cluster, &ClusterPage::stateChanged, this, &MainWindow::refreshActions);
     addPage(page = cluster);
   } else {
@@ -90,7 +102,10 @@ Page* MainWindow::openFile(const QString& path) {
   }
   if (recovered) {
     page->message()->showNote(Tone::kWarning, [] {
-      return MessagePanel::Note{tr("Unsaved text was recovered."), tr("Undo brings back the text as it was saved."), {}, {}};
+      return MessagePanel::Note{tr("Unsaved text was recovered."),
+                                tr("Undo brings back the text as it was saved."),
+                                {},
+                                {}};
     });
   }
   refreshNavigator();
@@ -114,7 +129,8 @@ RunPage* MainWindow::openRun(const QString& run) {
   }
   auto* page = new RunPage(std::make_unique<RunDocument>(run, *workspace_));
   connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
-  connect(page, &RunPage::relaunchWanted, this, [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
+  connect(page, &RunPage::relaunchWanted, this,
+          [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
   addPage(page);
   return page;
@@ -145,7 +161,8 @@ WelcomePage* MainWindow::openWelcome() {
   }
   auto* page = new WelcomePage;
   connect(page, &WelcomePage::openFile, this, [this](const QString& path) {
-    const QString copy = workspace_->examples().contains(path) ? workspace_->copyOfExample(path) : path;
+    const QString copy =
+        workspace_->examples().contains(path) ? workspace_->copyOfExample(path) : path;
     openFile(copy.isEmpty() ? path : copy);
   });
   connect(page, &WelcomePage::openWanted, this, &MainWindow::askOpen);
@@ -174,7 +191,8 @@ ClusterPage* MainWindow::newCluster() {
 }
 
 NewModelDialog* MainWindow::newModel() {
-  auto* dialog = new NewModelDialog(QString::fromStdString(workspace_->home().modelsFolder()), this);
+  auto* dialog =
+      new NewModelDialog(QString::fromStdString(workspace_->home().modelsFolder()), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, this, [this, dialog] { openFile(dialog->path()); });
   dialog->open();
@@ -186,18 +204,23 @@ QVector<LaunchModel> MainWindow::launchModels() const {
   QVector<LaunchModel> out;
   const auto add = [&](const QString& path) {
     if (has(out, path) || specKindOf(path) != app::SpecKind::kRun) return;
-    out << LaunchModel{QFileInfo(path).completeBaseName(), path, [path] { return textOf(path); }, {}, {}};
+    out << LaunchModel{
+        QFileInfo(path).completeBaseName(), path, [path] { return textOf(path); }, {}, {}};
   };
   for (Page* page : pages()) {
     auto* open = qobject_cast<ModelPage*>(page);
     if (!open || open->document()->kind() != app::SpecKind::kRun) continue;
     out << openDocument<LaunchModel>(open);
-    out.last().text = [safe = QPointer(open)] { return safe ? safe->document()->spec().text() : std::string(); };
+    out.last().text = [safe = QPointer(open)] {
+      return safe ? safe->document()->spec().text() : std::string();
+    };
   }
   for (const auto& entry : navigatorModel_->entries(NavigatorModel::kModels)) add(entry.key);
   for (const QString& path : workspace_->examples()) {
     const QString title = QFileInfo(path).completeBaseName();
-    if (std::none_of(out.begin(), out.end(), [&](const LaunchModel& one) { return one.title == title; })) add(path);
+    if (std::none_of(out.begin(), out.end(),
+                     [&](const LaunchModel& one) { return one.title == title; }))
+      add(path);
   }
   sortByTitle(out);
   return out;
@@ -265,7 +288,10 @@ void MainWindow::relaunch(const QString& run, app::RelaunchKind kind) {
     return;
   }
   runInBackground(
-      this, [folder = workspace_->home().historyFolder(), run, kind] { return relaunchFrom(folder, run, kind); },
+      this,
+      [folder = workspace_->home().historyFolder(), run, kind] {
+        return relaunchFrom(folder, run, kind);
+      },
       [this, run](Result<app::Relaunch> found) {
         if (launch_) return;
         if (!found) {
@@ -302,10 +328,12 @@ void MainWindow::clone(const QString& run) {
         QString path = folder.filePath(base + ".yaml");
         const auto taken = [&] {
           const QList<Page*> open = pages();
-          return QFileInfo::exists(path) ||
-                 std::any_of(open.begin(), open.end(), [&](Page* page) { return page->filePath() == path; });
+          return QFileInfo::exists(path) || std::any_of(open.begin(), open.end(), [&](Page* page) {
+                   return page->filePath() == path;
+                 });
         };
-        for (int number = 2; taken(); ++number) path = folder.filePath(QString("%1-%2.yaml").arg(base).arg(number));
+        for (int number = 2; taken(); ++number)
+          path = folder.filePath(QString("%1-%2.yaml").arg(base).arg(number));
         auto document = std::make_unique<SpecDocument>(
             app::SpecKind::kRun, QString::fromStdString(workspace_->home().root) + "/recovery");
         document->start(QString::fromStdString(found->specYaml), path);
@@ -325,7 +353,7 @@ void MainWindow::openReady(const QString& model, const QString& cluster) {
     }
     for (const QString& path : workspace_->examples()) {
       if (QFileInfo(path).completeBaseName() != name) continue;
-      for (Page* page : pages()) {   // the example itself, which is as good as a copy
+      for (Page* page : pages()) {  // the example itself, which is as good as a copy
         if (QFileInfo(page->filePath()) == QFileInfo(path)) return openFile(page->filePath());
       }
       const QString copy = workspace_->copyOfExample(path);
@@ -335,7 +363,9 @@ void MainWindow::openReady(const QString& model, const QString& cluster) {
       if (Page* page = currentPage()) {
         page->message()->showNote(Tone::kBad, [name] {
           return MessagePanel::Note{tr("There is no example %1.").arg(name),
-                                    tr("The folder of examples was not found beside the program."), {}, {}};
+                                    tr("The folder of examples was not found beside the program."),
+                                    {},
+                                    {}};
         });
       }
     }

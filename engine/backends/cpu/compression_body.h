@@ -20,14 +20,18 @@ typedef float CodedF32 __attribute__((aligned(1), may_alias));
 typedef std::uint16_t Halves __attribute__((vector_size(kWidth * 2), aligned(1), may_alias));
 inline Mask load16(const Coded16* p, std::int64_t n) {
   Halves v{};
-  if (n == kWidth) v = *reinterpret_cast<const Halves*>(p);
-  else __builtin_memcpy(&v, p, static_cast<std::size_t>(n) * sizeof(std::uint16_t));
+  if (n == kWidth)
+    v = *reinterpret_cast<const Halves*>(p);
+  else
+    __builtin_memcpy(&v, p, static_cast<std::size_t>(n) * sizeof(std::uint16_t));
   return __builtin_convertvector(v, Mask);
 }
 inline void store16(Coded16* p, Mask wide, std::int64_t n) {
   const Halves v = __builtin_convertvector(wide, Halves);
-  if (n == kWidth) *reinterpret_cast<Halves*>(p) = v;
-  else __builtin_memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(std::uint16_t));
+  if (n == kWidth)
+    *reinterpret_cast<Halves*>(p) = v;
+  else
+    __builtin_memcpy(p, &v, static_cast<std::size_t>(n) * sizeof(std::uint16_t));
 }
 
 constexpr std::uint32_t kInfinity = 0x7f800000u;
@@ -55,10 +59,14 @@ void decodeFp16(std::int64_t n, const std::byte*, const std::byte* values, float
   std::int64_t first = 0;
 #if defined(__AVX512F__)
   for (; first + 16 <= n; first += 16)
-    _mm512_storeu_ps(y + first, _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + first))));
+    _mm512_storeu_ps(
+        y + first, _mm512_maskz_cvtph_ps(
+                       0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + first))));
 #elif defined(__F16C__)
   for (; first + 8 <= n; first += 8)
-    _mm256_storeu_ps(y + first, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + first))));
+    _mm256_storeu_ps(
+        y + first,
+        _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + first))));
 #endif
   for (std::int64_t i = first; i < n; ++i) {
     const std::uint32_t h = from[i], fraction = h & 0x3ffu, exponent = h & 0x7c00u;
@@ -100,7 +108,8 @@ void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* va
       const std::uint32_t bits = bitsOf(x[i]) & 0x7fffffffu;
       largest = bits > largest ? bits : largest;
     }
-    const float scale = largest >= kInfinity ? floatOf(kInfinity | 1u << 22) : floatOf(largest) / 127.0f;
+    const float scale =
+        largest >= kInfinity ? floatOf(kInfinity | 1u << 22) : floatOf(largest) / 127.0f;
     scaleOf[first / kScaledTogether] = scale;
     // Where nothing can be told apart by such a scale, all are 0.
     const bool none = largest >= kInfinity || scale == 0.0f;
@@ -127,7 +136,8 @@ void decodeInt8(std::int64_t n, const std::byte* scales, const std::byte* values
 
 void narrowBf16(std::int64_t n, const float* x, std::byte* y) { encodeBf16(n, x, nullptr, y); }
 
-// Where instructions do it, and where they do not, the same bits, but for those of what is no number.
+// Where instructions do it, and where they do not, the same bits, but for those of what is no
+// number.
 void narrowFp16(std::int64_t n, const float* x, std::byte* y) {
   auto* to = reinterpret_cast<Coded16*>(y);
   std::int64_t first = 0;
@@ -139,11 +149,13 @@ void narrowFp16(std::int64_t n, const float* x, std::byte* y) {
 #elif defined(__F16C__)
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   for (; first + 8 <= n; first += 8)
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + first), _mm256_cvtps_ph(_mm256_loadu_ps(x + first), kNearest));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + first),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + first), kNearest));
 #endif
   for (std::int64_t i = first; i < n; ++i) {
     const std::uint32_t f = bitsOf(x[i]), a = f & 0x7fffffffu;
-    const std::uint32_t normal = least((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13, 0x7c00u);
+    const std::uint32_t normal =
+        least((a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13, 0x7c00u);
     const std::uint32_t small = bitsOf(floatOf(a) + 0.5f) - 0x3f000000u;  // as in encodeFp16
     const std::uint32_t number = a < 0x38800000u ? small : normal;
     to[i] = static_cast<std::uint16_t>(((f >> 16) & 0x8000u) | (a > kInfinity ? 0x7e00u : number));

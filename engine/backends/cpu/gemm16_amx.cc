@@ -1,5 +1,6 @@
-// Products of bf16 factors on the tiles of processors that have AMX: an instruction multiplies 16 rows of 32 numbers
-// with 16 columns and adds to 16 × 16 sums in f32 (Intel, Instruction Set Extensions Programming Reference, chapter 3).
+// Products of bf16 factors on the tiles of processors that have AMX: an instruction multiplies 16
+// rows of 32 numbers with 16 columns and adds to 16 × 16 sums in f32 (Intel, Instruction Set
+// Extensions Programming Reference, chapter 3).
 #include <cpuid.h>
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -12,9 +13,10 @@
 namespace lockstep::backends::cpu {
 namespace {
 
-// A tile of `a` is 16 rows of 32 numbers, of `b` 16 rows of pairs of k, each of 16 columns. Blocks are 2 × 2 tiles
-// that stay in registers over kDepth of k; what comes after is added to what is stored, with the same bits. An element's
-// bits depend on neither the rows nor the columns beside it.
+// A tile of `a` is 16 rows of 32 numbers, of `b` 16 rows of pairs of k, each of 16 columns. Blocks
+// are 2 × 2 tiles that stay in registers over kDepth of k; what comes after is added to what is
+// stored, with the same bits. An element's bits depend on neither the rows nor the columns beside
+// it.
 constexpr std::int64_t kTile = 16, kPairs = 16, kBlock = 2 * kTile, kTileDepth = 2 * kPairs;
 constexpr std::int64_t kDepth = kTilesDepth, kColumns = kTilesColumns;
 constexpr std::int64_t kTileWords = kTile * kPairs;  // of 32 bits
@@ -28,7 +30,9 @@ struct alignas(64) TileShapes {
 
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 inline std::int64_t tilesOf(std::int64_t depth) { return (depth + kTileDepth - 1) / kTileDepth; }
-inline __mmask32 first(std::int64_t n) { return n >= 32 ? ~__mmask32{0} : n <= 0 ? 0 : (__mmask32{1} << n) - 1; }
+inline __mmask32 first(std::int64_t n) {
+  return n >= 32 ? ~__mmask32{0} : n <= 0 ? 0 : (__mmask32{1} << n) - 1;
+}
 
 // Rows and columns change places.
 inline void transpose(__m512i (&row)[16]) {
@@ -55,21 +59,24 @@ inline void transpose(__m512i (&row)[16]) {
 }
 
 // lines[l] = 32 numbers in a row from `from` + l·stride, zeros beyond `lines` and `length`.
-inline void loadLines(const std::uint16_t* from, std::int64_t stride, std::int64_t lines, std::int64_t length,
-                      __m512i (&out)[16]) {
+inline void loadLines(const std::uint16_t* from, std::int64_t stride, std::int64_t lines,
+                      std::int64_t length, __m512i (&out)[16]) {
   const __mmask32 mask = first(length);
   for (int l = 0; l < 16; ++l)
     out[l] = l < lines ? _mm512_maskz_loadu_epi16(mask, from + l * stride) : _mm512_setzero_si512();
 }
 
-// pairs[p] = the numbers of lines 2p and 2p + 1 beside each other, 16 of each, zeros beyond `lines` and `length`.
-inline void loadPairs(const std::uint16_t* from, std::int64_t stride, std::int64_t lines, std::int64_t length,
-                      __m512i (&out)[16]) {
+// pairs[p] = the numbers of lines 2p and 2p + 1 beside each other, 16 of each, zeros beyond `lines`
+// and `length`.
+inline void loadPairs(const std::uint16_t* from, std::int64_t stride, std::int64_t lines,
+                      std::int64_t length, __m512i (&out)[16]) {
   const auto mask = static_cast<__mmask16>(first(least(length, 16)));
   const auto line = [&](std::int64_t l) {
-    return _mm512_cvtepu16_epi32(l < lines ? _mm256_maskz_loadu_epi16(mask, from + l * stride) : _mm256_setzero_si256());
+    return _mm512_cvtepu16_epi32(l < lines ? _mm256_maskz_loadu_epi16(mask, from + l * stride)
+                                           : _mm256_setzero_si256());
   };
-  for (int p = 0; p < 16; ++p) out[p] = _mm512_or_si512(line(2 * p), _mm512_slli_epi32(line(2 * p + 1), 16));
+  for (int p = 0; p < 16; ++p)
+    out[p] = _mm512_or_si512(line(2 * p), _mm512_slli_epi32(line(2 * p + 1), 16));
 }
 
 inline void storeTile(const __m512i (&row)[16], std::uint32_t* to) {
@@ -77,8 +84,8 @@ inline void storeTile(const __m512i (&row)[16], std::uint32_t* to) {
 }
 
 // Tiles of `rows` ≤ 16 rows, one for each 32 of k.
-void packRows(const std::uint16_t* a, std::int64_t aRow, std::int64_t aK, std::int64_t rows, std::int64_t depth,
-              std::uint32_t* to) {
+void packRows(const std::uint16_t* a, std::int64_t aRow, std::int64_t aK, std::int64_t rows,
+              std::int64_t depth, std::uint32_t* to) {
   __m512i tile[16];
   for (std::int64_t k = 0; k < depth; k += kTileDepth, to += kTileWords) {
     if (aK == 1) {
@@ -91,8 +98,8 @@ void packRows(const std::uint16_t* a, std::int64_t aRow, std::int64_t aK, std::i
   }
 }
 
-void packColumns(const std::uint16_t* b, std::int64_t bK, std::int64_t bColumn, std::int64_t columns, std::int64_t depth,
-                 std::uint32_t* to) {
+void packColumns(const std::uint16_t* b, std::int64_t bK, std::int64_t bColumn,
+                 std::int64_t columns, std::int64_t depth, std::uint32_t* to) {
   __m512i tile[16];
   for (std::int64_t k = 0; k < depth; k += kTileDepth, to += kTileWords) {
     if (bColumn == 1) {
@@ -123,11 +130,13 @@ void play(const Block& o) {
   alignas(64) float sums[kBlock * kBlock];
   const bool whole = o.rows == kBlock && o.columns == kBlock;
   float* const c = whole ? o.c : sums;
-  const std::int64_t ldc = whole ? o.ldc : kBlock, pitch = ldc * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t ldc = whole ? o.ldc : kBlock,
+                     pitch = ldc * static_cast<std::int64_t>(sizeof(float));
   if (o.accumulate) {
     if (!whole)
       for (std::int64_t i = 0; i < o.rows; ++i)
-        std::memcpy(sums + i * kBlock, o.c + i * o.ldc, static_cast<std::size_t>(o.columns) * sizeof(float));
+        std::memcpy(sums + i * kBlock, o.c + i * o.ldc,
+                    static_cast<std::size_t>(o.columns) * sizeof(float));
     settle();
     _tile_loadd(0, c, pitch);
     _tile_loadd(1, c + kTile, pitch);
@@ -153,7 +162,8 @@ void play(const Block& o) {
   }
   const bool plain = o.bias == nullptr && !o.relu;
   float* const to = whole && plain ? o.c : sums;
-  const std::int64_t toPitch = whole && plain ? pitch : kPitch, ldt = whole && plain ? o.ldc : kBlock;
+  const std::int64_t toPitch = whole && plain ? pitch : kPitch,
+                     ldt = whole && plain ? o.ldc : kBlock;
   _tile_stored(0, to, toPitch);
   _tile_stored(1, to + kTile, toPitch);
   _tile_stored(2, to + kTile * ldt, toPitch);
@@ -162,7 +172,8 @@ void play(const Block& o) {
   if (to == o.c) return;
   for (std::int64_t j = 0; j < o.columns; j += kTile) {
     const auto mask = static_cast<__mmask16>(first(least(o.columns - j, kTile)));
-    const __m512 bias = o.bias != nullptr ? _mm512_maskz_loadu_ps(mask, o.bias + j) : _mm512_setzero_ps();
+    const __m512 bias =
+        o.bias != nullptr ? _mm512_maskz_loadu_ps(mask, o.bias + j) : _mm512_setzero_ps();
     for (std::int64_t i = 0; i < o.rows; ++i) {
       __m512 v = _mm512_load_ps(sums + i * kBlock + j);
       if (o.bias != nullptr) v = _mm512_add_ps(v, bias);
@@ -179,7 +190,8 @@ bool allowTiles() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
   constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;
-  return (edx & kBf16) != 0 && (edx & kTiles) != 0 && syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  return (edx & kBf16) != 0 && (edx & kTiles) != 0 &&
+         syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }
 
 void gemm16Tiles(const Gemm16& g) {
@@ -187,13 +199,15 @@ void gemm16Tiles(const Gemm16& g) {
   PacksTiles& packs = packsTilesOfThread();
   _tile_loadconfig(&kShapes);
   for (std::int64_t k = 0; k == 0 || k < g.k; k += kDepth) {
-    const std::int64_t depth = least(kDepth, g.k - k), tiles = tilesOf(depth), words = tiles * kTileWords;
+    const std::int64_t depth = least(kDepth, g.k - k), tiles = tilesOf(depth),
+                       words = tiles * kTileWords;
     for (std::int64_t column = 0; column < g.cols; column += kColumns) {
       const std::int64_t columns = least(kColumns, g.cols - column);
       for (std::int64_t j = 0; j < columns; j += kTile)
-        packColumns(g.b + k * g.bK + (column + j) * g.bColumn, g.bK, g.bColumn, least(kTile, columns - j), depth,
-                    packs.b + j / kTile * words);
-      // The second tiles of the last block may be none of the matrix: those are what is there, and their sums unused.
+        packColumns(g.b + k * g.bK + (column + j) * g.bColumn, g.bK, g.bColumn,
+                    least(kTile, columns - j), depth, packs.b + j / kTile * words);
+      // The second tiles of the last block may be none of the matrix: those are what is there, and
+      // their sums unused.
       for (std::int64_t row = 0; row < g.rows; row += kBlock) {
         const std::int64_t rows = least(kBlock, g.rows - row);
         for (std::int64_t i = 0; i < rows; i += kTile)
@@ -202,9 +216,16 @@ void gemm16Tiles(const Gemm16& g) {
         const std::uint32_t* const a1 = rows > kTile ? packs.a + words : packs.a;
         for (std::int64_t j = 0; j < columns; j += kBlock) {
           const std::uint32_t* const b0 = packs.b + j / kTile * words;
-          play({tiles, {packs.a, a1}, {b0, columns - j > kTile ? b0 + words : b0},
-                g.c + (row * g.ldc + column + j), g.ldc, rows, least(kBlock, columns - j),
-                g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column + j, k > 0, g.relu && k + depth >= g.k});
+          play({tiles,
+                {packs.a, a1},
+                {b0, columns - j > kTile ? b0 + words : b0},
+                g.c + (row * g.ldc + column + j),
+                g.ldc,
+                rows,
+                least(kBlock, columns - j),
+                g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column + j,
+                k > 0,
+                g.relu && k + depth >= g.k});
         }
       }
     }

@@ -1,5 +1,6 @@
-// Products of bf16 factors, added up in f32. Part of kernels_body.h. Where the processor has AVX-512-bf16 an
-// instruction adds two products to a sum; elsewhere the same is written out, which is how this is tested there.
+// Products of bf16 factors, added up in f32. Part of kernels_body.h. Where the processor has
+// AVX-512-bf16 an instruction adds two products to a sum; elsewhere the same is written out, which
+// is how this is tested there.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,10 @@
 namespace lockstep::backends::cpu {
 namespace {
 
-// Both factors are packed two of k at a time, the first in the low half of 32 bits: of `a` kTile16 rows beside each
-// other, of `b` a panel of kPanel16 columns. A tile of the result stays in registers over a block of k. The blocks
-// follow from k alone, so that an element's bits depend on neither the rows nor the columns beside it.
+// Both factors are packed two of k at a time, the first in the low half of 32 bits: of `a` kTile16
+// rows beside each other, of `b` a panel of kPanel16 columns. A tile of the result stays in
+// registers over a block of k. The blocks follow from k alone, so that an element's bits depend on
+// neither the rows nor the columns beside it.
 constexpr int kTile16 = kWidth == 16 ? 12 : 4, kVectors16 = 2, kPanel16 = kVectors16 * kWidth;
 static_assert(kPackRows16 % kTile16 == 0 && kPackColumns16 % kPanel16 == 0);
 
@@ -28,8 +30,8 @@ inline Vec addPairs(Vec sum, Mask a, Mask b) {
 }
 
 // to[p·pitch + i] = elements (i, 2p) and (i, 2p + 1) of i < n, zeros up to `pitch`; `k` of them.
-inline void packPairs(std::int64_t n, std::int64_t pitch, std::int64_t k, const std::uint16_t* from, std::int64_t stride,
-                      std::int64_t kStride, std::uint32_t* to) {
+inline void packPairs(std::int64_t n, std::int64_t pitch, std::int64_t k, const std::uint16_t* from,
+                      std::int64_t stride, std::int64_t kStride, std::uint32_t* to) {
   for (std::int64_t p = 0; 2 * p < k; ++p, to += pitch) {
     const std::uint16_t* low = from + 2 * p * kStride;
     const std::uint16_t* high = low + kStride;
@@ -38,7 +40,8 @@ inline void packPairs(std::int64_t n, std::int64_t pitch, std::int64_t k, const 
     else if (stride == 1)
       for (std::int64_t i = 0; i < n; ++i) to[i] = low[i] | std::uint32_t{high[i]} << 16;
     else
-      for (std::int64_t i = 0; i < n; ++i) to[i] = low[i * stride] | std::uint32_t{high[i * stride]} << 16;
+      for (std::int64_t i = 0; i < n; ++i)
+        to[i] = low[i * stride] | std::uint32_t{high[i * stride]} << 16;
     for (std::int64_t i = n; i < pitch; ++i) to[i] = 0;
   }
 }
@@ -78,8 +81,10 @@ void tile16(const Tile16& t) {
       const std::int64_t lanes = least(t.cols - j * kWidth, kWidth);
       float* c = t.c + i * t.ldc + j * kWidth;
       Vec v = sum[i][j];
-      if (t.accumulate) v += loadPart(c, lanes);
-      else if (t.bias != nullptr) v += loadPart(t.bias + j * kWidth, lanes);
+      if (t.accumulate)
+        v += loadPart(c, lanes);
+      else if (t.bias != nullptr)
+        v += loadPart(t.bias + j * kWidth, lanes);
       if (t.relu) v = rectified(v);
       storePart(c, v, lanes);
     }
@@ -92,18 +97,19 @@ void gemm16(const Gemm16& g) {
     for (std::int64_t col = 0; col < g.cols; col += kPackColumns16) {
       const std::int64_t cols = least(kPackColumns16, g.cols - col);
       for (std::int64_t j = 0; j < cols; j += kPanel16)
-        packPairs(least(kPanel16, cols - j), kPanel16, depth, g.b + k * g.bK + (col + j) * g.bColumn, g.bColumn, g.bK,
-                  packs.b + j * pairs);
+        packPairs(least(kPanel16, cols - j), kPanel16, depth,
+                  g.b + k * g.bK + (col + j) * g.bColumn, g.bColumn, g.bK, packs.b + j * pairs);
       for (std::int64_t row = 0; row < g.rows; row += kPackRows16) {
         const std::int64_t rows = least(kPackRows16, g.rows - row);
         for (std::int64_t i = 0; i < rows; i += kTile16)
-          packPairs(least(kTile16, rows - i), kTile16, depth, g.a + (row + i) * g.aRow + k * g.aK, g.aRow, g.aK,
-                    packs.a + i * pairs);
+          packPairs(least(kTile16, rows - i), kTile16, depth, g.a + (row + i) * g.aRow + k * g.aK,
+                    g.aRow, g.aK, packs.a + i * pairs);
         for (std::int64_t j = 0; j < cols; j += kPanel16)
           for (std::int64_t i = 0; i < rows; i += kTile16)
-            tile16({pairs, packs.a + i * pairs, packs.b + j * pairs, g.c + (row + i) * g.ldc + col + j, g.ldc,
-                    least(kTile16, rows - i), least(kPanel16, cols - j),
-                    g.bias == nullptr ? nullptr : g.bias + col + j, k > 0, g.relu && k + kPackDepth16 >= g.k});
+            tile16({pairs, packs.a + i * pairs, packs.b + j * pairs,
+                    g.c + (row + i) * g.ldc + col + j, g.ldc, least(kTile16, rows - i),
+                    least(kPanel16, cols - j), g.bias == nullptr ? nullptr : g.bias + col + j,
+                    k > 0, g.relu && k + kPackDepth16 >= g.k});
       }
     }
   }

@@ -11,11 +11,11 @@ namespace {
 
 // A tile of R rows and V vectors stays in registers over a block of k; b is one panel
 // of V vectors a row. What stands in c is added to a block's sums at the end, so
-// that nothing waits for c. The blocks of k follow from k and how the rows lie alone: a row or a column of the
-// result has the same bits whatever others are computed with it.
+// that nothing waits for c. The blocks of k follow from k and how the rows lie alone: a row or a
+// column of the result has the same bits whatever others are computed with it.
 
-// How the rows of a tile lie: by tables of offsets; each along k, `stride` elements apart; or beside each
-// other, with `stride` elements from one k to the next.
+// How the rows of a tile lie: by tables of offsets; each along k, `stride` elements apart; or
+// beside each other, with `stride` elements from one k to the next.
 enum class Rows { kOffsets, kAlong, kAcross };
 
 constexpr int kPackedVectors = 2, kPackedPanel = kPackedVectors * kWidth;
@@ -31,7 +31,7 @@ struct Tile {
   std::int64_t ldc;
   const float* start;  // what a row begins with, 0 where accumulating; V vectors
   bool accumulate, relu;
-  std::int64_t last;   // lanes of the last vector
+  std::int64_t last;  // lanes of the last vector
 };
 
 // Where k is no longer than that, fetching c ahead takes more time than it saves.
@@ -110,8 +110,10 @@ void tile(const Tile& t) {
     if (t.relu) forTile([](Vec& v, float*, int) { v = rectified(v); });
     forTile([&](Vec& v, float* c, int j) { storePart(c, v, lanes(j)); });
   };
-  if (t.last == kWidth) finish([](int) { return std::int64_t{kWidth}; });
-  else finish([&](int j) { return j + 1 < V ? std::int64_t{kWidth} : t.last; });
+  if (t.last == kWidth)
+    finish([](int) { return std::int64_t{kWidth}; });
+  else
+    finish([&](int j) { return j + 1 < V ? std::int64_t{kWidth} : t.last; });
 }
 
 using TileFunction = void (*)(const Tile&);
@@ -123,24 +125,36 @@ constexpr int kRows[5] = {0, 8, 6, 0, 3};
 #endif
 template <int R, int V, Rows kRowsLie>
 constexpr TileFunction tileOf() {
-  if constexpr (R <= kRows[V]) return tile<R, V, kRowsLie>;
-  else return nullptr;
+  if constexpr (R <= kRows[V])
+    return tile<R, V, kRowsLie>;
+  else
+    return nullptr;
 }
-#define LOCKSTEP_TILES(V, P)                                                                      \
-  {nullptr, tileOf<1, V, P>(), tileOf<2, V, P>(), tileOf<3, V, P>(), tileOf<4, V, P>(),           \
-   tileOf<5, V, P>(), tileOf<6, V, P>(), tileOf<7, V, P>(), tileOf<8, V, P>(), tileOf<9, V, P>(), \
-   tileOf<10, V, P>(), tileOf<11, V, P>(), tileOf<12, V, P>(), tileOf<13, V, P>(), tileOf<14, V, P>()}
+#define LOCKSTEP_TILES(V, P)                                                             \
+  {                                                                                      \
+    nullptr, tileOf<1, V, P>(), tileOf<2, V, P>(), tileOf<3, V, P>(), tileOf<4, V, P>(), \
+        tileOf<5, V, P>(), tileOf<6, V, P>(), tileOf<7, V, P>(), tileOf<8, V, P>(),      \
+        tileOf<9, V, P>(), tileOf<10, V, P>(), tileOf<11, V, P>(), tileOf<12, V, P>(),   \
+        tileOf<13, V, P>(), tileOf<14, V, P>()                                           \
+  }
 using Tiles = TileFunction[kMaxRows + 1];
-constexpr Tiles kTiles[5] = {{}, LOCKSTEP_TILES(1, Rows::kOffsets), LOCKSTEP_TILES(2, Rows::kOffsets), {},
+constexpr Tiles kTiles[5] = {{},
+                             LOCKSTEP_TILES(1, Rows::kOffsets),
+                             LOCKSTEP_TILES(2, Rows::kOffsets),
+                             {},
                              LOCKSTEP_TILES(4, Rows::kOffsets)};
-constexpr Tiles kAlongTiles[5] = {{}, LOCKSTEP_TILES(1, Rows::kAlong), LOCKSTEP_TILES(2, Rows::kAlong), {},
+constexpr Tiles kAlongTiles[5] = {{},
+                                  LOCKSTEP_TILES(1, Rows::kAlong),
+                                  LOCKSTEP_TILES(2, Rows::kAlong),
+                                  {},
                                   LOCKSTEP_TILES(4, Rows::kAlong)};
 constexpr Tiles kAcrossTiles[kPackedVectors + 1] = {
     {}, LOCKSTEP_TILES(1, Rows::kAcross), LOCKSTEP_TILES(2, Rows::kAcross)};
 #undef LOCKSTEP_TILES
 
 // to[i·stride + r] = from[r][i] of n ≤ 8 lines, for i < k; the rest of 8 elements is undefined.
-void interleave(std::int64_t n, const float* const* from, std::int64_t k, float* to, std::int64_t stride) {
+void interleave(std::int64_t n, const float* const* from, std::int64_t k, float* to,
+                std::int64_t stride) {
   std::int64_t i = 0;
 #if defined(__AVX2__)
   const float* lines[8];
@@ -163,18 +177,18 @@ void interleave(std::int64_t n, const float* const* from, std::int64_t k, float*
     }
 #pragma GCC unroll 8
     for (int r = 0; r < 8; ++r)
-      _mm256_storeu_ps(to + (i + r) * stride,
-                       r < 4 ? _mm256_permute2f128_ps(x[r], x[r + 4], 0x20)
-                             : _mm256_permute2f128_ps(x[r - 4], x[r], 0x31));
+      _mm256_storeu_ps(to + (i + r) * stride, r < 4 ? _mm256_permute2f128_ps(x[r], x[r + 4], 0x20)
+                                                    : _mm256_permute2f128_ps(x[r - 4], x[r], 0x31));
   }
 #endif
   for (; i < k; ++i)
     for (std::int64_t r = 0; r < n; ++r) to[i * stride + r] = from[r][i];
 }
 
-// k rows of `width` columns of b, which is k×width, or width×k where `transposed`; `panel` a row, the rest 0.
-void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k, std::int64_t width,
-               std::int64_t panel, float* to) {
+// k rows of `width` columns of b, which is k×width, or width×k where `transposed`; `panel` a row,
+// the rest 0.
+void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k,
+               std::int64_t width, std::int64_t panel, float* to) {
   if (width < panel)
     for (std::int64_t i = 0; i < k * panel; ++i) to[i] = 0;
   std::int64_t j = 0;
@@ -190,15 +204,16 @@ void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k
   }
   for (; j < width; j += kWidth) {
     const std::int64_t lanes = least(kWidth, width - j);
-    for (std::int64_t i = 0; i < k; ++i) store(to + i * panel + j, loadPart(b + i * ldb + j, lanes));
+    for (std::int64_t i = 0; i < k; ++i)
+      store(to + i * panel + j, loadPart(b + i * ldb + j, lanes));
   }
 }
 // How many lines ahead of the one that is copied memory is asked for: each is a place of its own.
 constexpr std::int64_t kAhead = 12;
 
 // All panels of `cols` columns, one behind the other.
-void packPanels(const float* b, std::int64_t ldb, bool transposed, std::int64_t k, std::int64_t cols,
-                std::int64_t panel, float* to) {
+void packPanels(const float* b, std::int64_t ldb, bool transposed, std::int64_t k,
+                std::int64_t cols, std::int64_t panel, float* to) {
   const std::int64_t whole = transposed ? 0 : cols / panel, each = k * panel;
   for (std::int64_t i = 0; i < k && whole > 0; ++i) {
     const float* from = b + i * ldb;
@@ -209,7 +224,8 @@ void packPanels(const float* b, std::int64_t ldb, bool transposed, std::int64_t 
     }
   }
   for (std::int64_t j = whole * panel; j < cols; j += panel)
-    packPanel(b + (transposed ? j * ldb : j), ldb, transposed, k, least(panel, cols - j), panel, to + j * k);
+    packPanel(b + (transposed ? j * ldb : j), ldb, transposed, k, least(panel, cols - j), panel,
+              to + j * k);
 }
 // Where element (k, j) of b is.
 inline const float* panelAt(const Gemm& g, std::int64_t k, std::int64_t j) {
@@ -223,16 +239,18 @@ struct Cuts {
   std::int64_t operator[](std::int64_t i) const { return i * each + cpu::least(i, more); }
 };
 // How many things of `most` at the most are n; at least one.
-inline std::int64_t partsOf(std::int64_t n, std::int64_t most) { return n > most ? (n + most - 1) / most : 1; }
+inline std::int64_t partsOf(std::int64_t n, std::int64_t most) {
+  return n > most ? (n + most - 1) / most : 1;
+}
 
-// Rows that lie beside each other, the chunks [first, end) of them, each behind the one before it and of kTileRows
-// elements a k; up to kPackSlack are written behind one.
+// Rows that lie beside each other, the chunks [first, end) of them, each behind the one before it
+// and of kTileRows elements a k; up to kPackSlack are written behind one.
 constexpr std::int64_t kTileRows = kRows[kPackedVectors];
 inline std::int64_t chunkStride(std::int64_t k) { return kTileRows * k + kPackSlack; }
 static_assert(kTileRows <= kPackSlack && kWidth <= kPackSlack);
 
-void packChunks(const float* a, std::int64_t ld, std::int64_t k, const Cuts& chunks, std::int64_t first,
-                std::int64_t end, float* to) {
+void packChunks(const float* a, std::int64_t ld, std::int64_t k, const Cuts& chunks,
+                std::int64_t first, std::int64_t end, float* to) {
   const std::int64_t stride = chunkStride(k), bottom = chunks[end];
   // All that a k has here at once: what is written behind a chunk's k is its next one's.
   for (std::int64_t i = 0; i < k; ++i, a += ld, to += kTileRows) {
@@ -253,9 +271,10 @@ void packChunks(const float* a, std::int64_t ld, std::int64_t k, const Cuts& chu
   }
 }
 
-// Blocks of k, in them panels of columns that the second cache holds, and beside these the rows: where they lie
-// along k from their place, else copied together if enough panels need them. Across k every element of a row is in a
-// cache line of its own, and blocks are shorter, so that these lines last until the next rows need them.
+// Blocks of k, in them panels of columns that the second cache holds, and beside these the rows:
+// where they lie along k from their place, else copied together if enough panels need them. Across
+// k every element of a row is in a cache line of its own, and blocks are shorter, so that these
+// lines last until the next rows need them.
 constexpr std::int64_t kAcrossDepth = 192, kCopiedPanels = 9;
 void gemmBlocks(const Gemm& g) {
   Packs& packs = packsOfThread();
@@ -283,11 +302,24 @@ void gemmBlocks(const Gemm& g) {
         const float* a = g.a + k0 * g.kStride;
         if (copied) packChunks(a, g.kStride, k, chunks, firstChunk, endChunk, packs.a);
         for (std::int64_t p = firstPanel; p < endPanel; ++p) {
-          const std::int64_t j0 = p * panel, width = least(panel, g.cols - j0), used = partsOf(width, kWidth);
-          for (std::int64_t j = 0; j < panel; ++j) start[j] = begins && j < width ? g.bias[j0 + j] : 0;
-          Tile t{k, nullptr, copied ? kTileRows : along ? g.rowStride : g.kStride, nullptr, nullptr,
-                 direct ? g.b + k0 * g.ldb : packs.b + (p - firstPanel) * k * panel, direct ? g.ldb : panel,
-                 nullptr, g.ldc, start, accumulate, g.relu && k0 + k == g.k,
+          const std::int64_t j0 = p * panel, width = least(panel, g.cols - j0),
+                             used = partsOf(width, kWidth);
+          for (std::int64_t j = 0; j < panel; ++j)
+            start[j] = begins && j < width ? g.bias[j0 + j] : 0;
+          Tile t{k,
+                 nullptr,
+                 copied  ? kTileRows
+                 : along ? g.rowStride
+                         : g.kStride,
+                 nullptr,
+                 nullptr,
+                 direct ? g.b + k0 * g.ldb : packs.b + (p - firstPanel) * k * panel,
+                 direct ? g.ldb : panel,
+                 nullptr,
+                 g.ldc,
+                 start,
+                 accumulate,
+                 g.relu && k0 + k == g.k,
                  width - (used - 1) * kWidth};
           for (std::int64_t chunk = firstChunk; chunk < endChunk; ++chunk) {
             const std::int64_t from = chunks[chunk];
@@ -295,7 +327,8 @@ void gemmBlocks(const Gemm& g) {
             t.c = g.c + from * g.ldc + j0;
             if (along && p == firstPanel && chunk + 1 < chunks.parts)  // rows that nobody read yet
               for (std::int64_t r = chunks[chunk + 1]; r < chunks[chunk + 2]; ++r)
-                for (std::int64_t j = 0; j < k; j += 16) __builtin_prefetch(a + r * g.rowStride + j);
+                for (std::int64_t j = 0; j < k; j += 16)
+                  __builtin_prefetch(a + r * g.rowStride + j);
             tiles[used][chunks[chunk + 1] - from](t);
           }
         }
@@ -304,8 +337,9 @@ void gemmBlocks(const Gemm& g) {
   }
 }
 
-// The most k of one panel beside rows that are read where they lie: it stays in the nearest cache. Where k
-// strides through `a`, every element of a row is in a cache line and perhaps a page of its own.
+// The most k of one panel beside rows that are read where they lie: it stays in the nearest cache.
+// Where k strides through `a`, every element of a row is in a cache line and perhaps a page of its
+// own.
 constexpr std::int64_t kBlock = 256, kStridedBlock = 128;
 static_assert(kBlock * 4 * kWidth <= kPackDepth * kPackColumns);
 
@@ -329,8 +363,19 @@ void gemmPanels(const Gemm& g) {
       const int used = static_cast<int>((width + kWidth - 1) / kWidth);
       if (!direct) packPanel(panelAt(g, k0, j0), g.ldb, g.transposed, k, width, panel, packed);
       for (std::int64_t j = 0; j < panel; ++j) start[j] = begins && j < width ? g.bias[j0 + j] : 0;
-      Tile t{k, g.a, 0, nullptr, g.kOffset + k0, direct ? g.b + k0 * g.ldb : packed,
-             direct ? g.ldb : panel, nullptr, g.ldc, start, accumulate, g.relu && k0 + k == g.k, width - (used - 1) * kWidth};
+      Tile t{k,
+             g.a,
+             0,
+             nullptr,
+             g.kOffset + k0,
+             direct ? g.b + k0 * g.ldb : packed,
+             direct ? g.ldb : panel,
+             nullptr,
+             g.ldc,
+             start,
+             accumulate,
+             g.relu && k0 + k == g.k,
+             width - (used - 1) * kWidth};
       // Rows are shared out evenly, so that no tile is too small to keep the units busy.
       for (std::int64_t chunk = 0; chunk < chunks.parts; ++chunk) {
         const std::int64_t from = chunks[chunk];

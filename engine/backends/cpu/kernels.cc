@@ -5,7 +5,8 @@
 namespace lockstep::backends::cpu {
 
 namespace {
-// Made on a thread's first product: as a thread_local of its own every thread of the process would hold it.
+// Made on a thread's first product: as a thread_local of its own every thread of the process would
+// hold it.
 template <typename P>
 P& ofThread() {
   static thread_local std::unique_ptr<P> packs;
@@ -36,7 +37,8 @@ bool runnable(const Kernels& kernels) {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (&kernels == &kAvx2)
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
   return true;
 }
 
@@ -44,7 +46,8 @@ const Kernels& best() {
   static const Kernels& chosen = [&]() -> const Kernels& {
     const Kernels* last = &kBase;
     for (const Kernels* each : kAll) {
-      // Where Intel's processors add two products of bf16 at once they start half as many as of f32.
+      // Where Intel's processors add two products of bf16 at once they start half as many as of
+      // f32.
       if (each == &kAvx512Bf16 && __builtin_cpu_is("intel")) continue;
       if (runnable(*each)) last = each;
     }

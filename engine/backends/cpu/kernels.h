@@ -17,8 +17,8 @@ struct Packs {
 Packs& packsOfThread();  // made when a thread first asks
 
 // c[rows×cols] = a·b (+ bias, or + c where accumulate), then relu. Element (i, k) of `a` is
-// a[i·rowStride + k·kStride], one of which is 1; or, of the patches of an image, a[rowOffset[i] + kOffset[k]].
-// `b` is k×cols with leading dimension ldb, or cols×k where `transposed`.
+// a[i·rowStride + k·kStride], one of which is 1; or, of the patches of an image, a[rowOffset[i] +
+// kOffset[k]]. `b` is k×cols with leading dimension ldb, or cols×k where `transposed`.
 struct Gemm {
   std::int64_t rows = 0, k = 0, cols = 0;
   const float* a = nullptr;
@@ -33,8 +33,8 @@ struct Gemm {
   bool relu = false;
   bool accumulate = false;
 };
-// c[rows×cols] = a·b (+ bias), then relu, of bf16 factors with sums in f32: element (i, k) of `a` is a[i·aRow + k·aK],
-// (k, j) of `b` is b[k·bK + j·bColumn].
+// c[rows×cols] = a·b (+ bias), then relu, of bf16 factors with sums in f32: element (i, k) of `a`
+// is a[i·aRow + k·aK], (k, j) of `b` is b[k·bK + j·bColumn].
 struct Gemm16 {
   std::int64_t rows = 0, k = 0, cols = 0;
   const std::uint16_t* a = nullptr;
@@ -70,7 +70,7 @@ struct Adam {
   const float *p, *g, *m, *v;
   float *pOut, *mOut, *vOut;
   std::int64_t n;
-  float scale;                // of the gradient
+  float scale;  // of the gradient
   float beta1, beta2;
   float rate, epsilon, keep;  // p' = keep·p − rate·m' / (√v' + epsilon)
 };
@@ -105,14 +105,15 @@ static constexpr inline std::int64_t attentionBlock(std::int64_t tokens) {
   const std::int64_t blocks = (tokens + most - 1) / most;
   return ((tokens + blocks - 1) / blocks + 11) / 12 * 12;
 }
-static constexpr inline std::int64_t attentionFloats(std::int64_t tokens, std::int64_t head, bool grad) {
+static constexpr inline std::int64_t attentionFloats(std::int64_t tokens, std::int64_t head,
+                                                     bool grad) {
   const std::int64_t width = (tokens + 31) / 32 * 32, wide = (head + 31) / 32 * 32;
   return grad ? 2 * width * head + tokens * wide + 2 * attentionBlock(tokens) * (width + wide)
               : width * head + tokens * wide + 14 * width;
 }
 
-// rows × channels each, rows `stride` apart where channels are summed, but gain and bias of a row and mean
-// and rstd of a column.
+// rows × channels each, rows `stride` apart where channels are summed, but gain and bias of a row
+// and mean and rstd of a column.
 struct LayerNorm {
   std::int64_t rows, channels, stride;
   float epsilon;
@@ -120,18 +121,18 @@ struct LayerNorm {
   float *y, *mean, *rstd, *dx, *dgain, *dbias;
 };
 
-// One group of batch norm: `samples` of `pixels` × channels, rows `stride` apart where they are summed. Coefficients are a channel's, and a
-// sample's weight where given.
+// One group of batch norm: `samples` of `pixels` × channels, rows `stride` apart where they are
+// summed. Coefficients are a channel's, and a sample's weight where given.
 struct BatchNorm {
   std::int64_t samples, pixels, channels, stride;
   const float *x, *dy, *w;
-  const float *mean;
+  const float* mean;
   const float *scale, *offset, *slope;
   float *y, *first, *second;
 };
 
-// y[i] = scale·randomNormal(key, first + i), or where not normal scale·(2·randomUniform(key, first + i) − 1): computed in f64 and
-// the same bits whoever computes it.
+// y[i] = scale·randomNormal(key, first + i), or where not normal scale·(2·randomUniform(key, first
+// + i) − 1): computed in f64 and the same bits whoever computes it.
 struct Random {
   std::uint64_t key, first;
   std::int64_t n;
@@ -153,7 +154,8 @@ struct Kernels {
   // dx is written whole.
   void (*maxPoolGrad)(const Pool&, const float* x, const float* y, const float* dy, float* dx);
   // Rows are `stride` apart.
-  void (*reduceRows)(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x, float* y);
+  void (*reduceRows)(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x,
+                     float* y);
   void (*biasAdd)(std::int64_t rows, std::int64_t cols, const float* x, const float* b, float* y);
   void (*relu)(std::int64_t n, const float* x, float* y);
   void (*reluGrad)(std::int64_t n, const float* dy, const float* y, float* dx);
@@ -163,29 +165,31 @@ struct Kernels {
   void (*gelu)(std::int64_t n, const float* x, float* y);
   void (*geluGrad)(std::int64_t n, const float* dy, const float* x, float* dx);
   // The weighted sum of the rows' losses; as ops kSoftmaxXent and kSoftmaxXentGrad say.
-  double (*softmaxXent)(std::int64_t rows, std::int64_t k, const float* logits, const std::int32_t* label,
-                        const float* w, float* probs);
-  void (*softmaxXentGrad)(std::int64_t rows, std::int64_t k, const float* probs, const std::int32_t* label,
-                          const float* w, float dloss, float* dx);
+  double (*softmaxXent)(std::int64_t rows, std::int64_t k, const float* logits,
+                        const std::int32_t* label, const float* w, float* probs);
+  void (*softmaxXentGrad)(std::int64_t rows, std::int64_t k, const float* probs,
+                          const std::int32_t* label, const float* w, float dloss, float* dx);
   double (*sumSquares)(std::int64_t n, const float* x);
   void (*attention)(const Attention&);
   void (*attentionGrad)(const Attention&);
-  void (*layerNorm)(const LayerNorm&);        // y, mean, rstd
-  void (*layerNormGrad)(const LayerNorm&);    // dx of dy, x, gain, mean, rstd
-  void (*layerNormWeights)(const LayerNorm&); // dgain, dbias of dy, x, mean, rstd
-  void (*batchMoments)(const BatchNorm&);     // first = Σw(x − mean), second = Σw(x − mean)²
-  void (*batchNorm)(const BatchNorm&);        // y = (x − mean)·scale + offset
-  void (*batchNormSums)(const BatchNorm&);    // first = Σdy·(x − mean), second = Σdy
+  void (*layerNorm)(const LayerNorm&);         // y, mean, rstd
+  void (*layerNormGrad)(const LayerNorm&);     // dx of dy, x, gain, mean, rstd
+  void (*layerNormWeights)(const LayerNorm&);  // dgain, dbias of dy, x, mean, rstd
+  void (*batchMoments)(const BatchNorm&);   // first = Σw(x − mean), second = Σw(x − mean)²
+  void (*batchNorm)(const BatchNorm&);      // y = (x − mean)·scale + offset
+  void (*batchNormSums)(const BatchNorm&);  // first = Σdy·(x − mean), second = Σdy
   // y = dy·scale + w·(offset + (x − mean)·slope)
   void (*batchNormGrad)(const BatchNorm&);
-  void (*meanPool)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* x, float* y);
+  void (*meanPool)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* x,
+                   float* y);
   void (*meanPoolGrad)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* dy,
                        float* dx);
   void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
   // By ir::Coding, all but kTopK: n elements, the first of them a multiple of kScaledTogether.
   void (*encode[3])(std::int64_t n, const float* x, std::byte* scales, std::byte* values);
   void (*decode[3])(std::int64_t n, const std::byte* scales, const std::byte* values, float* y);
-  // By ir::Coding, fp16 and bf16: the nearest of n elements; fp16 is infinity from 65520 on, where coding stays at 65504.
+  // By ir::Coding, fp16 and bf16: the nearest of n elements; fp16 is infinity from 65520 on, where
+  // coding stays at 65504.
   void (*narrow[2])(std::int64_t n, const float* x, std::byte* y);
   void (*subtract)(std::int64_t n, const float* a, const float* b, float* y);
   void (*adam)(const Adam&);
@@ -193,14 +197,15 @@ struct Kernels {
   void (*adagrad)(const Adagrad&);
 };
 
-extern const Kernels kBase;    // any x86-64
-extern const Kernels kAvx2;    // AVX2, FMA and F16C
-extern const Kernels kAvx512;  // AVX-512 F, BW, DQ, VL
+extern const Kernels kBase;        // any x86-64
+extern const Kernels kAvx2;        // AVX2, FMA and F16C
+extern const Kernels kAvx512;      // AVX-512 F, BW, DQ, VL
 extern const Kernels kAvx512Bf16;  // these and AVX-512-bf16
 extern const Kernels kAmx;         // kAvx512, its gemm16 with AMX's tiles
 inline constexpr const Kernels* kAll[] = {&kBase, &kAvx2, &kAvx512, &kAvx512Bf16, &kAmx};
 
-// By gemm16_amx.cc: whether this process may use tiles, for which it asks the kernel; and a product of them.
+// By gemm16_amx.cc: whether this process may use tiles, for which it asks the kernel; and a product
+// of them.
 bool allowTiles();
 void gemm16Tiles(const Gemm16& product);
 

@@ -44,7 +44,7 @@ void maxPoolGradAs(const Pool& s, const float* x, const float* y, const float* d
           const Vec top = loadPart(y + c, n), all = loadPart(dy + c, n);
           const Vec given = s.relu ? where(top <= Vec{}, Vec{}, all) : all;
           const Mask noNumber = top != top;  // of these windows the first NaN is the maximum
-          Mask open = Mask{} - 1;  // lanes whose first maximum is still to come
+          Mask open = Mask{} - 1;            // lanes whose first maximum is still to come
           for (std::int64_t ky = 0; ky < size; ++ky)
             for (std::int64_t kx = 0; kx < size; ++kx) {
               const std::int64_t at = corner + (ky * s.w + kx) * s.c + c;
@@ -67,16 +67,20 @@ void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy,
   const bool covered = s.stride == s.size && s.oh * s.stride == s.h && s.ow * s.stride == s.w;
   if (!covered)
     for (std::int64_t i = 0; i < s.b * s.h * s.w * s.c; ++i) dx[i] = 0;
-  if (s.stride < s.size) maxPoolGradAs<0, true>(s, x, y, dy, dx);
-  else if (s.size == 2) maxPoolGradAs<2, false>(s, x, y, dy, dx);
-  else maxPoolGradAs<0, false>(s, x, y, dy, dx);
+  if (s.stride < s.size)
+    maxPoolGradAs<0, true>(s, x, y, dy, dx);
+  else if (s.size == 2)
+    maxPoolGradAs<2, false>(s, x, y, dy, dx);
+  else
+    maxPoolGradAs<0, false>(s, x, y, dy, dx);
 }
 
 // ---- rows ----------------------------------------------------------------------------------
 
 // Blocks of rows are summed first and the blocks' sums then: the error grows with the square root.
 constexpr std::int64_t kRowsPerBlock = 256;
-void reduceRows(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x, float* y) {
+void reduceRows(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x,
+                float* y) {
   for (std::int64_t c = 0; c < cols; c += 2 * kWidth) {
     const std::int64_t n0 = least(kWidth, cols - c);
     const std::int64_t n1 = least(kWidth, cols - c - n0);
@@ -117,9 +121,8 @@ void biasAdd(std::int64_t rows, std::int64_t cols, const float* x, const float* 
 // ---- elementwise ---------------------------------------------------------------------------
 
 void relu(std::int64_t n, const float* x, float* y) {
-  forVectors(n, [=](std::int64_t i, auto m) {
-    storePart(y + i, rectified(loadPart(x + i, m)), m);
-  });
+  forVectors(n,
+             [=](std::int64_t i, auto m) { storePart(y + i, rectified(loadPart(x + i, m)), m); });
 }
 void reluGrad(std::int64_t n, const float* dy, const float* y, float* dx) {
   forVectors(n, [=](std::int64_t i, auto m) {
@@ -139,9 +142,7 @@ void add(std::int64_t n, const float* a, const float* b, float* y) {
   });
 }
 void scale(std::int64_t n, const float* x, float factor, float* y) {
-  forVectors(n, [=](std::int64_t i, auto m) {
-    storePart(y + i, loadPart(x + i, m) * factor, m);
-  });
+  forVectors(n, [=](std::int64_t i, auto m) { storePart(y + i, loadPart(x + i, m) * factor, m); });
 }
 void castU8(std::int64_t n, const std::uint8_t* x, float factor, float* y) {
 #pragma GCC ivdep
@@ -160,12 +161,15 @@ inline Vec loadOr(const float* p, std::int64_t n, float rest) {
 // coefficients are those of Cephes' expf.
 inline Vec exponential(Vec x) {
   x = smaller(splat(88.0f), larger(splat(-87.0f), x));  // in this order NaN stays NaN
-  constexpr float kRound = 12582912.0f;  // 1.5·2²³: what is added to it is rounded to a whole number
+  // 1.5·2²³: what is added to it is rounded to a whole number
+  constexpr float kRound = 12582912.0f;
   const Vec n = (x * 1.44269504f + kRound) - kRound;
   const Vec r = x - n * 0.693359375f + n * 2.12194440e-4f;
   // In pairs, so that little waits for little.
   const Vec square = r * r;
-  const Vec p = ((r * 1.9875691500e-4f + 1.3981999507e-3f) * square + (r * 8.3334519073e-3f + 4.1665795894e-2f)) * square +
+  const Vec p = ((r * 1.9875691500e-4f + 1.3981999507e-3f) * square +
+                 (r * 8.3334519073e-3f + 4.1665795894e-2f)) *
+                    square +
                 (r * 1.6666665459e-1f + 5.0000001201e-1f);
   const Vec y = p * square + (r + 1.0f);
   const Mask power = (__builtin_convertvector(n, Mask) + 127) << 23;
@@ -186,7 +190,8 @@ void gelu(std::int64_t n, const float* x, float* y) {
 void geluGrad(std::int64_t n, const float* dy, const float* x, float* dx) {
   forVectors(n, [=](std::int64_t i, auto lanes) {
     const Vec v = loadPart(x + i, lanes), square = v * v;
-    const Vec e = exponential(-v * (kGeluScale + kGeluCubic * square)), s = 1.0f / (1.0f + e);  // 1 − s is e·s
+    // 1 − s is e·s
+    const Vec e = exponential(-v * (kGeluScale + kGeluCubic * square)), s = 1.0f / (1.0f + e);
     const Vec slope = s + v * (e * s * s) * (kGeluScale + 3.0f * kGeluCubic * square);
     storePart(dx + i, loadPart(dy + i, lanes) * slope, lanes);
   });
@@ -210,8 +215,8 @@ float expRow(std::int64_t n, const float* x, float scale, float top, float* y) {
 
 // ---- losses and sums -----------------------------------------------------------------------
 
-double softmaxXent(std::int64_t rows, std::int64_t k, const float* logits, const std::int32_t* label,
-                   const float* w, float* probs) {
+double softmaxXent(std::int64_t rows, std::int64_t k, const float* logits,
+                   const std::int32_t* label, const float* w, float* probs) {
   double loss = 0;
   for (std::int64_t r = 0; r < rows; ++r) {
     const float* x = logits + r * k;
@@ -222,8 +227,8 @@ double softmaxXent(std::int64_t rows, std::int64_t k, const float* logits, const
   }
   return loss;
 }
-void softmaxXentGrad(std::int64_t rows, std::int64_t k, const float* probs, const std::int32_t* label,
-                     const float* w, float dloss, float* dx) {
+void softmaxXentGrad(std::int64_t rows, std::int64_t k, const float* probs,
+                     const std::int32_t* label, const float* w, float dloss, float* dx) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const float factor = w[r] * dloss, right = probs[r * k + label[r]];
     scale(k, probs + r * k, factor, dx + r * k);
@@ -240,7 +245,8 @@ double sumSquares(std::int64_t n, const float* x) {
     Vec s0{}, s1{}, s2{}, s3{};
     std::int64_t i = first;
     for (; i + 4 * kWidth <= end; i += 4 * kWidth) {
-      const Vec a = load(x + i), b = load(x + i + kWidth), c = load(x + i + 2 * kWidth), d = load(x + i + 3 * kWidth);
+      const Vec a = load(x + i), b = load(x + i + kWidth), c = load(x + i + 2 * kWidth),
+                d = load(x + i + 3 * kWidth);
       s0 += a * a, s1 += b * b, s2 += c * c, s3 += d * d;
     }
     forVectors(end - i, [&](std::int64_t j, auto lanes) {
@@ -269,8 +275,10 @@ void layerNorm(const LayerNorm& o) {
     });
     const float rstd = 1 / __builtin_sqrtf(total(squares) / count + a.epsilon);
     forVectors(a.channels, [&](std::int64_t i, auto n) {
-      storePart(y + i, (loadPart(x + i, n) - mean) * rstd * loadPart(a.gain + i, n) +
-                           loadPart(a.bias + i, n), n);
+      storePart(
+          y + i,
+          (loadPart(x + i, n) - mean) * rstd * loadPart(a.gain + i, n) + loadPart(a.bias + i, n),
+          n);
     });
     a.mean[r] = mean;
     a.rstd[r] = rstd;
@@ -301,7 +309,8 @@ void layerNormGrad(const LayerNorm& o) {
 
 // V vectors of channels from i on, the last of `lanes`; rows in blocks as above.
 template <int V>
-[[gnu::always_inline]] inline void layerNormWeightsOf(const LayerNorm& a, std::int64_t i, std::int64_t lanes) {
+[[gnu::always_inline]] inline void layerNormWeightsOf(const LayerNorm& a, std::int64_t i,
+                                                      std::int64_t lanes) {
   const auto lanesOf = [=](int j) { return j + 1 < V ? std::int64_t{kWidth} : lanes; };
   for (std::int64_t r0 = 0; r0 == 0 || r0 < a.rows; r0 += kRowsPerBlock) {
     Vec gain[V], bias[V];
@@ -333,8 +342,8 @@ void layerNormWeights(const LayerNorm& o) {
 // ---- batch norm ----------------------------------------------------------------------------
 
 // Adds f(row, first, second) up over the rows of each sample, one vector of channels at a time. A
-// sample's rows are summed first, then the samples' sums; odd and even rows apart, so that additions
-// do not wait for each other.
+// sample's rows are summed first, then the samples' sums; odd and even rows apart, so that
+// additions do not wait for each other.
 template <typename F>
 [[gnu::always_inline]] inline void sumSamples(const BatchNorm& a, F f) {
   forVectors(a.channels, [&](std::int64_t c, auto n) {
@@ -474,18 +483,44 @@ constexpr Kernels kernels(const char* isa, void (*random)(const Random&)) {
 #else
   constexpr bool kAdds16 = false;
 #endif
-  return {.isa = isa, .random = random, .gemm = gemm, .gemm16 = gemm16, .adds16 = kAdds16, .maxPool = maxPool, .maxPoolGrad = maxPoolGrad,
-          .reduceRows = reduceRows, .biasAdd = biasAdd, .relu = relu, .reluGrad = reluGrad,
-          .tanhGrad = tanhGrad, .add = add, .scale = scale, .gelu = gelu, .geluGrad = geluGrad,
-          .softmaxXent = softmaxXent, .softmaxXentGrad = softmaxXentGrad, .sumSquares = sumSquares,
-          .attention = attention, .attentionGrad = attentionGrad,
-          .layerNorm = layerNorm, .layerNormGrad = layerNormGrad,
-          .layerNormWeights = layerNormWeights, .batchMoments = batchMoments,
-          .batchNorm = batchNorm, .batchNormSums = batchNormSums, .batchNormGrad = batchNormGrad,
-          .meanPool = meanPool, .meanPoolGrad = meanPoolGrad, .castU8 = castU8,
+  return {.isa = isa,
+          .random = random,
+          .gemm = gemm,
+          .gemm16 = gemm16,
+          .adds16 = kAdds16,
+          .maxPool = maxPool,
+          .maxPoolGrad = maxPoolGrad,
+          .reduceRows = reduceRows,
+          .biasAdd = biasAdd,
+          .relu = relu,
+          .reluGrad = reluGrad,
+          .tanhGrad = tanhGrad,
+          .add = add,
+          .scale = scale,
+          .gelu = gelu,
+          .geluGrad = geluGrad,
+          .softmaxXent = softmaxXent,
+          .softmaxXentGrad = softmaxXentGrad,
+          .sumSquares = sumSquares,
+          .attention = attention,
+          .attentionGrad = attentionGrad,
+          .layerNorm = layerNorm,
+          .layerNormGrad = layerNormGrad,
+          .layerNormWeights = layerNormWeights,
+          .batchMoments = batchMoments,
+          .batchNorm = batchNorm,
+          .batchNormSums = batchNormSums,
+          .batchNormGrad = batchNormGrad,
+          .meanPool = meanPool,
+          .meanPoolGrad = meanPoolGrad,
+          .castU8 = castU8,
           .encode = {encodeFp16, encodeBf16, encodeInt8},
-          .decode = {decodeFp16, decodeBf16, decodeInt8}, .narrow = {narrowFp16, narrowBf16}, .subtract = subtract, .adam = adam,
-          .sgd = sgd, .adagrad = adagrad};
+          .decode = {decodeFp16, decodeBf16, decodeInt8},
+          .narrow = {narrowFp16, narrowBf16},
+          .subtract = subtract,
+          .adam = adam,
+          .sgd = sgd,
+          .adagrad = adagrad};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Random numbers, compiled by each random_<isa>.cc. Apart from kernels_body.h because here products and sums must not be
-// contracted: numbers are the same bits on every processor, those of base/random.h.
+// Random numbers, compiled by each random_<isa>.cc. Apart from kernels_body.h because here products
+// and sums must not be contracted: numbers are the same bits on every processor, those of
+// base/random.h.
 #pragma once
 
 #include <immintrin.h>
@@ -41,12 +42,14 @@ void fillRandom(const Random& o) {
   const Words key = Words{} + a.key;
   constexpr std::uint64_t kEach = kNormal ? 2 : 1;  // words a number
   Words index;
-  for (int lane = 0; lane < kDoubles; ++lane) index[lane] = kEach * (a.first + static_cast<std::uint64_t>(lane));
+  for (int lane = 0; lane < kDoubles; ++lane)
+    index[lane] = kEach * (a.first + static_cast<std::uint64_t>(lane));
   for (std::int64_t i = 0; i < a.n; i += kDoubles, index += std::uint64_t{kEach * kDoubles}) {
     Doubles numbers;
     if constexpr (kNormal) {
       numbers = random::normal<Doubles, Words>(random::word<Words>(key, index),
-                                               random::word<Words>(key, index + std::uint64_t{1}), Root{});
+                                               random::word<Words>(key, index + std::uint64_t{1}),
+                                               Root{});
     } else {
       numbers = 2.0 * random::uniform<Doubles, Words>(random::word<Words>(key, index)) - 1.0;
     }

@@ -25,7 +25,8 @@ inline Vec where(Mask mask, Vec a, Vec b) { return mask ? a : b; }
 // a > b ? a : b and a < b ? a : b; so b where either is no number.
 inline Vec larger(Vec a, Vec b) {
 #if defined(__AVX512F__)
-  return static_cast<Vec>(_mm512_maskz_max_ps(0xffff, static_cast<__m512>(a), static_cast<__m512>(b)));
+  return static_cast<Vec>(
+      _mm512_maskz_max_ps(0xffff, static_cast<__m512>(a), static_cast<__m512>(b)));
 #elif defined(__AVX2__)
   return static_cast<Vec>(_mm256_max_ps(static_cast<__m256>(a), static_cast<__m256>(b)));
 #else
@@ -34,7 +35,8 @@ inline Vec larger(Vec a, Vec b) {
 }
 inline Vec smaller(Vec a, Vec b) {
 #if defined(__AVX512F__)
-  return static_cast<Vec>(_mm512_maskz_min_ps(0xffff, static_cast<__m512>(a), static_cast<__m512>(b)));
+  return static_cast<Vec>(
+      _mm512_maskz_min_ps(0xffff, static_cast<__m512>(a), static_cast<__m512>(b)));
 #elif defined(__AVX2__)
   return static_cast<Vec>(_mm256_min_ps(static_cast<__m256>(a), static_cast<__m256>(b)));
 #else

@@ -1,6 +1,6 @@
-// Attention without a score matrix (Dao et al.: "FlashAttention", 2022): tiles of queries against tiles of keys, with
-// the rows' sums kept up as they come. Of a row of queries four neighbouring threads have a quarter of the scores of
-// each tile, and a quarter of the channels of its result.
+// Attention without a score matrix (Dao et al.: "FlashAttention", 2022): tiles of queries against
+// tiles of keys, with the rows' sums kept up as they come. Of a row of queries four neighbouring
+// threads have a quarter of the scores of each tile, and a quarter of the channels of its result.
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
@@ -9,7 +9,8 @@ namespace {
 constexpr int kQuarter = 4;
 static_assert(kAttentionThreads == kQueryTile * kQuarter);
 
-// Of a kernel for heads of up to kHead_ channels: so many in shared memory, of which those beyond a head's are 0.
+// Of a kernel for heads of up to kHead_ channels: so many in shared memory, of which those beyond a
+// head's are 0.
 template <int kHead_, int kKeyTile_>
 struct Tiles {
   static constexpr int kHead = kHead_, kKeyTile = kKeyTile_;
@@ -22,19 +23,30 @@ using Narrow = Tiles<kNarrowHead, 16>;
 using Wide = Tiles<kLargestHead, 8>;  // 48 KiB of shared memory are all there is
 
 // Blocks: the tiles of the tokens of one sample and head, then of the next head.
-LOCKSTEP_DEVICE Index tilesOf(const AttentionArguments& a) { return (a.tokens + kQueryTile - 1) / kQueryTile; }
-LOCKSTEP_DEVICE Index firstToken(const AttentionArguments& a) { return blockIdx.x % tilesOf(a) * kQueryTile; }
+LOCKSTEP_DEVICE Index tilesOf(const AttentionArguments& a) {
+  return (a.tokens + kQueryTile - 1) / kQueryTile;
+}
+LOCKSTEP_DEVICE Index firstToken(const AttentionArguments& a) {
+  return blockIdx.x % tilesOf(a) * kQueryTile;
+}
 
-// Of one sample and head; a row is a token. From one to the next qkv is 3·heads·head apart, y heads·head.
+// Of one sample and head; a row is a token. From one to the next qkv is 3·heads·head apart, y
+// heads·head.
 struct Head {
   const float *q, *k, *v;
   Index stride, y, yStride, sums;  // y, sums: of the first token
 };
 LOCKSTEP_DEVICE Head headOf(const AttentionArguments& a) {
-  const Index at = blockIdx.x / tilesOf(a), sample = at / a.heads, head = at % a.heads, stride = 3 * a.heads * a.head;
+  const Index at = blockIdx.x / tilesOf(a), sample = at / a.heads, head = at % a.heads,
+              stride = 3 * a.heads * a.head;
   const float* q = a.qkv + sample * a.tokens * stride + head * 3 * a.head;
-  return {q, q + a.head, q + 2 * a.head, stride, sample * a.tokens * a.heads * a.head + head * a.head,
-          a.heads * a.head, sample * a.tokens * a.heads + head};
+  return {q,
+          q + a.head,
+          q + 2 * a.head,
+          stride,
+          sample * a.tokens * a.heads * a.head + head * a.head,
+          a.heads * a.head,
+          sample * a.tokens * a.heads + head};
 }
 
 // Rows first … first + kRows of x into shared memory, zeros beyond the last token.
@@ -42,7 +54,8 @@ template <int kRows, int kPitch>
 LOCKSTEP_DEVICE void load(float (&to)[kRows][kPitch], const float* x, Index stride, Index first,
                           const AttentionArguments& a) {
   constexpr int kHead = kPitch - 1;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kHead; i += static_cast<int>(kAttentionThreads)) {
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kHead;
+       i += static_cast<int>(kAttentionThreads)) {
     const int r = i / kHead, c = i % kHead;
     to[r][c] = first + r < a.tokens && c < a.head ? x[(first + r) * stride + c] : 0.0f;
   }
@@ -72,7 +85,8 @@ LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Scores p;
   const Head head = headOf(a);
   const Index firstQuery = firstToken(a);
-  const int row = static_cast<int>(threadIdx.x) / kQuarter, quarter = static_cast<int>(threadIdx.x) % kQuarter;
+  const int row = static_cast<int>(threadIdx.x) / kQuarter,
+            quarter = static_cast<int>(threadIdx.x) % kQuarter;
   const Index query = firstQuery + row;
   float out[T::kChannels] = {}, top = -INFINITY, sum = 0;
   load(q, head.q, head.stride, firstQuery, a);
@@ -85,7 +99,8 @@ LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
     LOCKSTEP_UNROLL
     for (int i = 0; i < T::kScores; ++i) {
       const int key = i * kQuarter + quarter;
-      scores[i] = sees(a, query, firstKey + key) ? a.scale * dotOf<T::kHead>(q[row], k[key]) : -INFINITY;
+      scores[i] =
+          sees(a, query, firstKey + key) ? a.scale * dotOf<T::kHead>(q[row], k[key]) : -INFINITY;
       most = fmaxf(most, scores[i]);
     }
     const float newTop = fmaxf(top, quarterMax(most));
@@ -104,7 +119,8 @@ LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
     for (int c = 0; c < T::kChannels; ++c) {
       float value = out[c] * kept;
       LOCKSTEP_UNROLL
-      for (int key = 0; key < T::kKeyTile; ++key) value += p[row][key] * v[key][c * kQuarter + quarter];
+      for (int key = 0; key < T::kKeyTile; ++key)
+        value += p[row][key] * v[key][c * kQuarter + quarter];
       out[c] = value;
     }
   }
@@ -124,7 +140,8 @@ LOCKSTEP_DEVICE void attendQueryGrad(const AttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Scores ds;
   const Head head = headOf(a);
   const Index firstQuery = firstToken(a);
-  const int row = static_cast<int>(threadIdx.x) / kQuarter, quarter = static_cast<int>(threadIdx.x) % kQuarter;
+  const int row = static_cast<int>(threadIdx.x) / kQuarter,
+            quarter = static_cast<int>(threadIdx.x) % kQuarter;
   const Index query = firstQuery + row;
   const float lse = query < a.tokens ? a.lse[head.sums + query * a.heads] : 0.0f;
   const float offset = query < a.tokens ? a.offsets[head.sums + query * a.heads] : 0.0f;
@@ -140,13 +157,15 @@ LOCKSTEP_DEVICE void attendQueryGrad(const AttentionArguments& a) {
     for (int i = 0; i < T::kScores; ++i) {
       const int key = i * kQuarter + quarter;
       const float one = sees(a, query, firstKey + key) && query < a.tokens
-                            ? expf(a.scale * dotOf<T::kHead>(q[row], k[key]) - lse) : 0.0f;
+                            ? expf(a.scale * dotOf<T::kHead>(q[row], k[key]) - lse)
+                            : 0.0f;
       ds[row][key] = one * (dotOf<T::kHead>(dy[row], v[key]) - offset) * a.scale;
     }
     __syncthreads();
     LOCKSTEP_UNROLL
     for (int c = 0; c < T::kChannels; ++c)
-      for (int key = 0; key < T::kKeyTile; ++key) out[c] += ds[row][key] * k[key][c * kQuarter + quarter];
+      for (int key = 0; key < T::kKeyTile; ++key)
+        out[c] += ds[row][key] * k[key][c * kQuarter + quarter];
   }
   if (query >= a.tokens) return;
   const Index at = head.q - a.qkv + query * head.stride;
@@ -154,8 +173,8 @@ LOCKSTEP_DEVICE void attendQueryGrad(const AttentionArguments& a) {
     if (c * kQuarter + quarter < a.head) a.out[at + c * kQuarter + quarter] = out[c];
 }
 
-// dk and dv of a tile of as many keys as there are rows in a tile of queries, from all queries that see them, as many
-// at a time as there are keys in one.
+// dk and dv of a tile of as many keys as there are rows in a tile of queries, from all queries that
+// see them, as many at a time as there are keys in one.
 template <typename T>
 LOCKSTEP_DEVICE void attendKeyGrad(const AttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Queries k, v;
@@ -163,12 +182,14 @@ LOCKSTEP_DEVICE void attendKeyGrad(const AttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Scores p, ds;
   const Head head = headOf(a);
   const Index firstKey = firstToken(a);
-  const int row = static_cast<int>(threadIdx.x) / kQuarter, quarter = static_cast<int>(threadIdx.x) % kQuarter;
+  const int row = static_cast<int>(threadIdx.x) / kQuarter,
+            quarter = static_cast<int>(threadIdx.x) % kQuarter;
   const Index key = firstKey + row;
   float dk[T::kChannels] = {}, dv[T::kChannels] = {};
   load(k, head.k, head.stride, firstKey, a);
   load(v, head.v, head.stride, firstKey, a);
-  for (Index firstQuery = a.causal ? firstKey : 0; firstQuery < a.tokens; firstQuery += T::kKeyTile) {
+  for (Index firstQuery = a.causal ? firstKey : 0; firstQuery < a.tokens;
+       firstQuery += T::kKeyTile) {
     __syncthreads();
     load(q, head.q, head.stride, firstQuery, a);
     load(dy, a.dy + head.y, head.yStride, firstQuery, a);

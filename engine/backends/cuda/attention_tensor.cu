@@ -1,7 +1,8 @@
-// Attention by tensor cores (Dao: "FlashAttention-2", 2023), of 16-bit factors that are made first, once: a warp has 16
-// or 32 rows, of queries or of keys, and goes over the tiles of the other ones, whose copies are on the way while those
-// before are multiplied. Scores stay in registers: as sums of one product they are what the next one wants as its left
-// factor. Nothing is added up in an order that chance decides: of the gradient, queries' and keys' are kernels of their own.
+// Attention by tensor cores (Dao: "FlashAttention-2", 2023), of 16-bit factors that are made first,
+// once: a warp has 16 or 32 rows, of queries or of keys, and goes over the tiles of the other ones,
+// whose copies are on the way while those before are multiplied. Scores stay in registers: as sums
+// of one product they are what the next one wants as its left factor. Nothing is added up in an
+// order that chance decides: of the gradient, queries' and keys' are kernels of their own.
 #include "engine/backends/cuda/fragments.h"
 
 namespace lockstep::backends::cuda {
@@ -9,13 +10,14 @@ namespace {
 
 constexpr int kTensorWarps = static_cast<int>(kTensorThreads / kWarp);
 
-// Of a kernel for heads of up to kHead_ channels: how many keys, and of the keys' gradient queries, are multiplied with
-// between two barriers. Tiles are there twice, in 48 KiB of shared memory.
+// Of a kernel for heads of up to kHead_ channels: how many keys, and of the keys' gradient queries,
+// are multiplied with between two barriers. Tiles are there twice, in 48 KiB of shared memory.
 template <int kHead_, int kRows_, int kKeys_, int kQueries_>
 struct TensorTiles {
   static constexpr int kHead = kHead_, kRows = kRows_, kKeys = kKeys_, kQueries = kQueries_;
-  static constexpr int kSteps = kHead / kFragment;                 // of a product over channels
-  static constexpr int kOut = kHead / 8;                           // sums side by side that have a row's channels
+  static constexpr int kSteps = kHead / kFragment;  // of a product over channels
+  // sums side by side that have a row's channels
+  static constexpr int kOut = kHead / 8;
   static constexpr int kBands = kRows / kTensorWarps / kFragment;  // of 16 rows, of a warp
   using Row = TileRow<kHead>;
   using Left = unsigned[kBands][kSteps][4];
@@ -57,11 +59,11 @@ LOCKSTEP_DEVICE void readRows(typename T::Left& to, const std::uint16_t* x, cons
   }
 }
 
-// The scores that count nothing: of keys beyond the last, and where causal of keys behind the query. Rows are queries and
-// columns keys from these on, or with kKeysFirst the other way round.
+// The scores that count nothing: of keys beyond the last, and where causal of keys behind the
+// query. Rows are queries and columns keys from these on, or with kKeysFirst the other way round.
 template <bool kKeysFirst, int kBands, int kColumns>
-LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4], const TensorAttentionArguments& a, int firstRow,
-                                int firstColumn) {
+LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4],
+                                const TensorAttentionArguments& a, int firstRow, int firstColumn) {
   const int tokens = static_cast<int>(a.tokens);
   LOCKSTEP_UNROLL
   for (int i = 0; i < kBands; ++i) {
@@ -69,8 +71,10 @@ LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4], const Tens
     for (int n = 0; n < kColumns; ++n) {
       LOCKSTEP_UNROLL
       for (int e = 0; e < 4; ++e) {
-        const int row = firstRow + i * kFragment + rowOf(e), column = firstColumn + n * 8 + columnOf(e);
-        if (column >= tokens || (a.causal && (kKeysFirst ? row > column : column > row))) scores[i][n][e] = -INFINITY;
+        const int row = firstRow + i * kFragment + rowOf(e),
+                  column = firstColumn + n * 8 + columnOf(e);
+        if (column >= tokens || (a.causal && (kKeysFirst ? row > column : column > row)))
+          scores[i][n][e] = -INFINITY;
       }
     }
   }
@@ -78,8 +82,8 @@ LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4], const Tens
 
 // A row of half `half` of a band: x[c] = factor·sums.
 template <typename T>
-LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, float* x, const float (&sums)[T::kOut][4], int half,
-                              float factor) {
+LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, float* x,
+                              const float (&sums)[T::kOut][4], int half, float factor) {
   LOCKSTEP_UNROLL
   for (int n = 0; n < T::kOut; ++n) {
     const int c = n * 8 + columnOf(0);
@@ -141,8 +145,10 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
         for (int n = 0; n < T::kKeys / 8; ++n) {
           most = fmaxf(most, fmaxf(scores[i][n][2 * half], scores[i][n][2 * half + 1]));
         }
-        // The first key is seen by all: from the first tile on a row's largest score is finite where scores are.
-        const float newTop = fmaxf(top[i][half], quarterMax(most)), kept = powerOfTwo(unit * (top[i][half] - newTop));
+        // The first key is seen by all: from the first tile on a row's largest score is finite
+        // where scores are.
+        const float newTop = fmaxf(top[i][half], quarterMax(most)),
+                    kept = powerOfTwo(unit * (top[i][half] - newTop));
         const float shift = unit * newTop;
         float added = 0;
         LOCKSTEP_UNROLL
@@ -166,7 +172,8 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
     for (int key = 0; key < T::kKeys / kFragment; ++key) {
       unsigned p[T::kBands][4];
       LOCKSTEP_UNROLL
-      for (int i = 0; i < T::kBands; ++i) packLeft<F>(p[i], scores[i][2 * key], scores[i][2 * key + 1]);
+      for (int i = 0; i < T::kBands; ++i)
+        packLeft<F>(p[i], scores[i][2 * key], scores[i][2 * key + 1]);
       LOCKSTEP_UNROLL
       for (int n = 0; n < T::kOut / 2; ++n) {
         unsigned b[4];
@@ -285,8 +292,8 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
   }
 }
 
-// dk and dv of the block's keys, from all queries that see them: dv = pᵀ·dy, dk = scale·dsᵀ·q. Scores are made as their
-// transposes, so that a row is a key's.
+// dk and dv of the block's keys, from all queries that see them: dv = pᵀ·dy, dk = scale·dsᵀ·q.
+// Scores are made as their transposes, so that a row is a key's.
 template <typename F, typename T>
 LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Row q[2][T::kQueries], dy[2][T::kQueries], v[T::kRows];
@@ -300,7 +307,8 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
     copyRows(dy[stage], a.dy + at.factors, first, at.tokens);
     const int r = static_cast<int>(threadIdx.x), query = first + r;
     if (r < T::kQueries)
-      copyAhead<8>(&terms[stage][r], a.terms + at.head * a.tokens + (query < at.tokens ? query : 0), query < at.tokens);
+      copyAhead<8>(&terms[stage][r], a.terms + at.head * a.tokens + (query < at.tokens ? query : 0),
+                   query < at.tokens);
   };
   const int firstOfAll = a.causal ? at.first : 0;
   copyRows(v, a.v + at.factors, at.first, at.tokens);
@@ -336,7 +344,8 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
         for (int e = 0; e < 4; ++e) {
           const float sum = terms[stage][some + n * 8 + columnOf(e)].sum;
           LOCKSTEP_UNROLL
-          for (int i = 0; i < T::kBands; ++i) scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - sum);
+          for (int i = 0; i < T::kBands; ++i)
+            scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - sum);
         }
       }
       LOCKSTEP_UNROLL
@@ -357,7 +366,8 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
         for (int e = 0; e < 4; ++e) {
           const float offset = terms[stage][some + n * 8 + columnOf(e)].offset;
           LOCKSTEP_UNROLL
-          for (int i = 0; i < T::kBands; ++i) dp[i][n][e] = scores[i][n][e] * (dp[i][n][e] - offset);
+          for (int i = 0; i < T::kBands; ++i)
+            dp[i][n][e] = scores[i][n][e] * (dp[i][n][e] - offset);
         }
       }
       unsigned p[T::kBands][4], ds[T::kBands][4];
@@ -407,7 +417,8 @@ template <typename F>
 LOCKSTEP_DEVICE void narrowRow(const NarrowHeadsArguments& a) {
   const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
   const int each = a.pitch / 8, head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
-  for (int i = static_cast<int>(threadIdx.x); i < 3 * heads * each; i += static_cast<int>(blockDim.x)) {
+  for (int i = static_cast<int>(threadIdx.x); i < 3 * heads * each;
+       i += static_cast<int>(blockDim.x)) {
     const int part = i / each, c = i % each * 8;
     const float* const x = a.x + (row * 3 * heads + part) * head + c;
     Four four[2] = {};
@@ -423,13 +434,15 @@ LOCKSTEP_DEVICE void narrowRow(const NarrowHeadsArguments& a) {
     }
     EightNarrow eight;
     LOCKSTEP_UNROLL
-    for (int e = 0; e < 4; ++e) eight.x[e] = F::pack(four[e / 2].x[e % 2 * 2], four[e / 2].x[e % 2 * 2 + 1]);
+    for (int e = 0; e < 4; ++e)
+      eight.x[e] = F::pack(four[e / 2].x[e % 2 * 2], four[e / 2].x[e % 2 * 2 + 1]);
     const Index to = ((part % 3 * a.samples + sample) * heads + part / 3) * a.tokens + token;
     *reinterpret_cast<EightNarrow*>(a.to + to * a.pitch + c) = eight;
   }
 }
 
-// A row of dy, a warp a head, and the row's terms. Σ dy·y is of dy as products have it, so that the sum of ds is 0.
+// A row of dy, a warp a head, and the row's terms. Σ dy·y is of dy as products have it, so that the
+// sum of ds is 0.
 template <typename F>
 LOCKSTEP_DEVICE void narrowGradientRow(const NarrowHeadsArguments& a) {
   const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
@@ -438,7 +451,8 @@ LOCKSTEP_DEVICE void narrowGradientRow(const NarrowHeadsArguments& a) {
     const Index from = (row * heads + h) * head, to = (sample * heads + h) * a.tokens + token;
     float sum = 0;
     for (int c = laneOf() * 2; c < a.pitch; c += static_cast<int>(kWarp) * 2) {
-      const unsigned both = F::pack(c < head ? a.x[from + c] : 0.0f, c + 1 < head ? a.x[from + c + 1] : 0.0f);
+      const unsigned both =
+          F::pack(c < head ? a.x[from + c] : 0.0f, c + 1 < head ? a.x[from + c + 1] : 0.0f);
       *reinterpret_cast<unsigned*>(a.to + to * a.pitch + c) = both;
       if (c < head) sum += F::valueOf(both & 0xffffu) * a.y[from + c];
       if (c + 1 < head) sum += F::valueOf(both >> 16) * a.y[from + c + 1];
@@ -450,17 +464,29 @@ LOCKSTEP_DEVICE void narrowGradientRow(const NarrowHeadsArguments& a) {
 
 }  // namespace
 
-LOCKSTEP_TENSOR_KERNEL(attentionFactorsBf16, NarrowHeadsArguments, kThreads, 4) { narrowRow<InBf16>(a); }
-LOCKSTEP_TENSOR_KERNEL(attentionFactorsF16, NarrowHeadsArguments, kThreads, 4) { narrowRow<InF16>(a); }
-LOCKSTEP_TENSOR_KERNEL(attentionTermsBf16, NarrowHeadsArguments, kThreads, 4) { narrowGradientRow<InBf16>(a); }
-LOCKSTEP_TENSOR_KERNEL(attentionTermsF16, NarrowHeadsArguments, kThreads, 4) { narrowGradientRow<InF16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionFactorsBf16, NarrowHeadsArguments, kThreads, 4) {
+  narrowRow<InBf16>(a);
+}
+LOCKSTEP_TENSOR_KERNEL(attentionFactorsF16, NarrowHeadsArguments, kThreads, 4) {
+  narrowRow<InF16>(a);
+}
+LOCKSTEP_TENSOR_KERNEL(attentionTermsBf16, NarrowHeadsArguments, kThreads, 4) {
+  narrowGradientRow<InBf16>(a);
+}
+LOCKSTEP_TENSOR_KERNEL(attentionTermsF16, NarrowHeadsArguments, kThreads, 4) {
+  narrowGradientRow<InF16>(a);
+}
 
-#define LOCKSTEP_ATTENTION(form, F, T)                                                                            \
-  LOCKSTEP_TENSOR_KERNEL(attention##form, TensorAttentionArguments, kTensorThreads, 2) { attendByTensors<F, T>(a); } \
-  LOCKSTEP_TENSOR_KERNEL(attentionQueryGrad##form, TensorAttentionArguments, kTensorThreads, 2) {                 \
-    queryGradByTensors<F, T>(a);                                                                                  \
-  }                                                                                                               \
-  LOCKSTEP_TENSOR_KERNEL(attentionKeyGrad##form, TensorAttentionArguments, kTensorThreads, 2) { keyGradByTensors<F, T>(a); }
+#define LOCKSTEP_ATTENTION(form, F, T)                                                            \
+  LOCKSTEP_TENSOR_KERNEL(attention##form, TensorAttentionArguments, kTensorThreads, 2) {          \
+    attendByTensors<F, T>(a);                                                                     \
+  }                                                                                               \
+  LOCKSTEP_TENSOR_KERNEL(attentionQueryGrad##form, TensorAttentionArguments, kTensorThreads, 2) { \
+    queryGradByTensors<F, T>(a);                                                                  \
+  }                                                                                               \
+  LOCKSTEP_TENSOR_KERNEL(attentionKeyGrad##form, TensorAttentionArguments, kTensorThreads, 2) {   \
+    keyGradByTensors<F, T>(a);                                                                    \
+  }
 LOCKSTEP_ATTENTION(Bf16, InBf16, NarrowHeads)
 LOCKSTEP_ATTENTION(WideBf16, InBf16, WideHeads)
 LOCKSTEP_ATTENTION(F16, InF16, NarrowHeads)

@@ -1,5 +1,6 @@
-// How the CUDA backend's kernels are bound: what an op gives its device, one launch or product after another. Internal to the
-// backend: cuda.cc, and cuda_rows.cc for row-sparse values and coded gradients.
+// How the CUDA backend's kernels are bound: what an op gives its device, one launch or product
+// after another. Internal to the backend: cuda.cc, and cuda_rows.cc for row-sparse values and coded
+// gradients.
 #pragma once
 
 #include <algorithm>
@@ -22,9 +23,9 @@ namespace lockstep::backends::cuda {
 
 inline constexpr unsigned kMostDown = 65535;
 
-// Memory on the device that kernels have in turn, each while it runs: what one leaves there the next one overwrites. Where it
-// is too small for a kernel that is bound it is made anew, twice as large at least; those bound before keep theirs.
-// Threads: as the device.
+// Memory on the device that kernels have in turn, each while it runs: what one leaves there the
+// next one overwrites. Where it is too small for a kernel that is bound it is made anew, twice as
+// large at least; those bound before keep theirs. Threads: as the device.
 class Scratch {
  public:
   explicit Scratch(device::Device& device) : device_(device) {}
@@ -52,17 +53,21 @@ class Scratch {
 // A kernel of this backend: launches, copies and products, one after another.
 class Given final : public Kernel {
  public:
-  Given(device::Device& device, Scratch& scratch) : device_(device), scratch_(scratch) { scratch.begin(); }
+  Given(device::Device& device, Scratch& scratch) : device_(device), scratch_(scratch) {
+    scratch.begin();
+  }
 
   // Errors: what the device says of a kernel that its program does not have.
   template <typename Arguments>
-  Status add(std::string_view name, unsigned blocks, const Arguments& arguments, unsigned blocksDown = 1,
-             unsigned threads = kThreads) {
-    static_assert(sizeof(Arguments) <= sizeof(Step::arguments) && std::is_trivially_copyable_v<Arguments>);
+  Status add(std::string_view name, unsigned blocks, const Arguments& arguments,
+             unsigned blocksDown = 1, unsigned threads = kThreads) {
+    static_assert(sizeof(Arguments) <= sizeof(Step::arguments) &&
+                  std::is_trivially_copyable_v<Arguments>);
     if (blocks == 0 || blocksDown == 0) return {};  // there is nothing to do
     if (blocksDown > kMostDown)
-      return makeError(Code::kFailedPrecondition, "kernel {} would have {} blocks down, and a GPU takes {}", name,
-                       blocksDown, kMostDown);
+      return makeError(Code::kFailedPrecondition,
+                       "kernel {} would have {} blocks down, and a GPU takes {}", name, blocksDown,
+                       kMostDown);
     LOCKSTEP_ASSIGN(const device::Function function, device_.function(name));
     Step& step = steps_.emplace_back();
     step.launch = {function, blocks, blocksDown, threads, nullptr, sizeof arguments};
@@ -94,9 +99,11 @@ class Given final : public Kernel {
   // On the device what is known now.
   template <typename T>
   Result<const T*> constants(const std::vector<T>& values) {
-    const auto count = static_cast<Index>(values.size()), bytes = count * static_cast<Index>(sizeof(T));
+    const auto count = static_cast<Index>(values.size()),
+               bytes = count * static_cast<Index>(sizeof(T));
     LOCKSTEP_ASSIGN(T* const there, kept<T>(count));
-    LOCKSTEP_ASSIGN(const auto pinned, device::Memory::allocate(device_, bytes, device::Where::kPinned));
+    LOCKSTEP_ASSIGN(const auto pinned,
+                    device::Memory::allocate(device_, bytes, device::Where::kPinned));
     std::memcpy(pinned.data(), values.data(), static_cast<std::size_t>(bytes));
     device_.copy(there, pinned.data(), bytes);
     LOCKSTEP_TRY(device_.synchronize());
@@ -129,12 +136,18 @@ class Given final : public Kernel {
   Index bytes_ = 0;
 };
 
-inline const float* in(const KernelSpec& spec, std::size_t i) { return static_cast<const float*>(spec.inputs[i].data); }
+inline const float* in(const KernelSpec& spec, std::size_t i) {
+  return static_cast<const float*>(spec.inputs[i].data);
+}
 inline const std::int32_t* ids(const KernelSpec& spec, std::size_t i) {
   return static_cast<const std::int32_t*>(spec.inputs[i].data);
 }
-inline std::int32_t* idsOut(const KernelSpec& spec, std::size_t i) { return static_cast<std::int32_t*>(spec.outputs[i].data); }
-inline float* out(const KernelSpec& spec, std::size_t i = 0) { return static_cast<float*>(spec.outputs[i].data); }
+inline std::int32_t* idsOut(const KernelSpec& spec, std::size_t i) {
+  return static_cast<std::int32_t*>(spec.outputs[i].data);
+}
+inline float* out(const KernelSpec& spec, std::size_t i = 0) {
+  return static_cast<float*>(spec.outputs[i].data);
+}
 inline bool onSixteen(std::initializer_list<const void*> operands) {
   return std::all_of(operands.begin(), operands.end(),
                      [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
@@ -145,7 +158,10 @@ inline unsigned ceilDivide(Index n, Index d) { return static_cast<unsigned>((n +
 class Binder {
  public:
   Binder(device::Device& device, const CudaOptions& options, const KernelSpec& spec, Given& given)
-      : options_(options), spec_(spec), attrs_(*spec.attrs), given_(given),
+      : options_(options),
+        spec_(spec),
+        attrs_(*spec.attrs),
+        given_(given),
         mostBlocks_(static_cast<Index>(std::max(1, device.properties().multiprocessors)) * 8) {}
 
   Status elementwise(Function function);
@@ -195,21 +211,27 @@ class Binder {
   Index count(std::size_t output = 0) const { return spec_.outputs[output].type.count(); }
   Index countIn(std::size_t input) const { return spec_.inputs[input].type.count(); }
   const Shape& shapeIn(std::size_t input) const { return spec_.inputs[input].type.shape; }
-  Index attr(std::string_view name, Index fallback = 0) const { return ir::intAttr(attrs_, name, fallback); }
-  float number(std::string_view name) const { return static_cast<float>(ir::floatAttr(attrs_, name)); }
+  Index attr(std::string_view name, Index fallback = 0) const {
+    return ir::intAttr(attrs_, name, fallback);
+  }
+  float number(std::string_view name) const {
+    return static_cast<float>(ir::floatAttr(attrs_, name));
+  }
 
   // Of one that counts to n in 32 bits, with which GPUs divide faster.
   Result<unsigned> blocksOfShort(Index n) const {
     if (n <= std::numeric_limits<std::int32_t>::max()) return blocksOf(n);
-    Error error = makeError(Code::kFailedPrecondition, "{}: a GPU's kernel would go over {} elements, and takes {}", spec_.name, n,
-                            std::numeric_limits<std::int32_t>::max());
+    Error error = makeError(Code::kFailedPrecondition,
+                            "{}: a GPU's kernel would go over {} elements, and takes {}",
+                            spec_.name, n, std::numeric_limits<std::int32_t>::max());
     error.next = "train with a smaller batch, or more micro-batches";
     return error;
   }
 
   // Of a block that has a row.
   static unsigned threadsOf(Index columns) {
-    return static_cast<unsigned>(std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
+    return static_cast<unsigned>(
+        std::clamp<Index>((columns + kWarp - 1) / kWarp * kWarp, kWarp, kThreads));
   }
   Status sum(SumArguments whole);
   Status copy(Index n, const float* x, float* y);

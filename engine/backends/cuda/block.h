@@ -7,7 +7,9 @@
 namespace lockstep::backends::cuda {
 
 // for (Index i = firstOf(); i < n; i += strideOf()): all threads of the grid together go over n.
-LOCKSTEP_DEVICE Index firstOf() { return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x; }
+LOCKSTEP_DEVICE Index firstOf() {
+  return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
 LOCKSTEP_DEVICE Index strideOf() { return static_cast<Index>(gridDim.x) * blockDim.x; }
 
 // Of four neighbouring threads.
@@ -46,7 +48,8 @@ LOCKSTEP_DEVICE float blockMax(float x) {
   return x;
 }
 
-// Of threads of the same lane in all of the block's rows of `lanes`, a power of two; good in the first row.
+// Of threads of the same lane in all of the block's rows of `lanes`, a power of two; good in the
+// first row.
 template <int N>
 LOCKSTEP_DEVICE void laneSums(float (&x)[N], unsigned lanes = kWarp) {
   LOCKSTEP_SHARED float parts[N][kThreads];
@@ -80,16 +83,19 @@ struct F16 {
 };
 LOCKSTEP_DEVICE float valueOf(float x) { return x; }
 LOCKSTEP_DEVICE float valueOf(F16 x) {
-  const unsigned sign = (x.bits & 0x8000u) << 16, exponent = x.bits & 0x7c00u, fraction = x.bits & 0x3ffu;
+  const unsigned sign = (x.bits & 0x8000u) << 16, exponent = x.bits & 0x7c00u,
+                 fraction = x.bits & 0x3ffu;
   unsigned size = ((x.bits & 0x7fffu) << 13) + 0x38000000u;
   if (exponent == 0) size = __float_as_uint(static_cast<float>(fraction) * 0x1p-24f);
   if (exponent == 0x7c00u) size = 0x7f800000u | fraction << 13;
   return __uint_as_float(sign | size);
 }
-LOCKSTEP_DEVICE float valueOf(Bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
+LOCKSTEP_DEVICE float valueOf(Bf16 x) {
+  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
+}
 
-// The nearest. What is no number stays none; a finite number beyond the largest becomes that one in bf16, and infinite
-// in f16.
+// The nearest. What is no number stays none; a finite number beyond the largest becomes that one in
+// bf16, and infinite in f16.
 LOCKSTEP_DEVICE F16 toF16(float x) {
   const unsigned bits = __float_as_uint(x), size = bits & 0x7fffffffu;
   unsigned near = (size + 0xfffu + (size >> 13 & 1u) - 0x38000000u) >> 13;

@@ -15,9 +15,11 @@ LOCKSTEP_DEVICE void put(std::uint8_t* to, T bits) {
 }
 template <typename T>
 LOCKSTEP_DEVICE T get(const std::uint8_t* from) {
-  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(T) == 0) return *reinterpret_cast<const T*>(from);
+  if (reinterpret_cast<std::uintptr_t>(from) % sizeof(T) == 0)
+    return *reinterpret_cast<const T*>(from);
   T bits = 0;
-  for (unsigned i = 0; i < sizeof(T); ++i) bits = static_cast<T>(bits | static_cast<T>(from[i]) << 8 * i);
+  for (unsigned i = 0; i < sizeof(T); ++i)
+    bits = static_cast<T>(bits | static_cast<T>(from[i]) << 8 * i);
   return bits;
 }
 
@@ -30,7 +32,9 @@ LOCKSTEP_DEVICE float numberOf(Coding coding, std::uint16_t bits) {
   return coding == Coding::kBf16 ? valueOf(Bf16{bits}) : valueOf(F16{bits});
 }
 
-LOCKSTEP_DEVICE bool onSixteen(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
+LOCKSTEP_DEVICE bool onSixteen(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+}
 struct alignas(8) FourCodes {
   std::uint16_t x[4];
 };
@@ -40,7 +44,8 @@ LOCKSTEP_DEVICE std::uint32_t magnitudeOf(float x) { return __float_as_uint(x) &
 // What is counted before a thread's own one in its block; and how many in all, in `total`.
 LOCKSTEP_DEVICE unsigned countBefore(bool one, unsigned& total) {
   LOCKSTEP_SHARED unsigned counts[kThreads / kWarp];
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, ones = __ballot_sync(~0u, one);
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp,
+                 ones = __ballot_sync(~0u, one);
   __syncthreads();  // what an earlier call left has been read
   if (lane == 0) counts[warp] = static_cast<unsigned>(__popc(ones));
   __syncthreads();
@@ -58,10 +63,12 @@ LOCKSTEP_DEVICE unsigned countBefore(bool one, unsigned& total) {
 // 16 bits an element: the parts' payloads are one after another as their elements are.
 LOCKSTEP_KERNEL(encode16, CodingArguments) {
   const Index n = a.count * a.parts;
-  const bool wide = onSixteen(a.x) && onSixteen(a.residual) && onSixteen(a.y) && onSixteen(a.payloads);
+  const bool wide =
+      onSixteen(a.x) && onSixteen(a.residual) && onSixteen(a.y) && onSixteen(a.payloads);
   const Index fours = wide ? n / 4 : 0;
   for (Index i = firstOf(); i < fours; i += strideOf()) {
-    const Four x = reinterpret_cast<const Four*>(a.x)[i], before = reinterpret_cast<const Four*>(a.residual)[i];
+    const Four x = reinterpret_cast<const Four*>(a.x)[i],
+               before = reinterpret_cast<const Four*>(a.residual)[i];
     Four rest;
     FourCodes codes;
     LOCKSTEP_UNROLL
@@ -84,7 +91,8 @@ LOCKSTEP_KERNEL(encode16, CodingArguments) {
 // A block (x) has the elements of one scale, of one part (y).
 LOCKSTEP_KERNEL(encodeInt8, CodingArguments) {
   std::uint8_t* const payload = a.payloads + blockIdx.y * a.payload;
-  const Index i = static_cast<Index>(blockIdx.x) * kScaleGroup + threadIdx.x, at = blockIdx.y * a.count + i;
+  const Index i = static_cast<Index>(blockIdx.x) * kScaleGroup + threadIdx.x,
+              at = blockIdx.y * a.count + i;
   const bool mine = i < a.count;
   const float t = mine ? a.x[at] + a.residual[at] : 0.0f;
   const float largest = blockMax(fabsf(t) < INFINITY ? fabsf(t) : INFINITY);
@@ -92,13 +100,15 @@ LOCKSTEP_KERNEL(encodeInt8, CodingArguments) {
   if (threadIdx.x == 0) put(payload + 4 * static_cast<Index>(blockIdx.x), __float_as_uint(scale));
   const float q = scale > 0 ? fminf(fmaxf(rintf(t / scale), -127.0f), 127.0f) : 0.0f;
   // Behind the last element a payload is filled up with zeros.
-  if (i < a.payload - a.values) payload[a.values + i] = static_cast<std::uint8_t>(static_cast<int>(q));
+  if (i < a.payload - a.values)
+    payload[a.values + i] = static_cast<std::uint8_t>(static_cast<int>(q));
   if (mine) a.y[at] = t - q * scale;
 }
 
 // Of all but top-k.
 LOCKSTEP_KERNEL(decodeSum, CodingArguments) {
-  const bool wide = a.coding != Coding::kInt8 && onSixteen(a.y) && onSixteen(a.payloads) && a.payload % 8 == 0;
+  const bool wide =
+      a.coding != Coding::kInt8 && onSixteen(a.y) && onSixteen(a.payloads) && a.payload % 8 == 0;
   const Index fours = wide ? a.count / 4 : 0;
   for (Index i = firstOf(); i < fours; i += strideOf()) {
     Four sum{};
@@ -130,7 +140,8 @@ LOCKSTEP_KERNEL(topKCounts, TopKArguments) {
   const float* t = a.t + blockIdx.y * a.count;
   const unsigned mask = a.shift == 20 ? 0x7ff : 0x3ff, above = a.shift == 20 ? 31 : a.shift + 10;
   const std::uint32_t found = a.shift == 20 ? 0 : a.state[blockIdx.y].found;
-  const Index first = blockIdx.x * a.range, end = first + a.range < a.count ? first + a.range : a.count;
+  const Index first = blockIdx.x * a.range,
+              end = first + a.range < a.count ? first + a.range : a.count;
   for (unsigned i = threadIdx.x; i < kTopKDigits; i += kThreads) counts[i] = 0;
   __syncthreads();
   for (Index i = first + threadIdx.x; i < end; i += kThreads) {
@@ -142,7 +153,8 @@ LOCKSTEP_KERNEL(topKCounts, TopKArguments) {
     if (counts[i] > 0) atomicAdd(a.counts + blockIdx.y * kTopKDigits + i, counts[i]);
 }
 
-// A block a part: in which digit the last one that is kept is. Threads have the digits, from the top, a few each.
+// A block a part: in which digit the last one that is kept is. Threads have the digits, from the
+// top, a few each.
 LOCKSTEP_KERNEL(topKDigit, TopKArguments) {
   constexpr unsigned kEach = kTopKDigits / kThreads;
   LOCKSTEP_SHARED unsigned sums[kThreads];
@@ -169,7 +181,8 @@ LOCKSTEP_KERNEL(topKAbove, TopKArguments) {
   LOCKSTEP_SHARED unsigned counts[2];
   const float* t = a.t + blockIdx.y * a.count;
   const std::uint32_t found = a.state[blockIdx.y].found;
-  const Index first = blockIdx.x * a.range, end = first + a.range < a.count ? first + a.range : a.count;
+  const Index first = blockIdx.x * a.range,
+              end = first + a.range < a.count ? first + a.range : a.count;
   unsigned above = 0, equal = 0;
   for (Index i = first + threadIdx.x; i < end; i += kThreads) {
     const std::uint32_t bits = magnitudeOf(t[i]);
@@ -181,30 +194,36 @@ LOCKSTEP_KERNEL(topKAbove, TopKArguments) {
   atomicAdd(&counts[0], above);
   atomicAdd(&counts[1], equal);
   __syncthreads();
-  if (threadIdx.x < 2) a.above[2 * (static_cast<Index>(blockIdx.y) * gridDim.x + blockIdx.x) + threadIdx.x] = counts[threadIdx.x];
+  if (threadIdx.x < 2)
+    a.above[2 * (static_cast<Index>(blockIdx.y) * gridDim.x + blockIdx.x) + threadIdx.x] =
+        counts[threadIdx.x];
 }
 
-// Those above and, of those equal, the first `wanted`, by their index: before one are all above it before, and as many
-// equal ones, but no more than are wanted.
+// Those above and, of those equal, the first `wanted`, by their index: before one are all above it
+// before, and as many equal ones, but no more than are wanted.
 LOCKSTEP_KERNEL(topKWrite, TopKArguments) {
   LOCKSTEP_SHARED unsigned before[2];
   float* const t = a.t + blockIdx.y * a.count;
-  std::uint8_t *const values = a.payloads + blockIdx.y * a.payload, *const indices = values + 4 * a.kept;
+  std::uint8_t *const values = a.payloads + blockIdx.y * a.payload, *const indices =
+                                                                        values + 4 * a.kept;
   const TopKState state = a.state[blockIdx.y];
   const std::uint32_t* tiles = a.above + 2 * static_cast<Index>(blockIdx.y) * gridDim.x;
   if (threadIdx.x < 2) before[threadIdx.x] = 0;
   __syncthreads();
-  for (unsigned i = threadIdx.x; i < 2 * blockIdx.x; i += kThreads) atomicAdd(&before[i % 2], tiles[i]);
+  for (unsigned i = threadIdx.x; i < 2 * blockIdx.x; i += kThreads)
+    atomicAdd(&before[i % 2], tiles[i]);
   __syncthreads();
   Index above = before[0], equal = before[1];
-  const Index first = blockIdx.x * a.range, end = first + a.range < a.count ? first + a.range : a.count;
+  const Index first = blockIdx.x * a.range,
+              end = first + a.range < a.count ? first + a.range : a.count;
   for (Index begin = first; begin < end; begin += kThreads) {
     const Index i = begin + threadIdx.x;
     const float x = i < end ? t[i] : 0.0f;
     const std::uint32_t bits = magnitudeOf(x);
     const bool isAbove = i < end && bits > state.found, isEqual = i < end && bits == state.found;
     unsigned allAbove = 0, allEqual = 0;
-    const Index aboveBefore = above + countBefore(isAbove, allAbove), equalBefore = equal + countBefore(isEqual, allEqual);
+    const Index aboveBefore = above + countBefore(isAbove, allAbove),
+                equalBefore = equal + countBefore(isEqual, allEqual);
     above += allAbove;
     equal += allEqual;
     if (!isAbove && !(isEqual && equalBefore < state.wanted)) continue;
@@ -219,7 +238,8 @@ LOCKSTEP_KERNEL(topKWrite, TopKArguments) {
 LOCKSTEP_KERNEL(addKept, AddKeptArguments) {
   for (Index k = firstOf(); k < a.kept; k += strideOf()) {
     const std::uint32_t at = get<std::uint32_t>(a.payload + 4 * (a.kept + k));
-    if (at < a.count) a.y[at] += __uint_as_float(get<std::uint32_t>(a.payload + 4 * k));  // it came from another rank
+    // it came from another rank
+    if (at < a.count) a.y[at] += __uint_as_float(get<std::uint32_t>(a.payload + 4 * k));
   }
 }
 

@@ -1,7 +1,7 @@
 #include "engine/backends/cuda/block.h"
 
-// What is divided to find out where a thread is has 32 bits, as GPUs divide several times faster than in 64: threads go
-// over less than 2³¹.
+// What is divided to find out where a thread is has 32 bits, as GPUs divide several times faster
+// than in 64: threads go over less than 2³¹.
 namespace lockstep::backends::cuda {
 namespace {
 
@@ -12,10 +12,12 @@ struct Pixel {
   unsigned b, y, x;
 };
 // Of images of h lines of w.
-LOCKSTEP_DEVICE Pixel pixelOf(unsigned i, unsigned h, unsigned w) { return {i / w / h, i / w % h, i % w}; }
+LOCKSTEP_DEVICE Pixel pixelOf(unsigned i, unsigned h, unsigned w) {
+  return {i / w / h, i / w % h, i % w};
+}
 
-// A window's taps of one line lie one after another in the image as in the columns: a thread has one element of all of
-// a window's lines.
+// A window's taps of one line lie one after another in the image as in the columns: a thread has
+// one element of all of a window's lines.
 template <typename T>
 LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
   const unsigned run = a.kw * a.c, line = a.w * a.c, n = a.b * a.oh * a.ow * run;
@@ -24,14 +26,17 @@ LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
     const Pixel p = pixelOf(at, a.oh, a.ow);
     const T* image = static_cast<const T*>(a.x) + static_cast<Index>(p.b) * a.h * line;
     T* row = static_cast<T*>(a.y) + static_cast<Index>(at) * a.pitch;
-    const unsigned top = p.y * a.stride - a.pad, left = (p.x * a.stride - a.pad) * a.c + u;  // below 0: beyond 2³¹
+    // below 0: beyond 2³¹
+    const unsigned top = p.y * a.stride - a.pad, left = (p.x * a.stride - a.pad) * a.c + u;
     for (unsigned ky = 0; ky < a.kh; ++ky)
-      row[ky * run + u] = top + ky < a.h && left < line ? image[static_cast<Index>(top + ky) * line + left] : T{};
+      row[ky * run + u] =
+          top + ky < a.h && left < line ? image[static_cast<Index>(top + ky) * line + left] : T{};
     for (unsigned k = a.kh * run + u; k < a.pitch; k += run) row[k] = T{};
   }
 }
 
-// A pixel of the image is the sum of the columns' elements that its own was copied to, in the order of the taps.
+// A pixel of the image is the sum of the columns' elements that its own was copied to, in the order
+// of the taps.
 template <int N>
 LOCKSTEP_DEVICE void addUp(const ImageArguments& a) {
   const auto* columns = static_cast<const Few<N>*>(a.x);
@@ -47,7 +52,8 @@ LOCKSTEP_DEVICE void addUp(const ImageArguments& a) {
       unsigned ox = right / a.stride;
       for (unsigned kx = right % a.stride; kx < a.kw && kx <= right; kx += a.stride, --ox) {
         if (ox >= a.ow) continue;
-        const Few<N> x = columns[static_cast<Index>((p.b * a.oh + oy) * a.ow + ox) * a.pitch + (ky * a.kw + kx) * a.c + c];
+        const Few<N> x = columns[static_cast<Index>((p.b * a.oh + oy) * a.ow + ox) * a.pitch +
+                                 (ky * a.kw + kx) * a.c + c];
         for (int j = 0; j < N; ++j) sum.x[j] += x.x[j];
       }
     }
@@ -63,14 +69,17 @@ struct Maximum {
 };
 template <int N>
 LOCKSTEP_DEVICE Maximum<N> maximumOf(const PoolArguments& a, const Pixel& window, unsigned c) {
-  const auto* x = reinterpret_cast<const Few<N>*>(a.x) +
-                  (static_cast<Index>(window.b * a.h + window.y * a.stride) * a.w + window.x * a.stride) * a.c + c;
+  const auto* x =
+      reinterpret_cast<const Few<N>*>(a.x) +
+      (static_cast<Index>(window.b * a.h + window.y * a.stride) * a.w + window.x * a.stride) * a.c +
+      c;
   Maximum<N> best{x[0], {}};
   for (unsigned ky = 0; ky < a.size; ++ky)
     for (unsigned kx = 0; kx < a.size; ++kx) {
       const Few<N> one = x[static_cast<Index>(ky * a.w + kx) * a.c];
       for (int j = 0; j < N; ++j)
-        if (one.x[j] > best.value.x[j] || (one.x[j] != one.x[j] && best.value.x[j] == best.value.x[j])) {
+        if (one.x[j] > best.value.x[j] ||
+            (one.x[j] != one.x[j] && best.value.x[j] == best.value.x[j])) {
           best.value.x[j] = one.x[j];
           best.place.x[j] = static_cast<int>(ky * a.size + kx);
         }
@@ -84,12 +93,15 @@ template <int N>
 LOCKSTEP_DEVICE void pool(const PoolArguments& a) {
   for (unsigned i = firstShort(); i < a.b * a.oh * a.ow * a.c; i += strideShort()) {
     const Maximum<N> best = maximumOf<N>(a, pixelOf(i / a.c, a.oh, a.ow), i % a.c);
-    if (a.places == nullptr) reinterpret_cast<Few<N>*>(a.y)[i] = best.value;
-    else reinterpret_cast<Few<N, std::int32_t>*>(a.places)[i] = best.place;
+    if (a.places == nullptr)
+      reinterpret_cast<Few<N>*>(a.y)[i] = best.value;
+    else
+      reinterpret_cast<Few<N, std::int32_t>*>(a.places)[i] = best.place;
   }
 }
 
-// The image in squares of `stride`, in the corner of each of which is a window, but for those at the edge that have none.
+// The image in squares of `stride`, in the corner of each of which is a window, but for those at
+// the edge that have none.
 template <int N>
 LOCKSTEP_DEVICE void poolGradApart(const PoolArguments& a) {
   const unsigned down = (a.h + a.stride - 1) / a.stride, across = (a.w + a.stride - 1) / a.stride;
@@ -100,10 +112,12 @@ LOCKSTEP_DEVICE void poolGradApart(const PoolArguments& a) {
     Few<N> dy{};
     if (p.y < a.oh && p.x < a.ow) {
       best = maximumOf<N>(a, p, c);
-      dy = reinterpret_cast<const Few<N>*>(a.dy)[static_cast<Index>((p.b * a.oh + p.y) * a.ow + p.x) * a.c + c];
+      dy = reinterpret_cast<const Few<N>*>(
+          a.dy)[static_cast<Index>((p.b * a.oh + p.y) * a.ow + p.x) * a.c + c];
     }
     const unsigned top = p.y * a.stride, left = p.x * a.stride;
-    auto* dx = reinterpret_cast<Few<N>*>(a.y) + (static_cast<Index>(p.b * a.h + top) * a.w + left) * a.c + c;
+    auto* dx = reinterpret_cast<Few<N>*>(a.y) +
+               (static_cast<Index>(p.b * a.h + top) * a.w + left) * a.c + c;
     for (unsigned ky = 0; ky < a.stride && top + ky < a.h; ++ky)
       for (unsigned kx = 0; kx < a.stride && left + kx < a.w; ++kx) {
         const int tap = ky < a.size && kx < a.size ? static_cast<int>(ky * a.size + kx) : -2;
@@ -140,8 +154,10 @@ LOCKSTEP_DEVICE void poolGrad(const PoolArguments& a) {
 template <int N>
 LOCKSTEP_DEVICE void spread(const MeanPoolArguments& a) {
   const auto pixels = static_cast<unsigned>(a.pixels), channels = static_cast<unsigned>(a.channels);
-  for (unsigned i = firstShort(); i < static_cast<unsigned>(a.samples) * pixels * channels; i += strideShort()) {
-    Few<N> dy = reinterpret_cast<const Few<N>*>(a.x)[i / channels / pixels * channels + i % channels];
+  for (unsigned i = firstShort(); i < static_cast<unsigned>(a.samples) * pixels * channels;
+       i += strideShort()) {
+    Few<N> dy =
+        reinterpret_cast<const Few<N>*>(a.x)[i / channels / pixels * channels + i % channels];
     for (int j = 0; j < N; ++j) dy.x[j] /= static_cast<float>(a.pixels);
     reinterpret_cast<Few<N>*>(a.y)[i] = dy;
   }
@@ -150,20 +166,29 @@ LOCKSTEP_DEVICE void spread(const MeanPoolArguments& a) {
 }  // namespace
 
 LOCKSTEP_KERNEL(imageToColumns, ImageArguments) {
-  if (a.unit == 16) gather<Four>(a);
-  else if (a.unit == 8) gather<Few<2>>(a);
-  else if (a.unit == 4) gather<float>(a);
-  else gather<std::uint16_t>(a);
+  if (a.unit == 16)
+    gather<Four>(a);
+  else if (a.unit == 8)
+    gather<Few<2>>(a);
+  else if (a.unit == 4)
+    gather<float>(a);
+  else
+    gather<std::uint16_t>(a);
 }
 LOCKSTEP_KERNEL(columnsToImage, ImageArguments) {
-  if (a.unit == 16) addUp<4>(a);
-  else if (a.unit == 8) addUp<2>(a);
-  else addUp<1>(a);
+  if (a.unit == 16)
+    addUp<4>(a);
+  else if (a.unit == 8)
+    addUp<2>(a);
+  else
+    addUp<1>(a);
 }
 
 // The maxima or, for the gradient of windows that overlap, their places.
 LOCKSTEP_KERNEL(maxPool2d, PoolArguments) { a.four ? pool<4>(a) : pool<1>(a); }
-LOCKSTEP_KERNEL(maxPool2dGradApart, PoolArguments) { a.four ? poolGradApart<4>(a) : poolGradApart<1>(a); }
+LOCKSTEP_KERNEL(maxPool2dGradApart, PoolArguments) {
+  a.four ? poolGradApart<4>(a) : poolGradApart<1>(a);
+}
 LOCKSTEP_KERNEL(maxPool2dGrad, PoolArguments) { a.four ? poolGrad<4>(a) : poolGrad<1>(a); }
 
 LOCKSTEP_KERNEL(meanPool2d, MeanPoolArguments) {

@@ -14,22 +14,32 @@ LOCKSTEP_DEVICE float halfOfTanh(float x) {
 
 LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x, float y) {
   switch (a.function) {
-    case Function::kFill: return a.factor;
-    case Function::kCopy: return x;
-    case Function::kAdd: return x + y;
-    case Function::kScale: return x * a.factor;
-    case Function::kWeigh: return x * weight;
+    case Function::kFill:
+      return a.factor;
+    case Function::kCopy:
+      return x;
+    case Function::kAdd:
+      return x + y;
+    case Function::kScale:
+      return x * a.factor;
+    case Function::kWeigh:
+      return x * weight;
     // NaN stays NaN, and where the output is NaN its gradient passes.
-    case Function::kRelu: return x <= 0 ? 0.0f : x;
-    case Function::kReluGrad: return y <= 0 ? 0.0f : x;
+    case Function::kRelu:
+      return x <= 0 ? 0.0f : x;
+    case Function::kReluGrad:
+      return y <= 0 ? 0.0f : x;
     // ½(1 + tanh u) = 1/(1 + e^−2u), which keeps its digits where it is small.
-    case Function::kGelu: return x * halfOfTanh(x);
+    case Function::kGelu:
+      return x * halfOfTanh(x);
     case Function::kGeluGrad: {
       const float s = halfOfTanh(y);
       return x * s * (1 + y * (1 - s) * 2 * kGeluScale * (1 + 3 * kGeluCubic * y * y));
     }
-    case Function::kTanh: return tanhf(x);
-    case Function::kTanhGrad: return x * (1 - y * y);
+    case Function::kTanh:
+      return tanhf(x);
+    case Function::kTanhGrad:
+      return x * (1 - y * y);
   }
   return 0;
 }
@@ -41,11 +51,16 @@ LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
 
 LOCKSTEP_DEVICE float readElement(Element type, const void* x, Index i) {
   switch (type) {
-    case Element::kF32: return static_cast<const float*>(x)[i];
-    case Element::kBf16: return valueOf(static_cast<const Bf16*>(x)[i]);
-    case Element::kF16: return valueOf(static_cast<const F16*>(x)[i]);
-    case Element::kI32: return static_cast<float>(static_cast<const std::int32_t*>(x)[i]);
-    case Element::kU8: return static_cast<float>(static_cast<const std::uint8_t*>(x)[i]);
+    case Element::kF32:
+      return static_cast<const float*>(x)[i];
+    case Element::kBf16:
+      return valueOf(static_cast<const Bf16*>(x)[i]);
+    case Element::kF16:
+      return valueOf(static_cast<const F16*>(x)[i]);
+    case Element::kI32:
+      return static_cast<float>(static_cast<const std::int32_t*>(x)[i]);
+    case Element::kU8:
+      return static_cast<float>(static_cast<const std::uint8_t*>(x)[i]);
   }
   return 0;
 }
@@ -74,9 +89,12 @@ LOCKSTEP_KERNEL(elementwise4, ElementwiseArguments) {
 LOCKSTEP_KERNEL(castElements, CastArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const float x = readElement(a.from, a.x, i) * a.scale;
-    if (a.to == Element::kF32) static_cast<float*>(a.y)[i] = x;
-    else if (a.to == Element::kF16) static_cast<F16*>(a.y)[i] = toF16(x);
-    else static_cast<Bf16*>(a.y)[i] = toBf16(x);
+    if (a.to == Element::kF32)
+      static_cast<float*>(a.y)[i] = x;
+    else if (a.to == Element::kF16)
+      static_cast<F16*>(a.y)[i] = toF16(x);
+    else
+      static_cast<Bf16*>(a.y)[i] = toBf16(x);
   }
 }
 
@@ -110,8 +128,10 @@ LOCKSTEP_KERNEL(dropout, DropoutArguments) {
   const auto kept = static_cast<float>(1 / (1 - a.rate));
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const Index at = i % a.sampleElements;
-    const auto element = static_cast<std::uint64_t>(at / a.part * a.columns + a.first + at % a.part);
-    const std::uint64_t key = randomKey(static_cast<std::uint64_t>(a.keys[i / a.sampleElements]), a.salt);
+    const auto element =
+        static_cast<std::uint64_t>(at / a.part * a.columns + a.first + at % a.part);
+    const std::uint64_t key =
+        randomKey(static_cast<std::uint64_t>(a.keys[i / a.sampleElements]), a.salt);
     a.y[i] = randomUniform(key, element) < a.rate ? 0.0f : a.x[i] * kept;
   }
 }

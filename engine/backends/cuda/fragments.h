@@ -1,4 +1,5 @@
-// Products of 16-bit factors by a warp's tensor cores: factors and sums in fragments (words.h), tiles in shared memory.
+// Products of 16-bit factors by a warp's tensor cores: factors and sums in fragments (words.h),
+// tiles in shared memory.
 #pragma once
 
 #include "engine/backends/cuda/block.h"
@@ -7,16 +8,24 @@ namespace lockstep::backends::cuda {
 
 // What factors are.
 struct InBf16 {
-  static LOCKSTEP_DEVICE unsigned pack(float first, float second) { return packBf16(first, second); }
-  static LOCKSTEP_DEVICE float valueOf(unsigned bits) { return cuda::valueOf(Bf16{static_cast<std::uint16_t>(bits)}); }
-  static LOCKSTEP_DEVICE void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  static LOCKSTEP_DEVICE unsigned pack(float first, float second) {
+    return packBf16(first, second);
+  }
+  static LOCKSTEP_DEVICE float valueOf(unsigned bits) {
+    return cuda::valueOf(Bf16{static_cast<std::uint16_t>(bits)});
+  }
+  static LOCKSTEP_DEVICE void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                       unsigned b1) {
     multiplyBf16(d, a, b0, b1);
   }
 };
 struct InF16 {
   static LOCKSTEP_DEVICE unsigned pack(float first, float second) { return packF16(first, second); }
-  static LOCKSTEP_DEVICE float valueOf(unsigned bits) { return cuda::valueOf(F16{static_cast<std::uint16_t>(bits)}); }
-  static LOCKSTEP_DEVICE void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  static LOCKSTEP_DEVICE float valueOf(unsigned bits) {
+    return cuda::valueOf(F16{static_cast<std::uint16_t>(bits)});
+  }
+  static LOCKSTEP_DEVICE void multiply(float (&d)[4], const unsigned (&a)[4], unsigned b0,
+                                       unsigned b1) {
     multiplyF16(d, a, b0, b1);
   }
 };
@@ -25,25 +34,27 @@ struct alignas(8) Two {
   float x[2];
 };
 inline constexpr float kLog2e = 1.4426950408889634f;  // e^x is a power of two
-inline constexpr int kFragment = 16;  // rows and columns of a left factor
+inline constexpr int kFragment = 16;                  // rows and columns of a left factor
 
 LOCKSTEP_DEVICE int laneOf() { return static_cast<int>(threadIdx.x % kWarp); }
 LOCKSTEP_DEVICE int warpOf() { return static_cast<int>(threadIdx.x / kWarp); }
 
-// A row of a tile in shared memory. Eight of them one below another lie on all banks: their rows' pitch is 16 bytes
-// beyond a multiple of 128.
+// A row of a tile in shared memory. Eight of them one below another lie on all banks: their rows'
+// pitch is 16 bytes beyond a multiple of 128.
 template <int kColumns>
 struct alignas(16) TileRow {
   static_assert(kColumns % 64 == 0);
   std::uint16_t x[kColumns + 8];
 };
 
-// Rows first … first + kRows of x into shared memory, zeros beyond the last; by all threads of the block, on the way
-// until they wait.
+// Rows first … first + kRows of x into shared memory, zeros beyond the last; by all threads of the
+// block, on the way until they wait.
 template <int kRows, int kColumns>
-LOCKSTEP_DEVICE void copyRows(TileRow<kColumns> (&to)[kRows], const std::uint16_t* x, int first, int rows) {
+LOCKSTEP_DEVICE void copyRows(TileRow<kColumns> (&to)[kRows], const std::uint16_t* x, int first,
+                              int rows) {
   constexpr int kEach = kColumns / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < kRows * kEach; i += static_cast<int>(kTensorThreads)) {
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * kEach;
+       i += static_cast<int>(kTensorThreads)) {
     const int r = i / kEach, c = i % kEach * 8;
     const bool there = first + r < rows;
     copyAhead<16>(to[r].x + c, x + static_cast<Index>(there ? first + r : 0) * kColumns + c, there);
@@ -57,15 +68,17 @@ LOCKSTEP_DEVICE void loadLeft(unsigned (&a)[4], const TileRow<kColumns>* rows, i
 }
 // The same from the device's memory, zeros beyond the last row.
 template <int kColumns>
-LOCKSTEP_DEVICE void readLeft(unsigned (&a)[4], const std::uint16_t* x, int first, int rows, int column) {
+LOCKSTEP_DEVICE void readLeft(unsigned (&a)[4], const std::uint16_t* x, int first, int rows,
+                              int column) {
   LOCKSTEP_UNROLL
   for (int i = 0; i < 4; ++i) {
     const int r = first + laneOf() / 4 + i % 2 * 8, c = column + laneOf() % 4 * 2 + i / 2 * 8;
-    a[i] = r < rows ? *reinterpret_cast<const unsigned*>(x + static_cast<Index>(r) * kColumns + c) : 0;
+    a[i] =
+        r < rows ? *reinterpret_cast<const unsigned*>(x + static_cast<Index>(r) * kColumns + c) : 0;
   }
 }
-// Two right factors, b[0] and b[1], b[2] and b[3]: 16 of their rows are the tile's columns from `column` on, and their 8
-// columns each its rows.
+// Two right factors, b[0] and b[1], b[2] and b[3]: 16 of their rows are the tile's columns from
+// `column` on, and their 8 columns each its rows.
 template <int kColumns>
 LOCKSTEP_DEVICE void loadRightOfRows(unsigned (&b)[4], const TileRow<kColumns>* rows, int column) {
   const int matrix = laneOf() / 8;
@@ -73,7 +86,8 @@ LOCKSTEP_DEVICE void loadRightOfRows(unsigned (&b)[4], const TileRow<kColumns>* 
 }
 // Two whose rows are 16 of the tile's, and whose columns are its columns from `column` on.
 template <int kColumns>
-LOCKSTEP_DEVICE void loadRightOfColumns(unsigned (&b)[4], const TileRow<kColumns>* rows, int column) {
+LOCKSTEP_DEVICE void loadRightOfColumns(unsigned (&b)[4], const TileRow<kColumns>* rows,
+                                        int column) {
   loadTransposed(b, rows[laneOf() % 16].x + column + laneOf() / 16 * 8);
 }
 // Two products' sums, of neighbouring columns, as the left factor of another product.

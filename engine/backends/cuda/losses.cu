@@ -65,7 +65,8 @@ LOCKSTEP_KERNEL(xentTermsGrad, DividedXentArguments) {
 }
 // Of each row.
 LOCKSTEP_KERNEL(xentLosses, DividedXentArguments) {
-  for (Index row = firstOf(); row < a.rows; row += strideOf()) a.y[row] = a.w[row] * (logf(a.s[row]) - a.t[row]);
+  for (Index row = firstOf(); row < a.rows; row += strideOf())
+    a.y[row] = a.w[row] * (logf(a.s[row]) - a.t[row]);
 }
 LOCKSTEP_KERNEL(xentLossGrad, DividedXentArguments) {
   for (Index row = firstOf(); row < a.rows; row += strideOf()) {
@@ -104,7 +105,8 @@ LOCKSTEP_KERNEL(scoreHistogram, HistogramArguments) {
 LOCKSTEP_KERNEL(pairLosses, PairLossArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const float x = a.x[i], t = a.target[i];
-    const float loss = a.binary ? fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x))) - x * t : 0.5f * (x - t) * (x - t);
+    const float loss =
+        a.binary ? fmaxf(x, 0.0f) + log1pf(expf(-fabsf(x))) - x * t : 0.5f * (x - t) * (x - t);
     a.y[i] = a.w[i / a.columns] * loss;
   }
 }

@@ -10,7 +10,8 @@ LOCKSTEP_KERNEL(layerNorm, LayerNormArguments) {
   float sum = 0, squares = 0;
   for (Index c = threadIdx.x; c < a.channels; c += blockDim.x) sum += x[c];
   const float mean = blockSum(sum) / n;
-  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x) squares += (x[c] - mean) * (x[c] - mean);
+  for (Index c = threadIdx.x; c < a.channels; c += blockDim.x)
+    squares += (x[c] - mean) * (x[c] - mean);
   const float rstd = 1 / sqrtf(blockSum(squares) / n + a.epsilon);
   for (Index c = threadIdx.x; c < a.channels; c += blockDim.x)
     a.y[row * a.channels + c] = (x[c] - mean) * rstd * a.gain[c] + a.bias[c];
@@ -37,10 +38,12 @@ LOCKSTEP_KERNEL(layerNormGrad, LayerNormGradArguments) {
 }
 
 LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
-  const Index column = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp, part = blockIdx.y;
+  const Index column = static_cast<Index>(blockIdx.x) * kWarp + threadIdx.x % kWarp,
+              part = blockIdx.y;
   const Index last = a.rows * (part + 1) / a.parts;
   float sums[2] = {};
-  for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; column < a.channels && r < last; r += kThreads / kWarp) {
+  for (Index r = a.rows * part / a.parts + threadIdx.x / kWarp; column < a.channels && r < last;
+       r += kThreads / kWarp) {
     const float dy = a.dy[r * a.channels + column];
     sums[0] += dy * (a.x[r * a.channels + column] - a.mean[r]) * a.rstd[r];
     sums[1] += dy;
@@ -53,7 +56,8 @@ LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
 
 namespace {
 
-// What a thread goes over of batch norm's rows × channels: N channels from c on, in rows [first, last) by `step`.
+// What a thread goes over of batch norm's rows × channels: N channels from c on, in rows [first,
+// last) by `step`.
 template <int N>
 struct Share {
   Index group, c, first, last;
@@ -67,7 +71,9 @@ struct Share {
     first = group * rows + rows * part / a.parts + threadIdx.x / a.lanes;
     last = c < a.channels ? group * rows + rows * (part + 1) / a.parts : 0;
   }
-  LOCKSTEP_DEVICE Index at(const BatchNormArguments& a, int i) const { return group * a.channels + c + i; }
+  LOCKSTEP_DEVICE Index at(const BatchNormArguments& a, int i) const {
+    return group * a.channels + c + i;
+  }
 };
 // Rows are fewer than 2³¹.
 LOCKSTEP_DEVICE unsigned sampleOf(const BatchNormArguments& a, Index row) {
@@ -122,7 +128,8 @@ LOCKSTEP_DEVICE void gradientSums(const BatchNormArguments& a) {
   float sums[2 * N] = {}, mean[N] = {};
   for (int i = 0; i < N && s.c < a.channels; ++i) mean[i] = a.mean[s.at(a, i)];
   for (Index r = s.first; r < s.last; r += s.step) {
-    const Few<N> x = fewAt<N>(a.x + r * a.channels + s.c), dy = fewAt<N>(a.dy + r * a.channels + s.c);
+    const Few<N> x = fewAt<N>(a.x + r * a.channels + s.c),
+                 dy = fewAt<N>(a.dy + r * a.channels + s.c);
     for (int i = 0; i < N; ++i) {
       sums[i] += dy.x[i] * (x.x[i] - mean[i]);
       sums[N + i] += dy.x[i];
@@ -190,7 +197,9 @@ LOCKSTEP_KERNEL(batchStatistics, BatchNormArguments) {
 LOCKSTEP_KERNEL(batchNorm, BatchNormArguments) { a.four ? normalize<4>(a) : normalize<1>(a); }
 
 // Of each part of each group into `third`; the groups are added up by the next.
-LOCKSTEP_KERNEL(batchNormSums, BatchNormArguments) { a.four ? gradientSums<4>(a) : gradientSums<1>(a); }
+LOCKSTEP_KERNEL(batchNormSums, BatchNormArguments) {
+  a.four ? gradientSums<4>(a) : gradientSums<1>(a);
+}
 LOCKSTEP_KERNEL(batchNormWeightGrad, BatchNormArguments) {
   for (Index c = firstOf(); c < a.channels; c += strideOf()) {
     float gain = 0, bias = 0;
@@ -203,7 +212,9 @@ LOCKSTEP_KERNEL(batchNormWeightGrad, BatchNormArguments) {
   }
 }
 
-LOCKSTEP_KERNEL(batchNormGrad, BatchNormArguments) { a.four ? normalizeGrad<4>(a) : normalizeGrad<1>(a); }
+LOCKSTEP_KERNEL(batchNormGrad, BatchNormArguments) {
+  a.four ? normalizeGrad<4>(a) : normalizeGrad<1>(a);
+}
 
 LOCKSTEP_KERNEL(runningStatistics, RunningArguments) {
   const float share = a.sums[0] <= 0 ? 0.0f : 1 / a.sums[0], kept = share <= 0 ? 1.0f : a.momentum;

@@ -3,19 +3,25 @@
 namespace lockstep::backends::cuda {
 namespace {
 
-LOCKSTEP_DEVICE float inverseNorm(const OptimizerArguments& a) { return *a.norm <= 0 ? 0.0f : 1 / *a.norm; }
+LOCKSTEP_DEVICE float inverseNorm(const OptimizerArguments& a) {
+  return *a.norm <= 0 ? 0.0f : 1 / *a.norm;
+}
 
-// Four elements at a time where operands lie on 16 bytes; the last ones one at a time. A norm below 0 leaves all as it is.
-LOCKSTEP_DEVICE bool onFour(const void* memory) { return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0; }
+// Four elements at a time where operands lie on 16 bytes; the last ones one at a time. A norm below
+// 0 leaves all as it is.
+LOCKSTEP_DEVICE bool onFour(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
+}
 
 template <typename Update>
 LOCKSTEP_DEVICE void forElements(const OptimizerArguments& a, Update update) {
   const bool second = a.second != nullptr, skips = *a.norm < 0;
-  const bool wide = onFour(a.p) && onFour(a.g) && onFour(a.first) && onFour(a.pOut) && onFour(a.firstOut) &&
-                    onFour(a.second) && onFour(a.secondOut);
+  const bool wide = onFour(a.p) && onFour(a.g) && onFour(a.first) && onFour(a.pOut) &&
+                    onFour(a.firstOut) && onFour(a.second) && onFour(a.secondOut);
   const Index fours = wide ? a.n / 4 : 0;
   for (Index i = firstOf(); i < fours; i += strideOf()) {
-    Four p = reinterpret_cast<const Four*>(a.p)[i], m = reinterpret_cast<const Four*>(a.first)[i], v{};
+    Four p = reinterpret_cast<const Four*>(a.p)[i], m = reinterpret_cast<const Four*>(a.first)[i],
+         v{};
     const Four g = reinterpret_cast<const Four*>(a.g)[i];
     if (second) v = reinterpret_cast<const Four*>(a.second)[i];
     LOCKSTEP_UNROLL
@@ -61,7 +67,8 @@ LOCKSTEP_KERNEL(adam, OptimizerArguments) {
     corrections[1] = static_cast<float>(1 / (1 - pow(a.beta2, static_cast<double>(*a.t))));
   }
   __syncthreads();
-  const float scale = inverseNorm(a), lr = *a.lr, correct1 = corrections[0], correct2 = corrections[1];
+  const float scale = inverseNorm(a), lr = *a.lr, correct1 = corrections[0],
+              correct2 = corrections[1];
   const auto beta1 = static_cast<float>(a.beta1), beta2 = static_cast<float>(a.beta2);
   const auto rest1 = static_cast<float>(1 - a.beta1), rest2 = static_cast<float>(1 - a.beta2);
   forElements(a, [&](float& p, float g, float& m, float& v) {

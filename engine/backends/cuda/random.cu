@@ -1,4 +1,5 @@
-// Random numbers, the same bits as on a host: compiled with products and sums apart, as base/normal.h asks.
+// Random numbers, the same bits as on a host: compiled with products and sums apart, as
+// base/normal.h asks.
 #include "engine/backends/cuda/block.h"
 #include "engine/base/random.h"
 
@@ -9,7 +10,8 @@ namespace {
 // randomNormal of base/random.h.
 LOCKSTEP_DEVICE double normalNumber(std::uint64_t key, std::uint64_t index) {
   const double u = 1.0 - randomUniform(key, 2 * index), v = randomUniform(key, 2 * index + 1);
-  return sqrt(random::logarithm<double, std::uint64_t>(u) * -2.0) * random::cosineOfTurns<double, std::uint64_t>(v);
+  return sqrt(random::logarithm<double, std::uint64_t>(u) * -2.0) *
+         random::cosineOfTurns<double, std::uint64_t>(v);
 }
 
 }  // namespace
@@ -17,7 +19,8 @@ LOCKSTEP_DEVICE double normalNumber(std::uint64_t key, std::uint64_t index) {
 LOCKSTEP_KERNEL(randomNumbers, RandomArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     const auto element = static_cast<std::uint64_t>(i / a.block * a.pitch + a.first + i % a.block);
-    const double x = a.normal ? normalNumber(a.key, element) : 2 * randomUniform(a.key, element) - 1;
+    const double x =
+        a.normal ? normalNumber(a.key, element) : 2 * randomUniform(a.key, element) - 1;
     a.y[i] = static_cast<float>(a.scale * x);
   }
 }

@@ -1,4 +1,5 @@
-// Gradients of tables, whole and row-sparse: rows are found by sorting their ids, so that no two threads meet and sums have one order.
+// Gradients of tables, whole and row-sparse: rows are found by sorting their ids, so that no two
+// threads meet and sums have one order.
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
@@ -16,10 +17,10 @@ LOCKSTEP_DEVICE Index lowerBound(const std::uint32_t* keys, Index n, std::uint32
   return first;
 }
 
-// Of keys sorted, of the same length each: the sum of column c of the rows of the key at `at`, the first of its kind, in
-// the order of their places.
-LOCKSTEP_DEVICE float sumOfRows(const std::uint32_t* keys, const std::uint32_t* places, Index n, Index at,
-                                const float* rows, Index channels, Index c) {
+// Of keys sorted, of the same length each: the sum of column c of the rows of the key at `at`, the
+// first of its kind, in the order of their places.
+LOCKSTEP_DEVICE float sumOfRows(const std::uint32_t* keys, const std::uint32_t* places, Index n,
+                                Index at, const float* rows, Index channels, Index c) {
   float sum = rows[places[at] * channels + c];
   if (at + 1 == n || keys[at + 1] != keys[at]) return sum;
   const Index end = at + lowerBound(keys + at, n - at, keys[at] + 1);
@@ -27,7 +28,9 @@ LOCKSTEP_DEVICE float sumOfRows(const std::uint32_t* keys, const std::uint32_t* 
   return sum;
 }
 
-LOCKSTEP_DEVICE unsigned digitOf(const SortArguments& a, std::uint32_t key) { return key >> a.shift & (kSortDigits - 1); }
+LOCKSTEP_DEVICE unsigned digitOf(const SortArguments& a, std::uint32_t key) {
+  return key >> a.shift & (kSortDigits - 1);
+}
 LOCKSTEP_DEVICE Index tileEnd(const SortArguments& a) {
   const Index end = (static_cast<Index>(blockIdx.x) + 1) * a.tile;
   return end < a.n ? end : a.n;
@@ -39,12 +42,14 @@ LOCKSTEP_KERNEL(sortCounts, SortArguments) {
   LOCKSTEP_SHARED unsigned counts[kSortDigits];
   counts[threadIdx.x] = 0;
   __syncthreads();
-  for (Index i = blockIdx.x * a.tile + threadIdx.x; i < tileEnd(a); i += kThreads) atomicAdd(&counts[digitOf(a, a.keys[i])], 1u);
+  for (Index i = blockIdx.x * a.tile + threadIdx.x; i < tileEnd(a); i += kThreads)
+    atomicAdd(&counts[digitOf(a, a.keys[i])], 1u);
   __syncthreads();
   a.counts[threadIdx.x * a.tiles + blockIdx.x] = counts[threadIdx.x];
 }
 
-// One block, a thread a digit: before its first are all of lower digits, and those of its own in tiles before.
+// One block, a thread a digit: before its first are all of lower digits, and those of its own in
+// tiles before.
 LOCKSTEP_KERNEL(sortOffsets, SortArguments) {
   LOCKSTEP_SHARED unsigned totals[kSortDigits];
   std::uint32_t* const mine = a.counts + threadIdx.x * a.tiles;
@@ -61,8 +66,8 @@ LOCKSTEP_KERNEL(sortOffsets, SortArguments) {
   }
 }
 
-// As many keys at a time as there are threads: before a thread's are those of its digit in earlier lanes of its warp, in
-// earlier warps, and what `next` has counted.
+// As many keys at a time as there are threads: before a thread's are those of its digit in earlier
+// lanes of its warp, in earlier warps, and what `next` has counted.
 LOCKSTEP_KERNEL(sortScatter, SortArguments) {
   constexpr unsigned kWarps = kThreads / kWarp;
   LOCKSTEP_SHARED unsigned counts[kWarps][kSortDigits], next[kSortDigits];
@@ -115,8 +120,10 @@ LOCKSTEP_KERNEL(combineRows, CombineArguments) {
     const Index place = a.places[at];
     const bool isFirst = key <= 0x7fffffffu && (at == 0 || a.keys[at - 1] != key);
     if (c == 0) a.ids[place] = isFirst ? static_cast<std::int32_t>(key) : -1;
-    if (isFirst) a.sums[place * a.channels + c] = sumOfRows(a.keys, a.places, a.n, at, a.rows, a.channels, c);
-    else if (a.sums != a.rows) a.sums[place * a.channels + c] = a.rows[place * a.channels + c];
+    if (isFirst)
+      a.sums[place * a.channels + c] = sumOfRows(a.keys, a.places, a.n, at, a.rows, a.channels, c);
+    else if (a.sums != a.rows)
+      a.sums[place * a.channels + c] = a.rows[place * a.channels + c];
   }
 }
 
@@ -136,7 +143,8 @@ LOCKSTEP_KERNEL(distinctNumbers, DistinctArguments) {
   for (Index at = firstOf(); at < a.most || at < a.parts; at += strideOf()) {
     if (at < a.parts) {
       const auto part = static_cast<std::uint32_t>(at);
-      a.counts[at] = static_cast<std::int32_t>(lowerBound(a.keys, a.n, part + 1) - lowerBound(a.keys, a.n, part));
+      a.counts[at] = static_cast<std::int32_t>(lowerBound(a.keys, a.n, part + 1) -
+                                               lowerBound(a.keys, a.n, part));
     }
     if (at >= a.most) continue;
     const bool one = at < a.n && a.keys[at] < a.parts;
@@ -145,7 +153,8 @@ LOCKSTEP_KERNEL(distinctNumbers, DistinctArguments) {
   }
 }
 LOCKSTEP_KERNEL(distinctPlaces, DistinctArguments) {
-  for (Index i = firstOf(); i < a.n; i += strideOf()) a.out[i] = static_cast<std::int32_t>(a.number[a.first[i]]);
+  for (Index i = firstOf(); i < a.n; i += strideOf())
+    a.out[i] = static_cast<std::int32_t>(a.number[a.first[i]]);
 }
 
 // No id comes twice.

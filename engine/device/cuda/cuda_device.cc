@@ -59,13 +59,16 @@ class CudaDevice final : public Device {
   }
 
   Status start(const void* const* program) {
-    LOCKSTEP_TRY(check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "the GPU cannot be used"));
+    LOCKSTEP_TRY(
+        check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "the GPU cannot be used"));
     use();
     for (CUstream* stream : {&stream_, &ahead_})
-      LOCKSTEP_TRY(check(driver_.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "no stream can be made"));
+      LOCKSTEP_TRY(
+          check(driver_.cuStreamCreate(stream, CU_STREAM_NON_BLOCKING), "no stream can be made"));
     for (; *program != nullptr; ++program) {
       CUmodule module = nullptr;
-      LOCKSTEP_TRY(check(driver_.cuModuleLoadData(&module, *program), "Lockstep's kernels do not load"));
+      LOCKSTEP_TRY(
+          check(driver_.cuModuleLoadData(&module, *program), "Lockstep's kernels do not load"));
       modules_.push_back(module);
     }
     LOCKSTEP_ASSIGN(workspace_, allocate(kWorkspaceBytes, Where::kDevice));
@@ -85,10 +88,12 @@ class CudaDevice final : public Device {
     if (result != CUDA_SUCCESS) {
       std::size_t free = 0, total = 0;
       driver_.cuMemGetInfo(&free, &total);
-      Error error = makeError(Code::kResourceExhausted, "{} MiB of {} memory cannot be had", size >> 20,
-                              where == Where::kDevice ? "GPU" : "pinned");
-      error.why = fmt::format("{}; {} of {} MiB of the GPU are free", driver_.text(result), free >> 20, total >> 20);
-      error.next = "train with a smaller batch, more micro-batches, strategy.recompute, or more ranks";
+      Error error = makeError(Code::kResourceExhausted, "{} MiB of {} memory cannot be had",
+                              size >> 20, where == Where::kDevice ? "GPU" : "pinned");
+      error.why = fmt::format("{}; {} of {} MiB of the GPU are free", driver_.text(result),
+                              free >> 20, total >> 20);
+      error.next =
+          "train with a smaller batch, more micro-batches, strategy.recompute, or more ranks";
       return error;
     }
     if (pinned != nullptr) {
@@ -114,7 +119,8 @@ class CudaDevice final : public Device {
     const std::string text(name);
     for (CUmodule module : modules_) {
       CUfunction function = nullptr;
-      if (driver_.cuModuleGetFunction(&function, module, text.c_str()) == CUDA_SUCCESS) return Function(function);
+      if (driver_.cuModuleGetFunction(&function, module, text.c_str()) == CUDA_SUCCESS)
+        return Function(function);
     }
     return makeError(Code::kNotFound, "the CUDA module has no kernel {}", name);
   }
@@ -128,13 +134,15 @@ class CudaDevice final : public Device {
   void launch(const Launch& launch) override {
     use();
     std::array<void*, 1> arguments{const_cast<void*>(launch.arguments)};
-    note(driver_.cuLaunchKernel(static_cast<CUfunction>(const_cast<void*>(launch.function)), launch.blocks,
-                                launch.blocksDown, 1, launch.threads, 1, 1, 0, stream_, arguments.data(), nullptr),
+    note(driver_.cuLaunchKernel(static_cast<CUfunction>(const_cast<void*>(launch.function)),
+                                launch.blocks, launch.blocksDown, 1, launch.threads, 1, 1, 0,
+                                stream_, arguments.data(), nullptr),
          "a kernel cannot be launched");
   }
   void copy(void* to, const void* from, std::int64_t bytes, Queue queue) override {
     use();
-    note(driver_.cuMemcpyAsync(address(to), address(from), static_cast<std::size_t>(bytes), streamOf(queue)),
+    note(driver_.cuMemcpyAsync(address(to), address(from), static_cast<std::size_t>(bytes),
+                               streamOf(queue)),
          "a copy cannot be made");
   }
   void zero(void* memory, std::int64_t bytes) override {
@@ -152,8 +160,9 @@ class CudaDevice final : public Device {
   // In a capture it is a node of the graph: without the flag it would only order what is captured.
   void record(Event& event, Queue queue) override {
     use();
-    note(driver_.cuEventRecordWithFlags(eventOf(event), streamOf(queue),
-                                        capturing_ ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
+    note(driver_.cuEventRecordWithFlags(
+             eventOf(event), streamOf(queue),
+             capturing_ ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
          "an event cannot be recorded");
   }
   // In a capture these are edges of the graph, and no nodes.
@@ -173,7 +182,8 @@ class CudaDevice final : public Device {
   }
   double seconds(const Event& from, const Event& to) override {
     float milliseconds = 0;
-    note(driver_.cuEventElapsedTime(&milliseconds, eventOf(from), eventOf(to)), "events cannot be read");
+    note(driver_.cuEventElapsedTime(&milliseconds, eventOf(from), eventOf(to)),
+         "events cannot be read");
     return static_cast<double>(milliseconds) * 1e-3;
   }
 
@@ -188,11 +198,14 @@ class CudaDevice final : public Device {
     if (grouping_ != nullptr) return static_cast<Grouping*>(grouping_.get());
     use();
     int least = 0, greatest = 0;
-    LOCKSTEP_TRY(check(driver_.cuCtxGetStreamPriorityRange(&least, &greatest), "no priorities are known"));
+    LOCKSTEP_TRY(
+        check(driver_.cuCtxGetStreamPriorityRange(&least, &greatest), "no priorities are known"));
     if (exchange_ == nullptr)
-      LOCKSTEP_TRY(check(driver_.cuStreamCreateWithPriority(&exchange_, CU_STREAM_NON_BLOCKING, greatest),
-                         "no stream can be made"));
-    LOCKSTEP_ASSIGN(grouping_, CudaGrouping::open(exchange_, [this] { use(); }, failed_));
+      LOCKSTEP_TRY(
+          check(driver_.cuStreamCreateWithPriority(&exchange_, CU_STREAM_NON_BLOCKING, greatest),
+                "no stream can be made"));
+    LOCKSTEP_ASSIGN(grouping_, CudaGrouping::open(
+                                   exchange_, [this] { use(); }, failed_));
     return static_cast<Grouping*>(grouping_.get());
   }
 
@@ -208,18 +221,22 @@ class CudaDevice final : public Device {
 
  private:
   class Graph;
-  static CUevent eventOf(const Event& event) { return static_cast<const CudaEvent&>(event).event(); }
+  static CUevent eventOf(const Event& event) {
+    return static_cast<const CudaEvent&>(event).event();
+  }
   CUstream streamOf(Queue queue) const {
     return queue == Queue::kCompute ? stream_ : queue == Queue::kExchange ? exchange_ : ahead_;
   }
-  // Waits for queue kCompute. Work of groups whose peers are gone does not end by itself: it is aborted when a group says
-  // so, or after the groups' limit, which is on all of it since a GPU does not tell what it does. Where aborted work does
-  // not end either the GPU is lost: no call that would wait for it is made any more.
+  // Waits for queue kCompute. Work of groups whose peers are gone does not end by itself: it is
+  // aborted when a group says so, or after the groups' limit, which is on all of it since a GPU
+  // does not tell what it does. Where aborted work does not end either the GPU is lost: no call
+  // that would wait for it is made any more.
   void awaitCompute() {
     if (lost_ || stream_ == nullptr) return;
     const Nanoseconds limit = grouping_ != nullptr ? grouping_->limit() : 0;
     if (limit == 0) return note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
-    constexpr Nanoseconds kBusy = 100'000'000, kLook = 1'000'000;  // sleeping costs a short step more than a long one
+    // sleeping costs a short step more than a long one
+    constexpr Nanoseconds kBusy = 100'000'000, kLook = 1'000'000;
     const Nanoseconds begin = monotonicNow();
     Nanoseconds looked = begin, aborted = 0;
     for (;;) {
@@ -230,8 +247,10 @@ class CudaDevice final : public Device {
         looked = now;
         if (failed_.ok()) grouping_->poll();
         if (failed_.ok() && now - begin > limit) {
-          failed_ = makeError(Code::kDeadlineExceeded, "what the GPUs of the ranks do together does not end");
-          failed_.error().why = fmt::format("they have not done a step in {} s: a rank may be frozen", limit / 1'000'000'000);
+          failed_ = makeError(Code::kDeadlineExceeded,
+                              "what the GPUs of the ranks do together does not end");
+          failed_.error().why = fmt::format(
+              "they have not done a step in {} s: a rank may be frozen", limit / 1'000'000'000);
         }
         if (!failed_.ok() && aborted == 0) {
           grouping_->abort();
@@ -239,13 +258,16 @@ class CudaDevice final : public Device {
         }
         if (aborted > 0 && now - aborted > kAbortLimit) {
           lost_ = true;
-          failed_.error().why += fmt::format("{}the GPU has not stopped in {} s", failed_.error().why.empty() ? "" : "; ",
-                                             kAbortLimit / 1'000'000'000);
+          failed_.error().why +=
+              fmt::format("{}the GPU has not stopped in {} s",
+                          failed_.error().why.empty() ? "" : "; ", kAbortLimit / 1'000'000'000);
           return;
         }
       }
-      if (now - begin > kBusy) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      else std::this_thread::yield();
+      if (now - begin > kBusy)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      else
+        std::this_thread::yield();
     }
   }
   // Copies ahead wait for what was computed before them.
@@ -267,14 +289,14 @@ class CudaDevice final : public Device {
   const Properties properties_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
-  CUstream ahead_ = nullptr;     // of copies ahead
+  CUstream ahead_ = nullptr;  // of copies ahead
   std::vector<CUmodule> modules_;
   void* workspace_ = nullptr;
   std::unique_ptr<Products> products_;
   CUstream exchange_ = nullptr;  // of what groups exchange
   std::unique_ptr<CudaGrouping> grouping_;
   Status failed_;
-  bool lost_ = false;            // it did not stop when its groups were aborted
+  bool lost_ = false;  // it did not stop when its groups were aborted
   bool capturing_ = false;
 };
 
@@ -288,7 +310,8 @@ class CudaDevice::Graph final : public Work {
   }
   void give() override {
     device_.use();
-    device_.note(device_.driver_.cuGraphLaunch(graph_, device_.stream_), "a captured step cannot be launched");
+    device_.note(device_.driver_.cuGraphLaunch(graph_, device_.stream_),
+                 "a captured step cannot be launched");
   }
   std::int64_t workspaceBytes() const override { return 0; }
 
@@ -319,7 +342,8 @@ Result<std::unique_ptr<Work>> CudaDevice::endCapture() {
 Properties propertiesOf(const Driver& driver, CUdevice device) {
   Properties out;
   std::array<char, 256> name{};
-  if (driver.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device) == CUDA_SUCCESS)
+  if (driver.cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), device) ==
+      CUDA_SUCCESS)
     out.name = name.data();
   const auto attribute = [&](CUdevice_attribute which) {
     int value = 0;
@@ -329,14 +353,17 @@ Properties propertiesOf(const Driver& driver, CUdevice device) {
   out.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   CUuuid uuid{};
   if (driver.cuDeviceGetUuid(&uuid, device) == CUDA_SUCCESS)
-    for (const char byte : uuid.bytes) out.id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    for (const char byte : uuid.bytes)
+      out.id += fmt::format("{:02x}", static_cast<unsigned char>(byte));
   out.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   std::size_t bytes = 0;
-  if (driver.cuDeviceTotalMem(&bytes, device) == CUDA_SUCCESS) out.memoryBytes = static_cast<std::int64_t>(bytes);
+  if (driver.cuDeviceTotalMem(&bytes, device) == CUDA_SUCCESS)
+    out.memoryBytes = static_cast<std::int64_t>(bytes);
   return out;
 }
 
-Result<std::unique_ptr<Device>> openDevice(const Driver& driver, int ordinal, const void* const* program) {
+Result<std::unique_ptr<Device>> openDevice(const Driver& driver, int ordinal,
+                                           const void* const* program) {
   CUdevice device = 0;
   if (const CUresult result = driver.cuDeviceGet(&device, ordinal); result != CUDA_SUCCESS)
     return failure(driver, result, fmt::format("there is no GPU {}", ordinal));

@@ -51,13 +51,15 @@ FoundDriver find() {
   int version = 0;
   using GetVersion = decltype(&::cuDriverGetVersion);
   // An old driver lacks functions: its version says more than their names.
-  if (const auto get = reinterpret_cast<GetVersion>(dlsym(library.handle, "cuDriverGetVersion")); get != nullptr)
+  if (const auto get = reinterpret_cast<GetVersion>(dlsym(library.handle, "cuDriverGetVersion"));
+      get != nullptr)
     get(&version);
   if (version < kLeastDriver) {
     out.library.problem = fmt::format("it is for CUDA {} ({})", versionText(version), library.path);
-    out.usable = missing(fmt::format("the NVIDIA driver is for CUDA {}, and Lockstep's module needs {}",
-                                     versionText(version), versionText(kLeastDriver)),
-                         library.path, newDriver());
+    out.usable =
+        missing(fmt::format("the NVIDIA driver is for CUDA {}, and Lockstep's module needs {}",
+                            versionText(version), versionText(kLeastDriver)),
+                library.path, newDriver());
     return out;
   }
   if (const std::string absent = resolve(library.handle, table); !absent.empty()) {
@@ -74,7 +76,8 @@ FoundDriver find() {
     out.usable = missing("the NVIDIA driver sees no GPU", table.text(CUDA_ERROR_NO_DEVICE),
                          "check nvidia-smi, CUDA_VISIBLE_DEVICES and the devices of a container");
   else if (counted != CUDA_SUCCESS)
-    out.usable = missing("the NVIDIA driver does not start", table.text(counted), "check nvidia-smi and dmesg");
+    out.usable = missing("the NVIDIA driver does not start", table.text(counted),
+                         "check nvidia-smi and dmesg");
   return out;
 }
 
@@ -82,7 +85,8 @@ FoundDriver find() {
 
 std::string Driver::text(CUresult result) const {
   const char *name = nullptr, *words = nullptr;
-  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || cuGetErrorString(result, &words) != CUDA_SUCCESS)
+  if (cuGetErrorName(result, &name) != CUDA_SUCCESS ||
+      cuGetErrorString(result, &words) != CUDA_SUCCESS)
     return fmt::format("CUDA error {}", static_cast<int>(result));
   return fmt::format("{}: {}", name, words);
 }

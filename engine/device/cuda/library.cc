@@ -27,12 +27,14 @@ std::vector<std::string> folders() {
   for (std::string folder; std::getline(given, folder, ':');)
     if (!folder.empty()) out.push_back(folder);
   out.emplace_back();
-  if (const std::string home = environment("CUDA_HOME"); !home.empty()) out.push_back(home + "/lib64");
+  if (const std::string home = environment("CUDA_HOME"); !home.empty())
+    out.push_back(home + "/lib64");
   out.emplace_back("/usr/local/cuda/lib64");
   std::vector<std::string> versions;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/usr/local", ignored))
-    if (entry.path().filename().string().starts_with("cuda-")) versions.push_back(entry.path().string() + "/lib64");
+    if (entry.path().filename().string().starts_with("cuda-"))
+      versions.push_back(entry.path().string() + "/lib64");
   std::sort(versions.begin(), versions.end(), std::greater<>());
   out.insert(out.end(), versions.begin(), versions.end());
   return out;

@@ -10,8 +10,8 @@ struct OpenLibrary {
   std::string path;        // the file
   std::string problem;     // what the loader says
 };
-// Sought in the folders of LOCKSTEP_CUDA_LIBRARIES (a:b), where the loader looks, in CUDA_HOME, and in
-// /usr/local/cuda and /usr/local/cuda-*, the newest first.
+// Sought in the folders of LOCKSTEP_CUDA_LIBRARIES (a:b), where the loader looks, in CUDA_HOME, and
+// in /usr/local/cuda and /usr/local/cuda-*, the newest first.
 OpenLibrary openLibrary(const std::string& file);
 
 }  // namespace lockstep::device::cuda

@@ -24,7 +24,8 @@ Devices devices(const Driver& driver) {
     if (driver.cuDeviceGet(&device, i) != CUDA_SUCCESS) continue;
     Properties one = propertiesOf(driver, device);
     if (std::pair(one.major, one.minor) < std::pair(kLeastMajor, kLeastMinor)) {
-      out.others += fmt::format("{}{} has {}.{}", out.others.empty() ? "" : ", ", one.name, one.major, one.minor);
+      out.others += fmt::format("{}{} has {}.{}", out.others.empty() ? "" : ", ", one.name,
+                                one.major, one.minor);
       continue;
     }
     out.ordinals.push_back(i);
@@ -42,8 +43,9 @@ Survey surveyNode() {
   Devices found = devices(*driver.driver);
   out.devices = std::move(found.properties);
   if (out.devices.empty()) {
-    Error error = makeError(Code::kFailedPrecondition, "no GPU is of compute capability {}.{} or later", kLeastMajor,
-                            kLeastMinor);
+    Error error =
+        makeError(Code::kFailedPrecondition, "no GPU is of compute capability {}.{} or later",
+                  kLeastMajor, kLeastMinor);
     error.why = found.others;
     out.usable = error;
     return out;
@@ -51,7 +53,8 @@ Survey surveyNode() {
   if (const Library& products = productsLibrary(); !products.problem.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "cuBLASLt cannot be used");
     error.why = products.problem;
-    error.next = "install the CUDA toolkit's libraries, or name their folder in LOCKSTEP_CUDA_LIBRARIES";
+    error.next =
+        "install the CUDA toolkit's libraries, or name their folder in LOCKSTEP_CUDA_LIBRARIES";
     out.usable = error;
   }
   return out;
@@ -64,10 +67,12 @@ Result<std::unique_ptr<Device>> openNumber(int index) {
   if (index < 0 || index >= static_cast<int>(found.ordinals.size())) {
     Error error = makeError(Code::kFailedPrecondition, "there is no GPU {} on this node", index);
     error.why = fmt::format("it has {}", found.ordinals.size());
-    error.next = fmt::format("give this node at most {} ranks (devices: count)", found.ordinals.size());
+    error.next =
+        fmt::format("give this node at most {} ranks (devices: count)", found.ordinals.size());
     return error;
   }
-  return openDevice(*findDriver().driver, found.ordinals[static_cast<std::size_t>(index)], lockstepProgram);
+  return openDevice(*findDriver().driver, found.ordinals[static_cast<std::size_t>(index)],
+                    lockstepProgram);
 }
 
 }  // namespace
@@ -76,7 +81,9 @@ Result<std::unique_ptr<Device>> openNumber(int index) {
 extern "C" __attribute__((visibility("default"))) const char lockstepDeviceContract[];
 const char lockstepDeviceContract[] = LOCKSTEP_MODULE_CONTRACT;
 
-extern "C" __attribute__((visibility("default"))) const lockstep::device::Module* lockstepDeviceModule() {
-  static constexpr lockstep::device::Module kModule{&lockstep::device::cuda::surveyNode, &lockstep::device::cuda::openNumber};
+extern "C" __attribute__((visibility("default"))) const lockstep::device::Module*
+lockstepDeviceModule() {
+  static constexpr lockstep::device::Module kModule{&lockstep::device::cuda::surveyNode,
+                                                    &lockstep::device::cuda::openNumber};
   return &kModule;
 }

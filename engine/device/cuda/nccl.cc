@@ -18,11 +18,13 @@
 namespace lockstep::device::cuda {
 namespace {
 
-#define LOCKSTEP_NCCL_CALLS(CALL)                                                                        \
-  CALL(ncclGetVersion) CALL(ncclGetErrorString) CALL(ncclGetUniqueId) CALL(ncclCommInitRankConfig)       \
-  CALL(ncclCommSplit) CALL(ncclCommGetAsyncError) CALL(ncclCommFinalize) CALL(ncclCommDestroy)           \
-  CALL(ncclCommAbort) CALL(ncclGroupStart) CALL(ncclGroupEnd) CALL(ncclAllReduce) CALL(ncclReduce)       \
-  CALL(ncclReduceScatter) CALL(ncclAllGather) CALL(ncclBroadcast) CALL(ncclSend) CALL(ncclRecv)
+#define LOCKSTEP_NCCL_CALLS(CALL)                                                                  \
+  CALL(ncclGetVersion)                                                                             \
+  CALL(ncclGetErrorString) CALL(ncclGetUniqueId) CALL(ncclCommInitRankConfig) CALL(ncclCommSplit)  \
+      CALL(ncclCommGetAsyncError) CALL(ncclCommFinalize) CALL(ncclCommDestroy) CALL(ncclCommAbort) \
+          CALL(ncclGroupStart) CALL(ncclGroupEnd) CALL(ncclAllReduce) CALL(ncclReduce)             \
+              CALL(ncclReduceScatter) CALL(ncclAllGather) CALL(ncclBroadcast) CALL(ncclSend)       \
+                  CALL(ncclRecv)
 
 struct Calls {
 #define LOCKSTEP_FIELD(name) decltype(&::name) name = nullptr;
@@ -47,9 +49,11 @@ struct Found {
 Found find() {
   Found out;
   out.library.name = "NCCL";
-  out.library.expected = fmt::format("{} or later, as {} that the module was built with; for GPUs to exchange without the host",
-                                     versionText(kLeastVersion), versionText(NCCL_VERSION_CODE));
-  // Rings and trees are connected when a group is formed, where all ranks are, not when a step that needs them is captured.
+  out.library.expected = fmt::format(
+      "{} or later, as {} that the module was built with; for GPUs to exchange without the host",
+      versionText(kLeastVersion), versionText(NCCL_VERSION_CODE));
+  // Rings and trees are connected when a group is formed, where all ranks are, not when a step that
+  // needs them is captured.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   const OpenLibrary library = openLibrary("libnccl.so.2");
   out.library.problem = library.problem;
@@ -80,13 +84,20 @@ const Found& found() {
 
 ncclDataType_t typeOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return ncclFloat32;
-    case DType::kF64: return ncclFloat64;
-    case DType::kBf16: return ncclBfloat16;
-    case DType::kF16: return ncclFloat16;
-    case DType::kI32: return ncclInt32;
-    case DType::kI64: return ncclInt64;
-    case DType::kU8: return ncclUint8;
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kBf16:
+      return ncclBfloat16;
+    case DType::kF16:
+      return ncclFloat16;
+    case DType::kI32:
+      return ncclInt32;
+    case DType::kI64:
+      return ncclInt64;
+    case DType::kU8:
+      return ncclUint8;
   }
   return ncclUint8;
 }
@@ -102,13 +113,16 @@ bool even(std::span<const std::int64_t> cuts) {
 // Called again and again, it soon leaves the core to others.
 void rest(Nanoseconds since) {
   constexpr Nanoseconds kBusy = 1'000'000;
-  if (monotonicNow() - since > kBusy) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  else std::this_thread::yield();
+  if (monotonicNow() - since > kBusy)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  else
+    std::this_thread::yield();
 }
 
-// Aborts communicators, each on a thread of its own. ncclCommAbort() sets the communicator's abort flag first, which ends
-// its kernels, and then blocks until all graphs that captured it are destroyed. The caller owns these graphs, so it must
-// not block here; and a communicator's cleanup may wait for the kernels of another, so all flags must be set at once.
+// Aborts communicators, each on a thread of its own. ncclCommAbort() sets the communicator's abort
+// flag first, which ends its kernels, and then blocks until all graphs that captured it are
+// destroyed. The caller owns these graphs, so it must not block here; and a communicator's cleanup
+// may wait for the kernels of another, so all flags must be set at once.
 class Aborts {
  public:
   // `abort` is ncclCommAbort.
@@ -127,7 +141,8 @@ class Aborts {
   // Returns how many have not returned within `limit`.
   int await(Nanoseconds limit) {
     std::unique_lock lock(shared_->mutex);
-    shared_->changed.wait_for(lock, std::chrono::nanoseconds(limit), [this] { return shared_->underWay == 0; });
+    shared_->changed.wait_for(lock, std::chrono::nanoseconds(limit),
+                              [this] { return shared_->underWay == 0; });
     return shared_->underWay;
   }
 
@@ -191,7 +206,8 @@ class NcclGroup final : public Group {
   ~NcclGroup() override {
     std::erase(all_.groups_, this);
     if (comm_ == nullptr) return;
-    if (all_.failed_.ok() && settle(calls().ncclCommFinalize(comm_), comm_, "", kFinalizeLimit).ok())
+    if (all_.failed_.ok() &&
+        settle(calls().ncclCommFinalize(comm_), comm_, "", kFinalizeLimit).ok())
       calls().ncclCommDestroy(comm_);
     else
       abort();
@@ -201,7 +217,8 @@ class NcclGroup final : public Group {
     all_.use_();
     ncclConfig_t config = NcclGrouping::config();
     const ncclResult_t given = calls().ncclCommInitRankConfig(&comm_, size_, id, rank_, &config);
-    return formed(settle(given, comm_, fmt::format("the GPUs of {} ranks do not become a group", size_), limit_));
+    return formed(settle(given, comm_,
+                         fmt::format("the GPUs of {} ranks do not become a group", size_), limit_));
   }
 
   int rank() const override { return rank_; }
@@ -212,12 +229,14 @@ class NcclGroup final : public Group {
     all_.use_();
     auto part = std::make_unique<NcclGroup>(all_, key, size, limit_);
     ncclConfig_t config = NcclGrouping::config();
-    const std::string what = fmt::format("the GPUs of {} of {} ranks do not become a group", size, size_);
-    const ncclResult_t given =
-        calls().ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part->comm_, &config);
+    const std::string what =
+        fmt::format("the GPUs of {} of {} ranks do not become a group", size, size_);
+    const ncclResult_t given = calls().ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color,
+                                                     key, &part->comm_, &config);
     // The old one makes the new one, which then makes itself.
     Status status = formed(settle(given, comm_, what, limit_));
-    if (status.ok() && part->comm_ != nullptr) status = part->formed(part->settle(ncclInProgress, part->comm_, what, limit_));
+    if (status.ok() && part->comm_ != nullptr)
+      status = part->formed(part->settle(ncclInProgress, part->comm_, what, limit_));
     LOCKSTEP_TRY(status);
     if (color < 0) return std::unique_ptr<Group>();
     return std::unique_ptr<Group>(std::move(part));
@@ -225,35 +244,40 @@ class NcclGroup final : public Group {
 
   void allReduce(void* data, std::int64_t count, DType dtype, Reduce op) override {
     give("an all-reduce", [&] {
-      return calls().ncclAllReduce(data, data, size(count), typeOf(dtype), reductionOf(op), comm_, all_.exchange_);
+      return calls().ncclAllReduce(data, data, size(count), typeOf(dtype), reductionOf(op), comm_,
+                                   all_.exchange_);
     });
   }
-  void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype, Reduce op) override {
+  void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype,
+                     Reduce op) override {
     const auto* from = static_cast<const std::byte*>(in);
     const auto at = [&](std::int64_t element) { return from + element * bytesOf(dtype); };
     if (even(cuts)) {
       give("a reduce-scatter", [&] {
-        return calls().ncclReduceScatter(at(cuts[0]), out, size(cuts[1] - cuts[0]), typeOf(dtype), reductionOf(op), comm_,
-                                         all_.exchange_);
+        return calls().ncclReduceScatter(at(cuts[0]), out, size(cuts[1] - cuts[0]), typeOf(dtype),
+                                         reductionOf(op), comm_, all_.exchange_);
       });
       return;
     }
     giveParts("a reduce-scatter", cuts, [&](int root, std::int64_t first, std::int64_t count) {
-      return calls().ncclReduce(at(first), out, size(count), typeOf(dtype), reductionOf(op), root, comm_, all_.exchange_);
+      return calls().ncclReduce(at(first), out, size(count), typeOf(dtype), reductionOf(op), root,
+                                comm_, all_.exchange_);
     });
   }
-  void allGather(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype) override {
+  void allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
+                 DType dtype) override {
     auto* to = static_cast<std::byte*>(out);
     const auto at = [&](std::int64_t element) { return to + element * bytesOf(dtype); };
     if (even(cuts)) {
       give("an all-gather", [&] {
-        return calls().ncclAllGather(in, at(cuts[0]), size(cuts[1] - cuts[0]), typeOf(dtype), comm_, all_.exchange_);
+        return calls().ncclAllGather(in, at(cuts[0]), size(cuts[1] - cuts[0]), typeOf(dtype), comm_,
+                                     all_.exchange_);
       });
       return;
     }
     giveParts("an all-gather", cuts, [&](int root, std::int64_t first, std::int64_t count) {
-      return calls().ncclBroadcast(root == rank_ ? in : at(first), at(first), size(count), typeOf(dtype), root, comm_,
-                                   all_.exchange_);
+      return calls().ncclBroadcast(root == rank_ ? in : at(first), at(first), size(count),
+                                   typeOf(dtype), root, comm_, all_.exchange_);
     });
   }
   void broadcast(void* data, std::int64_t bytes, int root) override {
@@ -280,8 +304,10 @@ class NcclGroup final : public Group {
       calls().ncclGroupStart();
       ncclResult_t worst = ncclSuccess;
       for (const Message& one : messages)
-        note(worst, one.sends ? calls().ncclSend(one.data, size(one.bytes), ncclUint8, one.peer, comm_, all_.exchange_)
-                              : calls().ncclRecv(one.data, size(one.bytes), ncclUint8, one.peer, comm_, all_.exchange_));
+        note(worst, one.sends ? calls().ncclSend(one.data, size(one.bytes), ncclUint8, one.peer,
+                                                 comm_, all_.exchange_)
+                              : calls().ncclRecv(one.data, size(one.bytes), ncclUint8, one.peer,
+                                                 comm_, all_.exchange_));
       note(worst, calls().ncclGroupEnd());
       return worst;
     });
@@ -293,17 +319,20 @@ class NcclGroup final : public Group {
   static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
   static std::int64_t bytesOf(DType dtype) { return static_cast<std::int64_t>(sizeOf(dtype)); }
   static void note(ncclResult_t& worst, ncclResult_t result) {
-    if (worst == ncclSuccess || worst == ncclInProgress) worst = result == ncclSuccess ? worst : result;
+    if (worst == ncclSuccess || worst == ncclInProgress)
+      worst = result == ncclSuccess ? worst : result;
   }
 
   // What a call of `comm` comes to. A nonblocking communicator takes no other until it is known.
-  static Status settle(ncclResult_t result, ncclComm_t comm, std::string_view what, Nanoseconds limit) {
+  static Status settle(ncclResult_t result, ncclComm_t comm, std::string_view what,
+                       Nanoseconds limit) {
     const Nanoseconds begin = monotonicNow();
     while (result == ncclInProgress) {
       if (monotonicNow() - begin > limit) {
         Error error = makeError(Code::kDeadlineExceeded, "{}", what);
-        error.why = fmt::format("NCCL has not come to an end in {} s: a rank may be frozen, or not be reached",
-                                limit / 1'000'000'000);
+        error.why = fmt::format(
+            "NCCL has not come to an end in {} s: a rank may be frozen, or not be reached",
+            limit / 1'000'000'000);
         return error;
       }
       const ncclResult_t asked = calls().ncclCommGetAsyncError(comm, &result);
@@ -320,7 +349,8 @@ class NcclGroup final : public Group {
     if (!status.ok()) all_.fail(status);
     return status;
   }
-  // Nothing more once anything has failed: peers would wait for what does not come, and find out by their own groups.
+  // Nothing more once anything has failed: peers would wait for what does not come, and find out by
+  // their own groups.
   template <typename Call>
   void give(std::string_view what, Call call) {
     if (!all_.failed_.ok()) return;
@@ -334,7 +364,8 @@ class NcclGroup final : public Group {
       ncclResult_t worst = ncclSuccess;
       for (int root = 0; root < size_; ++root) {
         const auto part = static_cast<std::size_t>(root);
-        if (cuts[part + 1] > cuts[part]) note(worst, call(root, cuts[part], cuts[part + 1] - cuts[part]));
+        if (cuts[part + 1] > cuts[part])
+          note(worst, call(root, cuts[part], cuts[part + 1] - cuts[part]));
       }
       note(worst, calls().ncclGroupEnd());
       return worst;
@@ -346,7 +377,8 @@ class NcclGroup final : public Group {
   // ncclInProgress is of a call that settle() waits for.
   Status state() const {
     ncclResult_t result = ncclSuccess;
-    if (comm_ == nullptr || calls().ncclCommGetAsyncError(comm_, &result) != ncclSuccess || result == ncclInProgress)
+    if (comm_ == nullptr || calls().ncclCommGetAsyncError(comm_, &result) != ncclSuccess ||
+        result == ncclInProgress)
       return {};
     return settle(result, comm_, "what GPUs exchange failed", 0);
   }
@@ -370,7 +402,8 @@ Result<std::string> NcclGrouping::makeId() {
 Result<std::unique_ptr<Group>> NcclGrouping::join(const Member& as) {
   LOCKSTEP_TRY(failed_);
   ncclUniqueId id;
-  if (as.id.size() != sizeof id.internal) return makeError(Code::kDataLoss, "what NCCL's group is known by is of {} bytes", as.id.size());
+  if (as.id.size() != sizeof id.internal)
+    return makeError(Code::kDataLoss, "what NCCL's group is known by is of {} bytes", as.id.size());
   std::copy(as.id.begin(), as.id.end(), id.internal);
   auto group = std::make_unique<NcclGroup>(*this, as.rank, as.size, as.limit);
   LOCKSTEP_TRY(group->join(id));
@@ -391,7 +424,8 @@ void NcclGrouping::abort() {
 
 Nanoseconds NcclGrouping::limit() const {
   Nanoseconds least = 0;
-  for (const NcclGroup* group : groups_) least = least == 0 ? group->limit_ : std::min(least, group->limit_);
+  for (const NcclGroup* group : groups_)
+    least = least == 0 ? group->limit_ : std::min(least, group->limit_);
   return least;
 }
 
@@ -399,7 +433,9 @@ Nanoseconds NcclGrouping::limit() const {
 
 const Library& groupsLibrary() { return found().library; }
 
-Result<std::unique_ptr<CudaGrouping>> CudaGrouping::open(CUstream exchange, std::function<void()> use, Status& failed) {
+Result<std::unique_ptr<CudaGrouping>> CudaGrouping::open(CUstream exchange,
+                                                         std::function<void()> use,
+                                                         Status& failed) {
   const Library& library = found().library;
   if (!library.problem.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "NCCL cannot be used");
@@ -407,7 +443,8 @@ Result<std::unique_ptr<CudaGrouping>> CudaGrouping::open(CUstream exchange, std:
     error.next = "install NCCL, or name its folder in LOCKSTEP_CUDA_LIBRARIES";
     return error;
   }
-  return std::unique_ptr<CudaGrouping>(std::make_unique<NcclGrouping>(exchange, std::move(use), failed));
+  return std::unique_ptr<CudaGrouping>(
+      std::make_unique<NcclGrouping>(exchange, std::move(use), failed));
 }
 
 }  // namespace lockstep::device::cuda

@@ -4,7 +4,8 @@
 namespace lockstep::device::cuda {
 
 const Library& groupsLibrary() {
-  static const Library none{"NCCL", "", "2.18 or later", "this build of the module was made without nccl.h"};
+  static const Library none{"NCCL", "", "2.18 or later",
+                            "this build of the module was made without nccl.h"};
   return none;
 }
 

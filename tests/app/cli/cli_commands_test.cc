@@ -48,18 +48,22 @@ class CliCommandsTest : public QObject {
   // How gradients travel is said before the run, and what it costs.
   void planSaysWhatTravels() {
     const Cli cli;
-    const QStringList asked{"plan", example("fashion-cnn"), "--local", "3", "--set", "strategy.compression=int8",
-                            "--set", "strategy.all_reduce=ring"};
+    const QStringList asked{
+        "plan",  example("fashion-cnn"),      "--local", "3",
+        "--set", "strategy.compression=int8", "--set",   "strategy.all_reduce=ring"};
     const CliResult result = cli.run(asked);
     QVERIFY2(result.exit == 0, result.text());
-    QVERIFY2(result.err.contains("gradients travel as int8") && result.err.contains("3.9"), result.err);
+    QVERIFY2(result.err.contains("gradients travel as int8") && result.err.contains("3.9"),
+             result.err);
     QVERIFY(result.out.contains("algorithm \"ring\""));
     const CliResult json = cli.run(asked + QStringList{"--json"});
     const QJsonObject compression = json.last()["prediction"].toObject()["compression"].toObject();
     QVERIFY(compression["ratio"].toDouble() >= 3.9);
-    QVERIFY(compression["payload_bytes"].toDouble() * 3.9 <= compression["gradient_bytes"].toDouble());
-    const CliResult refused = cli.run({"plan", example("fashion-cnn"), "--local", "3", "--set",
-                                       "strategy.compression=int8", "--set", "strategy.kind=local-sgd"});
+    QVERIFY(compression["payload_bytes"].toDouble() * 3.9 <=
+            compression["gradient_bytes"].toDouble());
+    const CliResult refused =
+        cli.run({"plan", example("fashion-cnn"), "--local", "3", "--set",
+                 "strategy.compression=int8", "--set", "strategy.kind=local-sgd"});
     QCOMPARE(refused.exit, 2);
     QVERIFY2(refused.err.contains("strategy.compression"), refused.err);
   }
@@ -70,16 +74,19 @@ class CliCommandsTest : public QObject {
         cli.run({"plan", example("fashion-mlp"), "--local", "2", "--ranks", "local2=3", "--json"});
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["prediction"].toObject()["world"].toInt(), 4);
-    QCOMPARE(cli.run({"plan", example("fashion-mlp"), "--local", "2", "--ranks", "local3=1"}).exit, 2);
+    QCOMPARE(cli.run({"plan", example("fashion-mlp"), "--local", "2", "--ranks", "local3=1"}).exit,
+             2);
   }
 
   // In the file as it was written, not as it is with other ranks.
   void mistakesOfOtherRanksArePlacedInTheFile() {
     const Cli cli;
-    const QString file = cli.write("c.yaml", "# One\n# line\n# after\n# another.\nversion: 1\nname: c\n\n"
-                                             "nodes:\n  - {name: a, address: 127.0.0.1}\n  - {name: b, address: 127.0.0.1}\n");
-    const CliResult result = cli.run({"plan", example("fashion-mlp"), "--cluster", file,
-                                      "--ranks", "a=4000", "--ranks", "b=4000"});
+    const QString file =
+        cli.write("c.yaml",
+                  "# One\n# line\n# after\n# another.\nversion: 1\nname: c\n\n"
+                  "nodes:\n  - {name: a, address: 127.0.0.1}\n  - {name: b, address: 127.0.0.1}\n");
+    const CliResult result = cli.run({"plan", example("fashion-mlp"), "--cluster", file, "--ranks",
+                                      "a=4000", "--ranks", "b=4000"});
     QCOMPARE(result.exit, 2);
     QVERIFY2(result.err.contains("c.yaml:8:") || result.err.contains("c.yaml:9:"), result.err);
   }
@@ -88,8 +95,8 @@ class CliCommandsTest : public QObject {
     if (!QFile::exists("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"))
       QSKIP("the data set is not installed (dataset-fashion-mnist)");
     const Cli cli;
-    const CliResult result = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--steps", "4", "--set",
-                                      "strategy.kind=zero-2", "--json"});
+    const CliResult result = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--steps", "4",
+                                      "--set", "strategy.kind=zero-2", "--json"});
     QVERIFY2(result.exit == 0, result.text());
     QVERIFY2(result.onlyJson, result.out);
     QCOMPARE(result.last()["event"].toString(), QString("certificate"));
@@ -100,9 +107,11 @@ class CliCommandsTest : public QObject {
       QVERIFY2(finding["holds"].toBool(), result.out);
       if (finding["precision"].toString() == "fp64") exact << finding["check"].toString();
     }
-    QCOMPARE(exact, QStringList({"initial weights", "gradients", "gradient scale", "updates", "losses", "weights at the end",
-                                 "evaluation", "all ranks", "two plays"}));
-    const CliResult people = cli.run({"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"});
+    QCOMPARE(exact,
+             QStringList({"initial weights", "gradients", "gradient scale", "updates", "losses",
+                          "weights at the end", "evaluation", "all ranks", "two plays"}));
+    const CliResult people =
+        cli.run({"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"});
     QVERIFY2(people.exit == 0, people.text());
     QVERIFY2(people.out.contains("The certificate holds"), people.out);
     QVERIFY2(people.out.contains("small variant: batch 32"), people.out);
@@ -111,14 +120,17 @@ class CliCommandsTest : public QObject {
 
   void verifyRefusesWhatCannotBe() {
     const Cli cli;
-    const CliResult tensor = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--set",
-                                      "strategy.tensor=2"});
+    const CliResult tensor =
+        cli.run({"verify", "fashion-mlp", "--ranks", "3", "--set", "strategy.tensor=2"});
     QCOMPARE(tensor.exit, 2);
     QVERIFY2(tensor.err.contains("divisor of the 3 ranks"), tensor.err);
     QCOMPARE(cli.run({"verify", "fashion-mlp"}).exit, 2);
-    const QString cluster = cli.write("c.yaml", "version: 1\nname: c\nnodes:\n  - {name: a, address: 127.0.0.1}\n"
-                                                "  - {name: b, address: 127.0.0.1}\n");
-    const CliResult ranks = cli.run({"verify", "fashion-mlp", "--ranks", "3", "--cluster", cluster});
+    const QString cluster =
+        cli.write("c.yaml",
+                  "version: 1\nname: c\nnodes:\n  - {name: a, address: 127.0.0.1}\n"
+                  "  - {name: b, address: 127.0.0.1}\n");
+    const CliResult ranks =
+        cli.run({"verify", "fashion-mlp", "--ranks", "3", "--cluster", cluster});
     QCOMPARE(ranks.exit, 2);
     QVERIFY2(ranks.err.contains("has 2"), ranks.err);
   }
@@ -137,7 +149,8 @@ class CliCommandsTest : public QObject {
     QCOMPARE(slow.last()["events"].toObject()["rank"].toArray().size(),
              slow.last()["events"].toObject()["end_ns"].toArray().size());
     QCOMPARE(cli.run({"simulate", example("fashion-mlp"), "--slow", "7=2"}).exit, 2);
-    QVERIFY(cli.run({"simulate", example("fashion-mlp"), "--slow", "0=1e308"}).err.contains("at most 1000000"));
+    QVERIFY(cli.run({"simulate", example("fashion-mlp"), "--slow", "0=1e308"})
+                .err.contains("at most 1000000"));
   }
 
   void commandLineMistakes() {
@@ -162,10 +175,17 @@ class CliCommandsTest : public QObject {
         QVERIFY2(result.exit == 0, result.text());
         QVERIFY2(result.out.contains("lockstep " + group.toUtf8() + " "), result.text());
       }
-    for (const QStringList& command : {QStringList{"history", "list"}, {"history", "show"}, {"history", "export"},
-                                       {"history", "delete"}, {"cluster", "check"}, {"cluster", "deploy"}, {"bench", "train"}}) {
+    for (const QStringList& command : {QStringList{"history", "list"},
+                                       {"history", "show"},
+                                       {"history", "export"},
+                                       {"history", "delete"},
+                                       {"cluster", "check"},
+                                       {"cluster", "deploy"},
+                                       {"bench", "train"}}) {
       const CliResult result = cli.run(command + QStringList{"--help"});
-      QVERIFY2(result.exit == 0 && result.out.startsWith("usage: lockstep " + command.join(" ").toUtf8()), result.text());
+      QVERIFY2(result.exit == 0 &&
+                   result.out.startsWith("usage: lockstep " + command.join(" ").toUtf8()),
+               result.text());
     }
     QCOMPARE(cli.run({"clutser", "--help"}).exit, 2);
   }
@@ -177,8 +197,12 @@ class CliCommandsTest : public QObject {
         const CliResult result = cli.run(QStringList{group} + rest);
         QVERIFY2(result.exit == 2, result.text());
         const QByteArray said = result.out + result.err;
-        QVERIFY2(!said.contains("unknown command") && said.contains("lockstep " + group + " --help"), result.text());
-        QVERIFY2(said.contains(rest.value(0) == "nonsense" ? "has no command nonsense" : "needs a command"), result.text());
+        QVERIFY2(
+            !said.contains("unknown command") && said.contains("lockstep " + group + " --help"),
+            result.text());
+        QVERIFY2(said.contains(rest.value(0) == "nonsense" ? "has no command nonsense"
+                                                           : "needs a command"),
+                 result.text());
       }
       const CliResult help = cli.run({group, "--help", "--json"});
       QVERIFY2(help.exit == 0 && help.out.startsWith("usage:"), help.text());
@@ -194,7 +218,8 @@ class CliCommandsTest : public QObject {
     QTest::newRow("plan") << QStringList{"plan", example("fashion-mlp")};
     QTest::newRow("plan, JSON") << QStringList{"plan", example("fashion-mlp"), "--json"};
     QTest::newRow("simulate") << QStringList{"simulate", example("fashion-mlp")};
-    QTest::newRow("verify") << QStringList{"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"};
+    QTest::newRow("verify") << QStringList{
+        "verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"};
     QTest::newRow("version") << QStringList{"--version"};
     QTest::newRow("help") << QStringList{"--help"};
     QTest::newRow("help of one") << QStringList{"history", "--help"};
@@ -224,7 +249,8 @@ class CliCommandsTest : public QObject {
     QVERIFY2(whole.exit == 0 && !whole.out.isEmpty(), whole.text());
     QProcess process;
     process.setStandardOutputFile("/dev/full");
-    process.start(LOCKSTEP_BINARY_DIR "/bin/lockstep", QStringList{"--home", cli.home()} + arguments);
+    process.start(LOCKSTEP_BINARY_DIR "/bin/lockstep",
+                  QStringList{"--home", cli.home()} + arguments);
     QVERIFY(process.waitForFinished(60000));
     const QByteArray said = process.readAllStandardError();
     QVERIFY2(process.exitCode() == 3, said);
@@ -236,7 +262,9 @@ class CliCommandsTest : public QObject {
     const Cli cli;
     const QString big = cli.write("big.yaml", QByteArray(5 << 20, 'x'));
     for (const QString& path : {big, QString("/dev/zero")})
-      for (const QStringList& arguments : {QStringList{"plan", path}, {"run", path}, {"cluster", "check", path},
+      for (const QStringList& arguments : {QStringList{"plan", path},
+                                           {"run", path},
+                                           {"cluster", "check", path},
                                            {"plan", example("fashion-mlp"), "--cluster", path}}) {
         const CliResult result = cli.run(arguments);
         QVERIFY2(result.exit == 2 && result.err.contains("larger than 2 MiB"), result.text());
@@ -247,8 +275,9 @@ class CliCommandsTest : public QObject {
     QVERIFY2(silent.exit == 2 && silent.err.contains("nothing was written to it"), silent.text());
     for (const QString wait : {"", "sleep 1; "}) {
       QProcess shell;
-      shell.start("bash", {"-c", QString("\"$0\" --home \"$1\" plan <(%1cat \"$2\")").arg(wait),
-                           LOCKSTEP_BINARY_DIR "/bin/lockstep", cli.home(), example("fashion-mlp")});
+      shell.start("bash",
+                  {"-c", QString("\"$0\" --home \"$1\" plan <(%1cat \"$2\")").arg(wait),
+                   LOCKSTEP_BINARY_DIR "/bin/lockstep", cli.home(), example("fashion-mlp")});
       QVERIFY(shell.waitForFinished(30000));
       QVERIFY2(shell.exitCode() == 0, shell.readAllStandardError());
     }
@@ -257,21 +286,27 @@ class CliCommandsTest : public QObject {
   void anEmptyResumeIsRefused() {
     const Cli cli;
     for (const QStringList& resume : {QStringList{"--resume", ""}, {"--resume="}}) {
-      const CliResult result = cli.run(QStringList{"run", example("fashion-mlp"), "--local", "1", "--json"} + resume);
+      const CliResult result =
+          cli.run(QStringList{"run", example("fashion-mlp"), "--local", "1", "--json"} + resume);
       QVERIFY2(result.exit == 2, result.text());
-      QVERIFY2(result.first("error")["what"].toString().contains("--resume names no run"), result.text());
+      QVERIFY2(result.first("error")["what"].toString().contains("--resume names no run"),
+               result.text());
     }
   }
 
   void nodeNamesAreCheckedWhenRead() {
     const Cli cli;
     const auto plan = [&](const QByteArray& name) {
-      const QString file = cli.write("names.yaml", "version: 1\nname: c\nnodes:\n  - {name: " + name + ", address: 127.0.0.1}\n"
-                                                   "  - {name: b, address: 127.0.0.1}\n");
+      const QString file =
+          cli.write("names.yaml", "version: 1\nname: c\nnodes:\n  - {name: " + name +
+                                      ", address: 127.0.0.1}\n"
+                                      "  - {name: b, address: 127.0.0.1}\n");
       return cli.run({"plan", example("fashion-mlp"), "--cluster", file});
     };
-    for (const QByteArray name : {"a", "A-1_x.y", "0"}) QVERIFY2(plan(name).exit == 0, plan(name).text());
-    for (const QByteArray name : {"a/b", "../a", "'.a'", "a+b", "'a b'", "é", "'\"\\e[31m\"'", "''"}) {
+    for (const QByteArray name : {"a", "A-1_x.y", "0"})
+      QVERIFY2(plan(name).exit == 0, plan(name).text());
+    for (const QByteArray name :
+         {"a/b", "../a", "'.a'", "a+b", "'a b'", "é", "'\"\\e[31m\"'", "''"}) {
       const CliResult result = plan(name);
       QVERIFY2(result.exit == 2 && result.err.contains("expected letters, digits"), result.text());
       QVERIFY2(result.err.contains("names.yaml:4:"), result.text());
@@ -289,7 +324,8 @@ class CliCommandsTest : public QObject {
     const CliResult result = cli.run({"plan", cli.write("owned.yaml", text), "--local", "1"});
     QVERIFY2(!result.out.contains('\x1b') && !result.err.contains('\x1b'), result.text());
     const CliResult missing = cli.run({"run", "no\x1b[2Jsuch.yaml", "--local", "1"});
-    QVERIFY2(missing.exit == 2 && !missing.err.contains('\x1b') && missing.err.contains("\\x1b[2J"), missing.text());
+    QVERIFY2(missing.exit == 2 && !missing.err.contains('\x1b') && missing.err.contains("\\x1b[2J"),
+             missing.text());
   }
 
   void badSpecSaysWhere() {
@@ -339,7 +375,7 @@ class CliCommandsTest : public QObject {
 
   void clusterCheckNamesTheNode() {
     const Cli cli;
-    qputenv("LOCKSTEP_NVML", "/no/such/libnvidia-ml.so.1");   // whatever this machine has
+    qputenv("LOCKSTEP_NVML", "/no/such/libnvidia-ml.so.1");  // whatever this machine has
     const QString good =
         cli.write("good.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
                                    cli.home().toUtf8() + "/local/1\n");
@@ -363,14 +399,18 @@ class CliCommandsTest : public QObject {
   void aClusterCheckTellsOfGpus() {
     const Cli cli;
     qputenv("LOCKSTEP_NVML", LOCKSTEP_FAKE_NVML_FILE);
-    qputenv("LOCKSTEP_NVML_SCRIPT", cli.write("script", "utilization 93 41\npower 612500\npower-limit 700000\n"
-                                                        "1.reasons 32\n1.width 8\n1.max-width 16\n").toUtf8());
+    qputenv("LOCKSTEP_NVML_SCRIPT",
+            cli.write("script",
+                      "utilization 93 41\npower 612500\npower-limit 700000\n"
+                      "1.reasons 32\n1.width 8\n1.max-width 16\n")
+                .toUtf8());
     const auto restored = qScopeGuard([] {
       qunsetenv("LOCKSTEP_NVML");
       qunsetenv("LOCKSTEP_NVML_SCRIPT");
     });
-    const QString cluster = cli.write("c.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
-                                                    cli.home().toUtf8() + "/local/1\n");
+    const QString cluster =
+        cli.write("c.yaml", "version: 1\nname: c\nnodes:\n  - name: here\n    workdir: " +
+                                cli.home().toUtf8() + "/local/1\n");
     const CliResult json = cli.run({"cluster", "check", cluster, "--json"});
     QVERIFY2(json.exit == 0, json.text());
     const QList<QJsonObject> gpus = json.all("gpu");
@@ -381,7 +421,8 @@ class CliCommandsTest : public QObject {
     QCOMPARE(gpus[1]["utilisation"].toDouble(), 0.93);
     QCOMPARE(gpus[1]["power_w"].toDouble(), 612.5);
     QCOMPARE(gpus[1]["throttle"].toArray(), QJsonArray{"heat"});
-    QVERIFY(!gpus[0].contains("throttle") && !gpus[0].contains("temperature_c") && !gpus[0].contains("xids"));
+    QVERIFY(!gpus[0].contains("throttle") && !gpus[0].contains("temperature_c") &&
+            !gpus[0].contains("xids"));
     const CliResult text = cli.run({"cluster", "check", cluster});
     QVERIFY2(text.exit == 0, text.text());
     QVERIFY2(text.out.contains("slowed down for heat, 8 of 16 PCIe lanes"), text.text());
@@ -390,7 +431,8 @@ class CliCommandsTest : public QObject {
     for (const QJsonObject& check : cli.run({"doctor", "--json"}).all("check"))
       if (check["name"].toString() == "GPU 1") second = check;
     QVERIFY(!second.isEmpty() && !second["ok"].toBool() && !second["needed"].toBool());
-    QVERIFY2(second["found"].toString().contains("8 of 16 PCIe lanes"), qPrintable(second["found"].toString()));
+    QVERIFY2(second["found"].toString().contains("8 of 16 PCIe lanes"),
+             qPrintable(second["found"].toString()));
     QVERIFY(cli.leave());
   }
 
@@ -405,8 +447,8 @@ class CliCommandsTest : public QObject {
     QVERIFY(!result.last()["ops"].toArray().isEmpty());
     QCOMPARE(result.last()["batch"].toInt(), 96);
     // A trace that cannot be written does not take along what was measured.
-    const CliResult lost = cli.run({"bench", "train", "--model", "fashion-mlp", "--seconds", "0.5", "--profile",
-                                    "/", "--json"});
+    const CliResult lost = cli.run({"bench", "train", "--model", "fashion-mlp", "--seconds", "0.5",
+                                    "--profile", "/", "--json"});
     QVERIFY2(lost.exit != 0, lost.text());
     QVERIFY2(lost.first("bench")["samples_per_second"].toDouble() > 0, lost.text());
     QVERIFY2(lost.first("error")["what"].toString() == "cannot write /", lost.text());
@@ -417,8 +459,9 @@ class CliCommandsTest : public QObject {
   void benchSaysWhatCommunicationCosts() {
     const Cli cli;
     const auto asked = [&](int ranks, const char* strategy) {
-      return cli.run({"bench", "train", "--model", "fashion-mlp", "--batch", "96", "--ranks", QString::number(ranks),
-                      "--seconds", "1", "--communication", "--set", QString("strategy.kind=%1").arg(strategy), "--json"});
+      return cli.run({"bench", "train", "--model", "fashion-mlp", "--batch", "96", "--ranks",
+                      QString::number(ranks), "--seconds", "1", "--communication", "--set",
+                      QString("strategy.kind=%1").arg(strategy), "--json"});
     };
     for (const char* strategy : {"multi-worker-mirrored", "zero-3"}) {
       const CliResult two = asked(2, strategy);
@@ -430,9 +473,13 @@ class CliCommandsTest : public QObject {
       QCOMPARE(two.last()["real_share"].toDouble(), 1.0);
     }
     const CliResult alone = asked(1, "mirrored");
-    QVERIFY2(alone.exit != 0 && alone.text().toStdString().find("communicates with none") != std::string::npos, alone.text());
+    QVERIFY2(alone.exit != 0 &&
+                 alone.text().toStdString().find("communicates with none") != std::string::npos,
+             alone.text());
     const CliResult stages = asked(2, "pipeline");
-    QVERIFY2(stages.exit != 0 && stages.text().toStdString().find("no barrier") != std::string::npos, stages.text());
+    QVERIFY2(
+        stages.exit != 0 && stages.text().toStdString().find("no barrier") != std::string::npos,
+        stages.text());
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }
@@ -440,8 +487,8 @@ class CliCommandsTest : public QObject {
   void benchesCollectives() {
     const Cli cli;
     for (const QString comm : {"shm", "gloo"}) {
-      const CliResult all = cli.run({"bench", "collective", "--ranks", "3", "--comm", comm, "--max", "65536",
-                                     "--seconds", "0.5", "--json"});
+      const CliResult all = cli.run({"bench", "collective", "--ranks", "3", "--comm", comm, "--max",
+                                     "65536", "--seconds", "0.5", "--json"});
       QVERIFY2(all.exit == 0, all.text());
       QCOMPARE(all.events.size(), 6 * 3 + 1);  // 4, 16 and 64 KiB, and the barrier
       for (const QJsonObject& one : all.events) {
@@ -458,8 +505,9 @@ class CliCommandsTest : public QObject {
         if (one["kind"].toString() == "send-recv") QVERIFY(is("bus_bytes_per_second", 1));
       }
     }
-    const CliResult ring = cli.run({"bench", "collective", "all-reduce", "--min", "1048576", "--max", "1048576",
-                                    "--seconds", "0.3", "--algorithm", "ring", "--json"});
+    const CliResult ring =
+        cli.run({"bench", "collective", "all-reduce", "--min", "1048576", "--max", "1048576",
+                 "--seconds", "0.3", "--algorithm", "ring", "--json"});
     QVERIFY2(ring.exit == 0, ring.text());
     QCOMPARE(ring.events.size(), 1);
     QCOMPARE(ring.last()["algorithm"].toString(), QString("ring"));
@@ -473,22 +521,27 @@ class CliCommandsTest : public QObject {
 
   void benchesTheMachine() {
     const Cli cli;
-    const CliResult products = cli.run({"bench", "gemm", "fp32", "bf16", "--min", "32", "--max", "64", "--seconds", "0.2", "--json"});
+    const CliResult products = cli.run({"bench", "gemm", "fp32", "bf16", "--min", "32", "--max",
+                                        "64", "--seconds", "0.2", "--json"});
     QVERIFY2(products.exit == 0, products.text());
     QCOMPARE(products.events.size(), 4);  // two sides, two precisions
     for (const QJsonObject& one : products.events) {
       const double side = one["side"].toDouble(), seconds = one["seconds"].toDouble();
       QVERIFY(side == 32 || side == 64);
       QVERIFY(seconds > 0);
-      QVERIFY(std::abs(one["flops_per_second"].toDouble() * seconds / (2 * side * side * side) - 1) < 1e-6);
+      QVERIFY(std::abs(one["flops_per_second"].toDouble() * seconds / (2 * side * side * side) -
+                       1) < 1e-6);
     }
-    const CliResult memory = cli.run({"bench", "memory", "--min", "4096", "--max", "8192", "--seconds", "0.2", "--json"});
+    const CliResult memory = cli.run(
+        {"bench", "memory", "--min", "4096", "--max", "8192", "--seconds", "0.2", "--json"});
     QVERIFY2(memory.exit == 0, memory.text());
     QCOMPARE(memory.events.size(), 6);  // two sizes; read, scale, add
     for (const QJsonObject& one : memory.events) {
       const QString name = one["name"].toString();
       const double arrays = name == "read" ? 1 : name == "scale" ? 2 : 3;
-      QVERIFY(std::abs(one["bytes_per_second"].toDouble() * one["seconds"].toDouble() / (arrays * one["bytes"].toDouble()) - 1) < 1e-6);
+      QVERIFY(std::abs(one["bytes_per_second"].toDouble() * one["seconds"].toDouble() /
+                           (arrays * one["bytes"].toDouble()) -
+                       1) < 1e-6);
     }
     const std::vector<std::pair<QStringList, const char*>> wrong{
         {{"bench", "gemm", "fp7"}, "fp7"},

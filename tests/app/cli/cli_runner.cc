@@ -56,9 +56,7 @@ Cli::Cli() {
   QDir(folder_.path()).mkpath("home");
   bundle_ = path("none");  // the agent beside the command
 }
-Cli::~Cli() {
-  leave();
-}
+Cli::~Cli() { leave(); }
 
 QString Cli::write(const QString& name, const QByteArray& text) const {
   QFile file(path(name));
@@ -147,7 +145,8 @@ QStringList Cli::processes(const QString& run) const {
 }
 
 namespace {
-QList<qint64> running(const QByteArray& command, const std::function<bool(const QString& pid)>& mine) {
+QList<qint64> running(const QByteArray& command,
+                      const std::function<bool(const QString& pid)>& mine) {
   QList<qint64> found;
   for (const QString& pid : QDir("/proc").entryList(QDir::Dirs)) {
     if (pid.toLongLong() <= 0) continue;
@@ -170,9 +169,11 @@ QList<qint64> Cli::agents() const {
 }
 
 Terminal::Terminal(const Cli& cli, const QStringList& arguments) {
-  std::vector<std::string> words{LOCKSTEP_BINARY_DIR "/bin/lockstep", "--home", cli.home().toStdString()};
+  std::vector<std::string> words{LOCKSTEP_BINARY_DIR "/bin/lockstep", "--home",
+                                 cli.home().toStdString()};
   for (const QString& argument : arguments) words.push_back(argument.toStdString());
-  std::vector<std::string> variables{"TERM=xterm", "PATH=" + qEnvironmentVariable("PATH").toStdString(),
+  std::vector<std::string> variables{"TERM=xterm",
+                                     "PATH=" + qEnvironmentVariable("PATH").toStdString(),
                                      "HOME=" + qEnvironmentVariable("HOME").toStdString(),
                                      "LOCKSTEP_BUNDLE=" + cli.bundle_.toStdString()};
   std::vector<char*> argv, environment;
@@ -215,7 +216,8 @@ bool Terminal::await(const QByteArray& text, int limitMs) {
 
 void Terminal::type(const QByteArray& line) {
   const QByteArray keys = line + "\n";
-  if (::write(fd_, keys.constData(), static_cast<std::size_t>(keys.size())) != keys.size()) ::abort();
+  if (::write(fd_, keys.constData(), static_cast<std::size_t>(keys.size())) != keys.size())
+    ::abort();
 }
 
 int Terminal::finish(int limitMs) {

@@ -1,6 +1,6 @@
 // Runs from the command line on local agents, end to end.
-#include <QDirIterator>
 #include <QDir>
+#include <QDirIterator>
 #include <QElapsedTimer>
 #include <QFile>
 #include <QRegularExpression>
@@ -81,13 +81,15 @@ class CliRunsTest : public QObject {
     QCOMPARE(cli.run({"runs", "--json"}).events.size(), 0);
     // The spec as it ran.
     const CliResult readable = cli.run({"history", "show", "last"});
-    QVERIFY2(readable.out.contains("max_steps: 60") && readable.out.contains("batch: 96"), readable.text());
+    QVERIFY2(readable.out.contains("max_steps: 60") && readable.out.contains("batch: 96"),
+             readable.text());
 
     // With the run its folders on the nodes go.
     const QString run = result.first("started")["run"].toString();
     const auto folders = [&] {
       int count = 0;
-      for (const QString& node : QDir(cli.home() + "/local").entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+      for (const QString& node :
+           QDir(cli.home() + "/local").entryList(QDir::Dirs | QDir::NoDotAndDotDot))
         count += QDir(cli.home() + "/local/" + node + "/runs/" + run).exists() ? 1 : 0;
       return count;
     };
@@ -147,7 +149,8 @@ class CliRunsTest : public QObject {
     QVERIFY2(whole.exit == 0, whole.text());
     const QString run = whole.first("started")["run"].toString();
     for (const QStringList& more : {QStringList{}, {"--set", "training.max_steps=10"}}) {
-      const CliResult resumed = cli.run(QStringList{"resume", run, "--no-benchmark", "--json"} + more);
+      const CliResult resumed =
+          cli.run(QStringList{"resume", run, "--no-benchmark", "--json"} + more);
       QVERIFY2(resumed.exit == 0, resumed.text());
       QCOMPARE(resumed.last()["steps"].toInt(), 30);
       QVERIFY2(resumed.last()["train_loss"].isNull(), resumed.text());
@@ -156,7 +159,8 @@ class CliRunsTest : public QObject {
       QVERIFY2(stored.last()["train_loss"].isNull(), stored.text());
     }
     const CliResult told = cli.run({"resume", run, "--no-benchmark"});
-    QVERIFY2(told.exit == 0 && told.out.contains("succeeded after 30 steps, 0 epochs; nothing was left to train"),
+    QVERIFY2(told.exit == 0 &&
+                 told.out.contains("succeeded after 30 steps, 0 epochs; nothing was left to train"),
              told.text());
     QVERIFY(cli.leave());
   }
@@ -165,17 +169,22 @@ class CliRunsTest : public QObject {
   void whatIsNotKeptIsSaid() {
     const Cli cli;
     cli.write("home/models", "no folder");
-    const QStringList small{"run", example("fashion-mlp"), "--no-benchmark", "--set", "training.max_steps=30"};
+    const QStringList small{"run", example("fashion-mlp"), "--no-benchmark", "--set",
+                            "training.max_steps=30"};
     const CliResult unsaved = cli.run(small);
     QVERIFY2(unsaved.exit == 3, unsaved.text());
-    QVERIFY2(unsaved.out.trimmed().endsWith("; the trained model is not saved here"), unsaved.text());
-    QVERIFY2(unsaved.err.contains("cannot make") && unsaved.err.contains("/models"), unsaved.text());
+    QVERIFY2(unsaved.out.trimmed().endsWith("; the trained model is not saved here"),
+             unsaved.text());
+    QVERIFY2(unsaved.err.contains("cannot make") && unsaved.err.contains("/models"),
+             unsaved.text());
     QVERIFY(QFile::remove(cli.path("home/models")));
     const CliResult fetched = cli.run({"attach", "last"});
     QVERIFY2(fetched.exit == 0 && !fetched.out.contains("not saved"), fetched.text());
 
-    const QStringList longer{"run", example("fashion-mlp"), "--no-benchmark", "--json", "--set", "training.max_steps=1500"};
-    for (const QString& gone : {QString("history"), QString("history/history.db"), QString("history/runs")}) {
+    const QStringList longer{"run",   example("fashion-mlp"),   "--no-benchmark", "--json",
+                             "--set", "training.max_steps=1500"};
+    for (const QString& gone :
+         {QString("history"), QString("history/history.db"), QString("history/runs")}) {
       const auto process = cli.start(longer);
       QByteArray out;
       QVERIFY(cli.awaitEvent(*process, "step", out));
@@ -183,7 +192,9 @@ class CliRunsTest : public QObject {
       const CliResult result = cli.finish(*process, out);
       QVERIFY2(result.exit == 3, result.text());
       QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
-      QVERIFY2(result.all("error").last()["what"].toString().contains("the history has not kept run"), result.text());
+      QVERIFY2(
+          result.all("error").last()["what"].toString().contains("the history has not kept run"),
+          result.text());
       QVERIFY(QDir(cli.path("home/history")).removeRecursively());
       QDir(cli.path("aside")).removeRecursively();
       QFile::remove(cli.path("aside"));
@@ -194,28 +205,37 @@ class CliRunsTest : public QObject {
   // A learning rate that is none: the run fails, and says where numbers end; asked to, it goes on.
   void aDivergedRunFails() {
     const Cli cli;
-    const QStringList rate{"--local", "2", "--set", "training.optimizer.learning_rate=1e30", "--set", "training.max_steps=20"};
+    const QStringList rate{"--local", "2",
+                           "--set",   "training.optimizer.learning_rate=1e30",
+                           "--set",   "training.max_steps=20"};
     const CliResult result = cli.run(mlp(rate));
     QVERIFY2(result.exit != 0, result.text());
     const QJsonObject error = result.first("error");
-    QVERIFY2(error["what"].toString().startsWith("the training diverged: the loss is not finite in step "), result.text());
-    QVERIFY2(error["why"].toString().startsWith("the first tensor that is not finite is "), result.text());
+    QVERIFY2(error["what"].toString().startsWith(
+                 "the training diverged: the loss is not finite in step "),
+             result.text());
+    QVERIFY2(error["why"].toString().startsWith("the first tensor that is not finite is "),
+             result.text());
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     QVERIFY(result.last()["train_loss"].isNull());
-    const CliResult on = cli.run(mlp(rate + QStringList{"--set", "training.on_nonfinite=continue"}));
+    const CliResult on =
+        cli.run(mlp(rate + QStringList{"--set", "training.on_nonfinite=continue"}));
     QVERIFY2(on.exit == 0, on.text());
     QCOMPARE(on.last()["steps"].toInt(), 20);
     QVERIFY(cli.leave());
   }
 
-  // The newest checkpoint is damaged: the one before it is used, and a warning names the file and the tensor.
+  // The newest checkpoint is damaged: the one before it is used, and a warning names the file and
+  // the tensor.
   void aDamagedCheckpointIsPassedOver() {
     const Cli cli;
-    const CliResult half = cli.run(mlp({"--local", "1", "--set", "training.batch=600", "--set", "training.max_steps=250", "--set", "training.epochs=9"}));
+    const CliResult half = cli.run(mlp({"--local", "1", "--set", "training.batch=600", "--set",
+                                        "training.max_steps=250", "--set", "training.epochs=9"}));
     QVERIFY2(half.exit == 0, half.text());
     const QString run = half.first("started")["run"].toString();
     QStringList files;
-    QDirIterator found(cli.path(""), {"state.safetensors"}, QDir::Files, QDirIterator::Subdirectories);
+    QDirIterator found(cli.path(""), {"state.safetensors"}, QDir::Files,
+                       QDirIterator::Subdirectories);
     while (found.hasNext())
       if (const QString file = found.next(); file.contains(run)) files << file;
     files.sort();
@@ -226,13 +246,17 @@ class CliRunsTest : public QObject {
     const QByteArray at = newest.peek(1);
     QVERIFY(newest.write(QByteArray(1, static_cast<char>(at[0] ^ 0x40))) == 1);
     newest.close();
-    const CliResult rest = cli.run(mlp({"--local", "1", "--set", "training.batch=600", "--set", "training.max_steps=260", "--set", "training.epochs=9",
-                                      "--resume", run}));
+    const CliResult rest =
+        cli.run(mlp({"--local", "1", "--set", "training.batch=600", "--set",
+                     "training.max_steps=260", "--set", "training.epochs=9", "--resume", run}));
     QVERIFY2(rest.exit == 0, rest.text());
     const QJsonObject warning = rest.first("warning");
-    QVERIFY2(warning["what"].toString().startsWith("the checkpoint step-000000250 cannot be used: the training goes on from step-"),
+    QVERIFY2(warning["what"].toString().startsWith(
+                 "the checkpoint step-000000250 cannot be used: the training goes on from step-"),
              rest.text());
-    QVERIFY2(warning["why"].toString().contains(files.last()) && warning["why"].toString().contains("tensor "), rest.text());
+    QVERIFY2(warning["why"].toString().contains(files.last()) &&
+                 warning["why"].toString().contains("tensor "),
+             rest.text());
     QCOMPARE(rest.last()["steps"].toInt(), 260);
     QVERIFY(cli.leave());
   }
@@ -242,21 +266,24 @@ class CliRunsTest : public QObject {
     const Cli cli;
     QByteArray nodes;
     for (const char* number : {"1", "2", "3"}) {
-      nodes += QByteArray("  - name: n") + number + "\n    address: 127.0.0.1\n    workdir: " +
-               cli.home().toUtf8() + "/local/" + number + "\n";
+      nodes += QByteArray("  - name: n") + number +
+               "\n    address: 127.0.0.1\n    workdir: " + cli.home().toUtf8() + "/local/" +
+               number + "\n";
       if (*number == '1') nodes += "    roles: [ps]\n";
     }
     const QString cluster = cli.write("roles.yaml", "version: 1\nname: roles\nnodes:\n" + nodes);
-    const QStringList how{"--set", "strategy.kind=parameter-server", "--set", "training.batch=96", "--set",
-                          "training.max_steps=20"};
+    const QStringList how{"--set", "strategy.kind=parameter-server", "--set", "training.batch=96",
+                          "--set", "training.max_steps=20"};
     const CliResult byRole = cli.run(mlp(QStringList{"--cluster", cluster} + how));
     QVERIFY2(byRole.exit == 0, byRole.text());
     checkStory(byRole);
     QCOMPARE(byRole.first("started")["world"].toInt(), 3);
-    const CliResult byNumber = cli.run(mlp(QStringList{"--local", "3", "--set", "strategy.servers=1"} + how));
+    const CliResult byNumber =
+        cli.run(mlp(QStringList{"--local", "3", "--set", "strategy.servers=1"} + how));
     QVERIFY2(byNumber.exit == 0, byNumber.text());
     QCOMPARE(byRole.last()["weights_sha256"].toString().size(), 64);
-    QCOMPARE(byRole.last()["weights_sha256"].toString(), byNumber.last()["weights_sha256"].toString());
+    QCOMPARE(byRole.last()["weights_sha256"].toString(),
+             byNumber.last()["weights_sha256"].toString());
     QVERIFY(cli.leave());
   }
 
@@ -265,8 +292,9 @@ class CliRunsTest : public QObject {
     const Cli cli;
     QByteArray nodes;
     for (const char* number : {"1", "2", "3"}) {
-      nodes += QByteArray("  - name: n") + number + "\n    address: 127.0.0.1\n    workdir: " +
-               cli.home().toUtf8() + "/local/" + number + "\n";
+      nodes += QByteArray("  - name: n") + number +
+               "\n    address: 127.0.0.1\n    workdir: " + cli.home().toUtf8() + "/local/" +
+               number + "\n";
       if (*number == '3') nodes += "    roles: [evaluator]\n";
     }
     const QString cluster = cli.write("roles.yaml", "version: 1\nname: roles\nnodes:\n" + nodes);
@@ -277,7 +305,8 @@ class CliRunsTest : public QObject {
     const CliResult together = cli.run(mlp(QStringList{"--local", "2"} + how));
     QVERIFY2(together.exit == 0, together.text());
     QCOMPARE(apart.first("started")["world"].toInt(), 2);
-    QCOMPARE(apart.last()["weights_sha256"].toString(), together.last()["weights_sha256"].toString());
+    QCOMPARE(apart.last()["weights_sha256"].toString(),
+             together.last()["weights_sha256"].toString());
     const auto epochs = together.all("epoch");
     QCOMPARE(apart.all("epoch").size(), epochs.size());
     for (const QJsonObject& epoch : apart.all("epoch")) QVERIFY(epoch["eval_loss"].isNull());
@@ -293,7 +322,8 @@ class CliRunsTest : public QObject {
     }
     QCOMPARE(evaluations.back()["epoch"].toInt(), 4);
     QCOMPARE(apart.last()["eval_loss"].toDouble(), evaluations.back()["eval_loss"].toDouble());
-    const CliResult shown = cli.run({"history", "show", apart.first("started")["run"].toString(), "--json"});
+    const CliResult shown =
+        cli.run({"history", "show", apart.first("started")["run"].toString(), "--json"});
     QVERIFY2(shown.exit == 0, shown.text());
     QCOMPARE(shown.last()["eval_loss"].toDouble(), apart.last()["eval_loss"].toDouble());
     QVERIFY(cli.leave());
@@ -344,10 +374,12 @@ class CliRunsTest : public QObject {
   // Of a run that nobody followed to its end, `runs` asks its nodes.
   void runsAsksTheNodes() {
     const Cli cli;
-    const CliResult started = cli.run(mlp({"--no-benchmark", "--set", "training.max_steps=30", "--detach"}));
+    const CliResult started =
+        cli.run(mlp({"--no-benchmark", "--set", "training.max_steps=30", "--detach"}));
     QVERIFY2(started.exit == 0, started.text());
     const QString run = started.first("started")["run"].toString();
-    QTRY_VERIFY2_WITH_TIMEOUT(cli.run({"runs", "--json"}).events.isEmpty(), "the run has not ended", 30000);
+    QTRY_VERIFY2_WITH_TIMEOUT(cli.run({"runs", "--json"}).events.isEmpty(), "the run has not ended",
+                              30000);
     const CliResult stored = cli.run({"history", "show", run, "--json"});
     QCOMPARE(stored.last()["state"].toString(), QString("succeeded"));
     QCOMPARE(stored.last()["steps"].toInt(), 30);

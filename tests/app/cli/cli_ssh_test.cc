@@ -19,7 +19,8 @@ struct Servers {
   std::string why;
 
   // One server for each; no key of theirs is known.
-  bool start(const Cli& cli, const std::vector<std::string>& sshdConfigs, const std::string& passphrase = "") {
+  bool start(const Cli& cli, const std::vector<std::string>& sshdConfigs,
+             const std::string& passphrase = "") {
     makeKey(folder / "id", passphrase);
     std::vector<const Sshd*> servers;
     QByteArray nodes;
@@ -31,11 +32,13 @@ struct Servers {
       if (!server) return false;
       servers.push_back(server.get());
       list.push_back(std::move(server));
-      nodes += "  - name: " + QByteArray::fromStdString(name) + "\n    ssh: {host: " +
-               QByteArray::fromStdString(name) + "}\n    workdir: " +
-               cli.home().toUtf8() + "/local/" + QByteArray::fromStdString(name) + "\n";
+      nodes += "  - name: " + QByteArray::fromStdString(name) +
+               "\n    ssh: {host: " + QByteArray::fromStdString(name) +
+               "}\n    workdir: " + cli.home().toUtf8() + "/local/" +
+               QByteArray::fromStdString(name) + "\n";
     }
-    writeText(folder / "config", sshConfigFor(servers, folder / "known_hosts", folder / "id"), 0600);
+    writeText(folder / "config", sshConfigFor(servers, folder / "known_hosts", folder / "id"),
+              0600);
     config = QString::fromStdString(folder / "config");
     cluster = cli.write("cluster.yaml", "version: 1\nname: ssh\nnodes:\n" + nodes);
     return true;
@@ -48,14 +51,17 @@ struct Servers {
   }
 };
 
-void checkError(const CliResult& result, const QString& node, const std::vector<std::string>& says) {
+void checkError(const CliResult& result, const QString& node,
+                const std::vector<std::string>& says) {
   QVERIFY2(result.exit == 3, result.text());
   QVERIFY2(result.onlyJson, result.text());
   const QJsonObject error = result.first("error");
   QCOMPARE(error["node"].toString(), node);
-  const QString all = error["what"].toString() + "\n" + error["why"].toString() + "\n" + error["next"].toString();
+  const QString all =
+      error["what"].toString() + "\n" + error["why"].toString() + "\n" + error["next"].toString();
   for (const std::string& part : says)
-    QVERIFY2(all.contains(QString::fromStdString(part)), qPrintable(QString::fromStdString(part) + " in\n" + all));
+    QVERIFY2(all.contains(QString::fromStdString(part)),
+             qPrintable(QString::fromStdString(part) + " in\n" + all));
   QVERIFY2(!error["next"].toString().isEmpty(), result.text());
 }
 
@@ -82,9 +88,11 @@ class CliSshTest : public QObject {
     cli.useBundle(QString::fromStdString(trouble->bundle()));
     const QString config = QString::fromStdString(trouble->sshConfig());
     const QString cluster = QString::fromStdString(trouble->clusterFile());
-    checkError(cli.run({"--ssh-config", config, "cluster", "deploy", cluster, "--json"}), "n1", trouble->says());
+    checkError(cli.run({"--ssh-config", config, "cluster", "deploy", cluster, "--json"}), "n1",
+               trouble->says());
     if (QTest::currentTestFailed()) return;
-    const CliResult run = cli.run({"--ssh-config", config, "run", example("fashion-mlp"), "--json", "--cluster", cluster});
+    const CliResult run = cli.run(
+        {"--ssh-config", config, "run", example("fashion-mlp"), "--json", "--cluster", cluster});
     checkError(run, "n1", trouble->says());
     if (QTest::currentTestFailed()) return;
     QCOMPARE(run.last()["status"].toString(), QString("failed"));
@@ -105,7 +113,8 @@ class CliSshTest : public QObject {
     const Cli& cli = *measured_;
     QVERIFY(QDir().mkpath(cli.home() + "/local"));
     std::string why;
-    const auto trouble = RunTrouble::make(name.toStdString(), (cli.home() + "/local").toStdString(), &why);
+    const auto trouble =
+        RunTrouble::make(name.toStdString(), (cli.home() + "/local").toStdString(), &why);
     if (!trouble) QSKIP(why.c_str());
     const CliResult run = cli.run({"run", example("fashion-mlp"), "--json", "--cluster",
                                    QString::fromStdString(trouble->clusterFile())});
@@ -125,10 +134,10 @@ class CliSshTest : public QObject {
     Servers servers;
     if (!servers.start(cli, {"", "AllowTcpForwarding no\nAllowStreamLocalForwarding no"}))
       QSKIP(servers.why.c_str());
-    const auto process = cli.start(QStringList{"--ssh-config", servers.config} + servers.accepted() +
-                                   QStringList{"run", example("fashion-mlp"), "--json", "--every", "1",
-                                               "--cluster", servers.cluster, "--set",
-                                               "training.max_steps=3000"});
+    const auto process =
+        cli.start(QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                  QStringList{"run", example("fashion-mlp"), "--json", "--every", "1", "--cluster",
+                              servers.cluster, "--set", "training.max_steps=3000"});
     QByteArray out;
     const bool began = cli.awaitEvent(*process, "step", out);
     QVERIFY2(began, out + process->readAllStandardError());
@@ -142,7 +151,8 @@ class CliSshTest : public QObject {
     for (int i = 0; i < steps.size(); ++i) QCOMPARE(steps[i]["step"].toInt(), i + 1);
     QVERIFY(result.first("error").isEmpty());
     QVERIFY(cli.leave());
-    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(), 10000);
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(),
+                             10000);
   }
 
   // Each state of each node, and how far an upload is now and then.
@@ -162,7 +172,8 @@ class CliSshTest : public QObject {
     const auto seconds = clock.elapsed() / 1000;
     for (const char* node : {"n1", "n2", "n3"}) {
       QList<QByteArray> lines = deploy.err.split('\n');
-      lines.removeIf([&](const QByteArray& line) { return !line.startsWith(QByteArray(node) + ": "); });
+      lines.removeIf(
+          [&](const QByteArray& line) { return !line.startsWith(QByteArray(node) + ": "); });
       QVERIFY2(lines.size() >= 3 && lines.size() <= 5 + seconds / 2, deploy.text());
       for (const QByteArray& line : lines) QVERIFY2(line == line.trimmed(), deploy.text());
       QCOMPARE(lines.last(), QByteArray(node) + ": connected");
@@ -175,8 +186,10 @@ class CliSshTest : public QObject {
   void clocksYearsApart_data() {
     QTest::addColumn<QString>("offset");
     QTest::addColumn<QString>("says");
-    QTest::newRow("behind") << "-3650d" << "3650 days behind this machine's";
-    QTest::newRow("ahead") << "+20000d" << "20000 days ahead of this machine's";
+    QTest::newRow("behind") << "-3650d"
+                            << "3650 days behind this machine's";
+    QTest::newRow("ahead") << "+20000d"
+                           << "20000 days ahead of this machine's";
   }
   void clocksYearsApart() {
     QFETCH(QString, offset);
@@ -186,20 +199,24 @@ class CliSshTest : public QObject {
     Cli cli;
     cli.useBuiltBundle();
     Servers servers;
-    const QString clock = "SetEnv LD_PRELOAD=" + library + " FAKETIME=" + offset + " DONT_FAKE_MONOTONIC=1";
+    const QString clock =
+        "SetEnv LD_PRELOAD=" + library + " FAKETIME=" + offset + " DONT_FAKE_MONOTONIC=1";
     if (!servers.start(cli, {"", clock.toStdString()})) QSKIP(servers.why.c_str());
-    const CliResult result = cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
-                                     QStringList{"run", example("fashion-mlp"), "--json", "--cluster",
-                                                 servers.cluster, "--set", "training.max_steps=20"});
+    const CliResult result =
+        cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
+                QStringList{"run", example("fashion-mlp"), "--json", "--cluster", servers.cluster,
+                            "--set", "training.max_steps=20"});
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
     const QString run = result.first("started")["run"].toString();
     const CliResult log = cli.run({"logs", run});
     QVERIFY2(log.out.contains("the clock of node n2 is"), log.text());
-    QVERIFY2(log.out.contains(offset.startsWith('-') ? "s behind that of node n1" : "s ahead of that of node n1"), log.text());
-    const CliResult plan = cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
-                                   QStringList{"plan", example("fashion-mlp"), "--cluster", servers.cluster,
-                                               "--measure"});
+    QVERIFY2(log.out.contains(offset.startsWith('-') ? "s behind that of node n1"
+                                                     : "s ahead of that of node n1"),
+             log.text());
+    const CliResult plan = cli.run(
+        QStringList{"--ssh-config", servers.config} + servers.accepted() +
+        QStringList{"plan", example("fashion-mlp"), "--cluster", servers.cluster, "--measure"});
     QVERIFY2(plan.err.contains(says.toUtf8()), plan.text());
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes().isEmpty(), 10000);
@@ -213,8 +230,9 @@ class CliSshTest : public QObject {
     const auto user = TestUser::make("open sesame", &servers.why);
     if (!user || !servers.start(cli, {"PasswordAuthentication yes\nPubkeyAuthentication no"}))
       QSKIP(servers.why.c_str());
-    const QString cluster = cli.write("own.yaml", "version: 1\nname: own\nnodes:\n  - name: n1\n    ssh: {host: n1, user: " +
-                                                      QByteArray::fromStdString(user->name()) + "}\n");
+    const QString cluster = cli.write(
+        "own.yaml", "version: 1\nname: own\nnodes:\n  - name: n1\n    ssh: {host: n1, user: " +
+                        QByteArray::fromStdString(user->name()) + "}\n");
     const QStringList check = QStringList{"--ssh-config", servers.config} + servers.accepted() +
                               QStringList{"cluster", "deploy", cluster};
     Terminal terminal(cli, check);

@@ -1,8 +1,8 @@
 // Words of the command line, JSON lines, text for terminals, the order of a run's story.
 #include <QTest>
 
-#include <random>
 #include <cmath>
+#include <random>
 
 #include "app/cli/arguments.h"
 #include "app/cli/command.h"
@@ -31,7 +31,8 @@ class CliTextTest : public QObject {
     QVERIFY(!good->integer("every", 0, 1, 2).ok());
     QVERIFY(!Arguments::parse({"a", "b"}, grammar).ok());
     QCOMPARE(Arguments::parse({}, grammar).error().what, std::string("SPEC is missing"));
-    QCOMPARE(Arguments::parse({}, {{}, 1, 1, "history show RUN [--json]"}).error().what, std::string("RUN is missing"));
+    QCOMPARE(Arguments::parse({}, {{}, 1, 1, "history show RUN [--json]"}).error().what,
+             std::string("RUN is missing"));
     QCOMPARE(Arguments::parse({"a"}, {{}, 2, 2, "copy FILE FOLDER --to N [SPEC]"}).error().what,
              std::string("FOLDER is missing"));
     QVERIFY(!Arguments::parse({"a", "--json=1"}, grammar).ok());
@@ -62,7 +63,11 @@ class CliTextTest : public QObject {
 
   // Read by programs, and at times by a terminal: whatever a node says is printable ASCII.
   void jsonLinesPlayNothing() {
-    QCOMPARE(JsonLine("log").add("text", "\xc2\x9b" "31m\x7f 中").text(),
+    QCOMPARE(JsonLine("log")
+                 .add("text",
+                      "\xc2\x9b"
+                      "31m\x7f 中")
+                 .text(),
              std::string("{\"event\":\"log\",\"text\":\"\\u009b31m\\u007f \\u4e2d\"}"));
     std::mt19937 random(7);
     for (int round = 0; round < 2000; ++round) {
@@ -80,34 +85,41 @@ class CliTextTest : public QObject {
   void unknownFigures() {
     app::RunFigures figures;
     figures.metric = "auc";
-    QCOMPARE(JsonLine().add(figures).text(),
-             std::string("{\"steps\":0,\"epochs\":0,\"train_loss\":null,\"eval_loss\":null,\"eval_auc\":null,"
-                         "\"samples_per_second\":null,\"weights_sha256\":\"\"}"));
+    QCOMPARE(
+        JsonLine().add(figures).text(),
+        std::string(
+            "{\"steps\":0,\"epochs\":0,\"train_loss\":null,\"eval_loss\":null,\"eval_auc\":null,"
+            "\"samples_per_second\":null,\"weights_sha256\":\"\"}"));
     figures.steps = 7;
     figures.evalLoss = 0.5;
     figures.evalMetric = -NAN;  // of one class alone
-    QCOMPARE(JsonLine().add(figures).text(),
-             std::string("{\"steps\":7,\"epochs\":0,\"train_loss\":null,\"eval_loss\":0.5,\"eval_auc\":null,"
-                         "\"samples_per_second\":null,\"weights_sha256\":\"\"}"));
+    QCOMPARE(
+        JsonLine().add(figures).text(),
+        std::string(
+            "{\"steps\":7,\"epochs\":0,\"train_loss\":null,\"eval_loss\":0.5,\"eval_auc\":null,"
+            "\"samples_per_second\":null,\"weights_sha256\":\"\"}"));
     for (const std::string metric : {"accuracy", "auc", "perplexity"})
       for (const double value : {NAN, -NAN}) QVERIFY(metricText(metric, value).ends_with(" –"));
     QCOMPARE(lossText(-NAN), std::string("–"));
     QCOMPARE(lossText(0.25, 6), std::string("0.250000"));
     const std::string resumed = resultText({"succeeded", figures, {}});
-    QVERIFY2(resumed.starts_with("succeeded after 7 steps, 0 epochs; nothing was left to train, test loss 0.5000"),
+    QVERIFY2(resumed.starts_with(
+                 "succeeded after 7 steps, 0 epochs; nothing was left to train, test loss 0.5000"),
              resumed.c_str());
     QVERIFY2(resumed.find("nan") == std::string::npos, resumed.c_str());
     figures.trainLoss = 0.125;
     figures.samplesPerSecond = 10;
-    QVERIFY(resultText({"succeeded", figures, "no model"}).ends_with("; train loss 0.1250, test loss 0.5000, test AUC –; "
-                                                                     "10 samples/s; no model"));
+    QVERIFY(resultText({"succeeded", figures, "no model"})
+                .ends_with("; train loss 0.1250, test loss 0.5000, test AUC –; "
+                           "10 samples/s; no model"));
   }
 
   void aRowOfATableIsOneLine() {
     Table table;
     table.header = {"model", "state"};
     table.rows = {{"two\nlines\t", "running"}, {"one", "failed"}};
-    QCOMPARE(table.text(), std::string("model       state\ntwo lines   running\none         failed\n"));
+    QCOMPARE(table.text(),
+             std::string("model       state\ntwo lines   running\none         failed\n"));
   }
 
   void exitCodes() {
@@ -124,8 +136,12 @@ class CliTextTest : public QObject {
   void foreignControlsAreShown() {
     const Style colours(true);
     QCOMPARE(shown("a\x1b[31mb\x07\r\x7f\tc\n"), std::string("a\\x1b[31mb\\x07\\x0d\\x7f\tc\n"));
-    QCOMPARE(shown("\xc2\x9b" "31m \xe2\x80\xae" "x\xe2\x81\xa6 ü中"), std::string("\\u009b31m \\u202ex\\u2066 ü中"));
-    QCOMPARE(shown(colours.red("x\x1b]0;title\x07")), std::string("\x1b[31mx\\x1b]0;title\\x07\x1b[0m"));
+    QCOMPARE(shown("\xc2\x9b"
+                   "31m \xe2\x80\xae"
+                   "x\xe2\x81\xa6 ü中"),
+             std::string("\\u009b31m \\u202ex\\u2066 ü中"));
+    QCOMPARE(shown(colours.red("x\x1b]0;title\x07")),
+             std::string("\x1b[31mx\\x1b]0;title\\x07\x1b[0m"));
     QCOMPARE(printable("a\n\tb\x1b"), std::string("a  b\\x1b"));
     QCOMPARE(shown(printable(colours.red("a\nb"))), std::string("\x1b[31ma b\x1b[0m"));
     // Any bytes: nothing that a terminal acts on gets through, and what is text stays.
@@ -133,12 +149,15 @@ class CliTextTest : public QObject {
     for (int round = 0; round < 3000; ++round) {
       std::string text;
       for (unsigned i = random() % 40; i > 0; --i)
-        text += random() % 3 == 0 ? std::string(1, static_cast<char>(random() % 256)) : random() % 2 == 0 ? "\x1b[" : "1;m";
+        text += random() % 3 == 0   ? std::string(1, static_cast<char>(random() % 256))
+                : random() % 2 == 0 ? "\x1b["
+                                    : "1;m";
       const std::string out = shown(text);
       for (std::size_t i = 0; i < out.size(); ++i) {
         const auto c = static_cast<unsigned char>(out[i]);
         QVERIFY((c >= 0x20 && c != 0x7f) || c == '\n' || c == '\t');
-        QVERIFY(!(c == 0xc2 && i + 1 < out.size() && static_cast<unsigned char>(out[i + 1]) >= 0x80 &&
+        QVERIFY(!(c == 0xc2 && i + 1 < out.size() &&
+                  static_cast<unsigned char>(out[i + 1]) >= 0x80 &&
                   static_cast<unsigned char>(out[i + 1]) < 0xa0));
       }
       QCOMPARE(shown(out), out);
@@ -196,7 +215,8 @@ class CliTextTest : public QObject {
     update.series.push_back({"skipped", {{1, 1}, {2, 1}}});
     const auto notes = RunStory::scaleNotes(update);
     QCOMPARE(notes.size(), std::size_t{1});
-    QCOMPARE(notes[0], std::string("gradients are too large for fp16, nothing is updated in step 1, 2; the loss scale is 16384"));
+    QCOMPARE(notes[0], std::string("gradients are too large for fp16, nothing is updated in step "
+                                   "1, 2; the loss scale is 16384"));
   }
 
   void resumedStoryCountsOn() {

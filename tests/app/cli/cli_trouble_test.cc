@@ -48,8 +48,8 @@ class CliTroubleTest : public QObject {
 
   void noCheckpointIsToldBeforehand() {
     const Cli cli;
-    const CliResult result = cli.run({"run", example("fashion-mlp"), "--json", "--local", "2",
-                                      "--resume", cli.path("nothing")});
+    const CliResult result = cli.run(
+        {"run", example("fashion-mlp"), "--json", "--local", "2", "--resume", cli.path("nothing")});
     QVERIFY2(result.exit == 3, result.text());
     const QJsonObject error = result.first("error");
     QCOMPARE(error["node"].toString(), QString("local1"));
@@ -63,8 +63,8 @@ class CliTroubleTest : public QObject {
 
   void agentsKilledRunGoesOn() {
     const Cli cli;
-    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--every", "1", "--local", "2",
-                                    "--set", "training.max_steps=1500"});
+    const auto process = cli.start({"run", example("fashion-mlp"), "--json", "--every", "1",
+                                    "--local", "2", "--set", "training.max_steps=1500"});
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const auto agents = cli.agents();
@@ -78,8 +78,8 @@ class CliTroubleTest : public QObject {
     // New agents have taken their places, and know the run.
     const QString run = result.first("started")["run"].toString();
     for (const qint64 agent : cli.agents()) QVERIFY(!agents.contains(agent));
-    const CliResult resumed = cli.run({"run", example("fashion-mlp"), "--json", "--local", "2", "--resume",
-                                       run, "--set", "training.max_steps=1501"});
+    const CliResult resumed = cli.run({"run", example("fashion-mlp"), "--json", "--local", "2",
+                                       "--resume", run, "--set", "training.max_steps=1501"});
     QVERIFY2(resumed.exit == 0, resumed.text());
     checkNothingStays(cli, run);
   }
@@ -154,7 +154,8 @@ class CliTroubleTest : public QObject {
     const Cli cli;
     const QString workdir = cli.home() + "/local/1";
     QVERIFY(QDir().mkpath(workdir));
-    if (::mount("lockstep-test", qPrintable(workdir), "tmpfs", 0, "size=48m") != 0) QSKIP("a tmpfs cannot be mounted here");
+    if (::mount("lockstep-test", qPrintable(workdir), "tmpfs", 0, "size=48m") != 0)
+      QSKIP("a tmpfs cannot be mounted here");
     const auto unmount = qScopeGuard([&] { ::umount2(qPrintable(workdir), MNT_DETACH); });
     const auto process = cli.start(longRun());
     QByteArray out;
@@ -170,7 +171,8 @@ class CliTroubleTest : public QObject {
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     const QJsonObject error = result.first("error");
     QCOMPARE(error["node"].toString(), QString("local1"));
-    QVERIFY2((error["what"].toString() + error["why"].toString()).contains("No space left"), result.text());
+    QVERIFY2((error["what"].toString() + error["why"].toString()).contains("No space left"),
+             result.text());
     QVERIFY2(!error["next"].toString().isEmpty(), result.text());
     checkNothingStays(cli, result.first("started")["run"].toString());
   }

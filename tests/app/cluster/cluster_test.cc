@@ -31,9 +31,7 @@ bool drainUntil(Inbox& inbox, Done done, int limitMs = kLimitMs) {
   return true;
 }
 
-bool alive(int pid) {
-  return pid > 0 && ::kill(pid, 0) == 0;
-}
+bool alive(int pid) { return pid > 0 && ::kill(pid, 0) == 0; }
 
 }  // namespace
 

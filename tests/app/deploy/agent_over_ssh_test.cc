@@ -13,10 +13,10 @@
 using namespace lockstep;
 using namespace lockstep::app;
 
-#define VERIFY_OK(expression)                                                     \
-  do {                                                                            \
-    const auto& checked = (expression);                                           \
-    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+#define VERIFY_OK(expression)                                                   \
+  do {                                                                          \
+    const auto& checked = (expression);                                         \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
   } while (false)
 
 class AgentOverSshTest : public QObject {

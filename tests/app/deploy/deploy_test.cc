@@ -5,13 +5,13 @@
 #include <QStandardPaths>
 #include <QTest>
 
-#include <atomic>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
+#include <atomic>
+#include <filesystem>
+#include <thread>
 
 #include "app/deploy/node_link.h"
 #include "engine/base/hash.h"
@@ -23,10 +23,10 @@ namespace fs = std::filesystem;
 using namespace lockstep;
 using namespace lockstep::app;
 
-#define VERIFY_OK(expression)                                                     \
-  do {                                                                            \
-    const auto& checked = (expression);                                           \
-    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+#define VERIFY_OK(expression)                                                   \
+  do {                                                                          \
+    const auto& checked = (expression);                                         \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
   } while (false)
 
 class DeployTest : public QObject {
@@ -60,9 +60,8 @@ class DeployTest : public QObject {
     for (std::size_t i = 0; i < bytes; ++i) content[i] = static_cast<char>(i * 2654435761u >> 11);
     content += name;
     test::writeText(folder + "/extra", content);
-    test::writeText(folder + "/manifest",
-                    bundle_.manifest + "file " + sha256Hex(content) + " " +
-                        std::to_string(content.size()) + " 644 extra\n");
+    test::writeText(folder + "/manifest", bundle_.manifest + "file " + sha256Hex(content) + " " +
+                                              std::to_string(content.size()) + " 644 extra\n");
     auto bundle = readBundle(folder);
     if (!bundle.ok()) qFatal("%s", bundle.error().text().c_str());
     return *bundle;
@@ -79,8 +78,9 @@ class DeployTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     std::string output;
-    const int made = test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".",
-                                       folder_ / "bundle", DEPLOYED_PROGRAM}, &output);
+    const int made = test::runCommand(
+        {LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "bundle", DEPLOYED_PROGRAM},
+        &output);
     QVERIFY2(made == 0, output.c_str());
     auto bundle = readBundle(folder_ / "bundle");
     VERIFY_OK(bundle);
@@ -111,18 +111,21 @@ class DeployTest : public QObject {
     QCOMPARE(readBundle(folder_ / "again")->version, bundle_.version);
     // A further executable lies beside, and uses the same libraries.
     fs::copy_file(DEPLOYED_PROGRAM, std::string(folder_ / "further"));
-    QCOMPARE(test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "with-further", DEPLOYED_PROGRAM,
-                               folder_ / "further"}),
+    QCOMPARE(test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".",
+                               folder_ / "with-further", DEPLOYED_PROGRAM, folder_ / "further"}),
              0);
     QCOMPARE(readBundle(folder_ / "with-further")->files.size(), bundle_.files.size() + 1);
     libraries.clear();
     QCOMPARE(test::runCommand({"ldd", folder_ / "with-further/further"}, &libraries), 0);
-    QVERIFY2(libraries.find("libcrypto.so.3 => " + std::string(folder_ / "with-further") + "/lib/") != std::string::npos, libraries.c_str());
+    QVERIFY2(libraries.find("libcrypto.so.3 => " + std::string(folder_ / "with-further") +
+                            "/lib/") != std::string::npos,
+             libraries.c_str());
     // Without the RPATH it is refused rather than made wrong.
     std::string output;
     if (!QStandardPaths::findExecutable("patchelf").isEmpty()) return;
-    QVERIFY(test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "bad",
-                              "/usr/bin/ssh"}, &output) != 0);
+    QVERIFY(test::runCommand(
+                {LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "bad", "/usr/bin/ssh"},
+                &output) != 0);
     QVERIFY2(output.find("DT_RPATH") != std::string::npos, output.c_str());
   }
 
@@ -192,7 +195,8 @@ class DeployTest : public QObject {
       looking.copy = false;
       const auto bare = deploy(connection, bundle_, looking);
       QVERIFY(!bare.ok());
-      QVERIFY2(bare.error().code == Code::kNotFound && bare.error().what == "the agent is not on this node yet",
+      QVERIFY2(bare.error().code == Code::kNotFound &&
+                   bare.error().what == "the agent is not on this node yet",
                bare.error().text().c_str());
       QCOMPARE(findDeployed(connection, looking).error().code, Code::kNotFound);
       QVERIFY2(!fs::exists(folder_ / "look"), "a look made a folder");
@@ -210,7 +214,8 @@ class DeployTest : public QObject {
     }
   }
 
-  // A studio without the package starts the version deployed last; on a bare node it says what is missing.
+  // A studio without the package starts the version deployed last; on a bare node it says what is
+  // missing.
   void withoutAPackage() {
     spec::v1::NodeSpec node;
     node.set_name("node-1");
@@ -225,7 +230,9 @@ class DeployTest : public QObject {
       QVERIFY(!none.ok());
       const std::string said = none.error().text();
       QVERIFY2(said.find("there is no agent package in") != std::string::npos, said.c_str());
-      QVERIFY2(said.find("LOCKSTEP_") == std::string::npos && said.find("restart") == std::string::npos, said.c_str());
+      QVERIFY2(
+          said.find("LOCKSTEP_") == std::string::npos && said.find("restart") == std::string::npos,
+          said.c_str());
       QCOMPARE(none.error().node, std::string("node-1"));
     }
     {
@@ -247,9 +254,11 @@ class DeployTest : public QObject {
     int built = 0;
     for (const std::string program : {"lockstep", "lockstep-studio"}) {
       std::string inputs;
-      if (test::runCommand({"ninja", "-C", build, "-t", "query", "bin/" + program}, &inputs) != 0) continue;
+      if (test::runCommand({"ninja", "-C", build, "-t", "query", "bin/" + program}, &inputs) != 0)
+        continue;
       ++built;
-      QVERIFY2(inputs.find("|| bundle") != std::string::npos || inputs.find("/bundle\n") != std::string::npos,
+      QVERIFY2(inputs.find("|| bundle") != std::string::npos ||
+                   inputs.find("/bundle\n") != std::string::npos,
                inputs.c_str());
     }
     QVERIFY(built > 0);
@@ -339,7 +348,8 @@ class DeployTest : public QObject {
     QVERIFY(!fs::exists(workdir + "/versions/" + big.version));
     VERIFY_OK(connection.waitConnected(std::chrono::seconds(10)));
     auto again = deploy(connection, big, to(workdir));
-    if (!again.ok() && again.error().code == Code::kUnavailable) {   // the session it came to was being killed as well
+    // the session it came to was being killed as well
+    if (!again.ok() && again.error().code == Code::kUnavailable) {
       VERIFY_OK(connection.waitConnected(std::chrono::seconds(10)));
       again = deploy(connection, big, to(workdir));
     }
@@ -385,9 +395,10 @@ class DeployTest : public QObject {
     ExecOptions forever;
     std::stop_source stop;
     std::thread running([&] {
-      auto held = connection.exec("mkfifo " + workdir + "/pipe; " + shellQuote(first->folder + "/lockstep-agent") +
-                          " hold < " + workdir + "/pipe > " + workdir + "/held", forever,
-                      stop.get_token());
+      auto held = connection.exec("mkfifo " + workdir + "/pipe; " +
+                                      shellQuote(first->folder + "/lockstep-agent") + " hold < " +
+                                      workdir + "/pipe > " + workdir + "/held",
+                                  forever, stop.get_token());
     });
     int pipe = -1;
     const bool up = test::waitFor([&] {
@@ -439,8 +450,8 @@ class DeployTest : public QObject {
       made.push_back(bundle.version);
     };
     add("other host", "0f0f0f0f-1111-2222-3333-444444444444.4026531836.77", 1);
-    add("container", boot + ".1.77", 0);             // another process namespace here
-    add("killed here", here, 0);                     // no such process
+    add("container", boot + ".1.77", 0);  // another process namespace here
+    add("killed here", here, 0);          // no such process
     add("gone host", "0f0f0f0f-1111-2222-3333-444444444444.4026531836.78", 4);
     add("free", "", 0);
     add("newer", "", 0);

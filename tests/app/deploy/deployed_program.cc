@@ -9,8 +9,9 @@
 int main(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "serve" && argc >= 5) {
-    std::printf("a line of something else\n{\"socket\":\"%s/agent.sock\",\"version\":\"%s\",\"pid\":%d}\n",
-                argv[3], ssh_version(0), static_cast<int>(::getpid()));
+    std::printf(
+        "a line of something else\n{\"socket\":\"%s/agent.sock\",\"version\":\"%s\",\"pid\":%d}\n",
+        argv[3], ssh_version(0), static_cast<int>(::getpid()));
     return 0;
   }
   if (command == "hold") {  // runs until its stdin ends

@@ -72,13 +72,17 @@ class HistoryTest : public QObject {
     {
       const auto first = Database::open(
           folder + "/history.db",
-          {"CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created INTEGER,"
-           " started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, comm TEXT,"
+          {"CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created "
+           "INTEGER,"
+           " started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, "
+           "comm TEXT,"
            " plan_hash TEXT, version TEXT, predicted_step REAL, measured_step REAL, steps INTEGER,"
-           " epochs INTEGER, train_loss REAL, eval_loss REAL, eval_accuracy REAL, samples_per_second REAL,"
+           " epochs INTEGER, train_loss REAL, eval_loss REAL, eval_accuracy REAL, "
+           "samples_per_second REAL,"
            " weights_sha256 TEXT, cluster TEXT, error TEXT, model_file TEXT, resumed_from TEXT);"
            "CREATE INDEX run_created ON run(created);"
-           "CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, plan TEXT,"
+           "CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, "
+           "plan TEXT,"
            " prediction TEXT, nodes TEXT);"
            "INSERT INTO run(run, epochs, eval_accuracy) VALUES('a', 3, 0.875)"});
       QVERIFY2(first.ok(), first.ok() ? "" : first.error().text().c_str());
@@ -116,7 +120,10 @@ class HistoryTest : public QObject {
   }
 
   void rowsAreFoundListedAndRemoved() {
-    QVERIFY(history_->add(rowOf("20240101-aaaa", 1), {"spec", "resolved", "cluster", "plan", "{}", "[]"}).ok());
+    QVERIFY(
+        history_
+            ->add(rowOf("20240101-aaaa", 1), {"spec", "resolved", "cluster", "plan", "{}", "[]"})
+            .ok());
     QVERIFY(history_->add(rowOf("20240101-abbb", 2), {}).ok());
     QVERIFY(!history_->add(rowOf("20240101-abbb", 2), {}).ok());
     QVERIFY(!history_->add(rowOf("../evil"), {}).ok());
@@ -267,7 +274,8 @@ class HistoryTest : public QObject {
     filter.contains = "LINE 4";
     QCOMPARE(store->logs(filter, 0, 100)->size(), std::size_t{11});
     filter = {"n1", 1, "", 0};
-    for (const LogRow& row : *store->logs(filter, 0, 100)) QVERIFY(row.node == "n1" && row.rank == 1);
+    for (const LogRow& row : *store->logs(filter, 0, 100))
+      QVERIFY(row.node == "n1" && row.rank == 1);
     QCOMPARE(store->logs({}, 11, 5)->front().id, std::int64_t{6});
     QCOMPARE(store->errors().front().text(), std::string("node n2, rank 1: a worker ended"));
     QCOMPARE(store->epochs().front().evalMetric, 0.9);
@@ -352,7 +360,8 @@ class HistoryTest : public QObject {
       QVERIFY(store.ok());
       RunBatch batch = lossBatch(1, 500);
       batch.series.push_back({"accuracy", {{1, 0.5}}});
-      for (const char* rank : {"rank/0/step", "rank/1/step"}) batch.series.push_back({rank, {{1, 0.5}}});
+      for (const char* rank : {"rank/0/step", "rank/1/step"})
+        batch.series.push_back({rank, {{1, 0.5}}});
       batch.epochs.push_back({2, 400, 0.25, 0.125, 0.75});
       QVERIFY((*store)->append(batch).ok());
       QVERIFY(history_->begin(rowOf("short"), {}).ok());
@@ -360,7 +369,8 @@ class HistoryTest : public QObject {
     QVERIFY(history_->begin(rowOf("damaged"), {}).ok());
     history_.reset();
     QFile damaged(dir_->path() + "/runs/damaged.db");
-    QVERIFY(damaged.open(QFile::WriteOnly | QFile::Truncate) && damaged.write(QByteArray(5000, 'x')) == 5000);
+    QVERIFY(damaged.open(QFile::WriteOnly | QFile::Truncate) &&
+            damaged.write(QByteArray(5000, 'x')) == 5000);
     damaged.close();
     QVERIFY(QFile::rename(dir_->path() + "/history.db", dir_->path() + "/aside"));
     for (int time = 0; time < 2; ++time) {  // and stay listed
@@ -406,7 +416,8 @@ class HistoryTest : public QObject {
   void aTruncatedHistoryIsRefused() {
     RunDocuments documents;
     documents.nodes = std::string(20000, 'n');
-    for (int i = 0; i < 20; ++i) QVERIFY(history_->add(rowOf(fmt::format("run-{}", i)), documents).ok());
+    for (int i = 0; i < 20; ++i)
+      QVERIFY(history_->add(rowOf(fmt::format("run-{}", i)), documents).ok());
     history_.reset();
     const QString path = dir_->path() + "/history.db";
     QVERIFY(!QFile::exists(path + "-wal"));
@@ -437,7 +448,8 @@ class HistoryTest : public QObject {
     QVERIFY((*opened)->csv("r")->starts_with("step,loss\n1,1\n"));
     QVERIFY((*opened)->expireAbandoned().ok());
     const Status written = (*opened)->setNotes("r", "x");
-    QVERIFY(!written.ok() && written.code() == Code::kPermissionDenied && !written.error().next.empty());
+    QVERIFY(!written.ok() && written.code() == Code::kPermissionDenied &&
+            !written.error().next.empty());
     QVERIFY(!(*opened)->remove("r").ok());
     const auto other = History::open((path + "/other").toStdString());
     QVERIFY(!other.ok() && other.error().why.find("Read-only") != std::string::npos);

@@ -81,7 +81,9 @@ class LostAnswer {
   // five bytes more; a request begins with HEADERS, type 1.
   bool asked() const {
     for (std::size_t at = 24; at + 9 <= sent_.size();) {
-      const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(sent_[at + i])}; };
+      const auto byte = [&](std::size_t i) {
+        return std::size_t{static_cast<unsigned char>(sent_[at + i])};
+      };
       if (byte(3) == 1) return true;
       at += 9 + (byte(0) << 16 | byte(1) << 8 | byte(2));
     }
@@ -100,7 +102,8 @@ class LostAnswer {
 int connectionsTo(const std::string& path) {
   const std::string table = readFile("/proc/net/unix").value();
   int found = 0;
-  for (std::size_t at = table.find(path); at != std::string::npos; at = table.find(path, at + 1)) ++found;
+  for (std::size_t at = table.find(path); at != std::string::npos; at = table.find(path, at + 1))
+    ++found;
   return found;
 }
 
@@ -126,11 +129,13 @@ struct HalfFrozen {
     return true;
   }
   bool awaitsTheSecondOnly() const {
-    return !progress.empty() && progress.back().find("waiting for local2 since") != std::string::npos;
+    return !progress.empty() &&
+           progress.back().find("waiting for local2 since") != std::string::npos;
   }
   std::string folder(int node) const {
     const std::string name = "local" + std::to_string(node);
-    return bench.session->status(node - 1).inventory.workdir + "/runs/" + launch->run() + "/" + name;
+    return bench.session->status(node - 1).inventory.workdir + "/runs/" + launch->run() + "/" +
+           name;
   }
   RunRow row() const { return *(*History::open(bench.home.historyFolder()))->row(launch->run()); }
   ~HalfFrozen() {
@@ -315,8 +320,10 @@ class LaunchTroubleTest : public QObject {
     QVERIFY((*history)->update(row).ok());
     QVERIFY(bench.until([&] { return finished; }, 20000));
     QCOMPARE(lines.size(), std::size_t{kLines});
-    for (int i = 0; i < kLines; ++i) QCOMPARE(lines[static_cast<std::size_t>(i)], std::to_string(i));
-    QVERIFY(bench.until([&] { return bench.session->allConnected(); }));  // so that its agent is ended
+    for (int i = 0; i < kLines; ++i)
+      QCOMPARE(lines[static_cast<std::size_t>(i)], std::to_string(i));
+    // so that its agent is ended
+    QVERIFY(bench.until([&] { return bench.session->allConnected(); }));
   }
 };
 

@@ -93,9 +93,10 @@ class PreviewTest : public QObject {
   // A pipeline says what makes its ranks wait, and what to do.
   void waitingStagesAreRemarked() {
     const auto remarks = [&](const char* example, int ranks, int parts, int batch) {
-      auto spec = loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + example,
-                              {"strategy.kind=pipeline", fmt::format("strategy.micro_batches={}", parts),
-                               fmt::format("training.batch={}", batch)});
+      auto spec =
+          loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + example,
+                      {"strategy.kind=pipeline", fmt::format("strategy.micro_batches={}", parts),
+                       fmt::format("training.batch={}", batch)});
       if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
       LaunchRequest request;
       request.spec = spec->spec;
@@ -143,24 +144,29 @@ class PreviewTest : public QObject {
 
   // What is advised has been tried: with it the run fits.
   void remediesOfTooLittleMemoryWork() {
-    for (const char* example : {"fashion-mlp.yaml", "fashion-resnet.yaml", "gpt-tiny.yaml", "ctr.yaml"}) {
+    for (const char* example :
+         {"fashion-mlp.yaml", "fashion-resnet.yaml", "gpt-tiny.yaml", "ctr.yaml"}) {
       const std::vector<std::string> given{"training.evaluate_batch=16"};
       const auto needs = makePreview(requestFor(example, 2, "shm", given), {});
       QVERIFY(needs.ok());
       std::int64_t needed = 0;
       for (const RankPreview& rank : needs->ranks) needed += rank.totalBytes();
-      const auto tight = makePreview(requestFor(example, 2, "shm", given), {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
+      const auto tight = makePreview(requestFor(example, 2, "shm", given),
+                                     {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
       QVERIFY(tight.ok());
       QVERIFY2(tight->misfit && tight->misfit->remedies.size() == 1, example);
       std::vector<std::string> sets = given;
-      for (const auto& [field, value] : tight->misfit->remedies[0]) sets.push_back(field + "=" + value);
-      const auto mended = makePreview(requestFor(example, 2, "shm", sets), {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
+      for (const auto& [field, value] : tight->misfit->remedies[0])
+        sets.push_back(field + "=" + value);
+      const auto mended = makePreview(requestFor(example, 2, "shm", sets),
+                                      {{needs->ranks[0].node, "h", 8, needed * 9 / 10}});
       QVERIFY(mended.ok());
       QVERIFY2(!mended->misfit, tight->misfit->text().c_str());
     }
   }
 
-  // By the data sheet of a GPU until nodes are connected, and by precision; what cannot fit says so.
+  // By the data sheet of a GPU until nodes are connected, and by precision; what cannot fit says
+  // so.
   void gpusArePricedAsGpus() {
     const auto on = [&](std::vector<std::string> sets, int gpus) {
       LaunchRequest request;
@@ -176,14 +182,19 @@ class PreviewTest : public QObject {
       if (!made.ok()) qFatal("%s", made.error().text().c_str());
       return std::move(*made);
     };
-    const Preview narrow = on({}, 8), wide = on({"training.precision=fp32"}, 8), tf32 = on({"training.precision=tf32"}, 8);
-    // 8·1024 tokens a GPU of 6·124 million operations and attention's: between 20 and 200 ms in bf16.
-    QVERIFY2(narrow.stepSeconds > 0.02 && narrow.stepSeconds < 0.2, fmt::format("{}", narrow.stepSeconds).c_str());
-    QVERIFY2(wide.stepSeconds > 3 * narrow.stepSeconds && wide.stepSeconds < 2, fmt::format("{}", wide.stepSeconds).c_str());
+    const Preview narrow = on({}, 8), wide = on({"training.precision=fp32"}, 8),
+                  tf32 = on({"training.precision=tf32"}, 8);
+    // 8·1024 tokens a GPU of 6·124 million operations and attention's: between 20 and 200 ms in
+    // bf16.
+    QVERIFY2(narrow.stepSeconds > 0.02 && narrow.stepSeconds < 0.2,
+             fmt::format("{}", narrow.stepSeconds).c_str());
+    QVERIFY2(wide.stepSeconds > 3 * narrow.stepSeconds && wide.stepSeconds < 2,
+             fmt::format("{}", wide.stepSeconds).c_str());
     QVERIFY(tf32.stepSeconds < wide.stepSeconds);
     const auto says = [](const Preview& preview, const char* words) {
-      return std::any_of(preview.remarks.begin(), preview.remarks.end(),
-                         [&](const auto& remark) { return remark.find(words) != std::string::npos; });
+      return std::any_of(preview.remarks.begin(), preview.remarks.end(), [&](const auto& remark) {
+        return remark.find(words) != std::string::npos;
+      });
     };
     QVERIFY(says(narrow, "priced as NVIDIA A100 SXM 80 GB"));
     QVERIFY(says(narrow, "connect the nodes to measure"));
@@ -197,8 +208,12 @@ class PreviewTest : public QObject {
     const Preview huge = on({blocks(96, 96)}, 8);  // 175 billion parameters
     QVERIFY(huge.misfit.has_value());
     const std::string text = huge.misfit->text();
-    QVERIFY2(text.find("does not fit in memory: GPU 0 of node n1 has 80.0 GB, and its rank needs ") != std::string::npos, text.c_str());
-    QVERIFY2(text.find("use more ranks, a smaller batch or a smaller model") != std::string::npos, text.c_str());
+    QVERIFY2(
+        text.find("does not fit in memory: GPU 0 of node n1 has 80.0 GB, and its rank needs ") !=
+            std::string::npos,
+        text.c_str());
+    QVERIFY2(text.find("use more ranks, a smaller batch or a smaller model") != std::string::npos,
+             text.c_str());
     const Preview large = on({blocks(32, 32), "training.precision=fp32"}, 8);  // 6.6 billion
     QVERIFY(large.misfit.has_value());
     QVERIFY2(!large.misfit->remedies.empty(), large.misfit->text().c_str());
@@ -231,7 +246,8 @@ class PreviewTest : public QObject {
       }
     }
     const auto parts = makePreview(
-        requestFor("fashion-mlp.yaml", 3, "", {"strategy.micro_batches=4", "strategy.kind=zero-2"}), {});
+        requestFor("fashion-mlp.yaml", 3, "", {"strategy.micro_batches=4", "strategy.kind=zero-2"}),
+        {});
     QVERIFY2(parts.ok(), parts.ok() ? "" : parts.error().text().c_str());
     QCOMPARE(parts->plan.globalBatch, std::int64_t{32});
     QVERIFY(*plan::parse(parts->planText) == parts->plan);
@@ -259,18 +275,20 @@ class PreviewTest : public QObject {
     QCOMPARE(served->ranks[2].node, std::string("local1"));
     QVERIFY(served->ranks[2].isServer());
     QVERIFY(previewText(*served).find(" server ") != std::string::npos);
-    const auto refused = makePreview(with({"strategy.kind=parameter-server", "strategy.servers=2"}), {});
+    const auto refused =
+        makePreview(with({"strategy.kind=parameter-server", "strategy.servers=2"}), {});
     QVERIFY(!refused.ok());
     QCOMPARE(refused.error().why, std::string("strategy.servers"));
     const auto unused = makePreview(with({"strategy.kind=zero-1"}), {});
     QVERIFY2(unused.ok(), unused.ok() ? "" : unused.error().text().c_str());
     QCOMPARE(unused->plan.mesh.size(), 2);
-    const std::string remark = "node local1 takes no part: its role is ps, and strategy zero-1 has no servers";
+    const std::string remark =
+        "node local1 takes no part: its role is ps, and strategy zero-1 has no servers";
     QCOMPARE(std::count(unused->remarks.begin(), unused->remarks.end(), remark), std::ptrdiff_t{1});
   }
 
-  // Left out, or 0, evaluation takes as many samples at once as a step: it needs no memory of its own, and is
-  // divided as the step is.
+  // Left out, or 0, evaluation takes as many samples at once as a step: it needs no memory of its
+  // own, and is divided as the step is.
   void evaluationFitsTheStep() {
     const auto memoryOf = [](const LaunchRequest& request) {
       const auto preview = makePreview(request, {});
@@ -279,25 +297,33 @@ class PreviewTest : public QObject {
       for (const RankPreview& rank : preview->ranks) most = std::max(most, rank.totalBytes());
       return most;
     };
-    for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml", "gpt-tiny.yaml", "ctr.yaml"}) {
+    for (const char* example : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml",
+                                "gpt-tiny.yaml", "ctr.yaml"}) {
       for (const char* batch : {"training.batch=64", "training.batch=6"}) {
-        const std::int64_t chosen = memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=0"}));
-        const std::int64_t least = memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=2"}));
-        QVERIFY2(chosen == least, fmt::format("{} {}: {} and {}", example, batch, chosen, least).c_str());
-        QVERIFY(chosen < memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=5000"})));
+        const std::int64_t chosen =
+            memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=0"}));
+        const std::int64_t least =
+            memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=2"}));
+        QVERIFY2(chosen == least,
+                 fmt::format("{} {}: {} and {}", example, batch, chosen, least).c_str());
+        QVERIFY(chosen <
+                memoryOf(requestFor(example, 2, "", {batch, "training.evaluate_batch=5000"})));
       }
     }
-    const std::vector<std::string> cases[] = {{"training.batch=7"},
-                                              {"training.batch=12", "strategy.kind=pipeline", "strategy.stages=3", "strategy.micro_batches=4"},
-                                              {"training.batch=1024", "strategy.shares=[1, 2, 1000]"},
-                                              {"training.batch=12", "strategy.kind=local-sgd", "strategy.local_steps=2"},
-                                              {"training.batch=12", "strategy.deterministic_parts=6"}};
+    const std::vector<std::string> cases[] = {
+        {"training.batch=7"},
+        {"training.batch=12", "strategy.kind=pipeline", "strategy.stages=3",
+         "strategy.micro_batches=4"},
+        {"training.batch=1024", "strategy.shares=[1, 2, 1000]"},
+        {"training.batch=12", "strategy.kind=local-sgd", "strategy.local_steps=2"},
+        {"training.batch=12", "strategy.deterministic_parts=6"}};
     for (const auto& sets : cases) {
       const auto preview = makePreview(requestFor("fashion-mlp.yaml", 3, "", sets), {});
       QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
       QCOMPARE(preview->plan.evaluateCuts, preview->plan.batchCuts);
     }
-    const auto many = makePreview(requestFor("fashion-mlp.yaml", 1024, "", {"training.batch=1024"}), {});
+    const auto many =
+        makePreview(requestFor("fashion-mlp.yaml", 1024, "", {"training.batch=1024"}), {});
     QVERIFY2(many.ok(), many.ok() ? "" : many.error().text().c_str());
     QCOMPARE(many->plan.evaluateCuts.back(), std::int64_t{1024});
   }
@@ -306,9 +332,10 @@ class PreviewTest : public QObject {
     const auto said = [](const std::vector<std::string>& sets) {
       const auto preview = makePreview(requestFor("fashion-mlp.yaml", 2, "", sets), {});
       if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
-      return std::count_if(preview->remarks.begin(), preview->remarks.end(), [](const std::string& remark) {
-        return remark.starts_with("zero-2 holds what zero-1 holds");
-      });
+      return std::count_if(preview->remarks.begin(), preview->remarks.end(),
+                           [](const std::string& remark) {
+                             return remark.starts_with("zero-2 holds what zero-1 holds");
+                           });
     };
     QCOMPARE(said({"strategy.kind=zero-2"}), std::ptrdiff_t{1});
     QCOMPARE(said({"strategy.kind=zero-2", "strategy.micro_batches=2"}), std::ptrdiff_t{0});
@@ -329,7 +356,8 @@ class PreviewTest : public QObject {
     const auto plan = plan::parse(preview->evaluator->planText);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
     QCOMPARE(plan->programs.size(), std::size_t{1});
-    QVERIFY(previewText(*preview).find("node local1 evaluates after each epoch") != std::string::npos);
+    QVERIFY(previewText(*preview).find("node local1 evaluates after each epoch") !=
+            std::string::npos);
     auto spec = std::make_shared<spec::v1::RunSpec>(*request.spec);
     spec->mutable_training()->mutable_checkpoint()->set_disabled(true);
     request.spec = std::move(spec);
@@ -353,7 +381,8 @@ class PreviewTest : public QObject {
     QCOMPARE(gpus->ranks[1].device, std::string("cuda 0"));
     QCOMPARE(cpus->remarks.size(), std::size_t{1});  // cores
     QVERIFY(cpus->misfit && !gpus->misfit);          // the host's memory
-    QCOMPARE(gpus->remarks.size(), std::size_t{3});  // and how GPUs and what they exchange are priced
+    // and how GPUs and what they exchange are priced
+    QCOMPARE(gpus->remarks.size(), std::size_t{3});
     QVERIFY2(gpus->remarks[0].find("by NCCL") != std::string::npos, gpus->remarks[0].c_str());
     QVERIFY(gpus->stepSeconds < cpus->stepSeconds);
     request.spec = requestFor("fashion-mlp.yaml", 2, "", {"training.precision=fp64"}).spec;
@@ -361,14 +390,17 @@ class PreviewTest : public QObject {
   }
 
   void mistakesNameTheField() {
-    const auto uneven = makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
+    const auto uneven =
+        makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
     QVERIFY(!uneven.ok());
     QCOMPARE(uneven.error().why, std::string("strategy.tensor"));
     // A convolution and one dense layer: nothing to share.
-    const auto whole = makePreview(
-        requestFor("fashion-cnn.yaml", 2, "", {"strategy.kind=tensor-parallel"}), {});
+    const auto whole =
+        makePreview(requestFor("fashion-cnn.yaml", 2, "", {"strategy.kind=tensor-parallel"}), {});
     QVERIFY(!whole.ok());
-    QCOMPARE(whole.error().next, std::string("set strategy.tensor to 1 and set strategy.kind to multi-worker-mirrored"));
+    QCOMPARE(
+        whole.error().next,
+        std::string("set strategy.tensor to 1 and set strategy.kind to multi-worker-mirrored"));
 
     const auto preview =
         makePreview(requestFor("fashion-mlp.yaml", 3, "", {"training.batch=2"}), {});

@@ -24,7 +24,8 @@ using namespace lockstep::app;
 namespace {
 
 LaunchRequest requestFor(const std::string& example, int nodes, const std::string& comm = {}) {
-  auto spec = loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + example + ".yaml");
+  auto spec =
+      loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + example + ".yaml");
   if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
   LaunchRequest request;
   request.spec = spec->spec;
@@ -97,7 +98,8 @@ class RecordBookTest : public QObject {
  private Q_SLOTS:
   void previewsSayWhoDoesWhat() {
     for (const std::string example : {"fashion-mlp", "fashion-cnn"}) {
-      auto preview = makePreview(requestFor(example, 3), {{"local1", "h", 2}, {"local2", "h", 2}, {"local3", "h", 2}});
+      auto preview = makePreview(requestFor(example, 3),
+                                 {{"local1", "h", 2}, {"local2", "h", 2}, {"local3", "h", 2}});
       QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
       QCOMPARE(preview->ranks.size(), std::size_t{3});
       QCOMPARE(preview->comm, std::string("gloo"));
@@ -144,7 +146,8 @@ class RecordBookTest : public QObject {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, 0);
     QCOMPARE(name->type, GEN_URI);
     const auto* uri = name->d.uniformResourceIdentifier;
-    QCOMPARE(QByteArray(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)), ASN1_STRING_length(uri)),
+    QCOMPARE(QByteArray(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                        ASN1_STRING_length(uri)),
              QByteArray("lockstep://run/20240101-120000-abcd/node/n2/generation/3"));
     GENERAL_NAMES_free(names);
     X509_free(certificate);
@@ -152,18 +155,22 @@ class RecordBookTest : public QObject {
     QVERIFY(identities->at("n1").keyPem != identities->at("n2").keyPem);
   }
 
-  // Of any run, resumed or not: step, epoch and time left are those of a run that was never interrupted.
+  // Of any run, resumed or not: step, epoch and time left are those of a run that was never
+  // interrupted.
   void progressCountsOnAfterAResume() {
     std::mt19937 random(17);
-    const auto pick = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+    const auto pick = [&](int from, int to) {
+      return std::uniform_int_distribution<int>(from, to)(random);
+    };
     for (int trial = 0; trial < 300; ++trial) {
       const std::int64_t perEpoch = pick(1, 400), epochs = pick(1, 6), total = perEpoch * epochs;
       const std::int64_t resumedAt = pick(0, 3) == 0 ? 0 : pick(0, static_cast<int>(total) - 1);
       const std::int64_t now = pick(static_cast<int>(resumedAt) + 1, static_cast<int>(total));
-      const bool known = pick(0, 1) == 1;      // the size of the data
+      const bool known = pick(0, 1) == 1;  // the size of the data
       RunScope scope{epochs, 0, 32, known ? perEpoch * 32 - pick(0, 31) : 0, {}};
       // What the run before told of, beyond where this one goes on too.
-      const std::int64_t before = std::min<std::int64_t>(total, resumedAt + (resumedAt > 0 ? pick(0, 50) : 0));
+      const std::int64_t before =
+          std::min<std::int64_t>(total, resumedAt + (resumedAt > 0 ? pick(0, 50) : 0));
       for (std::int64_t epoch = 1; epoch * perEpoch <= before; ++epoch)
         scope.before.push_back({epoch, epoch * perEpoch, 1, 1, 1});
       RunProgress progress;
@@ -175,12 +182,14 @@ class RecordBookTest : public QObject {
         seconds.points.push_back({x, length});
         rate.points.push_back({x, 32 / length});
       }
-      for (int again = 0; again < 2; ++again) {   // a recorder that takes over tells it again
-        for (const auto* series : {&loss, &seconds, &rate}) progress.addSeries(*series, 5'000'000'000);
+      for (int again = 0; again < 2; ++again) {  // a recorder that takes over tells it again
+        for (const auto* series : {&loss, &seconds, &rate})
+          progress.addSeries(*series, 5'000'000'000);
         for (std::int64_t epoch = resumedAt / perEpoch + 1; epoch * perEpoch <= now; ++epoch)
           progress.addEpoch({epoch, epoch * perEpoch, 1, 1, 1});
       }
-      const auto where = fmt::format("{} steps an epoch, {} epochs, from {}, at {}", perEpoch, epochs, resumedAt, now);
+      const auto where = fmt::format("{} steps an epoch, {} epochs, from {}, at {}", perEpoch,
+                                     epochs, resumedAt, now);
       QCOMPARE(progress.step(), now);
       QCOMPARE(progress.firstStep(), resumedAt + 1);
       const bool told = known || now >= perEpoch || before >= perEpoch;
@@ -188,7 +197,8 @@ class RecordBookTest : public QObject {
       QVERIFY2(progress.epoch() == (now - 1) / perEpoch + 1, where.c_str());
       // Half a second a step of its own, so for those to come.
       const double left = progress.secondsLeft(0.5 * static_cast<double>(now - resumedAt));
-      QVERIFY2(std::abs(left - (told ? 0.5 * static_cast<double>(total - now) : -1)) < 1e-6, where.c_str());
+      QVERIFY2(std::abs(left - (told ? 0.5 * static_cast<double>(total - now) : -1)) < 1e-6,
+               where.c_str());
       // Throughput and step time are of the same steps.
       const Pace pace = progress.pace();
       QVERIFY2(std::abs(pace.stepSeconds * pace.samplesPerSecond - 32) < 1e-9, where.c_str());
@@ -207,7 +217,7 @@ class RecordBookTest : public QObject {
     progress.addEpoch({1, 600, 1, 1, 1});
     QCOMPARE(progress.stepsPerEpoch(), 938);
     QCOMPARE(progress.epoch(), 1);
-    RunProgress endless;   // nothing is known of the data
+    RunProgress endless;  // nothing is known of the data
     endless.begin({0, 0, 0, 0, {}});
     endless.addSeries({"loss", {{1, 1}}}, 0);
     QCOMPARE(endless.totalSteps(), 0);
@@ -215,8 +225,8 @@ class RecordBookTest : public QObject {
     QVERIFY(endless.secondsLeft(10) < 0);
   }
 
-  // The rows of a table are those that a run of it has: seeded lengths round the ends of blocks, with and
-  // without an end of the last line.
+  // The rows of a table are those that a run of it has: seeded lengths round the ends of blocks,
+  // with and without an end of the last line.
   void rowsOfATableAreCounted() {
     QTemporaryDir folder;
     auto history = History::open(folder.filePath("history").toStdString());
@@ -224,14 +234,18 @@ class RecordBookTest : public QObject {
     std::mt19937 random(9);
     int packs = 0;
     RunDocuments documents;
-    documents.specYaml = "version: 1\nmodel:\n  name: ctr\n  input: {shape: [1], columns: 1, categories: 10}\n"
-                         "  layers:\n    - dense: {units: 1}\n  loss: binary-cross-entropy\n"
-                         "data:\n  format: table\n  train: {table: " + folder.filePath("t.tsv").toStdString() +
-                         ", from: 0.25, to: 0.75}\n  evaluate: {table: t.tsv, from: 0.9}\ntraining: {batch: 4, epochs: 1}\n";
+    documents.specYaml =
+        "version: 1\nmodel:\n  name: ctr\n  input: {shape: [1], columns: 1, categories: 10}\n"
+        "  layers:\n    - dense: {units: 1}\n  loss: binary-cross-entropy\n"
+        "data:\n  format: table\n  train: {table: " +
+        folder.filePath("t.tsv").toStdString() +
+        ", from: 0.25, to: 0.75}\n  evaluate: {table: t.tsv, from: 0.9}\ntraining: {batch: 4, "
+        "epochs: 1}\n";
     for (const int bytes : {0, 1, 5, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20}) {
       for (const bool ended : {false, true, true}) {  // the last time as gzip
         std::string text;
-        while (static_cast<int>(text.size()) < bytes) text += "1\t" + std::to_string(random() % 1000) + "\tx\n";
+        while (static_cast<int>(text.size()) < bytes)
+          text += "1\t" + std::to_string(random() % 1000) + "\tx\n";
         text.resize(static_cast<std::size_t>(bytes));
         if (!text.empty()) text.back() = ended ? '\n' : 'x';
         QFile file(folder.filePath("t.tsv"));
@@ -240,9 +254,11 @@ class RecordBookTest : public QObject {
         file.close();
         if (ended && packs++ % 2 == 1) {
           QCOMPARE(QProcess::execute("gzip", {"-k", file.fileName()}), 0);
-          QVERIFY(QFile::remove(file.fileName()) && QFile::rename(file.fileName() + ".gz", file.fileName()));
+          QVERIFY(QFile::remove(file.fileName()) &&
+                  QFile::rename(file.fileName() + ".gz", file.fileName()));
         }
-        const auto rows = static_cast<std::int64_t>(std::count(text.begin(), text.end(), '\n')) + (ended || text.empty() ? 0 : 1);
+        const auto rows = static_cast<std::int64_t>(std::count(text.begin(), text.end(), '\n')) +
+                          (ended || text.empty() ? 0 : 1);
         const RunScope scope = scopeOf(**history, {}, documents);
         QCOMPARE(scope.batch, 4);
         QCOMPARE(scope.samples, rows * 3 / 4 - rows / 4);
@@ -255,8 +271,9 @@ class RecordBookTest : public QObject {
     QCOMPARE(isoTime(line.wallNs), std::string("2024-05-01T12:00:00.123Z"));
     QCOMPARE(line.level, 'W');
     QCOMPARE(line.text, std::string_view("the step waited"));
-    for (const char* other : {"", "words", "2024-05-01T12:00:00.123Z", "2024-05-01T12:00:00.123Z X text",
-                              "2024-05-01 12:00:00.123Z I text", "12 I text"}) {
+    for (const char* other :
+         {"", "words", "2024-05-01T12:00:00.123Z", "2024-05-01T12:00:00.123Z X text",
+          "2024-05-01 12:00:00.123Z I text", "12 I text"}) {
       QCOMPARE(parseLogLine(other).text, std::string_view(other));
       QCOMPARE(parseLogLine(other).wallNs, 0);
     }
@@ -269,7 +286,8 @@ class RecordBookTest : public QObject {
     RunRow row = rowOf(2);
     row.name = "mlp";
     RunDocuments documents;
-    const std::string file = std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/fashion-mlp.yaml";
+    const std::string file =
+        std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/fashion-mlp.yaml";
     const auto written = loadRunSpec(file);
     QVERIFY(written.ok());
     documents.specYaml = written->yaml;
@@ -280,7 +298,7 @@ class RecordBookTest : public QObject {
     const auto resumed = relaunchOf(**history, "r", RelaunchKind::kResume);
     QVERIFY(resumed.ok());
     QCOMPARE(resumed->checkpoints, std::string("/w/runs/r/checkpoints"));
-    QCOMPARE(resumed->specYaml, written->yaml);       // with its comments
+    QCOMPARE(resumed->specYaml, written->yaml);  // with its comments
     QVERIFY(relaunchOf(**history, "r", RelaunchKind::kRerun)->checkpoints.empty());
     // With --set the text says something else than what ran.
     documents.specResolved = toYaml(*loadRunSpec(file, {"training.batch=96"})->spec);
@@ -321,7 +339,8 @@ class RecordBookTest : public QObject {
     RecordBook book(rowOf(2), {{"n1", 0}, {"n2", 0}});
     for (const int rank : {0, 1}) {
       run::v1::Record record = stepsRecord(1, rank, 1, 4, 0.002);
-      for (const float scale : {65536.0f, 65536.0f, 32768.0f, 32768.0f}) record.mutable_steps()->add_loss_scale(scale);
+      for (const float scale : {65536.0f, 65536.0f, 32768.0f, 32768.0f})
+        record.mutable_steps()->add_loss_scale(scale);
       for (const int skipped : {0, 1, 0, 0}) record.mutable_steps()->add_skipped(skipped);
       book.add(rank == 0 ? "n1" : "n2", record);
     }
@@ -345,7 +364,7 @@ class RecordBookTest : public QObject {
       one.set_utilisation(0.9);
       one.set_power_w(600);
       one.set_throttle_known(true);
-      one.set_ecc_uncorrected(7);   // from before the run
+      one.set_ecc_uncorrected(7);  // from before the run
       one.set_xids(0);
       set(one);
       book.add("n1", record);
@@ -357,9 +376,11 @@ class RecordBookTest : public QObject {
     QCOMPARE(find(taken.batch, "node/n1/gpu/3/utilisation")->points[0].y, 0.9);
     QCOMPARE(find(taken.batch, "node/n1/gpu/3/power")->points[0].y, 600.0);
     QCOMPARE(find(taken.batch, "node/n1/gpu/3/throttled")->points[2].y, 0.0);
-    QCOMPARE(find(taken.batch, "node/n1/gpu/3/ecc_uncorrected")->points.size(), std::size_t{1});  // did not change
-    for (const char* absent : {"memory", "memory_utilisation", "temperature", "sm_clock", "memory_clock", "pcie_in", "pcie_out",
-                               "nvlink_in", "nvlink_out", "ecc_corrected"})
+    // did not change
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/ecc_uncorrected")->points.size(), std::size_t{1});
+    for (const char* absent :
+         {"memory", "memory_utilisation", "temperature", "sm_clock", "memory_clock", "pcie_in",
+          "pcie_out", "nvlink_in", "nvlink_out", "ecc_corrected"})
       QVERIFY2(find(taken.batch, std::string("node/n1/gpu/3/") + absent) == nullptr, absent);
     // Under its power limit it works as it should; for a moment of heat nobody is called.
     for (int i = 0; i < 20; ++i) sample([](auto& gpu) { gpu.add_throttle("power"); });
@@ -367,10 +388,11 @@ class RecordBookTest : public QObject {
     taken = book.take();
     QVERIFY(taken.update.warnings.empty());
     QCOMPARE(find(taken.batch, "node/n1/gpu/3/throttled")->points[0].y, 1.0);
-    for (int i = 0; i < 20; ++i) sample([](auto& gpu) {
-      gpu.add_throttle("heat");
-      gpu.set_temperature_c(91);
-    });
+    for (int i = 0; i < 20; ++i)
+      sample([](auto& gpu) {
+        gpu.add_throttle("heat");
+        gpu.set_temperature_c(91);
+      });
     sample([](auto& gpu) {
       gpu.set_ecc_uncorrected(9);
       gpu.set_xids(1);
@@ -378,22 +400,25 @@ class RecordBookTest : public QObject {
       gpu.set_pcie_width(8);
       gpu.set_pcie_width_max(16);
     });
-    for (int i = 0; i < 3; ++i) sample([](auto& gpu) {
-      const std::string problem = "GPU is lost";
-      gpu.Clear();
-      gpu.set_index(3);
-      gpu.set_problem(problem);
-      gpu.set_xids(1);
-    });
+    for (int i = 0; i < 3; ++i)
+      sample([](auto& gpu) {
+        const std::string problem = "GPU is lost";
+        gpu.Clear();
+        gpu.set_index(3);
+        gpu.set_problem(problem);
+        gpu.set_xids(1);
+      });
     taken = book.take();
     QStringList told;
     for (const Error& warning : taken.update.warnings) {
       QCOMPARE(warning.node, std::string("n1"));
       told << QString::fromStdString(warning.what);
     }
-    QCOMPARE(told, (QStringList{"GPU 3 is slowed down for heat", "the driver tells of an error of GPU 3: Xid 48",
-                                "GPU 3 has uncorrected memory errors: 9", "the PCIe link of GPU 3 has 8 of 16 lanes",
-                                "GPU 3 does not answer"}));
+    QCOMPARE(told,
+             (QStringList{"GPU 3 is slowed down for heat",
+                          "the driver tells of an error of GPU 3: Xid 48",
+                          "GPU 3 has uncorrected memory errors: 9",
+                          "the PCIe link of GPU 3 has 8 of 16 lanes", "GPU 3 does not answer"}));
     QCOMPARE(taken.update.warnings[0].why, std::string("it has 91 °C"));
     QCOMPARE(taken.update.warnings[4].why, std::string("GPU is lost"));
     QCOMPARE(taken.batch.logs.size(), std::size_t{5});
@@ -404,19 +429,25 @@ class RecordBookTest : public QObject {
   }
 
   void theGpuOfASlowRankIsNamed_data() {
-    QTest::addColumn<QStringList>("throttle");      // of the slow rank's GPU
+    QTest::addColumn<QStringList>("throttle");  // of the slow rank's GPU
     QTest::addColumn<QStringList>("others");
     QTest::addColumn<int>("lanes");
     QTest::addColumn<int>("othersLanes");
     QTest::addColumn<int>("cause");
     QTest::addColumn<QString>("words");
     const QStringList none, heat{"heat"}, power{"power"};
-    QTest::newRow("heat") << heat << none << 16 << 16 << int(SlowCause::kGpuHeat) << "its GPU 6 was slowed down for heat 100 % of the time";
-    QTest::newRow("power") << power << none << 16 << 16 << int(SlowCause::kGpuPower) << "its GPU 6 was held at its power limit 100 % of the time";
-    QTest::newRow("power as all are") << power << power << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
-    QTest::newRow("narrow link") << none << none << 8 << 16 << int(SlowCause::kGpuLink) << "the PCIe link of its GPU 6 has 8 of 16 lanes";
-    QTest::newRow("narrow links all") << none << none << 8 << 8 << int(SlowCause::kUnknown) << "it had 0.50 cores";
-    QTest::newRow("another's heat") << none << heat << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("heat") << heat << none << 16 << 16 << int(SlowCause::kGpuHeat)
+                          << "its GPU 6 was slowed down for heat 100 % of the time";
+    QTest::newRow("power") << power << none << 16 << 16 << int(SlowCause::kGpuPower)
+                           << "its GPU 6 was held at its power limit 100 % of the time";
+    QTest::newRow("power as all are")
+        << power << power << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("narrow link") << none << none << 8 << 16 << int(SlowCause::kGpuLink)
+                                 << "the PCIe link of its GPU 6 has 8 of 16 lanes";
+    QTest::newRow("narrow links all")
+        << none << none << 8 << 8 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("another's heat")
+        << none << heat << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
   }
   void theGpuOfASlowRankIsNamed() {
     QFETCH(QStringList, throttle);
@@ -436,13 +467,15 @@ class RecordBookTest : public QObject {
       run::v1::GpuSample& gpu = *record.mutable_node_sample()->add_gpu();
       gpu.set_index(index);
       gpu.set_throttle_known(true);
-      for (const QString& word : index == 6 ? throttle : others) gpu.add_throttle(word.toStdString());
+      for (const QString& word : index == 6 ? throttle : others)
+        gpu.add_throttle(word.toStdString());
       gpu.set_pcie_width(index == 6 ? lanes : othersLanes);
       gpu.set_pcie_width_max(16);
     }
     book.add("n1", record);
     for (int rank = 0; rank < 3; ++rank)
-      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30, rank == 1 ? 0.010 : 0.002));
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30,
+                                 rank == 1 ? 0.010 : 0.002));
     const auto taken = book.take();
     QVERIFY(taken.update.slow.has_value());
     QCOMPARE(int(taken.update.slow->evidence.cause), cause);
@@ -456,10 +489,14 @@ class RecordBookTest : public QObject {
     QTest::addColumn<double>("throttled");
     QTest::addColumn<int>("cause");
     QTest::addColumn<QString>("words");
-    QTest::newRow("stopped") << true << 0.1 << 0.0 << int(SlowCause::kStopped) << "its process was stopped 100 % of the time";
-    QTest::newRow("quota") << false << 0.5 << 0.5 << int(SlowCause::kThrottled) << "a CPU quota held it back 50 % of the time";
-    QTest::newRow("crowded") << false << 0.6 << 0.0 << int(SlowCause::kCrowded) << "other work had its cores 60 % of the time";
-    QTest::newRow("crowded as all are") << false << 0.25 << 0.0 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("stopped") << true << 0.1 << 0.0 << int(SlowCause::kStopped)
+                             << "its process was stopped 100 % of the time";
+    QTest::newRow("quota") << false << 0.5 << 0.5 << int(SlowCause::kThrottled)
+                           << "a CPU quota held it back 50 % of the time";
+    QTest::newRow("crowded") << false << 0.6 << 0.0 << int(SlowCause::kCrowded)
+                             << "other work had its cores 60 % of the time";
+    QTest::newRow("crowded as all are")
+        << false << 0.25 << 0.0 << int(SlowCause::kUnknown) << "it had 0.50 cores";
   }
   void theCauseOfSlownessIsSaid() {
     QFETCH(bool, stopped);
@@ -468,10 +505,13 @@ class RecordBookTest : public QObject {
     QFETCH(int, cause);
     QFETCH(QString, words);
     RecordBook book(rowOf(3), {{"n1", 0}});
-    book.add("n1", sampleRecord(1, 0, {rankSample(0, false, 0.2, 0), rankSample(1, stopped, waiting, throttled),
-                                       rankSample(2, false, 0.2, 0)}));
+    book.add("n1",
+             sampleRecord(1, 0,
+                          {rankSample(0, false, 0.2, 0), rankSample(1, stopped, waiting, throttled),
+                           rankSample(2, false, 0.2, 0)}));
     for (int rank = 0; rank < 3; ++rank)
-      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30, rank == 1 ? 0.010 : 0.002));
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30,
+                                 rank == 1 ? 0.010 : 0.002));
     const auto taken = book.take();
     QVERIFY(taken.update.slow.has_value());
     QCOMPARE(taken.update.slow->rank, 1);
@@ -487,7 +527,8 @@ class RecordBookTest : public QObject {
     book.add("n1", stepsRecord(++sequence, 0, 1, 8, 0.002));
     const auto look = [&](bool stopped) {
       const double seconds = 0.25 * static_cast<double>(sequence);
-      book.add("n1", sampleRecord(++sequence, seconds, {rankSample(0, false, 0, 0), rankSample(1, stopped, 0, 0)}));
+      book.add("n1", sampleRecord(++sequence, seconds,
+                                  {rankSample(0, false, 0, 0), rankSample(1, stopped, 0, 0)}));
       return book.take().update.slow;
     };
     for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
@@ -495,7 +536,8 @@ class RecordBookTest : public QObject {
     QVERIFY(slow.has_value());
     QCOMPARE(slow->rank, 1);
     QVERIFY(slow->halted);
-    QCOMPARE(QString::fromStdString(slowText(*slow)), QString("rank 1 () is stopped: no step has ended since step 8"));
+    QCOMPARE(QString::fromStdString(slowText(*slow)),
+             QString("rank 1 () is stopped: no step has ended since step 8"));
     QVERIFY(!look(false));
     for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
     book.add("n1", stepsRecord(++sequence, 0, 9, 1, 0.002));
@@ -517,7 +559,8 @@ class RecordBookTest : public QObject {
     QCOMPARE(book.row().figures.steps, std::int64_t{7});
   }
 
-  // A run that was killed has the loss of its last whole epoch, or none; one that ended has what its ranks said.
+  // A run that was killed has the loss of its last whole epoch, or none; one that ended has what
+  // its ranks said.
   void aKilledRunsLossIsWhatWasSeen() {
     for (const bool whole : {false, true})
       for (const auto state : {run::v1::FAILED, run::v1::STOPPED}) {

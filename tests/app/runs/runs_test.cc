@@ -27,7 +27,9 @@ struct LostNode final : NodeAccess {
     wake.wait(lock, stop, [] { return false; });
     return makeError(Code::kCancelled, "connecting was cancelled");
   }
-  Result<std::shared_ptr<grpc::Channel>> agent() override { return makeError(Code::kUnavailable, "away"); }
+  Result<std::shared_ptr<grpc::Channel>> agent() override {
+    return makeError(Code::kUnavailable, "away");
+  }
   Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string&) override { return agent(); }
 };
 
@@ -129,8 +131,8 @@ class RunsTest : public QObject {
   void aModelIsNotAwaitedForever() {
     LostNode node;
     QTemporaryDir folder;
-    const auto model = downloadModel("r", {node.name(), &node}, Home{folder.path().toStdString()}, {},
-                                     std::chrono::milliseconds(50));
+    const auto model = downloadModel("r", {node.name(), &node}, Home{folder.path().toStdString()},
+                                     {}, std::chrono::milliseconds(50));
     QVERIFY(!model.ok());
     QCOMPARE(model.error().code, Code::kDeadlineExceeded);
     QCOMPARE(model.error().node, std::string("far"));

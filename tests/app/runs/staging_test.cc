@@ -47,7 +47,8 @@ ClusterSpecFile without(ClusterSpecFile cluster, const std::vector<std::string>&
 
 std::vector<std::string> fashion() {
   std::vector<std::string> out;
-  for (const char* name : {"train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"})
+  for (const char* name :
+       {"train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"})
     out.push_back(kData + name + "-ubyte.gz");
   return out;
 }
@@ -63,8 +64,9 @@ struct Watched {
             LaunchObserver{[this](const LaunchProgress& told) { progress.push_back(told.text()); },
                            [this](Result<std::string> done) { outcome = std::move(done); }})) {}
   bool copying() const {
-    return std::any_of(progress.begin(), progress.end(),
-                       [](const std::string& text) { return text.rfind("copying data: ", 0) == 0; });
+    return std::any_of(progress.begin(), progress.end(), [](const std::string& text) {
+      return text.rfind("copying data: ", 0) == 0;
+    });
   }
 };
 
@@ -102,7 +104,8 @@ class StagingTest : public QObject {
  private Q_SLOTS:
   void initTestCase() {
     struct stat there {};
-    const std::string agent = qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent";
+    const std::string agent =
+        qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent";
     if (::stat(agent.c_str(), &there) != 0) QSKIP("there is no lockstep-agent in $LOCKSTEP_BIN");
     if (::stat(fashion()[0].c_str(), &there) != 0) QSKIP("dataset-fashion-mnist is not installed");
   }
@@ -117,14 +120,17 @@ class StagingTest : public QObject {
              refused.error().text().c_str());
     std::map<std::string, std::int64_t> before;
     for (int times = 0; times < 2; ++times) {
-      const auto request = bench.request({"training.max_steps=5", "training.batch=48", "data.copy_to_nodes=true"});
+      const auto request =
+          bench.request({"training.max_steps=5", "training.batch=48", "data.copy_to_nodes=true"});
       QVERIFY2(request.ok(), request.ok() ? "" : request.error().text().c_str());
       Watched watched(bench, *request);
       QVERIFY(bench.until([&] { return watched.outcome.has_value(); }));
-      QVERIFY2(watched.outcome->ok(), watched.outcome->ok() ? "" : watched.outcome->error().text().c_str());
+      QVERIFY2(watched.outcome->ok(),
+               watched.outcome->ok() ? "" : watched.outcome->error().text().c_str());
       QVERIFY(watched.copying());
       Seen seen;
-      Recorder recorder(**watched.outcome, *bench.session, bench.home, bench.inbox, seen.observer());
+      Recorder recorder(**watched.outcome, *bench.session, bench.home, bench.inbox,
+                        seen.observer());
       QVERIFY(bench.until([&] { return seen.finished; }));
       QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
       QCOMPARE(seen.row.phase, RunPhase::kSucceeded);
@@ -132,7 +138,8 @@ class StagingTest : public QObject {
       for (int node = 0; node < 2; ++node) {
         const std::string folder = bench.session->status(node).inventory.workdir + "/data/";
         for (const std::string& file : fashion()) {
-          const std::string copy = folder + sha256File(file).value() + "/" + fs::path(file).filename().string();
+          const std::string copy =
+              folder + sha256File(file).value() + "/" + fs::path(file).filename().string();
           QVERIFY2(readFile(copy).ok(), copy.c_str());
           QVERIFY(readFile(copy).value() == readFile(file).value());
         }
@@ -154,14 +161,17 @@ class StagingTest : public QObject {
 
   void aFileThatCannotBeCopiedIsNamed() {
     Bench bench(1);
-    const auto missing = bench.launch({"data.copy_to_nodes=true", "data.train.images=/nowhere/images.gz"});
+    const auto missing =
+        bench.launch({"data.copy_to_nodes=true", "data.train.images=/nowhere/images.gz"});
     QVERIFY(!missing.ok());
     const std::string text = missing.error().text();
     QVERIFY2(text.find("/nowhere/images.gz on this machine") != std::string::npos, text.c_str());
     QVERIFY(!missing.error().next.empty());
-    const auto another = bench.launch({"data.copy_to_nodes=true", "data.train.images_sha256=" + std::string(64, 'a')});
+    const auto another = bench.launch(
+        {"data.copy_to_nodes=true", "data.train.images_sha256=" + std::string(64, 'a')});
     QVERIFY(!another.ok());
-    QVERIFY2(another.error().text().find("is another one") != std::string::npos, another.error().text().c_str());
+    QVERIFY2(another.error().text().find("is another one") != std::string::npos,
+             another.error().text().c_str());
     QVERIFY(another.error().why.ends_with("the run expects " + std::string(64, 'a')));
     QVERIFY(filesIn(bench.session->status(0).inventory.workdir + "/data").empty());
   }
@@ -179,8 +189,9 @@ class StagingTest : public QObject {
     QVERIFY(request.ok());
     Watched watched(bench, *request);
     QVERIFY(bench.until([&] {
-      return watched.outcome || (!watched.progress.empty() &&
-                                 watched.progress.back().rfind("copying data: waiting for local2 since", 0) == 0);
+      return watched.outcome ||
+             (!watched.progress.empty() &&
+              watched.progress.back().rfind("copying data: waiting for local2 since", 0) == 0);
     }));
     QVERIFY(!watched.outcome);
     QVERIFY2(watched.progress.back().ends_with(" MB"), watched.progress.back().c_str());
@@ -211,8 +222,8 @@ class StagingTest : public QObject {
     QVERIFY(request.ok());
     Watched watched(bench, *request);
     QVERIFY(bench.until([&] {
-      return watched.outcome ||
-             (!watched.progress.empty() && watched.progress.back().find("copying data: waiting for") == 0);
+      return watched.outcome || (!watched.progress.empty() &&
+                                 watched.progress.back().find("copying data: waiting for") == 0);
     }));
     QVERIFY(!watched.outcome);
     {
@@ -254,7 +265,8 @@ class StagingTest : public QObject {
     options.ask = false;
     options.sshConfig = folder + "/config";
     bench.session = std::make_unique<ClusterSession>(spec, options, bench.inbox);
-    const auto run = bench.launch({"training.max_steps=5", "training.batch=48", "data.copy_to_nodes=true"});
+    const auto run =
+        bench.launch({"training.max_steps=5", "training.batch=48", "data.copy_to_nodes=true"});
     QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
     Seen seen;
     Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());

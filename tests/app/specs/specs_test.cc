@@ -83,10 +83,11 @@ class SpecsTest : public QObject {
         "f.yaml:17:10: 'batch' is '64', expected a whole number, at least 1");
     row("list for number", "batch: 64", "batch: [64]",
         "f.yaml:17:10: 'batch' is a list, expected a whole number, at least 1");
-    row("empty", "batch: 64", "batch:",
-        "f.yaml:17:9: 'batch' is empty, expected a whole number, at least 1");
+    row("empty", "batch: 64",
+        "batch:", "f.yaml:17:9: 'batch' is empty, expected a whole number, at least 1");
     row("choice", "kind: adam", "kind: adma",
-        "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam, adagrad (did you mean 'adam'?)");
+        "f.yaml:18:21: 'kind' is 'adma', expected one of sgd, adam, adagrad (did you mean "
+        "'adam'?)");
     row("boolean", "batch: 64", "no_shuffle: yes",
         "f.yaml:17:15: 'no_shuffle' is 'yes', expected true or false");
     row("list item", "[28, 28, 1]", "[28, x, 1]",
@@ -95,10 +96,12 @@ class SpecsTest : public QObject {
         "f.yaml:8:7: unknown field 'maxpool2d' in model.layers[1], did you mean 'max_pool2d'?");
     row("layer without kind", "- flatten", "- name: x",
         "f.yaml:9:7: a layer without a kind, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, concat, dropout");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, "
+        "concat, dropout");
     row("layer of two kinds", "max_pool2d: {size: 2}", "max_pool2d: {size: 2}\n      add: {}",
         "f.yaml:9:7: a layer of two kinds, expected one of dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, concat, dropout");
+        "activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, "
+        "concat, dropout");
     row("group for list", "[28, 28, 1]", "28",
         "f.yaml:4:18: 'shape' is '28', expected a list: [a, b]");
     row("twice", "batch: 64", "batch: 64\n  batch: 32",
@@ -182,51 +185,51 @@ class SpecsTest : public QObject {
     const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
     QVERIFY2(spec.ok(), qPrintable(firstProblem(text, SpecKind::kRun) + "\n" + text.c_str()));
     set("strategy.pins", SpecText::pins(spec.layerNames(), {0, 0, 1, 1}).c_str());
-    QCOMPARE(QString::fromStdString(text), QString(
-        "version: 1\n"
-        "model:\n"
-        "  name: gpt\n"
-        "  input: {shape: [64], vocabulary: 256}\n"
-        "  layers:\n"
-        "    - embedding: {units: 128}\n"
-        "    - transformer: {heads: 4}\n"
-        "    - layer_norm: {}\n"
-        "    - dense: {units: 256, tied: embedding1}\n"
-        "  loss: cross-entropy\n"
-        "data:\n"
-        "  train:\n"
-        "    text: /usr/share/common-licenses/GPL-3\n"
-        "    to: 0.9\n"
-        "  evaluate:\n"
-        "    text: /usr/share/common-licenses/GPL-3\n"
-        "    from: 0.9\n"
-        "training:\n"
-        "  batch: 12\n"
-        "  max_steps: 100\n"
-        "  optimizer: {kind: adam}\n"
-        "  schedule: {kind: cosine, warmup_steps: 10}\n"
-        "strategy:\n"
-        "  kind: placement\n"
-        "  pins: [{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]\n"));
+    QCOMPARE(QString::fromStdString(text),
+             QString("version: 1\n"
+                     "model:\n"
+                     "  name: gpt\n"
+                     "  input: {shape: [64], vocabulary: 256}\n"
+                     "  layers:\n"
+                     "    - embedding: {units: 128}\n"
+                     "    - transformer: {heads: 4}\n"
+                     "    - layer_norm: {}\n"
+                     "    - dense: {units: 256, tied: embedding1}\n"
+                     "  loss: cross-entropy\n"
+                     "data:\n"
+                     "  train:\n"
+                     "    text: /usr/share/common-licenses/GPL-3\n"
+                     "    to: 0.9\n"
+                     "  evaluate:\n"
+                     "    text: /usr/share/common-licenses/GPL-3\n"
+                     "    from: 0.9\n"
+                     "training:\n"
+                     "  batch: 12\n"
+                     "  max_steps: 100\n"
+                     "  optimizer: {kind: adam}\n"
+                     "  schedule: {kind: cosine, warmup_steps: 10}\n"
+                     "strategy:\n"
+                     "  kind: placement\n"
+                     "  pins: [{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]\n"));
     const SpecText pinned = SpecText::parse(text, "f.yaml", SpecKind::kRun);
     QCOMPARE(pinned.layerStages(), (std::vector<int>{0, 0, 1, 1}));
     // A cluster's nodes, from the list in brackets that a new one begins with.
     text = "version: 1\nname: lab\nnodes: []\n";
-    for (const char* node : {"{name: \"n1\", ssh: {host: \"n1.lab\", user: \"ann\"}, address: \"10.0.0.1\"}",
-                             "{name: \"n2\", devices: [{kind: cuda, count: 4}]}"}) {
+    for (const char* node :
+         {"{name: \"n1\", ssh: {host: \"n1.lab\", user: \"ann\"}, address: \"10.0.0.1\"}",
+          "{name: \"n2\", devices: [{kind: cuda, count: 4}]}"}) {
       const SpecText cluster = SpecText::parse(text, "lab.yaml", SpecKind::kCluster);
       const auto edit = cluster.insertItem("nodes", cluster.count("nodes"), node);
       QVERIFY(edit.ok());
       text = edit->applied(text);
     }
-    QCOMPARE(QString::fromStdString(text), QString(
-        "version: 1\nname: lab\n"
-        "nodes:\n"
-        "  - name: n1\n"
-        "    ssh: {host: n1.lab, user: ann}\n"
-        "    address: 10.0.0.1\n"
-        "  - name: n2\n"
-        "    devices: [{kind: cuda, count: 4}]\n"));
+    QCOMPARE(QString::fromStdString(text), QString("version: 1\nname: lab\n"
+                                                   "nodes:\n"
+                                                   "  - name: n1\n"
+                                                   "    ssh: {host: n1.lab, user: ann}\n"
+                                                   "    address: 10.0.0.1\n"
+                                                   "  - name: n2\n"
+                                                   "    devices: [{kind: cuda, count: 4}]\n"));
   }
 
   // Seeded edits of any field of any message, in any order, from texts in any style: what was
@@ -247,12 +250,15 @@ class SpecsTest : public QObject {
     walk("");
     QVERIFY(paths.size() > 40);
     for (int round = 0; round < 120; ++round) {
-      std::string text = round % 3 == 0 ? "" : round % 3 == 1 ? kRun : "version: 1\nmodel: {}\ntraining:\n";
+      std::string text = round % 3 == 0   ? ""
+                         : round % 3 == 1 ? kRun
+                                          : "version: 1\nmodel: {}\ntraining:\n";
       std::map<std::string, std::string> wanted;
       for (int step = 0; step < 25; ++step) {
         const std::string& path = paths[random() % paths.size()];
         const bool number = round % 2 == 0;
-        const std::string value = number ? std::to_string(random() % 1000) : "word" + std::to_string(random() % 100);
+        const std::string value =
+            number ? std::to_string(random() % 1000) : "word" + std::to_string(random() % 100);
         text = edited(text, path.c_str(), value.c_str());
         wanted[path] = value;
         const SpecText spec = SpecText::parse(text, "f.yaml", SpecKind::kRun);
@@ -262,7 +268,8 @@ class SpecsTest : public QObject {
                    fmt::format("{} is not {} after {} in\n{}", field, was, path, text).c_str());
         }
         std::size_t begin = 0;
-        for (std::size_t end = text.find('\n'); end != std::string::npos; begin = end + 1, end = text.find('\n', begin)) {
+        for (std::size_t end = text.find('\n'); end != std::string::npos;
+             begin = end + 1, end = text.find('\n', begin)) {
           QVERIFY2(end - begin <= 100, text.c_str());
         }
       }
@@ -273,35 +280,41 @@ class SpecsTest : public QObject {
   void everyFieldSaysWhatItIsWithoutAValue() {
     std::string text = kRun;
     QStringList silent;
-    const std::function<void(const SpecText&, const std::string&)> walk = [&](const SpecText& spec, const std::string& path) {
-      for (const FieldInfo& field : SpecText::fields(spec.kind(), path)) {
-        const std::string below = path.empty() ? field.name : path + "." + field.name;
-        if (field.type == FieldType::kMessage || field.type == FieldType::kMessageList) {
-          walk(spec, field.type == FieldType::kMessage ? below : below + "[0]");
-        } else if (field.type != FieldType::kBoolean && field.type != FieldType::kMap && field.unset.empty() &&
-                   !field.needed && !spec.defaultOf(below)) {
-          silent << QString::fromStdString(below);
-        }
-      }
-    };
+    const std::function<void(const SpecText&, const std::string&)> walk =
+        [&](const SpecText& spec, const std::string& path) {
+          for (const FieldInfo& field : SpecText::fields(spec.kind(), path)) {
+            const std::string below = path.empty() ? field.name : path + "." + field.name;
+            if (field.type == FieldType::kMessage || field.type == FieldType::kMessageList) {
+              walk(spec, field.type == FieldType::kMessage ? below : below + "[0]");
+            } else if (field.type != FieldType::kBoolean && field.type != FieldType::kMap &&
+                       field.unset.empty() && !field.needed && !spec.defaultOf(below)) {
+              silent << QString::fromStdString(below);
+            }
+          }
+        };
     walk(SpecText::parse(text, "f.yaml", SpecKind::kRun), "");
-    walk(SpecText::parse("", "f.yaml", SpecKind::kRun), "");   // nothing yet, and the defaults are known
+    // nothing yet, and the defaults are known
+    walk(SpecText::parse("", "f.yaml", SpecKind::kRun), "");
     walk(SpecText::parse("", "f.yaml", SpecKind::kCluster), "");
     QVERIFY2(silent.isEmpty(), qPrintable(silent.join('\n')));
     const SpecText spec = SpecText::parse(kRun, "f.yaml", SpecKind::kRun);
     QCOMPARE(spec.defaultOf("training.optimizer.learning_rate").value_or(""), std::string("0.001"));
     QCOMPARE(spec.defaultOf("model.layers[0].name").value_or(""), std::string("conv1"));
     QCOMPARE(spec.defaultOf("model.layers[1].max_pool2d.stride").value_or(""), std::string("2"));
-    QCOMPARE(SpecText::parse("", "", SpecKind::kRun).defaultOf("training.batch").value_or(""), std::string("64"));
+    QCOMPARE(SpecText::parse("", "", SpecKind::kRun).defaultOf("training.batch").value_or(""),
+             std::string("64"));
   }
 
   void everyLayerKindCanBeAdded() {
     const auto kinds = SpecText::layerKinds();
-    QCOMPARE(static_cast<int>(kinds.size()), spec::v1::LayerSpec::descriptor()->FindOneofByName("kind")->field_count());
+    QCOMPARE(static_cast<int>(kinds.size()),
+             spec::v1::LayerSpec::descriptor()->FindOneofByName("kind")->field_count());
     for (const LayerKind& kind : kinds) {
       QVERIFY(!kind.help.empty());
-      const SpecText spec = SpecText::parse("version: 1\nmodel:\n  layers:\n    - " + kind.yaml + "\n", "f", SpecKind::kRun);
-      QCOMPARE(QString::fromStdString(spec.layerKind("model.layers[0]")), QString::fromStdString(kind.name));
+      const SpecText spec = SpecText::parse(
+          "version: 1\nmodel:\n  layers:\n    - " + kind.yaml + "\n", "f", SpecKind::kRun);
+      QCOMPARE(QString::fromStdString(spec.layerKind("model.layers[0]")),
+               QString::fromStdString(kind.name));
       // Nothing about the layer's own fields is wrong: what it may say is about its place.
       for (const SpecProblem& problem : spec.problems())
         QVERIFY2(!problem.path.starts_with("model.layers[0]." + kind.name), problem.text().c_str());
@@ -453,8 +466,8 @@ class SpecsTest : public QObject {
     QCOMPARE(conv.size(), std::size_t{6});
     QVERIFY(SpecText::fields(SpecKind::kCluster, "nodes[0].data").empty());
     // Every field has a line of help.
-    for (const char* path : {"training", "training.optimizer", "training.loss_scale", "model.layers[].dense",
-                             "model.layers[].batch_norm", "data.augment"}) {
+    for (const char* path : {"training", "training.optimizer", "training.loss_scale",
+                             "model.layers[].dense", "model.layers[].batch_norm", "data.augment"}) {
       for (const auto& field : SpecText::fields(SpecKind::kRun, path)) {
         if (field.type == FieldType::kMessage) continue;
         QVERIFY2(!field.help.empty(), field.name.c_str());
@@ -495,11 +508,15 @@ class SpecsTest : public QObject {
       const auto spec = loadRunSpec(examples + example, {set});
       return spec.ok() ? std::string() : spec.error().text();
     };
-    for (const char* part : {"data.train.from=0.5", "data.train.to=0.01", "data.train.to=-1", "data.evaluate.to=1e308"})
-      QVERIFY2(refused("fashion-mlp.yaml", part).find("images are used whole") != std::string::npos, part);
+    for (const char* part : {"data.train.from=0.5", "data.train.to=0.01", "data.train.to=-1",
+                             "data.evaluate.to=1e308"})
+      QVERIFY2(refused("fashion-mlp.yaml", part).find("images are used whole") != std::string::npos,
+               part);
     for (const char* size : {"-1", "-5", "-2147483649"}) {
-      const std::string text = refused("gpt-tiny.yaml", std::string("model.layers[1].transformer.feed_forward=") + size);
-      QVERIFY2(text.find(std::string("feed_forward is ") + size) != std::string::npos, text.c_str());
+      const std::string text =
+          refused("gpt-tiny.yaml", std::string("model.layers[1].transformer.feed_forward=") + size);
+      QVERIFY2(text.find(std::string("feed_forward is ") + size) != std::string::npos,
+               text.c_str());
     }
   }
 
@@ -511,8 +528,10 @@ class SpecsTest : public QObject {
       const auto loaded = loadRunSpec(gpt, {most});
       QCOMPARE(loaded.ok(), steps > 100);
       if (loaded.ok()) continue;
-      QVERIFY2(loaded.error().what.find(fmt::format("the warm-up of 100 steps does not end before training.max_steps, {}",
-                                                    steps)) != std::string::npos, loaded.error().text().c_str());
+      QVERIFY2(loaded.error().what.find(fmt::format(
+                   "the warm-up of 100 steps does not end before training.max_steps, {}", steps)) !=
+                   std::string::npos,
+               loaded.error().text().c_str());
       QCOMPARE(loaded.error().remedies.size(), std::size_t{2});
       for (const Remedy& remedy : loaded.error().remedies) {
         std::vector<std::string> sets{most};
@@ -550,11 +569,12 @@ class SpecsTest : public QObject {
     QCOMPARE(loaded->spec->data().train().images(), root + "/a.gz");
     QCOMPARE(loaded->spec->training().optimizer().kind(), std::string("adam"));
 
-    for (const char* none : {"training.optimizer=%foo", "strategy=---", "training=...", "model.name=# x",
-                             "training.batch= "}) {
+    for (const char* none : {"training.optimizer=%foo", "strategy=---", "training=...",
+                             "model.name=# x", "training.batch= "}) {
       const auto refused = loadRunSpec(root + "/run.yaml", {none});
       QVERIFY2(!refused.ok(), none);
-      QVERIFY2(refused.error().what.find("there is no value") != std::string::npos, refused.error().text().c_str());
+      QVERIFY2(refused.error().what.find("there is no value") != std::string::npos,
+               refused.error().text().c_str());
     }
     for (const char* some : {"model.name='%foo'", "training.optimizer=~", "training.optimizer="})
       QVERIFY2(loadRunSpec(root + "/run.yaml", {some}).ok(), some);

@@ -49,8 +49,9 @@ class KnownHostsTest : public QObject {
   }
   void revokedWinsOverKnown() {
     int line = 0;
-    QCOMPARE(verdict("n1 ssh-ed25519 AAAA\n@revoked * ssh-ed25519 AAAA\n", "n1", key("AAAA"), &line),
-             HostKeyVerdict::kRevoked);
+    QCOMPARE(
+        verdict("n1 ssh-ed25519 AAAA\n@revoked * ssh-ed25519 AAAA\n", "n1", key("AAAA"), &line),
+        HostKeyVerdict::kRevoked);
     QCOMPARE(line, 2);
     QCOMPARE(verdict("@cert-authority * ssh-ed25519 AAAA\n", "n1", key("BBBB")),
              HostKeyVerdict::kUnknown);

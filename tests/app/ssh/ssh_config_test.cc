@@ -33,9 +33,9 @@ class SshConfigTest : public QObject {
   void fieldsOverride() {
     const test::TempFolder folder;
     test::writeText(folder / "config", "Host n1\n  HostName 10.1.2.3\n  Port 2200\n  User a\n");
-    auto config = effectiveConfig(
-        {.host = "n1", .user = "b", .port = 2300, .identityFile = "/no/such/key"},
-        folder / "config");
+    auto config =
+        effectiveConfig({.host = "n1", .user = "b", .port = 2300, .identityFile = "/no/such/key"},
+                        folder / "config");
     QVERIFY(config.ok());
     QCOMPARE(config->user, std::string("b"));
     QCOMPARE(config->port, 2300);
@@ -72,11 +72,13 @@ class SshConfigTest : public QObject {
              Code::kInvalidArgument);
     // What the cluster says, not the configuration.
     for (const char* wrong : {"n1\r", "n 1", "n1;true", "n$1", "n'1", "n\n1"}) {
-      const auto host = effectiveConfig({.host = wrong}, ""), user = effectiveConfig({.host = "n1", .user = wrong}, "");
+      const auto host = effectiveConfig({.host = wrong}, ""),
+                 user = effectiveConfig({.host = "n1", .user = wrong}, "");
       QVERIFY(!host.ok() && host.error().next == "mend ssh.host of the node in the cluster");
       QVERIFY(!user.ok() && user.error().next == "mend ssh.user of the node in the cluster");
     }
-    QCOMPARE(effectiveConfig({.host = "127.0.0.1:22"}, "").error().next, std::string("write host: 127.0.0.1 and port: 22"));
+    QCOMPARE(effectiveConfig({.host = "127.0.0.1:22"}, "").error().next,
+             std::string("write host: 127.0.0.1 and port: 22"));
     QVERIFY(effectiveConfig({.host = "::1"}, "/dev/null").ok());
   }
 };

@@ -8,8 +8,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <thread>
 #include <unistd.h>
+#include <thread>
 
 #include "app/ssh/sftp.h"
 #include "tests/support/prompter.h"
@@ -24,10 +24,10 @@ bool has(const std::string& text, const std::string& part) {
 }
 }  // namespace
 
-#define VERIFY_OK(expression)                                                     \
-  do {                                                                            \
-    const auto& checked = (expression);                                           \
-    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+#define VERIFY_OK(expression)                                                   \
+  do {                                                                          \
+    const auto& checked = (expression);                                         \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
   } while (false)
 
 class SshConnectionTest : public QObject {
@@ -76,8 +76,8 @@ class SshConnectionTest : public QObject {
     }
   };
 
-#define WORLD(name, ...)                                   \
-  World name{__VA_ARGS__};                                 \
+#define WORLD(name, ...)   \
+  World name{__VA_ARGS__}; \
   if (!name.serve()) QSKIP(name.why.c_str())
 
  private Q_SLOTS:
@@ -152,9 +152,9 @@ class SshConnectionTest : public QObject {
     QCOMPARE(status.code(), Code::kPermissionDenied);
     QVERIFY(has(status.error().what, "has changed"));
     QVERIFY2(has(status.error().why, world.known() + ":1"), status.error().why.c_str());
-    const std::string command =
-        "ssh-keygen -f '" + world.known() + "' -R '[127.0.0.1]:" +
-        std::to_string(world.servers[0]->port()) + "'";
+    const std::string command = "ssh-keygen -f '" + world.known() +
+                                "' -R '[127.0.0.1]:" + std::to_string(world.servers[0]->port()) +
+                                "'";
     QVERIFY2(has(status.error().next, command), status.error().next.c_str());
     QVERIFY(world.prompter->hostKeys().empty());
     // The advice works.
@@ -229,10 +229,12 @@ class SshConnectionTest : public QObject {
     QTest::newRow("password") << "PasswordAuthentication yes\nPubkeyAuthentication no"
                               << int(SecretQuestion::Kind::kPassword) << "password";
     QTest::newRow("keyboard-interactive")
-        << "UsePAM yes\nKbdInteractiveAuthentication yes\nAuthenticationMethods keyboard-interactive"
+        << "UsePAM yes\nKbdInteractiveAuthentication yes\nAuthenticationMethods "
+           "keyboard-interactive"
         << int(SecretQuestion::Kind::kKeyboardInteractive) << "keyboard-interactive";
-    QTest::newRow("key, then password") << "PasswordAuthentication yes\nAuthenticationMethods publickey,password"
-                                        << int(SecretQuestion::Kind::kPassword) << "password";
+    QTest::newRow("key, then password")
+        << "PasswordAuthentication yes\nAuthenticationMethods publickey,password"
+        << int(SecretQuestion::Kind::kPassword) << "password";
   }
   void secretsOfAnAccount() {
     QFETCH(QString, server);
@@ -241,12 +243,14 @@ class SshConnectionTest : public QObject {
     World world;
     const auto user = test::TestUser::make("open sesame", &world.why);
     if (!user) QSKIP(world.why.c_str());
-    if (kind == int(SecretQuestion::Kind::kKeyboardInteractive) && ::access("/etc/pam.d/sshd", R_OK) != 0)
+    if (kind == int(SecretQuestion::Kind::kKeyboardInteractive) &&
+        ::access("/etc/pam.d/sshd", R_OK) != 0)
       QSKIP("sshd has no PAM configuration here");
     // Where the account itself can read it.
     const std::string keys = user->home() + "/authorized_keys";
     test::writeText(keys, test::readText(world.folder / "id.pub"));
-    if (!world.serve(server.toStdString() + "\nAuthorizedKeysFile " + keys)) QSKIP(world.why.c_str());
+    if (!world.serve(server.toStdString() + "\nAuthorizedKeysFile " + keys))
+      QSKIP(world.why.c_str());
     world.user = user->name();
     world.trustAll();
     world.prompter->answers = {"wrong", "open sesame"};
@@ -272,7 +276,8 @@ class SshConnectionTest : public QObject {
     SshConnection silent({.host = "n1"}, world.options());
     const Status status = silent.connect();
     QCOMPARE(status.code(), Code::kPermissionDenied);
-    QVERIFY2(has(status.error().why, tried.toStdString() + " (no") && has(status.error().why, "server offers"),
+    QVERIFY2(has(status.error().why, tried.toStdString() + " (no") &&
+                 has(status.error().why, "server offers"),
              status.error().text().c_str());
     QVERIFY(!status.error().next.empty());
   }
@@ -301,8 +306,8 @@ class SshConnectionTest : public QObject {
       QVERIFY(agent->add(other));
     }
     QVERIFY(agent->add(world.folder / "id"));
-    QCOMPARE(test::runCommand({"ssh-keygen", "-q", "-p", "-P", "", "-N", "sesame", "-f",
-                               world.folder / "id"}),
+    QCOMPARE(test::runCommand(
+                 {"ssh-keygen", "-q", "-p", "-P", "", "-N", "sesame", "-f", world.folder / "id"}),
              0);
     world.extraClientConfig = "IdentityAgent " + agent->socket() + "\n";
     SshConnection all({.host = "n1"}, world.options());
@@ -424,7 +429,8 @@ class SshConnectionTest : public QObject {
     std::vector<std::string> outputs(32);
     for (int i = 0; i < 32; ++i)
       threads.emplace_back([&, i] {
-        auto result = connection.exec("head -c 100000 /dev/zero | wc -c; echo " + std::to_string(i));
+        auto result =
+            connection.exec("head -c 100000 /dev/zero | wc -c; echo " + std::to_string(i));
         outputs[static_cast<std::size_t>(i)] = result.ok() ? result->output : result.error().text();
       });
     for (auto& thread : threads) thread.join();
@@ -467,8 +473,7 @@ class SshConnectionTest : public QObject {
       });
     for (auto& thread : threads) thread.join();
     qInfo("after %lld ms", static_cast<long long>(timer.elapsed()));
-    for (std::size_t i = 0; i < outputs.size(); ++i)
-      QCOMPARE(outputs[i], std::to_string(i) + "\n");
+    for (std::size_t i = 0; i < outputs.size(); ++i) QCOMPARE(outputs[i], std::to_string(i) + "\n");
     // What was learned while slots lagged does not make the connection slow for good.
     timer.start();
     for (int i = 0; i < 10; ++i) VERIFY_OK(connection.exec("true"));
@@ -485,9 +490,9 @@ class SshConnectionTest : public QObject {
     timer.start();
     const auto result = connection.exec("true");
     QVERIFY(!result.ok());
-    QVERIFY2(has(result.error().text(), "opens no channel") &&
-                 has(result.error().text(), "MaxSessions"),
-             result.error().text().c_str());
+    QVERIFY2(
+        has(result.error().text(), "opens no channel") && has(result.error().text(), "MaxSessions"),
+        result.error().text().c_str());
     QVERIFY2(timer.elapsed() < 12000, std::to_string(timer.elapsed()).c_str());
   }
 
@@ -510,7 +515,8 @@ class SshConnectionTest : public QObject {
     timer.start();
     VERIFY_OK((*sftp)->upload(world.folder / "big", world.folder / "up/big", 0755,
                               [&](std::uint64_t n) { told += n; }));
-    qInfo("upload: %.0f MB/s", static_cast<double>(size) / 1e3 / static_cast<double>(std::max<qint64>(1, timer.elapsed())));
+    qInfo("upload: %.0f MB/s", static_cast<double>(size) / 1e3 /
+                                   static_cast<double>(std::max<qint64>(1, timer.elapsed())));
     QCOMPARE(told, std::uint64_t{size});
     QVERIFY(test::readText(world.folder / "up/big") == bytes);
     struct stat info {};

@@ -2,15 +2,15 @@
 #include <QElapsedTimer>
 #include <QTest>
 
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <thread>
-#include <unistd.h>
 
 #include "app/ssh/ssh_connection.h"
 #include "tests/support/prompter.h"
@@ -21,10 +21,10 @@ using namespace lockstep::app;
 using test::connectUnix;
 using test::exchange;
 
-#define VERIFY_OK(expression)                                                     \
-  do {                                                                            \
-    const auto& checked = (expression);                                           \
-    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str());   \
+#define VERIFY_OK(expression)                                                   \
+  do {                                                                          \
+    const auto& checked = (expression);                                         \
+    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
   } while (false)
 
 class SshForwardTest : public QObject {
@@ -40,8 +40,8 @@ class SshForwardTest : public QObject {
     server_.reset();
     test::SshdOptions options;
     options.extraConfig = extra;
-    server_ = test::Sshd::start(folder_ / ("s" + std::to_string(++count_)), folder_ / "id",
-                                options, &why_);
+    server_ = test::Sshd::start(folder_ / ("s" + std::to_string(++count_)), folder_ / "id", options,
+                                &why_);
     if (!server_) return false;
     test::writeText(folder_ / "known", server_->knownHostsLine() + "\n", 0600);
     test::writeText(folder_ / "config",
@@ -126,7 +126,8 @@ class SshForwardTest : public QObject {
     std::atomic<int> good{0};
     for (int i = 0; i < 40; ++i)
       threads.emplace_back([&, i] {
-        const std::string bytes(200000 + static_cast<std::size_t>(i), static_cast<char>('a' + i % 26));
+        const std::string bytes(200000 + static_cast<std::size_t>(i),
+                                static_cast<char>('a' + i % 26));
         if (exchange(connectUnix(*local), bytes) == bytes) ++good;
       });
     for (auto& thread : threads) thread.join();
@@ -266,8 +267,8 @@ class SshForwardTest : public QObject {
     SshConnection connection({.host = "n1"}, settings);
     VERIFY_OK(connection.connect());
     // An idle but living link stays.
-    QVERIFY(!test::waitFor(
-        [&] { return connection.status().state != LinkState::kConnected; }, 1500));
+    QVERIFY(
+        !test::waitFor([&] { return connection.status().state != LinkState::kConnected; }, 1500));
     QElapsedTimer timer;
     timer.start();
     const auto frozen = server_->freeze(true);
@@ -321,8 +322,8 @@ class SshForwardTest : public QObject {
           ends[i] = connection.exec(command, exec);
         });
       QVERIFY(server_->freeze(true) > 0);
-      QVERIFY(test::waitFor(
-          [&] { return connection.status().state == LinkState::kReconnecting; }, 6000));
+      QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kReconnecting; },
+                            6000));
       for (auto& command : commands) command.join();
       for (const auto& end : ends) {
         QVERIFY(!end.ok());

@@ -93,9 +93,9 @@ double withBursts(double now, double work, double start, double period, double l
 }
 
 // Steps of three ranks on two cores as real runs told of them. The first line says "nobody" is to
-// be named, or "slowed RANK STEP": which rank was slowed after which step. The others: step, rank, then
-// microseconds: begin, end, arrival, data, forward, backward, communication, optimizer, frozen, of
-// that after the arrival.
+// be named, or "slowed RANK STEP": which rank was slowed after which step. The others: step, rank,
+// then microseconds: begin, end, arrival, data, forward, backward, communication, optimizer,
+// frozen, of that after the arrival.
 struct Recording {
   int rank = -1;
   std::int64_t after = 0;
@@ -222,12 +222,11 @@ class AnalysisTest : public QObject {
     QFETCH(int, world);
     QFETCH(double, work);
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-      Run run(world, [&](int rank, std::int64_t step, double) {
-        return work + noise(seed, rank, step);
-      });
+      Run run(world,
+              [&](int rank, std::int64_t step, double) { return work + noise(seed, rank, step); });
       run.play(2000);
-      QVERIFY2(!run.everNamed(), qPrintable(QString("seed %1, step %2").arg(seed)
-                                                .arg(run.firstNamed())));
+      QVERIFY2(!run.everNamed(),
+               qPrintable(QString("seed %1, step %2").arg(seed).arg(run.firstNamed())));
     }
   }
 
@@ -332,7 +331,8 @@ class AnalysisTest : public QObject {
       return;
     }
     QVERIFY(named > recording.after);
-    QVERIFY2(named - recording.after <= kWithinSteps, qPrintable(QString::number(named - recording.after)));
+    QVERIFY2(named - recording.after <= kWithinSteps,
+             qPrintable(QString::number(named - recording.after)));
   }
 
   // A stop while the others wait for the rank's part of the transfer is its fault too.

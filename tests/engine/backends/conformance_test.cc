@@ -54,8 +54,8 @@ struct Named {
   bool looksAtAddresses(Op op) const { return emulated ? op != Op::kMatmul : name == "cuda"; }
 };
 
-// Those that have these ops in f32 and whose device is here; "onednn" once for every instruction set of this machine,
-// and with two threads; "cuda" also as its kernels are played on the host.
+// Those that have these ops in f32 and whose device is here; "onednn" once for every instruction
+// set of this machine, and with two threads; "cuda" also as its kernels are played on the host.
 std::vector<Named> computing(std::initializer_list<Op> ops = {}) {
   std::vector<Named> all;
   for (const std::string& name : backends::backendNames()) {
@@ -64,13 +64,16 @@ std::vector<Named> computing(std::initializer_list<Op> ops = {}) {
     all.push_back({name, backends::hosted(std::move(backend).value())});
   }
   if (!test::kSanitized)  // its threads have stacks of their own, which sanitizers do not follow
-    all.push_back({"cuda on the host", backends::hosted(backends::makeCuda(testing::makeEmulatedDevice())), true});
+    all.push_back({"cuda on the host",
+                   backends::hosted(backends::makeCuda(testing::makeEmulatedDevice())), true});
   for (const auto* kernels : backends::cpu::kAll)
     if (backends::cpu::runnable(*kernels))
       all.push_back(
           {fmt::format("onednn {}", kernels->isa), backends::makeOneDnn({}, *kernels).value()});
-  all.push_back({"onednn 2 threads", backends::makeBackend("onednn", {.threads = 2, .meeting = 1}).value()});
-  all.push_back({"onednn 4 threads", backends::makeBackend("onednn", {.threads = 4, .meeting = 1}).value()});
+  all.push_back(
+      {"onednn 2 threads", backends::makeBackend("onednn", {.threads = 2, .meeting = 1}).value()});
+  all.push_back(
+      {"onednn 4 threads", backends::makeBackend("onednn", {.threads = 4, .meeting = 1}).value()});
   for (const Op op : ops)
     std::erase_if(all, [op](const Named& one) { return !one.backend->supports(op, DType::kF32); });
   return all;
@@ -91,20 +94,25 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
   const std::int64_t kept = std::max<std::int64_t>(1, n / 50);
   if (coding == std::string_view("top-k")) attrs["kept"] = kept;
   const std::int64_t bytes = ir::payloadBytes(*ir::codingFromName(coding), n, kept);
-  Coded coded{std::vector<std::uint8_t>(static_cast<std::size_t>(kRanks * bytes)), std::vector<float>(size), ""};
+  Coded coded{std::vector<std::uint8_t>(static_cast<std::size_t>(kRanks * bytes)),
+              std::vector<float>(size), ""};
   std::vector<double> whole(size, 0), left(size, 0), magnitude(size, 1e-30);
   for (int rank = 0; rank < kRanks; ++rank) {
     std::vector<float> x(size), residual(size, 0.0f);
     const ir::TensorType payload{DType::kU8, {bytes}};
-    auto kernel = backend.bind(
-        {Op::kEncode, "encode", &attrs, {{x.data(), type}, {residual.data(), type}},
-         {{residual.data(), type}, {coded.payloads.data() + rank * bytes, payload}}});
+    auto kernel =
+        backend.bind({Op::kEncode,
+                      "encode",
+                      &attrs,
+                      {{x.data(), type}, {residual.data(), type}},
+                      {{residual.data(), type}, {coded.payloads.data() + rank * bytes, payload}}});
     if (!kernel.ok()) return {{}, {}, kernel.error().text()};
     for (int step = 0; step < 2; ++step) {
       for (std::size_t i = 0; i < size; ++i) {
         // Of all magnitudes, some too large or too small for sixteen bits.
         const double scale = std::ldexp(1.0, static_cast<int>(i % 61) - 40);
-        x[i] = static_cast<float>(randomNormal(static_cast<std::uint64_t>(5 * rank + step), i) * scale);
+        x[i] = static_cast<float>(randomNormal(static_cast<std::uint64_t>(5 * rank + step), i) *
+                                  scale);
       }
       if (step == 1)
         for (std::size_t i = 0; i < size; ++i) whole[i] += static_cast<double>(x[i] + residual[i]);
@@ -113,13 +121,16 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
     for (std::size_t i = 0; i < size; ++i) {
       left[i] += static_cast<double>(residual[i]);
       // What it sent may be more than it had: of small numbers beside large ones with one scale.
-      magnitude[i] += std::abs(static_cast<double>(x[i])) + 2 * std::abs(static_cast<double>(residual[i]));
+      magnitude[i] +=
+          std::abs(static_cast<double>(x[i])) + 2 * std::abs(static_cast<double>(residual[i]));
     }
   }
   ir::Attrs decode = attrs;
   decode["dtype"] = std::string("f32");
   decode["shape"] = Shape{n};
-  auto kernel = backend.bind({Op::kDecodeSum, "decode", &decode,
+  auto kernel = backend.bind({Op::kDecodeSum,
+                              "decode",
+                              &decode,
                               {{coded.payloads.data(), {DType::kU8, {kRanks * bytes}}}},
                               {{coded.sum.data(), type}}});
   if (!kernel.ok()) return {{}, {}, kernel.error().text()};
@@ -127,13 +138,15 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
   for (std::size_t i = 0; i < size; ++i) {
     const double error = std::abs(static_cast<double>(coded.sum[i]) + left[i] - whole[i]);
     if (error > 1e-6 * magnitude[i])
-      coded.problem = fmt::format("at {}: {} sent and {} left of {}", i, coded.sum[i], left[i], whole[i]);
+      coded.problem =
+          fmt::format("at {}: {} sent and {} left of {}", i, coded.sum[i], left[i], whole[i]);
   }
   return coded;
 }
 
 // What differs from the reference in f64, a line each; "" where nothing does.
-std::string disagreements(const std::vector<Case>& cases, const std::function<void(const Case&, const Outcome&)>& see = {}) {
+std::string disagreements(const std::vector<Case>& cases,
+                          const std::function<void(const Case&, const Outcome&)>& see = {}) {
   std::string out;
   int found = 0;
   auto reference = backends::makeBackend("reference", {}).value();
@@ -150,16 +163,21 @@ std::string disagreements(const std::vector<Case>& cases, const std::function<vo
     }
     if (see) see(test, want);
     const bool canShare = backends::canBeInPlace(test.op);
-    if (canShare) blame(" in place, f64", wrong(want, play(*reference, test, DType::kF64, true), true));
+    if (canShare)
+      blame(" in place, f64", wrong(want, play(*reference, test, DType::kF64, true), true));
     for (const Named& other : others) {
       if (!other.backend->supports(test.op, DType::kF32)) continue;
-      for (const auto& [inPlace, aligned] : {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
+      for (const auto& [inPlace, aligned] :
+           {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
         if ((inPlace && !canShare) || (aligned && !other.looksAtAddresses(test.op))) continue;
         const Outcome got = play(*other.backend, test, DType::kF32, inPlace, aligned);
         std::string text = got.problem.empty() ? wrong(want, got) : got.problem;
         const bool isHere = !other.emulated && other.name != "cuda";  // a driver may allocate
-        if (text.empty() && got.allocations > 0 && isHere) text = fmt::format("{} allocations in a run", got.allocations);
-        blame(fmt::format(" on {}{}{}", other.name, inPlace ? " in place" : "", aligned ? " aligned" : ""), text);
+        if (text.empty() && got.allocations > 0 && isHere)
+          text = fmt::format("{} allocations in a run", got.allocations);
+        blame(fmt::format(" on {}{}{}", other.name, inPlace ? " in place" : "",
+                          aligned ? " aligned" : ""),
+              text);
       }
     }
   }
@@ -178,7 +196,8 @@ class ConformanceTest : public QObject {
     const auto cuda = backends::makeCuda(testing::makeEmulatedDevice());
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {
       const Op op = static_cast<Op>(i);
-      QVERIFY2(cuda->supports(op, DType::kF32) == reference->supports(op, DType::kF32), std::string(ir::info(op).name).c_str());
+      QVERIFY2(cuda->supports(op, DType::kF32) == reference->supports(op, DType::kF32),
+               std::string(ir::info(op).name).c_str());
     }
   }
 
@@ -200,9 +219,10 @@ class ConformanceTest : public QObject {
   }
 
   void agreesWithReference() {
-    const std::string failed = disagreements(backends::allCases(), [this](const Case& test, const Outcome& want) {
-      for (std::size_t k = 0; k < want.outputs.size(); ++k) lookFar(test, want, k);
-    });
+    const std::string failed =
+        disagreements(backends::allCases(), [this](const Case& test, const Outcome& want) {
+          for (std::size_t k = 0; k < want.outputs.size(); ++k) lookFar(test, want, k);
+        });
     QVERIFY2(failed.empty(), failed.c_str());
   }
 
@@ -212,7 +232,8 @@ class ConformanceTest : public QObject {
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       std::uint64_t drawn = 0;
       const auto upTo = [&](std::int64_t most) {
-        return 1 + static_cast<std::int64_t>(randomUniform(seed, ++drawn) * static_cast<double>(most));
+        return 1 +
+               static_cast<std::int64_t>(randomUniform(seed, ++drawn) * static_cast<double>(most));
       };
       const auto either = [&] { return upTo(2) == 1; };
       const std::string name = fmt::format("drawn {}", seed);
@@ -222,10 +243,16 @@ class ConformanceTest : public QObject {
       if (ta) product["ta"] = std::int64_t{1};
       if (tb) product["tb"] = std::int64_t{1};
       if (either()) product["act"] = std::string("relu");
-      cases.push_back({name, Op::kMatmul, product, {{ta ? Shape{k, n} : Shape{n, k}}, {tb ? Shape{o, k} : Shape{k, o}}, {{o}}}});
-      const std::int64_t pad = upTo(3) - 1, stride = upTo(3), kh = upTo(4), kw = upTo(4), in = upTo(20), out = upTo(40);
+      cases.push_back(
+          {name,
+           Op::kMatmul,
+           product,
+           {{ta ? Shape{k, n} : Shape{n, k}}, {tb ? Shape{o, k} : Shape{k, o}}, {{o}}}});
+      const std::int64_t pad = upTo(3) - 1, stride = upTo(3), kh = upTo(4), kw = upTo(4),
+                         in = upTo(20), out = upTo(40);
       const Shape x{upTo(4), kh + upTo(9), kw + upTo(9), in}, w{kh, kw, in, out};
-      const Shape y{x[0], (x[1] + 2 * pad - kh) / stride + 1, (x[2] + 2 * pad - kw) / stride + 1, out};
+      const Shape y{x[0], (x[1] + 2 * pad - kh) / stride + 1, (x[2] + 2 * pad - kw) / stride + 1,
+                    out};
       ir::Attrs conv{{"stride", stride}, {"pad", pad}}, inputs = conv, weights = conv;
       inputs["shape"] = x;
       weights["shape"] = w;
@@ -234,32 +261,46 @@ class ConformanceTest : public QObject {
       cases.push_back({name, Op::kConv2dWeightGrad, weights, {{x}, {y}}});
       const std::int64_t size = upTo(3), step = upTo(3);
       const Shape image{upTo(4), size + upTo(8), size + upTo(8), upTo(40)};
-      const Shape pooled{image[0], (image[1] - size) / step + 1, (image[2] - size) / step + 1, image[3]};
+      const Shape pooled{image[0], (image[1] - size) / step + 1, (image[2] - size) / step + 1,
+                         image[3]};
       const Fill fill = either() ? Fill::kNormal : Fill::kFewValues;
       const ir::Attrs pool{{"size", size}, {"stride", step}};
       cases.push_back({name, Op::kMaxPool2d, pool, {{image, fill}}});
-      cases.push_back({name, Op::kMaxPool2dGrad, pool, {{image, fill}, {pooled, Fill::kPooled}, {pooled}}});
+      cases.push_back(
+          {name, Op::kMaxPool2dGrad, pool, {{image, fill}, {pooled, Fill::kPooled}, {pooled}}});
       const Shape rows{upTo(300), upTo(130)};
       cases.push_back({name, Op::kReduceRows, {}, {{rows}}});
-      cases.push_back({name, Op::kLayerNorm, {{"eps", 1e-5}}, {{rows}, {{rows[1]}, Fill::kPositive}, {{rows[1]}}}});
-      cases.push_back({name, Op::kSoftmaxXent, {}, {{{rows[0], rows[1] + 2}}, {{rows[0]}, Fill::kLabels}, {{rows[0]}, Fill::kPositive}}});
-      for (const Op op : {Op::kGelu, Op::kTanh, Op::kRelu, Op::kSumAll}) cases.push_back({name, op, {}, {{{upTo(5000)}}}});
+      cases.push_back({name,
+                       Op::kLayerNorm,
+                       {{"eps", 1e-5}},
+                       {{rows}, {{rows[1]}, Fill::kPositive}, {{rows[1]}}}});
+      cases.push_back(
+          {name,
+           Op::kSoftmaxXent,
+           {},
+           {{{rows[0], rows[1] + 2}}, {{rows[0]}, Fill::kLabels}, {{rows[0]}, Fill::kPositive}}});
+      for (const Op op : {Op::kGelu, Op::kTanh, Op::kRelu, Op::kSumAll})
+        cases.push_back({name, op, {}, {{{upTo(5000)}}}});
       const std::int64_t tokens = upTo(40), heads = upTo(3), head = upTo(40), samples = upTo(2);
-      cases.push_back({name, Op::kAttention, {{"tokens", tokens}, {"head", head}, {"causal", std::int64_t{either()}}},
+      cases.push_back({name,
+                       Op::kAttention,
+                       {{"tokens", tokens}, {"head", head}, {"causal", std::int64_t{either()}}},
                        {{{samples * tokens, 3 * heads * head}}}});
     }
     const std::string failed = disagreements(cases);
     QVERIFY2(failed.empty(), failed.c_str());
   }
 
-  // Where nothing cancels, an element far below the largest of its output is held as that is: none is left out, or wrong.
+  // Where nothing cancels, an element far below the largest of its output is held as that is: none
+  // is left out, or wrong.
   void smallElementsAreHeldToo() {
     if (far_.empty()) agreesWithReference();
-    for (const Op op : {Op::kScale, Op::kCast, Op::kRelu, Op::kGelu, Op::kTanh, Op::kTanhGrad, Op::kWeigh, Op::kMaxPool2dGrad,
-                        Op::kXentTermsGrad}) {
+    for (const Op op : {Op::kScale, Op::kCast, Op::kRelu, Op::kGelu, Op::kTanh, Op::kTanhGrad,
+                        Op::kWeigh, Op::kMaxPool2dGrad, Op::kXentTermsGrad}) {
       const std::string name(ir::info(op).name);
       QVERIFY2(far_.contains(op) && far_[op].all > 0, name.c_str());
-      QVERIFY2(far_[op].held == far_[op].all, fmt::format("{}: {} of {}", name, far_[op].held, far_[op].all).c_str());
+      QVERIFY2(far_[op].held == far_[op].all,
+               fmt::format("{}: {} of {}", name, far_[op].held, far_[op].all).c_str());
     }
   }
 
@@ -268,15 +309,18 @@ class ConformanceTest : public QObject {
     for (const Case& test : backends::allCases()) {
       if (test.op != Op::kMatmul || test.name != "130x515x70 form 0") continue;
       const Outcome want = backends::expected(test);
-      backends::CaseTensor a({DType::kF64, test.inputs[0].shape}), b({DType::kF64, test.inputs[1].shape});
+      backends::CaseTensor a({DType::kF64, test.inputs[0].shape}),
+          b({DType::kF64, test.inputs[1].shape});
       a.setFilled(test.inputs[0].fill, 100);
       b.setFilled(test.inputs[1].fill, 101);
       std::vector<double> ratios;
       for (std::int64_t i = 0; i < 130; ++i)
         for (std::int64_t j = 0; j < 70; ++j) {
           double sum = 0;
-          for (std::int64_t k = 0; k < 515; ++k) sum += std::abs(a.at(i * 515 + k) * b.at(k * 70 + j));
-          ratios.push_back(want.conditioning[0][static_cast<std::size_t>(i * 70 + j)] / (0x1p-24 * sum));
+          for (std::int64_t k = 0; k < 515; ++k)
+            sum += std::abs(a.at(i * 515 + k) * b.at(k * 70 + j));
+          ratios.push_back(want.conditioning[0][static_cast<std::size_t>(i * 70 + j)] /
+                           (0x1p-24 * sum));
         }
       const auto [least, most] = std::minmax_element(ratios.begin(), ratios.end());
       QVERIFY2(*least > 1 - 1e-9 && *most < 1 + 1e-9, fmt::format("{} {}", *least, *most).c_str());
@@ -307,61 +351,82 @@ class ConformanceTest : public QObject {
 
   // Whose columns are as many bytes as of one sample, and of a few.
   void convolutionsInPartsOfABatch() {
-    if (test::kSanitized) QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
+    if (test::kSanitized)
+      QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
     for (const std::int64_t bytes : {1, 1 << 14}) {
-      const auto cuda = backends::hosted(backends::makeCuda(testing::makeEmulatedDevice(), {.columnsBytes = bytes}));
+      const auto cuda = backends::hosted(
+          backends::makeCuda(testing::makeEmulatedDevice(), {.columnsBytes = bytes}));
       for (const Case& test : backends::allCases()) {
-        if (test.op != Op::kConv2d && test.op != Op::kConv2dInputGrad && test.op != Op::kConv2dWeightGrad) continue;
+        if (test.op != Op::kConv2d && test.op != Op::kConv2dInputGrad &&
+            test.op != Op::kConv2dWeightGrad)
+          continue;
         if (test.inputs[0].shape[0] > 5) continue;
-        const Outcome want = backends::expected(test), got = play(*cuda, test, DType::kF32, false, true);
+        const Outcome want = backends::expected(test),
+                      got = play(*cuda, test, DType::kF32, false, true);
         const std::string text = got.problem.empty() ? wrong(want, got) : got.problem;
-        QVERIFY2(text.empty(), fmt::format("{} ({}) in {} bytes: {}", ir::info(test.op).name, test.name, bytes, text).c_str());
+        QVERIFY2(text.empty(), fmt::format("{} ({}) in {} bytes: {}", ir::info(test.op).name,
+                                           test.name, bytes, text)
+                                   .c_str());
       }
     }
   }
 
-  // One product after another, with columns of two of five samples at most, in memory that all kernels have in turn.
+  // One product after another, with columns of two of five samples at most, in memory that all
+  // kernels have in turn.
   void convolutionsAreProducts() {
-    if (test::kSanitized) QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
+    if (test::kSanitized)
+      QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
     std::vector<std::string> calls;
     auto device = testing::makeEmulatedDevice();
     device->calls = &calls;
-    const auto cuda = backends::hosted(backends::makeCuda(std::move(device), {.columnsBytes = 14'000}));
+    const auto cuda =
+        backends::hosted(backends::makeCuda(std::move(device), {.columnsBytes = 14'000}));
     const Shape x{5, 6, 5, 8}, w{2, 3, 8, 12}, y{5, 7, 5, 12}, one{1, 1, 8, 12}, thin{5, 6, 5, 12};
     std::vector<float> memory(7'500);
-    const auto asked = [&](Op op, std::int64_t pad, const Shape& a, const Shape& b, const Shape& c) {
+    const auto asked = [&](Op op, std::int64_t pad, const Shape& a, const Shape& b,
+                           const Shape& c) {
       ir::Attrs attrs{{"stride", std::int64_t{1}}, {"pad", pad}, {"tf32", std::int64_t{1}}};
       if (op != Op::kConv2d) attrs["shape"] = c;
       const auto operand = [&](std::size_t i, const Shape& shape) {
         return backends::Operand{memory.data() + 2500 * i, {DType::kF32, shape}};
       };
-      const backends::KernelSpec spec{op, "conv", &attrs, {operand(0, a), operand(1, b)}, {operand(2, c)}};
+      const backends::KernelSpec spec{
+          op, "conv", &attrs, {operand(0, a), operand(1, b)}, {operand(2, c)}};
       const auto kernel = cuda->bind(spec).value(), again = cuda->bind(spec).value();
       if (again->workspaceBytes() != 0) return std::vector<std::string>{"memory of its own"};
       calls.clear();
       kernel->run();
-      std::erase_if(calls, [](const std::string& call) { return !call.starts_with("launch") && !call.starts_with("product"); });
+      std::erase_if(calls, [](const std::string& call) {
+        return !call.starts_with("launch") && !call.starts_with("product");
+      });
       return calls;
     };
     using Calls = std::vector<std::string>;
-    const std::string gather = "launch imageToColumns 2×1×256", back = "launch columnsToImage 2×1×256";
-    QCOMPARE(asked(Op::kConv2d, 1, x, w, y), (Calls{gather, "product 35×48×12 tf32", gather, "product 70×48×12 tf32", gather,
-                                                   "product 70×48×12 tf32"}));
-    QCOMPARE(asked(Op::kConv2dInputGrad, 1, y, w, x), (Calls{"product 35×12×48 tf32", back, "product 70×12×48 tf32", back,
-                                                            "product 70×12×48 tf32", back}));
-    QCOMPARE(asked(Op::kConv2dWeightGrad, 1, x, y, w), (Calls{gather, "product 48×35×12 tf32", gather,
-                                                             "product 48×70×12 added tf32", gather, "product 48×70×12 added tf32"}));
+    const std::string gather = "launch imageToColumns 2×1×256",
+                      back = "launch columnsToImage 2×1×256";
+    QCOMPARE(asked(Op::kConv2d, 1, x, w, y),
+             (Calls{gather, "product 35×48×12 tf32", gather, "product 70×48×12 tf32", gather,
+                    "product 70×48×12 tf32"}));
+    QCOMPARE(asked(Op::kConv2dInputGrad, 1, y, w, x),
+             (Calls{"product 35×12×48 tf32", back, "product 70×12×48 tf32", back,
+                    "product 70×12×48 tf32", back}));
+    QCOMPARE(asked(Op::kConv2dWeightGrad, 1, x, y, w),
+             (Calls{gather, "product 48×35×12 tf32", gather, "product 48×70×12 added tf32", gather,
+                    "product 48×70×12 added tf32"}));
     QCOMPARE(asked(Op::kConv2d, 0, x, one, thin), Calls{"product 150×8×12 tf32"});
     QCOMPARE(asked(Op::kConv2dInputGrad, 0, thin, one, x), Calls{"product 150×12×8 tf32"});
     QCOMPARE(asked(Op::kConv2dWeightGrad, 0, x, thin, one), Calls{"product 8×150×12 tf32"});
   }
 
   void sameBitsOnAnyThreads() {
-    auto one = backends::makeBackend("onednn", {1}).value(), three = backends::makeBackend("onednn", {.threads = 3, .meeting = 1}).value();
+    auto one = backends::makeBackend("onednn", {1}).value(),
+         three = backends::makeBackend("onednn", {.threads = 3, .meeting = 1}).value();
     for (const Case& test : backends::allCases()) {
-      const Outcome want = play(*one, test, DType::kF32, false), got = play(*three, test, DType::kF32, false);
+      const Outcome want = play(*one, test, DType::kF32, false),
+                    got = play(*three, test, DType::kF32, false);
       const std::string text = got.problem.empty() ? wrong(want, got, true) : got.problem;
-      QVERIFY2(text.empty(), fmt::format("{} ({}): {}", ir::info(test.op).name, test.name, text).c_str());
+      QVERIFY2(text.empty(),
+               fmt::format("{} ({}): {}", ir::info(test.op).name, test.name, text).c_str());
     }
   }
 
@@ -369,31 +434,54 @@ class ConformanceTest : public QObject {
   void productsOfBf16AsTheyArePacked() {
     for (const auto* kernels : backends::cpu::kAll) {
       if (!backends::cpu::runnable(*kernels)) continue;
-      for (const auto& [n, k, o] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 7, 5}, {13, 257, 33}, {97, 64, 70},
-                                    {5, 511, 1025}, {193, 300, 31}, {12, 512, 32}, {35, 2065, 530}, {17, 1025, 16}})
+      for (const auto& [n, k, o] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                    {3, 7, 5},
+                                    {13, 257, 33},
+                                    {97, 64, 70},
+                                    {5, 511, 1025},
+                                    {193, 300, 31},
+                                    {12, 512, 32},
+                                    {35, 2065, 530},
+                                    {17, 1025, 16}})
         for (const bool ta : {false, true})
           for (const bool tb : {false, true})
             for (const bool rectified : {false, true}) {
-              std::vector<std::uint16_t> a(static_cast<std::size_t>(n * k)), b(static_cast<std::size_t>(k * o));
-              std::vector<float> bias(static_cast<std::size_t>(o)), c(static_cast<std::size_t>(n * (o + 1)), 7.0f);
-              for (std::size_t i = 0; i < a.size(); ++i) a[i] = narrowBits(DType::kBf16, static_cast<float>(randomNormal(1, i)));
-              for (std::size_t i = 0; i < b.size(); ++i) b[i] = narrowBits(DType::kBf16, static_cast<float>(randomNormal(2, i)));
-              for (std::size_t i = 0; i < bias.size(); ++i) bias[i] = static_cast<float>(randomNormal(3, i));
-              const backends::cpu::Gemm16 g{n, k, o, a.data(), ta ? 1 : k, ta ? n : 1, b.data(), tb ? 1 : o, tb ? k : 1,
-                                            c.data(), o + 1, rectified ? bias.data() : nullptr, rectified};
+              std::vector<std::uint16_t> a(static_cast<std::size_t>(n * k)),
+                  b(static_cast<std::size_t>(k * o));
+              std::vector<float> bias(static_cast<std::size_t>(o)),
+                  c(static_cast<std::size_t>(n * (o + 1)), 7.0f);
+              for (std::size_t i = 0; i < a.size(); ++i)
+                a[i] = narrowBits(DType::kBf16, static_cast<float>(randomNormal(1, i)));
+              for (std::size_t i = 0; i < b.size(); ++i)
+                b[i] = narrowBits(DType::kBf16, static_cast<float>(randomNormal(2, i)));
+              for (std::size_t i = 0; i < bias.size(); ++i)
+                bias[i] = static_cast<float>(randomNormal(3, i));
+              const backends::cpu::Gemm16 g{n,        k,          o,
+                                            a.data(), ta ? 1 : k, ta ? n : 1,
+                                            b.data(), tb ? 1 : o, tb ? k : 1,
+                                            c.data(), o + 1,      rectified ? bias.data() : nullptr,
+                                            rectified};
               kernels->gemm16(g);
               for (std::int64_t i = 0; i < n; ++i) {
                 for (std::int64_t j = 0; j < o; ++j) {
-                  double sum = rectified ? static_cast<double>(bias[static_cast<std::size_t>(j)]) : 0, size = 1;
+                  double sum =
+                             rectified ? static_cast<double>(bias[static_cast<std::size_t>(j)]) : 0,
+                         size = 1;
                   for (std::int64_t at = 0; at < k; ++at) {
-                    const double product = static_cast<double>(ofNarrow(DType::kBf16, a[static_cast<std::size_t>(i * g.aRow + at * g.aK)])) *
-                                           static_cast<double>(ofNarrow(DType::kBf16, b[static_cast<std::size_t>(at * g.bK + j * g.bColumn)]));
+                    const double product =
+                        static_cast<double>(ofNarrow(
+                            DType::kBf16, a[static_cast<std::size_t>(i * g.aRow + at * g.aK)])) *
+                        static_cast<double>(ofNarrow(
+                            DType::kBf16, b[static_cast<std::size_t>(at * g.bK + j * g.bColumn)]));
                     sum += product;
                     size += std::abs(product);
                   }
-                  const double got = static_cast<double>(c[static_cast<std::size_t>(i * (o + 1) + j)]);
+                  const double got =
+                      static_cast<double>(c[static_cast<std::size_t>(i * (o + 1) + j)]);
                   QVERIFY2(std::abs((rectified ? std::max(sum, 0.0) : sum) - got) <= 1e-5 * size,
-                           fmt::format("{} {}x{}x{} ({}, {}): {} instead of {}", kernels->isa, n, k, o, i, j, got, sum).c_str());
+                           fmt::format("{} {}x{}x{} ({}, {}): {} instead of {}", kernels->isa, n, k,
+                                       o, i, j, got, sum)
+                               .c_str());
                 }
                 QCOMPARE(c[static_cast<std::size_t>(i * (o + 1) + o)], 7.0f);
               }
@@ -401,8 +489,8 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // The same bits by every instruction set, on any number of threads, and by plain loops: ranks that make their own
-  // initial weights have the same.
+  // The same bits by every instruction set, on any number of threads, and by plain loops: ranks
+  // that make their own initial weights have the same.
   void randomNumbersAreTheSameEverywhere() {
     for (const char* kind : {"normal", "uniform"})
       for (const std::int64_t n : {1, 7, 8, 1000, 100'003})
@@ -415,12 +503,18 @@ class ConformanceTest : public QObject {
           }
           for (const Named& each : computing()) {
             std::vector<float> y(static_cast<std::size_t>(n + 1), 7.0f);
-            each.backend->bind({Op::kRandom, "random", &attrs, {}, {{y.data(), {DType::kF32, {n}}}}}).value()->run();
+            each.backend
+                ->bind({Op::kRandom, "random", &attrs, {}, {{y.data(), {DType::kF32, {n}}}}})
+                .value()
+                ->run();
             QCOMPARE(y.back(), 7.0f);
             for (std::int64_t i = 0; i < n; ++i) {
-              const auto at = static_cast<std::uint64_t>(block != n ? i / block * 12 + 3 + i % block : i);
+              const auto at =
+                  static_cast<std::uint64_t>(block != n ? i / block * 12 + 3 + i % block : i);
               const auto key = static_cast<std::uint64_t>(-77);
-              const double number = kind == std::string_view("normal") ? randomNormal(key, at) : 2 * randomUniform(key, at) - 1;
+              const double number = kind == std::string_view("normal")
+                                        ? randomNormal(key, at)
+                                        : 2 * randomUniform(key, at) - 1;
               QVERIFY2(std::bit_cast<std::uint32_t>(y[static_cast<std::size_t>(i)]) ==
                            std::bit_cast<std::uint32_t>(static_cast<float>(number * 0.05)),
                        fmt::format("{} {} of {} on {}", kind, i, n, each.name).c_str());
@@ -430,12 +524,15 @@ class ConformanceTest : public QObject {
   }
 
   void castsTo16BitsRoundToNearest() {
-    std::vector<float> values{0.0f, -0.0f, 1.0f, 1.00390625f, 1.01171875f, 1.0039063f, -2.5e-39f, 1e-45f, 3.3895314e38f,
-                              3.4e38f, -3.4e38f, INFINITY, -INFINITY, NAN};
-    for (const float half : {1.00048828125f, 1.00146484375f, 1.0004884f, 65504.0f, 65519.99f, 65520.0f, -65520.0f, 65536.0f,
-                             6.1035156e-5f, 6.1005354e-5f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f, -8.940697e-8f, 1e-8f})
+    std::vector<float> values{
+        0.0f,   -0.0f,         1.0f,    1.00390625f, 1.01171875f, 1.0039063f, -2.5e-39f,
+        1e-45f, 3.3895314e38f, 3.4e38f, -3.4e38f,    INFINITY,    -INFINITY,  NAN};
+    for (const float half : {1.00048828125f, 1.00146484375f, 1.0004884f, 65504.0f, 65519.99f,
+                             65520.0f, -65520.0f, 65536.0f, 6.1035156e-5f, 6.1005354e-5f,
+                             5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f, -8.940697e-8f, 1e-8f})
       values.push_back(half);
-    for (std::uint64_t i = 0; values.size() < 79; ++i) values.push_back(static_cast<float>(randomNormal(7, i)));
+    for (std::uint64_t i = 0; values.size() < 79; ++i)
+      values.push_back(static_cast<float>(randomNormal(7, i)));
     const auto n = static_cast<std::int64_t>(values.size());
     for (const DType type : {DType::kBf16, DType::kF16})
       for (const Named& each : computing()) {
@@ -443,24 +540,35 @@ class ConformanceTest : public QObject {
             back{{"dtype", std::string("f32")}, {"scale", 1.0}};
         std::vector<std::uint16_t> narrow(values.size()), copy(values.size());
         std::vector<float> wide(values.size());
-        backends::KernelSpec spec{.op = Op::kCast, .name = "narrow", .attrs = &to,
+        backends::KernelSpec spec{.op = Op::kCast,
+                                  .name = "narrow",
+                                  .attrs = &to,
                                   .inputs = {{values.data(), {DType::kF32, {n}}}},
                                   .outputs = {{narrow.data(), {type, {n}}}}};
         each.backend->bind(spec).value()->run();
-        spec = {.op = Op::kCast, .name = "copy", .attrs = &to, .inputs = {{narrow.data(), {type, {n}}}},
+        spec = {.op = Op::kCast,
+                .name = "copy",
+                .attrs = &to,
+                .inputs = {{narrow.data(), {type, {n}}}},
                 .outputs = {{copy.data(), {type, {n}}}}};
         each.backend->bind(spec).value()->run();
-        spec = {.op = Op::kCast, .name = "wide", .attrs = &back, .inputs = {{copy.data(), {type, {n}}}},
+        spec = {.op = Op::kCast,
+                .name = "wide",
+                .attrs = &back,
+                .inputs = {{copy.data(), {type, {n}}}},
                 .outputs = {{wide.data(), {DType::kF32, {n}}}}};
         each.backend->bind(spec).value()->run();
         for (std::size_t i = 0; i < values.size(); ++i) {
-          const std::string label = fmt::format("{} as {} on {}: {:x}", values[i], dtypeName(type), each.name, narrow[i]);
+          const std::string label =
+              fmt::format("{} as {} on {}: {:x}", values[i], dtypeName(type), each.name, narrow[i]);
           if (std::isnan(values[i])) {
             QVERIFY2(std::isnan(wide[i]), label.c_str());
             continue;
           }
           QVERIFY2(narrow[i] == narrowBits(type, values[i]), label.c_str());
-          QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) == std::bit_cast<std::uint32_t>(ofNarrow(type, narrow[i])), label.c_str());
+          QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) ==
+                       std::bit_cast<std::uint32_t>(ofNarrow(type, narrow[i])),
+                   label.c_str());
         }
       }
   }
@@ -475,8 +583,9 @@ class ConformanceTest : public QObject {
       double sum = 0, squares = 0;
       for (std::int64_t i = 0; i < kSamples * kPixels; ++i) {
         float& value = x[static_cast<std::size_t>(i * kChannels + c)];
-        value = kMean + kDeviation * static_cast<float>(randomNormal(static_cast<std::uint64_t>(c),
-                                                                    static_cast<std::uint64_t>(i)));
+        value =
+            kMean + kDeviation * static_cast<float>(randomNormal(static_cast<std::uint64_t>(c),
+                                                                 static_cast<std::uint64_t>(i)));
         sum += static_cast<double>(value);
         squares += static_cast<double>(value) * static_cast<double>(value);
       }
@@ -492,14 +601,19 @@ class ConformanceTest : public QObject {
       };
       const backends::Operand all = operand(moments, {1, 1 + 2 * kChannels});
       const ir::Attrs shape{{"shape", all.type.shape}}, none;
-      auto gather = other.backend->bind({Op::kBatchMoments, "moments", &shape,
+      auto gather = other.backend->bind({Op::kBatchMoments,
+                                         "moments",
+                                         &shape,
                                          {operand(x, {kSamples, kPixels, kChannels}),
                                           operand(w, {kSamples}), operand(shift, {kChannels})},
                                          {all}});
-      auto finish = other.backend->bind({Op::kBatchStatistics, "statistics", &none,
-                                         {all, operand(shift, {kChannels})},
-                                         {operand(mean, {1, kChannels}), operand(variance, {1, kChannels}),
-                                          operand(sums, {1 + 2 * kChannels})}});
+      auto finish =
+          other.backend->bind({Op::kBatchStatistics,
+                               "statistics",
+                               &none,
+                               {all, operand(shift, {kChannels})},
+                               {operand(mean, {1, kChannels}), operand(variance, {1, kChannels}),
+                                operand(sums, {1 + 2 * kChannels})}});
       QVERIFY2(gather.ok() && finish.ok(), other.name.c_str());
       (*gather)->run();
       (*finish)->run();
@@ -510,8 +624,8 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // Gradients of three ranks are coded and added up: every backend sends the same bits and makes the same
-  // sum of them, and what is sent and what is left over are together what there was.
+  // Gradients of three ranks are coded and added up: every backend sends the same bits and makes
+  // the same sum of them, and what is sent and what is left over are together what there was.
   void codedGradients() {
     const std::vector<Named> backends = computing({Op::kEncode, Op::kDecodeSum});
     for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
@@ -520,7 +634,8 @@ class ConformanceTest : public QObject {
         std::vector<std::vector<float>> sums;
         for (const Named& one : backends) {
           auto coded = codeAndAdd(*one.backend, coding, n);
-          const std::string label = fmt::format("{} of {} on {}: {}", coding, n, one.name, coded.problem);
+          const std::string label =
+              fmt::format("{} of {} on {}: {}", coding, n, one.name, coded.problem);
           QVERIFY2(coded.problem.empty(), label.c_str());
           payloads.push_back(std::move(coded.payloads));
           sums.push_back(std::move(coded.sum));
@@ -542,11 +657,13 @@ class ConformanceTest : public QObject {
           std::vector<std::uint8_t> payload(
               static_cast<std::size_t>(ir::payloadBytes(*ir::codingFromName(coding), 300, 1)));
           const ir::TensorType bytes{DType::kU8, {std::ssize(payload)}};
-          auto encode = one.backend->bind({Op::kEncode, "encode", &attrs,
+          auto encode = one.backend->bind({Op::kEncode,
+                                           "encode",
+                                           &attrs,
                                            {{x.data(), type}, {residual.data(), type}},
                                            {{residual.data(), type}, {payload.data(), bytes}}});
-          auto decode = one.backend->bind({Op::kDecodeSum, "decode", &attrs, {{payload.data(), bytes}},
-                                           {{sum.data(), type}}});
+          auto decode = one.backend->bind(
+              {Op::kDecodeSum, "decode", &attrs, {{payload.data(), bytes}}, {{sum.data(), type}}});
           QVERIFY(encode.ok() && decode.ok());
           (*encode)->run();
           (*decode)->run();
@@ -564,14 +681,20 @@ class ConformanceTest : public QObject {
         std::vector<std::int32_t> classes(3, 3);
         x[37 + 5] = value;
         const ir::TensorType rows{DType::kF32, {3, 37}};
-        auto softmax = one.backend->bind({Op::kSoftmaxXent, "loss", &none,
-                                          {{x.data(), rows}, {classes.data(), {DType::kI32, {3}}}, {weight.data(), {DType::kF32, {3}}}},
-                                          {{loss.data(), {DType::kF32, {1}}}, {probs.data(), rows}}});
+        auto softmax =
+            one.backend->bind({Op::kSoftmaxXent,
+                               "loss",
+                               &none,
+                               {{x.data(), rows},
+                                {classes.data(), {DType::kI32, {3}}},
+                                {weight.data(), {DType::kF32, {3}}}},
+                               {{loss.data(), {DType::kF32, {1}}}, {probs.data(), rows}}});
         QVERIFY(softmax.ok());
         (*softmax)->run();
         QVERIFY2(!std::isfinite(loss[0]), label.c_str());
 
-        auto gelu = one.backend->bind({Op::kGelu, "gelu", &none, {{x.data(), rows}}, {{probs.data(), rows}}});
+        auto gelu = one.backend->bind(
+            {Op::kGelu, "gelu", &none, {{x.data(), rows}}, {{probs.data(), rows}}});
         QVERIFY(gelu.ok());
         (*gelu)->run();
         QVERIFY2(!std::isfinite(probs[37 + 5]), label.c_str());
@@ -580,12 +703,16 @@ class ConformanceTest : public QObject {
         ir::Attrs attrs{{"tokens", kTokens}, {"head", kHead}, {"causal", std::int64_t{1}}};
         for (const std::int64_t part : {0, 1, 2, 3, 4, 5}) {
           if (part == 3) attrs["factors"] = std::string("f16");
-          if (std::isinf(value) && part % 3 < 2) continue;  // of infinite scores one may be the least
+          // of infinite scores one may be the least
+          if (std::isinf(value) && part % 3 < 2) continue;
           std::vector<float> qkv(kTokens * 3 * kHead, 0.25f), y(kTokens * kHead), lse(kTokens);
           qkv[static_cast<std::size_t>(4 * 3 * kHead + part % 3 * kHead)] = value;
-          auto attention = one.backend->bind({Op::kAttention, "attention", &attrs,
+          auto attention = one.backend->bind({Op::kAttention,
+                                              "attention",
+                                              &attrs,
                                               {{qkv.data(), {DType::kF32, {kTokens, 3 * kHead}}}},
-                                              {{y.data(), {DType::kF32, {kTokens, kHead}}}, {lse.data(), {DType::kF32, {kTokens, 1}}}}});
+                                              {{y.data(), {DType::kF32, {kTokens, kHead}}},
+                                               {lse.data(), {DType::kF32, {kTokens, 1}}}}});
           QVERIFY(attention.ok());
           (*attention)->run();
           QVERIFY2(!std::isfinite(y[4 * kHead]), fmt::format("{} in part {}", label, part).c_str());
@@ -593,9 +720,10 @@ class ConformanceTest : public QObject {
       }
   }
 
-  // NaN in an element of an operand reaches every output that depends on it, of every op on every backend, as in PyTorch.
-  // What depends is what other numbers there change, in f64. Exempt is what chooses alone, what a finite norm is made of,
-  // and what a code keeps of an element, which top-k sends whole (codedTrouble).
+  // NaN in an element of an operand reaches every output that depends on it, of every op on every
+  // backend, as in PyTorch. What depends is what other numbers there change, in f64. Exempt is what
+  // chooses alone, what a finite norm is made of, and what a code keeps of an element, which top-k
+  // sends whole (codedTrouble).
   void nanReachesWhatDependsOnIt() {
     constexpr std::int64_t kMostElements = 4'000;
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -607,19 +735,24 @@ class ConformanceTest : public QObject {
     std::uint64_t drawn = 0;
     for (const Case& test : backends::allCases()) {
       std::int64_t elements = 0;
-      for (const backends::CaseInput& input : test.inputs) elements += ir::TensorType{DType::kF32, input.shape}.count();
+      for (const backends::CaseInput& input : test.inputs)
+        elements += ir::TensorType{DType::kF32, input.shape}.count();
       if (elements > kMostElements || test.op == Op::kEncode) continue;
       for (std::size_t k = 0; k < test.inputs.size(); ++k) {
         const Fill fill = test.inputs[k].fill;
-        const bool isFloat = fill != Fill::kLabels && fill != Fill::kIds && fill != Fill::kManyIds && fill != Fill::kOwnIds &&
+        const bool isFloat = fill != Fill::kLabels && fill != Fill::kIds &&
+                             fill != Fill::kManyIds && fill != Fill::kOwnIds &&
                              fill != Fill::kBytes && fill != Fill::kCoded && fill != Fill::kPooled;
-        const bool isCompared = (test.op == Op::kFiniteNorm && k == 1) || (test.op == Op::kUnlessSkipped && k == 2) ||
+        const bool isCompared = (test.op == Op::kFiniteNorm && k == 1) ||
+                                (test.op == Op::kUnlessSkipped && k == 2) ||
                                 (test.op == Op::kLossScale && (k == 1 || k == 3));
         if (!isFloat || isCompared || backends::chooses(test.op, k)) continue;
         const std::int64_t count = ir::TensorType{DType::kF32, test.inputs[k].shape}.count();
         backends::CaseOptions options{.compute = DType::kF64};
         const Outcome base = backends::play(*reference, test, options);
-        options.planted = {k, static_cast<std::int64_t>(randomUniform(77, ++drawn) * static_cast<double>(count)), 0};
+        options.planted = {
+            k, static_cast<std::int64_t>(randomUniform(77, ++drawn) * static_cast<double>(count)),
+            0};
         std::vector<std::pair<std::size_t, std::int64_t>> dependent;
         for (const double value : {-1e3, 1e3, 1e12}) {
           options.planted->value = value;
@@ -640,8 +773,9 @@ class ConformanceTest : public QObject {
           }
           reached += text.empty() && !dependent.empty();
           if (!text.empty() && ++found <= 40)
-            failed += fmt::format("{} ({}) on {}, NaN in element {} of operand {}: {}\n", ir::info(test.op).name, test.name, name,
-                                  options.planted->element, k, text);
+            failed += fmt::format("{} ({}) on {}, NaN in element {} of operand {}: {}\n",
+                                  ir::info(test.op).name, test.name, name, options.planted->element,
+                                  k, text);
         };
         hold(*reference, "reference in f64");
         options.compute = DType::kF32;
@@ -650,7 +784,8 @@ class ConformanceTest : public QObject {
       }
     }
     QVERIFY2(found == 0, fmt::format("{}{} in all", failed, found).c_str());
-    for (const Op op : {Op::kRelu, Op::kMatmul, Op::kConv2d, Op::kMaxPool2d, Op::kRowMax, Op::kSoftmaxXent, Op::kClipNorm, Op::kAdam})
+    for (const Op op : {Op::kRelu, Op::kMatmul, Op::kConv2d, Op::kMaxPool2d, Op::kRowMax,
+                        Op::kSoftmaxXent, Op::kClipNorm, Op::kAdam})
       QVERIFY2(seen.contains(op), std::string(ir::info(op).name).c_str());
     QVERIFY(reached > 1000);
   }
@@ -662,18 +797,24 @@ class ConformanceTest : public QObject {
     const ir::TensorType type{DType::kF32, {kSide, kSide}}, row{DType::kF32, {kSide}};
     for (const Named& one : computing({Op::kMatmul})) {
       if (!one.name.starts_with("onednn")) continue;
-      std::vector<float> a(kSide * kSide, 0.5f), b(kSide * kSide, -1.0f), bias(kSide, 3.0f), y(kSide * kSide);
+      std::vector<float> a(kSide * kSide, 0.5f), b(kSide * kSide, -1.0f), bias(kSide, 3.0f),
+          y(kSide * kSide);
       a[7 * kSide + 5] = std::nanf("");
-      auto kernel = one.backend->bind({Op::kMatmul, "product", &attrs, {{a.data(), type}, {b.data(), type}, {bias.data(), row}},
+      auto kernel = one.backend->bind({Op::kMatmul,
+                                       "product",
+                                       &attrs,
+                                       {{a.data(), type}, {b.data(), type}, {bias.data(), row}},
                                        {{y.data(), type}}});
       QVERIFY(kernel.ok());
       (*kernel)->run();
       for (std::size_t i = 0; i < y.size(); ++i)
-        QVERIFY2(i / kSide == 7 ? std::isnan(y[i]) : y[i] == 0, fmt::format("{} on {}: {}", i, one.name, y[i]).c_str());
+        QVERIFY2(i / kSide == 7 ? std::isnan(y[i]) : y[i] == 0,
+                 fmt::format("{} on {}: {}", i, one.name, y[i]).c_str());
     }
   }
 
-  // Where ReLU's output is NaN its gradient passes; of a window with NaN the first NaN has the gradient: none is lost.
+  // Where ReLU's output is NaN its gradient passes; of a window with NaN the first NaN has the
+  // gradient: none is lost.
   void gradientsPassNan() {
     constexpr std::int64_t kChannels = 5;
     const float nan = std::nanf("");
@@ -681,7 +822,11 @@ class ConformanceTest : public QObject {
       std::vector<float> dy{1, 2, 3, 4}, y{nan, 1, 0, -1}, dx(4);
       const ir::Attrs none;
       const ir::TensorType four{DType::kF32, {4}};
-      auto relu = one.backend->bind({Op::kReluGrad, "relu", &none, {{dy.data(), four}, {y.data(), four}}, {{dx.data(), four}}});
+      auto relu = one.backend->bind({Op::kReluGrad,
+                                     "relu",
+                                     &none,
+                                     {{dy.data(), four}, {y.data(), four}},
+                                     {{dx.data(), four}}});
       QVERIFY(relu.ok());
       (*relu)->run();
       QVERIFY2((dx == std::vector<float>{1, 2, 0, 0}), one.name.c_str());
@@ -690,27 +835,38 @@ class ConformanceTest : public QObject {
           ir::Attrs attrs{{"size", std::int64_t{2}}, {"stride", stride}};
           if (rectifies) attrs["act"] = std::string("relu");
           const std::int64_t side = 4, out = (side - 2) / stride + 1;
-          const ir::TensorType image{DType::kF32, {1, side, side, kChannels}}, windows{DType::kF32, {1, out, out, kChannels}};
-          std::vector<float> x(static_cast<std::size_t>(image.count()), 1.0f), top(static_cast<std::size_t>(windows.count()));
+          const ir::TensorType image{DType::kF32, {1, side, side, kChannels}},
+              windows{DType::kF32, {1, out, out, kChannels}};
+          std::vector<float> x(static_cast<std::size_t>(image.count()), 1.0f),
+              top(static_cast<std::size_t>(windows.count()));
           std::vector<float> given(top.size(), 1.0f), got(x.size());
-          for (const std::size_t pixel : {3u, 6u, 7u, 15u}) x[pixel * kChannels + pixel % kChannels] = nan;
-          auto forward = one.backend->bind({Op::kMaxPool2d, "pool", &attrs, {{x.data(), image}}, {{top.data(), windows}}});
-          auto back = one.backend->bind({Op::kMaxPool2dGrad, "pool", &attrs,
-                                         {{x.data(), image}, {top.data(), windows}, {given.data(), windows}}, {{got.data(), image}}});
+          for (const std::size_t pixel : {3u, 6u, 7u, 15u})
+            x[pixel * kChannels + pixel % kChannels] = nan;
+          auto forward = one.backend->bind(
+              {Op::kMaxPool2d, "pool", &attrs, {{x.data(), image}}, {{top.data(), windows}}});
+          auto back = one.backend->bind(
+              {Op::kMaxPool2dGrad,
+               "pool",
+               &attrs,
+               {{x.data(), image}, {top.data(), windows}, {given.data(), windows}},
+               {{got.data(), image}}});
           QVERIFY(forward.ok() && back.ok());
           (*forward)->run();
           (*back)->run();
           float sum = 0;
           for (const float each : got) sum += each;
-          QVERIFY2(sum == static_cast<float>(windows.count()),
-                   fmt::format("{} of {} with stride {} on {}", sum, windows.count(), stride, one.name).c_str());
+          QVERIFY2(
+              sum == static_cast<float>(windows.count()),
+              fmt::format("{} of {} with stride {} on {}", sum, windows.count(), stride, one.name)
+                  .c_str());
           QVERIFY2(got[3 * kChannels + 3] == 1 && got[15 * kChannels] == 1, one.name.c_str());
         }
     }
   }
 
-  // By tensor cores, where there are some: of one token y is v as it is rounded, and dv so dy. Of many the same bits in
-  // whatever order warps come, and those of the f64 reference on rounded operands but for what p and ds are rounded by.
+  // By tensor cores, where there are some: of one token y is v as it is rounded, and dv so dy. Of
+  // many the same bits in whatever order warps come, and those of the f64 reference on rounded
+  // operands but for what p and ds are rounded by.
   void attentionOfNarrowFactors_data() {
     QTest::addColumn<int>("major");
     QTest::addColumn<int>("minor");
@@ -727,7 +883,9 @@ class ConformanceTest : public QObject {
     QFETCH(QString, factors);
     const bool byTensors = major >= 8 && !factors.isEmpty();
     const DType type = factors == "f16" ? DType::kF16 : DType::kBf16;
-    const auto asFactor = [&](float x) { return byTensors ? ofNarrow(type, narrowBits(type, x)) : x; };
+    const auto asFactor = [&](float x) {
+      return byTensors ? ofNarrow(type, narrowBits(type, x)) : x;
+    };
     auto device = testing::makeEmulatedDevice();
     device->setComputeCapability(major, minor);
     std::vector<std::string> calls;
@@ -745,17 +903,28 @@ class ConformanceTest : public QObject {
       using Number = typename decltype(qkv)::value_type;
       const DType in = sizeof(Number) == 8 ? DType::kF64 : DType::kF32;
       const ir::Attrs attrs = attrsOf(tokens, head);
-      const ir::TensorType wide{in, {tokens, 3 * head}}, narrow{in, {tokens, head}}, sums{in, {tokens, 1}};
+      const ir::TensorType wide{in, {tokens, 3 * head}}, narrow{in, {tokens, head}},
+          sums{in, {tokens, 1}};
       std::vector<Number> y(dy.size()), lse(static_cast<std::size_t>(tokens)), dqkv(qkv.size());
-      auto forward = on.bind({Op::kAttention, "forward", &attrs, {{qkv.data(), wide}}, {{y.data(), narrow}, {lse.data(), sums}}});
+      auto forward = on.bind({Op::kAttention,
+                              "forward",
+                              &attrs,
+                              {{qkv.data(), wide}},
+                              {{y.data(), narrow}, {lse.data(), sums}}});
       forward.value()->run();
-      auto backward = on.bind({Op::kAttentionGrad, "backward", &attrs,
-                               {{dy.data(), narrow}, {qkv.data(), wide}, {y.data(), narrow}, {lse.data(), sums}}, {{dqkv.data(), wide}}});
+      auto backward = on.bind(
+          {Op::kAttentionGrad,
+           "backward",
+           &attrs,
+           {{dy.data(), narrow}, {qkv.data(), wide}, {y.data(), narrow}, {lse.data(), sums}},
+           {{dqkv.data(), wide}}});
       backward.value()->run();
       return Result{{y.begin(), y.end()}, {lse.begin(), lse.end()}, {dqkv.begin(), dqkv.end()}};
     };
-    // Between two neighbours, on the way to the even one, in f16 too small for all digits, and there too large.
-    const std::vector<float> odd{1.00390625f, 1.01171875f, 1.00048828125f, 1.00146484375f, -2.0009f, 3e-7f, 65520.0f, -1.0f};
+    // Between two neighbours, on the way to the even one, in f16 too small for all digits, and
+    // there too large.
+    const std::vector<float> odd{1.00390625f, 1.01171875f, 1.00048828125f, 1.00146484375f,
+                                 -2.0009f,    3e-7f,       65520.0f,       -1.0f};
     std::vector<float> one(24, 0.5f);
     std::copy(odd.begin(), odd.end(), one.begin() + 16);
     const Result single = play(*cuda, 1, 8, one, odd);
@@ -764,21 +933,26 @@ class ConformanceTest : public QObject {
       QCOMPARE(single.dqkv[16 + i], asFactor(odd[i]));
     }
     const auto launched = [&](const std::string& kernel) {
-      return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) { return call.starts_with("launch " + kernel + " "); });
+      return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
+        return call.starts_with("launch " + kernel + " ");
+      });
     };
     const std::string form = !byTensors ? "" : type == DType::kF16 ? "F16" : "Bf16";
-    for (const char* kernel : {"attention", "attentionQueryGrad", "attentionKeyGrad"}) QVERIFY(launched(kernel + form));
+    for (const char* kernel : {"attention", "attentionQueryGrad", "attentionKeyGrad"})
+      QVERIFY(launched(kernel + form));
 
     constexpr std::int64_t kTokens = 139, kHead = 24;
     std::vector<float> qkv(kTokens * 3 * kHead), dy(kTokens * kHead);
     for (std::size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(randomNormal(1, i));
     for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(randomNormal(2, i));
-    const Result got = play(*cuda, kTokens, kHead, qkv, dy), again = play(*cuda, kTokens, kHead, qkv, dy);
+    const Result got = play(*cuda, kTokens, kHead, qkv, dy),
+                 again = play(*cuda, kTokens, kHead, qkv, dy);
     QVERIFY(got.y == again.y && got.lse == again.lse && got.dqkv == again.dqkv);
     std::vector<double> qkvRounded(qkv.size()), dyRounded(dy.size());
     std::transform(qkv.begin(), qkv.end(), qkvRounded.begin(), asFactor);
     std::transform(dy.begin(), dy.end(), dyRounded.begin(), asFactor);
-    const Result want = play(*backends::makeBackend("reference", {}).value(), kTokens, kHead, qkvRounded, dyRounded);
+    const Result want = play(*backends::makeBackend("reference", {}).value(), kTokens, kHead,
+                             qkvRounded, dyRounded);
     const double unit = !byTensors ? 0 : type == DType::kF16 ? 0x1p-11 : 0x1p-8;
     const auto apart = [](const std::vector<float>& a, const std::vector<float>& b) {
       double most = 0, largest = 0;
@@ -788,10 +962,13 @@ class ConformanceTest : public QObject {
       }
       return most / largest;
     };
-    const double y = apart(got.y, want.y), lse = apart(got.lse, want.lse), dqkv = apart(got.dqkv, want.dqkv);
-    QVERIFY2(y <= unit + backends::kCaseTolerance && dqkv <= unit + backends::kCaseTolerance && lse < backends::kCaseTolerance,
+    const double y = apart(got.y, want.y), lse = apart(got.lse, want.lse),
+                 dqkv = apart(got.dqkv, want.dqkv);
+    QVERIFY2(y <= unit + backends::kCaseTolerance && dqkv <= unit + backends::kCaseTolerance &&
+                 lse < backends::kCaseTolerance,
              fmt::format("y {}, lse {}, dqkv {} of {}", y, lse, dqkv, unit).c_str());
-    QVERIFY2(!byTensors || (y > unit / 64 && dqkv > unit / 64), fmt::format("y {}, dqkv {} of {}", y, dqkv, unit).c_str());
+    QVERIFY2(!byTensors || (y > unit / 64 && dqkv > unit / 64),
+             fmt::format("y {}, dqkv {} of {}", y, dqkv, unit).c_str());
   }
 
   void timedTakesThePredictedTime() {
@@ -820,12 +997,18 @@ class ConformanceTest : public QObject {
     const ir::Attrs attrs;
     float from = 0;
     std::uint8_t to = 0;
-    const auto cast = cuda->bind({Op::kCast, "to bytes", &attrs, {{&from, {DType::kF32, {1}}}}, {{&to, {DType::kU8, {1}}}}});
-    QCOMPARE(cast.error().what, std::string("to bytes: the cuda backend has no kernel for cast in u8"));
-    const ir::Attrs heads{{"tokens", std::int64_t{2}}, {"head", std::int64_t{129}}, {"causal", std::int64_t{1}}};
-    const ir::TensorType qkv{DType::kF32, {2, 3 * 129}}, y{DType::kF32, {2, 129}}, lse{DType::kF32, {2, 1}};
-    const auto attention = cuda->bind({Op::kAttention, "attention", &heads, {{&from, qkv}}, {{&from, y}, {&from, lse}}});
-    QCOMPARE(attention.error().why, std::string("a head has 129 channels, and its kernels take at most 128"));
+    const auto cast = cuda->bind(
+        {Op::kCast, "to bytes", &attrs, {{&from, {DType::kF32, {1}}}}, {{&to, {DType::kU8, {1}}}}});
+    QCOMPARE(cast.error().what,
+             std::string("to bytes: the cuda backend has no kernel for cast in u8"));
+    const ir::Attrs heads{
+        {"tokens", std::int64_t{2}}, {"head", std::int64_t{129}}, {"causal", std::int64_t{1}}};
+    const ir::TensorType qkv{DType::kF32, {2, 3 * 129}}, y{DType::kF32, {2, 129}},
+        lse{DType::kF32, {2, 1}};
+    const auto attention = cuda->bind(
+        {Op::kAttention, "attention", &heads, {{&from, qkv}}, {{&from, y}, {&from, lse}}});
+    QCOMPARE(attention.error().why,
+             std::string("a head has 129 channels, and its kernels take at most 128"));
   }
 
   // What a device says of work that failed is told, and outputs stay as they were.
@@ -837,7 +1020,8 @@ class ConformanceTest : public QObject {
     const ir::Attrs attrs;
     const ir::TensorType type{DType::kF32, {2}};
     std::vector<float> x{1, -1}, y(2);
-    const auto relu = backend->bind({Op::kRelu, "relu", &attrs, {{x.data(), type}}, {{y.data(), type}}}).value();
+    const auto relu =
+        backend->bind({Op::kRelu, "relu", &attrs, {{x.data(), type}}, {{y.data(), type}}}).value();
     relu->run();
     QVERIFY(backends::failureOf(*backend).ok());
     QVERIFY((y == std::vector<float>{1, 0}));
@@ -853,7 +1037,8 @@ class ConformanceTest : public QObject {
   }
 
  private:
-  // Elements that the largest of their output would hide, made wrong; how many of them are found to be.
+  // Elements that the largest of their output would hide, made wrong; how many of them are found to
+  // be.
   struct Far {
     int all = 0, held = 0;
   };

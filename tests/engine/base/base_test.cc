@@ -63,7 +63,8 @@ class BaseTest : public QObject {
     for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(randomBits(1, i));
     const auto all = std::as_bytes(std::span(std::as_const(bytes)));
     for (std::uint64_t seed = 0; seed < 400; ++seed) {
-      const std::size_t from = randomBits(seed, 0) % 100, count = randomBits(seed, 1) % (bytes.size() - from);
+      const std::size_t from = randomBits(seed, 0) % 100,
+                        count = randomBits(seed, 1) % (bytes.size() - from);
       const auto part = all.subspan(from, count);
       const std::uint32_t sum = crc32c(part);
       QCOMPARE(crc32cByTables(part), sum);
@@ -80,7 +81,9 @@ class BaseTest : public QObject {
       QElapsedTimer clock;
       clock.start();
       const std::uint32_t found = sum(std::span<const std::byte>(large), 0u);
-      return fmt::format("{:.1f} GB/s ({:08x})", static_cast<double>(large.size()) / static_cast<double>(clock.nsecsElapsed()), found);
+      return fmt::format(
+          "{:.1f} GB/s ({:08x})",
+          static_cast<double>(large.size()) / static_cast<double>(clock.nsecsElapsed()), found);
     };
     qInfo("crc32c: %s, by tables %s", rate([](auto b, auto c) { return crc32c(b, c); }).c_str(),
           rate([](auto b, auto c) { return crc32cByTables(b, c); }).c_str());
@@ -116,10 +119,12 @@ class BaseTest : public QObject {
   }
 
   void remediesAreSaid() {
-    const Error error = withRemedies(invalidArgument("too few"), {{{"training.batch", "20"}},
-                                                                 {{"strategy.tensor", "1"}, {"strategy.shares", ""}}});
-    QCOMPARE(error.text(), std::string("too few (set training.batch to 20, or set strategy.tensor to 1 and leave "
-                                       "strategy.shares out)"));
+    const Error error = withRemedies(
+        invalidArgument("too few"),
+        {{{"training.batch", "20"}}, {{"strategy.tensor", "1"}, {"strategy.shares", ""}}});
+    QCOMPARE(error.text(),
+             std::string("too few (set training.batch to 20, or set strategy.tensor to 1 and leave "
+                         "strategy.shares out)"));
     QCOMPARE(error.remedies[1][1], (Setting{"strategy.shares", ""}));
     QVERIFY(withRemedies(error, {}).next.empty());
   }
@@ -153,7 +158,8 @@ class BaseTest : public QObject {
     QCOMPARE(*fromHex(toHex(all)), all);
     QCOMPARE(*fromHex("A5"), std::string("\xa5"));
     QVERIFY(fromHex("")->empty());
-    for (const char* wrong : {"a", "0g", "g0", "-1", " 1", "0x00", "00 "}) QVERIFY2(!fromHex(wrong), wrong);
+    for (const char* wrong : {"a", "0g", "g0", "-1", " 1", "0x00", "00 "})
+      QVERIFY2(!fromHex(wrong), wrong);
   }
 
   void hashes() {
@@ -208,7 +214,8 @@ class BaseTest : public QObject {
     const auto units = [](double got, long double exact) {
       int exponent = 0;
       std::frexp(static_cast<double>(exact), &exponent);
-      return std::abs(static_cast<double>((static_cast<long double>(got) - exact) / std::ldexp(1.0L, exponent - 53)));
+      return std::abs(static_cast<double>((static_cast<long double>(got) - exact) /
+                                          std::ldexp(1.0L, exponent - 53)));
     };
     const auto log = [](double x) { return random::logarithm<double, std::uint64_t>(x); };
     const auto cosine = [](double v) { return random::cosineOfTurns<double, std::uint64_t>(v); };
@@ -216,15 +223,19 @@ class BaseTest : public QObject {
       double u = 1.0 - randomUniform(3, i);
       if (i % 3 == 0) u = std::max(std::ldexp(u, -static_cast<int>(i % 53)), 0x1p-53);
       if (i % 3 == 1) u = 1.0 - std::ldexp(1.0 - u, -static_cast<int>(i % 50));
-      QVERIFY2(u == 1.0 || units(log(u), std::log(static_cast<long double>(u))) <= 2.001, std::to_string(u).c_str());
+      QVERIFY2(u == 1.0 || units(log(u), std::log(static_cast<long double>(u))) <= 2.001,
+               std::to_string(u).c_str());
       double v = randomUniform(4, i);
-      if (i % 2 == 0) v = 0.25 * static_cast<double>(i % 4) + std::ldexp(v, -2 - static_cast<int>(i % 45));
-      // The nearest quarter of a turn is taken away exactly, or the library's π would be what is seen.
+      if (i % 2 == 0)
+        v = 0.25 * static_cast<double>(i % 4) + std::ldexp(v, -2 - static_cast<int>(i % 45));
+      // The nearest quarter of a turn is taken away exactly, or the library's π would be what is
+      // seen.
       const double quarter = std::nearbyint(4 * v), rest = v - quarter / 4;
       const long double y = 2 * std::numbers::pi_v<long double> * static_cast<long double>(rest);
       const long double exact[] = {std::cos(y), -std::sin(y), -std::cos(y), std::sin(y)};
       const long double expected = exact[static_cast<int>(quarter) % 4];
-      QVERIFY2(expected == 0 ? cosine(v) == 0 : units(cosine(v), expected) <= 2.001, std::to_string(v).c_str());
+      QVERIFY2(expected == 0 ? cosine(v) == 0 : units(cosine(v), expected) <= 2.001,
+               std::to_string(v).c_str());
     }
     QCOMPARE(log(1.0), 0.0);
     QCOMPARE(cosine(0.0), 1.0);
@@ -251,7 +262,8 @@ class BaseTest : public QObject {
 
   void whatIsNoFileStays() {
     QTemporaryDir folder;
-    const std::string pipe = folder.filePath("pipe").toStdString(), link = folder.filePath("link").toStdString();
+    const std::string pipe = folder.filePath("pipe").toStdString(),
+                      link = folder.filePath("link").toStdString();
     const std::string file = folder.filePath("file").toStdString();
     QCOMPARE(mkfifo(pipe.c_str(), 0600), 0);
     const int end = open(pipe.c_str(), O_RDWR | O_CLOEXEC);
@@ -272,7 +284,8 @@ class BaseTest : public QObject {
              }).ok());
     QCOMPARE(*readFile(file), std::string("two"));
     const Status status = writeFileAtomically(folder.path().toStdString(), "x");
-    QVERIFY2(status.error().what.ends_with("write " + folder.path().toStdString()), status.error().what.c_str());
+    QVERIFY2(status.error().what.ends_with("write " + folder.path().toStdString()),
+             status.error().what.c_str());
   }
 
   void aFullDiskLeavesTheOldFile() {

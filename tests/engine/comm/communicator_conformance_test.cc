@@ -97,7 +97,8 @@ std::string sameBits(Communicator& group, std::int64_t count) {
 
 std::string bytesBetween(int from, int to, std::int64_t bytes) {
   std::string text(bytes, ' ');
-  for (std::int64_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(i * 31 + from * 7 + to + i / 251);
+  for (std::int64_t i = 0; i < bytes; ++i)
+    text[i] = static_cast<char>(i * 31 + from * 7 + to + i / 251);
   return text;
 }
 
@@ -129,7 +130,8 @@ std::string movements(Communicator& group, std::int64_t bytes) {
     taken.assign(static_cast<std::size_t>(lengthOf(previous)), '?');
     EXPECT_OK(group.exchange(in.data() + next * bytes, lengthOf(rank), next, taken.data(),
                              lengthOf(previous), previous, 3));
-    EXPECT(taken == bytesBetween(previous, rank, bytes).substr(0, taken.size()), "exchange of {} bytes", bytes);
+    EXPECT(taken == bytesBetween(previous, rank, bytes).substr(0, taken.size()),
+           "exchange of {} bytes", bytes);
     // All at once, each sending on a thread of its own.
     constexpr int kMessages = 5;
     Status sent;
@@ -193,7 +195,8 @@ class CommunicatorConformanceTest : public QObject {
     QFETCH(bool, processes);
     const GroupOptions options{kind.toStdString(), size};
     if (!processes) {
-      for (const auto& answer : runAsThreads(options, conform)) QCOMPARE(QString::fromStdString(answer), QString());
+      for (const auto& answer : runAsThreads(options, conform))
+        QCOMPARE(QString::fromStdString(answer), QString());
       return;
     }
     if (!kForkedThreadsWork)
@@ -206,7 +209,8 @@ class CommunicatorConformanceTest : public QObject {
 
   void spinningGroup() {
     const GroupOptions options{"shm", 2, 10'000'000'000, false};
-    for (const auto& answer : runAsThreads(options, conform)) QCOMPARE(QString::fromStdString(answer), QString());
+    for (const auto& answer : runAsThreads(options, conform))
+      QCOMPARE(QString::fromStdString(answer), QString());
   }
 
   void standsIn() {
@@ -215,7 +219,8 @@ class CommunicatorConformanceTest : public QObject {
       const auto summed = [&](comm::Communication as, bool all) -> std::string {
         switched->play(as);
         float values[] = {1, 2};
-        if (all || group.rank() == 0) EXPECT_OK(switched->allReduce(values, 2, DType::kF32, ReduceOp::kSum));
+        if (all || group.rank() == 0)
+          EXPECT_OK(switched->allReduce(values, 2, DType::kF32, ReduceOp::kSum));
         const float expected = as == comm::Communication::kReal ? 2 : 1;
         EXPECT(values[0] == expected && values[1] == 2 * expected, "{} {}", values[0], values[1]);
         return {};
@@ -228,12 +233,14 @@ class CommunicatorConformanceTest : public QObject {
       switched->play(comm::Communication::kBarrier);
       EXPECT_OK(group.rank() == 0 ? switched->broadcast(nullptr, 1 << 20, 0) : group.barrier());
       const auto alone = comm::makeAlone(1, 3);
-      EXPECT(alone->rank() == 1 && alone->size() == 3, "rank {} of {}", alone->rank(), alone->size());
+      EXPECT(alone->rank() == 1 && alone->size() == 3, "rank {} of {}", alone->rank(),
+             alone->size());
       EXPECT_OK(alone->barrier());
       return {};
     };
     for (const GroupKind& kind : kGroupKinds)
-      for (const auto& answer : runAsThreads({kind.name, 2}, body)) QCOMPARE(QString::fromStdString(answer), QString());
+      for (const auto& answer : runAsThreads({kind.name, 2}, body))
+        QCOMPARE(QString::fromStdString(answer), QString());
   }
 
   void maximumKeepsNan() {
@@ -244,7 +251,8 @@ class CommunicatorConformanceTest : public QObject {
       return {};
     };
     for (const GroupKind& kind : kGroupKinds)
-      for (const auto& answer : runAsThreads({kind.name, 3}, body)) QCOMPARE(QString::fromStdString(answer), QString());
+      for (const auto& answer : runAsThreads({kind.name, 3}, body))
+        QCOMPARE(QString::fromStdString(answer), QString());
   }
 
   void wrongArguments() {
@@ -271,13 +279,15 @@ class CommunicatorConformanceTest : public QObject {
     std::ifstream("/proc/self/statm") >> pages;
     rlimit before{};
     QCOMPARE(getrlimit(RLIMIT_AS, &before), 0);
-    const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (1 << 20), before.rlim_max};
+    const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (1 << 20),
+                       before.rlim_max};
     QCOMPARE(setrlimit(RLIMIT_AS, &limit), 0);
     const auto group = comm::makeInProcessGroup(comm::kMaxSharedRanks, 1'000'000'000);
     QCOMPARE(setrlimit(RLIMIT_AS, &before), 0);
     QVERIFY(!group.ok());
     QCOMPARE(group.error().code, Code::kResourceExhausted);
-    QVERIFY2(group.error().what.starts_with("out of memory for the messages of 64 ranks"), group.error().what.c_str());
+    QVERIFY2(group.error().what.starts_with("out of memory for the messages of 64 ranks"),
+             group.error().what.c_str());
   }
 
   void everyCallCanFail() {

@@ -23,10 +23,12 @@ using comm::ReduceOp;
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
 // All-reduces until an error, which is the answer: "code: text".
-std::string reduceUntilError(Communicator& group, std::int64_t count, const ProcessGroup::Say& say) {
+std::string reduceUntilError(Communicator& group, std::int64_t count,
+                             const ProcessGroup::Say& say) {
   std::vector<float> data(count);
   for (int i = 0;; ++i) {
-    if (auto status = group.allReduce(data.data(), count, DType::kF32, ReduceOp::kSum); !status.ok())
+    if (auto status = group.allReduce(data.data(), count, DType::kF32, ReduceOp::kSum);
+        !status.ok())
       return std::string(codeName(status.code())) + ": " + status.error().text();
     if (i < 20) say();
   }
@@ -81,9 +83,10 @@ class Strays {
     return out + bytes(16);
   }
   void run() {
-    const std::vector<std::string> all = {"idle", "closes", "resets", "one byte", "garbage",
-                                          "a long stream", "half a greeting",
-                                          "a greeting without proof", "wrong proof", "replayed"};
+    const std::vector<std::string> all = {
+        "idle",        "closes",        "resets",          "one byte",
+        "garbage",     "a long stream", "half a greeting", "a greeting without proof",
+        "wrong proof", "replayed"};
     while (!ending_) {
       const auto found = listeners();
       if (found.empty()) usleep(200);
@@ -116,7 +119,8 @@ class Strays {
     if (kind == "a long stream")
       for (int i = 0; i < 16 && say(bytes(65536)); ++i) continue;
     if (kind == "half a greeting") say(hello(1).substr(0, random_() % 32));
-    if (kind == "a greeting without proof") say(hello(1 + static_cast<int>(random_() % static_cast<unsigned>(size_ - 1))));
+    if (kind == "a greeting without proof")
+      say(hello(1 + static_cast<int>(random_() % static_cast<unsigned>(size_ - 1))));
     if (kind == "wrong proof" || kind == "replayed")
       for (int to = 1; to < size_; ++to)
         if (say(hello(to))) {
@@ -215,7 +219,8 @@ class CommunicatorFaultsTest : public QObject {
       const auto answers = runAsThreads({kind.name, 3}, [](Communicator& group) -> std::string {
         // A barrier may still be pending on a peer when rank 1 has left it and aborts.
         if (auto status = group.barrier(); !status.ok())
-          return status.error().why.find("rank 1 ") != std::string::npos ? "" : status.error().text();
+          return status.error().why.find("rank 1 ") != std::string::npos ? ""
+                                                                         : status.error().text();
         if (group.rank() == 1) {
           const auto aborting = std::async(std::launch::async, [&] { group.abort(); });
           // Nobody sends: the call ends by the abort alone.
@@ -223,7 +228,8 @@ class CommunicatorFaultsTest : public QObject {
           const auto status = group.recv(&byte, 1, 0, 0);
           const auto later = group.barrier();
           return status.code() == Code::kAborted && later.code() == Code::kAborted
-                     ? "" : "aborted rank: " + status.error().text();
+                     ? ""
+                     : "aborted rank: " + status.error().text();
         }
         char byte = 0;
         const auto status = group.recv(&byte, 1, 1, 0);
@@ -247,7 +253,8 @@ class CommunicatorFaultsTest : public QObject {
         QVERIFY2(answer == "invalid-argument" || answer == "aborted", answer.c_str());
       const auto messages = runAsThreads({kind.name, 2}, [](Communicator& group) -> std::string {
         char text[8] = {};
-        const auto status = group.rank() == 0 ? group.send(text, 8, 1, 5) : group.recv(text, 8, 0, 6);
+        const auto status =
+            group.rank() == 0 ? group.send(text, 8, 1, 5) : group.recv(text, 8, 0, 6);
         return std::string(codeName(status.code()));
       });
       QCOMPARE(messages[1], std::string("invalid-argument"));
@@ -315,9 +322,9 @@ class CommunicatorFaultsTest : public QObject {
   void strayConnectionsAreIgnored_data() {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<int>("size");
-    for (const char* kind : {"idle", "closes", "resets", "one byte", "garbage", "a long stream",
-                             "half a greeting", "a greeting without proof", "wrong proof",
-                             "replayed", "flood", "all of them"})
+    for (const char* kind :
+         {"idle", "closes", "resets", "one byte", "garbage", "a long stream", "half a greeting",
+          "a greeting without proof", "wrong proof", "replayed", "flood", "all of them"})
       for (const int size : {2, 5}) QTest::addRow("%s, %d ranks", kind, size) << kind << size;
   }
   void strayConnectionsAreIgnored() {
@@ -337,8 +344,9 @@ class CommunicatorFaultsTest : public QObject {
           usleep(static_cast<useconds_t>(20'000 * (round % 2 == 0 ? r : size - 1 - r)));
           auto group = comm::connectGloo({r, size, "", "", prefix, 20 * kSecond}, store);
           float sum = 1;
-          const Status status = group.ok() ? (*group)->allReduce(&sum, 1, DType::kF32, ReduceOp::kSum)
-                                           : group.status();
+          const Status status = group.ok()
+                                    ? (*group)->allReduce(&sum, 1, DType::kF32, ReduceOp::kSum)
+                                    : group.status();
           answers[static_cast<std::size_t>(r)] =
               !status.ok() ? status.error().text() : std::to_string(static_cast<int>(sum));
         });

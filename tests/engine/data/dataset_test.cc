@@ -75,7 +75,8 @@ std::string sampleLabels() {
   return idx({kSamples}, labels);
 }
 
-std::vector<std::int64_t> epochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch, bool shuffle,
+std::vector<std::int64_t> epochOrder(std::int64_t size, std::uint64_t seed, std::int64_t epoch,
+                                     bool shuffle,
                                      std::int64_t tableSamples = data::SampleOrder::kTableSamples) {
   data::SampleOrder order(size, seed, shuffle, tableSamples);
   order.begin(epoch);
@@ -131,7 +132,8 @@ class DatasetTest : public QObject {
   std::string file(const char* name, const std::string& bytes) {
     const std::string path = folder_.filePath(name).toStdString();
     std::filesystem::remove(path);  // a file written over is flushed to disk by some file systems
-    std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(path, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
   // What opening says; inspecting has to say the same.
@@ -145,11 +147,13 @@ class DatasetTest : public QObject {
       found = imageFacts.error();
     } else if (!labelFacts.ok()) {
       found = labelFacts.error();
-    } else if (Status fits = data::checkIdx(files, *imageFacts, *labelFacts, {}, classes); !fits.ok()) {
+    } else if (Status fits = data::checkIdx(files, *imageFacts, *labelFacts, {}, classes);
+               !fits.ok()) {
       found = fits.error();
     }
     if (found.code == said.code && found.text() == said.text()) return said;
-    return makeError(Code::kInternal, "opening says \"{}\", inspecting \"{}\"", said.text(), found.text());
+    return makeError(Code::kInternal, "opening says \"{}\", inspecting \"{}\"", said.text(),
+                     found.text());
   }
 
  private Q_SLOTS:
@@ -240,7 +244,8 @@ class DatasetTest : public QObject {
       const auto opened = data::openTable(table);
       const auto facts = data::inspectTable(table);
       const std::string said = opened.ok() ? "" : opened.error().text();
-      if (facts.ok() != opened.ok() || (!facts.ok() && facts.error().text() != said)) return std::string("differs");
+      if (facts.ok() != opened.ok() || (!facts.ok() && facts.error().text() != said))
+        return std::string("differs");
       return opened.ok() ? said : opened.error().why;
     };
     const std::string good = "1\t3\t\tab\tcd\n";
@@ -267,7 +272,9 @@ class DatasetTest : public QObject {
         for (std::size_t f = 0; f < a.fields().size(); ++f) {
           const auto bytes = static_cast<std::size_t>(a.fields()[f].bytes());
           std::vector<std::byte> one(bytes), other(bytes);
-          if (b.fields()[f].bytes() != a.fields()[f].bytes() || b.fields()[f].shape != a.fields()[f].shape) return false;
+          if (b.fields()[f].bytes() != a.fields()[f].bytes() ||
+              b.fields()[f].shape != a.fields()[f].shape)
+            return false;
           a.read(i, f, one.data());
           b.read(i, f, other.data());
           if (one != other) return false;
@@ -275,7 +282,8 @@ class DatasetTest : public QObject {
       return true;
     };
     IdxFiles idx{file("images.gz", gzip(sampleImages())), file("labels", sampleLabels()), "", ""};
-    const auto images = data::inspectIdx(idx.images, &decoded), labels = data::inspectIdx(idx.labels, &decoded);
+    const auto images = data::inspectIdx(idx.images, &decoded),
+               labels = data::inspectIdx(idx.labels, &decoded);
     QVERIFY(images.ok() && labels.ok());
     QCOMPARE(images->dimensions, data::inspectIdx(idx.images)->dimensions);
     const auto read = data::openIdx(idx, 10);
@@ -284,15 +292,18 @@ class DatasetTest : public QObject {
     QVERIFY(!idx.decodedImages.empty() && !idx.decodedLabels.empty());
     const auto mapped = data::openIdx(idx, 10);
     QVERIFY(read.ok() && mapped.ok() && equal(**read, **mapped));
-    // The files themselves are not needed, but to say what is wrong; what is asked of them still counts.
-    QCOMPARE(data::openIdx(idx, 9).error().text(), data::openIdx({idx.images, idx.labels, "", ""}, 9).error().text());
+    // The files themselves are not needed, but to say what is wrong; what is asked of them still
+    // counts.
+    QCOMPARE(data::openIdx(idx, 9).error().text(),
+             data::openIdx({idx.images, idx.labels, "", ""}, 9).error().text());
     const std::string source = idx.images;
     idx.images = "/nowhere/images";
     QVERIFY(data::openIdx(idx, 10).ok());
     idx.imagesSha256 = std::string(64, '0');
     QCOMPARE(data::openIdx(idx, 10).error().code, Code::kNotFound);
 
-    data::TableFile table{file("table", "1\t3\t\tab\t\n0\t-1\t0.5\tab\tff\r\n1\t0\t2e1\t\tff"), 2, 2, 1000, 2};
+    data::TableFile table{file("table", "1\t3\t\tab\t\n0\t-1\t0.5\tab\tff\r\n1\t0\t2e1\t\tff"), 2,
+                          2, 1000, 2};
     const auto facts = data::inspectTable(table, &decoded);
     QVERIFY(facts.ok());
     for (const auto& [from, to] : {std::pair{0.0, 1.0}, {0.0, 0.7}, {0.5, 1.0}, {0.9, 0.95}})
@@ -306,11 +317,15 @@ class DatasetTest : public QObject {
         QCOMPARE(part.decoded.empty(), classes == 0);  // it would be another table
         const auto same = data::openTable(part);
         QCOMPARE(same.ok(), whole.ok());
-        if (whole.ok()) QVERIFY(equal(**whole, **same));
-        else QCOMPARE(same.error().text(), whole.error().text());
+        if (whole.ok())
+          QVERIFY(equal(**whole, **same));
+        else
+          QCOMPARE(same.error().text(), whole.error().text());
       }
     // What is no data file leaves nothing.
-    const auto count = [&] { return std::distance(std::filesystem::directory_iterator(folder), {}); };
+    const auto count = [&] {
+      return std::distance(std::filesystem::directory_iterator(folder), {});
+    };
     const auto before = count();
     QVERIFY(!data::inspectIdx(file("short", sampleImages().substr(0, 40)), &decoded).ok());
     QVERIFY(!data::inspectTable({file("bad", "1\t3\t\tab\t\nx"), 2, 2, 1000, 2}, &decoded).ok());
@@ -320,12 +335,15 @@ class DatasetTest : public QObject {
   // Torn, written to, or of other data: it is not given out, and who was given it reads the file.
   void decodedAndSpoilt() {
     const std::string folder = folder_.filePath("spoilt").toStdString();
-    const std::string source = file("images", sampleImages()), labels = file("labels", sampleLabels());
-    const auto spoil = [&](const std::string& path, const std::function<void(std::string&)>& change) {
+    const std::string source = file("images", sampleImages()),
+                      labels = file("labels", sampleLabels());
+    const auto spoil = [&](const std::string& path,
+                           const std::function<void(std::string&)>& change) {
       std::string bytes = readFile(path).value();
       change(bytes);
       std::filesystem::remove(path);
-      std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+      std::ofstream(path, std::ios::binary)
+          .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     };
     const std::vector<std::function<void(std::string&)>> changes = {
         [](std::string& bytes) { bytes.pop_back(); },
@@ -333,7 +351,7 @@ class DatasetTest : public QObject {
         [](std::string& bytes) { bytes.clear(); },
         [](std::string& bytes) { bytes.erase(0, 1); },
         [](std::string& bytes) { bytes += ' '; },
-        [](std::string& bytes) { bytes[bytes.size() - 4096] = 'x'; },   // its page
+        [](std::string& bytes) { bytes[bytes.size() - 4096] = 'x'; },  // its page
         [](std::string& bytes) { bytes[bytes.size() - 1] ^= 1; },
     };
     for (const auto& change : changes) {
@@ -351,26 +369,34 @@ class DatasetTest : public QObject {
       QVERIFY(decoded.find(data::idxDecoding(), facts->sha256).empty());
       QVERIFY(!std::filesystem::exists(path));
     }
-    // An element: only who reads all of it sees that, which the folder does after it was touched or begun anew.
+    // An element: only who reads all of it sees that, which the folder does after it was touched or
+    // begun anew.
     for (const bool anew : {false, true}) {
-      auto decoded = std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
+      auto decoded =
+          std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
       const auto facts = data::inspectIdx(source, decoded.get());
       const std::string path = decoded->find(data::idxDecoding(), facts->sha256);
       spoil(path, [](std::string& bytes) { bytes[3] ^= 4; });
       QVERIFY(data::openDecoded(path, data::idxDecoding()).ok());
-      if (anew) decoded = std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
+      if (anew)
+        decoded =
+            std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
       QVERIFY(decoded->find(data::idxDecoding(), facts->sha256).empty());
       QVERIFY(!std::filesystem::exists(path));
     }
     // Under another's name.
     data::DecodedFolder decoded(folder, {4 << 20, 0});
-    const auto facts = data::inspectIdx(source, &decoded), other = data::inspectIdx(labels, &decoded);
-    std::filesystem::rename(decoded.find(data::idxDecoding(), other->sha256), decoded.find(data::idxDecoding(), facts->sha256));
+    const auto facts = data::inspectIdx(source, &decoded),
+               other = data::inspectIdx(labels, &decoded);
+    std::filesystem::rename(decoded.find(data::idxDecoding(), other->sha256),
+                            decoded.find(data::idxDecoding(), facts->sha256));
     QVERIFY(decoded.find(data::idxDecoding(), facts->sha256).empty());
-    QCOMPARE(data::openDecoded("/nowhere/decoded", data::idxDecoding()).error().code, Code::kNotFound);
+    QCOMPARE(data::openDecoded("/nowhere/decoded", data::idxDecoding()).error().code,
+             Code::kNotFound);
   }
 
-  // What was not used for longest goes; what is larger than all that may be, or the disk has no room for, is not kept.
+  // What was not used for longest goes; what is larger than all that may be, or the disk has no
+  // room for, is not kept.
   void decodedWithinLimits() {
     const std::string folder = folder_.filePath("limits").toStdString();
     constexpr std::int64_t kMost = 2 << 20;
@@ -382,17 +408,20 @@ class DatasetTest : public QObject {
     data::DecodedFolder decoded(folder, {kMost, 0});
     std::vector<std::string> hashes;
     const auto has = [&](int number) {
-      return std::filesystem::exists(fmt::format("{}/idx-{}", folder, hashes[static_cast<std::size_t>(number)]));
+      return std::filesystem::exists(
+          fmt::format("{}/idx-{}", folder, hashes[static_cast<std::size_t>(number)]));
     };
     for (int number = 0; number < 3; ++number) {
       hashes.push_back(data::inspectIdx(sized(number, 500 << 10), &decoded)->sha256);
       QTest::qWait(20);  // a file system's clock
     }
     QVERIFY(has(0) && has(1) && has(2));
-    const auto held = data::openDecoded(fmt::format("{}/idx-{}", folder, hashes[1]), data::idxDecoding());
+    const auto held =
+        data::openDecoded(fmt::format("{}/idx-{}", folder, hashes[1]), data::idxDecoding());
     QVERIFY(held.ok());
     QTest::qWait(20);
-    for (const std::size_t number : {0, 2}) QVERIFY(!decoded.find(data::idxDecoding(), hashes[number]).empty());
+    for (const std::size_t number : {0, 2})
+      QVERIFY(!decoded.find(data::idxDecoding(), hashes[number]).empty());
     hashes.push_back(data::inspectIdx(sized(3, 600 << 10), &decoded)->sha256);
     QVERIFY(has(0) && !has(1) && has(2) && has(3));
     QCOMPARE(held->elements(), std::string(500 << 10, '\1'));  // who maps it still has it
@@ -400,11 +429,13 @@ class DatasetTest : public QObject {
     hashes.push_back(data::inspectIdx(sized(4, kMost), &decoded)->sha256);
     QVERIFY(!has(4) && has(3));
     std::int64_t sum = 0;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) sum += static_cast<std::int64_t>(entry.file_size());
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      sum += static_cast<std::int64_t>(entry.file_size());
     QVERIFY(sum <= kMost);
 
     // A disk with less room than is to be left on it.
-    data::DecodedFolder full(folder_.filePath("full").toStdString(), {kMost, std::int64_t{1} << 60});
+    data::DecodedFolder full(folder_.filePath("full").toStdString(),
+                             {kMost, std::int64_t{1} << 60});
     QVERIFY(!full.takes(1));
     const auto facts = data::inspectIdx(sized(5, 100), &full);
     QVERIFY(facts.ok());
@@ -422,7 +453,8 @@ class DatasetTest : public QObject {
   void decodedByMany() {
     const std::string folder = folder_.filePath("many").toStdString();
     data::DecodedFolder decoded(folder, {4 << 20, 0});
-    const std::string source = file("images.gz", gzip(sampleImages())), labels = file("labels", sampleLabels());
+    const std::string source = file("images.gz", gzip(sampleImages())),
+                      labels = file("labels", sampleLabels());
     const std::string sha256 = data::inspectIdx(source)->sha256;
     std::atomic<int> wrong = 0;
     std::vector<std::thread> threads;
@@ -434,7 +466,8 @@ class DatasetTest : public QObject {
             continue;
           }
           if (!data::inspectIdx(source, &decoded).ok()) ++wrong;
-          const auto opened = data::openIdx({source, labels, "", "", decoded.find(data::idxDecoding(), sha256), ""}, 10);
+          const auto opened = data::openIdx(
+              {source, labels, "", "", decoded.find(data::idxDecoding(), sha256), ""}, 10);
           std::byte pixels[6]{};
           if (opened.ok()) (*opened)->read(19, 0, pixels);
           if (static_cast<int>(pixels[5]) != 119) ++wrong;
@@ -448,14 +481,17 @@ class DatasetTest : public QObject {
 
   void mutatedTables() {
     std::string rows;
-    for (int i = 0; i < 6; ++i) rows += fmt::format("{}\t{}\t\t{:x}\tcd{}\n", i % 2, i * 3, i * 77, i);
+    for (int i = 0; i < 6; ++i)
+      rows += fmt::format("{}\t{}\t\t{:x}\tcd{}\n", i % 2, i * 3, i * 77, i);
     for (std::uint64_t round = 0; round < 3000; ++round) {
       std::string mutant = rows;
       const std::uint64_t key = randomKey(13, round);
       for (std::uint64_t i = 0; i <= randomBits(key, 99) % 5; ++i) {
         const std::uint64_t bits = randomBits(key, i);
-        if (bits % 7 == 0) mutant.resize(bits / 7 % (rows.size() + 8));
-        else if (!mutant.empty()) mutant[bits / 7 % mutant.size()] = static_cast<char>(bits >> 40);
+        if (bits % 7 == 0)
+          mutant.resize(bits / 7 % (rows.size() + 8));
+        else if (!mutant.empty())
+          mutant[bits / 7 % mutant.size()] = static_cast<char>(bits >> 40);
       }
       const data::TableFile table{file("mutant", mutant), 2, 2, 50, 2};
       const auto opened = data::openTable(table);
@@ -490,7 +526,8 @@ class DatasetTest : public QObject {
     const auto opened = data::openTable({path, 13, 26, 100'000, 2});
     QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
     QCOMPARE((*opened)->size(), std::int64_t{20'000});
-    const auto again = data::writeClickLog({20'000, 3}, path), other = data::writeClickLog({20'000, 4}, path);
+    const auto again = data::writeClickLog({20'000, 3}, path),
+               other = data::writeClickLog({20'000, 4}, path);
     QCOMPARE(again->sha256, made->sha256);
     QVERIFY(other->sha256 != made->sha256);
   }
@@ -552,14 +589,16 @@ class DatasetTest : public QObject {
       for (const Error& error :
            {data::openIdx({path, labels, "", ""}, 10).error(), data::inspectIdx(path).error(),
             data::openText({path, 4}).error(), data::inspectText(path).error(),
-            data::openTable({path, 1, 1, 50}).error(), data::inspectTable({path, 1, 1, 50}).error()}) {
+            data::openTable({path, 1, 1, 50}).error(),
+            data::inspectTable({path, 1, 1, 50}).error()}) {
         QCOMPARE(error.code, Code::kFailedPrecondition);
         QVERIFY2(error.what.find(path) != std::string::npos, error.text().c_str());
         QVERIFY2(error.why.find(kind) != std::string::npos, error.text().c_str());
       }
   }
 
-  // Small on the disk, gigabytes in memory: of what cannot be meant no more is read than shows that.
+  // Small on the disk, gigabytes in memory: of what cannot be meant no more is read than shows
+  // that.
   void largePackedFiles() {
     const auto zeros = [&](const char* name, int mebibytes, const std::string& first = "") {
       const std::string member = gzip(std::string(std::size_t{1} << 20, '\0'));
@@ -568,7 +607,8 @@ class DatasetTest : public QObject {
       return file(name, packed);
     };
     const std::string labels = file("labels", sampleLabels());
-    const std::string twoGigabytes = zeros("zeros.gz", 2048), more = zeros("more.gz", 2048, sampleImages());
+    const std::string twoGigabytes = zeros("zeros.gz", 2048),
+                      more = zeros("more.gz", 2048, sampleImages());
     QElapsedTimer clock;
     clock.start();
     const Error noHeader = data::inspectIdx(twoGigabytes).error();
@@ -591,7 +631,9 @@ class DatasetTest : public QObject {
     data::FileFacts images, labels;
     images.dimensions = {kSamples, 2, 3};
     labels.dimensions = {kSamples};
-    const auto code = [&](const Shape& sample) { return data::checkIdx({}, images, labels, sample, 10).code(); };
+    const auto code = [&](const Shape& sample) {
+      return data::checkIdx({}, images, labels, sample, 10).code();
+    };
     QCOMPARE(code({}), Code::kOk);
     QCOMPARE(code({2, 3, 1}), Code::kOk);
     QCOMPARE(code({6}), Code::kOk);
@@ -602,9 +644,9 @@ class DatasetTest : public QObject {
 
   void fashionMnist() {
     const std::string root = "/usr/share/datasets/fashion-mnist/";
-    if (!std::filesystem::exists(root))
-      QSKIP("Debian's dataset-fashion-mnist is not installed");
-    auto train = data::openIdx({root + "train-images-idx3-ubyte.gz", root + "train-labels-idx1-ubyte.gz", "", ""}, 10);
+    if (!std::filesystem::exists(root)) QSKIP("Debian's dataset-fashion-mnist is not installed");
+    auto train = data::openIdx(
+        {root + "train-images-idx3-ubyte.gz", root + "train-labels-idx1-ubyte.gz", "", ""}, 10);
     QVERIFY2(train.ok(), train.ok() ? "" : train.error().text().c_str());
     QCOMPARE((*train)->size(), 60'000);
     QCOMPARE((*train)->fields()[0].shape, (Shape{28, 28, 1}));
@@ -615,11 +657,16 @@ class DatasetTest : public QObject {
       ++counts[label];
     }
     QCOMPARE(counts, std::vector<int>(10, 6000));
-    auto test = data::openIdx({root + "t10k-images-idx3-ubyte.gz", root + "t10k-labels-idx1-ubyte.gz", "", ""}, 10);
+    auto test = data::openIdx(
+        {root + "t10k-images-idx3-ubyte.gz", root + "t10k-labels-idx1-ubyte.gz", "", ""}, 10);
     QVERIFY(test.ok());
     QCOMPARE((*test)->size(), 10'000);
-    QCOMPARE(data::openIdx({root + "train-images-idx3-ubyte.gz", root + "t10k-labels-idx1-ubyte.gz", "", ""}, 10).error().code,
-             Code::kDataLoss);
+    QCOMPARE(
+        data::openIdx(
+            {root + "train-images-idx3-ubyte.gz", root + "t10k-labels-idx1-ubyte.gz", "", ""}, 10)
+            .error()
+            .code,
+        Code::kDataLoss);
   }
 
   void badFiles() {
@@ -628,7 +675,8 @@ class DatasetTest : public QObject {
     QVERIFY(absent.error().text().find("/nowhere/images") != std::string::npos);
 
     const auto images = sampleImages(), labels = sampleLabels();
-    auto wrong = data::openIdx({file("i", images), file("l", labels), std::string(64, '0'), ""}, 10);
+    auto wrong =
+        data::openIdx({file("i", images), file("l", labels), std::string(64, '0'), ""}, 10);
     QCOMPARE(wrong.error().code, Code::kFailedPrecondition);
     QVERIFY(wrong.error().why.find(sha256Hex(images)) != std::string::npos);
     QVERIFY(wrong.error().why.find(std::string(64, '0')) != std::string::npos);
@@ -667,8 +715,11 @@ class DatasetTest : public QObject {
       const std::uint64_t key = randomKey(11, round);
       for (std::uint64_t i = 0; i <= randomBits(key, 99) % 4; ++i) {
         const std::uint64_t bits = randomBits(key, i);
-        if (bits % 5 == 0) mutant.resize(bits / 7 % (images.size() + 8));
-        else if (!mutant.empty()) mutant[bits / 7 % std::min<std::size_t>(mutant.size(), 20)] = static_cast<char>(bits >> 40);
+        if (bits % 5 == 0)
+          mutant.resize(bits / 7 % (images.size() + 8));
+        else if (!mutant.empty())
+          mutant[bits / 7 % std::min<std::size_t>(mutant.size(), 20)] =
+              static_cast<char>(bits >> 40);
       }
       auto opened = data::openIdx({file("mutant", mutant), labels, "", ""}, 10);
       if (!opened.ok()) continue;
@@ -711,7 +762,9 @@ class DatasetTest : public QObject {
         std::sort(sorted.begin(), sorted.end());
         QCOMPARE(sorted, epochOrder(size, seed, 3, false));
         QCOMPARE(order, epochOrder(size, seed, 3, true, 0));
-        if (size > 20) QVERIFY(order != epochOrder(size, seed, 4, true, 0) && order != epochOrder(size, seed + 1, 3, true, 0));
+        if (size > 20)
+          QVERIFY(order != epochOrder(size, seed, 4, true, 0) &&
+                  order != epochOrder(size, seed + 1, 3, true, 0));
       }
     std::vector<int> counts(10);  // every place is equally likely; 5 standard deviations
     for (int epoch = 0; epoch < 60'000; ++epoch) {
@@ -719,18 +772,23 @@ class DatasetTest : public QObject {
       order.begin(epoch);
       ++counts[static_cast<std::size_t>(order.at(17) / 100)];
     }
-    for (const int count : counts) QVERIFY2(std::abs(count - 6'000) < 5 * 74, fmt::format("{}", count).c_str());
-    // Neighbours land anywhere: the mean distance of two places is a third of the size, within five standard deviations.
+    for (const int count : counts)
+      QVERIFY2(std::abs(count - 6'000) < 5 * 74, fmt::format("{}", count).c_str());
+    // Neighbours land anywhere: the mean distance of two places is a third of the size, within five
+    // standard deviations.
     const auto wide = epochOrder(100'000, 9, 0, true, 0);
     double distance = 0;
-    for (std::size_t i = 1; i < wide.size(); ++i) distance += static_cast<double>(std::abs(wide[i] - wide[i - 1])) / 1e5;
-    QVERIFY2(std::abs(distance / 1e5 - 1.0 / 3) < 5 * 0.25 / std::sqrt(1e5), fmt::format("{}", distance / 1e5).c_str());
+    for (std::size_t i = 1; i < wide.size(); ++i)
+      distance += static_cast<double>(std::abs(wide[i] - wide[i - 1])) / 1e5;
+    QVERIFY2(std::abs(distance / 1e5 - 1.0 / 3) < 5 * 0.25 / std::sqrt(1e5),
+             fmt::format("{}", distance / 1e5).c_str());
   }
 
   // More samples than 32 bits count: no table, each sample below the size, none twice.
   void moreSamplesThan32Bits() {
-    for (const std::int64_t size : {(std::int64_t{1} << 26) + 1, (std::int64_t{1} << 32) - 1, std::int64_t{1} << 32,
-                                    (std::int64_t{1} << 32) + 5, (std::int64_t{1} << 45) + 12345}) {
+    for (const std::int64_t size :
+         {(std::int64_t{1} << 26) + 1, (std::int64_t{1} << 32) - 1, std::int64_t{1} << 32,
+          (std::int64_t{1} << 32) + 5, (std::int64_t{1} << 45) + 12345}) {
       data::SampleOrder order(size, 7, true);
       order.begin(2);
       std::set<std::int64_t> seen;
@@ -741,7 +799,8 @@ class DatasetTest : public QObject {
         QVERIFY(seen.insert(sample).second);
         beyond += sample > size / 2 ? 1 : 0;
       }
-      QVERIFY2(std::abs(static_cast<double>(beyond) - 10'000) < 5 * std::sqrt(5000.0), fmt::format("{}", beyond).c_str());
+      QVERIFY2(std::abs(static_cast<double>(beyond) - 10'000) < 5 * std::sqrt(5000.0),
+               fmt::format("{}", beyond).c_str());
     }
     const Numbers numbers((std::int64_t{1} << 32) + 3);
     const std::int64_t steps = data::stepsPerEpoch(numbers.size(), 8);
@@ -766,7 +825,8 @@ class DatasetTest : public QObject {
     const auto loader = Loader::make(numbers, options);
     QVERIFY(!loader.ok());
     QCOMPARE(loader.error().code, Code::kResourceExhausted);
-    QVERIFY2(loader.error().what.starts_with("out of memory for 8 batches of samples: "), loader.error().what.c_str());
+    QVERIFY2(loader.error().what.starts_with("out of memory for 8 batches of samples: "),
+             loader.error().what.c_str());
     QVERIFY2(loader.error().what.ends_with(" GiB"), loader.error().what.c_str());
   }
 
@@ -797,8 +857,10 @@ class DatasetTest : public QObject {
           for (std::size_t i = 0; i < batch->weights.size(); ++i) {
             const std::int64_t place = options.begin + static_cast<std::int64_t>(i);
             QCOMPARE(batch->weights[i], place < batch->position.count ? 1.0f : 0.0f);
-            if (batch->weights[i] == 0.0f) QCOMPARE(numberAt(*batch, i), 0);
-            else seen[static_cast<std::size_t>(batch->position.epoch)].push_back(numberAt(*batch, i));
+            if (batch->weights[i] == 0.0f)
+              QCOMPARE(numberAt(*batch, i), 0);
+            else
+              seen[static_cast<std::size_t>(batch->position.epoch)].push_back(numberAt(*batch, i));
           }
         }
         QCOMPARE(step, options.lastStep);
@@ -843,8 +905,9 @@ class DatasetTest : public QObject {
         for (auto& loader : loaders) {
           const Batch* batch = loader->next();
           for (std::size_t i = 0; i < batch->weights.size(); ++i)
-            out.emplace_back(batch->fields[0].begin() + static_cast<std::ptrdiff_t>(i * bytes),
-                             batch->fields[0].begin() + static_cast<std::ptrdiff_t>((i + 1) * bytes));
+            out.emplace_back(
+                batch->fields[0].begin() + static_cast<std::ptrdiff_t>(i * bytes),
+                batch->fields[0].begin() + static_cast<std::ptrdiff_t>((i + 1) * bytes));
         }
       return out;
     };

@@ -20,12 +20,12 @@ struct CommaNumbers final : std::numpunct<char> {
 
 Graph sample() {
   Graph g("sample \"quoted\"");
-  const NodeId x = *g.add(Op::kInput, "x",
-                          {}, {{"name", "x"}, {"dtype", "u8"}, {"shape", Shape{6, 4}}}, Phase::kData);
+  const NodeId x = *g.add(Op::kInput, "x", {},
+                          {{"name", "x"}, {"dtype", "u8"}, {"shape", Shape{6, 4}}}, Phase::kData);
   const NodeId cast = *g.add(Op::kCast, "x.cast", {g.output(x)},
                              {{"dtype", "f32"}, {"scale", 1.0 / 255}}, Phase::kData);
-  const NodeId w = *g.add(Op::kState, "w", {},
-                          {{"state", "w"}, {"dtype", "f32"}, {"shape", Shape{4, 3}}});
+  const NodeId w =
+      *g.add(Op::kState, "w", {}, {{"state", "w"}, {"dtype", "f32"}, {"shape", Shape{4, 3}}});
   const NodeId y = *g.add(Op::kMatmul, "y", {g.output(cast), g.output(w)}, {{"act", "relu"}},
                           Phase::kForward, {cast, x, cast});
   const NodeId sum = *g.add(Op::kSumAll, "sum", {g.output(y)});
@@ -50,7 +50,8 @@ constexpr std::string_view kSampleText =
     "%0 = input() {dtype=\"u8\", name=\"x\", shape=[6 4]} : u8[6x4] | x, data\n"
     "%1 = cast(%0) {dtype=\"f32\", scale=0.00392156862745098} : f32[6x4] | x.cast, data\n"
     "%2 = state() {dtype=\"f32\", shape=[4 3], state=\"w\"} : f32[4x3] <replicated> | w, forward\n"
-    "%3 = matmul(%1, %2) {act=\"relu\"} : f32[6x3] <data: split 0 [0 2 4 6]> | y, forward, stage 2, after x x.cast\n"
+    "%3 = matmul(%1, %2) {act=\"relu\"} : f32[6x3] <data: split 0 [0 2 4 6]> | y, forward, stage "
+    "2, after x x.cast\n"
     "%4 = sum-all(%3) : f32[1] <@stage1 data: partial sum; model: partial max> | sum, forward\n"
     "result(%4) {name=\"loss\"} | loss, forward, every stage, after y\n";
 
@@ -64,8 +65,9 @@ std::string errorOf(std::string_view graphText) {
 class GraphTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  void textIsReadable() { QCOMPARE(QString::fromStdString(text(sample())),
-                                   QString::fromUtf8(kSampleText.data())); }
+  void textIsReadable() {
+    QCOMPARE(QString::fromStdString(text(sample())), QString::fromUtf8(kSampleText.data()));
+  }
 
   void textParsesBack() {
     const Result<Graph> graph = parse(kSampleText);
@@ -111,8 +113,8 @@ class GraphTest : public QObject {
   void attributesSurvive() {
     QFETCH(double, number);
     Graph g("g");
-    const NodeId a = *g.add(Op::kFill, "a", {},
-                            {{"dtype", "f64"}, {"shape", Shape{2}}, {"value", number}});
+    const NodeId a =
+        *g.add(Op::kFill, "a", {}, {{"dtype", "f64"}, {"shape", Shape{2}}, {"value", number}});
     (void)*g.add(Op::kResult, "r", {g.output(a)}, {{"name", "a\n\t\"\\\x01ü"}});
     const std::string once = text(g);
     const Result<Graph> back = parse(once);
@@ -125,17 +127,18 @@ class GraphTest : public QObject {
 
   void addSaysWhatWasExpected() {
     Graph g("g");
-    const ValueId x = g.output(*g.add(Op::kInput, "x", {},
-                                      {{"name", "x"}, {"dtype", "f32"}, {"shape", Shape{64, 784}}}));
-    const ValueId w = g.output(*g.add(Op::kState, "w", {},
-                                      {{"state", "w"}, {"dtype", "f32"}, {"shape", Shape{10, 128}}}));
+    const ValueId x = g.output(
+        *g.add(Op::kInput, "x", {}, {{"name", "x"}, {"dtype", "f32"}, {"shape", Shape{64, 784}}}));
+    const ValueId w = g.output(
+        *g.add(Op::kState, "w", {}, {{"state", "w"}, {"dtype", "f32"}, {"shape", Shape{10, 128}}}));
     auto says = [&](Result<NodeId> result) {
       return QString::fromStdString(result.ok() ? "no error" : result.error().what);
     };
     QCOMPARE(says(g.add(Op::kMatmul, "y", {x, w})),
              "node y (matmul): input 1 is f32[10x128], expected f32[784x128]");
     QCOMPARE(says(g.add(Op::kMatmul, "y", {x})), "node y (matmul): 1 inputs, expected 2 to 3");
-    QCOMPARE(says(g.add(Op::kMatmul, "y", {x, 9})), "node y (matmul): input %9 does not exist before it");
+    QCOMPARE(says(g.add(Op::kMatmul, "y", {x, 9})),
+             "node y (matmul): input %9 does not exist before it");
     QCOMPARE(says(g.add(Op::kRelu, "x", {x})), "node x (relu): another node has this name");
     QCOMPARE(says(g.add(Op::kRelu, "a b", {x})),
              "node a b (relu): not a name; expected letters, digits and _./+-");
@@ -143,14 +146,19 @@ class GraphTest : public QObject {
              "node y (relu): attribute slope is unknown, expected none");
     QCOMPARE(says(g.add(Op::kScale, "y", {x})),
              "node y (scale): attribute factor is missing, expected a finite number");
-    QCOMPARE(says(g.add(Op::kReshape, "y", {x}, {{"shape", Shape{64, 783}}})),
-             "node y (reshape): input 0 is f32[64x784], expected 50112 elements for shape [64x783]");
+    QCOMPARE(
+        says(g.add(Op::kReshape, "y", {x}, {{"shape", Shape{64, 783}}})),
+        "node y (reshape): input 0 is f32[64x784], expected 50112 elements for shape [64x783]");
     QCOMPARE(says(g.add(Op::kRelu, "y", {x}, {}, Phase::kForward, {7})),
              "node y (relu): a control edge comes from a node that is not before it");
     QCOMPARE(g.nodes().size(), std::size_t{2});
-    const ValueId qkv = g.output(*g.add(Op::kInput, "qkv", {}, {{"name", "qkv"}, {"dtype", "f32"}, {"shape", Shape{4, 6}}}));
-    QCOMPARE(says(g.add(Op::kAttention, "y", {qkv}, {{"tokens", std::int64_t{2}}, {"head", std::int64_t{1}},
-                                                     {"causal", std::int64_t{0}}, {"factors", "f8"}})),
+    const ValueId qkv = g.output(
+        *g.add(Op::kInput, "qkv", {}, {{"name", "qkv"}, {"dtype", "f32"}, {"shape", Shape{4, 6}}}));
+    QCOMPARE(says(g.add(Op::kAttention, "y", {qkv},
+                        {{"tokens", std::int64_t{2}},
+                         {"head", std::int64_t{1}},
+                         {"causal", std::int64_t{0}},
+                         {"factors", "f8"}})),
              "node y (attention): factors are \"f8\", expected bf16 or f16");
   }
 
@@ -204,10 +212,33 @@ class GraphTest : public QObject {
 
   // Whatever the bytes, the parser answers; what it accepts has a canonical text.
   void mutationsNeverCrash() {
-    const std::string_view pieces[] = {"%",  "0", "-1", "9999999999999999999", "[", "]", "{", "}",
-                                       "\"", "\\", "<", ">", "=", ",", "|", ":", "x", "f32",
-                                       "shape=[1099511627776 1099511627776]", "\n", "after ", "e308",
-                                       "split 7 [0 1]", "matmul", "pack", "slice1", "offset="};
+    const std::string_view pieces[] = {"%",
+                                       "0",
+                                       "-1",
+                                       "9999999999999999999",
+                                       "[",
+                                       "]",
+                                       "{",
+                                       "}",
+                                       "\"",
+                                       "\\",
+                                       "<",
+                                       ">",
+                                       "=",
+                                       ",",
+                                       "|",
+                                       ":",
+                                       "x",
+                                       "f32",
+                                       "shape=[1099511627776 1099511627776]",
+                                       "\n",
+                                       "after ",
+                                       "e308",
+                                       "split 7 [0 1]",
+                                       "matmul",
+                                       "pack",
+                                       "slice1",
+                                       "offset="};
     int accepted = 0;
     for (std::uint64_t seed = 0; seed < 20000; ++seed) {
       std::string mutated(kSampleText);

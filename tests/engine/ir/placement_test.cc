@@ -11,8 +11,8 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-// "r" replicated, "s0" split along dimension 0 ("s0x3": at thrice the cuts), "e0x3" split in two equal parts of 3,
-// "p" partial sum, "m" partial max.
+// "r" replicated, "s0" split along dimension 0 ("s0x3": at thrice the cuts), "e0x3" split in two
+// equal parts of 3, "p" partial sum, "m" partial max.
 AxisPlacement placementOf(const std::string& word) {
   if (word == "p") return {Kind::kPartialSum, 0, {}};
   if (word == "m") return {Kind::kPartialMax, 0, {}};
@@ -23,12 +23,16 @@ AxisPlacement placementOf(const std::string& word) {
 
 QString wordOf(const AxisPlacement& placement) {
   switch (placement.kind) {
-    case Kind::kReplicated: return "r";
-    case Kind::kPartialSum: return "p";
-    case Kind::kPartialMax: return "m";
+    case Kind::kReplicated:
+      return "r";
+    case Kind::kPartialSum:
+      return "p";
+    case Kind::kPartialMax:
+      return "m";
     case Kind::kSplit: {
       const std::int64_t k = placement.cuts.size() == 3 ? placement.cuts[1] : 0;
-      if (placement.cuts == std::vector<std::int64_t>{0, k, 2 * k}) return QString("e%1x%2").arg(placement.dim).arg(k);
+      if (placement.cuts == std::vector<std::int64_t>{0, k, 2 * k})
+        return QString("e%1x%2").arg(placement.dim).arg(k);
       if (placement.cuts != std::vector<std::int64_t>{0, k, 4 * k}) return "wrong cuts";
       return QString("s%1").arg(placement.dim) + (k == 1 ? QString() : QString("x%1").arg(k));
     }
@@ -64,8 +68,8 @@ std::string fill(int id, const std::string& type) {
   const std::size_t open = type.find('[');
   std::string shape = type.substr(open);
   std::replace(shape.begin(), shape.end(), 'x', ' ');
-  return fmt::format("%{} = input() {{dtype=\"{}\", name=\"v{}\", shape={}}} : {} | v{}, data\n", id,
-                     type.substr(0, open), id, shape, type, id);
+  return fmt::format("%{} = input() {{dtype=\"{}\", name=\"v{}\", shape={}}} : {} | v{}, data\n",
+                     id, type.substr(0, open), id, shape, type, id);
 }
 
 // A graph of inputs with these types and one op over all of them.
@@ -100,11 +104,21 @@ class PlacementTest : public QObject {
             << QString::fromStdString(graph) << QString(inputs) << QString(outputs);
     };
     rows("matmul", graphOf({"f32[4x4]", "f32[4x5]"}, "matmul", "", {"f32[4x5]"}),
-         {{"r r", "r"}, {"s0 r", "s0"}, {"s1 s0", "p"}, {"p r", "p"}, {"r p", "p"},
-          {"s0 s0", "input 1"}, {"s1 r", "input 0"}, {"p p", "input 0"}, {"m r", "input 0"}});
-    rows("matmul columns", graphOf({"f32[3x4]", "f32[4x4]", "f32[4]"}, "matmul", " {act=\"relu\"}",
-                                   {"f32[3x4]"}),
-         {{"r s1 s0", "s1"}, {"r s1 r", "input 1"}, {"s1 s0 r", "input 0"}, {"p r r", "input 0"},
+         {{"r r", "r"},
+          {"s0 r", "s0"},
+          {"s1 s0", "p"},
+          {"p r", "p"},
+          {"r p", "p"},
+          {"s0 s0", "input 1"},
+          {"s1 r", "input 0"},
+          {"p p", "input 0"},
+          {"m r", "input 0"}});
+    rows("matmul columns",
+         graphOf({"f32[3x4]", "f32[4x4]", "f32[4]"}, "matmul", " {act=\"relu\"}", {"f32[3x4]"}),
+         {{"r s1 s0", "s1"},
+          {"r s1 r", "input 1"},
+          {"s1 s0 r", "input 0"},
+          {"p r r", "input 0"},
           {"r r p", "input 2"}});
     rows("weight gradient", graphOf({"f32[4x3]", "f32[4x5]"}, "matmul", " {ta=1}", {"f32[3x5]"}),
          {{"s0 s0", "p"}, {"r r", "r"}, {"s1 r", "s0"}, {"r s1", "s1"}, {"s0 r", "input 0"}});
@@ -114,9 +128,10 @@ class PlacementTest : public QObject {
          {{"s0 r", "s0"}, {"s1 s0", "s1"}, {"p r", "input 0"}, {"s0 p", "input 1"}, {"r r", "r"}});
     rows("reduce-rows", graphOf({"f32[4x2x4]"}, "reduce-rows", "", {"f32[4]"}),
          {{"s0", "p"}, {"s2", "s0"}, {"p", "p"}, {"r", "r"}, {"m", "input 0"}});
-    rows("conv2d", graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]"}, "conv2d", " {pad=0, stride=1}",
-                           {"f32[4x2x2x4]"}),
-         {{"s0 r", "s0"}, {"r s3", "s3"}, {"s3 s2", "p"}, {"p r", "p"}, {"s1 r", "input 0"}});
+    rows(
+        "conv2d",
+        graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]"}, "conv2d", " {pad=0, stride=1}", {"f32[4x2x2x4]"}),
+        {{"s0 r", "s0"}, {"r s3", "s3"}, {"s3 s2", "p"}, {"p r", "p"}, {"s1 r", "input 0"}});
     rows("conv2d-weight-grad",
          graphOf({"f32[4x4x4x4]", "f32[4x2x2x4]"}, "conv2d-weight-grad",
                  " {pad=0, shape=[3 3 4 4], stride=1}", {"f32[3x3x4x4]"}),
@@ -125,25 +140,28 @@ class PlacementTest : public QObject {
          graphOf({"f32[4x2x2x4]", "f32[3x3x4x4]"}, "conv2d-input-grad",
                  " {pad=0, shape=[4 4 4 4], stride=1}", {"f32[4x4x4x4]"}),
          {{"s0 r", "s0"}, {"s3 s3", "p"}, {"r s2", "s3"}, {"p r", "p"}});
-    rows("max-pool2d", graphOf({"f32[4x4x4x4]"}, "max-pool2d", " {size=2, stride=2}",
-                               {"f32[4x2x2x4]"}),
+    rows("max-pool2d",
+         graphOf({"f32[4x4x4x4]"}, "max-pool2d", " {size=2, stride=2}", {"f32[4x2x2x4]"}),
          {{"s0", "s0"}, {"s3", "s3"}, {"s1", "input 0"}, {"p", "input 0"}});
     rows("mean-pool2d", graphOf({"f32[4x2x2x4]"}, "mean-pool2d", "", {"f32[4x4]"}),
          {{"s0", "s0"}, {"s3", "s1"}, {"p", "p"}, {"s1", "input 0"}});
-    rows("mean-pool2d-grad", graphOf({"f32[4x4]"}, "mean-pool2d-grad", " {shape=[4 2 2 4]}",
-                                     {"f32[4x2x2x4]"}),
+    rows("mean-pool2d-grad",
+         graphOf({"f32[4x4]"}, "mean-pool2d-grad", " {shape=[4 2 2 4]}", {"f32[4x2x2x4]"}),
          {{"s0", "s0"}, {"s1", "s3"}, {"m", "input 0"}});
     const auto moments = [](int groups) {
       return graphOf({"f32[8x2x3]", "f32[8]", "f32[3]"}, "batch-moments",
                      fmt::format(" {{shape=[{} 7]}}", groups), {fmt::format("f32[{}x7]", groups)});
     };
-    rows("batch-moments of all", moments(1),
-         {{"s0x2 s0x2 r", "p"}, {"r r r", "r"}, {"s0x2 r r", "input 1 s0x2"}, {"p r r", "input 0"}});
-    rows("batch-moments of whole groups", moments(4), {{"s0x2 s0x2 r", "s0"}, {"r r p", "input 2"}});
+    rows(
+        "batch-moments of all", moments(1),
+        {{"s0x2 s0x2 r", "p"}, {"r r r", "r"}, {"s0x2 r r", "input 1 s0x2"}, {"p r r", "input 0"}});
+    rows("batch-moments of whole groups", moments(4),
+         {{"s0x2 s0x2 r", "s0"}, {"r r p", "input 2"}});
     rows("batch-moments of cut groups", moments(2), {{"s0x2 s0x2 r", "input 0"}});
-    rows("batch-statistics", graphOf({"f32[4x7]", "f32[3]"}, "batch-statistics", "",
-                                     {"f32[4x3]", "f32[4x3]", "f32[7]"}),
-         {{"s0 r", "s0 s0 p"}, {"p r", "input 0"}, {"r r", "r r r"}});
+    rows(
+        "batch-statistics",
+        graphOf({"f32[4x7]", "f32[3]"}, "batch-statistics", "", {"f32[4x3]", "f32[4x3]", "f32[7]"}),
+        {{"s0 r", "s0 s0 p"}, {"p r", "input 0"}, {"r r", "r r r"}});
     const auto norm = [](int groups) {
       const std::string statistics = fmt::format("f32[{}x3]", groups);
       return graphOf({"f32[8x2x3]", "f32[3]", "f32[3]", statistics, statistics, "f32[8]",
@@ -163,16 +181,24 @@ class PlacementTest : public QObject {
                   "f32[4x3]", "f32[4x6]"},
                  "batch-norm-grad", " {eps=1e-05}", {"f32[8x2x3]"}),
          {{"s0x2 s0x2 s0x2 r s0 s0 s0 s0", "s0x2"}, {"r r r r r r r r", "r"}});
-    rows("running-statistics", graphOf({"f32[3]", "f32[3]", "f32[7]"}, "running-statistics",
-                                       " {momentum=0.9}", {"f32[3]", "f32[3]"}),
+    rows("running-statistics",
+         graphOf({"f32[3]", "f32[3]", "f32[7]"}, "running-statistics", " {momentum=0.9}",
+                 {"f32[3]", "f32[3]"}),
          {{"r r p", "input 2"}, {"r r r", "r r"}});
     rows("relu", graphOf({"f32[4]"}, "relu", "", {"f32[4]"}),
          {{"s0", "s0"}, {"r", "r"}, {"p", "input 0"}});
     rows("relu-grad", graphOf({"f32[4]", "f32[4]"}, "relu-grad", "", {"f32[4]"}),
-         {{"s0 s0", "s0"}, {"p r", "p"}, {"r p", "input 1"}, {"r s0", "input 0 s0"},
+         {{"s0 s0", "s0"},
+          {"p r", "p"},
+          {"r p", "input 1"},
+          {"r s0", "input 0 s0"},
           {"p s0", "input 0 s0"}});
     rows("add", graphOf({"f32[4]", "f32[4]"}, "add", "", {"f32[4]"}),
-         {{"p p", "p"}, {"s0 s0", "s0"}, {"p r", "input 0"}, {"r p", "input 1"}, {"m m", "input 0"}});
+         {{"p p", "p"},
+          {"s0 s0", "s0"},
+          {"p r", "input 0"},
+          {"r p", "input 1"},
+          {"m m", "input 0"}});
     rows("scale", graphOf({"f32[4]"}, "scale", " {factor=2.0}", {"f32[4]"}),
          {{"p", "p"}, {"s0", "s0"}});
     rows("cast", graphOf({"u8[4]"}, "cast", " {dtype=\"f32\", scale=1.0}", {"f32[4]"}),
@@ -185,73 +211,97 @@ class PlacementTest : public QObject {
          {{"s0", "input 0"}});
     rows("embedding", graphOf({"f32[4x4]", "i32[4]"}, "embedding", "", {"f32[4x4]"}),
          {{"r s0", "s0"}, {"s0 r", "p"}, {"s1 r", "s1"}, {"s0 s0", "input 0"}});
-    rows("embedding-grad", graphOf({"i32[4]", "f32[4x4]"}, "embedding-grad", " {shape=[4 4]}",
-                                   {"f32[4x4]"}),
+    rows("embedding-grad",
+         graphOf({"i32[4]", "f32[4x4]"}, "embedding-grad", " {shape=[4 4]}", {"f32[4x4]"}),
          {{"s0 s0", "p"}, {"r s1", "s1"}, {"r p", "p"}, {"s0 r", "input 1 s0"}});
-    rows("embedding of own rows", graphOf({"f32[6x4]", "i32[4]"}, "embedding", " {local=1}", {"f32[4x4]"}),
+    rows("embedding of own rows",
+         graphOf({"f32[6x4]", "i32[4]"}, "embedding", " {local=1}", {"f32[4x4]"}),
          {{"e0x3 s0", "s0"}, {"r r", "r"}, {"r s0", "input 1"}, {"s1 r", "input 0"}});
     rows("embedding-grad of own rows",
          graphOf({"i32[4]", "f32[4x4]"}, "embedding-grad", " {local=1, shape=[6 4]}", {"f32[6x4]"}),
          {{"s0 s0", "e0x3"}, {"r r", "r"}, {"s0 r", "input 0"}});
-    rows("distinct", graphOf({"i32[4]"}, "distinct", " {cuts=[0 5 9], shape=[6]}", {"i32[6]", "i32[2]", "i32[4]"}),
+    rows("distinct",
+         graphOf({"i32[4]"}, "distinct", " {cuts=[0 5 9], shape=[6]}",
+                 {"i32[6]", "i32[2]", "i32[4]"}),
          {{"s0", "e0x3 r s0"}, {"r", "r r r"}});
-    rows("push", graphOf({"f32[6x4]", "i32[2]"}, "push", " {count=2, part=1, rows=6}", {"f32[6x4]", "i32[2]"}),
+    rows("push",
+         graphOf({"f32[6x4]", "i32[2]"}, "push", " {count=2, part=1, rows=6}",
+                 {"f32[6x4]", "i32[2]"}),
          {{"e0x3 r", "r r"}, {"r r", "r r"}});
     rows("pull", graphOf({"i32[6]", "i32[1]", "f32[6x4]", "i32[2]"}, "pull", "", {"f32[6x4]"}),
          {{"e0x3 r r r", "e0x3"}, {"r r r r", "r"}, {"e0x3 r s1 r", "input 2"}});
-    rows("layer-norm", graphOf({"f32[4x4]", "f32[4]", "f32[4]"}, "layer-norm", " {eps=1e-05}",
-                               {"f32[4x4]", "f32[4]", "f32[4]"}),
+    rows("layer-norm",
+         graphOf({"f32[4x4]", "f32[4]", "f32[4]"}, "layer-norm", " {eps=1e-05}",
+                 {"f32[4x4]", "f32[4]", "f32[4]"}),
          {{"s0 r r", "s0 s0 s0"}, {"s1 r r", "input 0"}, {"p r r", "input 0"}});
     rows("layer-norm-weight-grad",
          graphOf({"f32[4x4]", "f32[4x4]", "f32[4]", "f32[4]"}, "layer-norm-weight-grad", "",
                  {"f32[4]", "f32[4]"}),
          {{"s0 s0 s0 s0", "p p"}, {"r r r r", "r r"}, {"s0 r s0 s0", "input 1 s0"}});
-    rows("attention", graphOf({"f32[8x24]"}, "attention", " {causal=1, head=2, tokens=2}",
-                              {"f32[8x8]", "f32[8x4]"}),
+    rows("attention",
+         graphOf({"f32[8x24]"}, "attention", " {causal=1, head=2, tokens=2}",
+                 {"f32[8x8]", "f32[8x4]"}),
          {{"r", "r r"}, {"s0x2", "s0x2 s0x2"}, {"s1x6", "s1x2 s1"}, {"s1x3", "input 0"}});
     rows("attention-grad",
          graphOf({"f32[8x8]", "f32[8x24]", "f32[8x8]", "f32[8x4]"}, "attention-grad",
                  " {causal=1, head=2, tokens=2}", {"f32[8x24]"}),
-         {{"s1x2 s1x6 s1x2 s1", "s1x6"}, {"r s1x6 s1x2 s1", "input 0 s1x2"}, {"p r r r", "input 0"}});
+         {{"s1x2 s1x6 s1x2 s1", "s1x6"},
+          {"r s1x6 s1x2 s1", "input 0 s1x2"},
+          {"p r r r", "input 0"}});
     rows("slice1", graphOf({"f32[4]"}, "slice1", " {offset=1, shape=[3]}", {"f32[3]"}),
          {{"p", "p"}, {"r", "r"}, {"s0", "input 0"}});
     rows("pack", graphOf({"f32[2]", "f32[3x4]"}, "pack", "", {"f32[14]"}),
          {{"p p", "p"}, {"r r", "r"}, {"r p", "input 1"}, {"p r", "input 0"}, {"r s0", "input 1"}});
-    rows("softmax-xent", graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "softmax-xent", "",
-                                 {"f32[1]", "f32[4x3]"}),
-         {{"s0 s0 s0", "p s0"}, {"r r r", "r r"}, {"s1 r r", "input 0"}, {"s0 r s0", "input 1 s0"}});
+    rows(
+        "softmax-xent",
+        graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x3]"}),
+        {{"s0 s0 s0", "p s0"}, {"r r r", "r r"}, {"s1 r r", "input 0"}, {"s0 r s0", "input 1 s0"}});
     rows("softmax-xent-grad",
          graphOf({"f32[4x3]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x3]"}),
          {{"s0 s0 s0 r", "s0"}, {"s0 s0 s0 p", "input 3"}, {"r r r r", "r"}});
-    rows("count-correct", graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "count-correct", "", {"f32[1]"}),
+    rows("count-correct",
+         graphOf({"f32[4x3]", "i32[4]", "f32[4]"}, "count-correct", "", {"f32[1]"}),
          {{"s0 s0 s0", "p"}, {"r r r", "r"}});
     rows("sum-all", graphOf({"f32[4x3]"}, "sum-all", "", {"f32[1]"}),
          {{"s0", "p"}, {"s1", "p"}, {"p", "p"}, {"r", "r"}});
     rows("sum-squares", graphOf({"f32[4]"}, "sum-squares", "", {"f32[1]"}),
          {{"s0", "p"}, {"p", "input 0"}, {"r", "r"}});
-    rows("sgd", graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]"}, "sgd",
-                        " {momentum=0.9, weight_decay=0.0}", {"f32[4]", "f32[4]"}),
-         {{"r r r r r", "r r"}, {"r p r r r", "input 1"}, {"s0 s0 s0 r r", "s0 s0"},
+    rows("sgd",
+         graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]"}, "sgd",
+                 " {momentum=0.9, weight_decay=0.0}", {"f32[4]", "f32[4]"}),
+         {{"r r r r r", "r r"},
+          {"r p r r r", "input 1"},
+          {"s0 s0 s0 r r", "s0 s0"},
           {"r r r p r", "input 3"}});
-    rows("adam", graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]", "f32[1]"},
-                         "adam", " {beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0.0}",
-                         {"f32[4]", "f32[4]", "f32[4]"}),
+    rows("adam",
+         graphOf({"f32[4]", "f32[4]", "f32[4]", "f32[4]", "f32[1]", "f32[1]", "f32[1]"}, "adam",
+                 " {beta1=0.9, beta2=0.999, eps=1e-08, weight_decay=0.0}",
+                 {"f32[4]", "f32[4]", "f32[4]"}),
          {{"r p r r r r r", "input 1"}, {"s0 s0 s0 s0 r r r", "s0 s0 s0"}});
     rows("concat", graphOf({"f32[4x4]", "f32[4x4]"}, "concat", "", {"f32[4x8]"}),
-         {{"s0 s0", "s0"}, {"p p", "p"}, {"r r", "r"}, {"s1 r", "input 0"}, {"s0 r", "input 1 s0"},
+         {{"s0 s0", "s0"},
+          {"p p", "p"},
+          {"r r", "r"},
+          {"s1 r", "input 0"},
+          {"s0 r", "input 1 s0"},
           {"p r", "input 0"}});
     rows("columns", graphOf({"f32[4x4]"}, "columns", " {count=2, first=1}", {"f32[4x2]"}),
          {{"s0", "s0"}, {"p", "p"}, {"s1", "input 0"}});
     rows("dropout", graphOf({"f32[8x4]", "i32[4]"}, "dropout", " {rate=0.5, salt=1}", {"f32[8x4]"}),
-         {{"s0x2 s0", "s0x2"}, {"s1 r", "s1"}, {"p r", "p"}, {"r s0", "input 0 s0x2"},
-          {"s0x2 r", "input 1 s0"}, {"m r", "input 0"}});
+         {{"s0x2 s0", "s0x2"},
+          {"s1 r", "s1"},
+          {"p r", "p"},
+          {"r s0", "input 0 s0x2"},
+          {"s0x2 r", "input 1 s0"},
+          {"m r", "input 0"}});
     rows("binary-xent", graphOf({"f32[4x1]", "f32[4x1]", "f32[4]"}, "binary-xent", "", {"f32[1]"}),
          {{"s0 s0 s0", "p"}, {"r r r", "r"}, {"s0 r s0", "input 1 s0"}});
-    rows("combine-rows", graphOf({"f32[16]", "i32[4]"}, "combine-rows", "",
-                                 {"f32[16]", "i32[4]", "i32[8]"}),
+    rows("combine-rows",
+         graphOf({"f32[16]", "i32[4]"}, "combine-rows", "", {"f32[16]", "i32[4]", "i32[8]"}),
          {{"r r", "r r r"}, {"s0 r", "input 0"}, {"r s0", "input 1"}});
-    rows("adagrad-rows", graphOf({"f32[16]", "f32[16]", "f32[16]", "i32[4]", "f32[1]", "f32[1]"},
-                                 "adagrad-rows", " {eps=1e-10}", {"f32[16]", "f32[16]"}),
+    rows("adagrad-rows",
+         graphOf({"f32[16]", "f32[16]", "f32[16]", "i32[4]", "f32[1]", "f32[1]"}, "adagrad-rows",
+                 " {eps=1e-10}", {"f32[16]", "f32[16]"}),
          {{"r r r r r r", "r r"}, {"r r s0 r r r", "input 2"}, {"s0 s0 r r r r", "input 0"}});
     rows("store", graphOf({"f32[4]"}, "store", " {state=\"a\"}", {}),
          {{"p", "input 0"}, {"r", ""}, {"s0", ""}});
@@ -269,17 +319,20 @@ class PlacementTest : public QObject {
         {graphOf({"f32[4x4]", "f32[4x4]"}, "matmul", "", {"f32[4x4]"}), 2},
         {graphOf({"f32[4x4]", "f32[4x4]", "f32[4]"}, "matmul", " {ta=1, tb=1}", {"f32[4x4]"}), 3},
         {graphOf({"f32[4x4]", "f32[4]"}, "bias-add", "", {"f32[4x4]"}), 2},
-        {graphOf({"f32[4x4]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x4]"}), 4},
+        {graphOf({"f32[4x4]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x4]"}),
+         4},
         {graphOf({"f32[4x4]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x4]"}), 3},
         {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "pack", "", {"f32[12]"}), 3},
         {graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]", "f32[4]"}, "conv2d", " {pad=0, stride=1}",
-                 {"f32[4x2x2x4]"}), 3},
+                 {"f32[4x2x2x4]"}),
+         3},
         {graphOf({"f32[4x4]", "f32[4x4]"}, "concat", "", {"f32[4x8]"}), 2},
         {graphOf({"f32[4x4]", "i32[4]"}, "dropout", " {rate=0.5, salt=1}", {"f32[4x4]"}), 2},
         {graphOf({"f32[4x4]", "f32[4]", "f32[4]"}, "batch-moments", " {shape=[4 9]}", {"f32[4x9]"}),
          3},
         {graphOf({"f32[4x4]", "f32[4x4]", "f32[2x4]", "f32[2x4]"}, "batch-norm-weight-grad",
-                 " {eps=1e-05}", {"f32[4]", "f32[4]", "f32[2x8]"}), 4}};
+                 " {eps=1e-05}", {"f32[4]", "f32[4]", "f32[2x8]"}),
+         4}};
     const char* words[] = {"r", "s0", "s1", "s2", "s3", "p", "m"};
     for (const auto& [graph, count] : ops) {
       int combinations = 1;
@@ -314,8 +367,8 @@ class PlacementTest : public QObject {
   }
 
   void costs() {
-    const Graph g = *parse("graph \"g\"\n" + graphOf({"f32[64x784]", "f32[784x128]"}, "matmul", "",
-                                                     {"f32[64x128]"}));
+    const Graph g = *parse("graph \"g\"\n" +
+                           graphOf({"f32[64x784]", "f32[784x128]"}, "matmul", "", {"f32[64x128]"}));
     const std::vector<TensorType> in{g.value(0).type, g.value(1).type}, out{g.value(2).type};
     const OpCost cost = info(Op::kMatmul).cost(g.nodes().back(), in, out);
     QCOMPARE(cost.flops, 2.0 * 64 * 784 * 128);

@@ -169,7 +169,8 @@ class ModelTest : public QObject {
         "expected a name of its own");
     row("one input", 9, "layers[2].inputs | layer sum: 1 input; add expects two layers");
     row("loss", 10,
-        "loss | unknown loss crossentropy; expected cross-entropy, binary-cross-entropy or mse; did you mean "
+        "loss | unknown loss crossentropy; expected cross-entropy, binary-cross-entropy or mse; "
+        "did you mean "
         "cross-entropy?");
     row("no layers", 11, "layers | there are no layers; expected at least one");
     row("units", 12, "layers[5].dense.units | layer head: units is 0; expected at least 1");

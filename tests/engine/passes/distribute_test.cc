@@ -25,7 +25,8 @@ const std::vector<std::int64_t> kCuts{0, 22, 43, 64};
 ir::Graph stepGraph(const models::Model& model, std::int64_t bucketBytes) {
   const auto built = models::build(model, 64, DType::kF32, models::Use::kTraining);
   if (!built.ok()) qFatal("%s", built.error().text().c_str());
-  const auto program = passes::stepProgram(*passes::trainGraph(*built), {}, {.bucketBytes = bucketBytes});
+  const auto program =
+      passes::stepProgram(*passes::trainGraph(*built), {}, {.bucketBytes = bucketBytes});
   if (!program.ok()) qFatal("%s", program.error().text().c_str());
   return *passes::removeDead(*passes::fuseEpilogues(program->graph));
 }
@@ -127,12 +128,12 @@ class DistributeTest : public QObject {
   // Only flat groups are gathered; where nothing helps, the node is named.
   void whatCannotBeReducedIsRefused() {
     ir::Graph graph("refused");
-    const auto input = graph.add(Op::kInput, "x", {}, {{"name", std::string("x")},
-                                                       {"dtype", std::string("f32")},
-                                                       {"shape", Shape{64, 2}}});
+    const auto input = graph.add(
+        Op::kInput, "x", {},
+        {{"name", std::string("x")}, {"dtype", std::string("f32")}, {"shape", Shape{64, 2}}});
     QVERIFY(input.ok());
-    QVERIFY(graph.add(Op::kResult, "out", {graph.output(*input)}, {{"name", std::string("out")}})
-                .ok());
+    QVERIFY(
+        graph.add(Op::kResult, "out", {graph.output(*input)}, {{"name", std::string("out")}}).ok());
     const auto placed = passes::place(graph, "data", mirrored());
     QVERIFY(!placed.ok());
     QCOMPARE(placed.error().code, Code::kInvalidArgument);

@@ -129,10 +129,14 @@ std::vector<OpCase> opCases() {
       {"bias-add periodic", Op::kBiasAdd, {{6, 4}, {3, 4}}, {}},
       {"reduce-rows periodic", Op::kReduceRows, {{6, 4}}, {{"period", two}}},
       {"layer-norm", Op::kLayerNorm, {{3, 5}, {5}, {5}}, {{"eps", 1e-5}}},
-      {"attention", Op::kAttention, {{6, 12}}, {{"tokens", std::int64_t{3}}, {"head", two},
-                                               {"causal", zero}}},
-      {"attention causal", Op::kAttention, {{8, 18}}, {{"tokens", std::int64_t{4}},
-                                                       {"head", std::int64_t{3}}, {"causal", one}}},
+      {"attention",
+       Op::kAttention,
+       {{6, 12}},
+       {{"tokens", std::int64_t{3}}, {"head", two}, {"causal", zero}}},
+      {"attention causal",
+       Op::kAttention,
+       {{8, 18}},
+       {{"tokens", std::int64_t{4}}, {"head", std::int64_t{3}}, {"causal", one}}},
   };
 }
 
@@ -177,10 +181,10 @@ Problem batchNormProblem(std::int64_t groups) {
   const ValueId gain = p.state("gain", {3}), bias = p.state("bias", {3});
   const ValueId shift = p.input("shift", "f64", {3}, {0.2, -0.1, 0.0});
   const ValueId w = p.input("w", "f64", {6}, {1, 1, 0, 1, 0.5, 2});
-  const ir::NodeId moments = *p.graph.add(Op::kBatchMoments, "moments", {x, w, shift},
-                                          {{"shape", Shape{groups, 7}}});
-  const ir::NodeId statistics = *p.graph.add(
-      Op::kBatchStatistics, "statistics", {p.graph.output(moments), shift});
+  const ir::NodeId moments =
+      *p.graph.add(Op::kBatchMoments, "moments", {x, w, shift}, {{"shape", Shape{groups, 7}}});
+  const ir::NodeId statistics =
+      *p.graph.add(Op::kBatchStatistics, "statistics", {p.graph.output(moments), shift});
   p.measure(p.add(Op::kBatchNorm, "norm",
                   {x, gain, bias, p.graph.output(statistics), p.graph.output(statistics, 1), w,
                    p.graph.output(moments)},
@@ -292,14 +296,16 @@ class GradientTest : public QObject {
 
   void losses() {
     for (const Problem& problem :
-         {softmaxProblem(), dividedSoftmaxProblem(), mseProblem(), binaryXentProblem(), dropoutProblem(), embeddingProblem(), partOfEmbeddingProblem(),
-          batchNormProblem(1), batchNormProblem(3)}) {
+         {softmaxProblem(), dividedSoftmaxProblem(), mseProblem(), binaryXentProblem(),
+          dropoutProblem(), embeddingProblem(), partOfEmbeddingProblem(), batchNormProblem(1),
+          batchNormProblem(3)}) {
       const auto [error, where] = worstError(problem);
       QVERIFY2(error < kTolerance, where.c_str());
     }
   }
 
-  // A mask is a sample's and an element's own: parts of a batch, or of the columns, have the whole's.
+  // A mask is a sample's and an element's own: parts of a batch, or of the columns, have the
+  // whole's.
   void dropoutOfPartsIsThatOfTheWhole() {
     constexpr std::size_t kRows = 6, kColumns = 8;
     const Numbers x(kRows * kColumns, 1.0), keys{5, -9, 11};
@@ -326,12 +332,13 @@ class GradientTest : public QObject {
   }
 
   void everyDifferentiableOpHasACase() {
-    std::set<Op> covered = {Op::kSoftmaxXent, Op::kXentTerms, Op::kXentLoss, Op::kMseLoss, Op::kBinaryXent, Op::kDropout,
-                              Op::kEmbedding, Op::kBatchNorm};
+    std::set<Op> covered = {Op::kSoftmaxXent, Op::kXentTerms, Op::kXentLoss,  Op::kMseLoss,
+                            Op::kBinaryXent,  Op::kDropout,   Op::kEmbedding, Op::kBatchNorm};
     for (const OpCase& one : opCases()) covered.insert(one.op);
     for (std::size_t i = 0; i < ir::kOpCount; ++i) {
       const ir::OpInfo& row = ir::info(static_cast<Op>(i));
-      QVERIFY2(row.gradient == nullptr || row.isCollective || covered.contains(row.op), std::string(row.name).c_str());
+      QVERIFY2(row.gradient == nullptr || row.isCollective || covered.contains(row.op),
+               std::string(row.name).c_str());
     }
   }
 

@@ -89,8 +89,9 @@ class GraphPassesTest : public QObject {
       const Result<passes::Differentiated> out = passes::autodiff(g, loss, states);
       return QString::fromStdString(out.ok() ? "no error" : out.error().what);
     };
-    QCOMPARE(says(3, {"w"}), "autodiff: odd (relu-grad) lies between the loss and a state and cannot "
-                             "be differentiated");
+    QCOMPARE(says(3, {"w"}),
+             "autodiff: odd (relu-grad) lies between the loss and a state and cannot "
+             "be differentiated");
     QCOMPARE(says(4, {"v"}), "autodiff: the loss of graph g does not depend on state v");
     QCOMPARE(says(4, {"u"}), "autodiff: graph g reads no state u");
     QCOMPARE(says(2, {"w"}), "autodiff: the loss is f32[2], expected one float");
@@ -104,53 +105,59 @@ class GraphPassesTest : public QObject {
         "%1 = state() {dtype=\"f32\", shape=[3 4], state=\"w\"} : f32[3x4] | w, forward\n"
         "%2 = state() {dtype=\"f32\", shape=[4], state=\"b\"} : f32[4] | b, forward\n";
     const std::string used = head +
-        "%3 = matmul(%0, %1) : f32[2x4] | m, forward\n"
-        "%4 = bias-add(%3, %2) : f32[2x4] | ba, forward\n"
-        "%5 = relu(%4) : f32[2x4] | r, forward\n"
-        "%6 = tanh(%4) : f32[2x4] | t, forward\n";
-    QCOMPARE(fused(used), QString::fromStdString(head +
-        "%3 = matmul(%0, %1, %2) : f32[2x4] | m, forward\n"
-        "%4 = relu(%3) : f32[2x4] | r, forward\n"
-        "%5 = tanh(%3) : f32[2x4] | t, forward\n"));
+                             "%3 = matmul(%0, %1) : f32[2x4] | m, forward\n"
+                             "%4 = bias-add(%3, %2) : f32[2x4] | ba, forward\n"
+                             "%5 = relu(%4) : f32[2x4] | r, forward\n"
+                             "%6 = tanh(%4) : f32[2x4] | t, forward\n";
+    QCOMPARE(fused(used),
+             QString::fromStdString(head + "%3 = matmul(%0, %1, %2) : f32[2x4] | m, forward\n"
+                                           "%4 = relu(%3) : f32[2x4] | r, forward\n"
+                                           "%5 = tanh(%3) : f32[2x4] | t, forward\n"));
     const std::string activated = head +
-        "%3 = matmul(%0, %1) {act=\"relu\"} : f32[2x4] | m, forward\n"
-        "%4 = bias-add(%3, %2) : f32[2x4] | ba, forward\n";
+                                  "%3 = matmul(%0, %1) {act=\"relu\"} : f32[2x4] | m, forward\n"
+                                  "%4 = bias-add(%3, %2) : f32[2x4] | ba, forward\n";
     QCOMPARE(fused(activated), QString::fromStdString(activated));
-    const std::string ordered = head +
+    const std::string ordered =
+        head +
         "%3 = matmul(%0, %1) : f32[2x4] | m, forward\n"
         "%4 = fill() {dtype=\"f32\", shape=[1], value=0.0} : f32[1] | f, forward, after m\n"
         "%5 = bias-add(%3, %2) : f32[2x4] | ba, forward, after f\n";
     QCOMPARE(fused(ordered), QString::fromStdString(ordered));
     // The bias comes after the product: the fused node stands where the chain ended.
-    QCOMPARE(fused("graph \"g\"\n"
-                   "%0 = input() {dtype=\"f32\", name=\"x\", shape=[2 3]} : f32[2x3] | x, data\n"
-                   "%1 = state() {dtype=\"f32\", shape=[3 4], state=\"w\"} : f32[3x4] | w, forward\n"
-                   "%2 = matmul(%0, %1) : f32[2x4] | m, forward, after x\n"
-                   "%3 = state() {dtype=\"f32\", shape=[4], state=\"b\"} : f32[4] | b, forward\n"
-                   "%4 = bias-add(%2, %3) : f32[2x4] | ba, forward, after w\n"
-                   "%5 = relu(%4) : f32[2x4] <data: split 0 [0 1 2]> | r, forward\n"
-                   "result(%5) {name=\"y\"} | y, forward, after r\n"),
-             QString("graph \"g\"\n"
-                     "%0 = input() {dtype=\"f32\", name=\"x\", shape=[2 3]} : f32[2x3] | x, data\n"
-                     "%1 = state() {dtype=\"f32\", shape=[3 4], state=\"w\"} : f32[3x4] | w, forward\n"
-                     "%2 = state() {dtype=\"f32\", shape=[4], state=\"b\"} : f32[4] | b, forward\n"
-                     "%3 = matmul(%0, %1, %2) {act=\"relu\"} : f32[2x4] <data: split 0 [0 1 2]> | m, "
-                     "forward, after x w\n"
-                     "result(%3) {name=\"y\"} | y, forward, after m\n"));
+    QCOMPARE(
+        fused("graph \"g\"\n"
+              "%0 = input() {dtype=\"f32\", name=\"x\", shape=[2 3]} : f32[2x3] | x, data\n"
+              "%1 = state() {dtype=\"f32\", shape=[3 4], state=\"w\"} : f32[3x4] | w, forward\n"
+              "%2 = matmul(%0, %1) : f32[2x4] | m, forward, after x\n"
+              "%3 = state() {dtype=\"f32\", shape=[4], state=\"b\"} : f32[4] | b, forward\n"
+              "%4 = bias-add(%2, %3) : f32[2x4] | ba, forward, after w\n"
+              "%5 = relu(%4) : f32[2x4] <data: split 0 [0 1 2]> | r, forward\n"
+              "result(%5) {name=\"y\"} | y, forward, after r\n"),
+        QString("graph \"g\"\n"
+                "%0 = input() {dtype=\"f32\", name=\"x\", shape=[2 3]} : f32[2x3] | x, data\n"
+                "%1 = state() {dtype=\"f32\", shape=[3 4], state=\"w\"} : f32[3x4] | w, forward\n"
+                "%2 = state() {dtype=\"f32\", shape=[4], state=\"b\"} : f32[4] | b, forward\n"
+                "%3 = matmul(%0, %1, %2) {act=\"relu\"} : f32[2x4] <data: split 0 [0 1 2]> | m, "
+                "forward, after x w\n"
+                "result(%3) {name=\"y\"} | y, forward, after m\n"));
   }
 
-  // Of max-pool's gradient and relu's where relu made what was pooled, and not where it made something else.
+  // Of max-pool's gradient and relu's where relu made what was pooled, and not where it made
+  // something else.
   void poolTakesReluBeforeIt() {
     const std::string head =
         "graph \"g\"\n"
         "%0 = input() {dtype=\"f32\", name=\"a\", shape=[1 2 2 1]} : f32[1x2x2x1] | a, data\n"
         "%1 = relu(%0) : f32[1x2x2x1] | r, forward\n"
         "%2 = max-pool2d(%1) {size=2, stride=2} : f32[1x1x1x1] | p, forward\n";
-    const std::string grads = "%3 = max-pool2d-grad(%1, %2, %2) {size=2, stride=2} : f32[1x2x2x1] | pg, backward\n";
+    const std::string grads =
+        "%3 = max-pool2d-grad(%1, %2, %2) {size=2, stride=2} : f32[1x2x2x1] | pg, backward\n";
     QCOMPARE(fused(head + grads + "%4 = relu-grad(%3, %1) : f32[1x2x2x1] | rg, backward\n"),
-             QString::fromStdString(head + "%3 = max-pool2d-grad(%1, %2, %2) {act=\"relu\", size=2, stride=2} : "
-                                           "f32[1x2x2x1] | pg, backward\n"));
-    const std::string other = head + grads + "%4 = relu-grad(%3, %0) : f32[1x2x2x1] | rg, backward\n";
+             QString::fromStdString(
+                 head + "%3 = max-pool2d-grad(%1, %2, %2) {act=\"relu\", size=2, stride=2} : "
+                        "f32[1x2x2x1] | pg, backward\n"));
+    const std::string other =
+        head + grads + "%4 = relu-grad(%3, %0) : f32[1x2x2x1] | rg, backward\n";
     QCOMPARE(fused(other), QString::fromStdString(other));
   }
 
@@ -162,11 +169,12 @@ class GraphPassesTest : public QObject {
                "%2 = tanh(%0) : f32[4] <replicated> | live, forward, after dead a\n"
                "store(%2) {state=\"a\"} | store.a, optimizer\n"));
     QVERIFY(live.ok());
-    QCOMPARE(ir::text(*live),
-             std::string("graph \"g\"\n"
-                         "%0 = state() {dtype=\"f32\", shape=[4], state=\"a\"} : f32[4] | a, forward\n"
-                         "%1 = tanh(%0) : f32[4] <replicated> | live, forward, after a\n"
-                         "store(%1) {state=\"a\"} | store.a, optimizer\n"));
+    QCOMPARE(
+        ir::text(*live),
+        std::string("graph \"g\"\n"
+                    "%0 = state() {dtype=\"f32\", shape=[4], state=\"a\"} : f32[4] | a, forward\n"
+                    "%1 = tanh(%0) : f32[4] <replicated> | live, forward, after a\n"
+                    "store(%1) {state=\"a\"} | store.a, optimizer\n"));
   }
 };
 

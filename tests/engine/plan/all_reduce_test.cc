@@ -29,7 +29,8 @@ class Play {
       script_.push_back(plan::exchanges(how, rank, ranks, count, hosts));
       std::vector<float> mine;
       for (std::int64_t i = 0; i < count; ++i)
-        mine.push_back(static_cast<float>(randomNormal(static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(i))));
+        mine.push_back(static_cast<float>(
+            randomNormal(static_cast<std::uint64_t>(rank), static_cast<std::uint64_t>(i))));
       data_.push_back(std::move(mine));
     }
     input_ = data_;
@@ -52,7 +53,8 @@ class Play {
       if (data_[rank] != data_[0]) return fmt::format("rank {} has another sum", rank);
     for (std::size_t i = 0; i < data_[0].size(); ++i) {
       double sum = 0, magnitude = 0;
-      for (const auto& one : input_) sum += static_cast<double>(one[i]), magnitude += std::abs(static_cast<double>(one[i]));
+      for (const auto& one : input_)
+        sum += static_cast<double>(one[i]), magnitude += std::abs(static_cast<double>(one[i]));
       if (std::abs(sum - static_cast<double>(data_[0][i])) > 1e-6 * magnitude)
         return fmt::format("element {} is {} instead of {}", i, data_[0][i], sum);
     }
@@ -81,7 +83,8 @@ class Play {
     const int self = static_cast<int>(rank);
     bool moved = false;
     if (one.to >= 0 && !sent_[rank]) {
-      mail_[{self, one.to}].emplace_back(mine.begin() + one.sent.begin, mine.begin() + one.sent.end);
+      mail_[{self, one.to}].emplace_back(mine.begin() + one.sent.begin,
+                                         mine.begin() + one.sent.end);
       sent_[rank] = moved = true;
     }
     if (one.from >= 0) {
@@ -119,8 +122,10 @@ class AllReduceTest : public QObject {
         for (const int perHost : {1, 2, 3, 5})
           for (const std::int64_t count : {0, 1, 7, 1000}) {
             const std::string wrong = Play(how, ranks, count, hostsOf(ranks, perHost)).run();
-            QVERIFY2(wrong.empty(), fmt::format("{} of {} ranks, {} a host, {}: {}", ir::algorithmName(how),
-                                                ranks, perHost, count, wrong).c_str());
+            QVERIFY2(wrong.empty(),
+                     fmt::format("{} of {} ranks, {} a host, {}: {}", ir::algorithmName(how), ranks,
+                                 perHost, count, wrong)
+                         .c_str());
           }
     }
     QVERIFY(plan::exchanges(Algorithm::kDirect, 0, 4, 100).empty());

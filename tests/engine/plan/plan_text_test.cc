@@ -85,9 +85,23 @@ class PlanTextTest : public QObject {
     const auto below = [&](std::size_t limit) {
       return static_cast<std::size_t>(randomBits(kSeed, drawn++) % limit);
     };
-    constexpr std::string_view kPieces[] = {"{", "}", "[", "]", "%", "-1", "99999999999999999999",
-                                            "9223372036854775807", "\"", "\\", "nan", "1e999",
-                                            "view of %0", "x", "\n", "\0\xff", "ranks 0-9"};
+    constexpr std::string_view kPieces[] = {"{",
+                                            "}",
+                                            "[",
+                                            "]",
+                                            "%",
+                                            "-1",
+                                            "99999999999999999999",
+                                            "9223372036854775807",
+                                            "\"",
+                                            "\\",
+                                            "nan",
+                                            "1e999",
+                                            "view of %0",
+                                            "x",
+                                            "\n",
+                                            "\0\xff",
+                                            "ranks 0-9"};
     int plans = 0;
     for (int round = 0; round < 4000; ++round) {
       std::string mutated = whole;
@@ -95,10 +109,17 @@ class PlanTextTest : public QObject {
       for (std::size_t i = 0; i < changes; ++i) {
         const std::size_t at = below(mutated.size());
         switch (below(4)) {
-          case 0: mutated[at] = static_cast<char>(below(256)); break;
-          case 1: mutated.erase(at, 1 + below(40)); break;
-          case 2: mutated.insert(at, kPieces[below(std::size(kPieces))]); break;
-          default: mutated.insert(at, mutated.substr(below(mutated.size()), below(80)));
+          case 0:
+            mutated[at] = static_cast<char>(below(256));
+            break;
+          case 1:
+            mutated.erase(at, 1 + below(40));
+            break;
+          case 2:
+            mutated.insert(at, kPieces[below(std::size(kPieces))]);
+            break;
+          default:
+            mutated.insert(at, mutated.substr(below(mutated.size()), below(80)));
         }
       }
       const auto parsed = parse(mutated);

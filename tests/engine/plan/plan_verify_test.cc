@@ -18,14 +18,14 @@ std::string complaint(Change change) {
 
 }  // namespace
 
-#define EXPECT(words, ...)                                                        \
-  do {                                                                            \
-    const std::string said = complaint([](Plan & plan, Body & body) {             \
-      (void)plan;                                                                 \
-      (void)body;                                                                 \
-      __VA_ARGS__;                                                                \
-    });                                                                           \
-    QVERIFY2(said.find(words) != std::string::npos, said.c_str());                \
+#define EXPECT(words, ...)                                          \
+  do {                                                              \
+    const std::string said = complaint([](Plan& plan, Body& body) { \
+      (void)plan;                                                   \
+      (void)body;                                                   \
+      __VA_ARGS__;                                                  \
+    });                                                             \
+    QVERIFY2(said.find(words) != std::string::npos, said.c_str());  \
   } while (false)
 
 class PlanVerifyTest : public QObject {
@@ -55,18 +55,22 @@ class PlanVerifyTest : public QObject {
   void whatIsInFlightHasAnOrder() {
     EXPECT("stream 1", body.steps[2].stream = kFlightStream);  // no collective
     EXPECT("stream 2", body.steps[3].stream = 2);
-    EXPECT("use the group along axis data without an order", Step again = body.steps[3]; again.name = "again";
-           again.stream = kComputeStream; body.steps.insert(body.steps.begin() + 4, again));
-    EXPECT("different collectives", body.steps[3].stream = kComputeStream);  // not so on the other ranks
+    EXPECT("use the group along axis data without an order", Step again = body.steps[3];
+           again.name = "again"; again.stream = kComputeStream;
+           body.steps.insert(body.steps.begin() + 4, again));
+    // not so on the other ranks
+    EXPECT("different collectives", body.steps[3].stream = kComputeStream);
   }
   // A plan that is read may say anything: what a kernel or a collective goes by is checked before.
   void stepsAreAsTheirOperationsHaveThem() {
     EXPECT("attribute value is missing", body.steps[2].attrs.erase("value"));
     EXPECT("attribute speed is unknown", body.steps[2].attrs["speed"] = std::int64_t{1});
-    EXPECT("algorithm is \"sideways\"", for (Body & one : plan.programs[0].bodies)
-               one.steps[3].attrs["algorithm"] = std::string("sideways"));
-    EXPECT("hosts come with", for (Body & one : plan.programs[0].bodies)
-               one.steps[3].attrs["algorithm"] = std::string("hierarchical"));
+    EXPECT("algorithm is \"sideways\"", for (Body& one
+                                             : plan.programs[0].bodies) one.steps[3]
+                                            .attrs["algorithm"] = std::string("sideways"));
+    EXPECT("hosts come with", for (Body& one
+                                   : plan.programs[0].bodies) one.steps[3]
+                                  .attrs["algorithm"] = std::string("hierarchical"));
     EXPECT("in buffer metrics, which is f32[16]", body.steps[2].attrs["shape"] = Shape{15});
   }
 

@@ -34,9 +34,7 @@ inline Body sampleBody(std::string role, std::int64_t rows) {
   reduceRows.outputs = {3};
   fill.name = "metrics";
   fill.op = ir::Op::kFill;
-  fill.attrs = {{"dtype", std::string("f32")},
-                {"shape", Shape{16}},
-                {"value", 0.0}};
+  fill.attrs = {{"dtype", std::string("f32")}, {"shape", Shape{16}}, {"value", 0.0}};
   fill.phase = ir::Phase::kBackward;
   fill.outputs = {4};
   allReduce.name = "grads.0.all-reduce";
@@ -68,7 +66,8 @@ inline Plan samplePlan() {
   plan.globalBatch = 10;
   plan.batchCuts = {0, 4, 7, 10};
   plan.evaluateCuts = {0, 4, 7, 10};
-  plan.state = {{"params.0", f32({16}), 0, 0, 1, "", {{"a", {3, 2}, 0}, {"scalar", {}, 8}, {"b", {7}, 9}}}};
+  plan.state = {
+      {"params.0", f32({16}), 0, 0, 1, "", {{"a", {3, 2}, 0}, {"scalar", {}, 8}, {"b", {7}, 9}}}};
   plan.stateBytes = 64;
   plan.schedule = {{{"step", 0, 0}}};
   plan.programs = {{"step", {sampleBody("worker.4", 4), sampleBody("worker.3", 3)}, {0, 1, 1}}};

@@ -53,8 +53,8 @@ void feed(runtime::Executor& executor, std::int64_t step, std::int64_t first, st
                           weight = executor.input("weight");
   const std::int64_t size = x.type.count() / (end - first);
   for (std::int64_t sample = first; sample < end; ++sample) {
-    const std::uint64_t key = randomKey(static_cast<std::uint64_t>(step),
-                                        static_cast<std::uint64_t>(sample));
+    const std::uint64_t key =
+        randomKey(static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(sample));
     for (std::int64_t i = 0; i < size; ++i) {
       static_cast<std::uint8_t*>(x.data)[(sample - first) * size + i] =
           static_cast<std::uint8_t>(randomBits(key, static_cast<std::uint64_t>(i)));
@@ -100,7 +100,7 @@ Status playRank(const plan::Plan& plan, int rank, comm::Communicator* group, Met
 }
 
 struct Played {
-  std::vector<Metrics> metrics;                   // by rank
+  std::vector<Metrics> metrics;  // by rank
   std::vector<std::vector<plan::Event>> events;
 };
 Played play(const plan::Plan& plan) {
@@ -162,8 +162,12 @@ class ParityTest : public QObject {
               const double error = std::abs(metrics[s][i] - one[s][i]);
               QVERIFY2(error <= 1e-9 * std::max(1.0, std::abs(one[s][i])),
                        qPrintable(QString("%1 ranks, bucket %2, step %3, metric %4: %5 for %6")
-                                      .arg(ranks).arg(bucket).arg(s).arg(i)
-                                      .arg(metrics[s][i]).arg(one[s][i])));
+                                      .arg(ranks)
+                                      .arg(bucket)
+                                      .arg(s)
+                                      .arg(i)
+                                      .arg(metrics[s][i])
+                                      .arg(one[s][i])));
             }
           }
         }

@@ -16,8 +16,8 @@ class PlanTest : public QObject {
 
   static const plan::Body& body(const plan::Plan& plan, const char* program, int rank = 0) {
     const plan::Program* found = plan.find(program);
-    return found->bodies[static_cast<std::size_t>(
-        found->bodyOfRank[static_cast<std::size_t>(rank)])];
+    return found
+        ->bodies[static_cast<std::size_t>(found->bodyOfRank[static_cast<std::size_t>(rank)])];
   }
   static int countOf(const plan::Body& body, ir::Op op) {
     return static_cast<int>(std::count_if(body.steps.begin(), body.steps.end(),
@@ -28,7 +28,8 @@ class PlanTest : public QObject {
     std::int64_t bytes = 0;
     for (const plan::Buffer& buffer : body.buffers)
       for (const char* name : {"x", "label", "weight"})
-        if (buffer.kind == plan::BufferKind::kInput && buffer.base < 0 && buffer.name == name) bytes += buffer.type.bytes();
+        if (buffer.kind == plan::BufferKind::kInput && buffer.base < 0 && buffer.name == name)
+          bytes += buffer.type.bytes();
     return bytes;
   }
 
@@ -43,9 +44,12 @@ class PlanTest : public QObject {
       }
       for (const plan::StateSlot& slot : plan.state) {
         if (slot.stage != plan.stageOf(rank) || !slot.name.starts_with("carry.")) continue;
-        (slot.name.starts_with("carry.evaluate") ? evaluates : trains) += slot.type.bytes() * slot.copies;
+        (slot.name.starts_with("carry.evaluate") ? evaluates : trains) +=
+            slot.type.bytes() * slot.copies;
       }
-      QVERIFY2(evaluates <= trains, fmt::format("rank {}: {} for {} of training: {}", rank, evaluates, trains, asked).c_str());
+      QVERIFY2(evaluates <= trains,
+               fmt::format("rank {}: {} for {} of training: {}", rank, evaluates, trains, asked)
+                   .c_str());
     }
   }
 
@@ -69,8 +73,8 @@ class PlanTest : public QObject {
     QCOMPARE(plan::hash(*parsed), plan::hash(plan));
   }
 
-  // An algorithm that is asked for stands in every all-reduce of the replicas, in the text too; one that
-  // the cluster cannot play is refused.
+  // An algorithm that is asked for stands in every all-reduce of the replicas, in the text too; one
+  // that the cluster cannot play is refused.
   void allReduceAlgorithms() {
     planner::PlanRequest asked = request(fashionMlp(), 64, 64);
     cluster::Cluster cluster = clusterOf(6, 1, 3);
@@ -101,25 +105,29 @@ class PlanTest : public QObject {
   void whatAllReducesCost() {
     planner::PlanRequest asked = request(fashionMlp(), 64, 64);
     cluster::Cluster cluster = clusterOf(8, 1, 4);
-    cluster.link = {"gloo", 2e-4, 1e8};  // two rounds of two ranks, and bytes of an optimal algorithm
+    // two rounds of two ranks, and bytes of an optimal algorithm
+    cluster.link = {"gloo", 2e-4, 1e8};
     const auto seconds = [&](const char* algorithm) {
       asked.allReduce = algorithm;
       const plan::Plan plan = planOf(asked, cluster);
       for (const plan::Step& step : body(plan, "step").steps)
-        if (step.op == ir::Op::kAllReduce) return std::pair(step.seconds, static_cast<double>(step.bytes) / 1e8);
+        if (step.op == ir::Op::kAllReduce)
+          return std::pair(step.seconds, static_cast<double>(step.bytes) / 1e8);
       return std::pair(0.0, 0.0);
     };
     const auto close = [](double a, double b) { return std::abs(a - b) < 1e-3 * b; };
     const auto [ring, all] = seconds("ring");
     QVERIFY(close(ring, 14 * 1e-4 + all));
     QVERIFY(close(seconds("tree").first, 6 * (1e-4 + all * 8 / 14)));
-    const double shared = 4.0 * 4 / 7;  // four ranks of a host send half of theirs to the other host
+    // four ranks of a host send half of theirs to the other host
+    const double shared = 4.0 * 4 / 7;
     QVERIFY(close(seconds("direct").first, 8 * 1e-4 + all * shared));
     QVERIFY(close(seconds("halving-doubling").first, 6 * 1e-4 + all * shared));
     QVERIFY(seconds("hierarchical").first < ring);
     // What was measured counts.
     planner::CostModel cost;
-    cost.collectives = {{"gloo ring", 8, 100, 3e-3}, {"gloo ring", 8, 10'000'000, 3e-3}, {"gloo", 8, 100, 9.0}};
+    cost.collectives = {
+        {"gloo ring", 8, 100, 3e-3}, {"gloo ring", 8, 10'000'000, 3e-3}, {"gloo", 8, 100, 9.0}};
     asked.allReduce = "ring";
     const auto measured = planner::makePlan(asked, cluster, cost);
     QVERIFY(measured.ok());
@@ -127,8 +135,8 @@ class PlanTest : public QObject {
       if (step.op == ir::Op::kAllReduce) QVERIFY(close(step.seconds, 3e-3));
   }
 
-  // By the links: the communicator's own inside a host; where ranks of a host share a link, what crosses it
-  // once; few rounds where latency is all.
+  // By the links: the communicator's own inside a host; where ranks of a host share a link, what
+  // crosses it once; few rounds where latency is all.
   void cheapestAllReduce() {
     const auto chosen = [&](const cluster::Cluster& cluster) {
       const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
@@ -177,8 +185,8 @@ class PlanTest : public QObject {
     QFETCH(QString, optimizer);
     QFETCH(qint64, bucketBytes);
     QFETCH(bool, f64);
-    auto asked = request(cnn ? fashionCnn() : fashionMlp(), 64, 100,
-                         f64 ? DType::kF64 : DType::kF32);
+    auto asked =
+        request(cnn ? fashionCnn() : fashionMlp(), 64, 100, f64 ? DType::kF64 : DType::kF32);
     asked.training.optimizer.kind = optimizer.toStdString();
     asked.bucketBytes = bucketBytes;
     const auto made = planner::makePlan(asked, clusterOf(ranks), {});
@@ -194,9 +202,10 @@ class PlanTest : public QObject {
       }
     }
     QCOMPARE(names.size(), std::size_t{4});
-    const int groups = static_cast<int>(std::count_if(
-        plan.state.begin(), plan.state.end(),
-        [](const auto& slot) { return slot.name.starts_with("params."); }));
+    const int groups =
+        static_cast<int>(std::count_if(plan.state.begin(), plan.state.end(), [](const auto& slot) {
+          return slot.name.starts_with("params.");
+        }));
     QCOMPARE(groups, bucketBytes == 0 ? 1 : bucketBytes == 1 ? 4 : groups);
     for (int rank = 0; rank < ranks; ++rank) {
       const plan::Body& step = body(plan, "step", rank);
@@ -218,8 +227,8 @@ class PlanTest : public QObject {
     }
   }
 
-  // Whatever is asked for is planned, or refused with the number to change: nothing that the planner makes is
-  // refused by the verifier.
+  // Whatever is asked for is planned, or refused with the number to change: nothing that the
+  // planner makes is refused by the verifier.
   void whateverIsAskedForHoldsOrIsRefused() {
     Draw draw(17);
     int planned = 0;
@@ -290,7 +299,8 @@ class PlanTest : public QObject {
     QCOMPARE(memory.gradients + memory.activations,
              std::max(step.arenaBytes, body(plan, "evaluate").arenaBytes));
     QCOMPARE(plan.arenaBytesOf(0), std::max(step.arenaBytes, body(plan, "evaluate").arenaBytes));
-    // On a device the samples of both programs wait in memory of their own: 64 images, labels and weights.
+    // On a device the samples of both programs wait in memory of their own: 64 images, labels and
+    // weights.
     QCOMPARE(planner::memory(plan, 0, true).activations - memory.activations,
              bytesOfSamples(step) + bytesOfSamples(body(plan, "evaluate")));
   }
@@ -304,13 +314,18 @@ class PlanTest : public QObject {
       return plan.ok() ? std::string() : plan.error().why + ": " + plan.error().what;
     };
     QCOMPARE(refused([](auto& asked) { asked.staleness = 1; }),
-             std::string("strategy.staleness: strategy.staleness is 1, but multi-worker-mirrored takes each step together; "
+             std::string("strategy.staleness: strategy.staleness is 1, but multi-worker-mirrored "
+                         "takes each step together; "
                          "expected 0, or kind parameter-server"));
     QCOMPARE(refused([](auto& asked) { asked.inOrder = true, asked.strategy = "zero-1"; }),
-             std::string("strategy.deterministic_parts: strategy.deterministic_parts is 2, but zero-1 cannot add up gradients "
+             std::string("strategy.deterministic_parts: strategy.deterministic_parts is 2, but "
+                         "zero-1 cannot add up gradients "
                          "in one order; expected 0"));
-    QCOMPARE(refused([](auto& asked) { asked.inOrder = true, asked.shares = {1, 2}; }),
-             std::string("strategy.shares: strategy.shares and strategy.deterministic_parts exclude each other; expected one "
+    QCOMPARE(refused([](auto& asked) {
+               asked.inOrder = true, asked.shares = {1, 2};
+             }),
+             std::string("strategy.shares: strategy.shares and strategy.deterministic_parts "
+                         "exclude each other; expected one "
                          "of them"));
   }
 
@@ -340,12 +355,14 @@ class PlanTest : public QObject {
     // The first layer's parameters and their gradients are the largest: 784 x 256.
     QVERIFY(planner::gatheredWindow(plan, 0) <= 2 * 784 * 256 * 4 + (1 << 18));
     QVERIFY(planner::gatheredWindow(plan, 0) < one.parameters);
-    // Initial values are made group by group: of the largest group whole, and no more, in the memory that steps have.
+    // Initial values are made group by group: of the largest group whole, and no more, in the
+    // memory that steps have.
     std::int64_t largest = 0;
     for (const plan::StateSlot& slot : plan.state)
       if (slot.name.starts_with("params.")) largest = std::max(largest, 4 * plan.groupCount(slot));
     const std::int64_t init = body(plan, "init").arenaBytes;
-    QVERIFY2(init <= largest + 64 && 4 * init < one.parameters, fmt::format("{} of {}", init, one.parameters).c_str());
+    QVERIFY2(init <= largest + 64 && 4 * init < one.parameters,
+             fmt::format("{} of {}", init, one.parameters).c_str());
     QVERIFY(init <= plan.arenaBytesOf(0));
     int forward = 0, backward = 0;
     for (const plan::Step& step : body(plan, "step").steps) {
@@ -356,14 +373,14 @@ class PlanTest : public QObject {
     QVERIFY(backward >= 11);  // all but the first layer's, whose input has no gradient
   }
 
-  // In half precision too: for shapes at random, weights of products are gathered twice and memory is no more than in fp32; and what
-  // is whole at once is what memory is laid out for.
+  // In half precision too: for shapes at random, weights of products are gathered twice and memory
+  // is no more than in fp32; and what is whole at once is what memory is laid out for.
   void gathersInHalfPrecisionAreFreedToo() {
     Draw draw(3);
     double worst = 0;
     for (int i = 0; i < 24; ++i) {
-      const models::Model model =
-          draw.gpt(draw.of({2, 4, 8}), draw.of({128, 256, 512}), draw.of({64, 1000}), draw.of({16, 64}));
+      const models::Model model = draw.gpt(draw.of({2, 4, 8}), draw.of({128, 256, 512}),
+                                           draw.of({64, 1000}), draw.of({16, 64}));
       const int ranks = draw.of({2, 4, 8});
       auto asked = request(model, 2 * ranks, ranks);
       asked.strategy = "zero-3";
@@ -386,8 +403,11 @@ class PlanTest : public QObject {
         };
         for (const plan::Step& one : step.steps) {
           if (one.op == ir::Op::kReduceScatter) whole[rootOf(one.inputs[0])] = true;
-          if (one.op != ir::Op::kAllGather || step.buffers[rootOf(one.outputs[0])].kind != plan::BufferKind::kTemp) continue;
-          if (step.buffers[rootOf(one.outputs[0])].type.dtype == products) ++gathers[one.phase == ir::Phase::kForward ? 0 : 1];
+          if (one.op != ir::Op::kAllGather ||
+              step.buffers[rootOf(one.outputs[0])].kind != plan::BufferKind::kTemp)
+            continue;
+          if (step.buffers[rootOf(one.outputs[0])].type.dtype == products)
+            ++gathers[one.phase == ir::Phase::kForward ? 0 : 1];
           whole[rootOf(one.outputs[0])] = true;
         }
         // By the steps that use them; what is in flight is in use until it is waited for.
@@ -398,15 +418,17 @@ class PlanTest : public QObject {
           for (std::size_t k = 0; k < step.steps.size(); ++k) {
             bool uses = false;
             for (const auto* ids : {&step.steps[k].inputs, &step.steps[k].outputs})
-              uses = uses || std::any_of(ids->begin(), ids->end(), [&](plan::BufferId id) { return rootOf(id) == b; });
+              uses = uses || std::any_of(ids->begin(), ids->end(),
+                                         [&](plan::BufferId id) { return rootOf(id) == b; });
             if (!uses) continue;
             first = std::min(first, k);
             end = k + 1;
             if (step.steps[k].stream == plan::kComputeStream) continue;
             const auto knows = [&](const plan::Step& later) {
               return later.stream == plan::kFlightStream ||
-                     std::any_of(later.after.begin(), later.after.end(),
-                                 [&](plan::StepId id) { return static_cast<std::size_t>(id) >= k; });
+                     std::any_of(later.after.begin(), later.after.end(), [&](plan::StepId id) {
+                       return static_cast<std::size_t>(id) >= k;
+                     });
             };
             while (end < step.steps.size() && !knows(step.steps[end])) ++end;
           }
@@ -418,9 +440,10 @@ class PlanTest : public QObject {
       const Made wide = made(DType::kF32);
       for (const DType products : {DType::kBf16, DType::kF16}) {
         const Made narrow = made(products);
-        const std::string said = fmt::format("{} layers, {} ranks, overlap {}, buckets {}: {}: {} bytes for {}; {} and {} gathers",
-                                             model.layers.size(), ranks, asked.overlap, asked.bucketBytes,
-                                             dtypeName(products), narrow.peak, wide.peak, narrow.forward, narrow.backward);
+        const std::string said = fmt::format(
+            "{} layers, {} ranks, overlap {}, buckets {}: {}: {} bytes for {}; {} and {} gathers",
+            model.layers.size(), ranks, asked.overlap, asked.bucketBytes, dtypeName(products),
+            narrow.peak, wide.peak, narrow.forward, narrow.backward);
         worst = std::max(worst, static_cast<double>(narrow.peak) / static_cast<double>(wide.peak));
         QVERIFY2(narrow.untold == 0 && wide.untold == 0, said.c_str());
         QVERIFY2(narrow.forward > 0 && narrow.backward == narrow.forward, said.c_str());
@@ -430,9 +453,10 @@ class PlanTest : public QObject {
     QVERIFY(worst <= 1.02);
   }
 
-  // Of micro-batches on the way a stage keeps what later programs read of them, each for as long as they do. With
-  // zb-h1 that is at most what the first stage of 1f1b keeps and a micro-batch more (Qi et al.: "Zero Bubble Pipeline
-  // Parallelism", 2023, table 1), and what rounds copies up to divisors of their stage's number.
+  // Of micro-batches on the way a stage keeps what later programs read of them, each for as long as
+  // they do. With zb-h1 that is at most what the first stage of 1f1b keeps and a micro-batch more
+  // (Qi et al.: "Zero Bubble Pipeline Parallelism", 2023, table 1), and what rounds copies up to
+  // divisors of their stage's number.
   void weightGradientsApartKeepWhatTheyRead() {
     Draw draw(5);
     for (const int stages : {2, 3, 4, 8}) {
@@ -446,17 +470,20 @@ class PlanTest : public QObject {
           asked.schedule = schedule;
           const plan::Plan plan = planOf(asked, cluster);
           std::int64_t bytes = 0;
-          for (int rank = 0; rank < stages; ++rank) bytes = std::max(bytes, planner::memory(plan, rank).activations);
+          for (int rank = 0; rank < stages; ++rank)
+            bytes = std::max(bytes, planner::memory(plan, rank).activations);
           return static_cast<double>(bytes);
         };
         const double times = most("zb-h1") / most("1f1b");
-        qInfo("%d stages, %d micro-batches: %.2f times the activations of 1f1b", stages, micros, times);
+        qInfo("%d stages, %d micro-batches: %.2f times the activations of 1f1b", stages, micros,
+              times);
         QVERIFY(times <= 1.4);
       }
     }
   }
 
-  // zero-2 holds parts of what is added up of micro-batches; of one micro-batch nothing is added up.
+  // zero-2 holds parts of what is added up of micro-batches; of one micro-batch nothing is added
+  // up.
   void zero2DividesWhatMicroBatchesAddUp() {
     Draw draw(6);
     auto asked = request(draw.gpt(6, 256, 1000, 32), 8, 8);
@@ -474,7 +501,8 @@ class PlanTest : public QObject {
     QVERIFY(two.total() < one.total());
   }
 
-  // Parameters that products alone read are cast before they travel; those that others read, biases here, are not.
+  // Parameters that products alone read are cast before they travel; those that others read, biases
+  // here, are not.
   void narrowFactorsTravelInHalfTheBytes() {
     auto asked = request(fashionMlp(), 64, 64);
     asked.strategy = "zero-3";
@@ -501,13 +529,15 @@ class PlanTest : public QObject {
     for (const plan::Program& program : plan.programs)
       for (const plan::Step& step : program.bodies[0].steps) {
         if (step.op == ir::Op::kMatmul)
-          QVERIFY(program.bodies[0].buffers[static_cast<std::size_t>(step.inputs[0])].type.dtype == DType::kBf16);
+          QVERIFY(program.bodies[0].buffers[static_cast<std::size_t>(step.inputs[0])].type.dtype ==
+                  DType::kBf16);
       }
   }
 
   // Attention's operands stay f32: the plan says what a GPU may round them to.
   void attentionMayHaveNarrowFactors() {
-    models::Layer embedding = layer(models::Layer::Kind::kEmbedding, "embedding"), block = layer(models::Layer::Kind::kTransformer, "block");
+    models::Layer embedding = layer(models::Layer::Kind::kEmbedding, "embedding"),
+                  block = layer(models::Layer::Kind::kTransformer, "block");
     embedding.units = 8;
     block.heads = 2;
     models::Model model;
@@ -516,19 +546,26 @@ class PlanTest : public QObject {
     model.vocabulary = model.classes = 11;
     model.layers = {embedding, block, dense("head", 11)};
     auto asked = request(model, 8, 8);
-    for (const auto& [products, factors] : {std::pair{DType::kBf16, "bf16"}, {DType::kF16, "f16"}, {DType::kF32, ""}}) {
+    for (const auto& [products, factors] :
+         {std::pair{DType::kBf16, "bf16"}, {DType::kF16, "f16"}, {DType::kF32, ""}}) {
       asked.products = products;
-      if (products == DType::kF16) asked.training.lossScale.emplace();
-      else asked.training.lossScale.reset();
+      if (products == DType::kF16)
+        asked.training.lossScale.emplace();
+      else
+        asked.training.lossScale.reset();
       const plan::Plan plan = planOf(asked, clusterOf(2));
       for (const char* program : {"step", "evaluate"}) {
         std::ptrdiff_t found = 0;
         for (const plan::Step& step : body(plan, program).steps) {
-          const bool isAttention = step.op == ir::Op::kAttention || step.op == ir::Op::kAttentionGrad;
+          const bool isAttention =
+              step.op == ir::Op::kAttention || step.op == ir::Op::kAttentionGrad;
           found += isAttention ? 1 : 0;
-          QCOMPARE(ir::textAttr(step.attrs, "factors"), std::string_view(isAttention ? factors : ""));
+          QCOMPARE(ir::textAttr(step.attrs, "factors"),
+                   std::string_view(isAttention ? factors : ""));
           for (const int input : step.inputs)
-            if (isAttention) QVERIFY(body(plan, program).buffers[static_cast<std::size_t>(input)].type.dtype == DType::kF32);
+            if (isAttention)
+              QVERIFY(body(plan, program).buffers[static_cast<std::size_t>(input)].type.dtype ==
+                      DType::kF32);
         }
         QVERIFY(found > 0);
       }
@@ -543,7 +580,8 @@ class PlanTest : public QObject {
     for (const char* program : {"step", "evaluate"}) {
       std::ptrdiff_t products = 0, convolutions = 0;
       for (const plan::Step& step : body(plan, program).steps) {
-        const bool convolves = step.op == ir::Op::kConv2d || step.op == ir::Op::kConv2dInputGrad || step.op == ir::Op::kConv2dWeightGrad;
+        const bool convolves = step.op == ir::Op::kConv2d || step.op == ir::Op::kConv2dInputGrad ||
+                               step.op == ir::Op::kConv2dWeightGrad;
         QCOMPARE(step.attrs.contains("tf32"), convolves || step.op == ir::Op::kMatmul);
         products += step.op == ir::Op::kMatmul ? 1 : 0;
         convolutions += convolves ? 1 : 0;
@@ -577,7 +615,8 @@ class PlanTest : public QObject {
     };
     Error error = errorOf(request(fashionMlp(), 2, 64), clusterOf(3));
     QCOMPARE(error.code, Code::kInvalidArgument);
-    QCOMPARE(error.what, std::string("training.batch is 2, which leaves some of 3 ranks without a sample"));
+    QCOMPARE(error.what,
+             std::string("training.batch is 2, which leaves some of 3 ranks without a sample"));
     QCOMPARE(error.next, std::string("set training.batch to 3"));
     auto asked = request(fashionMlp(), 64, 64);
     asked.strategy = "mirrored";

@@ -1,5 +1,5 @@
-// Requests drawn at random, with their clusters: shapes, strategies and options as people combine them. Equal
-// seeds draw equal ones.
+// Requests drawn at random, with their clusters: shapes, strategies and options as people combine
+// them. Equal seeds draw equal ones.
 #pragma once
 
 #include <random>
@@ -28,10 +28,13 @@ class Draw {
     const models::Model model = this->model();
     const int stages = chance(5) ? of({2, 3, 4}) : 1;
     const int modelRanks = chance(6) ? 2 : 1;
-    const auto strategy = of<const char*>({"multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3", "zero-3",
-                                           "local-sgd", "parameter-server", "central-storage"});
+    const auto strategy =
+        of<const char*>({"multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3",
+                         "zero-3", "local-sgd", "parameter-server", "central-storage"});
     const bool serves = cluster::findStrategy(strategy)->servers;
-    const int servers = !serves ? 0 : std::string_view(strategy) == "central-storage" ? 1 : of({1, 2, 3});
+    const int servers = !serves                                           ? 0
+                        : std::string_view(strategy) == "central-storage" ? 1
+                                                                          : of({1, 2, 3});
     const int data = of({1, 2, 2, 3, 4, 5, 8});
     planner::PlanRequest& asked = drawn.request;
     asked.microBatches = microBatches_;
@@ -44,9 +47,11 @@ class Draw {
     };
     asked.step = built(batch, models::Use::kTraining, asked.microBatches);
     drawn.evaluatesLikeSteps = chance(2);
-    asked.evaluate = built(drawn.evaluatesLikeSteps ? batch : data * of({1, 4}), models::Use::kEvaluation, 1);
+    asked.evaluate =
+        built(drawn.evaluatesLikeSteps ? batch : data * of({1, 4}), models::Use::kEvaluation, 1);
     asked.strategy = strategy;
-    if (compute == DType::kF32) asked.products = of({DType::kF32, DType::kF32, DType::kBf16, DType::kF16});
+    if (compute == DType::kF32)
+      asked.products = of({DType::kF32, DType::kF32, DType::kBf16, DType::kF16});
     if (asked.products == DType::kF16) asked.training.lossScale.emplace();
     asked.training.optimizer.kind = of<const char*>({"adam", "adam", "sgd", "adagrad"});
     asked.training.optimizer.clipNorm = chance(3) ? 1 : 0;
@@ -68,7 +73,8 @@ class Draw {
     }
     cluster::Cluster& cluster = drawn.cluster;
     const int ranks = data * stages * modelRanks + servers;
-    cluster = clusterOf(ranks, of({1, 4}), chance(2) || asked.strategy == "mirrored" ? ranks : of({1, 2}));
+    cluster = clusterOf(ranks, of({1, 4}),
+                        chance(2) || asked.strategy == "mirrored" ? ranks : of({1, 2}));
     if (asked.strategy == "mirrored" || asked.strategy == "central-storage")
       for (cluster::Device& device : cluster.devices) device.node = "n0";
     std::vector<cluster::Axis> axes;
@@ -76,14 +82,16 @@ class Draw {
     axes.push_back({"data", data});
     if (modelRanks > 1) axes.push_back({"model", modelRanks});
     cluster.mesh = cluster::Mesh(std::move(axes), servers);
-    cluster.link = of<cluster::Link>({{"shm", 5e-6, 5e9}, {"gloo", 1e-4, 1e9}, {"nccl", 1e-5, 1e11}});
+    cluster.link =
+        of<cluster::Link>({{"shm", 5e-6, 5e9}, {"gloo", 1e-4, 1e9}, {"nccl", 1e-5, 1e11}});
     drawn.text = fmt::format(
-        "{} batch {} x {} {} data {} stages {} model {} servers {} {} {} buckets {} overlap {} gather {} recompute {} "
+        "{} batch {} x {} {} data {} stages {} model {} servers {} {} {} buckets {} overlap {} "
+        "gather {} recompute {} "
         "schedule {} compression {} staleness {} dense {} inOrder {} link {} clip {}",
-        modelText_, batch, asked.microBatches, strategy, data, stages, modelRanks, servers, dtypeName(compute),
-        dtypeName(asked.products), asked.bucketBytes, asked.overlap, asked.gatherBytes, asked.recompute, asked.schedule,
-        asked.compression, asked.staleness, asked.dense, asked.inOrder, cluster.link.kind,
-        asked.training.optimizer.clipNorm);
+        modelText_, batch, asked.microBatches, strategy, data, stages, modelRanks, servers,
+        dtypeName(compute), dtypeName(asked.products), asked.bucketBytes, asked.overlap,
+        asked.gatherBytes, asked.recompute, asked.schedule, asked.compression, asked.staleness,
+        asked.dense, asked.inOrder, cluster.link.kind, asked.training.optimizer.clipNorm);
     return drawn;
   }
 
@@ -94,7 +102,8 @@ class Draw {
     model.name = "gpt";
     model.input = {context};
     model.vocabulary = model.classes = vocabulary;
-    models::Layer embedding = layer(Kind::kEmbedding, "embedding"), head = dense("head", vocabulary);
+    models::Layer embedding = layer(Kind::kEmbedding, "embedding"),
+                  head = dense("head", vocabulary);
     embedding.units = width;
     if (chance(2)) head.tied = "embedding";
     model.layers = {embedding};
@@ -106,8 +115,8 @@ class Draw {
     }
     model.layers.push_back(layer(Kind::kLayerNorm, "norm"));
     model.layers.push_back(head);
-    modelText_ = fmt::format("gpt {} x {} vocabulary {} context {}{}", blocks, width, vocabulary, context,
-                             head.tied.empty() ? "" : " tied");
+    modelText_ = fmt::format("gpt {} x {} vocabulary {} context {}{}", blocks, width, vocabulary,
+                             context, head.tied.empty() ? "" : " tied");
     return model;
   }
 
@@ -120,16 +129,21 @@ class Draw {
  private:
   models::Model model() {
     switch (random_() % 5) {
-      case 0: return mlp();
-      case 1: return cnn();
-      default: return gpt(of({1, 2, 3, 5}), of({16, 64, 256, 768}), of({12, 300, 8192, 50304}), of({8, 100, 512}));
+      case 0:
+        return mlp();
+      case 1:
+        return cnn();
+      default:
+        return gpt(of({1, 2, 3, 5}), of({16, 64, 256, 768}), of({12, 300, 8192, 50304}),
+                   of({8, 100, 512}));
     }
   }
   models::Model mlp() {
     models::Model model = fashionMlp();
     model.layers = {layer(models::Layer::Kind::kFlatten, "flatten")};
     const int hidden = of({1, 2, 6, 12});
-    for (int i = 0; i < hidden; ++i) model.layers.push_back(dense(fmt::format("hidden{}", i), of({10, 64, 777}), "relu"));
+    for (int i = 0; i < hidden; ++i)
+      model.layers.push_back(dense(fmt::format("hidden{}", i), of({10, 64, 777}), "relu"));
     model.layers.push_back(dense("head", 10));
     modelText_ = fmt::format("mlp of {}", hidden + 1);
     return model;
@@ -140,7 +154,8 @@ class Draw {
     const int convolutions = of({1, 2, 3});
     for (int i = 0; i < convolutions; ++i) {
       const bool norm = chance(3);
-      model.layers.push_back(conv2d(fmt::format("conv{}", i), of({4, 16, 48}), of({1, 3, 5}), norm ? "" : "relu", true));
+      model.layers.push_back(conv2d(fmt::format("conv{}", i), of({4, 16, 48}), of({1, 3, 5}),
+                                    norm ? "" : "relu", true));
       if (norm) {
         model.layers.push_back(layer(models::Layer::Kind::kBatchNorm, fmt::format("norm{}", i)));
         model.layers.back().groups = microBatches_;  // of each micro-batch its own

@@ -35,8 +35,8 @@ class SimulateTest : public QObject {
     const auto simulation = planner::simulate(plan, cluster, cost);
     QVERIFY(close(simulation.stepSeconds, sumsOf(plan).compute + cost.stepOverheadSeconds));
     const auto& rank = simulation.ranks[0];
-    QVERIFY(close(rank.data + rank.forward + rank.backward + rank.optimizer,
-                  simulation.stepSeconds));
+    QVERIFY(
+        close(rank.data + rank.forward + rank.backward + rank.optimizer, simulation.stepSeconds));
     QVERIFY(rank.forward > 0 && rank.backward > 0 && rank.optimizer > 0 && rank.waiting == 0);
   }
 
@@ -46,8 +46,8 @@ class SimulateTest : public QObject {
     const plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
     const auto simulation = planner::simulate(plan, cluster, cost);
     const Sums sums = sumsOf(plan);
-    QVERIFY(close(simulation.stepSeconds,
-                  sums.compute + sums.collective + cost.stepOverheadSeconds));
+    QVERIFY(
+        close(simulation.stepSeconds, sums.compute + sums.collective + cost.stepOverheadSeconds));
     for (const auto& rank : simulation.ranks) {
       QCOMPARE(rank.waiting, 0.0);
       QVERIFY(close(rank.transfer, sums.collective));
@@ -127,14 +127,15 @@ class SimulateTest : public QObject {
     plan::Plan plan = planOf(request(fashionMlp(), 64, 64), cluster);
     planner::CostModel cost;
     const plan::Body& body = plan.find("step")->bodies[0];
-    const auto matmul =
-        std::find_if(body.steps.begin(), body.steps.end(),
-                     [](const plan::Step& s) { return s.op == ir::Op::kMatmul; });
+    const auto matmul = std::find_if(body.steps.begin(), body.steps.end(),
+                                     [](const plan::Step& s) { return s.op == ir::Op::kMatmul; });
     const std::string name = planner::signature(body, *matmul);
     QVERIFY2(name.starts_with("matmul f32[32x784] f32[784x128]"), name.c_str());
     cost.stepSeconds[name] = 0.25;
-    cost.collectives = {{"shm", 2, 1000, 0.001}, {"shm", 2, 1'000'000, 0.002},
-                        {"gloo", 2, 1000, 9}, {"shm", 3, 1000, 9}};
+    cost.collectives = {{"shm", 2, 1000, 0.001},
+                        {"shm", 2, 1'000'000, 0.002},
+                        {"gloo", 2, 1000, 9},
+                        {"shm", 3, 1000, 9}};
     planner::predict(plan, cluster, cost);
     const auto index = static_cast<std::size_t>(matmul - body.steps.begin());
     QCOMPARE(body.steps[index].seconds, 0.25);
@@ -163,8 +164,9 @@ class SimulateTest : public QObject {
         plan::Plan again = plan;
         planner::predict(again, cluster, fitted);
         const double after = planner::simulate(again, cluster, fitted).stepSeconds;
-        QVERIFY2(std::abs(after / (before * factor) - 1) < 0.01,
-                 qPrintable(QString("%1 ranks, %2: %3").arg(ranks).arg(factor).arg(after / before)));
+        QVERIFY2(
+            std::abs(after / (before * factor) - 1) < 0.01,
+            qPrintable(QString("%1 ranks, %2: %3").arg(ranks).arg(factor).arg(after / before)));
       }
       // A measurement below any reason leaves costs that are positive.
       planner::calibrate(cost, plan, cluster, 0);
@@ -179,7 +181,8 @@ class SimulateTest : public QObject {
     QElapsedTimer timer;
     timer.start();
     const auto simulation = planner::simulate(plan, cluster, {});
-    QVERIFY2(timer.elapsed() <= 2000 || test::kSanitized, qPrintable(QString::number(timer.elapsed())));
+    QVERIFY2(timer.elapsed() <= 2000 || test::kSanitized,
+             qPrintable(QString::number(timer.elapsed())));
     QCOMPARE(simulation.ranks.size(), std::size_t{1024});
   }
 

@@ -20,7 +20,8 @@ std::string reduce(Communicator& group, Algorithm how, std::int64_t count) {
   std::vector<std::int64_t> hosts{0};
   while (hosts.back() < size) hosts.push_back(std::min<std::int64_t>(size, hosts.back() + 3));
   const auto exchanges = plan::exchanges(how, rank, size, count, hosts);
-  std::vector<std::byte> staging(static_cast<std::size_t>(runtime::stagingBytes(exchanges, DType::kF64)));
+  std::vector<std::byte> staging(
+      static_cast<std::size_t>(runtime::stagingBytes(exchanges, DType::kF64)));
   std::vector<double> exact(static_cast<std::size_t>(count));
   std::vector<float> first(static_cast<std::size_t>(count)), most = first;
   for (int r = 0; r < size; ++r)
@@ -31,7 +32,8 @@ std::string reduce(Communicator& group, Algorithm how, std::int64_t count) {
     }
   std::vector<float> again = first;
   for (std::vector<float>* data : {&first, &again}) {
-    const Status status = runtime::allReduce(group, exchanges, data->data(), DType::kF32, ReduceOp::kSum, staging);
+    const Status status =
+        runtime::allReduce(group, exchanges, data->data(), DType::kF32, ReduceOp::kSum, staging);
     if (!status.ok()) return status.error().text();
   }
   if (first != again) return "another sum the second time";
@@ -43,7 +45,8 @@ std::string reduce(Communicator& group, Algorithm how, std::int64_t count) {
     if (std::abs(exact[i] - static_cast<double>(first[i])) > 1e-5)
       return fmt::format("element {} of {} is {} instead of {}", i, count, first[i], exact[i]);
   std::vector<std::int32_t> integers(first.size(), rank + 1);
-  if (const Status status = runtime::allReduce(group, exchanges, integers.data(), DType::kI32, ReduceOp::kMax, staging);
+  if (const Status status = runtime::allReduce(group, exchanges, integers.data(), DType::kI32,
+                                               ReduceOp::kMax, staging);
       !status.ok())
     return status.error().text();
   for (const std::int32_t one : integers)
@@ -90,8 +93,10 @@ class AllReduceTest : public QObject {
     for (const char* kind : {"in-process", "gloo"}) {
       const auto body = [&](Communicator& group) -> std::string {
         if (group.rank() == 2) return "left";
-        const auto exchanges = plan::exchanges(Algorithm::kRing, group.rank(), group.size(), 100'000);
-        std::vector<std::byte> staging(static_cast<std::size_t>(runtime::stagingBytes(exchanges, DType::kF32)));
+        const auto exchanges =
+            plan::exchanges(Algorithm::kRing, group.rank(), group.size(), 100'000);
+        std::vector<std::byte> staging(
+            static_cast<std::size_t>(runtime::stagingBytes(exchanges, DType::kF32)));
         std::vector<float> data(100'000);
         const Status status =
             runtime::allReduce(group, exchanges, data.data(), DType::kF32, ReduceOp::kSum, staging);

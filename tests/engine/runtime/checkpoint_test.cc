@@ -43,7 +43,8 @@ models::Model small4() {
 class CheckpointTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  // What the ranks find after the last epoch, one rank finds of its checkpoint with a plan for nothing else.
+  // What the ranks find after the last epoch, one rank finds of its checkpoint with a plan for
+  // nothing else.
   void aCheckpointIsEvaluatedApart_data() {
     QTest::addColumn<QString>("model");
     QTest::addColumn<QString>("strategy");
@@ -51,11 +52,16 @@ class CheckpointTest : public QObject {
     QTest::addColumn<int>("modelRanks");
     QTest::addColumn<int>("stages");
     QTest::addColumn<int>("servers");
-    QTest::newRow("one rank") << "mlp" << "mirrored" << 1 << 1 << 1 << 0;
-    QTest::newRow("zero-3") << "mlp" << "zero-3" << 3 << 1 << 1 << 0;
-    QTest::newRow("batch norm") << "resnet" << "mirrored" << 2 << 1 << 1 << 0;
-    QTest::newRow("tensor x pipeline") << "gpt" << "pipeline" << 4 << 2 << 2 << 0;
-    QTest::newRow("tables on servers") << "ctr" << "parameter-server" << 3 << 1 << 1 << 1;
+    QTest::newRow("one rank") << "mlp"
+                              << "mirrored" << 1 << 1 << 1 << 0;
+    QTest::newRow("zero-3") << "mlp"
+                            << "zero-3" << 3 << 1 << 1 << 0;
+    QTest::newRow("batch norm") << "resnet"
+                                << "mirrored" << 2 << 1 << 1 << 0;
+    QTest::newRow("tensor x pipeline") << "gpt"
+                                       << "pipeline" << 4 << 2 << 2 << 0;
+    QTest::newRow("tables on servers") << "ctr"
+                                       << "parameter-server" << 3 << 1 << 1 << 1;
   }
   void aCheckpointIsEvaluatedApart() {
     QFETCH(QString, model);
@@ -106,7 +112,8 @@ class CheckpointTest : public QObject {
                                                  : images;
     const auto backend = backends::makeBackend("reference", {});
     QVERIFY(backend.ok());
-    const auto found = runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
+    const auto found =
+        runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
     QVERIFY2(found.ok(), found.ok() ? "" : found.error().text().c_str());
     const auto& expected = with.epochs.back();
     QVERIFY(expected.evalLoss > 0);
@@ -120,7 +127,8 @@ class CheckpointTest : public QObject {
     std::string content = *readFile(path);
     content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x40);
     QVERIFY(writeFileAtomically(path, content).ok());
-    const auto damaged = runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
+    const auto damaged =
+        runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
     QVERIFY(!damaged.ok());
     QCOMPARE(damaged.error().code, Code::kDataLoss);
     QVERIFY2(damaged.error().why.starts_with("tensor "), damaged.error().text().c_str());
@@ -141,9 +149,11 @@ class CheckpointTest : public QObject {
     QTest::newRow("zero-1 x tensor x pipeline") << "zero-1" << 8 << 2 << 2 << 2 << 0 << "none";
     QTest::newRow("servers") << "parameter-server" << 4 << 1 << 1 << 1 << 2 << "none";
     QTest::newRow("int8") << "multi-worker-mirrored" << 3 << 1 << 1 << 1 << 0 << "int8";
-    QTest::newRow("top-k, micro-batches") << "multi-worker-mirrored" << 3 << 1 << 2 << 1 << 0 << "top-k";
+    QTest::newRow("top-k, micro-batches")
+        << "multi-worker-mirrored" << 3 << 1 << 2 << 1 << 0 << "top-k";
     QTest::newRow("int8, zero-2, micro-batches") << "zero-2" << 3 << 1 << 2 << 1 << 0 << "int8";
-    QTest::newRow("fp16, data x tensor x pipeline") << "pipeline" << 8 << 2 << 2 << 2 << 0 << "fp16";
+    QTest::newRow("fp16, data x tensor x pipeline")
+        << "pipeline" << 8 << 2 << 2 << 2 << 0 << "fp16";
   }
   void resumeGivesTheSameBits() {
     QFETCH(QString, strategy);
@@ -191,7 +201,8 @@ class CheckpointTest : public QObject {
     settings.trainer.maxSteps = 5;
     settings.trainer.checkpointFolder = dir.path().toStdString();
     QVERIFY(trained(settings).ok());
-    auto file = runtime::readTensors(dir.filePath("step-000000005/state.safetensors").toStdString());
+    auto file =
+        runtime::readTensors(dir.filePath("step-000000005/state.safetensors").toStdString());
     QVERIFY(file.ok());
     for (const int ranks : {2, 4}) {
       settings.ranks = ranks;
@@ -205,8 +216,9 @@ class CheckpointTest : public QObject {
         states.push_back(runtime::StateArena::make(*plan, rank).value());
       for (int rank = 0; rank < ranks; ++rank)
         threads.emplace_back([&, rank] {
-          read += runtime::readCheckpoint(dir.path().toStdString(), {},
-                                          {*plan, rank, *states[static_cast<std::size_t>(rank)], groups.of(rank)})
+          read += runtime::readCheckpoint(
+                      dir.path().toStdString(), {},
+                      {*plan, rank, *states[static_cast<std::size_t>(rank)], groups.of(rank)})
                       .ok();
         });
       for (std::thread& thread : threads) thread.join();
@@ -220,7 +232,8 @@ class CheckpointTest : public QObject {
         std::memcpy(before.data(), file->bytes(entry).data(), before.size() * sizeof(float));
         for (std::int64_t i = 0; i < count; ++i) {
           float whole = 0, now = 0;
-          for (int rank = 0; rank < 3; ++rank) whole += before[static_cast<std::size_t>(rank * count + i)];
+          for (int rank = 0; rank < 3; ++rank)
+            whole += before[static_cast<std::size_t>(rank * count + i)];
           for (const auto& state : states)
             now += reinterpret_cast<const float*>(state->data() + slot.offset)[i];
           QCOMPARE(now, whole);
@@ -245,7 +258,8 @@ class CheckpointTest : public QObject {
   void residualsOfOtherGroups() {
     RunSettings settings = small();
     settings.compression = "int8";
-    std::map<std::string, std::vector<plan::StateSlot::Member>> contents;  // by the residual's tensor
+    // by the residual's tensor
+    std::map<std::string, std::vector<plan::StateSlot::Member>> contents;
     for (const std::int64_t bucket : {0, 4096, 500'000}) {
       settings.bucketBytes = bucket;
       const auto plan = planOf(settings);
@@ -301,7 +315,8 @@ class CheckpointTest : public QObject {
     for (const auto& entry : fs::directory_iterator(dir.path().toStdString()))
       names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
-    QCOMPARE(names, (std::vector<std::string>{"model.safetensors", "step-000000032", "step-000000048"}));
+    QCOMPARE(names,
+             (std::vector<std::string>{"model.safetensors", "step-000000032", "step-000000048"}));
     auto model = runtime::readTensors(settings.trainer.modelFile);
     QVERIFY(model.ok());
     QCOMPARE(model->entries.size(), std::size_t{4});
@@ -325,8 +340,10 @@ class CheckpointTest : public QObject {
     QVERIFY(refused.ranks[1].error().code == Code::kAborted);
     auto plan = planOf(settings);
     const auto state = runtime::StateArena::make(*plan, 0).value();
-    QVERIFY(runtime::readCheckpoint(dir.filePath("nothing").toStdString(), {}, {*plan, 0, *state, {}})
-                .error().code == Code::kNotFound);
+    QVERIFY(
+        runtime::readCheckpoint(dir.filePath("nothing").toStdString(), {}, {*plan, 0, *state, {}})
+            .error()
+            .code == Code::kNotFound);
   }
 
   // No flipped bit, no cut and nothing appended goes unseen where there are checksums.
@@ -338,8 +355,11 @@ class CheckpointTest : public QObject {
     const auto bytes = [&](std::size_t i) -> Result<std::span<const std::byte>> {
       return std::as_bytes(std::span(values)).first(i == 0 ? 48 : 20);
     };
-    QVERIFY(runtime::writeTensors(path, {{"params/a.weight", DType::kF32, {3, 4}}, {"params/b.bias", DType::kF32, {5}}},
-                                  {{"step", "17"}}, bytes, runtime::Checksums::kCrc32c).ok());
+    QVERIFY(runtime::writeTensors(
+                path,
+                {{"params/a.weight", DType::kF32, {3, 4}}, {"params/b.bias", DType::kF32, {5}}},
+                {{"step", "17"}}, bytes, runtime::Checksums::kCrc32c)
+                .ok());
     const std::string good = *readFile(path);
     const auto read = [&](const std::string& content) {
       std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
@@ -352,33 +372,41 @@ class CheckpointTest : public QObject {
       std::string bad = good;
       bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ 1 << bit % 8);
       const auto found = read(bad);
-      QVERIFY2(!found.ok() && found.error().code == Code::kDataLoss, fmt::format("bit {}", bit).c_str());
+      QVERIFY2(!found.ok() && found.error().code == Code::kDataLoss,
+               fmt::format("bit {}", bit).c_str());
       QVERIFY(found.error().what.find(path) != std::string::npos);
       const std::size_t data = whole->dataOffset;
       if (bit / 8 >= data && bit / 8 < data + 48)
-        QCOMPARE(found.error().why, "tensor params/a.weight is not what was written: its checksum differs");
+        QCOMPARE(found.error().why,
+                 "tensor params/a.weight is not what was written: its checksum differs");
       else if (bit / 8 >= data + 48 && bit / 8 < data + 68)
-        QCOMPARE(found.error().why, "tensor params/b.bias is not what was written: its checksum differs");
+        QCOMPARE(found.error().why,
+                 "tensor params/b.bias is not what was written: its checksum differs");
     }
-    for (std::size_t size = 0; size < good.size(); ++size) QVERIFY(!read(good.substr(0, size)).ok());
+    for (std::size_t size = 0; size < good.size(); ++size)
+      QVERIFY(!read(good.substr(0, size)).ok());
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
       std::string more = good;
-      for (std::uint64_t i = 0; i <= seed % 40; ++i) more += seed % 3 == 0 ? '\0' : static_cast<char>(randomBits(seed, i));
+      for (std::uint64_t i = 0; i <= seed % 40; ++i)
+        more += seed % 3 == 0 ? '\0' : static_cast<char>(randomBits(seed, i));
       QVERIFY(!read(more).ok());
       // A run of bytes, or two places exchanged.
       std::string bad = good;
-      const std::size_t at = randomBits(seed, 50) % (good.size() - 16), count = 1 + randomBits(seed, 51) % 16;
-      for (std::size_t i = 0; i < count; ++i) bad[at + i] = static_cast<char>(randomBits(seed, 60 + i));
+      const std::size_t at = randomBits(seed, 50) % (good.size() - 16),
+                        count = 1 + randomBits(seed, 51) % 16;
+      for (std::size_t i = 0; i < count; ++i)
+        bad[at + i] = static_cast<char>(randomBits(seed, 60 + i));
       if (seed % 2 == 0) {
         bad = good;
-        std::swap_ranges(bad.begin(), bad.begin() + 8, bad.begin() + 8 + static_cast<std::ptrdiff_t>(at % (good.size() - 16)));
+        std::swap_ranges(bad.begin(), bad.begin() + 8,
+                         bad.begin() + 8 + static_cast<std::ptrdiff_t>(at % (good.size() - 16)));
       }
       if (bad != good) QVERIFY2(!read(bad).ok(), fmt::format("seed {}", seed).c_str());
     }
   }
 
-  // Whatever became of the newest checkpoints, the newest whole one is used, and those passed over are named, with their
-  // file and what is wrong with it.
+  // Whatever became of the newest checkpoints, the newest whole one is used, and those passed over
+  // are named, with their file and what is wrong with it.
   void theNewestWholeOneIsUsed() {
     QTemporaryDir dir;
     RunSettings settings = small();
@@ -421,36 +449,58 @@ class CheckpointTest : public QObject {
         std::string content = good[i];
         const bool isDamaged = i >= files.size() - damaged;
         // The newest by this seed's turn, the others by chance.
-        const std::uint64_t damage = (i + 1 == files.size() ? seed : randomBits(seed, 10 + i)) % kDamages;
+        const std::uint64_t damage =
+            (i + 1 == files.size() ? seed : randomBits(seed, 10 + i)) % kDamages;
         const std::uint64_t at = randomBits(seed, 20 + i);
         const runtime::TensorFile* const data = &contents[i];
         const auto hit = [&](std::size_t begin, std::size_t end) {
           char& byte = content[begin + at % (end - begin)];
           byte = static_cast<char>(byte ^ static_cast<char>(1 << (at >> 40) % 8));
         };
-        if (isDamaged && damage == 10) {  // torn: a folder without a file, or with something else of its name
+        // torn: a folder without a file, or with something else of its name
+        if (isDamaged && damage == 10) {
           if (at % 2 == 0) fs::create_directory(files[i]);
           continue;
         }
         if (isDamaged) switch (damage) {
-          case 0: hit(0, 8); break;                                    // the header's length
-          case 1: hit(8, data->dataOffset); break;                     // the header
-          case 2: hit(data->dataOffset, content.size()); break;        // the data
-          case 3: content.resize(at % content.size()); break;
-          case 4: content.clear(); break;
-          case 5: content.append(1 + at % 100, static_cast<char>(at)); break;
-          case 6: content = wrongShapes; break;
-          case 7: content.replace(8, data->dataOffset - 8, data->dataOffset - 8, '['); break;
-          case 8: std::fill(content.begin() + static_cast<std::ptrdiff_t>(content.size() / 2), content.end(), '\0'); break;
-          default: {  // an exponent bit of forty weights
-            const auto& [name, entry] = *std::next(data->entries.begin(), static_cast<std::ptrdiff_t>(at % data->entries.size()));
-            for (std::size_t k = 0; k < std::min<std::size_t>(40, entry.size / 4); ++k) {
-              char& byte = content[data->dataOffset + entry.offset + 4 * k + 3];
-              byte = static_cast<char>(byte ^ 0x10);
+            case 0:
+              hit(0, 8);
+              break;  // the header's length
+            case 1:
+              hit(8, data->dataOffset);
+              break;  // the header
+            case 2:
+              hit(data->dataOffset, content.size());
+              break;  // the data
+            case 3:
+              content.resize(at % content.size());
+              break;
+            case 4:
+              content.clear();
+              break;
+            case 5:
+              content.append(1 + at % 100, static_cast<char>(at));
+              break;
+            case 6:
+              content = wrongShapes;
+              break;
+            case 7:
+              content.replace(8, data->dataOffset - 8, data->dataOffset - 8, '[');
+              break;
+            case 8:
+              std::fill(content.begin() + static_cast<std::ptrdiff_t>(content.size() / 2),
+                        content.end(), '\0');
+              break;
+            default: {  // an exponent bit of forty weights
+              const auto& [name, entry] = *std::next(
+                  data->entries.begin(), static_cast<std::ptrdiff_t>(at % data->entries.size()));
+              for (std::size_t k = 0; k < std::min<std::size_t>(40, entry.size / 4); ++k) {
+                char& byte = content[data->dataOffset + entry.offset + 4 * k + 3];
+                byte = static_cast<char>(byte ^ 0x10);
+              }
+              if (i + 1 == files.size()) tensor = name;
             }
-            if (i + 1 == files.size()) tensor = name;
           }
-        }
         std::ofstream(files[i], std::ios::binary | std::ios::trunc) << content;
       }
       warnings.clear();
@@ -463,18 +513,25 @@ class CheckpointTest : public QObject {
       const std::string to = fmt::format("step-{:09}", from);
       for (std::size_t i = 0; i < damaged; ++i) {
         const std::string& file = files[files.size() - 1 - i];
-        QVERIFY2(warnings[i].find(file) != std::string::npos && warnings[i].find(to) != std::string::npos, warnings[i].c_str());
+        QVERIFY2(warnings[i].find(file) != std::string::npos &&
+                     warnings[i].find(to) != std::string::npos,
+                 warnings[i].c_str());
       }
       if (!tensor.empty())
-        QVERIFY2(warnings[0].find("tensor " + tensor + " is not what was written") != std::string::npos, warnings[0].c_str());
+        QVERIFY2(
+            warnings[0].find("tensor " + tensor + " is not what was written") != std::string::npos,
+            warnings[0].c_str());
     }
     // None is whole; one that is asked for by its own name has no other in its place.
-    for (const std::string& file : files) std::ofstream(file, std::ios::binary | std::ios::trunc) << "torn";
+    for (const std::string& file : files)
+      std::ofstream(file, std::ios::binary | std::ios::trunc) << "torn";
     const RunOutcome none = trained(settings);
     QVERIFY(!none.ok());
     QCOMPARE(none.ranks[0].error().code, Code::kDataLoss);
-    QVERIFY2(none.ranks[0].error().what.find(files.back()) != std::string::npos, none.error().c_str());
-    QVERIFY2(none.ranks[0].error().next.starts_with("none of the 4 checkpoints there"), none.error().c_str());
+    QVERIFY2(none.ranks[0].error().what.find(files.back()) != std::string::npos,
+             none.error().c_str());
+    QVERIFY2(none.ranks[0].error().next.starts_with("none of the 4 checkpoints there"),
+             none.error().c_str());
     std::ofstream(files[0], std::ios::binary | std::ios::trunc) << good[0];
     settings.trainer.resumeFrom = whole.checkpoints.back();
     QVERIFY(!trained(settings).ok());
@@ -498,9 +555,11 @@ class CheckpointTest : public QObject {
       entries.push_back(entry);
     }
     file->metadata.erase("checksums");
-    QVERIFY(runtime::writeTensors(path, tensors, file->metadata, [&](std::size_t i) -> Result<std::span<const std::byte>> {
-              return file->bytes(entries[i]);
-            }).ok());
+    QVERIFY(runtime::writeTensors(path, tensors, file->metadata,
+                                  [&](std::size_t i) -> Result<std::span<const std::byte>> {
+                                    return file->bytes(entries[i]);
+                                  })
+                .ok());
     std::vector<std::string> warnings;
     settings.trainer.warn = [&](const Error& warning) { warnings.push_back(warning.what); };
     settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
@@ -508,10 +567,12 @@ class CheckpointTest : public QObject {
     const RunOutcome out = trained(settings);
     QVERIFY2(out.ok(), out.error().c_str());
     QCOMPARE(warnings.size(), std::size_t{1});
-    QVERIFY2(warnings[0].ends_with("has no checksums: damage to it would not be seen"), warnings[0].c_str());
+    QVERIFY2(warnings[0].ends_with("has no checksums: damage to it would not be seen"),
+             warnings[0].c_str());
   }
 
-  // Where an address space is too small for a run, at whatever place, the run ends with an error that says so.
+  // Where an address space is too small for a run, at whatever place, the run ends with an error
+  // that says so.
   void withoutMemoryRunsEndWithErrors_data() {
     QTest::addColumn<int>("seed");
     for (int seed = 0; seed < 9; ++seed) QTest::addRow("%d", seed) << seed;
@@ -533,14 +594,17 @@ class CheckpointTest : public QObject {
     const auto plan = planOf(settings);
     QVERIFY(plan.ok());
     // From hardly anything to nearly enough.
-    const std::int64_t more = (std::int64_t{1} << 20) * (4 + static_cast<std::int64_t>(randomBits(7, static_cast<std::uint64_t>(seed)) % 160));
+    const std::int64_t more =
+        (std::int64_t{1} << 20) *
+        (4 + static_cast<std::int64_t>(randomBits(7, static_cast<std::uint64_t>(seed)) % 160));
     int ends[2];
     QCOMPARE(pipe(ends), 0);
     const pid_t child = fork();
     if (child == 0) {
       std::int64_t pages = 0;
       std::ifstream("/proc/self/statm") >> pages;
-      const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more), static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more)};
+      const rlimit limit{static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more),
+                         static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + more)};
       setrlimit(RLIMIT_AS, &limit);
       const RunOutcome out = run(settings, *plan);
       const std::string said = out.ok() ? "succeeded" : out.error();
@@ -550,14 +614,18 @@ class CheckpointTest : public QObject {
     ::close(ends[1]);
     std::string said(4096, '\0');
     std::size_t size = 0;
-    for (ssize_t count = 0; (count = ::read(ends[0], said.data() + size, said.size() - size)) > 0;) size += static_cast<std::size_t>(count);
+    for (ssize_t count = 0; (count = ::read(ends[0], said.data() + size, said.size() - size)) > 0;)
+      size += static_cast<std::size_t>(count);
     ::close(ends[0]);
     said.resize(size);
     int status = 0;
     QCOMPARE(waitpid(child, &status, 0), child);
     QVERIFY2(WIFEXITED(status) && WEXITSTATUS(status) == 0,
-             fmt::format("{} MiB, {}: status {}, said \"{}\"", more >> 20, settings.backend, status, said).c_str());
-    qInfo("%ld MiB more, %d ranks: %s", static_cast<long>(more >> 20), settings.ranks, said.substr(0, 200).c_str());
+             fmt::format("{} MiB, {}: status {}, said \"{}\"", more >> 20, settings.backend, status,
+                         said)
+                 .c_str());
+    qInfo("%ld MiB more, %d ranks: %s", static_cast<long>(more >> 20), settings.ranks,
+          said.substr(0, 200).c_str());
     QVERIFY2(said == "succeeded" || said.find("out of memory") != std::string::npos, said.c_str());
     if (said != "succeeded") QVERIFY2(said.find("rank ") != std::string::npos, said.c_str());
   }
@@ -580,7 +648,8 @@ class CheckpointTest : public QObject {
         bad.resize(seed);
       } else {
         for (std::uint64_t k = 0; k < 1 + seed % 4; ++k)
-          bad[randomBits(seed, 2 * k) % bad.size()] = static_cast<char>(randomBits(seed, 2 * k + 1));
+          bad[randomBits(seed, 2 * k) % bad.size()] =
+              static_cast<char>(randomBits(seed, 2 * k + 1));
       }
       std::ofstream(path, std::ios::binary | std::ios::trunc) << bad;
       auto read = runtime::readTensors(path);

@@ -95,15 +95,19 @@ class Ranks {
         if (to.type.dtype == DType::kI32) {
           static_cast<std::int32_t*>(to.data)[i] = static_cast<std::int32_t>(sample[0]);
         } else {
-          std::memcpy(static_cast<std::byte*>(to.data) + i * bytes, sample, static_cast<std::size_t>(bytes));
+          std::memcpy(static_cast<std::byte*>(to.data) + i * bytes, sample,
+                      static_cast<std::size_t>(bytes));
         }
       }
     }
-    for (const auto& [name, value] : {std::pair{"weight", 1.0}, {"lr", 1e-3}, {"t", 1.0}, {"stop", 0.0}}) {
+    for (const auto& [name, value] :
+         {std::pair{"weight", 1.0}, {"lr", 1e-3}, {"t", 1.0}, {"stop", 0.0}}) {
       const backends::Operand to = executor.input(name);
       for (std::int64_t i = 0; to.data != nullptr && i < to.type.count(); ++i)
-        if (to.type.dtype == DType::kF64) static_cast<double*>(to.data)[i] = value;
-        else static_cast<float*>(to.data)[i] = static_cast<float>(value);
+        if (to.type.dtype == DType::kF64)
+          static_cast<double*>(to.data)[i] = value;
+        else
+          static_cast<float*>(to.data)[i] = static_cast<float>(value);
     }
   }
 
@@ -135,13 +139,14 @@ class CompressionTest : public QObject {
     for (const auto& [coding, ratio] :
          {std::pair{"fp16", 2.0}, {"bf16", 2.0}, {"int8", 3.9}, {"top-k", 45.0}}) {
       QTest::addRow("%s", coding) << coding << ratio << 3 << 1 << "multi-worker-mirrored";
-      QTest::addRow("%s, micro-batches", coding) << coding << ratio << 2 << 4 << "multi-worker-mirrored";
+      QTest::addRow("%s, micro-batches", coding)
+          << coding << ratio << 2 << 4 << "multi-worker-mirrored";
       for (const char* strategy : {"zero-1", "zero-2", "zero-3"})
         QTest::addRow("%s, %s", coding, strategy) << coding << ratio << 3 << 2 << strategy;
     }
   }
-  // What communicators are given to carry is what the plan says; the payloads are as much smaller as the
-  // coding promises; ranks stay equal bit for bit, and each has a residual of its own.
+  // What communicators are given to carry is what the plan says; the payloads are as much smaller
+  // as the coding promises; ranks stay equal bit for bit, and each has a residual of its own.
   void bytesAndEquality() {
     QFETCH(QString, coding);
     QFETCH(double, ratio);
@@ -176,8 +181,8 @@ class CompressionTest : public QObject {
     QVERIFY(residuals);
   }
 
-  // On the first step, with plain descent and no momentum, parameters tell what gradient they were given:
-  // that and all residuals make the gradient that one rank has of the whole batch.
+  // On the first step, with plain descent and no momentum, parameters tell what gradient they were
+  // given: that and all residuals make the gradient that one rank has of the whole batch.
   void nothingIsLost_data() {
     QTest::addColumn<QString>("coding");
     QTest::addColumn<QString>("strategy");
@@ -202,10 +207,13 @@ class CompressionTest : public QObject {
     QCOMPARE(coded.play(1), std::string());
     QCOMPARE(whole.play(1), std::string());
     const auto values = [](const Rank& rank, const plan::StateSlot& slot) {
-      return std::span(static_cast<const double*>(rank.of(slot)), static_cast<std::size_t>(slot.type.count()));
+      return std::span(static_cast<const double*>(rank.of(slot)),
+                       static_cast<std::size_t>(slot.type.count()));
     };
-    const auto slotOf = [](const plan::Plan& of, const std::string& name) -> const plan::StateSlot& {
-      return *std::find_if(of.state.begin(), of.state.end(), [&](const auto& s) { return s.name == name; });
+    const auto slotOf = [](const plan::Plan& of,
+                           const std::string& name) -> const plan::StateSlot& {
+      return *std::find_if(of.state.begin(), of.state.end(),
+                           [&](const auto& s) { return s.name == name; });
     };
     double left = 0;
     for (std::size_t k = 0; k < 100; ++k) {
@@ -236,8 +244,8 @@ class CompressionTest : public QObject {
     QVERIFY(left > 0);
   }
 
-  // It learns as it does without: a small network, two epochs, plain and in a pipeline and with ranks
-  // that share layers.
+  // It learns as it does without: a small network, two epochs, plain and in a pipeline and with
+  // ranks that share layers.
   void itLearns_data() {
     QTest::addColumn<QString>("coding");
     QTest::addColumn<QString>("strategy");
@@ -245,8 +253,10 @@ class CompressionTest : public QObject {
       QTest::newRow(coding) << coding << "multi-worker-mirrored";
     for (const char* strategy : {"zero-1", "zero-2", "zero-3"})
       QTest::addRow("int8 with %s", strategy) << "int8" << strategy;
-    QTest::newRow("int8 in a pipeline") << "int8" << "pipeline";
-    QTest::newRow("int8 beside shared layers") << "int8" << "tensor-parallel";
+    QTest::newRow("int8 in a pipeline") << "int8"
+                                        << "pipeline";
+    QTest::newRow("int8 beside shared layers") << "int8"
+                                               << "tensor-parallel";
   }
   void itLearns() {
     QFETCH(QString, coding);
@@ -270,7 +280,8 @@ class CompressionTest : public QObject {
     const RunOutcome coded = trained();
     QVERIFY2(exact.ok() && coded.ok(), coded.error().c_str());
     qInfo("evaluation loss %.5f, coded %.5f; accuracy %.4f, %.4f", exact.epochs.back().evalLoss,
-          coded.epochs.back().evalLoss, exact.epochs.back().evalMetric, coded.epochs.back().evalMetric);
+          coded.epochs.back().evalLoss, exact.epochs.back().evalMetric,
+          coded.epochs.back().evalMetric);
     QVERIFY(coded.epochs.back().evalMetric >= exact.epochs.back().evalMetric - 0.01);
     QVERIFY(coded.epochs.back().evalLoss < 0.1 * coded.steps.front().loss);
   }
@@ -288,7 +299,8 @@ class CompressionTest : public QObject {
   void topKBeginsLater() {
     QFETCH(QString, strategy);
     QFETCH(int, microBatches);
-    const bool staged = strategy == "pipeline" || QByteArray(QTest::currentDataTag()).contains("stages");
+    const bool staged =
+        strategy == "pipeline" || QByteArray(QTest::currentDataTag()).contains("stages");
     RunSettings settings = settingsFor("none", staged ? 4 : 2);
     settings.strategy = strategy.toStdString();
     settings.stages = staged ? 2 : 1;
@@ -308,7 +320,8 @@ class CompressionTest : public QObject {
     const RunOutcome coded = trained();
     QVERIFY2(exact.ok() && coded.ok(), coded.error().c_str());
     for (std::size_t i = 0; i < exact.steps.size(); ++i)
-      QCOMPARE(coded.steps[i].loss == exact.steps[i].loss, i < 6);  // the sixth is the first to send less
+      // the sixth is the first to send less
+      QCOMPARE(coded.steps[i].loss == exact.steps[i].loss, i < 6);
     QVERIFY(!coded.events[0].empty() && coded.events[0].front().step == 6);
     settings.topKAfter = 0;
     QVERIFY(trained().steps[1].loss != exact.steps[1].loss);

@@ -1,4 +1,5 @@
-// Training on a device: the same losses as in the host's memory, by what the device is asked for, in which order.
+// Training on a device: the same losses as in the host's memory, by what the device is asked for,
+// in which order.
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
@@ -19,7 +20,7 @@ struct Devices {
   int failingRank = -1, failAt = 0;
   // Where they become groups; null: they do not.
   std::unique_ptr<testing::EmulatedMeeting> meeting;
-  std::string oddVersion;              // of rank 1, where it is another
+  std::string oddVersion;  // of rank 1, where it is another
   std::unique_ptr<tests::MemoryStore> store;
 
   void meet() {
@@ -68,7 +69,8 @@ bool allAreWaitedForOnce(const std::vector<std::string>& calls) {
 }
 
 std::ptrdiff_t countOf(const std::vector<std::string>& calls, std::string_view beginning) {
-  return std::count_if(calls.begin(), calls.end(), [&](const std::string& call) { return call.starts_with(beginning); });
+  return std::count_if(calls.begin(), calls.end(),
+                       [&](const std::string& call) { return call.starts_with(beginning); });
 }
 
 // Why a training on devices is not that on the host; "" where it is, but for sums in another order.
@@ -88,11 +90,14 @@ class DeviceTest : public QObject {
     QTest::addColumn<QString>("model");
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
-    for (const char* model : {"mlp", "cnn", "resnet", "gpt"}) QTest::addRow("%s", model) << model << "mirrored" << 1;
+    for (const char* model : {"mlp", "cnn", "resnet", "gpt"})
+      QTest::addRow("%s", model) << model << "mirrored" << 1;
     for (const char* strategy : {"mirrored", "zero-1", "zero-3", "local-sgd"})
       QTest::addRow("mlp, %s", strategy) << "mlp" << strategy << 2;
-    QTest::addRow("gpt, pipeline") << "gpt" << "pipeline" << 2;
-    QTest::addRow("mlp, parameter-server") << "mlp" << "parameter-server" << 3;
+    QTest::addRow("gpt, pipeline") << "gpt"
+                                   << "pipeline" << 2;
+    QTest::addRow("mlp, parameter-server") << "mlp"
+                                           << "parameter-server" << 3;
   }
   void trainsAsOnTheHost() {
     QFETCH(QString, model);
@@ -129,11 +134,14 @@ class DeviceTest : public QObject {
     QTest::addColumn<QString>("dense");
     QTest::addColumn<QString>("optimizer");
     QTest::addColumn<int>("staleness");
-    const auto row = [](const char* strategy, int ranks, const char* dense, const char* optimizer, int staleness = 0) {
-      QTest::addRow("%s, %d ranks, dense %s, %s, staleness %d", strategy, ranks, dense, optimizer, staleness)
+    const auto row = [](const char* strategy, int ranks, const char* dense, const char* optimizer,
+                        int staleness = 0) {
+      QTest::addRow("%s, %d ranks, dense %s, %s, staleness %d", strategy, ranks, dense, optimizer,
+                    staleness)
           << strategy << ranks << dense << optimizer << staleness;
     };
-    for (const char* optimizer : {"adagrad", "sgd", "adam"}) row("mirrored", 1, "servers", optimizer);
+    for (const char* optimizer : {"adagrad", "sgd", "adam"})
+      row("mirrored", 1, "servers", optimizer);
     row("mirrored", 2, "servers", "adagrad");
     row("zero-1", 2, "servers", "sgd");
     row("parameter-server", 4, "all-reduce", "adagrad");
@@ -163,11 +171,13 @@ class DeviceTest : public QObject {
     const std::string wrong = difference(there, host);
     QVERIFY2(wrong.empty(), wrong.c_str());
     QCOMPARE(there.steps.size(), std::size_t{3});
-    if (staleness == 0) QVERIFY(std::abs(there.epochs.back().evalMetric - host.epochs.back().evalMetric) < 1e-3);
+    if (staleness == 0)
+      QVERIFY(std::abs(there.epochs.back().evalMetric - host.epochs.back().evalMetric) < 1e-3);
     std::ptrdiff_t byRows = 0;
     for (const auto& calls : devices.calls)
       byRows += countOf(calls, "  launch updateRows") + countOf(calls, "  launch distinctPlaces");
-    if (strategy != "zero-1") QCOMPARE(byRows > 0, optimizer != "adam" || strategy == "parameter-server");
+    if (strategy != "zero-1")
+      QCOMPARE(byRows > 0, optimizer != "adam" || strategy == "parameter-server");
   }
 
   // Several workers' conversations with one server are of one device, a thread each.
@@ -181,7 +191,8 @@ class DeviceTest : public QObject {
     const test::RunOutcome run = onDevices(settings, devices);
     QVERIFY2(run.ok(), run.error().c_str());
     QCOMPARE(run.steps.size(), std::size_t{6});
-    for (const runtime::StepRecord& step : run.steps) QVERIFY(std::isfinite(step.loss) && step.loss < 3 * run.steps.front().loss);
+    for (const runtime::StepRecord& step : run.steps)
+      QVERIFY(std::isfinite(step.loss) && step.loss < 3 * run.steps.front().loss);
   }
 
   void sharesAVocabularyAsOnTheHost() {
@@ -204,9 +215,12 @@ class DeviceTest : public QObject {
   void compressesAsOnTheHost_data() {
     QTest::addColumn<QString>("coding");
     QTest::addColumn<QString>("strategy");
-    for (const char* coding : {"fp16", "bf16", "int8", "top-k"}) QTest::addRow("%s", coding) << coding << "mirrored";
-    QTest::addRow("int8, zero-2") << "int8" << "zero-2";
-    QTest::addRow("top-k, zero-1") << "top-k" << "zero-1";
+    for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
+      QTest::addRow("%s", coding) << coding << "mirrored";
+    QTest::addRow("int8, zero-2") << "int8"
+                                  << "zero-2";
+    QTest::addRow("top-k, zero-1") << "top-k"
+                                   << "zero-1";
   }
   void compressesAsOnTheHost() {
     QFETCH(QString, coding);
@@ -221,7 +235,9 @@ class DeviceTest : public QObject {
     const test::RunOutcome there = onDevices(settings, devices);
     const std::string wrong = difference(there, host);
     QVERIFY2(wrong.empty(), wrong.c_str());
-    const char* kernel = coding == "top-k" ? "  launch topKWrite" : coding == "int8" ? "  launch encodeInt8" : "  launch encode16";
+    const char* kernel = coding == "top-k"  ? "  launch topKWrite"
+                         : coding == "int8" ? "  launch encodeInt8"
+                                            : "  launch encode16";
     for (const auto& calls : devices.calls) QVERIFY(countOf(calls, kernel) > 0);
   }
 
@@ -245,10 +261,12 @@ class DeviceTest : public QObject {
     const double worst = test::worstRelative(there, host);
     QVERIFY2(worst > 1e-6 && worst < 1.0 / 512, fmt::format("losses differ by {}", worst).c_str());
     for (const std::string& call : devices.calls[0])
-      if (call.find("product") != std::string::npos) QVERIFY2(call.ends_with(" tf32"), call.c_str());
+      if (call.find("product") != std::string::npos)
+        QVERIFY2(call.ends_with(" tf32"), call.c_str());
   }
 
-  // Losses of bf16 are apart by what attention's factors are rounded by, which processors leave as they are.
+  // Losses of bf16 are apart by what attention's factors are rounded by, which processors leave as
+  // they are.
   void attentionRoundsOnDevicesAlone() {
     test::RunSettings settings = settingsOf(test::smallGpt(), 6, 3);
     settings.products = DType::kBf16;
@@ -258,7 +276,8 @@ class DeviceTest : public QObject {
     QVERIFY2(there.ok() && host.ok(), there.error().c_str());
     const double worst = test::worstRelative(there, host);
     QVERIFY2(worst > 1e-6 && worst < 1.0 / 256, fmt::format("losses differ by {}", worst).c_str());
-    QVERIFY(countOf(devices.calls[0], "  launch attentionBf16") > 0 && countOf(devices.calls[0], "  launch attentionKeyGradBf16") > 0);
+    QVERIFY(countOf(devices.calls[0], "  launch attentionBf16") > 0 &&
+            countOf(devices.calls[0], "  launch attentionKeyGradBf16") > 0);
   }
 
   // Products of fp16 factors, and the same steps that update nothing.
@@ -295,7 +314,8 @@ class DeviceTest : public QObject {
     QVERIFY2(worst < 1.0 / 2048, fmt::format("losses differ by {}", worst).c_str());
   }
 
-  // A loss that is not finite ends the run on all ranks alike; what a device has captured is not looked into, its state is.
+  // A loss that is not finite ends the run on all ranks alike; what a device has captured is not
+  // looked into, its state is.
   void divergedRunsEnd_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -314,10 +334,14 @@ class DeviceTest : public QObject {
     const test::RunOutcome out = onDevices(settings, devices);
     for (const auto& rank : out.ranks) {
       QVERIFY(!rank.ok());
-      QVERIFY2(rank.error().what.starts_with("the training diverged: the loss is not finite in step "), rank.error().text().c_str());
-      QVERIFY2(rank.error().why.starts_with("the first tensor that is not finite is parameter dense") ||
-                   rank.error().why.starts_with("the first tensor that is not finite is optimizer state adam."),
-               rank.error().text().c_str());
+      QVERIFY2(
+          rank.error().what.starts_with("the training diverged: the loss is not finite in step "),
+          rank.error().text().c_str());
+      QVERIFY2(
+          rank.error().why.starts_with("the first tensor that is not finite is parameter dense") ||
+              rank.error().why.starts_with(
+                  "the first tensor that is not finite is optimizer state adam."),
+          rank.error().text().c_str());
       QCOMPARE(rank.error().text(), out.ranks[0].error().text());
     }
     settings.trainer.nonFinite = runtime::NonFinite::kTaken;
@@ -326,7 +350,8 @@ class DeviceTest : public QObject {
     QVERIFY2(taken.ok(), taken.error().c_str());
   }
 
-  // A step of one rank is one piece of work: what the trainer wrote is copied first, what it reads last.
+  // A step of one rank is one piece of work: what the trainer wrote is copied first, what it reads
+  // last.
   void aStepIsCapturedOnce() {
     Devices devices;
     const test::RunOutcome run = onDevices(settingsOf(test::fashionMlp(), 8, 5), devices);
@@ -338,12 +363,15 @@ class DeviceTest : public QObject {
     std::vector<std::string> kinds;
     for (auto call = begin; call != end; ++call) {
       QVERIFY2(call->starts_with("  "), call->c_str());
-      const std::string kind = call->starts_with("  copy") ? "copy" : call->starts_with("  record") ? "record" : "work";
+      const std::string kind = call->starts_with("  copy")     ? "copy"
+                               : call->starts_with("  record") ? "record"
+                                                               : "work";
       if (kinds.empty() || kinds.back() != kind) kinds.push_back(kind);
     }
-    // Samples, and that they have left where they waited; what is known only now. Moments lie where another account
-    // begins: data and forward, backward, optimizer.
-    const std::vector<std::string> expected{"copy", "record", "copy", "record", "work", "record", "work", "record", "work", "record", "copy"};
+    // Samples, and that they have left where they waited; what is known only now. Moments lie where
+    // another account begins: data and forward, backward, optimizer.
+    const std::vector<std::string> expected{"copy", "record", "copy", "record", "work", "record",
+                                            "work", "record", "work", "record", "copy"};
     QVERIFY2(kinds == expected, fmt::format("{}", fmt::join(kinds, ", ")).c_str());
     QCOMPARE(countOf(calls, "replay"), 1 + 5);
     QCOMPARE(countOf(calls, "launch"), 0);
@@ -351,19 +379,26 @@ class DeviceTest : public QObject {
     QVERIFY(allAreWaitedForOnce(calls));
   }
 
-  // What devices exchange among themselves is part of the captured step, whichever queue goes ahead.
+  // What devices exchange among themselves is part of the captured step, whichever queue goes
+  // ahead.
   void exchangesAsTheHostDoes_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("modelRanks");
     QTest::addColumn<QString>("overlap");
     QTest::addColumn<QString>("exchange");
-    QTest::addRow("mirrored") << "mirrored" << 2 << 1 << "never" << "all-reduce";
-    QTest::addRow("mirrored, in flight") << "mirrored" << 3 << 1 << "always" << "all-reduce";
-    QTest::addRow("zero-1") << "zero-1" << 2 << 1 << "never" << "reduce-scatter";
-    QTest::addRow("zero-3, in flight") << "zero-3" << 2 << 1 << "always" << "all-gather";
-    QTest::addRow("local-sgd") << "local-sgd" << 2 << 1 << "never" << "all-reduce";
-    QTest::addRow("tensors and data") << "mirrored" << 4 << 2 << "always" << "all-reduce";
+    QTest::addRow("mirrored") << "mirrored" << 2 << 1 << "never"
+                              << "all-reduce";
+    QTest::addRow("mirrored, in flight") << "mirrored" << 3 << 1 << "always"
+                                         << "all-reduce";
+    QTest::addRow("zero-1") << "zero-1" << 2 << 1 << "never"
+                            << "reduce-scatter";
+    QTest::addRow("zero-3, in flight") << "zero-3" << 2 << 1 << "always"
+                                       << "all-gather";
+    QTest::addRow("local-sgd") << "local-sgd" << 2 << 1 << "never"
+                               << "all-reduce";
+    QTest::addRow("tensors and data") << "mirrored" << 4 << 2 << "always"
+                                      << "all-reduce";
   }
   void exchangesAsTheHostDoes() {
     QFETCH(QString, strategy);
@@ -401,7 +436,8 @@ class DeviceTest : public QObject {
     const auto exchangesOf = [](const std::vector<std::string>& calls) {
       std::vector<std::string> out;
       for (const std::string& call : calls)
-        if (call.find("all-") != std::string::npos || call.find("reduce-scatter") != std::string::npos ||
+        if (call.find("all-") != std::string::npos ||
+            call.find("reduce-scatter") != std::string::npos ||
             call.find("broadcast") != std::string::npos)
           out.push_back(call);
       return out;
@@ -416,21 +452,23 @@ class DeviceTest : public QObject {
       QCOMPARE(countOf(calls, "  wait exchange"), collectives);
     }
     // Times of what was exchanged, as of what was computed.
-    for (const runtime::StepRecord& step : there.steps) QVERIFY(step.communication > 0 && step.backward > 0);
+    for (const runtime::StepRecord& step : there.steps)
+      QVERIFY(step.communication > 0 && step.backward > 0);
     const std::vector<plan::Step>& steps = plan->find("step", 0)->steps;
     if (settings.microBatches == 1) {
       QCOMPARE(there.events[0].size(), steps.size());
       for (std::size_t i = 0; i < steps.size(); ++i) {
         const plan::Event& event = there.events[0][i];
-        QCOMPARE(event.kind == plan::EventKind::kTransfer, steps[i].kind == plan::StepKind::kCollective);
+        QCOMPARE(event.kind == plan::EventKind::kTransfer,
+                 steps[i].kind == plan::StepKind::kCollective);
         QCOMPARE(event.inFlight, steps[i].stream != plan::kComputeStream);
         QVERIFY(event.begin > 0 && event.begin <= event.end);
       }
     }
   }
 
-  // Stages send each other messages as part of captured work, sends in both directions together; nothing goes through the
-  // host, whoever waits for whom.
+  // Stages send each other messages as part of captured work, sends in both directions together;
+  // nothing goes through the host, whoever waits for whom.
   void messagesAreOfTheStep_data() {
     QTest::addColumn<QString>("schedule");
     QTest::addColumn<int>("ranks");
@@ -438,7 +476,8 @@ class DeviceTest : public QObject {
     QTest::addColumn<int>("modelRanks");
     QTest::addColumn<int>("micros");
     QTest::addRow("1f1b, 2 stages") << "1f1b" << 2 << 2 << 1 << 4;
-    QTest::addRow("1f1b, 3 stages, more micro-batches than are on the way") << "1f1b" << 3 << 3 << 1 << 6;
+    QTest::addRow("1f1b, 3 stages, more micro-batches than are on the way")
+        << "1f1b" << 3 << 3 << 1 << 6;
     QTest::addRow("gpipe, 3 stages") << "gpipe" << 3 << 3 << 1 << 3;
     QTest::addRow("zb-h1, 3 stages") << "zb-h1" << 3 << 3 << 1 << 4;
     QTest::addRow("1f1b, one micro-batch") << "1f1b" << 2 << 2 << 1 << 1;
@@ -475,24 +514,30 @@ class DeviceTest : public QObject {
     for (int rank = 0; rank < ranks; ++rank) {
       const auto& calls = devices.calls[static_cast<std::size_t>(rank)];
       const auto has = [&](const char* what) {
-        return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) { return call.find(what) != std::string::npos; });
+        return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
+          return call.find(what) != std::string::npos;
+        });
       };
       QVERIFY(has("send") && has("receive"));
-      if (schedule == "1f1b" && micros > 2) QVERIFY(std::any_of(calls.begin(), calls.end(), [](const std::string& call) {
-        return call.find("send") != std::string::npos && call.find("receive") != std::string::npos;
-      }));
+      if (schedule == "1f1b" && micros > 2)
+        QVERIFY(std::any_of(calls.begin(), calls.end(), [](const std::string& call) {
+          return call.find("send") != std::string::npos &&
+                 call.find("receive") != std::string::npos;
+        }));
       QVERIFY(allAreWaitedForOnce(calls));
       // Every play's events, a message's among them.
       std::size_t steps = 0;
-      for (const plan::Play& play : plan->plays(rank)) steps += plan->find(play.program, rank)->steps.size();
+      for (const plan::Play& play : plan->plays(rank))
+        steps += plan->find(play.program, rank)->steps.size();
       const auto& events = there.events[static_cast<std::size_t>(rank)];
       QCOMPARE(events.size(), steps);
       for (const plan::Event& event : events) QVERIFY(event.begin > 0 && event.begin <= event.end);
     }
   }
 
-  // While a step is under way the next one's samples are copied, to where they wait for it: not before those of this
-  // step have left there, nor before the host's place has been copied is it written again.
+  // While a step is under way the next one's samples are copied, to where they wait for it: not
+  // before those of this step have left there, nor before the host's place has been copied is it
+  // written again.
   void samplesAreCopiedAhead() {
     Devices devices;
     test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 3);
@@ -505,16 +550,22 @@ class DeviceTest : public QObject {
       if (!call.starts_with("  ") && (calls.empty() || calls.back() != call)) calls.push_back(call);
     const auto begin = std::find(calls.begin(), calls.end(), "copy 6272 ahead");  // 8 images
     QVERIFY(begin != calls.end());
-    const std::vector<std::string> first{"copy 6272 ahead", "copy 32 ahead", "mark ahead"};  // labels and weights are as large
-    const std::vector<std::string> step{"wait compute", "replay", "await", "wait ahead", "copy 6272 ahead", "copy 32 ahead", "mark ahead", "synchronize"};
+    // labels and weights are as large
+    const std::vector<std::string> first{"copy 6272 ahead", "copy 32 ahead", "mark ahead"};
+    const std::vector<std::string> step{"wait compute", "replay",          "await",
+                                        "wait ahead",   "copy 6272 ahead", "copy 32 ahead",
+                                        "mark ahead",   "synchronize"};
     const std::vector<std::string> last{"wait compute", "replay", "synchronize"};
     std::vector<std::string> expected = first;
-    for (const auto* part : {&step, &step, &last}) expected.insert(expected.end(), part->begin(), part->end());
-    const std::vector<std::string> asked(begin, begin + std::min<std::ptrdiff_t>(std::ssize(expected), calls.end() - begin));
+    for (const auto* part : {&step, &step, &last})
+      expected.insert(expected.end(), part->begin(), part->end());
+    const std::vector<std::string> asked(
+        begin, begin + std::min<std::ptrdiff_t>(std::ssize(expected), calls.end() - begin));
     QVERIFY2(asked == expected, fmt::format("{}", fmt::join(asked, "; ")).c_str());
   }
 
-  // The same bits whether what was written ahead is played or forgotten, and whichever queue goes first.
+  // The same bits whether what was written ahead is played or forgotten, and whichever queue goes
+  // first.
   void whatIsAheadChangesNoBits() {
     std::string bits;
     for (const std::int64_t epochSteps : {12, 4, 3}) {  // samples are ahead within an epoch
@@ -573,7 +624,8 @@ class DeviceTest : public QObject {
     QVERIFY(monotonicNow() - begin < 20'000'000'000);  // the others need not wait for a limit
   }
 
-  // Collectives of the host cut the step: their operand is copied down in the work before and up in the work after.
+  // Collectives of the host cut the step: their operand is copied down in the work before and up in
+  // the work after.
   void collectivesAreBetween() {
     Devices devices;
     test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 2);
@@ -591,14 +643,16 @@ class DeviceTest : public QObject {
     const test::RunOutcome run = onDevices(settings, devices);
     QVERIFY2(run.ok(), run.error().c_str());
     for (const auto& calls : devices.calls) {
-      QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(1 + reduced.size() + 1));
+      QCOMPARE(countOf(calls, "begin capture"),
+               static_cast<std::ptrdiff_t>(1 + reduced.size() + 1));
       std::size_t at = 0;
       // Each is between two moments: what it takes is communication.
       for (std::size_t i = 3; i + 1 < calls.size() && at < reduced.size(); ++i) {
         if (calls[i] != "end capture") continue;
         const std::string copy = fmt::format("  copy {}", reduced[at++]);
         QVERIFY(calls[i - 3] == "  record" && calls[i - 2] == copy && calls[i - 1] == "  record");
-        QVERIFY(calls[i + 1] == "begin capture" && calls[i + 2] == "  record" && calls[i + 3] == copy && calls[i + 4] == "  record");
+        QVERIFY(calls[i + 1] == "begin capture" && calls[i + 2] == "  record" &&
+                calls[i + 3] == copy && calls[i + 4] == "  record");
       }
       QCOMPARE(at, reduced.size());
     }
@@ -623,7 +677,8 @@ class DeviceTest : public QObject {
       if (i % steps.size() > 0) QVERIFY(event.begin >= run.events[0][i - 1].begin);
     }
     for (const runtime::StepRecord& step : run.steps)
-      QVERIFY(step.forward > 0 && step.backward > 0 && step.optimizer > 0 && step.communication > 0);
+      QVERIFY(step.forward > 0 && step.backward > 0 && step.optimizer > 0 &&
+              step.communication > 0);
   }
 
   void aFailureIsTold() {
@@ -668,7 +723,9 @@ class DeviceTest : public QObject {
     model.layers[0].units = 4 * 129;
     const test::RunOutcome run = onDevices(settingsOf(std::move(model), 2, 1), devices);
     QVERIFY(!run.ok());
-    QVERIFY2(run.error().find("a head has 129 channels, and its kernels take at most 128") != std::string::npos, run.error().c_str());
+    QVERIFY2(run.error().find("a head has 129 channels, and its kernels take at most 128") !=
+                 std::string::npos,
+             run.error().c_str());
   }
 };
 

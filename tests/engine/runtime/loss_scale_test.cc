@@ -1,5 +1,5 @@
-// Dynamic loss scaling: a step whose gradients are no finite numbers changes nothing, on any rank and under any
-// strategy, the scale follows, and training goes on as on one rank.
+// Dynamic loss scaling: a step whose gradients are no finite numbers changes nothing, on any rank
+// and under any strategy, the scale follows, and training goes on as on one rank.
 #include <QDir>
 #include <QRegularExpression>
 #include <QTemporaryDir>
@@ -43,71 +43,117 @@ void resnet(RunSettings& s, std::int64_t groups = 1) {
 // Each without `ranks`, `strategy` and what belongs to it is what one rank trains.
 constexpr Row kRows[] = {
     {"mirrored", [](RunSettings& s) { s.ranks = 2; }},
-    {"uneven shares", [](RunSettings& s) { s.ranks = 3, s.shares = {2, 1, 1}; }},
+    {"uneven shares",
+     [](RunSettings& s) {
+       s.ranks = 3, s.shares = {2, 1, 1};
+     }},
     {"clipped", [](RunSettings& s) { s.ranks = 2, s.optimizer.clipNorm = 0.5; }},
-    {"sgd", [](RunSettings& s) { s.ranks = 2, s.optimizer = {.kind = "sgd", .momentum = 0.9, .weightDecay = 1e-3}; }},
+    {"sgd",
+     [](RunSettings& s) {
+       s.ranks = 2, s.optimizer = {.kind = "sgd", .momentum = 0.9, .weightDecay = 1e-3};
+     }},
     {"micro-batches", [](RunSettings& s) { s.ranks = 2, s.microBatches = 4; }},
-    {"deterministic parts", [](RunSettings& s) { s.ranks = 2, s.microBatches = 2, s.inOrder = true; }},
+    {"deterministic parts",
+     [](RunSettings& s) { s.ranks = 2, s.microBatches = 2, s.inOrder = true; }},
     {"zero-1", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-1"; }},
     {"zero-2, micro-batches, clipped",
-     [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2", s.microBatches = 2, s.optimizer.clipNorm = 0.5; }},
+     [](RunSettings& s) {
+       s.ranks = 2, s.strategy = "zero-2", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
+     }},
     {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
-    {"zero-3 in flight", [](RunSettings& s) { s.ranks = 2, s.hosts = 2, s.strategy = "zero-3", s.overlap = "always"; }},
-    {"tensor", [](RunSettings& s) { gpt(s), s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
+    {"zero-3 in flight",
+     [](RunSettings& s) { s.ranks = 2, s.hosts = 2, s.strategy = "zero-3", s.overlap = "always"; }},
+    {"tensor",
+     [](RunSettings& s) { gpt(s), s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
     {"tensor, clipped",
-     [](RunSettings& s) { gpt(s), s.ranks = 4, s.modelRanks = 2, s.strategy = "zero-1", s.optimizer.clipNorm = 0.5; }},
+     [](RunSettings& s) {
+       gpt(s), s.ranks = 4, s.modelRanks = 2, s.strategy = "zero-1", s.optimizer.clipNorm = 0.5;
+     }},
     {"divided vocabulary",
      [](RunSettings& s) {
        gpt(s), s.model = smallGpt(12), s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel";
      }},
-    {"pipeline", [](RunSettings& s) { gpt(s), s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 4; }},
+    {"pipeline",
+     [](RunSettings& s) {
+       gpt(s), s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 4;
+     }},
     {"pipeline zb-h1",
      [](RunSettings& s) {
-       gpt(s), s.ranks = 4, s.stages = 2, s.strategy = "pipeline", s.microBatches = 4, s.schedule = "zb-h1";
+       gpt(s), s.ranks = 4, s.stages = 2, s.strategy = "pipeline", s.microBatches = 4,
+               s.schedule = "zb-h1";
      }},
     {"data, tensor, pipeline",
      [](RunSettings& s) {
        gpt(s), s.ranks = 8, s.modelRanks = s.stages = 2, s.strategy = "zero-2", s.microBatches = 2;
      }},
-    {"parameter server", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
+    {"parameter server",
+     [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
     {"two servers, micro-batches, clipped",
      [](RunSettings& s) {
-       s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
+       s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.microBatches = 2,
+       s.optimizer.clipNorm = 0.5;
      }},
-    {"four servers, more than groups", [](RunSettings& s) { s.ranks = 6, s.servers = 4, s.strategy = "parameter-server"; }},
+    {"four servers, more than groups",
+     [](RunSettings& s) { s.ranks = 6, s.servers = 4, s.strategy = "parameter-server"; }},
     {"four servers, micro-batches",
-     [](RunSettings& s) { s.ranks = 6, s.servers = 4, s.strategy = "parameter-server", s.microBatches = 2; }},
-    {"central storage", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
+     [](RunSettings& s) {
+       s.ranks = 6, s.servers = 4, s.strategy = "parameter-server", s.microBatches = 2;
+     }},
+    {"central storage",
+     [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
     {"rows of tables", [](RunSettings& s) { ctr(s), s.ranks = 2; }},
-    {"rows of tables, sgd", [](RunSettings& s) { ctr(s), s.optimizer = {.kind = "sgd"}, s.trainer.schedule.peak = 1, s.ranks = 2; }},
-    {"rows on servers", [](RunSettings& s) { ctr(s), s.ranks = 4, s.servers = 2, s.strategy = "parameter-server"; }},
+    {"rows of tables, sgd",
+     [](RunSettings& s) {
+       ctr(s), s.optimizer = {.kind = "sgd"}, s.trainer.schedule.peak = 1, s.ranks = 2;
+     }},
+    {"rows on servers",
+     [](RunSettings& s) { ctr(s), s.ranks = 4, s.servers = 2, s.strategy = "parameter-server"; }},
     {"tables on servers, adam",
-     [](RunSettings& s) { ctr(s), s.optimizer = {}, s.trainer.schedule.peak = 0.02, s.ranks = 4, s.servers = 2, s.strategy = "parameter-server"; }},
+     [](RunSettings& s) {
+       ctr(s), s.optimizer = {}, s.trainer.schedule.peak = 0.02, s.ranks = 4, s.servers = 2,
+               s.strategy = "parameter-server";
+     }},
     {"batch norm", [](RunSettings& s) { resnet(s), s.ranks = 2; }},
-    {"batch norm, micro-batches", [](RunSettings& s) { resnet(s, 2), s.ranks = 2, s.microBatches = 2; }},
+    {"batch norm, micro-batches",
+     [](RunSettings& s) { resnet(s, 2), s.ranks = 2, s.microBatches = 2; }},
     {"recomputed", [](RunSettings& s) { gpt(s), s.ranks = 2, s.recompute = "full"; }},
 };
 // Not meant to be equal to one rank.
 constexpr Row kOthers[] = {
-    {"local-sgd", [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 4; }},
+    {"local-sgd",
+     [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 4; }},
     {"local-sgd, tensor",
      [](RunSettings& s) {
-       gpt(s), s.ranks = 4, s.modelRanks = 2, s.strategy = "local-sgd", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
+       gpt(s), s.ranks = 4, s.modelRanks = 2, s.strategy = "local-sgd", s.microBatches = 2,
+               s.optimizer.clipNorm = 0.5;
      }},
     {"fp16 on the wire", [](RunSettings& s) { s.ranks = 2, s.compression = "fp16"; }},
-    {"int8 on the wire, micro-batches", [](RunSettings& s) { s.ranks = 2, s.compression = "int8", s.microBatches = 2; }},
+    {"int8 on the wire, micro-batches",
+     [](RunSettings& s) { s.ranks = 2, s.compression = "int8", s.microBatches = 2; }},
     {"top-k on the wire, zero-2",
-     [](RunSettings& s) { s.ranks = 3, s.compression = "top-k", s.topKRatio = 0.1, s.strategy = "zero-2"; }},
-    {"top-k after a while", [](RunSettings& s) { s.ranks = 2, s.compression = "top-k", s.topKAfter = 2; }},
-    {"coded gradients, rows of tables", [](RunSettings& s) { ctr(s), s.ranks = 2, s.compression = "bf16"; }},
+     [](RunSettings& s) {
+       s.ranks = 3, s.compression = "top-k", s.topKRatio = 0.1, s.strategy = "zero-2";
+     }},
+    {"top-k after a while",
+     [](RunSettings& s) { s.ranks = 2, s.compression = "top-k", s.topKAfter = 2; }},
+    {"coded gradients, rows of tables",
+     [](RunSettings& s) { ctr(s), s.ranks = 2, s.compression = "bf16"; }},
 };
 
 // Workers that do not wait for each other, which have no loss scale.
 constexpr Row kApart[] = {
-    {"stale by one", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 1; }},
-    {"stale, two servers", [](RunSettings& s) { s.ranks = 5, s.servers = 2, s.strategy = "parameter-server", s.staleness = -1; }},
+    {"stale by one",
+     [](RunSettings& s) {
+       s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 1;
+     }},
+    {"stale, two servers",
+     [](RunSettings& s) {
+       s.ranks = 5, s.servers = 2, s.strategy = "parameter-server", s.staleness = -1;
+     }},
     {"stale, rows on servers",
-     [](RunSettings& s) { ctr(s), s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.staleness = 2; }},
+     [](RunSettings& s) {
+       ctr(s), s.ranks = 4, s.servers = 2, s.strategy = "parameter-server", s.staleness = 2;
+     }},
 };
 
 // In f64 nothing is lost, but that squares of 2^512 overflow; in fp16 factors do.
@@ -134,8 +180,8 @@ RunSettings plainOf(const Row& row) {
   return s;
 }
 
-// Four dense layers after another, of nothing that takes a number that is none for zero, on inputs large enough to
-// overflow with large weights.
+// Four dense layers after another, of nothing that takes a number that is none for zero, on inputs
+// large enough to overflow with large weights.
 models::Model tower() {
   models::Model model = fashionMlp();
   model.inputScale = 1;
@@ -152,8 +198,10 @@ models::Model tower() {
 // All ranks have the same error.
 bool endsAlike(const RunOutcome& out) {
   for (const auto& rank : out.ranks) {
-    const bool alike = !rank.ok() && rank.error().what == out.ranks[0].error().what && rank.error().why == out.ranks[0].error().why &&
-                       rank.error().step == out.ranks[0].error().step && rank.error().code == Code::kInvalidArgument;
+    const bool alike = !rank.ok() && rank.error().what == out.ranks[0].error().what &&
+                       rank.error().why == out.ranks[0].error().why &&
+                       rank.error().step == out.ranks[0].error().step &&
+                       rank.error().code == Code::kInvalidArgument;
     if (alike) continue;
     qWarning("%s", out.ok() ? "no rank failed" : out.error().c_str());
     return false;
@@ -162,7 +210,8 @@ bool endsAlike(const RunOutcome& out) {
 }
 
 // Changes an f32 tensor of a file, its checksum too.
-void change(const std::string& path, const std::string& tensor, const std::function<void(std::span<float>)>& make) {
+void change(const std::string& path, const std::string& tensor,
+            const std::function<void(std::span<float>)>& make) {
   const runtime::TensorFile file = runtime::readTensors(path).value();
   std::vector<runtime::TensorInfo> tensors;
   std::vector<std::vector<std::byte>> contents;
@@ -170,11 +219,15 @@ void change(const std::string& path, const std::string& tensor, const std::funct
     tensors.push_back({name, entry.dtype, entry.shape});
     const auto bytes = file.bytes(entry);
     contents.emplace_back(bytes.begin(), bytes.end());
-    if (name == tensor) make({reinterpret_cast<float*>(contents.back().data()), contents.back().size() / sizeof(float)});
+    if (name == tensor)
+      make({reinterpret_cast<float*>(contents.back().data()),
+            contents.back().size() / sizeof(float)});
   }
   const Status written = runtime::writeTensors(
       path, tensors, file.metadata,
-      [&](std::size_t i) -> Result<std::span<const std::byte>> { return std::span<const std::byte>(contents[i]); },
+      [&](std::size_t i) -> Result<std::span<const std::byte>> {
+        return std::span<const std::byte>(contents[i]);
+      },
       runtime::Checksums::kCrc32c);
   LOCKSTEP_CHECK(written.ok());
 }
@@ -200,7 +253,8 @@ void addColumns() {
   QTest::addColumn<bool>("half");
 }
 void addRows(std::span<const Row> rows, bool half) {
-  for (const Row& row : rows) QTest::addRow("%s, %s", row.name, half ? "fp16" : "f64") << &row << half;
+  for (const Row& row : rows)
+    QTest::addRow("%s, %s", row.name, half ? "fp16" : "f64") << &row << half;
 }
 void addAll() {
   addColumns();
@@ -225,8 +279,8 @@ Q_DECLARE_METATYPE(const Row*)
 class LossScaleTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  // Every step overflows: all ranks have the parameters and statistics they began with, bit by bit, what optimizers and
-  // coding keep is still zero, and the scale is halved each time.
+  // Every step overflows: all ranks have the parameters and statistics they began with, bit by bit,
+  // what optimizers and coding keep is still zero, and the scale is halved each time.
   void whatOverflowsChangesNothing_data() {
     addAll();
     addRows(kOthers, true);
@@ -256,7 +310,8 @@ class LossScaleTest : public QObject {
       QCOMPARE(out.steps[i].skipped, updates);
       const int halvings = static_cast<int>(i + 1) * updates - 1;
       QCOMPARE(static_cast<double>(out.steps[i].lossScale),
-               half ? std::ldexp(settings.lossScale->initial, -halvings) : INFINITY);  // a record's is an f32
+               // a record's is an f32
+               half ? std::ldexp(settings.lossScale->initial, -halvings) : INFINITY);
       QVERIFY(std::isfinite(out.steps[i].loss));
     }
     const runtime::TensorFile file = checkpointOf(folder);
@@ -265,7 +320,8 @@ class LossScaleTest : public QObject {
     QCOMPARE(number(file, "scaling/skipped"), 3.0 * updates);
     std::int64_t others = 0;
     for (const auto& [name, entry] : file.entries) {
-      if (name.starts_with("params/") || name.starts_with("stats/") || name.starts_with("scaling/")) continue;
+      if (name.starts_with("params/") || name.starts_with("stats/") || name.starts_with("scaling/"))
+        continue;
       ++others;
       for (const std::byte byte : file.bytes(entry)) QVERIFY2(byte == std::byte{0}, name.c_str());
     }
@@ -284,8 +340,9 @@ class LossScaleTest : public QObject {
       QCOMPARE(out.ranks[0]->weightsSha256, same.ranks[0]->weightsSha256);
   }
 
-  // Some steps are left out and others not, and the scale grows again: losses, scales and steps left out are those of
-  // one rank, and without rounding of factors those of a training without a scale that has the other steps alone.
+  // Some steps are left out and others not, and the scale grows again: losses, scales and steps
+  // left out are those of one rank, and without rounding of factors those of a training without a
+  // scale that has the other steps alone.
   void severalRanksAgainstOne_data() { addAll(); }
   void severalRanksAgainstOne() {
     QFETCH(const Row*, row);
@@ -307,7 +364,8 @@ class LossScaleTest : public QObject {
       skipped += one.steps[i].skipped;
       grew |= i > 0 && one.steps[i - 1].skipped == 0 && one.steps[i].skipped > 0;
     }
-    qInfo("%lld of 24 steps left out, losses differ by %.2e", static_cast<long long>(skipped), worst);
+    qInfo("%lld of 24 steps left out, losses differ by %.2e", static_cast<long long>(skipped),
+          worst);
     QVERIFY(skipped > 0 && skipped < 20);
     QVERIFY(grew);
     QVERIFY(worst <= (half ? 1.0 / 2048 : 1e-9));
@@ -343,8 +401,8 @@ class LossScaleTest : public QObject {
     QCOMPARE(again.ranks[0]->weightsSha256, out.ranks[0]->weightsSha256);
   }
 
-  // A scale of a power of two costs no bit, and steps left out none of those that follow: a training without loss scale
-  // does the same, on the batches whose steps count.
+  // A scale of a power of two costs no bit, and steps left out none of those that follow: a
+  // training without loss scale does the same, on the batches whose steps count.
   void aScaleChangesNoBit() {
     RunSettings settings = settingsOf(false, 65536);
     settings.compute = DType::kF32;
@@ -407,8 +465,8 @@ class LossScaleTest : public QObject {
     }
   }
 
-  // What makes no number does so with any scale: it stays at 1, and when many updates in a row are left out the run ends on
-  // all ranks.
+  // What makes no number does so with any scale: it stays at 1, and when many updates in a row are
+  // left out the run ends on all ranks.
   void aScaleHasAnEnd() {
     RunSettings settings = settingsOf(true, 4);
     settings.model.inputScale = 1e6;  // the factors of the first product are infinite
@@ -418,7 +476,9 @@ class LossScaleTest : public QObject {
     QCOMPARE(out.steps.back().skipped, 1);
     // A run that made no update at all has trained nothing.
     QVERIFY(!out.ok());
-    QVERIFY2(out.error().find("none of the last 6 updates could be made, to step 6") != std::string::npos, out.error().c_str());
+    QVERIFY2(out.error().find("none of the last 6 updates could be made, to step 6") !=
+                 std::string::npos,
+             out.error().c_str());
     settings.trainer.nonFinite = runtime::NonFinite::kTaken;
     const RunOutcome taken = trained(settings);
     QVERIFY2(taken.ok(), taken.error().c_str());
@@ -428,20 +488,24 @@ class LossScaleTest : public QObject {
     // The first evaluation sees it too.
     const RunOutcome evaluated = trained(settings);
     QVERIFY(!evaluated.ok());
-    QVERIFY2(evaluated.error().find("the loss of the evaluation is not finite in step 10: the first tensor that is not finite is "
-                                    "activation flatten.flatten.f16") != std::string::npos, evaluated.error().c_str());
+    QVERIFY2(evaluated.error().find("the loss of the evaluation is not finite in step 10: the "
+                                    "first tensor that is not finite is "
+                                    "activation flatten.flatten.f16") != std::string::npos,
+             evaluated.error().c_str());
     settings.trainer.evaluate = false;
     const RunOutcome hopeless = trained(settings);
     QVERIFY(!hopeless.ok());
-    QVERIFY2(hopeless.error().find("none of the last 100 updates could be made, to step 100") != std::string::npos,
+    QVERIFY2(hopeless.error().find("none of the last 100 updates could be made, to step 100") !=
+                 std::string::npos,
              hopeless.error().c_str());
   }
 
-  // Without a loss scale a loss that is not finite ends the run, on all ranks with the same error: the step, and the first
-  // tensor that is not finite. Asked to, it goes on.
+  // Without a loss scale a loss that is not finite ends the run, on all ranks with the same error:
+  // the step, and the first tensor that is not finite. Asked to, it goes on.
   void divergedRunsEnd_data() {
     QTest::addColumn<const Row*>("row");
-    for (const auto rows : {std::span<const Row>(kRows), std::span<const Row>(kOthers), std::span<const Row>(kApart)})
+    for (const auto rows :
+         {std::span<const Row>(kRows), std::span<const Row>(kOthers), std::span<const Row>(kApart)})
       for (const Row& row : rows) QTest::addRow("%s", row.name) << &row;
   }
   void divergedRunsEnd() {
@@ -455,13 +519,18 @@ class LossScaleTest : public QObject {
     QVERIFY(endsAlike(out));
     const Error& error = out.ranks[0].error();
     QVERIFY(error.step >= 1 && error.step <= 40);
-    static const QRegularExpression kWhat("^the training diverged: the (loss|loss of the evaluation) is not finite in step [0-9]+$");
-    static const QRegularExpression kNamed("^the first tensor that is not finite is (parameter|activation|running statistic) [^ ]+"
-                                           "(, on rank [0-9])?$");
-    static const QRegularExpression kState("^the training diverged: the (parameter|optimizer state|running statistic) [^ ].* is not "
-                                           "finite after step [0-9]+$");  // found by the checkpoint
+    static const QRegularExpression kWhat(
+        "^the training diverged: the (loss|loss of the evaluation) is not finite in step [0-9]+$");
+    static const QRegularExpression kNamed(
+        "^the first tensor that is not finite is (parameter|activation|running statistic) [^ ]+"
+        "(, on rank [0-9])?$");
+    static const QRegularExpression kState(
+        "^the training diverged: the (parameter|optimizer state|running statistic) [^ ].* is not "
+        "finite after step [0-9]+$");  // found by the checkpoint
     const QString what = QString::fromStdString(error.what);
-    QVERIFY2((kWhat.match(what).hasMatch() && kNamed.match(QString::fromStdString(error.why)).hasMatch()) || kState.match(what).hasMatch(),
+    QVERIFY2((kWhat.match(what).hasMatch() &&
+              kNamed.match(QString::fromStdString(error.why)).hasMatch()) ||
+                 kState.match(what).hasMatch(),
              error.text().c_str());
     // Nothing of it is kept to go on from.
     for (const std::string& checkpoint : out.checkpoints) {
@@ -491,19 +560,36 @@ class LossScaleTest : public QObject {
         {"micro-batches", [](RunSettings& s) { s.ranks = 2, s.microBatches = 4; }},
         {"zero-2", [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2"; }},
         {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
-        {"zero-3 in flight", [](RunSettings& s) { s.ranks = s.hosts = 2, s.strategy = "zero-3", s.overlap = "always"; }},
-        {"tensor", [](RunSettings& s) { s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
-        {"pipeline", [](RunSettings& s) { s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 4; }},
+        {"zero-3 in flight",
+         [](RunSettings& s) {
+           s.ranks = s.hosts = 2, s.strategy = "zero-3", s.overlap = "always";
+         }},
+        {"tensor",
+         [](RunSettings& s) { s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
+        {"pipeline",
+         [](RunSettings& s) {
+           s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 4;
+         }},
         {"pipeline zb-h1, data",
-         [](RunSettings& s) { s.ranks = 4, s.stages = 2, s.strategy = "pipeline", s.microBatches = 4, s.schedule = "zb-h1"; }},
-        {"parameter server", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
-        {"central storage", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
-        {"stale", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 2; }},
-        {"local-sgd", [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 2; }},
+         [](RunSettings& s) {
+           s.ranks = 4, s.stages = 2, s.strategy = "pipeline", s.microBatches = 4,
+           s.schedule = "zb-h1";
+         }},
+        {"parameter server",
+         [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
+        {"central storage",
+         [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "central-storage"; }},
+        {"stale",
+         [](RunSettings& s) {
+           s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 2;
+         }},
+        {"local-sgd",
+         [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 2; }},
         {"recomputed", [](RunSettings& s) { s.recompute = "full"; }},
     };
     for (const Row& row : kWhere)
-      for (const int layer : {1, 2, 3, 4}) QTest::addRow("%s, layer %d", row.name, layer) << &row << layer;
+      for (const int layer : {1, 2, 3, 4})
+        QTest::addRow("%s, layer %d", row.name, layer) << &row << layer;
   }
   void theFirstTensorIsNamed() {
     QFETCH(const Row*, row);
@@ -524,13 +610,19 @@ class LossScaleTest : public QObject {
     const RunOutcome out = trained(settings);
     QVERIFY(endsAlike(out));
     const Error& error = out.ranks[0].error();
-    QVERIFY2(error.what == "the training diverged: the loss is not finite in step 3", error.text().c_str());
+    QVERIFY2(error.what == "the training diverged: the loss is not finite in step 3",
+             error.text().c_str());
     QCOMPARE(error.step, 3);
     // The loss may be computed where the logits were.
-    const bool isLoss = layer == 4 && error.why.starts_with("the first tensor that is not finite is activation loss");
+    const bool isLoss = layer == 4 && error.why.starts_with(
+                                          "the first tensor that is not finite is activation loss");
     // A worker that goes on meanwhile may read what another's gradient has spoilt.
-    const bool isApart = settings.staleness != 0 && error.why.starts_with("the first tensor that is not finite is parameter layer");
-    QVERIFY2(isLoss || isApart || error.why.starts_with(fmt::format("the first tensor that is not finite is activation {}.", name)),
+    const bool isApart =
+        settings.staleness != 0 &&
+        error.why.starts_with("the first tensor that is not finite is parameter layer");
+    QVERIFY2(isLoss || isApart ||
+                 error.why.starts_with(
+                     fmt::format("the first tensor that is not finite is activation {}.", name)),
              error.text().c_str());
   }
 
@@ -552,23 +644,30 @@ class LossScaleTest : public QObject {
     settings.trainer.maxSteps = 8;
     const RunOutcome out = trained(settings);
     QVERIFY(endsAlike(out));
-    QVERIFY2(out.ranks[1].error().why.starts_with("the first tensor that is not finite is input x, on rank "),
+    QVERIFY2(out.ranks[1].error().why.starts_with(
+                 "the first tensor that is not finite is input x, on rank "),
              out.error().c_str());
     QVERIFY(out.ranks[0].error().step >= 1 && out.ranks[0].error().step <= 4);
   }
 
-  // What goes wrong in the last update is found too: by the evaluation, by the checkpoint, by what is exported.
+  // What goes wrong in the last update is found too: by the evaluation, by the checkpoint, by what
+  // is exported.
   void theLastUpdateCounts_data() {
     QTest::addColumn<const Row*>("row");
     QTest::addColumn<QString>("finds");
     static constexpr Row kWhere[] = {
         {"one rank", [](RunSettings&) {}},
         {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
-        {"parameter server", [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
-        {"pipeline", [](RunSettings& s) { s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 2; }},
+        {"parameter server",
+         [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server"; }},
+        {"pipeline",
+         [](RunSettings& s) {
+           s.ranks = s.stages = 2, s.strategy = "pipeline", s.microBatches = 2;
+         }},
     };
     for (const Row& row : kWhere)
-      for (const char* finds : {"evaluation", "checkpoint", "export"}) QTest::addRow("%s, %s", row.name, finds) << &row << finds;
+      for (const char* finds : {"evaluation", "checkpoint", "export"})
+        QTest::addRow("%s, %s", row.name, finds) << &row << finds;
   }
   void theLastUpdateCounts() {
     QFETCH(const Row*, row);
@@ -581,21 +680,24 @@ class LossScaleTest : public QObject {
     settings.trainer.schedule.peak = 3e38;
     settings.trainer.maxSteps = 1;
     settings.trainer.evaluate = finds == "evaluation";
-    if (finds == "checkpoint") settings.trainer.checkpointFolder = folder.filePath("all").toStdString();
+    if (finds == "checkpoint")
+      settings.trainer.checkpointFolder = folder.filePath("all").toStdString();
     const RunOutcome out = trained(settings);
     QVERIFY(endsAlike(out));
     const std::string what = out.ranks[0].error().what;
     if (finds == "evaluation") {
       QCOMPARE(what, "the training diverged: the loss of the evaluation is not finite in step 1");
     } else {
-      QVERIFY2(what.starts_with("the training diverged: the parameter layer") && what.ends_with(" is not finite after step 1"),
+      QVERIFY2(what.starts_with("the training diverged: the parameter layer") &&
+                   what.ends_with(" is not finite after step 1"),
                what.c_str());
     }
     QVERIFY(out.checkpoints.empty());
     QVERIFY(!QDir(folder.filePath("all")).exists("step-000000001"));
   }
 
-  // State with numbers that are none is refused where it is read, by the tensor's name; asked to, a run goes on from it.
+  // State with numbers that are none is refused where it is read, by the tensor's name; asked to, a
+  // run goes on from it.
   void stateThatIsNotFiniteIsRefused() {
     QTemporaryDir folder;
     RunSettings settings = plainOf({"", [](RunSettings&) {}});
@@ -604,13 +706,15 @@ class LossScaleTest : public QObject {
     settings.trainer.checkpointFolder = folder.path().toStdString();
     const RunOutcome before = trained(settings);
     QVERIFY2(before.ok(), before.error().c_str());
-    const std::string path = runtime::stateFile(before.checkpoints.back()), good = readFile(path).value();
+    const std::string path = runtime::stateFile(before.checkpoints.back()),
+                      good = readFile(path).value();
     settings.trainer.maxSteps = 4;
     settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
     settings.trainer.checkpointFolder.clear();
-    const std::pair<const char*, const char*> tensors[] = {{"params/dense1.weight", "parameter dense1.weight"},
-                                                           {"params/dense2.bias", "parameter dense2.bias"},
-                                                           {"adam.v/dense1.bias", "optimizer state adam.v of dense1.bias"}};
+    const std::pair<const char*, const char*> tensors[] = {
+        {"params/dense1.weight", "parameter dense1.weight"},
+        {"params/dense2.bias", "parameter dense2.bias"},
+        {"adam.v/dense1.bias", "optimizer state adam.v of dense1.bias"}};
     for (const auto& [tensor, text] : tensors)
       for (const float value : {std::nanf(""), INFINITY, -INFINITY}) {
         QVERIFY(writeFileAtomically(path, good).ok());
@@ -619,7 +723,8 @@ class LossScaleTest : public QObject {
         const RunOutcome refused = trained(settings);
         QVERIFY(!refused.ok());
         const Error& error = refused.ranks[0].error();
-        QVERIFY2(error.why.starts_with(fmt::format("the {} is not finite, from element ", text)), error.text().c_str());
+        QVERIFY2(error.why.starts_with(fmt::format("the {} is not finite, from element ", text)),
+                 error.text().c_str());
         QVERIFY(refused.steps.empty());
         settings.trainer.nonFinite = runtime::NonFinite::kTaken;
         const RunOutcome taken = trained(settings);
@@ -657,13 +762,18 @@ class LossScaleTest : public QObject {
     QTest::addColumn<QString>("next");
     static constexpr Row kRefused[] = {
         {"workers apart",
-         [](RunSettings& s) { s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 2; }},
+         [](RunSettings& s) {
+           s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.staleness = 2;
+         }},
         {"two places of parameters",
          [](RunSettings& s) {
-           ctr(s), s.ranks = 3, s.servers = 1, s.strategy = "parameter-server", s.dense = "all-reduce";
+           ctr(s), s.ranks = 3, s.servers = 1, s.strategy = "parameter-server",
+                   s.dense = "all-reduce";
          }},
         {"coded micro-batches",
-         [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2", s.compression = "fp16", s.microBatches = 2; }},
+         [](RunSettings& s) {
+           s.ranks = 2, s.strategy = "zero-2", s.compression = "fp16", s.microBatches = 2;
+         }},
     };
     QTest::addRow("%s", kRefused[0].name) << &kRefused[0] << "strategy.staleness";
     QTest::addRow("%s", kRefused[1].name) << &kRefused[1] << "strategy.dense";
@@ -677,7 +787,8 @@ class LossScaleTest : public QObject {
     const auto refused = planOf(settings);
     QVERIFY(!refused.ok());
     QCOMPARE(refused.error().code, Code::kInvalidArgument);
-    QVERIFY2(refused.error().next.find(next.toStdString()) != std::string::npos, refused.error().text().c_str());
+    QVERIFY2(refused.error().next.find(next.toStdString()) != std::string::npos,
+             refused.error().text().c_str());
     settings.lossScale.reset();
     settings.products = DType::kBf16;
     const auto taken = planOf(settings);
@@ -689,14 +800,16 @@ class LossScaleTest : public QObject {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("more");
     QTest::addRow("mirrored") << "multi-worker-mirrored" << 0;
-    for (const char* strategy : {"zero-1", "zero-2", "zero-3"}) QTest::addRow("%s", strategy) << strategy << 1;
+    for (const char* strategy : {"zero-1", "zero-2", "zero-3"})
+      QTest::addRow("%s", strategy) << strategy << 1;
   }
   void oneCollectiveMore() {
     QFETCH(QString, strategy);
     QFETCH(int, more);
     const auto collectives = [](const plan::Plan& plan) {
       int count = 0;
-      for (const plan::Step& step : plan.find("step", 0)->steps) count += step.kind == plan::StepKind::kCollective;
+      for (const plan::Step& step : plan.find("step", 0)->steps)
+        count += step.kind == plan::StepKind::kCollective;
       return count;
     };
     RunSettings settings = settingsOf(true, 65536);

@@ -1,5 +1,6 @@
-// What the CUDA module asks of driver, cuBLASLt and NCCL when ranks' GPUs compute and exchange, by libraries that write it down:
-// streams, events and their order, what lies where, the same on every rank; and what becomes of ranks whose peers fail.
+// What the CUDA module asks of driver, cuBLASLt and NCCL when ranks' GPUs compute and exchange, by
+// libraries that write it down: streams, events and their order, what lies where, the same on every
+// rank; and what becomes of ranks whose peers fail.
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
@@ -77,7 +78,8 @@ class NcclTest : public QObject {
     QFile file(log_);
     std::map<int, QStringList> out;
     if (!file.open(QIODevice::ReadOnly) || !file.seek(seen_)) return out;
-    QByteArray more = file.readAll();  // others may be writing: what is no whole line is read next time
+    // others may be writing: what is no whole line is read next time
+    QByteArray more = file.readAll();
     more.truncate(more.lastIndexOf('\n') + 1);
     seen_ += more.size();
     for (const QString& line : QString::fromUtf8(more).split('\n', Qt::SkipEmptyParts))
@@ -88,14 +90,17 @@ class NcclTest : public QObject {
   static QStringList withoutConnecting(const QStringList& calls) {
     QStringList out;
     for (const QString& call : calls)
-      if (call.startsWith("init") || call.startsWith("split") || call.startsWith("exchange stream")) out << call;
+      if (call.startsWith("init") || call.startsWith("split") || call.startsWith("exchange stream"))
+        out << call;
     return out;
   }
-  // Waits until both communicators of a GPU are aborted, on whatever threads. Returns what else was asked.
+  // Waits until both communicators of a GPU are aborted, on whatever threads. Returns what else was
+  // asked.
   QStringList askedBeside(QStringList aborts) {
     QStringList calls = asked().begin()->second;
     const auto missing = [&] {
-      return std::any_of(aborts.begin(), aborts.end(), [&](const QString& one) { return !calls.contains(one); });
+      return std::any_of(aborts.begin(), aborts.end(),
+                         [&](const QString& one) { return !calls.contains(one); });
     };
     for (int i = 0; i < 2000 && missing(); ++i) {
       QTest::qWait(10);
@@ -105,16 +110,22 @@ class NcclTest : public QObject {
     for (const QString& one : aborts) calls.removeOne(one);
     return calls;
   }
-  static QString at(const char* what, const void* in, const void* out, std::int64_t count, int type) {
+  static QString at(const char* what, const void* in, const void* out, std::int64_t count,
+                    int type) {
     const auto shown = [](const void* p) {
-      return p != nullptr ? QString("0x%1").arg(reinterpret_cast<std::uintptr_t>(p), 0, 16) : QString("(nil)");
+      return p != nullptr ? QString("0x%1").arg(reinterpret_cast<std::uintptr_t>(p), 0, 16)
+                          : QString("(nil)");
     };
-    return QString("%1 comm 1 in %2 out %3 count %4 type %5 on exchange").arg(what, shown(in), shown(out)).arg(count).arg(type);
+    return QString("%1 comm 1 in %2 out %3 count %4 type %5 on exchange")
+        .arg(what, shown(in), shown(out))
+        .arg(count)
+        .arg(type);
   }
 
  private Q_SLOTS:
   void initTestCase() {
-    for (const char* name : {"libcuda.so.1", "libcublasLt.so.13", "libcublasLt.so.14", "libnccl.so.2"})
+    for (const char* name :
+         {"libcuda.so.1", "libcublasLt.so.13", "libcublasLt.so.14", "libnccl.so.2"})
       QVERIFY(QFile::link(LOCKSTEP_FAKE_GPUS_FILE, folder_.filePath(name)));
     qputenv("LOCKSTEP_CUDA_LIBRARIES", folder_.path().toUtf8());
     qputenv("LOCKSTEP_FAKE_GPUS_LOG", log_.toUtf8());
@@ -135,44 +146,56 @@ class NcclTest : public QObject {
     auto opened = device::open(0);
     QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
     const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
-    device::Product p{100, 27, 64, false, false, DType::kBf16, at(0x1010), at(0x2100), at(0x3000), at(0x4004)};
+    device::Product p{100,          27,         64,         false,      false,
+                      DType::kBf16, at(0x1010), at(0x2100), at(0x3000), at(0x4004)};
     p.pitch = 32;
-    device::Product adds{27, 100, 64, true, false, DType::kF32, at(0x1100), at(0x2008), nullptr, at(0x3000), true};
+    device::Product adds{27,         100,        64,      true,       false, DType::kF32,
+                         at(0x1100), at(0x2008), nullptr, at(0x3000), true};
     adds.pitch = 28;
     adds.adds = true;
-    const device::Product plain{100, 64, 27, false, true, DType::kF32, at(0x1100), at(0x2100), nullptr, at(0x3100)};
+    const device::Product plain{100,         64,         27,         false,   true,
+                                DType::kF32, at(0x1100), at(0x2100), nullptr, at(0x3100)};
     for (const device::Product& product : {p, adds, plain}) {
       auto work = (*opened)->bind(product);
       QVERIFY2(work.ok(), work.ok() ? "" : work.error().text().c_str());
       (*work)->give();
     }
     QVERIFY((*opened)->synchronize().ok());
-    QCOMPARE(asked()[0],  // operations: 0 none, 1 transposed; types: 0 f32, 14 bf16; computing: 68 f32, 77 by tf32
+    // operations: 0 none, 1 transposed; types: 0 f32, 14 bf16; computing: 68 f32, 77 by tf32
+    QCOMPARE(asked()[0],
              (QStringList{"choose a product, aligned 256 16 4 4",
-                          "product op 0 of 0x2100 64x27 pitch 64 type 14, op 0 of 0x1010 27x100 pitch 32 type 14, to 0x4004 64x100 "
+                          "product op 0 of 0x2100 64x27 pitch 64 type 14, op 0 of 0x1010 27x100 "
+                          "pitch 32 type 14, to 0x4004 64x100 "
                           "pitch 64 type 0 times 0, compute 68, epilogue 4 on compute",
                           "choose a product, aligned 8 256 256 256",
-                          "product op 0 of 0x2008 64x100 pitch 64 type 0, op 1 of 0x1100 27x100 pitch 28 type 0, to 0x3000 64x27 "
+                          "product op 0 of 0x2008 64x100 pitch 64 type 0, op 1 of 0x1100 27x100 "
+                          "pitch 28 type 0, to 0x3000 64x27 "
                           "pitch 64 type 0 times 1, compute 77, epilogue 1 on compute",
                           "choose a product, aligned 256 256 256 256",
-                          "product op 1 of 0x2100 64x27 pitch 64 type 0, op 0 of 0x1100 64x100 pitch 64 type 0, to 0x3100 27x100 "
+                          "product op 1 of 0x2100 64x27 pitch 64 type 0, op 0 of 0x1100 64x100 "
+                          "pitch 64 type 0, to 0x3100 27x100 "
                           "pitch 27 type 0 times 0, compute 68, epilogue 1 on compute"}));
   }
 
-  // One communicator of all ranks, of which one of each axis of several is split, without a call that blocks.
+  // One communicator of all ranks, of which one of each axis of several is split, without a call
+  // that blocks.
   void groupsAreFormed() {
     {
       auto ranks = ranksOf(cluster::Mesh({{"data", 2}, {"model", 1}}));
       QVERIFY(ranks[0].status.ok() && ranks[0].groups.whyNot().empty());
-      QVERIFY(ranks[0].along.devicesAlong("data") != nullptr && ranks[0].along.devicesAlong("model") == nullptr);
+      QVERIFY(ranks[0].along.devicesAlong("data") != nullptr &&
+              ranks[0].along.devicesAlong("model") == nullptr);
       const auto calls = asked();
       for (int rank = 0; rank < kRanks; ++rank)
-        QCOMPARE(withoutConnecting(calls.at(rank)), (QStringList{"exchange stream, priority -5", QString("init comm 0 rank %1 of 2 id 7").arg(rank),
-                                              QString("split comm 0 color 0 key %1").arg(rank)}));
+        QCOMPARE(withoutConnecting(calls.at(rank)),
+                 (QStringList{"exchange stream, priority -5",
+                              QString("init comm 0 rank %1 of 2 id 7").arg(rank),
+                              QString("split comm 0 color 0 key %1").arg(rank)}));
     }
     // What has not failed ends in order.
     for (const auto& [rank, calls] : asked())
-      QCOMPARE(calls, (QStringList{"finalize comm 1", "destroy comm 1", "finalize comm 0", "destroy comm 0"}));
+      QCOMPARE(calls, (QStringList{"finalize comm 1", "destroy comm 1", "finalize comm 0",
+                                   "destroy comm 0"}));
   }
 
   void collectivesLieWherePlansSay() {
@@ -194,31 +217,46 @@ class NcclTest : public QObject {
       group.allGather(first, out.data(), empty, DType::kF32);
       group.broadcast(out.data(), 12, 1);
       group.allToAll(first, out.data(), 8);
-      const std::array<device::Group::Message, 3> messages{{{true, in.data(), 8, 1}, {false, out.data(), 4, 1}, {true, in.data() + 2, 12, 1}}};
+      const std::array<device::Group::Message, 3> messages{
+          {{true, in.data(), 8, 1}, {false, out.data(), 4, 1}, {true, in.data() + 2, 12, 1}}};
       group.exchange(messages);
       const float* const theirs = out.data() + 3;
       const auto* bytes = reinterpret_cast<const std::byte*>(first);
       const auto* to = reinterpret_cast<const std::byte*>(out.data());
-      QCOMPARE(asked()[static_cast<int>(r)],
-               (QStringList{at("all-reduce max", out.data(), out.data(), 16, kF32),
-                            at("reduce-scatter", first, out.data(), 4, kF32),
-                            "group start", at("reduce to 0", first, out.data(), 3, kF32),
-                            at("reduce to 1", first + 3, out.data(), 1, kF32), "group end",
-                            at("all-gather", first, out.data(), 4, kF32),
-                            "group start", at("broadcast from 0", r == 0 ? first : out.data(), out.data(), 3, kF32),
-                            at("broadcast from 1", r == 1 ? first : theirs, theirs, 1, kF32), "group end",
-                            "group start", at("broadcast from 0", r == 0 ? first : out.data(), out.data(), 4, kF32), "group end",
-                            at("broadcast from 1", out.data(), out.data(), 12, kU8),
-                            "group start", at("send to 0", bytes, nullptr, 8, kU8), at("receive from 0", nullptr, to, 8, kU8),
-                            at("send to 1", bytes + 8, nullptr, 8, kU8), at("receive from 1", nullptr, to + 8, 8, kU8),
-                            "group end",
-                            "group start", at("send to 1", bytes, nullptr, 8, kU8), at("receive from 1", nullptr, to, 4, kU8),
-                            at("send to 1", bytes + 8, nullptr, 12, kU8), "group end"}));
+      QCOMPARE(
+          asked()[static_cast<int>(r)],
+          (QStringList{at("all-reduce max", out.data(), out.data(), 16, kF32),
+                       at("reduce-scatter", first, out.data(), 4, kF32),
+                       "group start",
+                       at("reduce to 0", first, out.data(), 3, kF32),
+                       at("reduce to 1", first + 3, out.data(), 1, kF32),
+                       "group end",
+                       at("all-gather", first, out.data(), 4, kF32),
+                       "group start",
+                       at("broadcast from 0", r == 0 ? first : out.data(), out.data(), 3, kF32),
+                       at("broadcast from 1", r == 1 ? first : theirs, theirs, 1, kF32),
+                       "group end",
+                       "group start",
+                       at("broadcast from 0", r == 0 ? first : out.data(), out.data(), 4, kF32),
+                       "group end",
+                       at("broadcast from 1", out.data(), out.data(), 12, kU8),
+                       "group start",
+                       at("send to 0", bytes, nullptr, 8, kU8),
+                       at("receive from 0", nullptr, to, 8, kU8),
+                       at("send to 1", bytes + 8, nullptr, 8, kU8),
+                       at("receive from 1", nullptr, to + 8, 8, kU8),
+                       "group end",
+                       "group start",
+                       at("send to 1", bytes, nullptr, 8, kU8),
+                       at("receive from 1", nullptr, to, 4, kU8),
+                       at("send to 1", bytes + 8, nullptr, 12, kU8),
+                       "group end"}));
     }
   }
 
-  // A step of kernels, a collective in flight behind one of them, and one that is waited for: one capture, in which the
-  // exchange's stream comes from the other and goes back to it, and one launch a play. The same on each rank.
+  // A step of kernels, a collective in flight behind one of them, and one that is waited for: one
+  // capture, in which the exchange's stream comes from the other and goes back to it, and one
+  // launch a play. The same on each rank.
   void aStepIsOneGraph() {
     auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
     QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
@@ -229,57 +267,74 @@ class NcclTest : public QObject {
       runtime::DevicePlay play(*rank.device);
       device::Group* const group = rank.along.devicesAlong("data");
       play.addKernel(kernel, &runtime::Breakdown::backward);
-      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, true);
+      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                       true);
       play.addKernel(kernel, &runtime::Breakdown::backward);
       play.await(1);
       play.addKernel(kernel, &runtime::Breakdown::optimizer);
-      play.addExchange([&] { group->allReduce(nullptr, 32, DType::kF32, device::Reduce::kSum); }, false);
+      play.addExchange([&] { group->allReduce(nullptr, 32, DType::kF32, device::Reduce::kSum); },
+                       false);
       QVERIFY(play.capture().ok());
       captured.push_back(asked().begin()->second);
       runtime::Breakdown spent;
-      const auto none = [](std::size_t) -> Status { return makeError(Code::kInternal, "no collective is the host's"); };
+      const auto none = [](std::size_t) -> Status {
+        return makeError(Code::kInternal, "no collective is the host's");
+      };
       QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
       QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
       played.push_back(asked().begin()->second);
-      QVERIFY(spent.backward > 0 && spent.optimizer > 0 && spent.communication > 0 && spent.firstCollective > 0);
+      QVERIFY(spent.backward > 0 && spent.optimizer > 0 && spent.communication > 0 &&
+              spent.firstCollective > 0);
     }
     const QString reduce = " comm 1 in (nil) out (nil) count ";
-    const QStringList expected{
-        "begin capture",
-        "time 1 on compute", "launch on compute",
-        "time 2 on compute", "record 3 on compute", "wait 3 on exchange",
-        "all-reduce" + reduce + "64 type 7 on exchange captured", "record 4 on exchange",
-        "launch on compute",
-        "time 8 on compute", "wait 4 on compute",
-        "time 9 on compute", "launch on compute",
-        "time 10 on compute", "record 11 on compute", "wait 11 on exchange",
-        "all-reduce" + reduce + "32 type 7 on exchange captured", "record 12 on exchange",
-        "wait 12 on compute",
-        "time 16 on compute",
-        "end capture"};
+    const QStringList expected{"begin capture",
+                               "time 1 on compute",
+                               "launch on compute",
+                               "time 2 on compute",
+                               "record 3 on compute",
+                               "wait 3 on exchange",
+                               "all-reduce" + reduce + "64 type 7 on exchange captured",
+                               "record 4 on exchange",
+                               "launch on compute",
+                               "time 8 on compute",
+                               "wait 4 on compute",
+                               "time 9 on compute",
+                               "launch on compute",
+                               "time 10 on compute",
+                               "record 11 on compute",
+                               "wait 11 on exchange",
+                               "all-reduce" + reduce + "32 type 7 on exchange captured",
+                               "record 12 on exchange",
+                               "wait 12 on compute",
+                               "time 16 on compute",
+                               "end capture"};
     QCOMPARE(captured[0].join("\n"), expected.join("\n"));
     QCOMPARE(captured[1].join("\n"), expected.join("\n"));
-    for (const QStringList& calls : played) QCOMPARE(calls, (QStringList{"launch graph on compute", "launch graph on compute"}));
+    for (const QStringList& calls : played)
+      QCOMPARE(calls, (QStringList{"launch graph on compute", "launch graph on compute"}));
   }
 
-  // NCCL connects ranks when they first exchange something of a kind, which takes all of them: each group has done so with
-  // every kind before anything is captured.
+  // NCCL connects ranks when they first exchange something of a kind, which takes all of them: each
+  // group has done so with every kind before anything is captured.
   void everyKindIsConnectedBeforeCapture() {
     for (const char* axis : {"data", "stage", "model"}) {
       auto ranks = ranksOf(cluster::Mesh({{axis, 2}}));
       QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
       for (const auto& [gpu, calls] : asked()) {
-        for (const char* kind : {"all-reduce", "reduce-scatter", "reduce to 0", "reduce to 1", "all-gather", "broadcast from 0",
-                                 "broadcast from 1", "send to 0", "receive from 0", "send to 1", "receive from 1"})
+        for (const char* kind : {"all-reduce", "reduce-scatter", "reduce to 0", "reduce to 1",
+                                 "all-gather", "broadcast from 0", "broadcast from 1", "send to 0",
+                                 "receive from 0", "send to 1", "receive from 1"})
           QVERIFY2(!calls.filter(QString("%1 comm 1").arg(kind)).isEmpty(), kind);
         QVERIFY(calls.filter("captur").isEmpty());
         QCOMPARE(calls.last(), QString("wait 0 on compute"));  // and it has been waited for
       }
-      QCOMPARE(qgetenv("NCCL_RUNTIME_CONNECT"), QByteArray("0"));  // whichever algorithm a size takes
+      // whichever algorithm a size takes
+      QCOMPARE(qgetenv("NCCL_RUNTIME_CONNECT"), QByteArray("0"));
     }
   }
 
-  // Messages are captured: what is received is waited for, what is only sent is beside what is computed.
+  // Messages are captured: what is received is waited for, what is only sent is beside what is
+  // computed.
   void messagesAreGivenTogether() {
     auto ranks = ranksOf(cluster::Mesh({{"stage", 2}, {"data", 1}}));
     QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
@@ -303,25 +358,38 @@ class NcclTest : public QObject {
     play.addPosted();
     QVERIFY(play.capture().ok());
     const auto message = [](const char* what, int bytes) {
-      return QString("%1 comm 1 in (nil) out (nil) count %2 type 1 on exchange captured").arg(what).arg(bytes);
+      return QString("%1 comm 1 in (nil) out (nil) count %2 type 1 on exchange captured")
+          .arg(what)
+          .arg(bytes);
     };
     QStringList untimed;
     const QStringList captured = asked().begin()->second;
     for (const QString& call : captured)
       if (!call.startsWith("time")) untimed << call;
-    const QStringList expected{
-        "begin capture",
-        "record 2 on compute", "wait 2 on exchange", "group start", message("send to 1", 8), message("receive from 1", 4), "group end",
-        "record 3 on exchange", "wait 3 on compute",
-        "launch on compute",
-        "record 9 on compute", "wait 9 on exchange", "group start", message("send to 1", 8), "group end", "record 10 on exchange",
-        "launch on compute",
-        "wait 10 on compute",
-        "end capture"};
+    const QStringList expected{"begin capture",
+                               "record 2 on compute",
+                               "wait 2 on exchange",
+                               "group start",
+                               message("send to 1", 8),
+                               message("receive from 1", 4),
+                               "group end",
+                               "record 3 on exchange",
+                               "wait 3 on compute",
+                               "launch on compute",
+                               "record 9 on compute",
+                               "wait 9 on exchange",
+                               "group start",
+                               message("send to 1", 8),
+                               "group end",
+                               "record 10 on exchange",
+                               "launch on compute",
+                               "wait 10 on compute",
+                               "end capture"};
     QCOMPARE(untimed.join("\n"), expected.join("\n"));
   }
 
-  // Samples are copied by a stream of their own, which waits for nothing but that those before have left.
+  // Samples are copied by a stream of their own, which waits for nothing but that those before have
+  // left.
   void samplesAreAhead() {
     const auto gpu = device::open(0);
     QVERIFY(gpu.ok());
@@ -336,7 +404,9 @@ class NcclTest : public QObject {
     play.addKernel(kernel, &runtime::Breakdown::forward);
     QVERIFY(play.capture().ok());
     asked();
-    const auto none = [](std::size_t) -> Status { return makeError(Code::kInternal, "no collective is the host's"); };
+    const auto none = [](std::size_t) -> Status {
+      return makeError(Code::kInternal, "no collective is the host's");
+    };
     const auto next = [&]() -> Status {
       mirrors.awaitPlaces();
       mirrors.send();
@@ -355,8 +425,10 @@ class NcclTest : public QObject {
       call.replace(" " + sent + " ", " sent ").replace(" " + taken + " ", " taken ");
       if (call == "await " + sent) call = "await sent";
     }
-    const QStringList expected{"copy 64 on ahead", "record sent on ahead", "wait sent on compute", "launch graph on compute",
-                               "await sent", "wait taken on ahead", "copy 64 on ahead", "record sent on ahead",
+    const QStringList expected{"copy 64 on ahead",     "record sent on ahead",
+                               "wait sent on compute", "launch graph on compute",
+                               "await sent",           "wait taken on ahead",
+                               "copy 64 on ahead",     "record sent on ahead",
                                "wait sent on compute", "launch graph on compute"};
     QCOMPARE(calls.join("\n"), expected.join("\n"));
     (*gpu)->release(*there, device::Where::kDevice);
@@ -369,14 +441,16 @@ class NcclTest : public QObject {
       const auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
       for (const Rank& rank : ranks) {
         QVERIFY(rank.status.code() == Code::kDeadlineExceeded);
-        QCOMPARE(rank.status.error().what, std::string("the GPUs of 2 ranks do not become a group"));
+        QCOMPARE(rank.status.error().what,
+                 std::string("the GPUs of 2 ranks do not become a group"));
       }
     }
     QVERIFY(monotonicNow() - begin >= kLimit);
     for (const auto& [rank, calls] : asked()) QCOMPARE(calls.back(), QString("abort comm 0"));
   }
 
-  // A collective fails at rank 0: it aborts what it has, and so does rank 1, whose step would not end.
+  // A collective fails at rank 0: it aborts what it has, and so does rank 1, whose step would not
+  // end.
   void whatFailsIsAbortedEverywhere() {
     auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
     qputenv("LOCKSTEP_FAKE_NCCL", QString("fail %1").arg(kConnecting + 2).toUtf8());
@@ -387,18 +461,25 @@ class NcclTest : public QObject {
       runtime::DevicePlay play(*rank.device);
       device::Group* const group = rank.along.devicesAlong("data");
       for (int i = 0; i < 3; ++i)
-        play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, false);
+        play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                         false);
       runtime::Breakdown spent;
       Status status = play.capture();
-      if (status.ok()) status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
+      if (status.ok())
+        status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
       QVERIFY(!status.ok());
       QVERIFY(!rank.device->synchronize().ok());  // and so after it
       said.push_back(status.error().text());
       const QStringList calls = askedBeside({"abort comm 0", "abort comm 1"});
-      QCOMPARE(calls.filter("all-reduce").size(), said.size() == 1 ? 2 : 3);  // nothing more is given
+      // nothing more is given
+      QCOMPARE(calls.filter("all-reduce").size(), said.size() == 1 ? 2 : 3);
     }
-    QVERIFY2(said[0].find("an all-reduce of GPUs failed: NCCL says: a fake fault") != std::string::npos, said[0].c_str());
-    QVERIFY2(said[1].find("what GPUs exchange failed: NCCL says: a fake peer's fault") != std::string::npos, said[1].c_str());
+    QVERIFY2(
+        said[0].find("an all-reduce of GPUs failed: NCCL says: a fake fault") != std::string::npos,
+        said[0].c_str());
+    QVERIFY2(said[1].find("what GPUs exchange failed: NCCL says: a fake peer's fault") !=
+                 std::string::npos,
+             said[1].c_str());
   }
 
   void whatDoesNotEndIsGivenUp() {
@@ -406,7 +487,8 @@ class NcclTest : public QObject {
     QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
     runtime::DevicePlay play(*ranks[0].device);
     device::Group* const group = ranks[0].along.devicesAlong("data");
-    play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, false);
+    play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                     false);
     QVERIFY(play.capture().ok());
     qputenv("LOCKSTEP_FAKE_NCCL", "hang");
     asked();
@@ -419,8 +501,9 @@ class NcclTest : public QObject {
     QCOMPARE(askedBeside({"abort comm 0", "abort comm 1"}), QStringList{"launch graph on compute"});
   }
 
-  // The error is told while the graphs that captured the groups are alive: NCCL gives a communicator up only after them.
-  // A step that has ended before its device goes, too, and groups that go before the graphs.
+  // The error is told while the graphs that captured the groups are alive: NCCL gives a
+  // communicator up only after them. A step that has ended before its device goes, too, and groups
+  // that go before the graphs.
   void groupsAreAbortedUnderTheirGraphs() {
     for (const char* fault : {"hang", "fail"}) {
       auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
@@ -429,11 +512,13 @@ class NcclTest : public QObject {
       for (int i = 0; i < 3; ++i) {
         plays.push_back(std::make_unique<runtime::DevicePlay>(*ranks[0].device));
         device::Group* const group = ranks[0].along.devicesAlong("data");
-        plays.back()->addExchange([=] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, i % 2 == 0);
+        plays.back()->addExchange(
+            [=] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, i % 2 == 0);
         QVERIFY(plays.back()->capture().ok());
       }
       const bool hangs = fault == std::string("hang");
-      qputenv("LOCKSTEP_FAKE_NCCL", hangs ? "hang" : QString("fail %1").arg(kConnecting + 4).toUtf8());
+      qputenv("LOCKSTEP_FAKE_NCCL",
+              hangs ? "hang" : QString("fail %1").arg(kConnecting + 4).toUtf8());
       asked();
       runtime::Breakdown spent;
       const auto none = [](std::size_t) { return Status(); };
@@ -468,13 +553,16 @@ class NcclTest : public QObject {
       QVERIFY(memory.ok());
       runtime::DevicePlay play(*ranks[0].device);
       device::Group* const group = ranks[0].along.devicesAlong("data");
-      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, false);
+      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                       false);
       QVERIFY(play.capture().ok());
       qputenv("LOCKSTEP_FAKE_NCCL", "deaf");
       runtime::Breakdown spent;
-      const Status status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
+      const Status status =
+          play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
       QVERIFY(status.code() == Code::kDeadlineExceeded);
-      QVERIFY2(status.error().why.find("the GPU has not stopped in 5 s") != std::string::npos, status.error().why.c_str());
+      QVERIFY2(status.error().why.find("the GPU has not stopped in 5 s") != std::string::npos,
+               status.error().why.c_str());
       told = monotonicNow();
     }
     QVERIFY(monotonicNow() - told < 12'000'000'000);
@@ -488,11 +576,14 @@ class NcclTest : public QObject {
     for (int rank = 0; rank < kRanks; ++rank)
       threads.emplace_back([&, rank] {
         const auto gpu = device::open(0);
-        const auto formed = runtime::DeviceGroups::form(cluster::Mesh({{"data", 2}}), **gpu, store, {rank, "one", kLimit});
-        said[static_cast<std::size_t>(rank)] = formed.ok() ? formed->whyNot() : formed.error().text();
+        const auto formed = runtime::DeviceGroups::form(cluster::Mesh({{"data", 2}}), **gpu, store,
+                                                        {rank, "one", kLimit});
+        said[static_cast<std::size_t>(rank)] =
+            formed.ok() ? formed->whyNot() : formed.error().text();
       });
     for (std::thread& thread : threads) thread.join();
-    for (const std::string& one : said) QCOMPARE(one, std::string("ranks 0 and 1 are on one device"));
+    for (const std::string& one : said)
+      QCOMPARE(one, std::string("ranks 0 and 1 are on one device"));
   }
 };
 

@@ -49,8 +49,11 @@ class OverlapTest : public QObject {
  private Q_SLOTS:
   void sameBits_data() {
     QTest::addColumn<RunSettings>("settings");
-    const auto row = [](const char* name, const RunSettings& settings) { QTest::newRow(name) << settings; };
-    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "local-sgd"}) {
+    const auto row = [](const char* name, const RunSettings& settings) {
+      QTest::newRow(name) << settings;
+    };
+    for (const char* strategy :
+         {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "local-sgd"}) {
       RunSettings settings = gpt(strategy, 3);
       if (settings.strategy == "local-sgd") settings.microBatches = 2;
       row(strategy, settings);
@@ -90,10 +93,12 @@ class OverlapTest : public QObject {
     QVERIFY(flightsOf(planned(settings)) > 0);
     QCOMPARE(flying.ranks[0]->weightsSha256, waiting.ranks[0]->weightsSha256);
     QCOMPARE(flying.steps.size(), waiting.steps.size());
-    for (std::size_t i = 0; i < flying.steps.size(); ++i) QCOMPARE(flying.steps[i].loss, waiting.steps[i].loss);
+    for (std::size_t i = 0; i < flying.steps.size(); ++i)
+      QCOMPARE(flying.steps[i].loss, waiting.steps[i].loss);
   }
 
-  // Between hosts collectives fly where there is enough to compute behind them; on one host none do.
+  // Between hosts collectives fly where there is enough to compute behind them; on one host none
+  // do.
   void autoMeansBetweenHosts() {
     RunSettings settings = gpt("zero-3", 2);
     QCOMPARE(flightsOf(planned(settings)), std::size_t{0});
@@ -136,25 +141,29 @@ class OverlapTest : public QObject {
         for (std::size_t k = i + 1; k < body.steps.size(); ++k) {
           const auto& after = body.steps[k].after;
           if (body.steps[k].stream == plan::kComputeStream) ++ahead;
-          if (std::any_of(after.begin(), after.end(), [&](plan::StepId id) { return static_cast<std::size_t>(id) >= i; }))
+          if (std::any_of(after.begin(), after.end(),
+                          [&](plan::StepId id) { return static_cast<std::size_t>(id) >= i; }))
             break;
         }
       }
-      qInfo("%lld bytes: %lld whole, gathers %lld steps ahead, arena %lld", static_cast<long long>(bytes),
-            static_cast<long long>(planner::gatheredWindow(plan, 0)), static_cast<long long>(ahead),
-            static_cast<long long>(body.arenaBytes));
+      qInfo("%lld bytes: %lld whole, gathers %lld steps ahead, arena %lld",
+            static_cast<long long>(bytes), static_cast<long long>(planner::gatheredWindow(plan, 0)),
+            static_cast<long long>(ahead), static_cast<long long>(body.arenaBytes));
       QVERIFY(ahead > before);
       before = ahead;
-      QVERIFY(body.arenaBytes <= stepOf(waiting).arenaBytes + std::max(bytes - least, std::int64_t{0}) + least);
+      QVERIFY(body.arenaBytes <=
+              stepOf(waiting).arenaBytes + std::max(bytes - least, std::int64_t{0}) + least);
     }
     settings.gatherBytes = 0;
     QVERIFY(planner::gatheredWindow(planned(settings), 0) <= 2 * least);
   }
 
-  // On a link where a collective takes 4 ms: of what the simulator says can be hidden at least 70 % is.
+  // On a link where a collective takes 4 ms: of what the simulator says can be hidden at least 70 %
+  // is.
   void hidesBehindComputing_data() {
     QTest::addColumn<QString>("strategy");
-    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"}) QTest::newRow(strategy) << strategy;
+    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3"})
+      QTest::newRow(strategy) << strategy;
   }
   void hidesBehindComputing() {
     QFETCH(QString, strategy);
@@ -171,12 +180,15 @@ class OverlapTest : public QObject {
       for (plan::Program& program : plan.programs)
         for (plan::Body& body : program.bodies)
           for (plan::Step& step : body.steps)
-            step.seconds = step.kind == plan::StepKind::kCollective ? 4e-3 : step.op == ir::Op::kMatmul ? 2e-3 : 1e-9;
+            step.seconds = step.kind == plan::StepKind::kCollective ? 4e-3
+                           : step.op == ir::Op::kMatmul             ? 2e-3
+                                                                    : 1e-9;
       simulated[flies] = planner::simulate(plan, oneHost(2, 2), {}).stepSeconds;
       const RunOutcome out = run(settings, plan);
       QVERIFY2(out.ok(), out.error().c_str());
       std::vector<double> steps;
-      for (const auto& step : out.steps) steps.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
+      for (const auto& step : out.steps)
+        steps.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
       std::sort(steps.begin(), steps.end());
       real[flies] = steps[steps.size() / 2];
     };
@@ -185,8 +197,8 @@ class OverlapTest : public QObject {
     for (int attempt = 0; attempt < 3 && (attempt == 0 || !hidden()); ++attempt) {
       play(0);
       play(1);
-      qInfo("%.1f -> %.1f ms, simulated %.1f -> %.1f", 1e3 * real[0], 1e3 * real[1], 1e3 * simulated[0],
-            1e3 * simulated[1]);
+      qInfo("%.1f -> %.1f ms, simulated %.1f -> %.1f", 1e3 * real[0], 1e3 * real[1],
+            1e3 * simulated[0], 1e3 * simulated[1]);
     }
     QVERIFY(simulated[0] - simulated[1] > 8e-3);
     QVERIFY(hidden());
@@ -203,7 +215,8 @@ class OverlapTest : public QObject {
         for (plan::Step& step : program.bodies[0].steps) step.after.clear();
     const Status status = plan::verify(plan);
     QVERIFY(!status.ok());
-    QVERIFY2(status.error().text().find("order") != std::string::npos, status.error().text().c_str());
+    QVERIFY2(status.error().text().find("order") != std::string::npos,
+             status.error().text().c_str());
     RunSettings settings;
     settings.overlap = "sometimes";
     QVERIFY(planOf(settings).error().text().find("auto, always or never") != std::string::npos);
@@ -218,7 +231,8 @@ class OverlapTest : public QObject {
       settings.failingRank = call % 3;
       settings.failingCall = call;
       const RunOutcome out = trained(settings);
-      for (const auto& result : out.ranks) QVERIFY2(!result.ok(), qPrintable(QString("call %1").arg(call)));
+      for (const auto& result : out.ranks)
+        QVERIFY2(!result.ok(), qPrintable(QString("call %1").arg(call)));
     }
   }
 };

@@ -22,12 +22,13 @@ namespace {
 std::vector<const char*> dataStrategies() {
   std::vector<const char*> names;
   for (const cluster::Strategy& s : cluster::strategies())
-    if (s.axis == cluster::kDataAxis && !s.oneNode && !s.servers && !s.local) names.push_back(s.name.data());
+    if (s.axis == cluster::kDataAxis && !s.oneNode && !s.servers && !s.local)
+      names.push_back(s.name.data());
   return names;
 }
 
-// Text, or images, with an epoch's last step half empty, a warm-up, and a mean gradient that is longer at
-// first than it may be.
+// Text, or images, with an epoch's last step half empty, a warm-up, and a mean gradient that is
+// longer at first than it may be.
 RunSettings clippedSteps(models::Model model) {
   RunSettings settings;
   settings.model = std::move(model);
@@ -60,26 +61,43 @@ class ParityTest : public QObject {
     QTest::addColumn<int>("bucket");
     QTest::addColumn<double>("tolerance");
     const char* mirrored = "multi-worker-mirrored";
-    QTest::newRow("mlp f64 sgd 3 ranks") << mirrored << "mlp" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("mlp f64 adam 3 ranks") << mirrored << "mlp" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("mlp f64 adam, remainder") << mirrored << "mlp" << "reference" << true << "adam" << 3 << 64 << 0 << 1e-9;
-    QTest::newRow("mlp f64 adam, many buckets") << mirrored << "mlp" << "reference" << true << "adam" << 2 << 96 << 4096 << 1e-9;
-    QTest::newRow("cnn f64 sgd 3 ranks") << mirrored << "cnn" << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("cnn f64 adam 3 ranks") << mirrored << "cnn" << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
-    QTest::newRow("mlp fp32 sgd 3 ranks") << mirrored << "mlp" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
-    QTest::newRow("mlp fp32 adam 3 ranks") << mirrored << "mlp" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
-    QTest::newRow("cnn fp32 sgd 3 ranks") << mirrored << "cnn" << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
-    QTest::newRow("cnn fp32 adam 3 ranks") << mirrored << "cnn" << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
-    QTest::newRow("cnn fp32 adam 4 ranks, remainder") << mirrored << "cnn" << "onednn" << false << "adam" << 4 << 50 << 65536 << 1e-4;
+    QTest::newRow("mlp f64 sgd 3 ranks") << mirrored << "mlp"
+                                         << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam 3 ranks") << mirrored << "mlp"
+                                          << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam, remainder")
+        << mirrored << "mlp"
+        << "reference" << true << "adam" << 3 << 64 << 0 << 1e-9;
+    QTest::newRow("mlp f64 adam, many buckets")
+        << mirrored << "mlp"
+        << "reference" << true << "adam" << 2 << 96 << 4096 << 1e-9;
+    QTest::newRow("cnn f64 sgd 3 ranks") << mirrored << "cnn"
+                                         << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("cnn f64 adam 3 ranks") << mirrored << "cnn"
+                                          << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
+    QTest::newRow("mlp fp32 sgd 3 ranks") << mirrored << "mlp"
+                                          << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
+    QTest::newRow("mlp fp32 adam 3 ranks") << mirrored << "mlp"
+                                           << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
+    QTest::newRow("cnn fp32 sgd 3 ranks") << mirrored << "cnn"
+                                          << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
+    QTest::newRow("cnn fp32 adam 3 ranks") << mirrored << "cnn"
+                                           << "onednn" << false << "adam" << 3 << 96 << 0 << 1e-4;
+    QTest::newRow("cnn fp32 adam 4 ranks, remainder")
+        << mirrored << "cnn"
+        << "onednn" << false << "adam" << 4 << 50 << 65536 << 1e-4;
     for (const char* strategy : dataStrategies()) {
       if (std::string_view(strategy) == mirrored) continue;
       for (const int ranks : {2, 3, 4})
         QTest::addRow("mlp f64 adam %s %d ranks", strategy, ranks)
-            << strategy << "mlp" << "reference" << true << "adam" << ranks << 96 << 4096 << 1e-9;
+            << strategy << "mlp"
+            << "reference" << true << "adam" << ranks << 96 << 4096 << 1e-9;
       QTest::addRow("mlp f64 sgd %s", strategy)
-          << strategy << "mlp" << "reference" << true << "sgd" << 3 << 64 << 0 << 1e-9;
+          << strategy << "mlp"
+          << "reference" << true << "sgd" << 3 << 64 << 0 << 1e-9;
       QTest::addRow("cnn fp32 adam %s", strategy)
-          << strategy << "cnn" << "onednn" << false << "adam" << 2 << 96 << 0 << 1e-4;
+          << strategy << "cnn"
+          << "onednn" << false << "adam" << 2 << 96 << 0 << 1e-4;
     }
   }
   void severalRanksAgainstOne() {
@@ -136,7 +154,7 @@ class ParityTest : public QObject {
     settings.compute = DType::kF32;
     settings.batch = 48;
     settings.evaluateBatch = 48;
-    settings.samples = 200;   // the last batch of an epoch is not full
+    settings.samples = 200;  // the last batch of an epoch is not full
     settings.bucketBytes = 8192;
     settings.optimizer.clipNorm = 0.3;
     settings.trainer.epochs = 3;
@@ -153,12 +171,13 @@ class ParityTest : public QObject {
       const RunOutcome several = with(ranks, 12 / ranks, true);
       QVERIFY2(several.ok(), several.error().c_str());
       QCOMPARE(several.steps.size(), one.steps.size());
-      for (std::size_t i = 0; i < one.steps.size(); ++i) QCOMPARE(several.steps[i].loss, one.steps[i].loss);
+      for (std::size_t i = 0; i < one.steps.size(); ++i)
+        QCOMPARE(several.steps[i].loss, one.steps[i].loss);
       QCOMPARE(several.ranks[0]->weightsSha256, one.ranks[0]->weightsSha256);
       const RunOutcome asItGoes = with(ranks, 12 / ranks, false);
       otherwise = otherwise || asItGoes.ranks[0]->weightsSha256 != one.ranks[0]->weightsSha256;
     }
-    QVERIFY(otherwise);   // or the test shows nothing
+    QVERIFY(otherwise);  // or the test shows nothing
   }
   void whatHasNoOrderIsRefused() {
     RunSettings settings;
@@ -170,21 +189,23 @@ class ParityTest : public QObject {
     settings.batch = 96;
     for (const char* strategy : {"zero-1", "local-sgd"}) {
       settings.strategy = strategy;
-      QVERIFY(planOf(settings).error().text().find("strategy.deterministic_parts to 0") != std::string::npos);
+      QVERIFY(planOf(settings).error().text().find("strategy.deterministic_parts to 0") !=
+              std::string::npos);
     }
   }
 
   // Whatever the shares of the ranks.
   void unevenSharesAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
-    for (const char* strategy : {"multi-worker-mirrored", "zero-1", "zero-3", "parameter-server", "local-sgd"})
+    for (const char* strategy :
+         {"multi-worker-mirrored", "zero-1", "zero-3", "parameter-server", "local-sgd"})
       QTest::addRow("%s", strategy) << strategy;
   }
   void unevenSharesAgainstOne() {
     QFETCH(QString, strategy);
     RunSettings settings;
     settings.optimizer.kind = "sgd";
-    settings.trainer.maxSteps = 20;   // the tenth is the last of an epoch
+    settings.trainer.maxSteps = 20;  // the tenth is the last of an epoch
     settings.trainer.epochs = 2;
     const RunOutcome one = trained(settings);
     QVERIFY2(one.ok(), one.error().c_str());
@@ -241,7 +262,8 @@ class ParityTest : public QObject {
     QCOMPARE(trained(settings).ranks[0]->weightsSha256, several.ranks[0]->weightsSha256);
   }
 
-  // Meshes of several axes, and every strategy on transformer blocks, in f64 on the reference backend.
+  // Meshes of several axes, and every strategy on transformer blocks, in f64 on the reference
+  // backend.
   void meshesAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<bool>("text");
@@ -251,15 +273,16 @@ class ParityTest : public QObject {
     QTest::addColumn<int>("stages");
     QTest::addColumn<QString>("schedule");
     QTest::addColumn<int>("servers");
-    const auto row = [](bool text, const char* strategy, int ranks, int modelRanks, int microBatches,
-                        int stages = 1, const char* schedule = "1f1b", int servers = 0) {
+    const auto row = [](bool text, const char* strategy, int ranks, int modelRanks,
+                        int microBatches, int stages = 1, const char* schedule = "1f1b",
+                        int servers = 0) {
       std::string name = fmt::format("{} {}, {} ranks", text ? "gpt" : "mlp", strategy, ranks);
       if (modelRanks > 1) name += fmt::format(", tensor {}", modelRanks);
       if (stages > 1) name += fmt::format(", {} stages {}", stages, schedule);
       if (servers > 0) name += fmt::format(", {} servers", servers);
       if (microBatches > 1) name += fmt::format(", {} micro-batches", microBatches);
-      QTest::newRow(name.c_str()) << QString(strategy) << text << ranks << modelRanks << microBatches
-                                  << stages << QString(schedule) << servers;
+      QTest::newRow(name.c_str()) << QString(strategy) << text << ranks << modelRanks
+                                  << microBatches << stages << QString(schedule) << servers;
     };
     for (const bool text : {false, true}) {
       row(text, "tensor-parallel", 2, 2, 1);
@@ -267,14 +290,16 @@ class ParityTest : public QObject {
       row(text, "tensor-parallel", 4, 2, 1);
       row(text, "tensor-parallel", 6, 2, 1);
       row(text, "mirrored", 1, 1, 4);
-      for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) row(text, "pipeline", 2, 1, 4, 2, schedule);
+      for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+        row(text, "pipeline", 2, 1, 4, 2, schedule);
       row(text, "pipeline", 4, 1, 2, 2);
       row(text, "parameter-server", 2, 1, 1, 1, "", 1);
       row(text, "parameter-server", 5, 1, 1, 1, "", 2);
       row(text, "parameter-server", 5, 1, 2, 1, "", 2);
       row(text, "central-storage", 3, 1, 1, 1, "", 1);
     }
-    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) row(true, "pipeline", 4, 1, 8, 4, schedule);
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+      row(true, "pipeline", 4, 1, 8, 4, schedule);
     row(true, "pipeline", 2, 1, 1, 2);
     row(true, "pipeline", 3, 1, 2, 3);
     for (const char* strategy : dataStrategies()) {
@@ -315,7 +340,8 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
-  // Where ranks can share the vocabulary evenly, each has a part of the tied table, and no rank a softmax.
+  // Where ranks can share the vocabulary evenly, each has a part of the tied table, and no rank a
+  // softmax.
   void vocabularyAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -361,7 +387,8 @@ class ParityTest : public QObject {
     }
   }
 
-  // One update a step is data parallel: the mean of the ranks' updates is the update by the mean gradient.
+  // One update a step is data parallel: the mean of the ranks' updates is the update by the mean
+  // gradient.
   void localUpdateAgainstOne_data() {
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("modelRanks");
@@ -412,7 +439,8 @@ class ParityTest : public QObject {
     }
   }
 
-  // Ranks that update by themselves learn as well as one rank does; the same again gives the same bits.
+  // Ranks that update by themselves learn as well as one rank does; the same again gives the same
+  // bits.
   void localUpdatesOfSeveralRanks() {
     RunSettings settings;
     settings.batch = 48;
@@ -458,7 +486,8 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
-  // Workers by themselves learn as well; none comes further ahead than it may, one of them being slow.
+  // Workers by themselves learn as well; none comes further ahead than it may, one of them being
+  // slow.
   void workersByThemselves_data() {
     QTest::addColumn<int>("servers");
     QTest::addColumn<int>("staleness");
@@ -494,7 +523,8 @@ class ParityTest : public QObject {
     if (staleness < 0) {
       QVERIFY(several.spread > 5);
     } else {
-      // A step ends one further ahead than it began, and is seen to end a little later than it does.
+      // A step ends one further ahead than it began, and is seen to end a little later than it
+      // does.
       QVERIFY(several.spread <= staleness + 2);
       QVERIFY(worst <= 2 * (2 * staleness + 1));
     }
@@ -559,8 +589,8 @@ class ParityTest : public QObject {
       }
   }
 
-  // Batch norm with equal statistics groups: sums over ranks where there is one group, none where the
-  // groups lie within ranks. A batch at the end of an epoch is partly padding.
+  // Batch norm with equal statistics groups: sums over ranks where there is one group, none where
+  // the groups lie within ranks. A batch at the end of an epoch is partly padding.
   void batchNormAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -568,8 +598,8 @@ class ParityTest : public QObject {
     QTest::addColumn<int>("micros");
     QTest::addColumn<int>("stages");
     QTest::addColumn<QString>("schedule");
-    const auto row = [](const char* name, const char* strategy, int ranks, int groups, int micros = 1,
-                        int stages = 1, const char* schedule = "1f1b") {
+    const auto row = [](const char* name, const char* strategy, int ranks, int groups,
+                        int micros = 1, int stages = 1, const char* schedule = "1f1b") {
       QTest::newRow(name) << strategy << ranks << groups << micros << stages << schedule;
     };
     row("2 ranks, one group", "multi-worker-mirrored", 2, 1);
@@ -600,7 +630,8 @@ class ParityTest : public QObject {
     RunSettings settings;
     settings.model = smallResnet(groups);
     settings.batch = 16;
-    settings.samples = 200;  // 12 whole steps and one of 8 samples an epoch: of 4 groups 2 are empty
+    // 12 whole steps and one of 8 samples an epoch: of 4 groups 2 are empty
+    settings.samples = 200;
     settings.bucketBytes = 2048;
     settings.optimizer.kind = "sgd";
     settings.optimizer.momentum = 0.9;
@@ -635,21 +666,24 @@ class ParityTest : public QObject {
     settings.ranks = 3;
     const auto cut = planOf(settings);
     QVERIFY(!cut.ok());
-    QCOMPARE(QString::fromStdString(cut.error().what),
-             QString("batch norm stem-norm has 4 statistics groups of 4 samples, and 3 ranks cut the "
-                     "batch of 16 within one, at 6"));
+    QCOMPARE(
+        QString::fromStdString(cut.error().what),
+        QString("batch norm stem-norm has 4 statistics groups of 4 samples, and 3 ranks cut the "
+                "batch of 16 within one, at 6"));
     settings.ranks = 1;
     settings.microBatches = 8;
     const auto micro = planOf(settings);
     QVERIFY(!micro.ok());
-    QVERIFY2(micro.error().text().find("each of 8 micro-batches has statistics of its own: expected 8") !=
-                 std::string::npos,
-             micro.error().text().c_str());
+    QVERIFY2(
+        micro.error().text().find(
+            "each of 8 micro-batches has statistics of its own: expected 8") != std::string::npos,
+        micro.error().text().c_str());
     settings.microBatches = 4;
     settings.strategy = "local-sgd";
     const auto local = planOf(settings);
     QVERIFY(!local.ok());
-    QVERIFY2(local.error().what.find("update by themselves") != std::string::npos, local.error().text().c_str());
+    QVERIFY2(local.error().what.find("update by themselves") != std::string::npos,
+             local.error().text().c_str());
   }
 
   // Layers anywhere, also back and forth.
@@ -663,7 +697,8 @@ class ParityTest : public QObject {
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     QVERIFY(worstRelative(several, one) <= 1e-9);
-    const auto refused = [&](std::vector<std::pair<std::string, int>> pins, int micros, const char* words) {
+    const auto refused = [&](std::vector<std::pair<std::string, int>> pins, int micros,
+                             const char* words) {
       RunSettings wrong = settings;
       wrong.pins = std::move(pins);
       wrong.microBatches = micros;
@@ -675,7 +710,8 @@ class ParityTest : public QObject {
     onOne.stages = 1;
     const auto oneStage = planOf(onOne);
     QVERIFY(!oneStage.ok());
-    QVERIFY2(oneStage.error().what.find("there is one stage") != std::string::npos, oneStage.error().text().c_str());
+    QVERIFY2(oneStage.error().what.find("there is one stage") != std::string::npos,
+             oneStage.error().text().c_str());
     QVERIFY(refused({{"block3", 1}}, 1, "its layers are embedding, block1, block2, norm, head"));
     QVERIFY(refused({{"block1", 3}}, 1, "numbered from 0 to 2"));
     QVERIFY(refused({{"block1", 2}}, 1, "no layer on stage 1"));
@@ -712,12 +748,13 @@ class ParityTest : public QObject {
     QVERIFY(a.ranks[0]->weightsSha256 != c.ranks[0]->weightsSha256);
   }
 
-  // Sums, not means: however many samples are evaluated at once, the last of them less, the loss and the metric are
-  // the same.
+  // Sums, not means: however many samples are evaluated at once, the last of them less, the loss
+  // and the metric are the same.
   void evaluationIsTheSameInAnyParts_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("stages");
-    for (const char* strategy : {"multi-worker-mirrored", "zero-3"}) QTest::newRow(strategy) << strategy << 1;
+    for (const char* strategy : {"multi-worker-mirrored", "zero-3"})
+      QTest::newRow(strategy) << strategy << 1;
     QTest::newRow("pipeline") << "pipeline" << 2;
   }
   void evaluationIsTheSameInAnyParts() {
@@ -744,13 +781,15 @@ class ParityTest : public QObject {
   }
 
   // Both players say the same things in the same order: per rank, the same plan steps of the same
-  // kinds. (Waiting is told by the simulator, which knows all ranks; readers derive it for real runs.)
+  // kinds. (Waiting is told by the simulator, which knows all ranks; readers derive it for real
+  // runs.)
   void executorAndSimulatorTellTheSameOrder_data() {
     QTest::addColumn<bool>("cnn");
     QTest::addColumn<QString>("schedule");
     QTest::newRow("mlp") << false << "";
     QTest::newRow("cnn") << true << "";
-    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) QTest::newRow(schedule) << true << schedule;
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
+      QTest::newRow(schedule) << true << schedule;
   }
   void executorAndSimulatorTellTheSameOrder() {
     QFETCH(bool, cnn);
@@ -784,7 +823,8 @@ class ParityTest : public QObject {
         measured.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
       for (const plan::Event& event : simulated.events)
         if (event.rank == rank && event.planStep >= 0 && event.kind != plan::EventKind::kWaiting)
-          predicted.push_back(fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
+          predicted.push_back(
+              fmt::format("{}/{}", event.planStep, plan::eventKindName(event.kind)));
       QVERIFY(!measured.empty());
       QCOMPARE(measured, predicted);
     }
@@ -884,7 +924,8 @@ class ParityTest : public QObject {
           return;
         }
         // All threads but the server's are there by then.
-        for (int i = 0; i < 1000 && *ready < 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        for (int i = 0; i < 1000 && *ready < 3; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
         pthread_attr_t attributes;
         pthread_attr_init(&attributes);
         pthread_attr_setstacksize(&attributes, std::size_t{1} << 47);
@@ -905,12 +946,16 @@ class ParityTest : public QObject {
     auto groups = runtime::LocalGroups::make(plan->mesh, 30'000'000'000).value();
     pthread_attr_t before;
     QCOMPARE(pthread_getattr_default_np(&before), 0);
-    const auto ranks = runtime::trainLocally({*plan, settings.trainer, train, evaluate, "reference", {}}, groups, stop,
-                                             [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
+    const auto ranks =
+        runtime::trainLocally({*plan, settings.trainer, train, evaluate, "reference", {}}, groups,
+                              stop, [&](int rank) -> runtime::TrainerObserver& {
+                                return observers[static_cast<std::size_t>(rank)];
+                              });
     QCOMPARE(pthread_setattr_default_np(&before), 0);
     pthread_attr_destroy(&before);
     for (const auto& rank : ranks) QVERIFY(!rank.ok());
-    QVERIFY2(ranks[3].error().what.starts_with("out of memory for the threads of 3 workers' conversations"),
+    QVERIFY2(ranks[3].error().what.starts_with(
+                 "out of memory for the threads of 3 workers' conversations"),
              ranks[3].error().what.c_str());
   }
 };

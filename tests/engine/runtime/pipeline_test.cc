@@ -92,10 +92,12 @@ class PipelineTest : public QObject {
     // Against every division there is.
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       std::vector<double> costs;
-      for (std::uint64_t i = 0; i < 7; ++i) costs.push_back(static_cast<double>(randomBits(seed, i) % 20));
+      for (std::uint64_t i = 0; i < 7; ++i)
+        costs.push_back(static_cast<double>(randomBits(seed, i) % 20));
       const auto worst = [&](const Stages& stages) {
         std::vector<double> sums(3, 0);
-        for (std::size_t i = 0; i < costs.size(); ++i) sums[static_cast<std::size_t>(stages[i])] += costs[i];
+        for (std::size_t i = 0; i < costs.size(); ++i)
+          sums[static_cast<std::size_t>(stages[i])] += costs[i];
         return *std::max_element(sums.begin(), sums.end());
       };
       double best = 1e9;
@@ -109,18 +111,22 @@ class PipelineTest : public QObject {
     }
   }
 
-  // On devices, where a message is a meeting: what ranks give together meets, whatever sends at the same time.
+  // On devices, where a message is a meeting: what ranks give together meets, whatever sends at the
+  // same time.
   void messagesOfDevicesMeet_data() {
-    QTest::addColumn<bool>("tied");  // the first stage and the last send each other the table and its gradient
+    // the first stage and the last send each other the table and its gradient
+    QTest::addColumn<bool>("tied");
     QTest::addColumn<QString>("schedule");
     QTest::addColumn<int>("stages");
     QTest::addColumn<int>("micros");
     for (const std::string_view kind : planner::pipelineSchedules())
       for (const int stages : {2, 3, 5, 8})
         for (const int micros : {1, 2, 3, 8})
-          QTest::addRow("%s, %d stages, %d micro-batches", std::string(kind).c_str(), stages, micros)
+          QTest::addRow("%s, %d stages, %d micro-batches", std::string(kind).c_str(), stages,
+                        micros)
               << false << QString::fromStdString(std::string(kind)) << stages << micros;
-    for (const char* kind : {"1f1b", "zb-h1"}) QTest::addRow("%s, tied", kind) << true << kind << 3 << 5;
+    for (const char* kind : {"1f1b", "zb-h1"})
+      QTest::addRow("%s, tied", kind) << true << kind << 3 << 5;
   }
   void messagesOfDevicesMeet() {
     QFETCH(bool, tied);
@@ -154,12 +160,15 @@ class PipelineTest : public QObject {
             bool sends = false, receives = false;
             for (const auto& message : group->messages) {
               const plan::Play& of = plays[static_cast<std::size_t>(message.play)];
-              const plan::Step& step = plan->find(of.program, rank)->steps[static_cast<std::size_t>(message.step)];
+              const plan::Step& step =
+                  plan->find(of.program, rank)->steps[static_cast<std::size_t>(message.step)];
               QVERIFY(said.emplace(message.play, message.step).second);  // once
               // Not before the plan's order comes to it.
-              if (plan::isSend(step)) QVERIFY(std::pair(message.play, message.step) < std::pair(static_cast<int>(p), s));
+              if (plan::isSend(step))
+                QVERIFY(std::pair(message.play, message.step) < std::pair(static_cast<int>(p), s));
               (plan::isSend(step) ? sends : receives) = true;
-              given.messages.emplace_back(plan::isSend(step), plan::peersOf(step, of.copy).first, fmt::format("{} {}", step.name, of.micro));
+              given.messages.emplace_back(plan::isSend(step), plan::peersOf(step, of.copy).first,
+                                          fmt::format("{} {}", step.name, of.micro));
             }
             QVERIFY(!receives || group->awaited);
             if (sends && receives) ++together;
@@ -179,15 +188,18 @@ class PipelineTest : public QObject {
       }
       std::size_t messages = 0;
       for (const plan::Play& play : plays)
-        for (const plan::Step& step : plan->find(play.program, rank)->steps) messages += plan::isMessage(step) ? 1 : 0;
+        for (const plan::Step& step : plan->find(play.program, rank)->steps)
+          messages += plan::isMessage(step) ? 1 : 0;
       QCOMPARE(said.size(), messages);
     }
     if (schedule == "1f1b" && micros > stages) QVERIFY(together > 0);
-    // Messages that both sides are at meet, those between two ranks in order; who has met all of a group goes on.
+    // Messages that both sides are at meet, those between two ranks in order; who has met all of a
+    // group goes on.
     std::size_t met = 0;
     for (bool goes = true; goes;) {
       goes = false;
-      const auto next = [&](std::size_t rank, bool sends, int peer) -> std::tuple<bool, int, std::string>* {
+      const auto next = [&](std::size_t rank, bool sends,
+                            int peer) -> std::tuple<bool, int, std::string>* {
         if (ranks[rank].empty()) return nullptr;
         for (auto& message : ranks[rank].front().messages)
           if (std::get<0>(message) == sends && std::get<1>(message) == peer) return &message;
@@ -206,12 +218,14 @@ class PipelineTest : public QObject {
           goes = true;
         }
       for (auto& rank : ranks)
-        if (!rank.empty() && rank.front().collective.empty() && rank.front().met == rank.front().messages.size()) {
+        if (!rank.empty() && rank.front().collective.empty() &&
+            rank.front().met == rank.front().messages.size()) {
           rank.pop_front();
           goes = true;
         }
       const bool isMeeting = std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
-        return !rank.empty() && !rank.front().collective.empty() && rank.front().collective == ranks[0].front().collective;
+        return !rank.empty() && !rank.front().collective.empty() &&
+               rank.front().collective == ranks[0].front().collective;
       });
       if (!isMeeting) continue;
       for (auto& rank : ranks) rank.pop_front();
@@ -228,7 +242,8 @@ class PipelineTest : public QObject {
     cluster::Cluster cluster = oneHost(2, 2, 1, 2);
     cluster.link.kind = "nccl";
     planner::CostModel cost;
-    cost.collectives = {{"nccl send", 2, 1, 0.25}, {"nccl send", 2, 1'000'000, 0.25}, {"nccl", 2, 4, 0.5}};
+    cost.collectives = {
+        {"nccl send", 2, 1, 0.25}, {"nccl send", 2, 1'000'000, 0.25}, {"nccl", 2, 4, 0.5}};
     planner::predict(*plan, cluster, cost);
     int messages = 0;
     for (const plan::Program& program : plan->programs)
@@ -251,8 +266,9 @@ class PipelineTest : public QObject {
             int onTheWay = 0, most = 0;
             for (const plan::Play& play : plays) {
               micro[play.program].push_back(play.micro);
-              onTheWay += play.program == "forward" ? 1
-                          : play.program == (schedule.weightsApart ? "weights" : "backward") ? -1 : 0;
+              onTheWay += play.program == "forward"                                          ? 1
+                          : play.program == (schedule.weightsApart ? "weights" : "backward") ? -1
+                                                                                             : 0;
               most = std::max(most, onTheWay);
             }
             std::vector<int> all(static_cast<std::size_t>(micros));
@@ -284,10 +300,12 @@ class PipelineTest : public QObject {
     QVERIFY(refused([](plan::Plan& p) { std::swap(p.schedule[0][0], p.schedule[0][3]); },
                     "before it was written"));
     // The first stage waits for a gradient before it has passed on what that needs.
-    QVERIFY(refused([](plan::Plan& p) {
-      auto& plays = p.schedule[2];  // forward 0, backward 0, forward 1, …
-      std::rotate(plays.begin(), plays.begin() + 2, plays.begin() + 4);
-    }, "sends"));
+    QVERIFY(refused(
+        [](plan::Plan& p) {
+          auto& plays = p.schedule[2];  // forward 0, backward 0, forward 1, …
+          std::rotate(plays.begin(), plays.begin() + 2, plays.begin() + 4);
+        },
+        "sends"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[1].erase(p.schedule[1].begin()); }, ""));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[0].pop_back(); }, "waits for ever"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].copy = 3; }, "copy 3"));
@@ -295,12 +313,14 @@ class PipelineTest : public QObject {
     QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].program = "sideways"; }, "sideways"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule.pop_back(); }, "schedules of 2 stages"));
     QVERIFY(refused([](plan::Plan& p) { p.state.back().stage = 0; }, ""));
-    QVERIFY(refused([](plan::Plan& p) {
-      for (plan::Program& program : p.programs)
-        for (plan::Body& body : program.bodies)
-          for (plan::Step& step : body.steps)
-            if (step.op == ir::Op::kRecv) step.attrs["peer"] = std::int64_t{7};
-    }, "coordinates 7 to 7"));
+    QVERIFY(refused(
+        [](plan::Plan& p) {
+          for (plan::Program& program : p.programs)
+            for (plan::Body& body : program.bodies)
+              for (plan::Step& step : body.steps)
+                if (step.op == ir::Op::kRecv) step.attrs["peer"] = std::int64_t{7};
+        },
+        "coordinates 7 to 7"));
   }
 
   void whatCannotBeStagedSaysWhatToChange() {
@@ -324,7 +344,8 @@ class PipelineTest : public QObject {
     QTest::addColumn<QString>("schedule");
     for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
       for (const int stages : {4, 8})
-        QTest::addRow("%s, %d stages", schedule, stages) << stages << 2 * stages << QString(schedule);
+        QTest::addRow("%s, %d stages", schedule, stages)
+            << stages << 2 * stages << QString(schedule);
   }
   void bubbles() {
     QFETCH(int, stages);
@@ -341,13 +362,15 @@ class PipelineTest : public QObject {
     const double simulated =
         idle(planner::simulate(*plan, cluster, {}).stepSeconds, kUnit, microBatches);
     settings.trainer.maxSteps = 5;
-    // What else the machine does adds to what is idle: again where it was much, and the least counts.
+    // What else the machine does adds to what is idle: again where it was much, and the least
+    // counts.
     double measured = 1;
     for (int tries = 0; tries < 5 && measured > limit + 0.05; ++tries) {
       const RunOutcome real = run(settings, *plan);
       QVERIFY2(real.ok(), real.error().c_str());
       std::vector<double> steps;
-      for (const auto& step : real.steps) steps.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
+      for (const auto& step : real.steps)
+        steps.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
       std::sort(steps.begin(), steps.end());
       measured = std::min(measured, idle(steps[steps.size() / 2], kUnit, microBatches));
     }

@@ -1,6 +1,6 @@
-// Ratios that hold on every machine: one fused kernel beats the kernels it stands for, and ranks that exchange
-// gradients lose little to ranks that only meet. Both sides are played in turn and their least times compared, until
-// the ratio is there or the rounds are over.
+// Ratios that hold on every machine: one fused kernel beats the kernels it stands for, and ranks
+// that exchange gradients lose little to ranks that only meet. Both sides are played in turn and
+// their least times compared, until the ratio is there or the rounds are over.
 #include <QTest>
 
 #include <array>
@@ -29,10 +29,12 @@ class Kernels {
     auto data = runtime::allocateAligned(type.bytes(), name).value();
     if (type.dtype == DType::kF32)
       for (std::int64_t i = 0; i < type.count(); ++i)
-        reinterpret_cast<float*>(data.get())[i] = static_cast<float>(randomNormal(memory.size(), static_cast<std::uint64_t>(i)));
+        reinterpret_cast<float*>(data.get())[i] =
+            static_cast<float>(randomNormal(memory.size(), static_cast<std::uint64_t>(i)));
     memory[name] = {std::move(data), std::move(type)};
   }
-  void add(Op op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs, ir::Attrs attrs = {}) {
+  void add(Op op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+           ir::Attrs attrs = {}) {
     backends::KernelSpec spec{op, "part", &attrs};
     std::vector<ir::TensorType> types;
     for (const std::string& input : inputs) {
@@ -68,7 +70,8 @@ class Kernels {
 // How much longer the parts take than what is fused.
 double gain(Kernels& fused, Kernels& parts, double enough) {
   double one = 1e9, many = 1e9;
-  for (int round = 0; round < kMostRounds && (round < kLeastRounds || many / one < enough); ++round) {
+  for (int round = 0; round < kMostRounds && (round < kLeastRounds || many / one < enough);
+       ++round) {
     one = std::min(one, fused.play());
     many = std::min(many, parts.play());
   }
@@ -78,7 +81,8 @@ double gain(Kernels& fused, Kernels& parts, double enough) {
 // Images of zeros: reading them takes nobody's time.
 class Blank final : public data::Dataset {
  public:
-  explicit Blank(std::int64_t size) : size_(size), fields_{{"x", DType::kU8, {28, 28, 1}}, {"label", DType::kU8, {}}} {}
+  explicit Blank(std::int64_t size)
+      : size_(size), fields_{{"x", DType::kU8, {28, 28, 1}}, {"label", DType::kU8, {}}} {}
   std::int64_t size() const override { return size_; }
   const std::vector<data::Field>& fields() const override { return fields_; }
   void read(std::int64_t, std::size_t field, std::byte* out) const override {
@@ -90,8 +94,8 @@ class Blank final : public data::Dataset {
   std::vector<data::Field> fields_;
 };
 
-// Blocks of steps with all-reduces and of steps with barriers in their place, in turn; a block's first step, where
-// ranks come together again, is not counted.
+// Blocks of steps with all-reduces and of steps with barriers in their place, in turn; a block's
+// first step, where ranks come together again, is not counted.
 class Blocks final : public runtime::TrainerObserver {
  public:
   static constexpr std::int64_t kBlock = 6;
@@ -153,12 +157,16 @@ class RatiosTest : public QObject {
     Kernels::make(memory, "label", {DType::kI32, {kTokens}});
     Kernels::make(memory, "weight", {DType::kF32, {kTokens}});
     Kernels fused(**backend, memory), parts(**backend, memory);
-    fused.add(Op::kAttention, {"qkv"}, {"y", "lse"}, {{"tokens", kTokens}, {"head", kHead}, {"causal", std::int64_t{1}}});
+    fused.add(Op::kAttention, {"qkv"}, {"y", "lse"},
+              {{"tokens", kTokens}, {"head", kHead}, {"causal", std::int64_t{1}}});
     for (std::int64_t head = 0; head < kHeads; ++head) {
       const auto named = [&](const char* what) { return fmt::format("{}{}", what, head); };
-      for (const char* what : {"q", "k", "v"}) Kernels::make(memory, named(what), {DType::kF32, {kTokens, kHead}});
-      parts.add(Op::kMatmul, {named("q"), named("k")}, {named("scores")}, {{"tb", std::int64_t{1}}});
-      parts.add(Op::kSoftmaxXent, {named("scores"), "label", "weight"}, {named("loss"), named("p")});
+      for (const char* what : {"q", "k", "v"})
+        Kernels::make(memory, named(what), {DType::kF32, {kTokens, kHead}});
+      parts.add(Op::kMatmul, {named("q"), named("k")}, {named("scores")},
+                {{"tb", std::int64_t{1}}});
+      parts.add(Op::kSoftmaxXent, {named("scores"), "label", "weight"},
+                {named("loss"), named("p")});
       parts.add(Op::kMatmul, {named("p"), named("v")}, {named("y")});
     }
     const double found = gain(fused, parts, kEnough);
@@ -180,19 +188,24 @@ class RatiosTest : public QObject {
     options.evaluate = false;
     std::vector<std::unique_ptr<comm::Communicator>> owned;
     std::vector<comm::SwitchedCommunicator*> switched;
-    auto groups = runtime::LocalGroups::make(plan->mesh, 30'000'000'000, [&](int, std::unique_ptr<comm::Communicator> group) {
-      owned.push_back(std::move(group));
-      auto out = comm::makeSwitched(*owned.back());
-      switched.push_back(out.get());
-      return out;
-    }).value();
+    auto groups = runtime::LocalGroups::make(plan->mesh, 30'000'000'000,
+                                             [&](int, std::unique_ptr<comm::Communicator> group) {
+                                               owned.push_back(std::move(group));
+                                               auto out = comm::makeSwitched(*owned.back());
+                                               switched.push_back(out.get());
+                                               return out;
+                                             })
+                      .value();
     std::atomic<bool> stop{false};
     std::array observers{Blocks(*switched[0], stop, kEnough), Blocks(*switched[1], stop, kEnough)};
-    const auto ranks = runtime::trainLocally(
-        {*plan, options, images, images, "onednn", {}}, groups, stop,
-        [&](int rank) -> runtime::TrainerObserver& { return observers[static_cast<std::size_t>(rank)]; });
-    for (const auto& rank : ranks) QVERIFY2(rank.ok(), rank.ok() ? "" : rank.error().text().c_str());
-    qInfo("with barriers alone a step takes %.1f %% of one with all-reduces", 100 * observers[0].share());
+    const auto ranks = runtime::trainLocally({*plan, options, images, images, "onednn", {}}, groups,
+                                             stop, [&](int rank) -> runtime::TrainerObserver& {
+                                               return observers[static_cast<std::size_t>(rank)];
+                                             });
+    for (const auto& rank : ranks)
+      QVERIFY2(rank.ok(), rank.ok() ? "" : rank.error().text().c_str());
+    qInfo("with barriers alone a step takes %.1f %% of one with all-reduces",
+          100 * observers[0].share());
     QVERIFY(observers[0].share() >= kEnough);
   }
 };

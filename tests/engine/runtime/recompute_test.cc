@@ -16,9 +16,10 @@ class RecomputeTest : public QObject {
     QTest::addColumn<int>("modelRanks");
     QTest::addColumn<int>("stages");
     QTest::addColumn<QString>("schedule");
-    const auto row = [](const char* model, const char* strategy, int ranks, int modelRanks = 1, int stages = 1,
-                        const char* schedule = "1f1b") {
-      QTest::addRow("%s %s %d ranks, tensor %d, %d stages %s", model, strategy, ranks, modelRanks, stages, schedule)
+    const auto row = [](const char* model, const char* strategy, int ranks, int modelRanks = 1,
+                        int stages = 1, const char* schedule = "1f1b") {
+      QTest::addRow("%s %s %d ranks, tensor %d, %d stages %s", model, strategy, ranks, modelRanks,
+                    stages, schedule)
           << model << strategy << ranks << modelRanks << stages << schedule;
     };
     for (const char* model : {"gpt", "resnet"}) {

@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <QFile>
-#include <QTest>
 #include <QTemporaryDir>
+#include <QTest>
 
 #include "tests/engine/backends/allocations.h"
 #include "tests/support/engine_run.h"
@@ -99,7 +99,8 @@ class StepLoopTest : public QObject {
       options.eventsEvery = 10;
       const std::atomic<bool> stop{false};
       Counting counting;
-      const auto done = runtime::train(*plan, 0, options, train, evaluate, **backend, nullptr, stop, counting);
+      const auto done =
+          runtime::train(*plan, 0, options, train, evaluate, **backend, nullptr, stop, counting);
       return done.ok() ? counting.allocations : -1;
     };
     const std::int64_t allocations = play();

@@ -1,5 +1,5 @@
-// Tables of categories: updated by the rows a batch touches, on any number of ranks, and measured by
-// their AUC. Dropout: the same masks for every division of the work.
+// Tables of categories: updated by the rows a batch touches, on any number of ranks, and measured
+// by their AUC. Dropout: the same masks for every division of the work.
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
@@ -41,8 +41,8 @@ void divisions() {
   QTest::addColumn<int>("microBatches");
   const auto row = [](const char* strategy, int ranks, int modelRanks = 1, int stages = 1,
                       int servers = 0, int microBatches = 1) {
-    QTest::addRow("%s %d ranks, tensor %d, %d stages, %d servers, %d micro-batches", strategy, ranks,
-                  modelRanks, stages, servers, microBatches)
+    QTest::addRow("%s %d ranks, tensor %d, %d stages, %d servers, %d micro-batches", strategy,
+                  ranks, modelRanks, stages, servers, microBatches)
         << QString(strategy) << ranks << modelRanks << stages << servers << microBatches;
   };
   for (const int ranks : {2, 3, 4}) row("multi-worker-mirrored", ranks);
@@ -86,9 +86,10 @@ void servings() {
   QTest::addColumn<double>("clip");
   const auto row = [](int workers, int servers, const char* dense, int staleness = 0,
                       const char* optimizer = "adagrad", int microBatches = 1, double clip = 0) {
-    QTest::addRow("%d workers, %d servers, %s, staleness %d, %s, %d micro-batches, clip %g", workers, servers,
-                  dense, staleness, optimizer, microBatches, clip)
-        << workers << servers << QString(dense) << staleness << QString(optimizer) << microBatches << clip;
+    QTest::addRow("%d workers, %d servers, %s, staleness %d, %s, %d micro-batches, clip %g",
+                  workers, servers, dense, staleness, optimizer, microBatches, clip)
+        << workers << servers << QString(dense) << staleness << QString(optimizer) << microBatches
+        << clip;
   };
   for (const int workers : {1, 2, 3})
     for (const int servers : {1, 2, 3}) row(workers, servers, "all-reduce");
@@ -120,7 +121,9 @@ RunSettings optimized(RunSettings settings) {
   QFETCH(QString, optimizer);
   QFETCH(double, clip);
   auto& own = settings.optimizer;
-  own.kind = optimizer == "momentum" ? "sgd" : optimizer == "decay" ? "adagrad" : optimizer.toStdString();
+  own.kind = optimizer == "momentum" ? "sgd"
+             : optimizer == "decay"  ? "adagrad"
+                                     : optimizer.toStdString();
   own.momentum = optimizer == "momentum" ? 0.9 : 0;
   own.weightDecay = optimizer == "decay" ? 1e-3 : 0;
   own.clipNorm = clip;
@@ -191,7 +194,8 @@ class TableTest : public QObject {
     QVERIFY2(one.ok(), one.error().c_str());
     const RunOutcome several = trained(divided(tables()));
     QVERIFY2(several.ok(), several.error().c_str());
-    QVERIFY2(worstRelative(several, one) <= 1e-9, std::to_string(worstRelative(several, one)).c_str());
+    QVERIFY2(worstRelative(several, one) <= 1e-9,
+             std::to_string(worstRelative(several, one)).c_str());
     QVERIFY(one.steps.back().loss < one.steps.front().loss);
     const double auc = one.epochs.back().evalMetric;
     QVERIFY2(auc > 0.6 && auc < 1, std::to_string(auc).c_str());
@@ -206,7 +210,8 @@ class TableTest : public QObject {
     QVERIFY2(one.ok(), one.error().c_str());
     const RunOutcome several = trained(served(settings));
     QVERIFY2(several.ok(), several.error().c_str());
-    QVERIFY2(worstRelative(several, one) <= 1e-9, std::to_string(worstRelative(several, one)).c_str());
+    QVERIFY2(worstRelative(several, one) <= 1e-9,
+             std::to_string(worstRelative(several, one)).c_str());
     QVERIFY(std::abs(several.epochs.back().evalMetric - one.epochs.back().evalMetric) <= 1e-9);
   }
 
@@ -229,8 +234,8 @@ class TableTest : public QObject {
     }
   }
 
-  // What travels of a table grows with the batch, not with the table, and is at most what the plan says; no
-  // worker has any of it.
+  // What travels of a table grows with the batch, not with the table, and is at most what the plan
+  // says; no worker has any of it.
   void serversExchangeRows() {
     RunSettings settings = tables();
     settings.strategy = "parameter-server";
@@ -285,7 +290,8 @@ class TableTest : public QObject {
     QVERIFY(refused(settings, "has no servers for tables"));
     settings.strategy = "parameter-server";
     settings.servers = 1;
-    QVERIFY2(planOf(settings).ok(), planOf(settings).ok() ? "" : planOf(settings).error().text().c_str());
+    QVERIFY2(planOf(settings).ok(),
+             planOf(settings).ok() ? "" : planOf(settings).error().text().c_str());
     settings.dense = "here";
     QVERIFY(refused(settings, "expected servers or all-reduce"));
     settings.dense = "all-reduce";
@@ -361,7 +367,8 @@ class TableTest : public QObject {
     QVERIFY(worstRelative(one, without) > 1e-3);
     const RunOutcome several = trained(divided(settings));
     QVERIFY2(several.ok(), several.error().c_str());
-    QVERIFY2(worstRelative(several, one) <= 1e-9, std::to_string(worstRelative(several, one)).c_str());
+    QVERIFY2(worstRelative(several, one) <= 1e-9,
+             std::to_string(worstRelative(several, one)).c_str());
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) < 1e-9);
   }
 
@@ -388,7 +395,8 @@ class TableTest : public QObject {
     std::vector<bool> ones;
     for (std::uint64_t i = 0; i < kSamples; ++i) {
       ones.push_back(randomUniform(1, i) < 0.3);
-      scores.push_back(std::clamp(randomUniform(2, i) * 0.7 + (ones.back() ? 0.25 : 0.0), 0.0, 0.999));
+      scores.push_back(
+          std::clamp(randomUniform(2, i) * 0.7 + (ones.back() ? 0.25 : 0.0), 0.0, 0.999));
       const auto bin = static_cast<std::size_t>(scores.back() * kBins);
       sums[(ones.back() ? 0 : kBins) + bin] += 1;
     }

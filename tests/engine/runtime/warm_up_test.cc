@@ -1,4 +1,5 @@
-// The step played before there is a state leaves nothing behind: a run with it and one without are the same, bit by bit.
+// The step played before there is a state leaves nothing behind: a run with it and one without are
+// the same, bit by bit.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -17,7 +18,7 @@ using namespace lockstep::test;
 namespace {
 
 struct Left {
-  std::vector<double> numbers;           // of every step and epoch
+  std::vector<double> numbers;  // of every step and epoch
   std::vector<std::string> replicas;
   std::string weights;
   std::map<std::string, std::string> checkpoints;  // file → SHA-256
@@ -37,14 +38,17 @@ std::optional<Left> leftBy(RunSettings settings, double warmUpSeconds) {
     return std::nullopt;
   }
   Left left;
-  for (const runtime::StepRecord& step : outcome.steps) left.numbers.insert(left.numbers.end(), {step.loss, step.metric});
+  for (const runtime::StepRecord& step : outcome.steps)
+    left.numbers.insert(left.numbers.end(), {step.loss, step.metric});
   for (const runtime::EpochRecord& epoch : outcome.epochs)
     left.numbers.insert(left.numbers.end(), {epoch.trainLoss, epoch.evalLoss, epoch.evalMetric});
   for (const auto& rank : outcome.ranks) left.replicas.push_back(rank->replicaSha256);
   left.weights = outcome.ranks.front()->weightsSha256;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(settings.trainer.checkpointFolder))
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(settings.trainer.checkpointFolder))
     if (entry.is_regular_file())
-      left.checkpoints[std::filesystem::relative(entry.path(), settings.trainer.checkpointFolder)] = sha256File(entry.path()).value();
+      left.checkpoints[std::filesystem::relative(entry.path(), settings.trainer.checkpointFolder)] =
+          sha256File(entry.path()).value();
   return left;
 }
 
@@ -144,8 +148,10 @@ class WarmUpTest : public QObject {
     QFETCH(RunSettings, settings);
     const auto without = leftBy(settings, 0), with = leftBy(settings, 1e9);
     QVERIFY(without && with);
-    QVERIFY(!without->numbers.empty() && !without->weights.empty() && !without->checkpoints.empty());
-    QVERIFY(std::all_of(without->numbers.begin(), without->numbers.end(), [](double x) { return std::isfinite(x); }));
+    QVERIFY(!without->numbers.empty() && !without->weights.empty() &&
+            !without->checkpoints.empty());
+    QVERIFY(std::all_of(without->numbers.begin(), without->numbers.end(),
+                        [](double x) { return std::isfinite(x); }));
     QCOMPARE(with->numbers, without->numbers);
     QCOMPARE(with->weights, without->weights);
     QVERIFY(with->replicas == without->replicas);
@@ -194,7 +200,8 @@ class WarmUpTest : public QObject {
     const auto state = runtime::StateArena::make(*plan, 0).value();
     const auto arena = runtime::allocateAligned(plan->arenaBytesOf(0), "a test").value();
     const SyntheticText text(settings.samples, settings.model.input[0], settings.model.vocabulary);
-    const auto feed = runtime::Feed::bind(*plan, "step", 0, plan->batchCuts, text, *backend, nullptr, *state, arena.get());
+    const auto feed = runtime::Feed::bind(*plan, "step", 0, plan->batchCuts, text, *backend,
+                                          nullptr, *state, arena.get());
     QVERIFY2(feed.ok(), feed.ok() ? "" : feed.error().text().c_str());
     std::memset(arena.get(), 0x7f, static_cast<std::size_t>(plan->arenaBytesOf(0)));
     (*feed)->writeMadeUp();
@@ -205,8 +212,9 @@ class WarmUpTest : public QObject {
       const backends::Operand at = (*feed)->executor().input(buffer.name);
       const double expected = buffer.name == "weight" || buffer.name == "t" ? 1 : 0;
       for (std::int64_t i = 0; i < at.type.count(); ++i) {
-        const double value = at.type.dtype == DType::kI32 ? static_cast<const std::int32_t*>(at.data)[i]
-                                                          : runtime::readFloat(at, static_cast<std::size_t>(i));
+        const double value = at.type.dtype == DType::kI32
+                                 ? static_cast<const std::int32_t*>(at.data)[i]
+                                 : runtime::readFloat(at, static_cast<std::size_t>(i));
         QCOMPARE(value, expected);
       }
     }

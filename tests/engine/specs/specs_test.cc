@@ -54,7 +54,8 @@ class SpecsTest : public QObject {
   void everyBackendCanBeAskedFor() {
     const auto kinds = backendKinds();
     const std::vector<std::string> names = backends::backendNames();
-    QCOMPARE(std::set<std::string>(kinds.begin(), kinds.end()), std::set<std::string>(names.begin(), names.end()));
+    QCOMPARE(std::set<std::string>(kinds.begin(), kinds.end()),
+             std::set<std::string>(names.begin(), names.end()));
   }
 
   void defaultsAreFilled() {
@@ -102,13 +103,17 @@ class SpecsTest : public QObject {
     QCOMPARE(messageOf(checkAndFill(spec)), "no error");
     QCOMPARE(*microBatches(spec, 1), 8);
     QCOMPARE(*microBatches(spec, 4), 2);
-    QVERIFY(microBatches(spec, 3).error().text().find("expected a multiple of 3") != std::string::npos);
+    QVERIFY(microBatches(spec, 3).error().text().find("expected a multiple of 3") !=
+            std::string::npos);
     spec.mutable_strategy()->set_deterministic_parts(7);
     QCOMPARE(messageOf(checkAndFill(spec)),
-             "strategy.deterministic_parts | strategy.deterministic_parts is 7; expected a divisor of training.batch, 64");
+             "strategy.deterministic_parts | strategy.deterministic_parts is 7; expected a divisor "
+             "of training.batch, 64");
     spec.mutable_strategy()->set_deterministic_parts(8);
     spec.mutable_strategy()->set_micro_batches(2);
-    QVERIFY(messageOf(checkAndFill(spec)).startsWith("strategy.deterministic_parts | strategy.deterministic_parts is 8 and strategy.micro_batches 2"));
+    QVERIFY(messageOf(checkAndFill(spec))
+                .startsWith("strategy.deterministic_parts | strategy.deterministic_parts is 8 and "
+                            "strategy.micro_batches 2"));
   }
 
   void ratesGrowWithTheBatch() {
@@ -161,45 +166,76 @@ class SpecsTest : public QObject {
         "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
         "expected at most 28, or padding same");
     row(1,
-        "model.layers[0].conv2d.padding | model.layers[0].conv2d.padding is \"sme\"; expected valid or same; did you "
+        "model.layers[0].conv2d.padding | model.layers[0].conv2d.padding is \"sme\"; expected "
+        "valid or same; did you "
         "mean same?");
     row(2,
         "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
         "activation, add, embedding, layer_norm, transformer, batch_norm, "
         "global_average_pool, concat or dropout");
-    row(3, "training.optimizer.kind | training.optimizer.kind is \"adm\"; expected sgd, adam or adagrad; did you mean adam?");
+    row(3,
+        "training.optimizer.kind | training.optimizer.kind is \"adm\"; expected sgd, adam or "
+        "adagrad; did you mean adam?");
     row(4, "training.optimizer.momentum | optimizer adam has no momentum; expected it left out");
     row(5, "training.batch | training.batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
-    row(7,
-        "strategy.kind | strategy.kind is \"mirored\"; expected " + expectedOneOf("mirored", strategyKinds()));
+    row(7, "strategy.kind | strategy.kind is \"mirored\"; expected " +
+               expectedOneOf("mirored", strategyKinds()));
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,
-        "training.optimizer.learning_rate | training.optimizer.learning_rate is nan; expected a finite number, at "
+        "training.optimizer.learning_rate | training.optimizer.learning_rate is nan; expected a "
+        "finite number, at "
         "least 0");
-    row(11, "model.loss | model.loss is mse but the labels of idx are classes; expected cross-entropy");
+    row(11,
+        "model.loss | model.loss is mse but the labels of idx are classes; expected cross-entropy");
     row(12, "version | version is 2; expected 1 to 1");
-    row(13, "training.optimizer.beta1 | training.optimizer.beta1 is 1.5; expected at least 0 and less than 1");
+    row(13,
+        "training.optimizer.beta1 | training.optimizer.beta1 is 1.5; expected at least 0 and less "
+        "than 1");
     row(14,
         "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
         "\"input\" or the name of a layer above; did you mean flatten1?");
-    row(15, "strategy.local_steps | strategy.local_steps is 4, but mirrored has none; expected it left out");
-    row(16, "strategy.local_steps | strategy.local_steps is 7; expected a divisor of training.batch, 64");
+    row(15,
+        "strategy.local_steps | strategy.local_steps is 4, but mirrored has none; expected it left "
+        "out");
+    row(16,
+        "strategy.local_steps | strategy.local_steps is 7; expected a divisor of training.batch, "
+        "64");
     row(17,
-        "strategy.staleness | strategy.staleness is 1, but mirrored takes each step together; expected 0, or "
+        "strategy.staleness | strategy.staleness is 1, but mirrored takes each step together; "
+        "expected 0, or "
         "kind parameter-server");
-    row(18, "strategy.shares[1] | strategy.shares[1] is 0; expected more than 0 and at most 1000000");
-    row(19, "training.optimizer.for_batch | training.optimizer.for_batch is -1; expected 0 to 16777216");
-    row(20, "strategy.recompute | strategy.recompute is \"ful\"; expected none, selective or full; did you mean full?");
-    row(21, "strategy.overlap | strategy.overlap is \"allways\"; expected auto, always or never; did you mean always?");
+    row(18,
+        "strategy.shares[1] | strategy.shares[1] is 0; expected more than 0 and at most 1000000");
+    row(19,
+        "training.optimizer.for_batch | training.optimizer.for_batch is -1; expected 0 to "
+        "16777216");
+    row(20,
+        "strategy.recompute | strategy.recompute is \"ful\"; expected none, selective or full; did "
+        "you mean full?");
+    row(21,
+        "strategy.overlap | strategy.overlap is \"allways\"; expected auto, always or never; did "
+        "you mean always?");
     row(22, "strategy.gather_bytes | strategy.gather_bytes is -1; expected 0 to 1099511627776");
-    row(23, "training.precision | training.precision is \"fp15\"; expected fp32, tf32, bf16, fp16 or fp64; did you mean fp16?");
-    row(24, "training.loss_scale | precision bf16 has no loss scale; expected it left out, or precision fp16");
-    row(25, "training.loss_scale.initial | training.loss_scale.initial is 1000; expected a power of two from 2^-64 to 2^64, as 65536");
-    row(26, "training.loss_scale.growth_interval | training.loss_scale.growth_interval is -1; expected 1 to 16777216");
-    row(27, "training.on_nonfinite | training.on_nonfinite is \"continu\"; expected fail or continue; did you mean continue?");
-    row(28, "strategy.shares[1] | strategy.shares[1] is 1e-07 of 2.0000001; expected at least 1/1000000 of all");
+    row(23,
+        "training.precision | training.precision is \"fp15\"; expected fp32, tf32, bf16, fp16 or "
+        "fp64; did you mean fp16?");
+    row(24,
+        "training.loss_scale | precision bf16 has no loss scale; expected it left out, or "
+        "precision fp16");
+    row(25,
+        "training.loss_scale.initial | training.loss_scale.initial is 1000; expected a power of "
+        "two from 2^-64 to 2^64, as 65536");
+    row(26,
+        "training.loss_scale.growth_interval | training.loss_scale.growth_interval is -1; expected "
+        "1 to 16777216");
+    row(27,
+        "training.on_nonfinite | training.on_nonfinite is \"continu\"; expected fail or continue; "
+        "did you mean continue?");
+    row(28,
+        "strategy.shares[1] | strategy.shares[1] is 1e-07 of 2.0000001; expected at least "
+        "1/1000000 of all");
   }
   void wrongRuns() {
     QFETCH(int, change);
@@ -344,12 +380,20 @@ class SpecsTest : public QObject {
       return out;
     };
     spec::v1::TrainingSpec training;
-    QCOMPARE(said(training), std::string("onednn on cpu 0, cuda on cuda 0, cuda on cuda 1, onednn on cpu 0, cuda on cuda 2, "));
+    QCOMPARE(
+        said(training),
+        std::string(
+            "onednn on cpu 0, cuda on cuda 0, cuda on cuda 1, onednn on cpu 0, cuda on cuda 2, "));
     training.set_backend("reference");
-    QCOMPARE(said(training), std::string("reference on cpu 0, reference on cpu 0, reference on cpu 1, reference on cpu 2, "
-                                         "reference on cpu 3, "));
+    QCOMPARE(said(training),
+             std::string(
+                 "reference on cpu 0, reference on cpu 0, reference on cpu 1, reference on cpu 2, "
+                 "reference on cpu 3, "));
     training.set_backend("cuda");
-    QCOMPARE(said(training), std::string("cuda on cuda 0, cuda on cuda 0, cuda on cuda 1, cuda on cuda 2, cuda on cuda 3, "));
+    QCOMPARE(
+        said(training),
+        std::string(
+            "cuda on cuda 0, cuda on cuda 0, cuda on cuda 1, cuda on cuda 2, cuda on cuda 3, "));
     training.clear_backend();
     const auto cluster = toCluster(spec, {}, {}, training);
     QVERIFY(cluster.ok());
@@ -361,7 +405,8 @@ class SpecsTest : public QObject {
     QVERIFY(allOnGpus(spec, run));
     training.set_precision("fp64");
     QCOMPARE(messageOf(toCluster(spec, {}, {}, training).status()),
-             "nodes[1].devices[0].kind | kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16");
+             "nodes[1].devices[0].kind | kind is cuda, which has no fp64; expected cpu, or "
+             "training.precision fp32, tf32, bf16 or fp16");
   }
 
   // Neighbours share a GPU where there are fewer than ranks.
@@ -381,10 +426,12 @@ class SpecsTest : public QObject {
     QCOMPARE(deviceCount(spec.nodes(0)), 10);
     spec::v1::TrainingSpec training;
     training.set_backend("onednn");
-    for (const RankDevice& rank : rankDevices(spec.nodes(0), training)) QCOMPARE(rank.kind, std::string("cpu"));
+    for (const RankDevice& rank : rankDevices(spec.nodes(0), training))
+      QCOMPARE(rank.kind, std::string("cpu"));
     spec.mutable_nodes(0)->mutable_devices(1)->set_kind("cpu");
-    QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
-             "nodes[0].devices[1].gpus | gpus are given of a device of kind cpu; expected kind: cuda");
+    QCOMPARE(
+        messageOf(toCluster(spec, {}, {}).status()),
+        "nodes[0].devices[1].gpus | gpus are given of a device of kind cpu; expected kind: cuda");
   }
 
   void ncclIsOfGpusThatNoneShare() {
@@ -407,13 +454,16 @@ class SpecsTest : public QObject {
     servers.set_kind("parameter-server");
     servers.set_servers(1);
     QCOMPARE(messageOf(toCluster(spec, {}, servers).status()),
-             "comm | comm is nccl but parameter servers exchange through the host; expected shm or gloo");
+             "comm | comm is nccl but parameter servers exchange through the host; expected shm or "
+             "gloo");
     spec.mutable_nodes(1)->mutable_devices(0)->set_gpus(1);
     QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
-             "comm | comm is nccl but ranks share GPU 0 of node n1; expected shm or gloo, or a GPU for each rank");
+             "comm | comm is nccl but ranks share GPU 0 of node n1; expected shm or gloo, or a GPU "
+             "for each rank");
     spec.mutable_nodes(1)->clear_devices();
     QCOMPARE(messageOf(toCluster(spec, {}, {}).status()),
-             "comm | comm is nccl but node n1 has ranks on processors; expected shm or gloo, or devices of kind cuda alone");
+             "comm | comm is nccl but node n1 has ranks on processors; expected shm or gloo, or "
+             "devices of kind cuda alone");
     spec::v1::TrainingSpec training;
     training.set_backend("cuda");
     QVERIFY(toCluster(spec, {}, {}, training).ok());
@@ -443,7 +493,8 @@ class SpecsTest : public QObject {
   void sharedMemoryNeedsOneHost() {
     ClusterSpec spec = nodes(2);
     spec.set_comm("shm");
-    const Result<cluster::Cluster> one = toCluster(spec, {{"n0", "boot", 2}, {"n1", "boot", 2}}, {});
+    const Result<cluster::Cluster> one =
+        toCluster(spec, {{"n0", "boot", 2}, {"n1", "boot", 2}}, {});
     QVERIFY(one.ok());
     QCOMPARE(one->hosts.size(), std::size_t{1});
     QCOMPARE(messageOf(toCluster(spec, {{"n0", "a", 2}, {"n1", "b", 2}}, {}).status()),
@@ -475,14 +526,15 @@ class SpecsTest : public QObject {
              "nodes[1].name | another node is named n0; expected a name of its own");
     ClusterSpec role = nodes(1);
     role.mutable_nodes(0)->add_roles("worke");
-    QCOMPARE(
-        messageOf(toCluster(role, {}, {}).status()),
-        "nodes[0].roles[0] | nodes[0].roles[0] is \"worke\"; expected worker, ps, chief or evaluator; did "
-        "you mean worker?");
+    QCOMPARE(messageOf(toCluster(role, {}, {}).status()),
+             "nodes[0].roles[0] | nodes[0].roles[0] is \"worke\"; expected worker, ps, chief or "
+             "evaluator; did "
+             "you mean worker?");
     ClusterSpec device = nodes(1);
     device.mutable_nodes(0)->add_devices()->set_kind("cdu");
     QCOMPARE(messageOf(toCluster(device, {}, {}).status()),
-             "nodes[0].devices[0].kind | nodes[0].devices[0].kind is \"cdu\"; expected cpu or cuda; did you mean cpu?");
+             "nodes[0].devices[0].kind | nodes[0].devices[0].kind is \"cdu\"; expected cpu or "
+             "cuda; did you mean cpu?");
     ClusterSpec comm = nodes(1);
     comm.set_comm("glo");
     QCOMPARE(messageOf(toCluster(comm, {}, {}).status()),
@@ -495,7 +547,8 @@ class SpecsTest : public QObject {
     both.mutable_nodes(0)->add_roles("worker");
     both.mutable_nodes(0)->add_roles("ps");
     QCOMPARE(messageOf(toCluster(both, {}, {}).status()),
-             "nodes[0].roles | roles are worker and ps; expected one of worker, ps and evaluator: a host that "
+             "nodes[0].roles | roles are worker and ps; expected one of worker, ps and evaluator: "
+             "a host that "
              "does more than one is so many nodes");
   }
 
@@ -525,7 +578,8 @@ class SpecsTest : public QObject {
     QVERIFY(toCluster(spec, {}, strategy).ok());
     strategy.set_servers(1);
     QCOMPARE(messageOf(toCluster(spec, {}, strategy).status()),
-             "strategy.servers | strategy.servers is 1, and the nodes of role ps have 2 devices; expected it left out");
+             "strategy.servers | strategy.servers is 1, and the nodes of role ps have 2 devices; "
+             "expected it left out");
     // Without servers they take no part, and without roles servers are the last ranks.
     strategy.set_servers(0);
     strategy.set_kind("mirrored");
