@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "agent/commands.h"
+#include "agent/base/commands.h"
 
 int main(int argc, char** argv) {
   using namespace lockstep::agent;

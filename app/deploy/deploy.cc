@@ -229,8 +229,8 @@ Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::s
 
 // Removes temporary folders left by lost links (old ones only: another deploy may be under way),
 // and all versions but the newest two, those a process here runs from, and those with a lease of
-// another host that shares the folder (agent/version_lease.h). Renamed before they are removed, so
-// that nobody meets half a version.
+// another host that shares the folder (agent/host/version_lease.h). Renamed before they are
+// removed, so that nobody meets half a version.
 std::string cleanScript(const std::string& workdir) {
   return "cd " + shellQuote(workdir + "/versions") + " || exit 0\n" +
          "find . -maxdepth 1 -name '.*' -type d -mmin +60 ! -name . -exec rm -rf {} +\n"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "agent/peers.h"
+#include "agent/supervisor/peers.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
 

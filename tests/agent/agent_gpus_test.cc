@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "agent/gpus.h"
-#include "agent/metrics.h"
+#include "agent/host/gpus.h"
+#include "agent/host/metrics.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 

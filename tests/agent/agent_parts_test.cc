@@ -14,15 +14,15 @@
 #include <chrono>
 #include <thread>
 
-#include "agent/cores.h"
-#include "agent/lines.h"
-#include "agent/metrics.h"
-#include "agent/paths.h"
-#include "agent/prepare.h"
-#include "agent/run_folder.h"
-#include "agent/spool.h"
-#include "agent/sweep.h"
-#include "agent/telemetry.h"
+#include "agent/base/lines.h"
+#include "agent/base/paths.h"
+#include "agent/base/run_folder.h"
+#include "agent/host/cores.h"
+#include "agent/host/metrics.h"
+#include "agent/node/sweep.h"
+#include "agent/supervisor/spool.h"
+#include "agent/worker/prepare.h"
+#include "agent/worker/telemetry.h"
 #include "engine/base/file.h"
 #include "engine/base/threads.h"
 

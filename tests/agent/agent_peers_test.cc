@@ -7,7 +7,7 @@
 
 #include <QTest>
 
-#include "agent/peers.h"
+#include "agent/supervisor/peers.h"
 #include "engine/base/file.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"

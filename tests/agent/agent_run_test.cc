@@ -12,8 +12,8 @@
 #include <set>
 #include <sstream>
 
-#include "agent/prepare.h"
-#include "agent/worker_process.h"
+#include "agent/worker/prepare.h"
+#include "agent/worker/worker_process.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"

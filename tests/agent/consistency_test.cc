@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "agent/consistency.h"
+#include "agent/worker/consistency.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 

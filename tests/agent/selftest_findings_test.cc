@@ -2,7 +2,7 @@
 // middle, which is a finding and ends nothing. The device is emulated.
 #include <QTest>
 
-#include "agent/selftest.h"
+#include "agent/selftest/selftest.h"
 #include "engine/backends/cuda.h"
 #include "tests/support/emulated_device.h"
 

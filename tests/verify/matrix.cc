@@ -27,7 +27,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "agent/worker_verify.h"
+#include "agent/worker/worker_verify.h"
 #include "app/runs/verification.h"
 #include "app/specs/spec_text.h"
 #include "engine/backends/backend.h"

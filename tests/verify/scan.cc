@@ -24,7 +24,7 @@
 #include <map>
 #include <set>
 
-#include "agent/worker_verify.h"
+#include "agent/worker/worker_verify.h"
 #include "app/runs/preview.h"
 #include "app/runs/verification.h"
 #include "app/specs/spec_text.h"

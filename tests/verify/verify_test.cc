@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "agent/worker_verify.h"
+#include "agent/worker/worker_verify.h"
 #include "app/runs/preview.h"
 #include "app/runs/verification.h"
 #include "app/specs/spec_text.h"

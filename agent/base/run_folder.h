@@ -1,0 +1,61 @@
+// A run's folder on a node, <workdir>/runs/<run>/<node>/: what a supervisor was asked for, what it
+// keeps, and where it is reached.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/paths.h"
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+struct RunFolder {
+  std::string path;
+  std::string runtime;  // of the workdir: where the socket goes
+
+  // 0600: has the run's key until that is read
+  std::string request() const { return path + "/request.pb"; }
+  std::string plan() const { return path + "/plan.txt"; }
+  // of the data, when it was prepared
+  std::string hashes() const { return path + "/hashes.pb"; }
+  std::string spool() const { return path + "/spool.db"; }
+  std::string state() const { return path + "/state"; }
+  std::string supervisor() const { return path + "/supervisor"; }  // while one serves
+  std::string lock() const { return path + "/lock"; }              // held by the supervisor
+  std::string checkpoints() const { return path + "/checkpoints"; }
+  std::string logs() const { return path + "/logs"; }
+  std::string socket() const;  // derived from the path
+
+  Result<node::v1::PrepareRequest> readRequest() const;
+  Status dropKeys() const;  // of the run, from its request; where there are none it does nothing
+  run::v1::RunState readState() const;
+  Status writeState(run::v1::RunState state) const;
+};
+
+struct SupervisorInfo {
+  int pid = 0;
+  std::string socket;
+  std::string peerAddress;
+};
+Status writeSupervisor(const RunFolder& folder, const SupervisorInfo& info);
+// None where no supervisor holds the folder's lock or it does not serve yet.
+std::optional<SupervisorInfo> findSupervisor(const RunFolder& folder);
+
+RunFolder runFolder(const Workdir& workdir, const std::string& run, const std::string& node);
+std::vector<RunFolder> findRuns(const Workdir& workdir, const std::string& run);  // "": all
+bool isFinal(run::v1::RunState state);
+
+// Exclusive, released by the descriptor's end. Negative: held by another process.
+int tryLock(const std::string& path);
+bool isLocked(const std::string& path);
+
+// Starts `lockstep-agent supervise FOLDER…` in a session of its own. Returns its pid, to be reaped.
+Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options);
+// Waits until the supervisor serves, or its process ends.
+Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanoseconds limit);
+
+}  // namespace lockstep::agent

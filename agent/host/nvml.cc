@@ -1,0 +1,496 @@
+#include "agent/host/nvml.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <climits>
+#include <type_traits>
+#include <utility>
+
+namespace lockstep::agent {
+namespace {
+
+// How often what changes slowly is asked, and the throughput of one GPU's PCIe link: the driver
+// takes 20 ms for each direction of it.
+constexpr Nanoseconds kSlowly = 900'000'000;
+constexpr Nanoseconds kPcieEvery = 900'000'000;
+constexpr unsigned kMostLinks = 36;  // looked at; NVLink 4 and 5 have 18
+constexpr int kMostEvents = 64;      // at a time
+constexpr std::size_t kMostProcesses = 256;
+
+// What follows is NVML's stable interface ("NVML API Reference Guide",
+// docs.nvidia.com/deploy/nvml-api): functions by their exported names, whose suffix _vN fixes the
+// layout they take; the name of the section stands beside each.
+
+// "Device Enumerations": nvmlReturn_t.
+enum : int {
+  kSuccess = 0,
+  kUninitialized = 1,
+  kNotSupported = 3,
+  kDriverNotLoaded = 9,
+  kFunctionNotFound = 13,
+  kGpuIsLost = 15,
+  kResetRequired = 16,
+  kLibraryMismatch = 18,  // of library and driver: one of them was updated
+};
+using Handle = void*;    // nvmlDevice_t
+using EventSet = void*;  // nvmlEventSet_t
+
+// "Device Structs": nvmlMemory_t, bytes.
+struct Memory {
+  unsigned long long total = 0, free = 0, used = 0;
+};
+// nvmlUtilization_t, percent.
+struct Utilization {
+  unsigned gpu = 0, memory = 0;
+};
+// nvmlProcessInfo_t as of nvmlDeviceGetComputeRunningProcesses_v3.
+struct Process {
+  unsigned pid = 0;
+  unsigned long long usedMemory = 0;
+  unsigned gpuInstance = 0, computeInstance = 0;
+};
+static_assert(sizeof(Process) == 24);
+// "Field Value Queries": nvmlFieldValue_t; the value's type is nvmlValueType_t.
+struct FieldValue {
+  unsigned id = 0, scope = 0;
+  long long timestamp = 0, latency = 0;
+  unsigned type = 0;
+  int result = kNotSupported;
+  union {
+    double real;
+    unsigned u32;
+    unsigned long ulong;
+    unsigned long long u64;
+    long long s64;
+  } value{};
+};
+static_assert(sizeof(FieldValue) == 40);
+// "Event Types", "Event Handling Methods": nvmlEventData_t as of nvmlEventSetWait_v2.
+struct EventData {
+  Handle device = nullptr;
+  unsigned long long type = 0, data = 0;
+  unsigned gpuInstance = 0, computeInstance = 0;
+};
+static_assert(sizeof(EventData) == 32);
+constexpr unsigned long long kXidEvent = 0x8;  // nvmlEventTypeXidCriticalError
+
+// "Device Enumerations": nvmlTemperatureSensors_t, nvmlClockType_t, nvmlPcieUtilCounter_t,
+// nvmlMemoryErrorType_t, nvmlEccCounterType_t, nvmlPstates_t.
+constexpr int kTemperatureGpu = 0, kClockSm = 1, kClockMemory = 2, kPcieSent = 0, kPcieReceived = 1,
+              kEccCorrected = 0, kEccUncorrected = 1, kSinceDriverStart = 0, kSlowestState = 15;
+// "Field Value Enums": NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and …_RX, KiB ever; of all links with
+// this scope.
+constexpr unsigned kNvlinkSent = 138, kNvlinkReceived = 139, kAllLinks = UINT_MAX;
+
+// "Clocks Event Reasons": bits of nvmlDeviceGetCurrentClocksEventReasons. 0x1 is an idle GPU. 0x8
+// comes with 0x40 and 0x80 and says more only alone.
+struct Reason {
+  unsigned long long bits;
+  const char* word;
+};
+constexpr Reason kReasons[] = {
+    {0x4, "power"},       {0x20 | 0x40, "heat"},       {0x80, "power-brake"},
+    {0x10, "sync-boost"}, {0x2, "application-clocks"}, {0x100, "display-clocks"}};
+constexpr unsigned long long kSlowdown = 0x8, kSlowdownExplained = 0x20 | 0x40 | 0x80;
+
+bool ofDriver(int result) {
+  return result == kUninitialized || result == kDriverNotLoaded || result == kLibraryMismatch;
+}
+bool ofGpu(int result) { return result == kGpuIsLost || result == kResetRequired; }
+
+// One that is not there says so.
+template <typename... Parameters, typename... Arguments>
+int ask(int (*call)(Parameters...), Arguments... arguments) {
+  return call == nullptr ? kFunctionNotFound : call(arguments...);
+}
+
+double numberOf(const FieldValue& field) {
+  switch (field.type) {
+    case 0:
+      return field.value.real;
+    case 1:
+      return field.value.u32;
+    case 2:
+      return static_cast<double>(field.value.ulong);
+    case 4:
+      return static_cast<double>(field.value.s64);
+    default:
+      return static_cast<double>(field.value.u64);
+  }
+}
+
+}  // namespace
+
+struct NvmlCalls {
+  // "Initialization and Cleanup", "Error reporting", "System Queries"
+  int (*start)() = nullptr;
+  int (*stop)() = nullptr;
+  const char* (*errorText)(int result) = nullptr;
+  int (*driverVersion)(char* text, unsigned size) = nullptr;
+  // "Device Queries"
+  int (*count)(unsigned* count) = nullptr;
+  int (*handle)(unsigned index, Handle* device) = nullptr;
+  int (*name)(Handle device, char* text, unsigned size) = nullptr;
+  int (*memory)(Handle device, Memory* memory) = nullptr;
+  int (*utilization)(Handle device, Utilization* share) = nullptr;
+  int (*power)(Handle device, unsigned* milliwatts) = nullptr;
+  int (*powerLimit)(Handle device, unsigned* milliwatts) = nullptr;
+  int (*temperature)(Handle device, int sensor, unsigned* celsius) = nullptr;
+  int (*clock)(Handle device, int type, unsigned* megahertz) = nullptr;
+  int (*maxClock)(Handle device, int type, unsigned* megahertz) = nullptr;
+  int (*state)(Handle device, int* state) = nullptr;
+  int (*reasons)(Handle device, unsigned long long* bits) = nullptr;
+  // a second, KB of 1000
+  int (*pcieThroughput)(Handle device, int counter, unsigned* kilobytes) = nullptr;
+  int (*pcieGeneration)(Handle device, unsigned* generation) = nullptr;
+  int (*pcieGenerationMax)(Handle device, unsigned* generation) = nullptr;
+  int (*pcieWidth)(Handle device, unsigned* lanes) = nullptr;
+  int (*pcieWidthMax)(Handle device, unsigned* lanes) = nullptr;
+  int (*eccErrors)(Handle device, int type, int counter, unsigned long long* count) = nullptr;
+  int (*fields)(Handle device, int count, FieldValue* values) = nullptr;
+  int (*processes)(Handle device, unsigned* count, Process* processes) = nullptr;
+  // "NvLink Methods"
+  int (*linkState)(Handle device, unsigned link, int* active) = nullptr;
+  // "Event Handling Methods"
+  int (*makeEvents)(EventSet* set) = nullptr;
+  int (*tellEvents)(Handle device, unsigned long long types, EventSet set) = nullptr;
+  int (*nextEvent)(EventSet set, EventData* data, unsigned milliseconds) = nullptr;
+  int (*freeEvents)(EventSet set) = nullptr;
+};
+
+struct Nvml::Device {
+  Handle handle = nullptr;
+  run::v1::GpuSample sample;  // as last read
+  bool events = false;        // it tells of Xids
+  Nanoseconds linksAt = 0;    // when the links' counters were
+  double sent = 0, received = 0;
+};
+
+Nvml::Nvml(XidCounts& xids) : calls_(std::make_unique<NvmlCalls>()), xids_(xids) {}
+
+Nvml::~Nvml() {
+  if (events_ != nullptr) (void)ask(calls_->freeEvents, events_);
+  if (started_) (void)ask(calls_->stop);
+  if (library_ != nullptr) dlclose(library_);
+}
+
+Result<std::unique_ptr<Nvml>> Nvml::open(const std::string& file, XidCounts& xids) {
+  std::unique_ptr<Nvml> out(new Nvml(xids));
+  LOCKSTEP_TRY(out->start(file));
+  return out;
+}
+
+std::string Nvml::errorText(int result) const {
+  const char* const text = calls_->errorText(result);
+  return text == nullptr ? fmt::format("error {}", result) : text;
+}
+
+Status Nvml::start(const std::string& file) {
+  library_ = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library_ == nullptr)
+    return makeError(Code::kNotFound, "there is no NVIDIA driver: {}", dlerror());
+  std::string missing;
+  const auto find = [&](auto& call, const char* name) {
+    call = reinterpret_cast<std::remove_reference_t<decltype(call)>>(dlsym(library_, name));
+    return call != nullptr;
+  };
+  const auto need = [&](auto& call, const char* name) {
+    if (!find(call, name) && missing.empty()) missing = name;
+  };
+  NvmlCalls& calls = *calls_;
+  need(calls.start, "nvmlInit_v2");
+  need(calls.stop, "nvmlShutdown");
+  need(calls.errorText, "nvmlErrorString");
+  need(calls.driverVersion, "nvmlSystemGetDriverVersion");
+  need(calls.count, "nvmlDeviceGetCount_v2");
+  need(calls.handle, "nvmlDeviceGetHandleByIndex_v2");
+  need(calls.name, "nvmlDeviceGetName");
+  need(calls.memory, "nvmlDeviceGetMemoryInfo");
+  if (!missing.empty()) return makeError(Code::kUnavailable, "{} has no {}", file, missing);
+  find(calls.utilization, "nvmlDeviceGetUtilizationRates");
+  find(calls.power, "nvmlDeviceGetPowerUsage");
+  find(calls.powerLimit, "nvmlDeviceGetEnforcedPowerLimit");
+  find(calls.temperature, "nvmlDeviceGetTemperature");
+  find(calls.clock, "nvmlDeviceGetClockInfo");
+  find(calls.maxClock, "nvmlDeviceGetMaxClockInfo");
+  find(calls.state, "nvmlDeviceGetPerformanceState");
+  // Renamed with driver 535; the older name stays.
+  if (!find(calls.reasons, "nvmlDeviceGetCurrentClocksEventReasons"))
+    find(calls.reasons, "nvmlDeviceGetCurrentClocksThrottleReasons");
+  find(calls.pcieThroughput, "nvmlDeviceGetPcieThroughput");
+  find(calls.pcieGeneration, "nvmlDeviceGetCurrPcieLinkGeneration");
+  find(calls.pcieGenerationMax, "nvmlDeviceGetMaxPcieLinkGeneration");
+  find(calls.pcieWidth, "nvmlDeviceGetCurrPcieLinkWidth");
+  find(calls.pcieWidthMax, "nvmlDeviceGetMaxPcieLinkWidth");
+  find(calls.eccErrors, "nvmlDeviceGetTotalEccErrors");
+  find(calls.fields, "nvmlDeviceGetFieldValues");
+  find(calls.processes, "nvmlDeviceGetComputeRunningProcesses_v3");
+  find(calls.linkState, "nvmlDeviceGetNvLinkState");
+  find(calls.makeEvents, "nvmlEventSetCreate");
+  find(calls.tellEvents, "nvmlDeviceRegisterEvents");
+  find(calls.nextEvent, "nvmlEventSetWait_v2");
+  find(calls.freeEvents, "nvmlEventSetFree");
+
+  std::array<char, 96> text{};
+  unsigned count = 0;
+  int result = calls.start();
+  started_ = result == kSuccess;
+  if (result == kSuccess)
+    result = calls.driverVersion(text.data(), static_cast<unsigned>(text.size()));
+  if (result == kSuccess) driver_ = text.data();
+  if (result == kSuccess) result = calls.count(&count);
+  if (result != kSuccess)
+    return makeError(Code::kUnavailable, "the NVIDIA driver does not answer: {}",
+                     errorText(result));
+  if (calls.nextEvent != nullptr && calls.tellEvents != nullptr &&
+      ask(calls.makeEvents, &events_) != kSuccess)
+    events_ = nullptr;
+  devices_.resize(count);
+  for (unsigned i = 0; i < count; ++i) {
+    Device& device = devices_[i];
+    device.sample.set_index(static_cast<int>(i));
+    if (const int found = calls.handle(i, &device.handle); found != kSuccess) {
+      device.handle = nullptr;
+      device.sample.set_problem(errorText(found));
+      continue;
+    }
+    text.fill('\0');
+    if (calls.name(device.handle, text.data(), static_cast<unsigned>(text.size())) == kSuccess)
+      device.sample.set_name(text.data());
+    device.events =
+        events_ != nullptr && calls.tellEvents(device.handle, kXidEvent, events_) == kSuccess;
+  }
+  return {};
+}
+
+Status Nvml::read() {
+  const Nanoseconds now = monotonicNow();
+  const bool all = allAt_ == 0 || now - allAt_ >= kSlowly;
+  if (all) allAt_ = now;
+  std::size_t pcie = devices_.size();
+  if (pcieAt_ == 0 || now - pcieAt_ >= kPcieEvery) {
+    pcieAt_ = now;
+    pcie = pcieNext_;
+    pcieNext_ = devices_.empty() ? 0 : (pcieNext_ + 1) % devices_.size();
+  }
+  readEvents();
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    Device& device = devices_[i];
+    if (device.handle == nullptr) continue;
+    const int result = readDevice(device, all, i == pcie);
+    if (ofDriver(result))
+      return makeError(Code::kUnavailable, "the NVIDIA driver does not answer: {}",
+                       errorText(result));
+    const std::string name = device.sample.name();
+    if (result != kSuccess) {
+      device.sample = {};
+      device.sample.set_index(static_cast<int>(i));
+      device.sample.set_name(name);
+      device.sample.set_problem(errorText(result));
+      device.linksAt = 0;
+    }
+    if (device.events) {
+      const XidCount& xid = xids_[static_cast<int>(i)];
+      device.sample.set_xids(xid.count);
+      device.sample.set_last_xid(xid.last);
+    }
+  }
+  if (all) readProcesses();
+  return {};
+}
+
+// 0, or why the GPU or the driver does not answer.
+int Nvml::readDevice(Device& device, bool all, bool pcie) {
+  const NvmlCalls& calls = *calls_;
+  run::v1::GpuSample& out = device.sample;
+  if (!out.problem().empty()) all = true;
+  out.clear_problem();
+  Memory memory;
+  int worst = calls.memory(device.handle, &memory);
+  if (worst != kSuccess && worst != kNotSupported) return worst;
+  if (worst == kSuccess) {
+    out.set_memory_used(static_cast<double>(memory.used));
+    out.set_memory_total(static_cast<double>(memory.total));
+  }
+  worst = kSuccess;
+  // Calls set(value) where there is one, else clear().
+  const auto take = [&](auto value, auto call, auto set, auto clear) {
+    const int result = worst == kSuccess ? call(&value) : worst;
+    if (ofDriver(result) || ofGpu(result)) worst = result;
+    if (result == kSuccess)
+      set(value);
+    else
+      clear();
+  };
+  take(
+      Utilization{}, [&](auto* to) { return ask(calls.utilization, device.handle, to); },
+      [&](const Utilization& share) {
+        out.set_utilisation(share.gpu * 0.01);
+        out.set_memory_utilisation(share.memory * 0.01);
+      },
+      [&] { out.clear_utilisation(), out.clear_memory_utilisation(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.power, device.handle, to); },
+      [&](unsigned power) { out.set_power_w(power * 1e-3); }, [&] { out.clear_power_w(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.temperature, device.handle, kTemperatureGpu, to); },
+      [&](unsigned degrees) { out.set_temperature_c(degrees); },
+      [&] { out.clear_temperature_c(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockSm, to); },
+      [&](unsigned clock) { out.set_sm_clock_mhz(clock); }, [&] { out.clear_sm_clock_mhz(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockMemory, to); },
+      [&](unsigned clock) { out.set_memory_clock_mhz(clock); },
+      [&] { out.clear_memory_clock_mhz(); });
+  take(
+      0, [&](auto* to) { return ask(calls.state, device.handle, to); },
+      [&](int state) {
+        if (state >= 0 && state <= kSlowestState)
+          out.set_performance_state(state);
+        else
+          out.clear_performance_state();
+      },
+      [&] { out.clear_performance_state(); });
+  out.clear_throttle();
+  take(
+      0ull, [&](auto* to) { return ask(calls.reasons, device.handle, to); },
+      [&](unsigned long long bits) {
+        out.set_throttle_known(true);
+        for (const Reason& reason : kReasons)
+          if ((bits & reason.bits) != 0) out.add_throttle(reason.word);
+        if ((bits & kSlowdown) != 0 && (bits & kSlowdownExplained) == 0)
+          out.add_throttle("slowdown");
+      },
+      [&] { out.set_throttle_known(false); });
+
+  std::array<FieldValue, 2> links;
+  links[0].id = kNvlinkSent, links[1].id = kNvlinkReceived;
+  links[0].scope = links[1].scope = kAllLinks;
+  if (worst == kSuccess && out.nvlinks() > 0 &&
+      ask(calls.fields, device.handle, static_cast<int>(links.size()), links.data()) == kSuccess &&
+      links[0].result == kSuccess && links[1].result == kSuccess) {
+    const Nanoseconds now = monotonicNow();
+    const double seconds =
+        device.linksAt == 0 ? 0 : static_cast<double>(now - device.linksAt) * 1e-9;
+    const double sent = numberOf(links[0]) * 1024, received = numberOf(links[1]) * 1024;
+    if (seconds > 0 && sent >= device.sent && received >= device.received) {
+      out.set_nvlink_out((sent - device.sent) / seconds);
+      out.set_nvlink_in((received - device.received) / seconds);
+    }
+    device.linksAt = now;
+    device.sent = sent, device.received = received;
+  } else {
+    out.clear_nvlink_in(), out.clear_nvlink_out();
+    device.linksAt = 0;
+  }
+
+  if (pcie) {
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieReceived, to); },
+        [&](unsigned rate) { out.set_pcie_in(rate * 1e3); }, [&] { out.clear_pcie_in(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieSent, to); },
+        [&](unsigned rate) { out.set_pcie_out(rate * 1e3); }, [&] { out.clear_pcie_out(); });
+  }
+  if (!all) return worst;
+  take(
+      0u, [&](auto* to) { return ask(calls.powerLimit, device.handle, to); },
+      [&](unsigned power) { out.set_power_limit_w(power * 1e-3); },
+      [&] { out.clear_power_limit_w(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockSm, to); },
+      [&](unsigned clock) { out.set_sm_clock_max_mhz(clock); },
+      [&] { out.clear_sm_clock_max_mhz(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockMemory, to); },
+      [&](unsigned clock) { out.set_memory_clock_max_mhz(clock); },
+      [&] { out.clear_memory_clock_max_mhz(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieGeneration, device.handle, to); },
+      [&](unsigned number) { out.set_pcie_generation(static_cast<int>(number)); },
+      [&] { out.clear_pcie_generation(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieGenerationMax, device.handle, to); },
+      [&](unsigned number) { out.set_pcie_generation_max(static_cast<int>(number)); },
+      [&] { out.clear_pcie_generation_max(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieWidth, device.handle, to); },
+      [&](unsigned lanes) { out.set_pcie_width(static_cast<int>(lanes)); },
+      [&] { out.clear_pcie_width(); });
+  take(
+      0u, [&](auto* to) { return ask(calls.pcieWidthMax, device.handle, to); },
+      [&](unsigned lanes) { out.set_pcie_width_max(static_cast<int>(lanes)); },
+      [&] { out.clear_pcie_width_max(); });
+  take(
+      0ull,
+      [&](auto* to) {
+        return ask(calls.eccErrors, device.handle, kEccCorrected, kSinceDriverStart, to);
+      },
+      [&](unsigned long long errors) { out.set_ecc_corrected(errors); },
+      [&] { out.clear_ecc_corrected(); });
+  take(
+      0ull,
+      [&](auto* to) {
+        return ask(calls.eccErrors, device.handle, kEccUncorrected, kSinceDriverStart, to);
+      },
+      [&](unsigned long long errors) { out.set_ecc_uncorrected(errors); },
+      [&] { out.clear_ecc_uncorrected(); });
+  int links0 = 0, active = 0;
+  for (unsigned link = 0; link < kMostLinks && worst == kSuccess; ++link) {
+    int state = 0;
+    const int result = ask(calls.linkState, device.handle, link, &state);
+    if (ofDriver(result) || ofGpu(result)) worst = result;
+    if (result != kSuccess) break;  // there are no more
+    ++links0;
+    active += state != 0;
+  }
+  if (links0 > 0) {
+    out.set_nvlinks(links0);
+    out.set_nvlinks_active(active);
+  } else {
+    out.clear_nvlinks(), out.clear_nvlinks_active();
+  }
+  return worst;
+}
+
+void Nvml::readEvents() {
+  for (int i = 0; events_ != nullptr && i < kMostEvents; ++i) {
+    EventData event;
+    if (calls_->nextEvent(events_, &event, 0) != kSuccess) return;  // none, or not now
+    if (event.type != kXidEvent) continue;
+    for (std::size_t k = 0; k < devices_.size(); ++k)
+      if (devices_[k].handle == event.device) {
+        XidCount& xid = xids_[static_cast<int>(k)];
+        ++xid.count;
+        xid.last = static_cast<int>(event.data);
+      }
+  }
+}
+
+void Nvml::readProcesses() {
+  gpuOfProcess_.clear();
+  std::vector<Process> found(kMostProcesses);
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].handle == nullptr || !devices_[i].sample.problem().empty()) continue;
+    auto count = static_cast<unsigned>(found.size());
+    if (ask(calls_->processes, devices_[i].handle, &count, found.data()) != kSuccess) continue;
+    for (unsigned k = 0; k < std::min<std::size_t>(count, found.size()); ++k)
+      gpuOfProcess_.try_emplace(static_cast<int>(found[k].pid), static_cast<int>(i));
+  }
+}
+
+std::vector<run::v1::GpuSample> Nvml::samples() const {
+  std::vector<run::v1::GpuSample> out;
+  for (const Device& device : devices_) out.push_back(device.sample);
+  return out;
+}
+
+bool Nvml::anyProblem() const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [](const Device& device) { return !device.sample.problem().empty(); });
+}
+
+}  // namespace lockstep::agent

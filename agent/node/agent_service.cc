@@ -1,0 +1,417 @@
+#include "agent/node/agent_service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "agent/base/convert.h"
+#include "agent/base/run_folder.h"
+#include "agent/host/metrics.h"
+#include "agent/node/reachability.h"
+#include "agent/node/staging.h"
+#include "agent/node/worker_group.h"
+#include "agent/worker/prepare.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr Nanoseconds kSupervisorStart = 15'000'000'000;
+constexpr int kProtocol = 1;
+
+void removeFolder(const RunFolder& folder) {
+  // Renamed first, so that nobody meets it half removed.
+  const std::filesystem::path path(folder.path);
+  const std::filesystem::path gone =
+      path.parent_path().parent_path() /
+      fmt::format(".removed-{}-{}", path.parent_path().filename().string(), monotonicNow());
+  std::error_code failed;
+  std::filesystem::rename(path, gone, failed);
+  std::filesystem::remove_all(failed ? path : gone, failed);
+  std::filesystem::remove(path.parent_path(), failed);  // if it is empty now
+}
+
+}  // namespace
+
+class AgentService::Impl final : public node::v1::Agent::Service {
+ public:
+  Impl(EventLoop& loop, Workdir workdir, std::string version, double prepareSeconds)
+      : loop_(loop),
+        workdir_(std::move(workdir)),
+        version_(std::move(version)),
+        prepareSeconds_(prepareSeconds),
+        data_(workdir_),
+        staging_(workdir_, data_) {
+    // so that the first handshake need not wait
+    (void)gpuMonitor().look(std::chrono::milliseconds(0));
+  }
+
+  grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
+                         node::v1::HandshakeReply* reply) override {
+    if (request->protocol() != kProtocol) {
+      Error error = makeError(Code::kFailedPrecondition, "the agent speaks protocol {}, not {}",
+                              kProtocol, request->protocol());
+      error.next = "deploy the agent of your version to this node";
+      return toGrpc(error);
+    }
+    reply->set_protocol(kProtocol);
+    reply->set_version(version_);
+    for (const char* feature :
+         {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs", "stage-files"})
+      reply->add_features(feature);
+    *reply->mutable_inventory() = inventory(workdir_.path);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status WatchNode(grpc::ServerContext* context, const node::v1::WatchNodeRequest* request,
+                         grpc::ServerWriter<run::v1::NodeSample>* writer) override {
+    const double hertz = request->hertz() > 0 ? std::clamp(request->hertz(), 0.1, 10.0) : 1;
+    const auto interval = std::chrono::nanoseconds(static_cast<Nanoseconds>(1e9 / hertz));
+    NodeSampler sampler(workdir_.path);
+    (void)sampler.sample({});
+    auto next = std::chrono::steady_clock::now() +
+                std::min<std::chrono::nanoseconds>(interval, std::chrono::milliseconds(200));
+    while (!context->IsCancelled()) {
+      {
+        std::unique_lock lock(leaveMutex_);
+        const auto now = std::chrono::steady_clock::now();
+        const auto until = std::min(next, now + std::chrono::milliseconds(250));
+        if (leaveChanged_.wait_until(lock, until, [&] { return leaving_; })) break;
+      }
+      if (std::chrono::steady_clock::now() < next) continue;  // looked whether the client is there
+      if (!writer->Write(sampler.sample({}))) break;
+      next = std::max(next + interval, std::chrono::steady_clock::now());
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Prepare(grpc::ServerContext*, const node::v1::PrepareRequest* request,
+                       node::v1::PrepareReply* reply) override {
+    return toGrpc(prepare(*request, *reply));
+  }
+
+  grpc::Status FindFile(grpc::ServerContext*, const node::v1::FindFileRequest* request,
+                        node::v1::FindFileReply* reply) override {
+    auto found = staging_.find(*request);
+    if (!found.ok()) return toGrpc(found.status());
+    *reply = std::move(*found);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status StageFile(grpc::ServerContext* context,
+                         grpc::ServerReader<node::v1::StageFileRequest>* reader,
+                         node::v1::StageFileReply* reply) override {
+    auto staged =
+        staging_.receive([&](node::v1::StageFileRequest& piece) { return reader->Read(&piece); },
+                         [&] { return context->IsCancelled(); });
+    if (!staged.ok()) return toGrpc(staged.status());
+    *reply = std::move(*staged);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListenForPeers(grpc::ServerContext* context,
+                              const node::v1::ListenForPeersRequest* request,
+                              grpc::ServerWriter<node::v1::ListenForPeersReply>* writer) override {
+    listenForPeers(
+        *request, [&](const node::v1::ListenForPeersReply& reply) { return writer->Write(reply); },
+        [&] { return context->IsCancelled() || isLeaving(); });
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ReachPeers(grpc::ServerContext* context, const node::v1::ReachPeersRequest* request,
+                          node::v1::ReachPeersReply* reply) override {
+    *reply = reachPeers(*request, [&] { return context->IsCancelled() || isLeaving(); });
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListRuns(grpc::ServerContext*, const node::v1::ListRunsRequest*,
+                        node::v1::ListRunsReply* reply) override {
+    for (const RunFolder& folder : findRuns(workdir_, "")) {
+      auto found = describe(folder, false);
+      if (found.ok()) *reply->add_runs() = std::move(*found);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status FindRun(grpc::ServerContext*, const node::v1::FindRunRequest* request,
+                       node::v1::RunOnNode* reply) override {
+    auto folder = find(request->run(), request->node());
+    if (!folder.ok()) return toGrpc(folder.status());
+    auto found = describe(*folder, true);
+    if (!found.ok()) return toGrpc(found.status());
+    *reply = std::move(*found);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status RemoveRun(grpc::ServerContext*, const node::v1::RemoveRunRequest* request,
+                         node::v1::RemoveRunReply*) override {
+    if (!isPlainName(request->run()))
+      return toGrpc(invalidArgument("\"{}\" is no run id", request->run()));
+    for (const RunFolder& folder : findRuns(workdir_, request->run())) {
+      if (!request->node().empty() &&
+          std::filesystem::path(folder.path).filename() != request->node())
+        continue;
+      if (Status status = remove(folder); !status.ok()) return toGrpc(status);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Measure(grpc::ServerContext* context, const node::v1::MeasureRequest* request,
+                       node::v1::MeasureReply* reply) override {
+    std::lock_guard alone(measuring_);
+    auto result =
+        measure(loop_, *request, workdir_.runtime, [&] { return context->IsCancelled(); });
+    if (!result.ok()) return toGrpc(result.status());
+    *reply = std::move(*result);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Bench(grpc::ServerContext* context, const node::v1::BenchRequest* request,
+                     node::v1::BenchReply* reply) override {
+    std::lock_guard alone(measuring_);
+    auto result = bench(loop_, *request, workdir_.runtime, [&] { return context->IsCancelled(); });
+    if (!result.ok()) return toGrpc(result.status());
+    *reply = std::move(*result);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Verify(grpc::ServerContext* context, const node::v1::VerifyRequest* request,
+                      node::v1::VerifyReply* reply) override {
+    auto result = verify(loop_, *request, [&] { return context->IsCancelled(); });
+    if (!result.ok()) return toGrpc(result.status());
+    *reply = std::move(*result);
+    return grpc::Status::OK;
+  }
+
+  void reapSupervisors() {
+    std::lock_guard lock(startedMutex_);
+    std::erase_if(started_, [](int pid) { return waitpid(pid, nullptr, WNOHANG) != 0; });
+  }
+
+  bool hasRuns() const {
+    for (const RunFolder& folder : findRuns(workdir_, ""))
+      if (!isFinal(folder.readState()) && isLocked(folder.lock())) return true;
+    return false;
+  }
+
+  void leave() {
+    std::lock_guard lock(leaveMutex_);
+    leaving_ = true;
+    leaveChanged_.notify_all();
+  }
+
+ private:
+  bool isLeaving() {
+    std::lock_guard lock(leaveMutex_);
+    return leaving_;
+  }
+
+  Result<RunFolder> find(const std::string& run, const std::string& node) const {
+    if (isPlainName(run))
+      for (RunFolder& folder : findRuns(workdir_, run))
+        if (node.empty() || std::filesystem::path(folder.path).filename() == node) return folder;
+    return makeError(Code::kNotFound, "there is no run \"{}\" on this node", run);
+  }
+
+  Result<SupervisorInfo> startFor(const RunFolder& folder,
+                                  const std::vector<std::string>& options) {
+    LOCKSTEP_ASSIGN(const int pid, startSupervisor(folder, options));
+    auto info = awaitSupervisor(folder, pid, kSupervisorStart);
+    if (!info.ok()) kill(pid, SIGKILL);
+    std::lock_guard lock(startedMutex_);
+    started_.insert(pid);
+    return info;
+  }
+
+  Result<node::v1::RunOnNode> describe(const RunFolder& folder, bool start) {
+    LOCKSTEP_ASSIGN(const node::v1::PrepareRequest request, folder.readRequest());
+    auto supervisor = findSupervisor(folder);
+    if (!supervisor && start) {
+      // One at a time: two clients may look for the same ended run.
+      std::lock_guard lock(prepareMutex_);
+      supervisor = findSupervisor(folder);
+      if (!supervisor) {
+        LOCKSTEP_ASSIGN(supervisor, startFor(folder, {"--serve-only"}));
+      }
+    }
+    node::v1::RunOnNode out;
+    out.set_run(request.run());
+    out.set_node(request.node());
+    run::v1::RunState state = folder.readState();
+    // Its supervisor was killed before it could say so.
+    if (!supervisor && !isFinal(state) && !isLocked(folder.lock())) state = run::v1::FAILED;
+    out.set_state(state);
+    out.set_folder(folder.path);
+    out.set_coordinator(request.coordinator());
+    if (supervisor) out.set_socket(supervisor->socket);
+    return out;
+  }
+
+  // Whoever asks again for what is being prepared waits for the one answer.
+  Status prepare(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
+    std::unique_lock lock(preparingMutex_);
+    auto& shared =
+        preparing_[fmt::format("{}/{}/{}", request.run(), request.node(), request.generation())];
+    if (const auto other = shared) {
+      prepared_.wait(lock, [&] { return other->over; });
+      reply = other->reply;
+      return other->status;
+    }
+    const auto own = shared = std::make_shared<Preparing>();
+    lock.unlock();
+    Status status = prepareOnce(request, own->reply);
+    lock.lock();
+    own->status = status;
+    own->over = true;
+    std::erase_if(preparing_, [&](const auto& one) { return one.second == own; });
+    prepared_.notify_all();
+    reply = own->reply;
+    return status;
+  }
+
+  Status prepareOnce(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
+    auto named = [&](Status status) {
+      if (!status.ok() && status.error().node.empty()) status.error().node = request.node();
+      return status;
+    };
+    LOCKSTEP_TRY(named(checkNames(request)));
+    const RunFolder folder = runFolder(workdir_, request.run(), request.node());
+    {
+      std::lock_guard lock(prepareMutex_);
+      LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
+      if (before) return {};
+    }
+    FoundData data;
+    LOCKSTEP_TRY(
+        named(checkPrepare(request, workdir_, data_, data, [this] { return surveyGpus(loop_); })));
+    std::lock_guard lock(prepareMutex_);
+    LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
+    if (before) return {};
+    for (const auto& [name, hash] : data.hashes) (*reply.mutable_data_hashes())[name] = hash;
+    if (Status status = begin(folder, request, data, reply); !status.ok()) {
+      removeFolder(folder);
+      return named(status);
+    }
+    return {};
+  }
+
+  // Whether the same run and generation was prepared already; its `reply` then. prepareMutex_ held.
+  Result<bool> preparedBefore(const RunFolder& folder, const node::v1::PrepareRequest& request,
+                              node::v1::PrepareReply& reply) {
+    const auto before = folder.readRequest();
+    if (!before.ok()) return false;
+    if (before->generation() > request.generation())
+      return makeError(Code::kAlreadyExists, "run {} is at generation {} already", request.run(),
+                       before->generation());
+    const bool ended = isFinal(folder.readState()) || !isLocked(folder.lock());
+    if (before->generation() < request.generation()) {
+      if (!ended)
+        return makeError(Code::kAlreadyExists, "generation {} of run {} is still there",
+                         before->generation(), request.run());
+      LOCKSTEP_TRY(remove(folder));
+      return false;
+    }
+    if (ended) {
+      Error error = makeError(Code::kAlreadyExists, "run {} has ended on this node", request.run());
+      error.next = "launch it under a new id";
+      return error;
+    }
+    const auto info = findSupervisor(folder);
+    if (!info)
+      return makeError(Code::kUnavailable, "the supervisor of run {} does not answer",
+                       request.run());
+    LOCKSTEP_ASSIGN(const std::string hashes, readFile(folder.hashes()));
+    if (!reply.ParseFromString(hashes))
+      return makeError(Code::kDataLoss, "{} is not what was prepared", folder.hashes());
+    reply.set_socket(info->socket);
+    reply.set_peer_address(info->peerAddress);
+    return true;
+  }
+
+  // With the hashes in `reply`; the rest of it is filled.
+  Status begin(const RunFolder& folder, const node::v1::PrepareRequest& request,
+               const FoundData& data, node::v1::PrepareReply& reply) {
+    LOCKSTEP_TRY(makeFolders(folder.logs()));
+    node::v1::PrepareRequest kept = request;
+    kept.clear_data_paths();
+    for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
+      (*kept.mutable_data_paths())[name] = path;
+    for (const auto& [name, path] : data.decoded)
+      (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
+    kept.clear_plan();  // in its own file
+    LOCKSTEP_TRY(writeFileAtomically(folder.plan(), request.plan(), 0600));
+    LOCKSTEP_TRY(writeFileAtomically(folder.request(), kept.SerializeAsString(), 0600));
+    LOCKSTEP_TRY(writeFileAtomically(folder.hashes(), reply.SerializeAsString(), 0600));
+    LOCKSTEP_TRY(folder.writeState(run::v1::PREPARED));
+    LOCKSTEP_ASSIGN(const SupervisorInfo info,
+                    startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)}));
+    reply.set_socket(info.socket);
+    reply.set_peer_address(info.peerAddress);
+    return {};
+  }
+
+  Status remove(const RunFolder& folder) {
+    if (auto supervisor = findSupervisor(folder)) {
+      // What was prepared and not committed is given up; what runs is not touched.
+      const run::v1::RunState state = folder.readState();
+      if (!isFinal(state) && state != run::v1::PREPARED) {
+        Error error = makeError(Code::kFailedPrecondition, "run folder {} is in use", folder.path);
+        error.next = "stop or kill the run first";
+        return error;
+      }
+      // Its records are not wanted: it may wait for a full disk to take them, but not here.
+      for (const int number : {SIGTERM, SIGKILL}) {
+        if (isLocked(folder.lock())) kill(supervisor->pid, number);
+        for (int tries = 0; tries < 300 && isLocked(folder.lock()); ++tries)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    removeFolder(folder);
+    unlink(folder.socket().c_str());  // of a supervisor that was killed
+    return {};
+  }
+
+  EventLoop& loop_;
+  const Workdir workdir_;
+  const std::string version_;
+  const double prepareSeconds_;
+  DataCache data_;
+  Staging staging_;
+  std::mutex prepareMutex_, measuring_, startedMutex_;
+  std::set<int> started_;  // startedMutex_
+  struct Preparing {
+    bool over = false;
+    Status status;
+    node::v1::PrepareReply reply;
+  };
+  std::mutex preparingMutex_;
+  std::condition_variable prepared_;
+  // preparingMutex_; by run/node/generation
+  std::map<std::string, std::shared_ptr<Preparing>> preparing_;
+  std::mutex leaveMutex_;
+  std::condition_variable leaveChanged_;
+  bool leaving_ = false;  // leaveMutex_
+};
+
+AgentService::AgentService(EventLoop& loop, Workdir workdir, std::string version,
+                           double prepareSeconds)
+    : impl_(std::make_unique<Impl>(loop, std::move(workdir), std::move(version), prepareSeconds)) {}
+AgentService::~AgentService() = default;
+grpc::Service& AgentService::service() { return *impl_; }
+void AgentService::reapSupervisors() { impl_->reapSupervisors(); }
+bool AgentService::hasRuns() { return impl_->hasRuns(); }
+void AgentService::leave() { impl_->leave(); }
+
+}  // namespace lockstep::agent

@@ -1,0 +1,65 @@
+// leave: ends the agents of a workdir and the supervisors that only still hand out ended runs.
+#include <poll.h>
+#include <signal.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "agent/base/commands.h"
+#include "agent/base/run_folder.h"
+#include "agent/node/serving_agents.h"
+
+namespace lockstep::agent {
+namespace {
+
+// Asks with SIGTERM, forces after five seconds; false where `gone` has not come true after ten.
+template <typename Gone>
+bool end(int pid, Gone gone) {
+  kill(pid, SIGTERM);
+  for (int tries = 0; tries < 1000; ++tries) {
+    if (gone()) return true;
+    if (tries == 500) kill(pid, SIGKILL);
+    poll(nullptr, 0, 10);
+  }
+  return gone();
+}
+
+}  // namespace
+
+int leaveCommand(Arguments& arguments) {
+  const std::string path = arguments.value("--workdir").value_or("");
+  if (!arguments.rest().empty()) {
+    std::fprintf(stderr, "lockstep-agent leave: \"%s\" is not understood\n",
+                 arguments.rest().c_str());
+    return 2;
+  }
+  if (std::error_code ignored;
+      !path.empty() && path[0] == '/' && !std::filesystem::exists(path, ignored))
+    return 0;
+  const auto workdir = openWorkdir(path);
+  if (!workdir.ok()) {
+    std::fprintf(stderr, "lockstep-agent: %s\n", workdir.error().text().c_str());
+    return 3;
+  }
+  const std::vector<RunFolder> folders = findRuns(*workdir, "");
+  for (const RunFolder& folder : folders) {
+    if (isFinal(folder.readState()) || !isLocked(folder.lock())) continue;
+    std::fprintf(stderr, "lockstep-agent: the run in %s is under way; stop it first\n",
+                 folder.path.c_str());
+    return 3;
+  }
+  bool well = true;
+  for (const ServingAgent& agent : servingAgents(*workdir))
+    well = end(agent.pid, [&] { return !isLocked(agent.lock); }) && well;
+  for (const RunFolder& folder : folders)
+    if (const auto supervisor = findSupervisor(folder))
+      well = end(supervisor->pid, [&] { return !isLocked(folder.lock()); }) && well;
+  // Sockets of a workdir that is too deep for them are elsewhere; nobody else removes that folder.
+  if (std::error_code ignored; well && !workdir->runtime.starts_with(workdir->path + "/"))
+    std::filesystem::remove_all(workdir->runtime, ignored);
+  if (!well) std::fputs("lockstep-agent: an agent does not leave\n", stderr);
+  return well ? 0 : 3;
+}
+
+}  // namespace lockstep::agent

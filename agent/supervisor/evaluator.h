@@ -1,0 +1,66 @@
+// Evaluator: on a node of role evaluator. Of the run's checkpoints it is told of it takes the
+// newest, fetches it from the coordinator part by part, and evaluates it in a worker started for
+// it, one at a time: the one that fails leaves the next untouched. On the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "agent/base/event_loop.h"
+#include "agent/base/run_folder.h"
+#include "agent/worker/worker_process.h"
+#include "engine/specs/specs.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+class Evaluator {
+ public:
+  struct Handlers {
+    std::function<void(const node::v1::CheckpointGet&)> ask;
+    std::function<void(const node::v1::Evaluated&)> tell;  // what came of a checkpoint
+    std::function<void(std::string line)> say;
+  };
+  Evaluator(EventLoop& loop, const RunFolder& folder, const node::v1::PrepareRequest& request,
+            const specs::RankDevice& device, Handlers handlers);
+  ~Evaluator();  // ends the worker and removes what was fetched
+  Status start();
+
+  void onNewest(const node::v1::Evaluate& newest);
+  void onPart(const node::v1::CheckpointPart& part);
+  void onJoin();  // what was said and asked before may be lost
+  // of the worker; -1 while there is none
+  int pid() const { return worker_ ? worker_->pid() : -1; }
+
+ private:
+  std::int64_t step() const { return at_->epoch().step(); }
+  std::string planPath() const { return folder_.path + "/evaluation-plan.txt"; }
+  std::string checkpoint() const;  // the folder of the one at work on
+  void next();
+  void ask();
+  Status write(const std::string& data);
+  Status evaluate();
+  void onMessage(const node::v1::FromWorker& message);
+  void onExit(int status);
+  void end(std::optional<Error> error);
+
+  EventLoop& loop_;
+  const RunFolder folder_;
+  const node::v1::PrepareRequest& request_;
+  const specs::RankDevice device_;
+  const Handlers handlers_;
+  std::optional<node::v1::Evaluate> waiting_, at_;  // the newest; the one at work on
+  std::vector<std::int64_t> passed_;                // steps passed over meanwhile
+  int file_ = -1;                                   // while it is fetched
+  std::int64_t fetched_ = 0;                        // bytes
+  std::unique_ptr<WorkerProcess> worker_;
+  std::optional<run::v1::EpochInfo> result_;
+  std::optional<run::v1::ErrorInfo> failed_;
+  std::optional<node::v1::Evaluated> told_;  // the last
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,395 @@
+#include "agent/supervisor/peers.h"
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/security/tls_credentials_options.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "agent/base/convert.h"
+#include "agent/worker/prepare.h"
+#include "engine/base/log.h"
+#include "engine/comm/network_address.h"
+#include "engine/specs/specs.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::agent {
+namespace {
+
+using node::v1::FromPeer;
+using node::v1::ToPeer;
+constexpr int kKeepaliveMs = 3000;
+// whoever connects and shows no certificate by then is hung up on
+constexpr int kHandshakeMs = 5000;
+
+// Messages to be written by the stream's own thread. Writing blocks while the peer takes nothing,
+// and nobody else may wait for that.
+template <typename Message>
+class Outbox {
+ public:
+  void push(Message message) {
+    std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(message));
+    changed_.notify_all();
+  }
+  void close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  // Until closed and empty, or `write` fails.
+  template <typename Write>
+  void drain(Write write) {
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return closed_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      Message message = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      if (!write(message)) return;
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Message> queue_;
+  bool closed_ = false;
+};
+
+class IdentityVerifier : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit IdentityVerifier(std::string expected) : expected_(std::move(expected)) {}
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* status) override {
+    for (const grpc::string_ref& name : request->uri_names())
+      if (std::string(name.data(), name.size()) == expected_) return true;
+    *status = {grpc::StatusCode::UNAUTHENTICATED,
+               "the coordinator's certificate is not " + expected_};
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  std::string expected_;
+};
+
+std::string hostPort(const std::string& host, int port) {
+  return host.find(':') != std::string::npos ? fmt::format("[{}]:{}", host, port)
+                                             : fmt::format("{}:{}", host, port);
+}
+
+}  // namespace
+
+std::string peerIdentity(const std::string& run, const std::string& node, int generation) {
+  return fmt::format("lockstep://run/{}/node/{}/generation/{}", run, node, generation);
+}
+
+Result<std::string> peerAddress(const spec::v1::NodeSpec& node) {
+  if (!node.address().empty() || !node.interface().empty())
+    return comm::ownAddress(node.address(), node.interface());
+  Error error =
+      invalidArgument("node {} has no address at which the other nodes reach it", node.name());
+  error.next = "launch again: an address is chosen where the cluster has none";
+  return error;
+}
+
+// ---- the coordinator's side
+
+struct PeerServer::State : node::v1::Peers::Service,
+                           std::enable_shared_from_this<PeerServer::State> {
+  struct Stream {
+    Outbox<ToPeer> outbox;
+    grpc::ServerContext* context = nullptr;  // valid while in `streams`
+  };
+  EventLoop* loop = nullptr;
+  std::string run;
+  int generation = 0;
+  std::vector<std::string> nodes;
+  Handlers handlers;
+  std::unique_ptr<grpc::Server> server;
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<Stream>> streams;
+  std::atomic<bool> closed{false};
+
+  void post(std::function<void()> work) {
+    loop->post([self = shared_from_this(), work = std::move(work)] {
+      if (!self->closed) work();
+    });
+  }
+
+  grpc::Status refuse(const grpc::ServerContext& context, const std::string& why) {
+    logWarning("refused a peer at {}: {}", context.peer(), why);
+    return {grpc::StatusCode::PERMISSION_DENIED, why};
+  }
+
+  bool ours(const FromPeer& message) const {
+    return message.run() == run && message.generation() == generation;
+  }
+
+  grpc::Status Join(grpc::ServerContext* context,
+                    grpc::ServerReaderWriter<ToPeer, FromPeer>* rpc) override {
+    FromPeer message;
+    if (!rpc->Read(&message)) return grpc::Status::OK;
+    if (!message.has_hello()) return refuse(*context, "the first message was no hello");
+    const std::string name = message.hello().node();
+    if (!ours(message))
+      return refuse(*context, fmt::format("run {} generation {} is not served here, but run {} "
+                                          "generation {}",
+                                          message.run(), message.generation(), run, generation));
+    if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
+      return refuse(*context, "node " + name + " is not part of the run");
+    const std::string expected = peerIdentity(run, name, generation);
+    bool identified = false;
+    for (const grpc::string_ref& value :
+         context->auth_context()->FindPropertyValues("x509_subject_alternative_name"))
+      identified = identified || std::string(value.data(), value.size()) == expected;
+    if (!context->auth_context()->IsPeerAuthenticated() || !identified)
+      return refuse(*context, "its certificate is not that of " + expected);
+
+    auto stream = std::make_shared<Stream>();
+    stream->context = context;
+    {
+      std::lock_guard lock(mutex);
+      if (closed) return grpc::Status::OK;
+      auto& place = streams[name];
+      if (place) place->context->TryCancel();  // it came again before the old stream was seen dead
+      place = stream;
+    }
+    post([this, name, hello = message.hello()] { handlers.onJoin(name, hello); });
+    std::thread writer(
+        [&] { stream->outbox.drain([&](const ToPeer& out) { return rpc->Write(out); }); });
+    bool foreign = false;
+    while (rpc->Read(&message)) {
+      if (!ours(message)) {
+        foreign = true;
+        break;
+      }
+      post([this, name, message] { handlers.onMessage(name, message); });
+    }
+    bool current = false;
+    {
+      std::lock_guard lock(mutex);
+      if (auto at = streams.find(name); at != streams.end() && at->second == stream) {
+        streams.erase(at);
+        current = true;
+      }
+    }
+    stream->outbox.close();
+    if (foreign) context->TryCancel();
+    writer.join();
+    if (current) post([this, name] { handlers.onLeave(name); });
+    return foreign ? refuse(*context, "a message of another run or generation") : grpc::Status::OK;
+  }
+};
+
+PeerServer::PeerServer(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std::string& address,
+                                                      const node::v1::PrepareRequest& request,
+                                                      Handlers handlers) {
+  auto state = std::make_shared<State>();
+  state->loop = &loop;
+  state->run = request.run();
+  state->generation = request.generation();
+  state->nodes = nodesOf(request);
+  state->handlers = std::move(handlers);
+
+  grpc::SslServerCredentialsOptions options(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = request.tls().ca_pem();
+  options.pem_key_cert_pairs.push_back({request.tls().key_pem(), request.tls().certificate_pem()});
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort(hostPort(address, 0), grpc::SslServerCredentials(options), &port);
+  builder.RegisterService(state.get());
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  builder.SetMaxReceiveMessageSize(4 << 20);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  state->server = builder.BuildAndStart();
+  if (!state->server || port == 0) {
+    Error error = makeError(Code::kFailedPrecondition,
+                            "cannot listen for the run's other nodes at {}", address);
+    error.why = "the address is not one of this node, or the run's keys are unusable";
+    error.next = "correct `address` of the node in the cluster";
+    return error;
+  }
+  std::unique_ptr<PeerServer> out(new PeerServer(std::move(state)));
+  out->address_ = hostPort(address, port);
+  return out;
+}
+
+PeerServer::~PeerServer() {
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+    for (auto& [name, stream] : state_->streams) stream->outbox.close();
+  }
+  state_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
+  state_->server->Wait();
+}
+
+void PeerServer::send(const std::string& node, ToPeer message) {
+  message.set_run(state_->run);
+  message.set_generation(state_->generation);
+  std::lock_guard lock(state_->mutex);
+  if (auto at = state_->streams.find(node); at != state_->streams.end())
+    at->second->outbox.push(std::move(message));
+}
+
+// ---- the other nodes' side
+
+struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
+  EventLoop* loop = nullptr;
+  std::string address, run, coordinator;
+  int generation = 0;
+  FromPeer hello;
+  node::v1::TlsIdentity tls;
+  Handlers handlers;
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool closed = false;                       // mutex
+  grpc::ClientContext* context = nullptr;    // mutex; of the stream that is up
+  std::shared_ptr<Outbox<FromPeer>> outbox;  // mutex; of the stream that is up
+  std::atomic<bool> silent{false};
+  std::thread thread;
+
+  void post(std::function<void()> work) {
+    loop->post([self = shared_from_this(), work = std::move(work)] {
+      if (!self->silent) work();
+    });
+  }
+
+  std::shared_ptr<grpc::Channel> makeChannel() const {
+    grpc::experimental::TlsChannelCredentialsOptions options;
+    std::vector<grpc::experimental::IdentityKeyCertPair> pairs = {
+        {tls.key_pem(), tls.certificate_pem()}};
+    options.set_certificate_provider(
+        std::make_shared<grpc::experimental::StaticDataCertificateProvider>(tls.ca_pem(), pairs));
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_verify_server_certs(true);
+    options.set_check_call_host(false);  // the name is the URI, which the verifier checks
+    options.set_certificate_verifier(
+        grpc::experimental::ExternalCertificateVerifier::Create<IdentityVerifier>(
+            peerIdentity(run, coordinator, generation)));
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetMaxReceiveMessageSize(4 << 20);
+    return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options),
+                                     arguments);
+  }
+
+  void work() {
+    bool lostTold = false;
+    for (;;) {
+      auto channel = makeChannel();
+      auto stub = node::v1::Peers::NewStub(channel);
+      grpc::ClientContext call;
+      auto box = std::make_shared<Outbox<FromPeer>>();
+      {
+        std::lock_guard lock(mutex);
+        if (closed) return;
+        context = &call;
+      }
+      auto rpc = stub->Join(&call);
+      bool up = rpc->Write(hello);
+      if (up) {
+        {
+          std::lock_guard lock(mutex);
+          outbox = box;
+        }
+        std::thread writer(
+            [&] { box->drain([&](const FromPeer& message) { return rpc->Write(message); }); });
+        post([this] { handlers.onJoin(); });
+        lostTold = false;
+        ToPeer message;
+        while (rpc->Read(&message)) {
+          if (message.run() != run || message.generation() != generation) continue;
+          post([this, message] { handlers.onMessage(message); });
+        }
+        box->close();  // writing fails from now on; cancelling would hide the status
+        writer.join();
+      }
+      const grpc::Status status = rpc->Finish();
+      std::unique_lock lock(mutex);
+      context = nullptr;
+      outbox = nullptr;
+      if (closed) return;
+      if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
+        Error error =
+            makeError(Code::kPermissionDenied, "the coordinator at {} refused this node", address);
+        error.why = status.error_message();
+        post([this, error] { handlers.onRefused(error); });
+        return;
+      }
+      if (!lostTold) {
+        lostTold = true;
+        post([this, why = status.error_message()] { handlers.onLost(why); });
+      }
+      changed.wait_for(lock, std::chrono::milliseconds(400), [&] { return closed; });
+      if (closed) return;
+    }
+  }
+};
+
+PeerClient::PeerClient(EventLoop& loop, const std::string& address,
+                       const node::v1::PrepareRequest& request, Handlers handlers)
+    : state_(std::make_shared<State>()) {
+  state_->loop = &loop;
+  state_->address = address;
+  state_->run = request.run();
+  state_->generation = request.generation();
+  const std::vector<std::string> nodes = nodesOf(request);
+  state_->coordinator = nodes.empty() ? "" : nodes.front();
+  state_->tls = request.tls();
+  state_->handlers = std::move(handlers);
+  state_->hello.set_run(request.run());
+  state_->hello.set_generation(request.generation());
+  auto* hello = state_->hello.mutable_hello();
+  hello->set_node(request.node());
+  *hello->mutable_ranks() = request.ranks();
+  hello->set_plan_hash(request.plan_hash());
+  state_->thread = std::thread([state = state_] { state->work(); });
+}
+
+PeerClient::~PeerClient() {
+  state_->silent = true;
+  {
+    std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+    if (state_->context != nullptr) state_->context->TryCancel();
+    state_->changed.notify_all();
+  }
+  state_->thread.join();
+}
+
+void PeerClient::send(FromPeer message) {
+  message.set_run(state_->run);
+  message.set_generation(state_->generation);
+  std::lock_guard lock(state_->mutex);
+  if (state_->outbox) state_->outbox->push(std::move(message));
+}
+
+}  // namespace lockstep::agent

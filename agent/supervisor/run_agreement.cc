@@ -1,0 +1,475 @@
+// RunControl: agreement among the run's nodes, and how a run ends.
+#include <signal.h>
+
+#include "agent/base/convert.h"
+#include "agent/supervisor/run_control.h"
+#include "engine/base/log.h"
+
+namespace lockstep::agent {
+namespace {
+
+using node::v1::FromPeer;
+using node::v1::ToPeer;
+using node::v1::ToWorker;
+using run::v1::ErrorInfo;
+
+bool isCancelled(const ErrorInfo& error) { return error.code() == codeName(Code::kCancelled); }
+bool isLate(const ErrorInfo& error) { return error.code() == codeName(Code::kDeadlineExceeded); }
+
+}  // namespace
+
+void RunControl::tellPeers(const ToPeer& message) {
+  if (!server_) return;
+  for (const auto& [name, peer] : peers_) server_->send(name, message);
+}
+
+void RunControl::join(const std::string& address) {
+  if (client_ || outcome_) return;
+  PeerClient::Handlers handlers;
+  handlers.onJoin = [this] { onCoordinatorJoin(); };
+  handlers.onLost = [this](const std::string& why) { onCoordinatorLost(why); };
+  handlers.onRefused = [this](const Error& error) {
+    ErrorInfo info = toInfo(error);
+    info.set_node(request_.node());
+    abort(info);
+  };
+  handlers.onMessage = [this](const ToPeer& message) { onCoordinatorMessage(message); };
+  client_ = std::make_unique<PeerClient>(loop_, address, request_, std::move(handlers));
+}
+
+// ---- at the coordinator
+
+void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& hello) {
+  Peer& peer = peers_[node];
+  peer.joined = true;
+  loop_.cancel(peer.lost);
+  peer.lost = 0;
+  if (hello.plan_hash() != request_.plan_hash()) {
+    ErrorInfo error =
+        toInfo(makeError(Code::kFailedPrecondition, "node {} has another plan", node));
+    error.set_next("launch again from one version of the program");
+    error.set_node(node);
+    noteFailure(std::move(error), false);
+    return;
+  }
+  // Where the run is, so that a node that joins again misses nothing.
+  ToPeer message;
+  if (committed_) {
+    message.mutable_committed();
+    server_->send(node, message);
+  }
+  if (gone_) {
+    message.mutable_go();
+    server_->send(node, message);
+  }
+  if (isEvaluator(node)) tellEvaluator();
+  if (stopping_) {
+    message.mutable_stop();
+    server_->send(node, message);
+  }
+  if (aborted_) {
+    *message.mutable_abort()->mutable_error() = abortedWith_;
+    server_->send(node, message);
+  } else if (outcome_) {
+    message.mutable_all_done()->set_state(*outcome_);
+    server_->send(node, message);
+  }
+}
+
+void RunControl::onPeerLeave(const std::string& node) {
+  Peer& peer = peers_[node];
+  peer.joined = false;
+  if (outcome_ || !peer.done.empty()) return;
+  say(fmt::format("node {} is not connected any more", node));
+  peer.lost = loop_.after(limits_.lostPeer, [this, node] {
+    if (outcome_ || peers_[node].joined) return;
+    if (isEvaluator(node)) {
+      evaluatorLost(fmt::format("its supervisor did not come back within {} s",
+                                limits_.lostPeer / 1'000'000'000));
+      return;
+    }
+    ErrorInfo error = toInfo(makeError(Code::kUnavailable, "node {} was lost", node));
+    error.set_why(fmt::format("its supervisor did not come back within {} s",
+                              limits_.lostPeer / 1'000'000'000));
+    error.set_next("see whether the node runs and reaches the first node at its address");
+    error.set_node(node);
+    noteFailure(std::move(error), false);
+  });
+}
+
+void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
+  Peer& peer = peers_[node];
+  switch (message.body_case()) {
+    case FromPeer::kKvSet:
+      kvSet(message.kv_set().key(), message.kv_set().value());
+      break;
+    case FromPeer::kKvGet: {
+      const std::uint64_t id = message.kv_get().id();
+      const std::string key = message.kv_get().key();
+      kvGet(key, [this, node, id, key](const std::string& value) {
+        ToPeer answer;
+        answer.mutable_kv_value()->set_id(id);
+        answer.mutable_kv_value()->set_key(key);
+        answer.mutable_kv_value()->set_value(value);
+        if (server_) server_->send(node, answer);
+      });
+      break;
+    }
+    case FromPeer::kReady:
+      peer.ready = true;
+      checkReady();
+      break;
+    case FromPeer::kFailed: {
+      if (isEvaluator(node)) {
+        evaluatorLost(message.failed().what());
+        break;
+      }
+      ErrorInfo error = message.failed();
+      if (error.node().empty()) error.set_node(node);
+      noteFailure(std::move(error), message.consequence());
+      break;
+    }
+    case FromPeer::kDone:
+      peer.done = message.done().status();
+      checkDone();
+      break;
+    case FromPeer::kCheckpointGet: {
+      if (!isEvaluator(node)) break;
+      ToPeer part;
+      *part.mutable_checkpoint_part() = evaluations_->part(message.checkpoint_get());
+      server_->send(node, part);
+      break;
+    }
+    case FromPeer::kEvaluated:
+      if (isEvaluator(node)) onEvaluated(message.evaluated());
+      break;
+    case FromPeer::kPing: {
+      ToPeer pong;
+      pong.mutable_pong()->set_sent_ns(message.ping().sent_ns());
+      pong.mutable_pong()->set_here_ns(monotonicNow());
+      server_->send(node, pong);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void RunControl::checkReady() {
+  if (!coordinates() || !ready_ || gone_ || outcome_) return;
+  for (const auto& [name, peer] : peers_)
+    if (!peer.ready) return;
+  loop_.cancel(formation_);
+  ToPeer message;
+  message.mutable_go();
+  tellPeers(message);
+  go();
+}
+
+void RunControl::checkDone() {
+  if (!coordinates() || doneStatus_.empty() || outcome_) return;
+  bool stopped = stopping_ || doneStatus_ == "stopped";
+  for (const auto& [name, peer] : peers_) {
+    if (isEvaluator(name)) continue;
+    if (peer.done.empty()) return;
+    stopped = stopped || peer.done == "stopped";
+  }
+  if (!stopped && evaluations_ && evaluations_->awaited()) {
+    if (lastEvaluation_ != 0) return;
+    say(fmt::format("waits for node {} to evaluate the last epoch", evaluations_->node()));
+    lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this] {
+      if (!outcome_)
+        evaluatorLost(
+            fmt::format("the last epoch was not evaluated within {} s of the training's end",
+                        limits_.lastEvaluation / 1'000'000'000));
+    });
+    return;
+  }
+  outcome_ = stopped ? run::v1::STOPPED : run::v1::SUCCEEDED;
+  ToPeer message;
+  message.mutable_all_done()->set_state(*outcome_);
+  tellPeers(message);
+  finishWhenGone();
+}
+
+void RunControl::noteFailure(ErrorInfo error, bool consequence) {
+  if (outcome_) return;
+  if (!consequence) {
+    abort(error);
+    return;
+  }
+  // Who waited in vain is nearer to the cause than who heard from another rank that it failed.
+  if (!candidate_ || (isLate(error) && !isLate(*candidate_))) candidate_ = std::move(error);
+  if (graceTimer_ != 0) return;
+  graceTimer_ = loop_.after(limits_.grace, [this] {
+    if (outcome_) return;
+    ErrorInfo first = *candidate_;
+    for (const auto& [name, peer] : peers_) {
+      if (peer.joined || !peer.done.empty() || isEvaluator(name)) continue;
+      first.set_why(
+          fmt::format("node {} was lost: its supervisor does not answer\n{}", name, first.why()));
+      first.set_node(name);
+      first.set_rank(-1);
+      break;
+    }
+    abort(first);
+  });
+}
+
+// ---- at the other nodes
+
+void RunControl::onCoordinatorJoin() {
+  loop_.cancel(lostTimer_);
+  lostTimer_ = 0;
+  FromPeer message;
+  for (const auto& [key, value] : kvTold_) {
+    message.mutable_kv_set()->set_key(key);
+    message.mutable_kv_set()->set_value(value);
+    client_->send(message);
+  }
+  for (const auto& [id, asked] : kvAsked_) {
+    message.mutable_kv_get()->set_id(id);
+    message.mutable_kv_get()->set_key(asked.first);
+    client_->send(message);
+  }
+  if (ready_) {
+    message.mutable_ready();
+    client_->send(message);
+  }
+  if (!doneStatus_.empty()) {
+    message.mutable_done()->set_status(doneStatus_);
+    client_->send(message);
+  }
+  if (evaluator_) evaluator_->onJoin();
+  if (told_) {
+    *message.mutable_failed() = *told_;
+    message.set_consequence(toldConsequence_);
+    client_->send(message);
+  }
+}
+
+void RunControl::onCoordinatorLost(const std::string& why) {
+  if (outcome_ || lostTimer_ != 0) return;
+  if (!committed_) return;  // the prepare expires
+  say("the first node is not connected any more: " + why);
+  lostTimer_ = loop_.after(limits_.lostPeer, [this, why] {
+    if (outcome_) return;
+    ErrorInfo error = toInfo(makeError(Code::kUnavailable, "the first node was lost"));
+    error.set_why(
+        fmt::format("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why));
+    error.set_next("see whether that node runs and is reached from here at its address");
+    error.set_node(request_.node());
+    abort(error);
+  });
+}
+
+void RunControl::onCoordinatorMessage(const ToPeer& message) {
+  switch (message.body_case()) {
+    case ToPeer::kCommitted:
+      committed();
+      break;
+    case ToPeer::kGo:
+      go();
+      break;
+    case ToPeer::kEvaluate:
+      if (evaluator_ && !outcome_) evaluator_->onNewest(message.evaluate());
+      break;
+    case ToPeer::kCheckpointPart:
+      if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
+      break;
+    case ToPeer::kStop:
+      beginStop();
+      break;
+    case ToPeer::kAbort:
+      abort(message.abort().error());
+      break;
+    case ToPeer::kAllDone:
+      if (outcome_) break;
+      outcome_ = message.all_done().state();
+      finishWhenGone();
+      break;
+    case ToPeer::kKvValue:
+      if (auto asked = kvAsked_.extract(message.kv_value().id()); !asked.empty())
+        asked.mapped().second(message.kv_value().value());
+      break;
+    case ToPeer::kPong: {
+      const Nanoseconds now = monotonicNow();
+      const Nanoseconds sent = message.pong().sent_ns();
+      run::v1::Record record;
+      record.mutable_clock()->set_offset_ns(message.pong().here_ns() - (sent + (now - sent) / 2));
+      record.mutable_clock()->set_uncertainty_ns((now - sent) / 2);
+      const std::vector<std::string> nodes = nodesOf(request_);
+      record.mutable_clock()->set_relative_to(nodes.empty() ? "" : nodes.front());
+      if (!over_ && committed_) spool_.append(std::move(record));
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+// ---- at every node
+
+void RunControl::localReady() {
+  ready_ = true;
+  if (coordinates()) {
+    checkReady();
+    return;
+  }
+  FromPeer message;
+  message.mutable_ready();
+  if (client_) client_->send(std::move(message));
+}
+
+void RunControl::go() {
+  if (gone_ || outcome_) return;
+  gone_ = true;
+  ToWorker message;
+  message.mutable_go();
+  sendAll(message);
+}
+
+Status RunControl::stop(const std::string& run, int generation) {
+  LOCKSTEP_TRY(check(run, generation));
+  if (outcome_) return {};
+  if (!coordinates()) {
+    Error error = makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
+                            request_.node());
+    error.next = "stop the run at its first node";
+    return error;
+  }
+  if (!gone_) return kill(run, generation, "stopped before it began");
+  ToPeer message;
+  message.mutable_stop();
+  tellPeers(message);
+  beginStop();
+  return {};
+}
+
+void RunControl::beginStop() {
+  if (stopping_ || outcome_) return;
+  stopping_ = true;
+  setState(run::v1::STOPPING);
+  ToWorker message;
+  message.mutable_stop();
+  sendAll(message);
+  if (coordinates()) checkDone();  // it may wait for the last evaluation alone
+  if (outcome_) return;
+  loop_.after(limits_.stopTerm, [this] {
+    if (outcome_ || workersGone()) return;
+    say("the workers did not leave in time after the stop: asking them with SIGTERM");
+    forced_ = true;
+    signalAll(SIGTERM);
+  });
+  loop_.after(limits_.stopKill, [this] {
+    if (outcome_ || workersGone()) return;
+    say("the workers did not leave after SIGTERM: SIGKILL");
+    forced_ = true;
+    signalAll(SIGKILL);
+  });
+}
+
+Status RunControl::kill(const std::string& run, int generation, const std::string& why) {
+  LOCKSTEP_TRY(check(run, generation));
+  if (outcome_) return {};
+  say("the run is ended at once: " + why);
+  ErrorInfo error = toInfo(makeError(Code::kCancelled, "the run was killed"));
+  error.set_why(why);
+  error.set_node(request_.node());
+  if (!evaluates()) localFailure(error, false);  // without it the others go on
+  if (!coordinates()) abort(error);              // without the coordinator's answer
+  return {};
+}
+
+void RunControl::localDone() {
+  doneStatus_ = "succeeded";
+  for (const auto& worker : workers_)
+    if (worker->finished->state() == run::v1::STOPPED) doneStatus_ = "stopped";
+  if (coordinates()) {
+    checkDone();
+    return;
+  }
+  FromPeer message;
+  message.mutable_done()->set_status(doneStatus_);
+  if (client_) client_->send(std::move(message));
+}
+
+void RunControl::localFailure(ErrorInfo error, bool consequence) {
+  if (outcome_) return;
+  if (error.node().empty()) error.set_node(request_.node());
+  if (coordinates()) {
+    noteFailure(std::move(error), consequence);
+    return;
+  }
+  // A cause that comes after its consequence is told too.
+  if (told_ && (consequence || !toldConsequence_)) return;
+  told_ = error;
+  toldConsequence_ = consequence;
+  FromPeer message;
+  *message.mutable_failed() = error;
+  message.set_consequence(consequence);
+  if (client_) client_->send(std::move(message));
+  // The coordinator answers with the run's error. Where it cannot, this one is it.
+  loop_.after(limits_.lostPeer, [this] {
+    if (!outcome_) abort(*told_);
+  });
+}
+
+void RunControl::abort(const ErrorInfo& error) {
+  if (outcome_) return;
+  aborted_ = true;
+  abortedWith_ = error;
+  const bool wanted = isCancelled(error);
+  const bool expired = !committed_ && wanted;
+  outcome_ = expired ? run::v1::EXPIRED : wanted ? run::v1::STOPPED : run::v1::FAILED;
+  if (committed_ && expired) outcome_ = run::v1::STOPPED;
+  if (!wanted) {
+    run::v1::Record record;
+    *record.mutable_error() = error;
+    spool_.append(std::move(record));
+    logError("{}", fromInfo(error).text());
+  }
+  ToPeer message;
+  *message.mutable_abort()->mutable_error() = error;
+  tellPeers(message);
+  signalAll(SIGKILL);
+  finishWhenGone();
+}
+
+void RunControl::finishWhenGone() {
+  if (over_ || !outcome_ || !workersGone()) return;
+  over_ = true;
+  cores_ = CoreClaims();
+  evaluator_.reset();
+  loop_.post([this] { finish(); });  // not from within a worker's own handler
+}
+
+void RunControl::finish() {
+  run::v1::Finished finished;
+  for (const auto& worker : workers_) {
+    if (!worker->finished) continue;
+    if (finished.steps() == 0 || worker->rank == 0) finished = *worker->finished;
+  }
+  finished.set_state(*outcome_);
+  if (evaluations_ && evaluations_->last() &&
+      (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
+    finished.set_eval_loss(evaluations_->last()->eval_loss());
+    finished.set_eval_metric(evaluations_->last()->eval_metric());
+  }
+  if (finished.steps() == 0)
+    for (const auto& worker : workers_)
+      finished.set_steps(std::max(finished.steps(), worker->lastStep));
+  run::v1::Record record;
+  *record.mutable_finished() = std::move(finished);
+  setState(*outcome_);  // before anyone can read of the end and act on it
+  spool_.append(std::move(record));
+  if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
+  kvWaiting_.clear();
+  kvAsked_.clear();
+  workers_.clear();
+  // Kept for a moment, so that what was said last goes out.
+  loop_.after(1'000'000'000, [this] { client_.reset(); });
+  onOver_();
+}
+
+}  // namespace lockstep::agent

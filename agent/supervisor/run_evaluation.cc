@@ -1,0 +1,100 @@
+// RunControl: evaluation by a node of role evaluator, apart from the training.
+#include <algorithm>
+
+#include "agent/base/convert.h"
+#include "agent/supervisor/run_control.h"
+#include "engine/base/log.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::agent {
+
+using node::v1::FromPeer;
+using node::v1::ToPeer;
+using run::v1::ErrorInfo;
+
+// ---- at the coordinator
+
+void RunControl::onEpoch(run::v1::Record& record) {
+  if (!evaluations_) return;
+  record.mutable_epoch()->set_evaluated_later(true);
+  evaluations_->onEpoch(record.epoch());
+}
+
+void RunControl::onCheckpoint(const run::v1::CheckpointInfo& checkpoint) {
+  if (evaluations_ && evaluations_->onCheckpoint(checkpoint)) tellEvaluator();
+}
+
+void RunControl::tellEvaluator() {
+  const auto newest = evaluations_->newest();
+  if (!newest) return;
+  ToPeer message;
+  *message.mutable_evaluate() = *newest;
+  server_->send(evaluations_->node(), message);
+}
+
+void RunControl::onEvaluated(const node::v1::Evaluated& evaluated) {
+  if (over_ || !evaluations_->onEvaluated(evaluated)) return;
+  if (evaluated.error().code().empty()) {
+    run::v1::Record record;
+    *record.mutable_evaluation() = evaluated.epoch();
+    record.mutable_evaluation()->set_evaluated_later(false);
+    spool_.append(std::move(record));
+  } else {
+    const Error cause = fromInfo(evaluated.error());
+    ErrorInfo warning = evaluated.error();
+    warning.set_what(
+        fmt::format("the weights after step {} could not be evaluated", evaluated.epoch().step()));
+    warning.set_why(cause.what + (cause.why.empty() ? "" : ": " + cause.why));
+    warning.set_next("the training goes on, and so does evaluation after its next epoch");
+    warning.set_node(evaluations_->node());
+    warning.set_rank(-1);
+    warning.set_step(evaluated.epoch().step());
+    warn(std::move(warning));
+  }
+  checkDone();
+}
+
+void RunControl::evaluatorLost(const std::string& why) {
+  if (evaluations_->lost()) return;
+  evaluations_->giveUp();
+  ErrorInfo warning = toInfo(
+      makeError(Code::kUnavailable, "node {} does not evaluate any more", evaluations_->node()));
+  warning.set_why(why);
+  warning.set_next("the training goes on without evaluation");
+  warning.set_node(evaluations_->node());
+  warn(std::move(warning));
+  checkDone();
+}
+
+void RunControl::warn(ErrorInfo warning) {
+  logWarning("{}", fromInfo(warning).text());
+  run::v1::Record record;
+  *record.mutable_warning() = std::move(warning);
+  if (!over_) spool_.append(std::move(record));
+}
+
+// ---- at the node that evaluates
+
+void RunControl::startEvaluator() {
+  Evaluator::Handlers handlers;
+  handlers.ask = [this](const node::v1::CheckpointGet& get) {
+    FromPeer message;
+    *message.mutable_checkpoint_get() = get;
+    if (client_) client_->send(std::move(message));
+  };
+  handlers.tell = [this](const node::v1::Evaluated& evaluated) {
+    FromPeer message;
+    *message.mutable_evaluated() = evaluated;
+    if (client_) client_->send(std::move(message));
+  };
+  handlers.say = [this](std::string line) {
+    if (!over_) say(std::move(line));
+  };
+  const spec::v1::NodeSpec* node = specs::evaluatorNode(request_.cluster());
+  const specs::RankDevice device = specs::rankDevices(*node, request_.spec().training()).front();
+  evaluator_ = std::make_unique<Evaluator>(loop_, folder_, request_, device, std::move(handlers));
+  if (Status status = evaluator_->start(); !status.ok())
+    localFailure(toInfo(status.error()), false);
+}
+
+}  // namespace lockstep::agent

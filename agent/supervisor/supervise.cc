@@ -1,0 +1,316 @@
+// supervise: owns one run on one node, and serves its records as long as somebody reads them.
+#include <grpcpp/grpcpp.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <poll.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "agent/base/commands.h"
+#include "agent/base/convert.h"
+#include "agent/base/run_folder.h"
+#include "agent/base/unix_server.h"
+#include "agent/host/version_lease.h"
+#include "agent/supervisor/run_control.h"
+#include "agent/supervisor/spool.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/log.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr std::size_t kFetchChunk = std::size_t{1} << 20;
+
+class SupervisorService : public node::v1::Supervisor::Service {
+ public:
+  // `control` is null where the run has ended and only its records are served.
+  SupervisorService(EventLoop& loop, RunFolder folder, const node::v1::PrepareRequest& request,
+                    Spool& spool, RunControl* control)
+      : loop_(loop),
+        folder_(std::move(folder)),
+        run_(request.run()),
+        node_(request.node()),
+        coordinator_(request.coordinator()),
+        spool_(spool),
+        control_(control) {}
+
+  grpc::Status Commit(grpc::ServerContext*, const node::v1::CommitRequest* request,
+                      node::v1::CommitReply*) override {
+    return onLoop([&] { return control_->commit(*request); });
+  }
+  grpc::Status Stop(grpc::ServerContext*, const node::v1::StopRequest* request,
+                    node::v1::StopReply*) override {
+    return onLoop([&] { return control_->stop(request->run(), request->generation()); });
+  }
+  grpc::Status Kill(grpc::ServerContext*, const node::v1::KillRequest* request,
+                    node::v1::KillReply*) override {
+    return onLoop(
+        [&] { return control_->kill(request->run(), request->generation(), "on request"); });
+  }
+  grpc::Status Status(grpc::ServerContext*, const node::v1::StatusRequest*,
+                      node::v1::RunOnNode* reply) override {
+    reply->set_run(run_);
+    reply->set_node(node_);
+    reply->set_state(folder_.readState());
+    reply->set_socket(folder_.socket());
+    reply->set_folder(folder_.path);
+    reply->set_coordinator(coordinator_);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Records(grpc::ServerContext* context, const node::v1::RecordsRequest* request,
+                       grpc::ServerWriter<run::v1::Record>* writer) override {
+    std::uint64_t after = request->after();
+    run::v1::Record record;
+    // held back for ever if it came with a record that waits for the next
+    writer->SendInitialMetadata();
+    while (!context->IsCancelled()) {
+      const auto batch = spool_.read(after, 512, request->follow() ? 250'000'000 : 0);
+      for (const Spool::Kept& kept : batch) {
+        after = kept.sequence;
+        if (!record.ParseFromString(kept.bytes)) continue;
+        grpc::WriteOptions options;
+        if (&kept != &batch.back()) options.set_buffer_hint();  // goes with the next
+        if (!writer->Write(record, options)) return grpc::Status::OK;
+      }
+      if (after >= spool_.last() && (!request->follow() || spool_.finished())) break;
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Fetch(grpc::ServerContext* context, const node::v1::FetchRequest* request,
+                     grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
+    if (request->name() != "model.safetensors" && request->name() != "plan.txt")
+      return toGrpc(
+          makeError(Code::kNotFound, "run {} has no artifact \"{}\"", run_, request->name()));
+    const std::string path = folder_.path + "/" + request->name();
+    std::ifstream file(path, std::ios::binary);
+    if (!file)
+      return toGrpc(
+          makeError(Code::kNotFound, "node {} has no {} of run {}", node_, request->name(), run_));
+    std::error_code ignored;
+    const auto total = static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
+    Sha256 hash;
+    std::int64_t sent = 0;
+    std::string buffer(kFetchChunk, '\0');
+    do {
+      file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+      const auto count = static_cast<std::size_t>(file.gcount());
+      node::v1::FetchChunk chunk;
+      chunk.set_data(buffer.substr(0, count));
+      chunk.set_total(total);
+      hash.update(chunk.data());
+      sent += static_cast<std::int64_t>(count);
+      if (count == 0 && sent < total)
+        return toGrpc(makeError(Code::kDataLoss, "{} became shorter while it was read", path));
+      if (sent >= total) chunk.set_sha256(hash.hex());
+      if (!writer->Write(chunk) || context->IsCancelled()) return grpc::Status::OK;
+    } while (sent < total);
+    return grpc::Status::OK;
+  }
+
+ private:
+  template <typename Work>
+  grpc::Status onLoop(Work work) {
+    // Ended: what was asked is done or cannot be any more.
+    if (control_ == nullptr) return grpc::Status::OK;
+    lockstep::Status status;
+    if (!loop_.call([&] { status = work(); }))
+      status = makeError(Code::kUnavailable, "the supervisor is leaving");
+    return toGrpc(status);
+  }
+
+  EventLoop& loop_;
+  const RunFolder folder_;
+  const std::string run_, node_;
+  const bool coordinator_;
+  Spool& spool_;
+  RunControl* control_;
+};
+
+int fail(const Error& error) {
+  std::fprintf(stderr, "lockstep-agent supervise: %s\n", error.text().c_str());
+  return 3;
+}
+
+// A supervisor that was killed, or that ended on a full disk, has kept no end: it is written here.
+void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Spool& spool) {
+  const run::v1::RunState state = folder.readState();
+  if (!spool.finished()) {
+    constexpr std::uint64_t kUncommitted = 1 << 20;
+    spool.skip(kUncommitted, "not yet written when the supervisor ended, or never made");
+    run::v1::Record record;
+    if (!isFinal(state) || state == run::v1::FAILED) {
+      Error error;
+      if (isFinal(state)) {
+        error = makeError(Code::kDataLoss, "the run failed, and why was not kept");
+        error.why = "its supervisor was killed, or the disk of the node's workdir took no more";
+      } else {
+        error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
+        error.why = "it was killed, or the node was restarted";
+      }
+      error.next = "resume the run from its last checkpoint, or launch it again where it has none";
+      error.node = request.node();
+      *record.mutable_error() = toInfo(error);
+      spool.append(record);
+      record.Clear();
+    }
+    record.mutable_finished()->set_state(isFinal(state) ? state : run::v1::FAILED);
+    spool.append(record);
+    (void)spool.flush();
+  }
+  if (!isFinal(state)) (void)folder.writeState(run::v1::FAILED);
+}
+
+class Lingering {
+ public:
+  Lingering(EventLoop& loop, const UnixServer& server, Nanoseconds limit)
+      : loop_(loop), server_(server), limit_(limit) {}
+  // From the run's end: leaves after `limit` without a client.
+  void begin() {
+    begun_ = lastSeen_ = monotonicNow();
+    loop_.every(std::min<Nanoseconds>(limit_ / 4 + 1, 5'000'000'000), [this] {
+      if (server_.connections() > 0) lastSeen_ = monotonicNow();
+      if (monotonicNow() - lastSeen_ > limit_) loop_.quit();
+    });
+  }
+  // Now, but for the moment in which what was said last goes out, and a while for the disk to take
+  // what it has not `kept`.
+  void cutShort(std::function<bool()> kept) {
+    if (asked_ != 0) return;
+    asked_ = monotonicNow();
+    loop_.every(50'000'000, [this, kept = std::move(kept)] {
+      const Nanoseconds now = monotonicNow();
+      if (now < begun_ + kLastWords) return;
+      const bool all = kept();
+      if (!all && now < asked_ + kForTheDisk) return;
+      if (!all) logWarning("leaves, asked to, although the disk has not taken all records");
+      loop_.quit();
+    });
+  }
+
+ private:
+  static constexpr Nanoseconds kLastWords = 1'000'000'000, kForTheDisk = 10'000'000'000;
+  EventLoop& loop_;
+  const UnixServer& server_;
+  Nanoseconds limit_, begun_ = 0, lastSeen_ = 0, asked_ = 0;
+};
+
+}  // namespace
+
+int superviseCommand(Arguments& arguments) {
+  RunFolder folder;
+  const auto runtime = arguments.value("--runtime");
+  bool serveOnly = arguments.flag("--serve-only");
+  RunLimits limits;
+  limits.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
+  limits.lostPeer = static_cast<Nanoseconds>(arguments.number("--lost-seconds", 30) * 1e9);
+  limits.lastEvaluation =
+      static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
+  const auto linger = static_cast<Nanoseconds>(arguments.number("--linger-seconds", 60) * 1e9);
+  const auto path = arguments.word();
+  if (!path || !runtime || !arguments.rest().empty()) {
+    std::fputs("usage: lockstep-agent supervise RUNFOLDER --runtime DIR [--serve-only]\n", stderr);
+    return 2;
+  }
+  folder.path = *path;
+  folder.runtime = *runtime;
+
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);  // before any thread is made
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  umask(077);
+
+  int lock = -1;
+  for (int tries = 0; lock < 0 && tries < 200; ++tries) {
+    lock = tryLock(folder.lock());
+    if (lock < 0) poll(nullptr, 0, 10);
+  }
+  if (lock < 0)
+    return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
+  auto request = folder.readRequest();
+  if (!request.ok()) return fail(request.error());
+  // From here on they are in memory alone, so that none stay where the host loses power.
+  if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
+
+  EventLoop loop;
+  const VersionLease lease(loop);
+  std::unique_ptr<RunControl> control;
+  SpoolOptions options;
+  options.onTrouble = [&](const Error& error) {
+    loop.post([&control, text = error.text()] {
+      if (control) control->say("records are not being written: " + text);
+    });
+  };
+  auto spool = Spool::open(folder.spool(), options);
+  if (!spool.ok()) return fail(spool.error());
+  if (isFinal(folder.readState())) serveOnly = true;
+  if (serveOnly) repair(folder, *request, **spool);
+
+  SupervisorInfo info;
+  info.pid = getpid();
+  info.socket = folder.socket();
+  std::unique_ptr<UnixServer> server;
+  std::unique_ptr<Lingering> lingering;
+  if (!serveOnly) {
+    control = std::make_unique<RunControl>(loop, folder, *request, **spool,
+                                           bundleVersion(folder.runtime), limits, [&] {
+                                             if (control->state() == run::v1::EXPIRED)
+                                               loop.quit();
+                                             else
+                                               lingering->begin();
+                                           });
+    auto address = control->start();
+    if (!address.ok()) return fail(address.error());
+    info.peerAddress = *address;
+  }
+  SupervisorService service(loop, folder, *request, **spool, control.get());
+  auto started = UnixServer::start(info.socket, service);
+  if (!started.ok()) return fail(started.error());
+  server = std::move(*started);
+  lingering = std::make_unique<Lingering>(loop, *server, linger);
+  if (serveOnly) lingering->begin();
+  if (Status status = writeSupervisor(folder, info); !status.ok()) return fail(status.error());
+
+  const int signalFd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  loop.watch(signalFd, POLLIN, [&](short) {
+    signalfd_siginfo got{};
+    while (read(signalFd, &got, sizeof got) == sizeof got) {
+    }
+    if (!control || isFinal(control->state())) {
+      lingering->cutShort([&] { return (*spool)->flush().ok(); });
+      return;
+    }
+    (void)control->kill(request->run(), request->generation(), "its supervisor was asked to end");
+    loop.after(2'000'000'000, [&] { loop.quit(); });
+  });
+  loop.run();
+
+  const bool expired = control && control->state() == run::v1::EXPIRED;
+  (*spool)->wakeReaders();
+  server.reset();
+  control.reset();
+  spool->reset();
+  unlink(folder.supervisor().c_str());
+  if (expired) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder.path, ignored);
+    std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), ignored);  // if empty
+  }
+  return 0;
+}
+
+}  // namespace lockstep::agent

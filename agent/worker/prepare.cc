@@ -1,0 +1,435 @@
+#include "agent/worker/prepare.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "agent/host/metrics.h"
+#include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/plan/plan.h"
+#include "engine/planner/planner.h"
+#include "engine/runtime/checkpoint.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr int kBf16Major = 8;  // of the compute capability from which cuBLASLt multiplies bf16
+constexpr std::int64_t kSpareBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
+// A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
+constexpr std::int64_t kMarginBytes = std::int64_t{58} << 20;
+
+// What shapeText wrote.
+Shape readShape(std::istringstream& line) {
+  std::string word, part;
+  line >> word;
+  Shape out;
+  for (std::istringstream parts(word); std::getline(parts, part, 'x');)
+    out.push_back(std::strtoll(part.c_str(), nullptr, 10));
+  return out;
+}
+
+// The shape of one sample the plan's steps take; empty where they take none.
+Shape sampleOf(const plan::Plan& plan) {
+  const plan::Body* body = plan.reader("x", 0);
+  if (body == nullptr) return {};
+  for (const plan::Buffer& buffer : body->buffers)
+    if (buffer.kind == plan::BufferKind::kInput && buffer.name == "x" && !buffer.type.shape.empty())
+      return Shape(buffer.type.shape.begin() + 1, buffer.type.shape.end());
+  return {};
+}
+
+}  // namespace
+
+data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path) {
+  const auto& part = train ? spec.data().train() : spec.data().evaluate();
+  const auto& input = spec.model().input();
+  data::TableFile table{path, input.shape_size() > 0 ? input.shape(0) : 0, input.columns(),
+                        input.categories()};
+  table.classes = spec.model().loss() == "mse" ? 0 : spec.model().classes();
+  table.from = part.from();
+  table.to = part.to();
+  return table;
+}
+
+namespace {
+
+// The file as the run expects it. Its hash is noted, and where it is decoded.
+Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::TableFile& table,
+                                    DataCache& cache, FoundData& found) {
+  const bool isText = file.name.ends_with(".text"), isTable = file.name.ends_with(".table");
+  // What is found of a table depends on what is expected of it.
+  const std::string kind =
+      isText    ? "text"
+      : isTable ? fmt::format("table.{}.{}.{}", table.numbers, table.columns, table.classes)
+                : "";
+  bool wasRead = false;
+  const auto read = [&] {
+    wasRead = true;
+    return isText    ? data::inspectText(file.path)
+           : isTable ? data::inspectTable(table, &cache.decoded())
+                     : data::inspectIdx(file.path, &cache.decoded());
+  };
+  auto facts = cache.inspect(file.path, kind, read);
+  if (!facts.ok()) {
+    if (facts.error().next.empty() || facts.error().code == Code::kNotFound)
+      facts.error().next =
+          "put the file there, or correct its path in the run or in the node's `data`, or set "
+          "data.copy_to_nodes";
+    return facts;
+  }
+  found.hashes[file.name] = facts->sha256;
+  std::string expected = file.sha256;
+  for (char& c : expected)
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  if (!expected.empty() && expected != facts->sha256) {
+    Error error =
+        makeError(Code::kFailedPrecondition, "the data file {} is another one", file.path);
+    error.why = fmt::format("its SHA-256 is {}, the run expects {}", facts->sha256, expected);
+    error.next = "copy the right file to this node, or set data.copy_to_nodes";
+    return error;
+  }
+  if (isText) return facts;
+  const std::string decoding = isTable ? data::tableDecoding(table) : data::idxDecoding();
+  std::string decoded = cache.decoded().find(decoding, facts->sha256);
+  // It was removed, or there was no room when the file was read.
+  if (decoded.empty() && !wasRead && cache.decoded().takes(elementCount(facts->dimensions)) &&
+      read().ok())
+    decoded = cache.decoded().find(decoding, facts->sha256);
+  if (!decoded.empty()) found.decoded[file.name] = decoded;
+  return facts;
+}
+
+// The training or the evaluation data; evaluation data may be absent. The bytes of its elements are
+// added to those in `found`.
+Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
+                 const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
+                 FoundData& found) {
+  const spec::v1::DataSpec& data = request.spec().data();
+  const bool isText = data.format() == "text", isTable = data.format() == "table";
+  std::vector<specs::DataFile> files;
+  for (const std::string_view kind : {"images", "labels", "text", "table"}) {
+    if (isText != (kind == "text") || isTable != (kind == "table")) continue;
+    specs::DataFile file{fmt::format("{}.{}", which, kind), "", ""};
+    for (const specs::DataFile& given : specs::dataFiles(data))
+      if (given.name == file.name) file.sha256 = given.sha256;
+    if (const auto path = paths.find(file.name); path != paths.end()) file.path = path->second;
+    files.push_back(std::move(file));
+  }
+  const auto missing =
+      std::find_if(files.begin(), files.end(), [](const auto& file) { return file.path.empty(); });
+  const bool any =
+      std::any_of(files.begin(), files.end(), [](const auto& file) { return !file.path.empty(); });
+  if (!any && which == "evaluate") return {};
+  if (missing != files.end()) {
+    Error error = invalidArgument("the run has no data.{}", missing->name);
+    error.next = "name the file in the run";
+    return error;
+  }
+  std::vector<data::FileFacts> facts;
+  const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
+  for (const specs::DataFile& file : files) {
+    LOCKSTEP_ASSIGN(data::FileFacts one, inspectFile(file, table, cache, found));
+    facts.push_back(std::move(one));
+  }
+  const auto& part = which == "train" ? data.train() : data.evaluate();
+  const double share = isText || isTable ? part.to() - part.from() : 1;
+  for (std::size_t i = 0; i < files.size(); ++i)
+    (found.decoded.contains(files[i].name) ? found.mappedBytes : found.ownBytes) +=
+        static_cast<std::int64_t>(share * static_cast<double>(elementCount(facts[i].dimensions)));
+  if (isText) {
+    return data::checkText({files[0].path, sample.empty() ? 1 : sample[0], part.from(), part.to()},
+                           facts[0]);
+  }
+  if (isTable) return data::checkTable(table, facts[0]);
+  const int classes = request.spec().model().classes();
+  return data::checkIdx({files[0].path, files[1].path, {}, {}, {}, {}}, facts[0], facts[1], sample,
+                        classes > 0 ? classes : 256);
+}
+
+// Every rank of the node holds its share of the plan and the data it does not map, and so does one
+// that evaluates; what is mapped they have in common.
+Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& plan,
+                   const plan::Plan* evaluation, const FoundData& data) {
+  std::int64_t needed = data.mappedBytes;
+  if (evaluation != nullptr) needed += workerMemory(*evaluation, 0, data.ownBytes) + kMarginBytes;
+  const std::vector<specs::RankDevice> devices = devicesOf(request);
+  for (int i = 0; i < request.ranks_size(); ++i)
+    needed += kMarginBytes + (devices[static_cast<std::size_t>(i)].kind == "cpu"
+                                  ? workerMemory(plan, request.ranks(i), data.ownBytes)
+                                  : data.ownBytes + kThreadsBytes);
+  const std::int64_t available = memoryAvailable();
+  if (available < 0 || needed <= available) return {};
+  Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
+  error.why = fmt::format("{} ranks need {} MiB, {} MiB are available",
+                          request.ranks_size() + (evaluation != nullptr ? 1 : 0), needed >> 20,
+                          available >> 20);
+  error.next = "use a smaller batch or model, put fewer ranks on this node, or free memory there";
+  return error;
+}
+
+}  // namespace
+
+std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
+  std::vector<std::string> out;
+  for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
+    out.push_back(node->name());
+  if (const auto* evaluator = specs::evaluatorNode(request.cluster()))
+    out.push_back(evaluator->name());
+  return out;
+}
+
+std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request) {
+  // of a node that the cluster does not tell of: one device of a cpu for each rank
+  spec::v1::NodeSpec node;
+  for (const auto& one : request.cluster().nodes())
+    if (one.name() == request.node()) node = one;
+  std::vector<specs::RankDevice> out = specs::rankDevices(node, request.spec().training());
+  const auto ranks = static_cast<std::size_t>(std::max(1, request.ranks_size()));  // one evaluates
+  while (out.size() < ranks) {
+    out.push_back(out.back());
+    ++out.back().number;
+  }
+  out.resize(ranks);
+  return out;
+}
+
+Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
+                 const std::vector<std::int64_t>& bytes, std::string_view precision) {
+  std::map<int, std::pair<int, std::int64_t>> gpus;  // by number: its ranks, and what they need
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].kind != "cuda") continue;
+    auto& [count, needed] = gpus[ranks[i].number];
+    ++count;
+    needed += bytes[i];
+  }
+  const int needed = gpus.empty() ? 0 : gpus.rbegin()->first + 1;
+  const std::string found = fmt::format("{}", fmt::join(node.libraries(), "; "));
+  if (node.has_problem()) {
+    Error error = makeError(Code::kFailedPrecondition, "the node cannot compute on a GPU: {}",
+                            node.problem().what());
+    error.why = fmt::format("{}{}{}", node.problem().why(),
+                            node.problem().why().empty() || found.empty() ? "" : "; ", found);
+    error.next = fmt::format(
+        "{}{}or give the node devices of kind cpu", node.problem().next(),
+        node.problem().next().empty() ? "see lockstep-agent selftest --device cuda there, " : ", ");
+    return error;
+  }
+  if (needed > node.gpus_size()) {
+    Error error =
+        makeError(Code::kFailedPrecondition, "the run has ranks on {} GPUs of a node that has {}",
+                  needed, node.gpus_size());
+    std::vector<std::string> names;
+    for (const auto& gpu : node.gpus()) names.push_back(gpu.name());
+    error.why = fmt::format("{}; {}", fmt::join(names, ", "), found);
+    error.next = fmt::format(
+        "give its devices of kind cuda a count of {0} at most, or, for ranks to share them, gpus: "
+        "{0}",
+        node.gpus_size());
+    return error;
+  }
+  for (const auto& [number, load] : gpus) {
+    const auto& gpu = node.gpus(number);
+    if (precision == "bf16" && gpu.major() < kBf16Major) {
+      Error error = makeError(Code::kFailedPrecondition, "GPU {} cannot compute in bf16", number);
+      error.why = fmt::format("{} has compute capability {}.{}, bf16 needs {}.0 or above",
+                              gpu.name(), gpu.major(), gpu.minor(), kBf16Major);
+      error.next = "set training.precision to fp16 or fp32";
+      return error;
+    }
+    const auto [count, total] = load;
+    if (total <= gpu.memory_bytes()) continue;
+    Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its {}",
+                            number, count == 1 ? "rank" : fmt::format("{} ranks", count));
+    error.why = fmt::format("{} {} MiB, {} has {} MiB", count == 1 ? "the rank needs" : "they need",
+                            total >> 20, gpu.name(), gpu.memory_bytes() >> 20);
+    error.next = "use a smaller batch, more micro-batches, strategy.recompute, or more ranks";
+    return error;
+  }
+  return {};
+}
+
+std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes) {
+  return planner::memory(plan, rank).total() + dataBytes + kThreadsBytes;
+}
+
+// A line: hash, dimensions, highest element, its place; then what it is remembered by.
+void DataCache::load() {
+  if (loaded_) return;
+  loaded_ = true;
+  auto text = readFile(path_, std::size_t{4} << 20);
+  if (!text.ok()) return;
+  std::string line;
+  for (std::istringstream lines(*text); std::getline(lines, line);) {
+    std::istringstream words(line);
+    data::FileFacts facts;
+    words >> facts.sha256;
+    facts.dimensions = readShape(words);
+    std::string key;
+    if (words >> facts.highest >> facts.highestAt && words.get() == ' ' && std::getline(words, key))
+      known_[key] = std::move(facts);
+  }
+}
+
+Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::string& kind,
+                                           const std::function<Result<data::FileFacts>()>& read) {
+  struct stat info {};
+  if (stat(file.c_str(), &info) != 0)
+    return systemError(errno, "cannot open the data file " + file);
+  const std::string key =
+      fmt::format("{}{}.{:09} {} {}", kind.empty() ? "" : kind + " ", info.st_mtim.tv_sec,
+                  info.st_mtim.tv_nsec, info.st_size, file);
+  {
+    std::lock_guard lock(mutex_);
+    load();
+    if (auto at = known_.find(key); at != known_.end()) return at->second;
+  }
+  LOCKSTEP_ASSIGN(data::FileFacts facts, read());
+  std::lock_guard lock(mutex_);
+  if (known_.size() > 1000) known_.clear();
+  known_[key] = facts;
+  std::string text;
+  for (const auto& [name, known] : known_)
+    text += fmt::format("{} {} {} {} {}\n", known.sha256, shapeText(known.dimensions),
+                        known.highest, known.highestAt, name);
+  (void)writeFileAtomically(path_, text, 0600);
+  return facts;
+}
+
+std::map<std::string, std::string> dataPaths(
+    const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given) {
+  std::map<std::string, std::string> out;
+  for (const specs::DataFile& file : specs::dataFiles(spec.data())) out[file.name] = file.path;
+  for (const auto& [name, path] : given) out[name] = path;
+  std::erase_if(
+      out, [](const auto& one) { return one.second.empty() || one.first.starts_with(kDecoded); });
+  return out;
+}
+
+Status checkNames(const node::v1::PrepareRequest& request) {
+  if (!isPlainName(request.run())) return invalidArgument("\"{}\" is no run id", request.run());
+  if (!isPlainName(request.node()))
+    return invalidArgument("\"{}\" is no node name", request.node());
+  return {};
+}
+
+Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
+                    DataCache& cache, FoundData& data, const GpuSurveyor& survey) {
+  auto parsed = plan::parse(request.plan());
+  if (!parsed.ok()) return parsed.status();
+  if (request.plan_hash() != sha256Hex(request.plan()) &&
+      request.plan_hash() != plan::hash(*parsed)) {
+    Error error = invalidArgument("the plan is not the one that was announced");
+    error.why =
+        fmt::format("its hash is {}, announced was {}", plan::hash(*parsed), request.plan_hash());
+    error.next = "launch again from one version of the program";
+    return error;
+  }
+  LOCKSTEP_TRY(plan::verify(*parsed));
+  const int world = parsed->mesh.size();
+  if (request.ranks().empty() && request.evaluation_plan().empty())
+    return invalidArgument("no rank of the run is on node {}", request.node());
+  std::optional<plan::Plan> evaluation;
+  if (!request.evaluation_plan().empty()) {
+    LOCKSTEP_ASSIGN(evaluation, plan::parse(request.evaluation_plan(), "the plan that evaluates"));
+    LOCKSTEP_TRY(plan::verify(*evaluation));
+    if (evaluation->mesh.size() != 1 || !request.ranks().empty())
+      return invalidArgument("node {} evaluates by one rank, and has no ranks of the run",
+                             request.node());
+  }
+  for (int rank : request.ranks())
+    if (rank < 0 || rank >= world)
+      return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
+  const bool several = request.ranks_size() < world;
+  if (several && !evaluation && request.comm() != "gloo" && request.comm() != "nccl") {
+    Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
+    error.next = "use comm: gloo for a cluster of several nodes";
+    return error;
+  }
+  if (request.comm() == "in-process" && world > 1) {
+    Error error = invalidArgument("comm \"in-process\" is for one rank: ranks are processes here");
+    error.next = "use comm: shm";
+    return error;
+  }
+  const auto comms = specs::commKinds();
+  if (std::find(comms.begin(), comms.end(), request.comm()) == comms.end())
+    return invalidArgument("comm \"{}\" is not known: {} are", request.comm(),
+                           fmt::join(comms, ", "));
+  if (const std::vector<std::string> nodes = nodesOf(request); several || nodes.size() > 1) {
+    if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
+      return invalidArgument("the first node of the cluster coordinates, and no other");
+    if (request.tls().key_pem().empty())
+      return invalidArgument("a run of several nodes needs keys made for it");
+  } else if (!request.coordinator()) {
+    return invalidArgument("the only node of a run coordinates it");
+  }
+
+  const std::vector<specs::RankDevice> devices = devicesOf(request);
+  if (std::any_of(devices.begin(), devices.end(),
+                  [](const auto& device) { return device.kind == "cuda"; })) {
+    std::vector<std::int64_t> bytes;
+    for (const int rank : request.ranks())
+      bytes.push_back(planner::memory(*parsed, rank, true).total());
+    if (evaluation) bytes.push_back(planner::memory(*evaluation, 0, true).total());
+    bytes.resize(devices.size());
+    LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
+    LOCKSTEP_TRY(checkGpus(node, devices, bytes, parsed->precision));
+    if (request.comm() == "nccl" && world > 1 && !evaluation && !node.alone().empty()) {
+      Error error = makeError(Code::kFailedPrecondition,
+                              "comm is nccl, and the node's GPUs cannot exchange among themselves");
+      error.why = node.alone();
+      error.next =
+          "install NCCL there, or leave comm out of the cluster: what GPUs cannot exchange goes "
+          "through the host";
+      return error;
+    }
+  }
+
+  const auto paths = dataPaths(request.spec(), request.data_paths());
+  const bool apart = std::any_of(paths.begin(), paths.end(), [](const auto& path) {
+    return path.first.starts_with("evaluate.");
+  });
+  for (const std::string which : {"train", "evaluate"}) {
+    if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, data));
+  }
+
+  // Rank 0, which reads it, is here.
+  if (request.coordinator() && !request.resume_from().empty()) {
+    if (auto found = runtime::newestCheckpoint(request.resume_from()); !found.ok()) {
+      found.error().next =
+          "rerun it from its start, or name another run or a folder of checkpoints on this node";
+      return found.status();
+    }
+  }
+
+  const bool checkpoints = !request.spec().training().checkpoint().disabled();
+  const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
+  const std::int64_t needed =
+      kSpareBytes + (checkpoints ? (keep + 1) * parsed->logicalStateBytes() : 0);
+  if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
+  // What had to go to make room, for the run or for another of its files, each worker reads.
+  if (std::erase_if(data.decoded,
+                    [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
+    data.ownBytes += std::exchange(data.mappedBytes, 0);
+  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data));
+  if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
+    Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
+    error.why = fmt::format("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
+    error.next = "free space there, or choose another workdir";
+    return error;
+  }
+  return {};
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,145 @@
+#include "agent/worker/rank_groups.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "agent/host/metrics.h"
+#include "engine/base/log.h"
+#include "engine/comm/network_address.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr Nanoseconds kDeviceLimit = 120'000'000'000;  // GPUs do not tell computing from waiting
+
+// Returns how long a rank may make no progress before it counts as frozen: 20 times the predicted
+// time of the slowest rank's training step or other program, at least `least`. A pipeline stage may
+// wait for all others, so its step counts once for each stage.
+Nanoseconds limitOf(const plan::Plan& plan, Nanoseconds least) {
+  constexpr double kTimesPredicted = 20;
+  std::map<const plan::Body*, double> known;
+  const auto seconds = [&](std::string_view program, int rank) {
+    const plan::Body* const body = plan.find(program, rank);
+    if (body == nullptr) return 0.0;
+    const auto [entry, isNew] = known.try_emplace(body, 0);
+    if (isNew)
+      for (const plan::Step& step : body->steps) entry->second += std::max(0.0, step.seconds);
+    return entry->second;
+  };
+  double predicted = 0;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    double step = 0;
+    for (const plan::Play& play : plan.plays(rank)) step += seconds(play.program, rank);
+    predicted = std::max(predicted, step * plan.mesh.stages());
+    for (const plan::Program& program : plan.programs)
+      predicted = std::max(predicted, seconds(program.name, rank));
+  }
+  return std::max(least, static_cast<Nanoseconds>(kTimesPredicted * predicted * 1e9));
+}
+
+// Calls visit(axis, ranks of the group, offset of the group's memory) for all groups of the mesh,
+// in an order that every process agrees on. Returns the end of the memory.
+template <typename Visit>
+std::int64_t forGroups(const cluster::Mesh& mesh, Visit visit) {
+  std::int64_t offset = 0;
+  for (const cluster::Axis& axis : mesh.groupAxes()) {
+    if (axis.size < 2) continue;
+    for (int rank = 0; rank < mesh.size(); ++rank) {
+      if (mesh.coordinate(rank, axis.name) != 0) continue;
+      visit(axis, mesh.group(rank, axis.name), offset);
+      offset += comm::sharedMemoryBytes(axis.size);
+    }
+  }
+  return offset;
+}
+
+}  // namespace
+
+Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh) {
+  for (const cluster::Axis& axis : mesh.groupAxes()) {
+    if (axis.size <= comm::kMaxSharedRanks) continue;
+    return invalidArgument("axis {} has {} ranks in one node; shared memory takes at most {}",
+                           axis.name, axis.size, comm::kMaxSharedRanks);
+  }
+  return forGroups(mesh, [](const auto&, const auto&, std::int64_t) {});
+}
+
+Nanoseconds collectiveLimit(const plan::Plan& plan) { return limitOf(plan, kCollectiveLimit); }
+
+cluster::Mesh meshFor(const plan::Plan& plan, int ranks) {
+  return plan.mesh.size() == ranks ? plan.mesh : cluster::Mesh({{"data", ranks}});
+}
+
+Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cluster::Mesh& mesh,
+                                    WorkerLink& link, Nanoseconds limit) {
+  RankGroups out;
+  Status status;
+  forGroups(mesh, [&](const cluster::Axis& axis, const std::vector<int>& ranks,
+                      std::int64_t offset) {
+    const auto mine = std::find(ranks.begin(), ranks.end(), start.rank());
+    if (!status.ok() || mine == ranks.end()) return;
+    const int rank = static_cast<int>(mine - ranks.begin());
+    // Messages leave on a thread of their own, which needs a core while their receivers wait for
+    // them.
+    const bool crowded =
+        start.oversubscribed() ||
+        (axis.name == mesh.messageAxis() && mesh.size() * (start.threads() + 1) > usableCores());
+    const auto connect = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
+      if (start.comm() == "shm" || (start.comm() == "nccl" && start.shared_memory_fd() >= 0))
+        return comm::openSharedMemory(start.shared_memory_fd(), offset, rank, axis.size, crowded,
+                                      limit);
+      comm::GlooOptions options;
+      options.rank = rank;
+      options.size = axis.size;
+      options.address = start.address();
+      options.interface = start.interface();
+      options.prefix =
+          fmt::format("{}/{}/{}/{}", start.run(), start.generation(), axis.name, ranks.front());
+      options.timeout = limit;
+      return comm::connectGloo(options, link);
+    };
+    auto communicator = connect();
+    status = communicator.status();
+    if (!status.ok()) return;
+    out.groups_.set(axis.name, communicator->get());
+    out.owned_.push_back(std::move(*communicator));
+  });
+  LOCKSTEP_TRY(status);
+  return out;
+}
+
+Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
+                                          const plan::Plan& plan, backends::Backend& backend,
+                                          WorkerLink& link, runtime::Groups& groups) {
+  // Workers that go ahead of each other do not give the same at the same time.
+  if (!start.all_on_gpus() || backend.device() == nullptr || plan.mesh.size() < 2 ||
+      plan.staleness != 0)
+    return runtime::DeviceGroups();
+  const std::string interface =
+      start.interface().empty() ? comm::interfaceOf(start.address()) : start.interface();
+  // "=": this one, not all whose names begin so.
+  if (!interface.empty() && interface != "lo")
+    setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
+  LOCKSTEP_ASSIGN(
+      runtime::DeviceGroups devices,
+      runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,
+                                  {.rank = start.rank(),
+                                   .prefix = fmt::format("{}/{}", start.run(), start.generation()),
+                                   .limit = limitOf(plan, kDeviceLimit)}));
+  if (!devices.whyNot().empty() && start.comm() == "nccl") {
+    Error error = makeError(Code::kFailedPrecondition,
+                            "comm is nccl, and the ranks' GPUs cannot exchange among themselves");
+    error.why = devices.whyNot();
+    error.next = "leave comm out of the cluster: what GPUs cannot exchange goes through the host";
+    return error;
+  }
+  if (devices.whyNot().empty())
+    logInfo("the GPUs exchange among themselves, by NCCL {}", devices.version());
+  else
+    logInfo("collectives go through the host: {}", devices.whyNot());
+  devices.addTo(groups);
+  return devices;
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,129 @@
+// Telemetry of a worker: from the step loop, which waits for nothing, to the control channel.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/base/channel.h"
+#include "engine/runtime/trainer.h"
+#include "lockstep/node/v1/worker.pb.h"
+
+namespace lockstep::agent {
+
+// Single producer, single consumer, lock-free. The slot at index i mod size is the producer's while
+// head - tail < size, and the consumer's from the release of head until that of tail.
+class StepRing {
+ public:
+  static constexpr std::size_t kSize = 8192;
+  bool push(const runtime::StepRecord& record) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (head - tail_.load(std::memory_order_acquire) == kSize) return false;
+    slots_[head % kSize] = record;
+    head_.store(head + 1, std::memory_order_release);
+    return true;
+  }
+  bool empty() const {
+    return tail_.load(std::memory_order_relaxed) == head_.load(std::memory_order_acquire);
+  }
+  bool pop(runtime::StepRecord& record) {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    if (tail == head_.load(std::memory_order_acquire)) return false;
+    record = slots_[tail % kSize];
+    tail_.store(tail + 1, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  alignas(64) std::atomic<std::uint64_t> head_{0};
+  alignas(64) std::atomic<std::uint64_t> tail_{0};
+  std::array<runtime::StepRecord, kSize> slots_;
+};
+
+// When no thread of this process ran, as noticed by one that sleeps for kTick again and again and
+// wakes late: stopped, held back by a quota, suspended with its machine.
+class FreezeWatch {
+ public:
+  static constexpr Nanoseconds kTick = 10'000'000;
+  static constexpr Nanoseconds kLate = 20'000'000;  // less is a scheduler's ordinary delay
+  void slept(Nanoseconds begin, Nanoseconds end);
+  Nanoseconds within(Nanoseconds begin, Nanoseconds end) const;
+  void forgetBefore(Nanoseconds time);
+  bool empty() const { return freezes_.empty(); }
+
+ private:
+  struct Freeze {
+    Nanoseconds begin = 0, end = 0;
+  };
+  std::deque<Freeze> freezes_;  // in order
+};
+
+// Packs consecutive steps as columns; a gap, left by a full ring, begins a new chunk that says how
+// many steps are missing before it.
+class StepPacker {
+ public:
+  explicit StepPacker(int rank) : rank_(rank) {}
+  // False: the record does not follow on; take() first, then add it again.
+  bool add(const runtime::StepRecord& record, const FreezeWatch& freezes = {});
+  bool empty() const { return chunk_.loss_size() == 0; }
+  int size() const { return chunk_.loss_size(); }
+  run::v1::StepChunk take();
+
+ private:
+  int rank_;
+  std::int64_t next_ = -1;  // the step expected; -1 before the first
+  Nanoseconds lastBegin_ = 0;
+  run::v1::StepChunk chunk_;
+};
+
+// As it is kept and sent; the events are of one step of one rank.
+void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
+
+// Observes a trainer and sends what there is on each beat, but a step that the process was frozen
+// in as soon as it has ended; of the steps told with all their events four a second.
+class Telemetry final : public runtime::TrainerObserver {
+ public:
+  // `onReady` is called on the trainer's thread and may wait.
+  Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady);
+  ~Telemetry() override;
+  void finish();  // sends what is left and ends the thread
+
+  void onReady(std::int64_t boundBytes) override { ready_(boundBytes); }
+  void onStep(const runtime::StepRecord& record) override { (void)ring_->push(record); }
+  void onEvents(const std::vector<plan::Event>& events) override;
+  void onEpoch(const runtime::EpochRecord& record) override;
+  void onCheckpoint(std::int64_t step, const std::string& folder) override;
+
+ private:
+  void work();
+  void sendSteps();
+  void sendEvents();
+  void takeOthers();  // needs mutex_
+  void sendOthers();
+  void enqueue(node::v1::FromWorker message);
+
+  int rank_;
+  BlockingChannel& channel_;
+  std::function<void(std::int64_t)> ready_;
+  std::unique_ptr<StepRing> ring_ = std::make_unique<StepRing>();
+  // One step's events on their way: the trainer's while it is empty, the thread's while it is full.
+  std::vector<plan::Event> events_;
+  std::atomic<bool> eventsFull_{false};
+  FreezeWatch freezes_;
+  StepPacker packer_;
+  std::int64_t epoch_ = 0;                  // of the last step packed
+  std::deque<node::v1::FromWorker> taken_;  // from others_, to be sent next
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<node::v1::FromWorker> others_;  // mutex_
+  bool stop_ = false;                        // mutex_
+  std::thread thread_;
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,320 @@
+// worker: one rank. Hosts the engine; speaks to its supervisor over an inherited socket only.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <thread>
+
+#include "agent/base/commands.h"
+#include "agent/base/convert.h"
+#include "agent/host/cores.h"
+#include "agent/worker/consistency.h"
+#include "agent/worker/prepare.h"
+#include "agent/worker/rank_groups.h"
+#include "agent/worker/telemetry.h"
+#include "agent/worker/worker_link.h"
+#include "engine/backends/backend.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
+#include "engine/device/module.h"
+#include "engine/runtime/evaluate.h"
+#include "engine/runtime/trainer.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::agent {
+namespace {
+
+// Exit codes: what happened was told as a message before.
+constexpr int kFailedExit = 1, kOrphanExit = 3;
+
+Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto trainData, openData(start, true));
+  LOCKSTEP_ASSIGN(const auto evalData, openData(start, false));
+  logInfo("{} samples to train on, {} to evaluate on", trainData->size(), evalData->size());
+  const auto& training = start.spec().training();
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
+  LOCKSTEP_ASSIGN(const RankGroups groups,
+                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
+  runtime::Groups all = groups.groups();
+  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices,
+                  joinDevices(start, plan, *backend, link, all));
+  const PinnedThread pinned(start);
+
+  runtime::TrainerOptions options;
+  options.epochs = training.epochs();
+  options.maxSteps = training.max_steps();
+  options.seed = training.seed();
+  options.shuffle = !training.no_shuffle();
+  options.augment = augmentOf(start.spec().data());
+  options.schedule = scheduleOf(training);
+  if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
+  if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
+  options.eventsEvery = start.events_every();
+  if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
+  options.resumeFrom = start.resume_from();
+  if (training.on_nonfinite() == "continue") options.nonFinite = runtime::NonFinite::kTaken;
+  options.warn = [&](const Error& warning) {
+    logWarning("{}", warning.text());
+    node::v1::FromWorker message;
+    *message.mutable_warning() = toInfo(warning);
+    link.channel().send(message);
+  };
+  options.evaluate = !start.evaluated_apart();
+  // what is longer has its own caches cold and warm again in every step
+  constexpr double kWarmUpSeconds = 0.05;
+  options.warmUpSeconds = kWarmUpSeconds;
+  // What takes a while is done before the trainer warms up.
+  RankFacts facts;
+  if (plan.mesh.size() > 1) {
+    LOCKSTEP_ASSIGN(facts, rankFacts(start, plan, *trainData));
+    options.beforeFirst = [&](const std::string& replica) {
+      return checkConsistency(std::move(facts), plan, replica, link);
+    };
+  }
+
+  Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
+    node::v1::FromWorker ready;
+    ready.mutable_ready()->set_bound_bytes(boundBytes);
+    link.channel().send(ready);
+    logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(),
+            boundBytes >> 10);
+    link.waitGo();
+  });
+  auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend, all,
+                                link.stopAsked(), telemetry);
+  telemetry.finish();
+  if (!summary.ok()) return summary.status();
+
+  logInfo("{} after step {}", summary->status, summary->steps);
+  node::v1::FromWorker message;
+  run::v1::Finished* finished = message.mutable_finished();
+  finished->set_state(summary->status == "stopped" ? run::v1::STOPPED : run::v1::SUCCEEDED);
+  finished->set_steps(summary->steps);
+  finished->set_epochs(summary->epochs);
+  if (!std::isnan(summary->trainLoss)) finished->set_train_loss(summary->trainLoss);
+  finished->set_eval_loss(summary->evalLoss);
+  finished->set_eval_metric(summary->evalMetric);
+  finished->set_samples_per_second(summary->samplesPerSecond);
+  finished->set_weights_sha256(summary->weightsSha256);
+  finished->set_model_file(options.modelFile);
+  link.channel().send(message);
+  return {};
+}
+
+// One checkpoint's model, for a node of role evaluator.
+Status evaluateModel(const node::v1::WorkerStart& start, WorkerLink& link) {
+  LOCKSTEP_ASSIGN(const plan::Plan plan, readPlan(start));
+  LOCKSTEP_ASSIGN(const auto data, openData(start, false));
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
+  LOCKSTEP_ASSIGN(const runtime::Evaluation found,
+                  runtime::evaluateCheckpoint(plan, start.resume_from(), *data, *backend));
+  node::v1::FromWorker message;
+  message.mutable_evaluated()->set_eval_loss(found.loss);
+  message.mutable_evaluated()->set_eval_metric(found.metric);
+  link.channel().send(message);
+  return {};
+}
+
+// For an agent, which opens no driver itself.
+Status surveyDevices(WorkerLink& link) {
+  const device::Survey found = device::survey();
+  node::v1::FromWorker message;
+  node::v1::GpuSurvey& out = *message.mutable_surveyed();
+  for (const device::Properties& gpu : found.devices) {
+    auto* one = out.add_gpus();
+    one->set_name(gpu.name);
+    one->set_memory_bytes(gpu.memoryBytes);
+    one->set_major(gpu.major);
+    one->set_minor(gpu.minor);
+  }
+  for (const device::Library& library : found.libraries)
+    if (library.problem.empty())
+      out.add_libraries(fmt::format("{} {}", library.name, library.found));
+    else if (library.name == "NCCL")
+      out.set_alone(fmt::format("NCCL cannot be used: {}", library.problem));
+  if (!found.usable.ok()) *out.mutable_problem() = toInfo(found.usable.error());
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace
+
+bool WorkerLink::start(node::v1::WorkerStart& out) {
+  std::string frame;
+  node::v1::ToWorker message;
+  if (!channel_.receive(frame) || !message.ParseFromString(frame) || !message.has_start())
+    return false;
+  out = message.start();
+  std::thread([this] { watch(); }).detach();
+  return true;
+}
+
+void WorkerLink::watch() {
+  std::string frame;
+  while (channel_.receive(frame)) {
+    node::v1::ToWorker message;
+    if (!message.ParseFromString(frame)) continue;
+    if (message.has_stop()) stop_ = true;
+    std::lock_guard lock(mutex_);
+    if (message.has_go()) go_ = true;
+    if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();
+    changed_.notify_all();
+  }
+  _exit(kOrphanExit);
+}
+
+void WorkerLink::waitGo() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return go_; });
+}
+
+Status WorkerLink::set(const std::string& key, const std::string& value) {
+  node::v1::FromWorker message;
+  message.mutable_kv_set()->set_key(key);
+  message.mutable_kv_set()->set_value(value);
+  if (!channel_.send(message)) return makeError(Code::kUnavailable, "the supervisor is gone");
+  return {};
+}
+
+Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t id = nextGet_++;
+  lock.unlock();
+  node::v1::FromWorker message;
+  message.mutable_kv_get()->set_id(id);
+  message.mutable_kv_get()->set_key(key);
+  if (!channel_.send(message)) return makeError(Code::kUnavailable, "the supervisor is gone");
+  lock.lock();
+  if (!changed_.wait_for(lock, std::chrono::nanoseconds(timeout),
+                         [&] { return got_.contains(id); })) {
+    Error error = makeError(Code::kDeadlineExceeded, "no rank has said \"{}\" in {} s", key,
+                            timeout / 1'000'000'000);
+    error.next = "see whether the nodes reach each other at their addresses";
+    return error;
+  }
+  return std::move(got_.extract(id).mapped());
+}
+
+std::string backendName(const node::v1::WorkerStart& start) {
+  return start.backend().empty() ? "onednn" : start.backend();
+}
+
+backends::BackendOptions backendOptions(const node::v1::WorkerStart& start) {
+  backends::BackendOptions options;
+  options.threads = start.threads();
+  options.device = start.device();
+  return options;
+}
+
+Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start) {
+  return backends::makeBackend(backendName(start), backendOptions(start));
+}
+
+Result<plan::Plan> readPlan(const node::v1::WorkerStart& start) {
+  LOCKSTEP_ASSIGN(const std::string text, readFile(start.plan_path()));
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text, start.plan_path()));
+  LOCKSTEP_TRY(plan::verify(plan));
+  return plan;
+}
+
+data::Augment augmentOf(const spec::v1::DataSpec& data) {
+  return {data.augment().crop(), data.augment().flip()};
+}
+
+Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train) {
+  const auto path = [&](const std::string& name) {
+    const auto at = start.data_paths().find(name);
+    return at == start.data_paths().end() ? std::string() : at->second;
+  };
+  const auto decoded = [&](const std::string& name) { return path(std::string(kDecoded) + name); };
+  // Without evaluation data the training's is evaluated. Hashes were checked by the agent.
+  const bool evaluation = !train && !path("evaluate.images").empty();
+  if (start.spec().data().format() == "text") {
+    const bool other = !train && !path("evaluate.text").empty();
+    const auto& part = other ? start.spec().data().evaluate() : start.spec().data().train();
+    return data::openText({path(other ? "evaluate.text" : "train.text"),
+                           start.spec().model().input().shape(0), part.from(), part.to()});
+  }
+  if (start.spec().data().format() == "table") {
+    const bool other = !train && !path("evaluate.table").empty();
+    const std::string name = other ? "evaluate.table" : "train.table";
+    data::TableFile table = tableOf(start.spec(), !other, path(name));
+    table.decoded = decoded(name);
+    return data::openTable(table);
+  }
+  const std::string images = evaluation ? "evaluate.images" : "train.images";
+  const std::string labels = evaluation ? "evaluate.labels" : "train.labels";
+  const data::IdxFiles idx{path(images), path(labels), {}, {}, decoded(images), decoded(labels)};
+  const int classes = start.spec().model().classes();
+  return data::openIdx(idx, classes > 0 ? classes : 256);
+}
+
+runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {
+  using Kind = runtime::Schedule::Kind;
+  const auto& spec = training.schedule();
+  runtime::Schedule out;
+  out.kind = spec.kind() == "step"     ? Kind::kStep
+             : spec.kind() == "cosine" ? Kind::kCosine
+             : spec.kind() == "linear" ? Kind::kLinear
+                                       : Kind::kConstant;
+  out.peak = training.optimizer().learning_rate() * specs::rateScale(training);
+  out.warmup = spec.warmup_steps();
+  out.steps = spec.steps();
+  out.last = spec.final_rate() * specs::rateScale(training);
+  out.every = std::max<std::int64_t>(1, spec.every());
+  out.factor = spec.factor();
+  return out;
+}
+
+int workerCommand(Arguments& arguments) {
+  const int fd = static_cast<int>(arguments.number("--fd", -1));
+  if (fd < 0 || !arguments.rest().empty()) {
+    std::fputs("lockstep-agent worker is started by a supervisor\n", stderr);
+    return 2;
+  }
+  // Large blocks go back when they are freed, also those after a larger one: what binding needs is
+  // not kept.
+  mallopt(M_MMAP_THRESHOLD, 256 << 10);
+  // Lives as long as the process: the watchdog reads from it.
+  auto* link = new WorkerLink(fd);
+  node::v1::WorkerStart start;
+  if (!link->start(start)) return kOrphanExit;
+  Status status;
+  if (start.mode() == "measure")
+    status = measureSteps(start, *link);
+  else if (start.mode() == "collectives")
+    status = measureCollectives(start, *link);
+  else if (start.mode() == "bench")
+    status = playBench(start, *link);
+  else if (start.mode() == "bench-collectives")
+    status = playCollectives(start, *link);
+  else if (start.mode() == "bench-communication")
+    status = playCommunication(start, *link);
+  else if (start.mode() == "bench-speed")
+    status = playSpeed(start, *link);
+  else if (start.mode() == "evaluate")
+    status = evaluateModel(start, *link);
+  else if (start.mode() == "verify")
+    status = playVerify(start, *link);
+  else if (start.mode() == "survey")
+    status = surveyDevices(*link);
+  else
+    status = train(start, *link);
+  if (!status.ok()) {
+    Error error = status.error();
+    if (error.rank < 0) error.rank = start.rank();
+    if (error.node.empty()) error.node = start.node();
+    // advice goes with it
+    logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);
+    node::v1::FromWorker message;
+    *message.mutable_failed() = toInfo(error);
+    link->channel().send(message);
+  }
+  std::fflush(nullptr);
+  // Straight out: threads of libraries may still be waiting for peers.
+  _exit(status.ok() ? 0 : kFailedExit);
+}
+
+}  // namespace lockstep::agent

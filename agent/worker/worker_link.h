@@ -1,0 +1,67 @@
+// A worker's end of its control channel: what the supervisor says, and the end of the process with
+// the channel's end. The reader is the watchdog: it leaves the process even while the trainer is
+// inside a blocked collective.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "agent/base/channel.h"
+#include "engine/backends/backend.h"
+#include "engine/comm/communicator.h"
+#include "engine/data/dataset.h"
+#include "engine/plan/plan.h"
+#include "engine/runtime/schedule.h"
+#include "lockstep/node/v1/worker.pb.h"
+
+namespace lockstep::agent {
+
+class WorkerLink final : public comm::Store {
+ public:
+  // Waits for WorkerStart, then starts the watchdog.
+  explicit WorkerLink(int fd) : channel_(fd) {}
+  bool start(node::v1::WorkerStart& out);
+
+  BlockingChannel& channel() { return channel_; }
+  const std::atomic<bool>& stopAsked() const { return stop_; }
+  void askStop() { stop_ = true; }
+  void waitGo();
+
+  Status set(const std::string& key, const std::string& value) override;
+  Result<std::string> get(const std::string& key, Nanoseconds timeout) override;
+
+ private:
+  void watch();
+
+  BlockingChannel channel_;
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool go_ = false;  // mutex_
+  std::uint64_t nextGet_ = 1;
+  std::map<std::uint64_t, std::string> got_;  // mutex_
+};
+
+// Plays the questions of the agent instead of a run.
+Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
+Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
+Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
+
+// What WorkerStart says, made.
+Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
+// Of the rank's kind, threads and device.
+std::string backendName(const node::v1::WorkerStart& start);
+backends::BackendOptions backendOptions(const node::v1::WorkerStart& start);
+Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start);
+Result<std::unique_ptr<data::Dataset>> openData(const node::v1::WorkerStart& start, bool train);
+data::Augment augmentOf(const spec::v1::DataSpec& data);
+runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training);
+
+}  // namespace lockstep::agent

@@ -1,0 +1,58 @@
+// How fast this node multiplies matrices and moves memory, by size.
+#include <functional>
+
+#include "agent/host/cores.h"
+#include "agent/host/speed.h"
+#include "agent/worker/worker_link.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::agent {
+
+Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
+  const node::v1::SpeedBench& asked = start.speed();
+  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
+  const PinnedThread pinned(start);
+  std::vector<std::int64_t> sizes;
+  for (std::int64_t size = asked.min(); size <= asked.max(); size *= 2) sizes.push_back(size);
+  const bool products = asked.kind() == "gemm";
+  const std::size_t kinds =
+      products ? static_cast<std::size_t>(asked.precisions_size()) : std::size(kMemoryPlays);
+  const double each = start.seconds() / static_cast<double>(kinds * sizes.size());
+  node::v1::FromWorker message;
+  constexpr double kLate = 30;  // seconds beyond what was said; the agent ends the worker after 60
+  const Nanoseconds begin = monotonicNow();
+  const auto add = [&](std::string_view name, std::int64_t size, double work,
+                       const std::function<Result<PlayTime>()>& play) {
+    const bool isLate =
+        static_cast<double>(monotonicNow() - begin) * 1e-9 > start.seconds() + kLate;
+    const auto time =
+        isLate ? Result<PlayTime>(makeError(Code::kDeadlineExceeded, "no time was left")) : play();
+    auto* one = message.mutable_benched()->add_speeds();
+    one->set_name(std::string(name));
+    one->set_size(size);
+    one->set_work(work);
+    if (time.ok())
+      one->set_seconds(time->median);
+    else
+      one->set_why_not(time.error().text());
+  };
+  for (const std::int64_t size : sizes) {
+    const double side = static_cast<double>(size);
+    for (const std::string& precision : asked.precisions())
+      if (products)
+        add(precision, size, 2 * side * side * side, [&] {
+          const DType factors = precision == "bf16"   ? DType::kBf16
+                                : precision == "fp16" ? DType::kF16
+                                                      : DType::kF32;
+          return timeProduct(*backend, factors, size, each, precision == "tf32");
+        });
+    for (const MemoryPlay& play : kMemoryPlays)
+      if (!products)
+        add(play.name, size, play.arrays * side,
+            [&] { return timeMemory(*backend, play, size, each); });
+  }
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace lockstep::agent

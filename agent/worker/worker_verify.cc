@@ -1,0 +1,139 @@
+#include "agent/worker/worker_verify.h"
+
+#include <algorithm>
+
+#include "agent/worker/prepare.h"
+#include "agent/worker/worker_link.h"
+#include "engine/base/hash.h"
+#include "engine/device/module.h"
+
+namespace lockstep::agent {
+namespace {
+
+Result<plan::Plan> parsePlan(const std::string& text, const char* name) {
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(text, name));
+  LOCKSTEP_TRY(plan::verify(plan));
+  return plan;
+}
+
+constexpr int kGradientBatches = 8;  // kinks are in some, and not in others
+constexpr std::int64_t kGradientBytes = std::int64_t{512} << 20;
+
+bool hasKinks(const spec::v1::ModelSpec& model) {
+  return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
+    return layer.has_max_pool2d() || layer.dense().activation() == "relu" ||
+           layer.conv2d().activation() == "relu" || layer.activation().function() == "relu" ||
+           layer.add().activation() == "relu" || layer.batch_norm().activation() == "relu";
+  });
+}
+
+std::string keyOf(const node::v1::VerifyRequest& request) {
+  node::v1::VerifyRequest reference = request;
+  reference.clear_several();
+  reference.clear_several_probe();
+  reference.clear_any_order();
+  reference.mutable_spec()->clear_strategy();
+  return sha256Hex(reference.SerializeAsString());
+}
+
+// Ranks on GPUs: each on another, as far as there are.
+OpenBackend openers(const std::string& backend) {
+  if (backend != "cuda") return nullptr;
+  const int gpus = std::max(1, static_cast<int>(device::survey().devices.size()));
+  return
+      [backend, gpus](int rank) { return backends::makeBackend(backend, {.device = rank % gpus}); };
+}
+
+}  // namespace
+
+Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request,
+                                          std::map<std::string, runtime::Reference>* known,
+                                          const OpenBackend& openSeveral) {
+  LOCKSTEP_ASSIGN(const plan::Plan one, parsePlan(request.one(), "one"));
+  LOCKSTEP_ASSIGN(const plan::Plan oneProbe, parsePlan(request.one_probe(), "one_probe"));
+  LOCKSTEP_ASSIGN(const plan::Plan several, parsePlan(request.several(), "several"));
+  LOCKSTEP_ASSIGN(const plan::Plan severalProbe,
+                  parsePlan(request.several_probe(), "several_probe"));
+  const auto& training = request.spec().training();
+  for (const auto& [plan, batch] : {std::pair{&one, training.batch()},
+                                    {&several, training.batch()},
+                                    {&severalProbe, oneProbe.globalBatch}})
+    if (plan->globalBatch != batch)
+      return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
+  if (several.mesh.size() > comm::kMaxSharedRanks ||
+      severalProbe.mesh.size() > comm::kMaxSharedRanks)
+    return invalidArgument("{} ranks cannot be verified in one process; at most {} can",
+                           std::max(several.mesh.size(), severalProbe.mesh.size()),
+                           comm::kMaxSharedRanks);
+  if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
+
+  node::v1::WorkerStart start;  // what data sets are opened by
+  *start.mutable_spec() = request.spec();
+  for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
+    (*start.mutable_data_paths())[name] = path;
+  LOCKSTEP_ASSIGN(const auto data, openData(start, true));
+  const bool jumps = training.precision() != "fp64" && hasKinks(request.spec().model());
+  // One rank's gradients of all of them are kept.
+  const std::int64_t room =
+      kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
+  const int probeCount =
+      jumps ? static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches)) : 1;
+  const auto kept = [&](std::int64_t batch, std::int64_t steps) {
+    return runtime::KeptBatches::make(*data, {.batch = batch,
+                                              .steps = steps,
+                                              .seed = training.seed(),
+                                              .shuffle = !training.no_shuffle(),
+                                              .augment = augmentOf(request.spec().data())});
+  };
+  LOCKSTEP_ASSIGN(const runtime::KeptBatches batches, kept(training.batch(), request.steps()));
+  // The last kept one is half a batch, and only updates read it.
+  LOCKSTEP_ASSIGN(
+      const runtime::KeptBatches probes,
+      kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps)));
+  runtime::Experiment experiment{.batches = batches,
+                                 .steps = request.steps(),
+                                 .probes = probes,
+                                 .probeCount = probeCount,
+                                 .equal = !request.unequal(),
+                                 .fixedOrder = !request.any_order(),
+                                 .schedule = scheduleOf(training),
+                                 .backend = training.backend(),
+                                 .backendOptions = {},
+                                 .openBackend = openers(training.backend())};
+  const std::atomic<bool> stop{false};
+  std::map<std::string, runtime::Reference> here;
+  if (known == nullptr) known = &here;
+  const std::string key = keyOf(request);
+  if (!known->contains(key)) {
+    LOCKSTEP_ASSIGN(runtime::Reference reference,
+                    runtime::playReference({oneProbe, one}, experiment, stop));
+    known->emplace(key, std::move(reference));
+  }
+  const runtime::Reference& reference = known->at(key);
+  if (openSeveral) experiment.openBackend = openSeveral;
+  LOCKSTEP_ASSIGN(const runtime::Verified verified,
+                  runtime::verifyAgainst(reference, {severalProbe, several}, experiment, stop));
+
+  node::v1::VerifyReply reply;
+  reply.set_rounding(reference.lossNoise);
+  for (const double loss : verified.losses) reply.add_losses(loss);
+  for (const runtime::Finding& finding : verified.findings) {
+    auto* out = reply.add_findings();
+    out->set_check(finding.check);
+    out->set_difference(finding.difference);
+    out->set_limit(finding.limit);
+    out->set_where(finding.where);
+    out->set_holds(finding.holds);
+    out->set_undecided(finding.undecided);
+  }
+  return reply;
+}
+
+Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link) {
+  node::v1::FromWorker message;
+  LOCKSTEP_ASSIGN(*message.mutable_verified(), verifyPlans(start.verify()));
+  link.channel().send(message);
+  return {};
+}
+
+}  // namespace lockstep::agent
