@@ -100,33 +100,16 @@ constexpr AttrInfo kKept{"kept", AttrKind::kInt, false};
 }  // namespace
 
 std::vector<OpInfo> compressionOps() {
-  // clang-format off: a table
+  // clang-format off
   return {
-      {.op = Op::kEncode,
-       .name = "encode",
-       .minInputs = 2,
-       .maxInputs = 2,
-       .outputs = 2,
-       .isView = false,
-       .isCollective = false,
-       .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
+      {.op = Op::kEncode, .name = "encode", .minInputs = 2, .maxInputs = 2, .outputs = 2,
+       .isView = false, .isCollective = false, .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
        .inPlace = {1, -1},
-       .infer = inferEncode,
-       .gradient = nullptr,
-       .place = placeCoding,
-       .cost = costEncode},
-      {.op = Op::kDecodeSum,
-       .name = "decode-sum",
-       .minInputs = 1,
-       .maxInputs = 1,
-       .outputs = 1,
-       .isView = false,
-       .isCollective = false,
+       .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode},
+      {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .isView = false, .isCollective = false,
        .attrs = {kCoding, kKept, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1},
-       .infer = inferDecodeSum,
-       .gradient = nullptr,
-       .place = placeCoding,
+       .inPlace = {-1}, .infer = inferDecodeSum, .gradient = nullptr, .place = placeCoding,
        .cost = costDecodeSum},
   };
   // clang-format on

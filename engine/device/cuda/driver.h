@@ -12,26 +12,26 @@ namespace lockstep::device::cuda {
 
 // cuda.h gives many of these names to later versions by a macro (cuMemAlloc is cuMemAlloc_v2); so
 // do the fields and what is looked up.
-#define LOCKSTEP_DRIVER_CALLS(CALL)                                                               \
-  CALL(cuInit)                                                                                    \
-  CALL(cuDriverGetVersion)                                                                        \
-  CALL(cuGetErrorName)                                                                            \
-  CALL(cuGetErrorString) CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName)           \
-      CALL(cuDeviceGetAttribute) CALL(cuDeviceGetUuid) CALL(cuDeviceTotalMem)                     \
-          CALL(cuDevicePrimaryCtxRetain) CALL(cuDevicePrimaryCtxRelease) CALL(cuCtxSetCurrent)    \
-              CALL(cuMemGetInfo) CALL(cuMemAlloc) CALL(cuMemFree) CALL(cuMemAllocHost) CALL(      \
-                  cuMemFreeHost) CALL(cuMemcpyAsync) CALL(cuMemsetD8Async) CALL(cuModuleLoadData) \
-                  CALL(cuModuleUnload) CALL(cuModuleGetFunction) CALL(cuLaunchKernel)             \
-                      CALL(cuStreamCreate) CALL(cuStreamCreateWithPriority)                       \
-                          CALL(cuCtxGetStreamPriorityRange) CALL(cuStreamDestroy)                 \
-                              CALL(cuStreamSynchronize) CALL(cuStreamQuery)                       \
-                                  CALL(cuStreamWaitEvent) CALL(cuStreamBeginCapture)              \
-                                      CALL(cuStreamEndCapture) CALL(cuEventCreate)                \
-                                          CALL(cuEventDestroy) CALL(cuEventRecordWithFlags)       \
-                                              CALL(cuEventElapsedTime) CALL(cuEventSynchronize)   \
-                                                  CALL(cuGraphInstantiateWithFlags)               \
-                                                      CALL(cuGraphDestroy) CALL(cuGraphLaunch)    \
-                                                          CALL(cuGraphExecDestroy)
+#define LOCKSTEP_DRIVER_CALLS(CALL)                                                            \
+  CALL(cuInit)                                                                                 \
+  CALL(cuDriverGetVersion)                                                                     \
+  CALL(cuGetErrorName)                                                                         \
+  CALL(cuGetErrorString)                                                                       \
+  CALL(cuDeviceGetCount) CALL(cuDeviceGet) CALL(cuDeviceGetName) CALL(cuDeviceGetAttribute)    \
+      CALL(cuDeviceGetUuid) CALL(cuDeviceTotalMem) CALL(cuDevicePrimaryCtxRetain) CALL(        \
+          cuDevicePrimaryCtxRelease) CALL(cuCtxSetCurrent) CALL(cuMemGetInfo) CALL(cuMemAlloc) \
+          CALL(cuMemFree) CALL(cuMemAllocHost) CALL(cuMemFreeHost) CALL(cuMemcpyAsync)         \
+              CALL(cuMemsetD8Async) CALL(cuModuleLoadData) CALL(cuModuleUnload)                \
+                  CALL(cuModuleGetFunction) CALL(cuLaunchKernel) CALL(cuStreamCreate)          \
+                      CALL(cuStreamCreateWithPriority) CALL(cuCtxGetStreamPriorityRange)       \
+                          CALL(cuStreamDestroy) CALL(cuStreamSynchronize) CALL(cuStreamQuery)  \
+                              CALL(cuStreamWaitEvent) CALL(cuStreamBeginCapture)               \
+                                  CALL(cuStreamEndCapture) CALL(cuEventCreate)                 \
+                                      CALL(cuEventDestroy) CALL(cuEventRecordWithFlags)        \
+                                          CALL(cuEventElapsedTime) CALL(cuEventSynchronize)    \
+                                              CALL(cuGraphInstantiateWithFlags)                \
+                                                  CALL(cuGraphDestroy) CALL(cuGraphLaunch)     \
+                                                      CALL(cuGraphExecDestroy)
 
 struct Driver {
 #define LOCKSTEP_FIELD(name) decltype(&::name) name = nullptr;

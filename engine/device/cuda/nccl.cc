@@ -18,14 +18,15 @@
 namespace lockstep::device::cuda {
 namespace {
 
-#define LOCKSTEP_NCCL_CALLS(CALL)                                                           \
-  CALL(ncclGetVersion)                                                                      \
-  CALL(ncclGetErrorString)                                                                  \
-  CALL(ncclGetUniqueId)                                                                     \
-  CALL(ncclCommInitRankConfig) CALL(ncclCommSplit) CALL(ncclCommGetAsyncError)              \
-      CALL(ncclCommFinalize) CALL(ncclCommDestroy) CALL(ncclCommAbort) CALL(ncclGroupStart) \
-          CALL(ncclGroupEnd) CALL(ncclAllReduce) CALL(ncclReduce) CALL(ncclReduceScatter)   \
-              CALL(ncclAllGather) CALL(ncclBroadcast) CALL(ncclSend) CALL(ncclRecv)
+#define LOCKSTEP_NCCL_CALLS(CALL)                                                              \
+  CALL(ncclGetVersion)                                                                         \
+  CALL(ncclGetErrorString)                                                                     \
+  CALL(ncclGetUniqueId)                                                                        \
+  CALL(ncclCommInitRankConfig)                                                                 \
+  CALL(ncclCommSplit) CALL(ncclCommGetAsyncError) CALL(ncclCommFinalize) CALL(ncclCommDestroy) \
+      CALL(ncclCommAbort) CALL(ncclGroupStart) CALL(ncclGroupEnd) CALL(ncclAllReduce)          \
+          CALL(ncclReduce) CALL(ncclReduceScatter) CALL(ncclAllGather) CALL(ncclBroadcast)     \
+              CALL(ncclSend) CALL(ncclRecv)
 
 struct Calls {
 #define LOCKSTEP_FIELD(name) decltype(&::name) name = nullptr;

@@ -11,15 +11,16 @@
 namespace lockstep::device::cuda {
 namespace {
 
-#define LOCKSTEP_PRODUCT_CALLS(CALL)                                                     \
-  CALL(cublasLtGetVersion)                                                               \
-  CALL(cublasLtGetStatusString)                                                          \
-  CALL(cublasLtCreate)                                                                   \
-  CALL(cublasLtDestroy) CALL(cublasLtMatmul) CALL(cublasLtMatmulDescCreate)              \
-      CALL(cublasLtMatmulDescDestroy) CALL(cublasLtMatmulDescSetAttribute)               \
-          CALL(cublasLtMatrixLayoutCreate) CALL(cublasLtMatrixLayoutDestroy)             \
-              CALL(cublasLtMatmulPreferenceCreate) CALL(cublasLtMatmulPreferenceDestroy) \
-                  CALL(cublasLtMatmulPreferenceSetAttribute) CALL(cublasLtMatmulAlgoGetHeuristic)
+#define LOCKSTEP_PRODUCT_CALLS(CALL)                                                           \
+  CALL(cublasLtGetVersion)                                                                     \
+  CALL(cublasLtGetStatusString)                                                                \
+  CALL(cublasLtCreate)                                                                         \
+  CALL(cublasLtDestroy)                                                                        \
+  CALL(cublasLtMatmul) CALL(cublasLtMatmulDescCreate) CALL(cublasLtMatmulDescDestroy)          \
+      CALL(cublasLtMatmulDescSetAttribute) CALL(cublasLtMatrixLayoutCreate)                    \
+          CALL(cublasLtMatrixLayoutDestroy) CALL(cublasLtMatmulPreferenceCreate)               \
+              CALL(cublasLtMatmulPreferenceDestroy) CALL(cublasLtMatmulPreferenceSetAttribute) \
+                  CALL(cublasLtMatmulAlgoGetHeuristic)
 
 struct Calls {
 #define LOCKSTEP_FIELD(name) decltype(&::name) name = nullptr;
