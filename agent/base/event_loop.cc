@@ -8,7 +8,7 @@
 #include <condition_variable>
 #include <thread>
 
-#include "agent/base/beat.h"
+#include "agent/base/heartbeat.h"
 #include "engine/base/status.h"
 
 namespace lockstep::agent {

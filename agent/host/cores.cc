@@ -190,7 +190,7 @@ struct PinnedThread::State {
   std::string scope;
   CoreClaims held;  // besides what the supervisor holds for the run
   int thread = threadId();
-  KeptFile schedule{fmt::format("/proc/self/task/{}/schedstat", threadId())};
+  CachedProcFile schedule{fmt::format("/proc/self/task/{}/schedstat", threadId())};
   std::mutex mutex;
   std::condition_variable changed;
   bool ending = false;  // mutex

@@ -256,16 +256,16 @@ node::v1::Inventory inventory(const std::string& workdir) {
   return out;
 }
 
-KeptFile::~KeptFile() {
+CachedProcFile::~CachedProcFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-KeptFile::KeptFile(KeptFile&& other) noexcept
+CachedProcFile::CachedProcFile(CachedProcFile&& other) noexcept
     : path_(std::move(other.path_)),
       text_(std::move(other.text_)),
       fd_(std::exchange(other.fd_, -1)) {}
 
-std::string_view KeptFile::read() {
+std::string_view CachedProcFile::read() {
   constexpr std::size_t kPart = 16 << 10, kLimit = 4 << 20;
   if (fd_ < 0) fd_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   std::size_t size = 0;
@@ -290,12 +290,12 @@ double NodeSampler::Process::throttledSeconds() {
     groupsText = now;
     throttles.clear();
     forControlGroups(groupsText, "cpu", [this](const std::string& folder, bool) {
-      if (KeptFile file(folder + "/cpu.stat"); !file.read().empty())
+      if (CachedProcFile file(folder + "/cpu.stat"); !file.read().empty())
         throttles.push_back(std::move(file));
     });
   }
   double most = 0;
-  for (KeptFile& file : throttles) {
+  for (CachedProcFile& file : throttles) {
     const std::string_view text = file.read();
     most = std::max({most, decimal(valueOf(text, "throttled_usec", ' ')) * 1e-6,
                      decimal(valueOf(text, "throttled_time", ' ')) * 1e-9});

@@ -22,12 +22,12 @@ std::int64_t processMemory(int pid);               // resident bytes; 0 unknown
 node::v1::Inventory inventory(const std::string& workdir);
 
 // A file of /proc or /sys read again and again: it stays open, as opening costs more than reading.
-class KeptFile {
+class CachedProcFile {
  public:
-  explicit KeptFile(std::string path) : path_(std::move(path)) {}
-  ~KeptFile();
-  KeptFile(KeptFile&& other) noexcept;
-  KeptFile& operator=(KeptFile&&) = delete;
+  explicit CachedProcFile(std::string path) : path_(std::move(path)) {}
+  ~CachedProcFile();
+  CachedProcFile(CachedProcFile&& other) noexcept;
+  CachedProcFile& operator=(CachedProcFile&&) = delete;
   // What it says now, until the next call; empty where it cannot be read.
   std::string_view read();
 
@@ -54,9 +54,9 @@ class NodeSampler {
   // What is kept of a rank's process from one sample to the next.
   struct Process {
     explicit Process(int pid);
-    KeptFile stat, memory, schedule, groups;
+    CachedProcFile stat, memory, schedule, groups;
     std::string groupsText;  // of which `throttles` are
-    std::vector<KeptFile> throttles;
+    std::vector<CachedProcFile> throttles;
     ProcessTimes times;
     bool known = false;  // its times
     // Seconds, ever, that a quota has held it back.
@@ -65,7 +65,7 @@ class NodeSampler {
 
   std::string workdir_;
   GpuMonitor& gpus_;
-  KeptFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},
+  CachedProcFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},
       disks_{"/proc/diskstats"}, load_{"/proc/loadavg"};
   Nanoseconds before_ = 0;
   std::vector<Busy> cores_;  // [0]: all

@@ -91,11 +91,11 @@ std::unique_ptr<Bench> benchOf(backends::Backend& backend) {
 }
 
 // Five windows, each as long as makes them a fifth of the time; of what takes longer than all that
-// a play is enough.
-Result<PlayTime> timeOf(Bench& bench, const std::function<void()>& run, double seconds) {
+// a run is enough.
+Result<RunTime> timeOf(Bench& bench, const std::function<void()>& run, double seconds) {
   constexpr int kWindows = 5, kMost = 10000;
   LOCKSTEP_ASSIGN(const double first, bench.seconds(run, 1));
-  if (first > seconds) return PlayTime{first, first};
+  if (first > seconds) return RunTime{first, first};
   LOCKSTEP_ASSIGN(const double one, bench.seconds(run, 2));
   const double times = seconds / kWindows / std::max(1e-9, one / 2);
   const int each = static_cast<int>(std::clamp(times, 1.0, static_cast<double>(kMost)));
@@ -106,7 +106,7 @@ Result<PlayTime> timeOf(Bench& bench, const std::function<void()>& run, double s
   }
   std::sort(windows.begin(), windows.end());
   if (windows[0] <= 0) return makeError(Code::kInternal, "it took no time");
-  return PlayTime{windows[kWindows / 2], windows[0]};
+  return RunTime{windows[kWindows / 2], windows[0]};
 }
 
 // Numbers as trainings have them: of zeros a product takes less power, and may be faster.
@@ -122,11 +122,11 @@ Result<Operand> filled(Bench& bench, const ir::TensorType& type) {
 
 }  // namespace
 
-Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int64_t side,
-                             double seconds, bool tf32) {
+Result<RunTime> timeProduct(backends::Backend& backend, DType operandDtype, std::int64_t side,
+                            double seconds, bool tf32) {
   const auto bench = benchOf(backend);
-  LOCKSTEP_ASSIGN(const Operand a, filled(*bench, {factors, {side, side}}));
-  LOCKSTEP_ASSIGN(const Operand b, filled(*bench, {factors, {side, side}}));
+  LOCKSTEP_ASSIGN(const Operand a, filled(*bench, {operandDtype, {side, side}}));
+  LOCKSTEP_ASSIGN(const Operand b, filled(*bench, {operandDtype, {side, side}}));
   const ir::TensorType sum{DType::kF32, {side, side}};
   LOCKSTEP_ASSIGN(void* const y, bench->allocate(sum.bytes()));
   ir::Attrs attrs;
@@ -137,15 +137,15 @@ Result<PlayTime> timeProduct(backends::Backend& backend, DType factors, std::int
       *bench, [&] { kernel->run(); }, seconds);
 }
 
-Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, std::int64_t bytes,
-                            double seconds) {
+Result<RunTime> timeMemory(backends::Backend& backend, const MemoryRun& run, std::int64_t bytes,
+                           double seconds) {
   const auto bench = benchOf(backend);
   const ir::TensorType type{DType::kF32, {std::max<std::int64_t>(1, bytes / 4)}};
   ir::Attrs attrs;
-  if (play.op == ir::Op::kScale) attrs["factor"] = 0.5;
-  backends::KernelSpec spec{play.op, std::string(play.name), &attrs};
-  const bool sums = play.op == ir::Op::kSumSquares;
-  for (int i = 0; i < (sums ? 1 : play.arrays - 1); ++i) {
+  if (run.op == ir::Op::kScale) attrs["factor"] = 0.5;
+  backends::KernelSpec spec{run.op, std::string(run.name), &attrs};
+  const bool sums = run.op == ir::Op::kSumSquares;
+  for (int i = 0; i < (sums ? 1 : run.arrays - 1); ++i) {
     LOCKSTEP_ASSIGN(spec.inputs.emplace_back(), filled(*bench, type));
   }
   const ir::TensorType out = sums ? ir::TensorType{DType::kF32, {1}} : type;
@@ -156,8 +156,8 @@ Result<PlayTime> timeMemory(backends::Backend& backend, const MemoryPlay& play, 
       *bench, [&] { kernel->run(); }, seconds);
 }
 
-Result<PlayTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t bytes,
-                          double seconds) {
+Result<RunTime> timeCopy(backends::Backend& backend, Copied way, std::int64_t bytes,
+                         double seconds) {
   Device* const device = backend.device();
   if (device == nullptr) {
     if (way != Copied::kWithin)

@@ -14,7 +14,7 @@
 #include <set>
 #include <thread>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/host/metrics.h"
 #include "agent/node/reachability.h"

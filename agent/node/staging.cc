@@ -106,17 +106,17 @@ class Part {
 }  // namespace
 
 // The right to bring the file of one hash.
-class Staging::Turn {
+class Staging::KeyedLock {
  public:
-  Turn(Staging& staging, std::string sha256) : staging_(staging), sha256_(std::move(sha256)) {}
-  ~Turn() {
+  KeyedLock(Staging& staging, std::string sha256) : staging_(staging), sha256_(std::move(sha256)) {}
+  ~KeyedLock() {
     if (!held_) return;
     const std::lock_guard lock(staging_.mutex_);
     staging_.arriving_.erase(sha256_);
     staging_.changed_.notify_all();
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  KeyedLock(const KeyedLock&) = delete;
+  KeyedLock& operator=(const KeyedLock&) = delete;
 
   Status await(const std::function<bool()>& cancelled) {
     std::unique_lock lock(staging_.mutex_);
@@ -183,7 +183,7 @@ Result<node::v1::StageFileReply> Staging::receive(const Read& read,
   if (!isSha256(sha256)) return invalidArgument("\"{}\" is no SHA-256", sha256);
   if (!isPlainName(name)) return invalidArgument("\"{}\" is no name of a data file", name);
   if (bytes < 0) return invalidArgument("the data file {} has {} bytes", name, bytes);
-  Turn turn(*this, sha256);
+  KeyedLock turn(*this, sha256);
   LOCKSTEP_TRY(turn.await(cancelled));
   node::v1::StageFileReply reply;
   reply.set_path(staged(sha256, bytes));

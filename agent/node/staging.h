@@ -32,7 +32,7 @@ class Staging {
                                            const std::function<bool()>& cancelled);
 
  private:
-  class Turn;
+  class KeyedLock;
   bool holds(const std::string& path, const std::string& sha256, std::int64_t bytes);
   std::string staged(const std::string& sha256, std::int64_t bytes);
 

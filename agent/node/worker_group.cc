@@ -13,7 +13,7 @@
 #include <mutex>
 #include <optional>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
 #include "agent/worker/prepare.h"
@@ -204,7 +204,7 @@ struct Group {
   }
 };
 
-// A folder with the plan in it, for as long as the question is played.
+// A folder with the plan in it, for as long as the question runs.
 class PlanFile {
  public:
   PlanFile(const std::string& folder, const std::string& plan)
@@ -269,9 +269,9 @@ std::string questionId(std::string_view kind) {
 
 }  // namespace
 
-Result<std::vector<FromWorker>> playWorkers(EventLoop& loop, std::vector<WorkerStart> starts,
-                                            std::string_view what, Nanoseconds limit,
-                                            const std::function<bool()>& cancelled) {
+Result<std::vector<FromWorker>> runWorkers(EventLoop& loop, std::vector<WorkerStart> starts,
+                                           std::string_view what, Nanoseconds limit,
+                                           const std::function<bool()>& cancelled) {
   auto group = std::make_unique<Group>();
   group->what = what;
   group->cores = claimCores(starts);
@@ -337,7 +337,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
   for (int i = 0; i < atWork; ++i)
     setIndex(each[static_cast<std::size_t>(i)], i, request.devices());
   LOCKSTEP_ASSIGN(const auto alone,
-                  playWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
+                  runWorkers(loop, std::move(each), kMeasurement, limit, cancelled));
   node::v1::MeasureReply reply = meanCosts(alone);
   if (!collectives) return reply;
 
@@ -357,7 +357,7 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
       starts.push_back(start);
     }
     LOCKSTEP_ASSIGN(auto together,
-                    playWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));
+                    runWorkers(loop, std::move(starts), kMeasurement, limit, cancelled));
     const auto& first = together.front().measured();
     steps.push_back(first.step_seconds());
     // Equal sizes in equal order on all workers and in all rounds, none on servers; the mean of the
@@ -424,8 +424,8 @@ Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest
     starts.push_back(start);
   }
   LOCKSTEP_ASSIGN(auto answers,
-                  playWorkers(loop, std::move(starts), "the benchmark",
-                              static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
+                  runWorkers(loop, std::move(starts), "the benchmark",
+                             static_cast<Nanoseconds>((seconds + 60) * 1e9), cancelled));
   node::v1::BenchReply reply = answers.front().benched();
   for (int i = 0; i < reply.collectives_size(); ++i) {
     double sum = 0;
@@ -446,7 +446,7 @@ Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequ
   start.set_threads(1);  // of each rank
   start.set_mode("verify");
   *start.mutable_verify() = request;
-  LOCKSTEP_ASSIGN(auto answers, playWorkers(loop, {start}, "the verification", kLimit, cancelled));
+  LOCKSTEP_ASSIGN(auto answers, runWorkers(loop, {start}, "the verification", kLimit, cancelled));
   return answers.front().verified();
 }
 
@@ -458,7 +458,7 @@ Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop) {
   start.set_threads(1);
   start.set_mode("survey");
   LOCKSTEP_ASSIGN(auto answers,
-                  playWorkers(loop, {start}, "the look for GPUs", kLimit, [] { return false; }));
+                  runWorkers(loop, {start}, "the look for GPUs", kLimit, [] { return false; }));
   return answers.front().surveyed();
 }
 

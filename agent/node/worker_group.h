@@ -1,4 +1,4 @@
-// Workers that play one question for the agent (what do steps and collectives cost here, how fast
+// Workers that run one question for the agent (what do steps and collectives cost here, how fast
 // does this train) and answer once.
 #pragma once
 
@@ -17,10 +17,10 @@ namespace lockstep::agent {
 // them go when all are ready, and returns their answers in the same order. Whatever happens, no
 // worker is left when it returns. Not to be called on the loop's thread. `what` it is for is told
 // by errors: "the measurement".
-Result<std::vector<node::v1::FromWorker>> playWorkers(EventLoop& loop,
-                                                      std::vector<node::v1::WorkerStart> starts,
-                                                      std::string_view what, Nanoseconds limit,
-                                                      const std::function<bool()>& cancelled);
+Result<std::vector<node::v1::FromWorker>> runWorkers(EventLoop& loop,
+                                                     std::vector<node::v1::WorkerStart> starts,
+                                                     std::string_view what, Nanoseconds limit,
+                                                     const std::function<bool()>& cancelled);
 
 Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureRequest& request,
                                        const std::string& folder,

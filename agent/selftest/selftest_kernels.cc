@@ -34,7 +34,7 @@ KernelFindings testKernels(std::unique_ptr<backends::Backend> given) {
     // as training's operands mostly are, and as parameters may be
     for (const bool aligned : {true, false}) {
       if (!out.failed.ok()) break;
-      const backends::CaseOutcome got = backends::play(*backend, one, {.aligned = aligned});
+      const backends::CaseOutcome got = backends::runCase(*backend, one, {.aligned = aligned});
       if (backends::isLost(*backend)) out.failed = backends::failureOf(*backend);
       if (!want.problem.empty() || !got.problem.empty()) {
         blame(want.problem.empty() ? got.problem : want.problem);

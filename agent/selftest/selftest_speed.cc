@@ -70,7 +70,7 @@ double pcieBytesPerSecond(int generation, int lanes) {
 std::vector<SpeedFinding> measureSpeeds(backends::Backend& backend, const SpeedOptions& options) {
   std::vector<SpeedFinding> out;
   const auto add = [&](std::string what, bool isProduct, double work, double peak,
-                       const Result<PlayTime>& time) {
+                       const Result<RunTime>& time) {
     SpeedFinding finding{std::move(what), isProduct, 0, peak, ""};
     if (time.ok())
       finding.perSecond = work / time->median;

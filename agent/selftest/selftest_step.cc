@@ -99,7 +99,7 @@ StepFinding testTwoRanks(
     experiment.openBackend = open;
     const std::atomic<bool> stop{false};
     LOCKSTEP_ASSIGN(const runtime::Reference reference,
-                    runtime::playReference({oneProbe, one}, experiment, stop));
+                    runtime::runReference({oneProbe, one}, experiment, stop));
     return runtime::verifyAgainst(reference, {twoProbe, two}, experiment, stop);
   }();
   if (!verified.ok()) {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "engine/base/file.h"
 #include "engine/runtime/checkpoint.h"
 

@@ -13,7 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"

@@ -1,8 +1,9 @@
 // RunControl: agreement among the run's nodes, and how a run ends.
 #include <signal.h>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
+#include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 
 namespace lockstep::agent {
@@ -126,7 +127,7 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       }
       ErrorInfo error = message.failed();
       if (error.node().empty()) error.set_node(node);
-      noteFailure(std::move(error), message.consequence());
+      noteFailure(std::move(error), message.cascading());
       break;
     }
     case FromPeer::kDone:
@@ -192,18 +193,19 @@ void RunControl::checkDone() {
   finishWhenGone();
 }
 
-void RunControl::noteFailure(ErrorInfo error, bool consequence) {
+void RunControl::noteFailure(ErrorInfo error, bool cascading) {
   if (outcome_) return;
-  if (!consequence) {
+  if (!cascading) {
     abort(error);
     return;
   }
   // Who waited in vain is nearer to the cause than who heard from another rank that it failed.
-  if (!candidate_ || (isLate(error) && !isLate(*candidate_))) candidate_ = std::move(error);
+  if (!pendingCause_ || (isLate(error) && !isLate(*pendingCause_)))
+    pendingCause_ = std::move(error);
   if (graceTimer_ != 0) return;
   graceTimer_ = loop_.after(limits_.grace, [this] {
     if (outcome_) return;
-    ErrorInfo first = *candidate_;
+    ErrorInfo first = *pendingCause_;
     for (const auto& [name, peer] : peers_) {
       if (peer.joined || !peer.done.empty() || isEvaluator(name)) continue;
       first.set_why(
@@ -243,7 +245,7 @@ void RunControl::onCoordinatorJoin() {
   if (evaluator_) evaluator_->onJoin();
   if (told_) {
     *message.mutable_failed() = *told_;
-    message.set_consequence(toldConsequence_);
+    message.set_cascading(sentCascading_);
     client_->send(message);
   }
 }
@@ -394,20 +396,20 @@ void RunControl::localDone() {
   if (client_) client_->send(std::move(message));
 }
 
-void RunControl::localFailure(ErrorInfo error, bool consequence) {
+void RunControl::localFailure(ErrorInfo error, bool cascading) {
   if (outcome_) return;
   if (error.node().empty()) error.set_node(request_.node());
   if (coordinates()) {
-    noteFailure(std::move(error), consequence);
+    noteFailure(std::move(error), cascading);
     return;
   }
-  // A cause that comes after its consequence is told too.
-  if (told_ && (consequence || !toldConsequence_)) return;
+  // A cause that comes after its cascading is told too.
+  if (told_ && (cascading || !sentCascading_)) return;
   told_ = error;
-  toldConsequence_ = consequence;
+  sentCascading_ = cascading;
   FromPeer message;
   *message.mutable_failed() = error;
-  message.set_consequence(consequence);
+  message.set_cascading(cascading);
   if (client_) client_->send(std::move(message));
   // The coordinator answers with the run's error. Where it cannot, this one is it.
   loop_.after(limits_.lostPeer, [this] {

@@ -10,7 +10,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_groups.h"
 #include "engine/base/file.h"
@@ -30,7 +30,7 @@ using run::v1::ErrorInfo;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
-bool isConsequence(const ErrorInfo& error) {
+bool isCascading(const ErrorInfo& error) {
   return error.code() == codeName(Code::kAborted) || error.code() == codeName(Code::kUnavailable) ||
          error.code() == codeName(Code::kDeadlineExceeded);
 }
@@ -404,10 +404,10 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
     return;
   }
   ErrorInfo error;
-  bool consequence = false;
+  bool cascading = false;
   if (worker.failed) {
     error = *worker.failed;
-    consequence = isConsequence(error);
+    cascading = isCascading(error);
   } else {
     error.set_code(std::string(codeName(Code::kAborted)));
     error.set_what(
@@ -421,9 +421,9 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   }
   const std::string tail =
       linesBeside(worker.process->tail(), worker.failed ? worker.failed->what() : "");
-  if (!tail.empty() && !consequence)
+  if (!tail.empty() && !cascading)
     error.set_why(error.why() + (error.why().empty() ? "" : "\n") + "its last lines:\n" + tail);
-  localFailure(std::move(error), consequence);
+  localFailure(std::move(error), cascading);
 }
 
 void RunControl::sendAll(const ToWorker& message) {

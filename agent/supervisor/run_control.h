@@ -126,8 +126,8 @@ class RunControl {
   void beginStop();
   void localDone();
   void checkDone();
-  void localFailure(run::v1::ErrorInfo error, bool consequence);
-  void noteFailure(run::v1::ErrorInfo error, bool consequence);
+  void localFailure(run::v1::ErrorInfo error, bool cascading);
+  void noteFailure(run::v1::ErrorInfo error, bool cascading);
   void abort(const run::v1::ErrorInfo& error);
   void finishWhenGone();
   void finish();
@@ -162,9 +162,9 @@ class RunControl {
   run::v1::ErrorInfo abortedWith_;
   std::string doneStatus_;                  // of this node
   std::optional<run::v1::ErrorInfo> told_;  // what this node has told the coordinator
-  bool toldConsequence_ = false;
-  std::optional<run::v1::ErrorInfo> candidate_;  // a consequence, waiting for its cause
-  std::optional<run::v1::RunState> outcome_;     // once known
+  bool sentCascading_ = false;
+  std::optional<run::v1::ErrorInfo> pendingCause_;  // a cascading, waiting for its cause
+  std::optional<run::v1::RunState> outcome_;        // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;
   std::jthread folderWatch_;  // the last member: it uses the others

@@ -1,7 +1,7 @@
 // RunControl: evaluation by a node of role evaluator, apart from the training.
 #include <algorithm>
 
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
 #include "engine/base/log.h"
 #include "engine/specs/specs.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "agent/base/beat.h"
+#include "agent/base/heartbeat.h"
 #include "engine/base/log.h"
 
 namespace lockstep::agent {
@@ -214,7 +214,7 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
   const Nanoseconds end = monotonicNow() + wait;
   for (Nanoseconds now = end - wait; last_ <= after && now < end && !woken();
        now = monotonicNow()) {
-    const Nanoseconds next = nextMultiple(now - kAfterBeat, kBeat) + kAfterBeat;
+    const Nanoseconds next = nextMultiple(now - kHeartbeatGrace, kHeartbeat) + kHeartbeatGrace;
     woken_.wait_for(lock, std::chrono::nanoseconds(std::min(next, end) - now), woken);
   }
   if (last_ <= after) return {};
@@ -265,13 +265,13 @@ Status Spool::commit(const std::vector<Kept>& batch, const std::vector<Lost>& lo
   std::lock_guard lock(writeMutex_);
   Statements& sql = *statements_;
   // A statement under way would keep the transaction open.
-  const auto play = [this](Statement& statement) -> Status {
+  const auto runStatement = [this](Statement& statement) -> Status {
     Status status;
     if (statement.step() != SQLITE_DONE) status = sqliteError(writer_, "cannot write the spool");
     statement.reset();
     return status;
   };
-  LOCKSTEP_TRY(play(sql.begin));
+  LOCKSTEP_TRY(runStatement(sql.begin));
   std::int64_t bytes = 0;
   const auto fill = [&]() -> Status {
     const Nanoseconds now = wallNow();
@@ -279,16 +279,16 @@ Status Spool::commit(const std::vector<Kept>& batch, const std::vector<Lost>& lo
       sql.insert.bind(1, static_cast<std::int64_t>(kept.sequence))
           .bind(2, now)
           .bind(3, kept.bytes, true);
-      LOCKSTEP_TRY(play(sql.insert));
+      LOCKSTEP_TRY(runStatement(sql.insert));
       bytes += static_cast<std::int64_t>(kept.bytes.size());
     }
     for (const Lost& one : lost) {
       sql.lose.bind(1, static_cast<std::int64_t>(one.from))
           .bind(2, static_cast<std::int64_t>(one.to));
       sql.lose.bind(3, one.why, false);
-      LOCKSTEP_TRY(play(sql.lose));
+      LOCKSTEP_TRY(runStatement(sql.lose));
     }
-    return play(sql.commit);
+    return runStatement(sql.commit);
   };
   if (Status status = fill(); !status.ok()) {
     sqlite3_exec(writer_, "ROLLBACK", nullptr, nullptr, nullptr);

@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "agent/base/commands.h"
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
 #include "agent/host/version_lease.h"
@@ -170,9 +170,9 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
   if (!isFinal(state)) (void)folder.writeState(run::v1::FAILED);
 }
 
-class Lingering {
+class IdleShutdown {
  public:
-  Lingering(EventLoop& loop, const UnixServer& server, Nanoseconds limit)
+  IdleShutdown(EventLoop& loop, const UnixServer& server, Nanoseconds limit)
       : loop_(loop), server_(server), limit_(limit) {}
   // From the run's end: leaves after `limit` without a client.
   void begin() {
@@ -264,7 +264,7 @@ int superviseCommand(Arguments& arguments) {
   info.pid = getpid();
   info.socket = folder.socket();
   std::unique_ptr<UnixServer> server;
-  std::unique_ptr<Lingering> lingering;
+  std::unique_ptr<IdleShutdown> lingering;
   if (!serveOnly) {
     control = std::make_unique<RunControl>(loop, folder, *request, **spool,
                                            bundleVersion(folder.runtime), limits, [&] {
@@ -281,7 +281,7 @@ int superviseCommand(Arguments& arguments) {
   auto started = UnixServer::start(info.socket, service);
   if (!started.ok()) return fail(started.error());
   server = std::move(*started);
-  lingering = std::make_unique<Lingering>(loop, *server, linger);
+  lingering = std::make_unique<IdleShutdown>(loop, *server, linger);
   if (serveOnly) lingering->begin();
   if (Status status = writeSupervisor(folder, info); !status.ok()) return fail(status.error());
 

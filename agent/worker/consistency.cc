@@ -305,10 +305,10 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(
   alone.clear_strategy();
   const specs::SmallRun small = specs::smallVariant(alone, 1);
   const std::int64_t batch = small.spec.training().batch();
-  const auto [compute, products, tf32] = specs::precisionOf(spec.training());
+  const auto [compute, matmulDtype, tf32] = specs::precisionOf(spec.training());
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(small.spec.model()));
   planner::PlanRequest request;
-  request.products = products;
+  request.matmulDtype = matmulDtype;
   request.tf32 = tf32;
   LOCKSTEP_ASSIGN(request.step, models::build(model, batch, compute, models::Use::kTraining));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(model, batch, compute, models::Use::kEvaluation));

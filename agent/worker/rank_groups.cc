@@ -30,7 +30,8 @@ Nanoseconds limitOf(const plan::Plan& plan, Nanoseconds least) {
   double predicted = 0;
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     double step = 0;
-    for (const plan::Play& play : plan.plays(rank)) step += seconds(play.program, rank);
+    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+      step += seconds(entry.program, rank);
     predicted = std::max(predicted, step * plan.mesh.stages());
     for (const plan::Program& program : plan.programs)
       predicted = std::max(predicted, seconds(program.name, rank));

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "agent/base/beat.h"
+#include "agent/base/heartbeat.h"
 #include "engine/base/log.h"
 #include "engine/base/threads.h"
 
 namespace lockstep::agent {
 namespace {
-constexpr Nanoseconds kEventsInterval = 2 * kBeat;
+constexpr Nanoseconds kEventsInterval = 2 * kHeartbeat;
 constexpr std::size_t kMaxFreezes = 1024;
 constexpr int kMaxChunk = 4096;
 }  // namespace
@@ -205,7 +205,7 @@ void Telemetry::work() {
       freezes_.slept(begin, now);
       const bool early = now < due && freezes_.empty();
       if (!stop_ && (early || (ring_->empty() && others_.empty()))) continue;
-      due = nextMultiple(now, kBeat);
+      due = nextMultiple(now, kHeartbeat);
       takeOthers();
       stop = stop_;
     }

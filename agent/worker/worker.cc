@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "agent/base/commands.h"
-#include "agent/base/convert.h"
+#include "agent/base/grpc_status.h"
 #include "agent/host/cores.h"
 #include "agent/worker/consistency.h"
 #include "agent/worker/prepare.h"
@@ -287,17 +287,17 @@ int workerCommand(Arguments& arguments) {
   else if (start.mode() == "collectives")
     status = measureCollectives(start, *link);
   else if (start.mode() == "bench")
-    status = playBench(start, *link);
+    status = runBench(start, *link);
   else if (start.mode() == "bench-collectives")
-    status = playCollectives(start, *link);
+    status = runCollectives(start, *link);
   else if (start.mode() == "bench-communication")
-    status = playCommunication(start, *link);
+    status = runCommunication(start, *link);
   else if (start.mode() == "bench-speed")
-    status = playSpeed(start, *link);
+    status = runSpeed(start, *link);
   else if (start.mode() == "evaluate")
     status = evaluateModel(start, *link);
   else if (start.mode() == "verify")
-    status = playVerify(start, *link);
+    status = runVerify(start, *link);
   else if (start.mode() == "survey")
     status = surveyDevices(*link);
   else

@@ -20,7 +20,7 @@ struct Memory {
   runtime::AlignedMemory in, out;
 };
 
-// One collective of one size; made once, played again and again.
+// One collective of one size; made once, run again and again.
 class Timed {
  public:
   Timed(comm::Communicator& group, const Memory& memory, std::string kind, std::int64_t bytes,
@@ -34,7 +34,7 @@ class Timed {
     staging_.resize(static_cast<std::size_t>(runtime::stagingBytes(exchanges_, DType::kF32)));
   }
 
-  Status play() {
+  Status run() {
     constexpr auto kSum = comm::ReduceOp::kSum;
     std::byte* const in = memory_.in.get();
     std::byte* const out = memory_.out.get();
@@ -64,15 +64,15 @@ class Timed {
   std::vector<std::byte> staging_;
 };
 
-// The median of as many plays as fit; all ranks play equally often: the first one's clock decides.
+// The median of as many runs as fit; all ranks run equally often: the first one's clock decides.
 Result<double> timeOf(comm::Communicator& group, Timed& timed, double seconds) {
-  for (int i = 0; i < kWarmUps; ++i) LOCKSTEP_TRY(timed.play());
+  for (int i = 0; i < kWarmUps; ++i) LOCKSTEP_TRY(timed.run());
   std::vector<double> times;
   const Nanoseconds end = monotonicNow() + static_cast<Nanoseconds>(seconds * 1e9);
   for (std::int64_t going = 1; going != 0;) {
     for (int i = 0; i < kAtOnce; ++i) {
       const Nanoseconds begin = monotonicNow();
-      LOCKSTEP_TRY(timed.play());
+      LOCKSTEP_TRY(timed.run());
       times.push_back(static_cast<double>(monotonicNow() - begin) * 1e-9);
     }
     going = monotonicNow() < end ? 1 : 0;
@@ -85,7 +85,7 @@ Result<double> timeOf(comm::Communicator& group, Timed& timed, double seconds) {
 
 }  // namespace
 
-Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
+Status runCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
   const node::v1::CollectiveBench& asked = start.collectives();
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, cluster::Mesh({{"data", start.world()}}), link));

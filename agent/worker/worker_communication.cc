@@ -29,8 +29,8 @@ class SwitchedGroups {
     }
   }
   const runtime::Groups& groups() const { return groups_; }
-  void play(Communication as) {
-    for (const auto& one : owned_) one->play(as);
+  void setCommunication(Communication as) {
+    for (const auto& one : owned_) one->setCommunication(as);
   }
 
  private:
@@ -39,7 +39,7 @@ class SwitchedGroups {
 };
 
 // Rounds of three blocks of equally many steps, one for each way to communicate. A block's first
-// step is not counted: there the ranks come together again. Which step is played how follows from
+// step is not counted: there the ranks come together again. Which step runs how follows from
 // its number alone, so that all ranks switch together.
 class Rounds final : public runtime::TrainerObserver {
  public:
@@ -61,13 +61,13 @@ class Rounds final : public runtime::TrainerObserver {
       warmUp(record);
       return;
     }
-    if (++played_ == 1) blockBegin_ = record.end;
-    if (played_ <= perBlock_) return;
+    if (++stepsInBlock_ == 1) blockBegin_ = record.end;
+    if (stepsInBlock_ <= perBlock_) return;
     seconds_[way_].push_back(static_cast<double>(record.end - blockBegin_) * 1e-9 /
                              static_cast<double>(perBlock_));
-    played_ = 0;
+    stepsInBlock_ = 0;
     way_ = (way_ + 1) % kWays.size();
-    switched_.play(kWays[way_]);
+    switched_.setCommunication(kWays[way_]);
     // The next step agrees on the end: it is one with communication.
     if (way_ == 0 && record.end - begin_ > length_) link_.askStop();
   }
@@ -107,16 +107,16 @@ class Rounds final : public runtime::TrainerObserver {
   const Nanoseconds length_;
   Status status_;
   Nanoseconds begin_ = 0, blockBegin_ = 0;
-  std::int64_t perBlock_ = 0, played_ = 0;
+  std::int64_t perBlock_ = 0, stepsInBlock_ = 0;
   std::size_t way_ = 0;
   std::array<std::vector<double>, kWays.size()> seconds_;
 };
 
 }  // namespace
 
-Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
+Status runCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
-  plan.wholeSteps = 0;  // the first steps are not what a run is made of
+  plan.uncompressedWarmupSteps = 0;  // the first steps are not what a run is made of
   if (plan.mesh.size() < 2)
     return invalidArgument("one rank communicates with none: give it others");
   if (plan.mesh.stages() > 1)

@@ -45,14 +45,14 @@ class WorkerLink final : public comm::Store {
   std::map<std::uint64_t, std::string> got_;  // mutex_
 };
 
-// Plays the questions of the agent instead of a run.
+// Runs the questions of the agent instead of a run.
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
-Status playCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
-Status playCommunication(const node::v1::WorkerStart& start, WorkerLink& link);
-Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link);
-Status playBench(const node::v1::WorkerStart& start, WorkerLink& link);
-Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link);
+Status runCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
+Status runCommunication(const node::v1::WorkerStart& start, WorkerLink& link);
+Status runSpeed(const node::v1::WorkerStart& start, WorkerLink& link);
+Status runBench(const node::v1::WorkerStart& start, WorkerLink& link);
+Status runVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 
 // What WorkerStart says, made.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);

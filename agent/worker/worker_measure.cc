@@ -1,4 +1,4 @@
-// What plan steps, collectives and training cost on this machine, played by the same executor and
+// What plan steps, collectives and training cost on this machine, run by the same executor and
 // trainer that runs use.
 #include <unistd.h>
 
@@ -43,7 +43,7 @@ double median(std::vector<double>& values) {
 
 double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
 
-// Groups of which only this rank is there, one for each axis of a mesh: what is played between
+// Groups of which only this rank is there, one for each axis of a mesh: what runs between
 // collectives is measured alone.
 class AloneGroups {
  public:
@@ -132,7 +132,7 @@ std::int64_t categoriesOf(const plan::Plan& plan) {
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps) {
-        if (step.op == ir::Op::kDistinct) return ir::listAttr(step.attrs, "cuts").back();
+        if (step.op == ir::Op::kUnique) return ir::listAttr(step.attrs, "cuts").back();
         if (step.op == ir::Op::kEmbedding)
           return body.buffers[static_cast<std::size_t>(step.inputs[0])].type.shape[0];
       }
@@ -219,15 +219,15 @@ std::vector<int> representatives(const plan::Program& program) {
 
 using Samples = std::map<std::string, std::vector<double>>;
 
-// Plays one body in order, again and again, so that caches are as in a run.
-Status playBody(const plan::Plan& plan, std::string_view program, int rank,
-                const data::Dataset* table, backends::Backend& backend, double seconds,
-                Samples& samples) {
+// Runs one body in order, again and again, so that caches are as in a run.
+Status runBody(const plan::Plan& plan, std::string_view program, int rank,
+               const data::Dataset* table, backends::Backend& backend, double seconds,
+               Samples& samples) {
   const AloneGroups alone(rank, plan.mesh);
   LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank, &backend));
   LOCKSTEP_ASSIGN(const auto init,
                   runtime::Executor::bind(plan, "init", rank, backend, alone.groups(), *state));
-  LOCKSTEP_TRY(init->play(0, nullptr));
+  LOCKSTEP_TRY(init->run(0, nullptr));
   LOCKSTEP_ASSIGN(const auto executor,
                   runtime::Executor::bind(plan, program, rank, backend, alone.groups(), *state));
   LOCKSTEP_ASSIGN(const MadeUp madeUp, madeUpData(plan, rank, 1024));
@@ -239,18 +239,18 @@ Status playBody(const plan::Plan& plan, std::string_view program, int rank,
   std::vector<std::string> names;
   for (const plan::Step& step : body.steps) names.push_back(planner::signature(body, step));
   const Nanoseconds begin = monotonicNow();
-  for (int plays = 0;; ++plays) {
+  for (int runs = 0;; ++runs) {
     events.clear();
-    LOCKSTEP_TRY(executor->play(plays, &events));
+    LOCKSTEP_TRY(executor->run(runs, &events));
     const double spent = since(begin);
     const bool isLong = spent > 4 * seconds;
-    if (plays >= 3 || (plays >= 1 && spent > seconds * 0.5) || isLong)  // the first are warm-up
+    if (runs >= 3 || (runs >= 1 && spent > seconds * 0.5) || isLong)  // the first are warm-up
       for (const plan::Event& event : events) {
         if (event.kind != plan::EventKind::kCompute || event.planStep < 0) continue;
         samples[names[static_cast<std::size_t>(event.planStep)]].push_back(
             static_cast<double>(event.end - event.begin) * 1e-9);
       }
-    if ((plays >= 5 && spent > seconds) || plays >= 20000 || isLong) break;
+    if ((runs >= 5 && spent > seconds) || runs >= 20000 || isLong) break;
   }
   runtime::Sender* const sender = alone.groups().sender();
   return sender == nullptr ? Status() : sender->drain();
@@ -344,8 +344,8 @@ Result<std::vector<runtime::StepRecord>> rehearse(const plan::Plan& plan,
 // How many of rank 0's training steps take so long, by what their computing was measured to take.
 std::int64_t stepsIn(double seconds, const plan::Plan& plan, Samples& samples) {
   double step = 1e-6;
-  for (const plan::Play& play : plan.plays(0)) {
-    const plan::Body& body = *plan.find(play.program, 0);
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(0)) {
+    const plan::Body& body = *plan.find(entry.program, 0);
     for (const plan::Step& one : body.steps)
       if (const auto found = samples.find(planner::signature(body, one)); found != samples.end())
         step += median(found->second);
@@ -372,7 +372,7 @@ class Collective {
         other_, runtime::allocateAligned(op_ == ir::Op::kAllToAll ? bytes() : 0, "collectives"));
     return {};
   }
-  Status play() {
+  Status run() {
     if (op_ == ir::Op::kAllToAll)
       return group_.allToAll(memory_.get(), other_.get(), bytes() / group_.size());
     if (op_ == ir::Op::kAllGather) {
@@ -425,7 +425,7 @@ class DeviceCollective {
   }
   // Seconds of each of so many, one after another: that ranks do not begin at once is shared by
   // all.
-  Result<double> play(int times) {
+  Result<double> run(int times) {
     device_->record(*begun_, device::Queue::kExchange);
     for (int time = 0; time < times; ++time) give();
     device_->record(*ended_, device::Queue::kExchange);
@@ -492,7 +492,7 @@ double overheadOf(const std::vector<runtime::StepRecord>& steps) {
 
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
-  plan.wholeSteps = 0;  // the first steps are not what a run is made of
+  plan.uncompressedWarmupSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   const PinnedThread pinned(start);
   const AloneGroups alone(0, plan.mesh);
@@ -505,7 +505,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
   for (const plan::Program& program : plan.programs)
     if (program.name != "init")
       for (int rank : representatives(program))
-        LOCKSTEP_TRY(playBody(plan, program.name, rank, table.get(), *backend, each, samples));
+        LOCKSTEP_TRY(runBody(plan, program.name, rank, table.get(), *backend, each, samples));
 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();
@@ -527,7 +527,7 @@ Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link) {
 
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
-  plan.wholeSteps = 0;  // the first steps are not what a run is made of
+  plan.uncompressedWarmupSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const RankGroups groups,
                   RankGroups::form(start, meshFor(plan, start.world()), link));
   // As the run will: what the ranks' devices exchange among themselves is measured there.
@@ -573,19 +573,19 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   const double each =
       start.seconds() * 0.3 /
       static_cast<double>(std::max<std::size_t>(1, collectives.size() + ofDevices.size()));
-  // All ranks of a group play equally often: its first one's clock decides.
+  // All ranks of a group run equally often: its first one's clock decides.
   const auto measure = [&](const Name& name, int ranks,
-                           const std::function<Result<double>()>& play) -> Status {
+                           const std::function<Result<double>()>& once) -> Status {
     const auto& [axis, kind, bytes] = name;
     comm::Communicator* const group = groups.groups().along(axis);
     std::vector<double> seconds;
     const Nanoseconds begin = monotonicNow();
-    for (int plays = 0; plays < 5000; ++plays) {
+    for (int runs = 0; runs < 5000; ++runs) {
       LOCKSTEP_TRY(group->barrier());  // waiting for the others is not counted
-      LOCKSTEP_ASSIGN(const double took, play());
-      if (plays >= 3) seconds.push_back(took);
-      std::int64_t over = group->rank() == 0 && plays >= 8 && since(begin) > each ? 1 : 0;
-      if (plays % 8 == 7) {
+      LOCKSTEP_ASSIGN(const double took, once());
+      if (runs >= 3) seconds.push_back(took);
+      std::int64_t over = group->rank() == 0 && runs >= 8 && since(begin) > each ? 1 : 0;
+      if (runs % 8 == 7) {
         LOCKSTEP_TRY(group->broadcast(&over, sizeof over, 0));
         if (over != 0) break;
       }
@@ -601,7 +601,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
     LOCKSTEP_TRY(measure(name, groups.groups().along(std::get<0>(name))->size(),
                          [&, &one = collective]() -> Result<double> {
                            const Nanoseconds from = monotonicNow();
-                           LOCKSTEP_TRY(one.play());
+                           LOCKSTEP_TRY(one.run());
                            return since(from);
                          }));
   }
@@ -609,7 +609,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   for (auto& [name, collective] : ofDevices) {
     const bool isMessage = std::get<1>(name).ends_with(" send");
     LOCKSTEP_TRY(measure(name, isMessage ? 2 : all.devicesAlong(std::get<0>(name))->size(),
-                         [&one = collective] { return one.play(kTogether); }));
+                         [&one = collective] { return one.run(kTogether); }));
   }
   ofDevices.clear();
   if (isOfAll) {
@@ -628,9 +628,9 @@ class BenchObserver final : public runtime::TrainerObserver {
   BenchObserver(const plan::Plan& plan, int rank, WorkerLink& link, double seconds)
       : link_(link), end_(static_cast<Nanoseconds>(seconds * 1e9)) {
     std::map<std::string_view, std::size_t> first;  // a program's first operation
-    for (const plan::Play& play : plan.plays(rank)) {
-      const plan::Body& body = *plan.find(play.program, rank);
-      const auto [at, isNew] = first.emplace(play.program, names_.size());
+    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
+      const plan::Body& body = *plan.find(entry.program, rank);
+      const auto [at, isNew] = first.emplace(entry.program, names_.size());
       for (std::size_t i = 0; i < body.steps.size(); ++i) {
         if (isNew) names_.push_back(body.steps[i].name);
         operation_.push_back(at->second + i);
@@ -704,8 +704,8 @@ class BenchObserver final : public runtime::TrainerObserver {
 Status measureLimits(backends::Backend& backend, node::v1::BenchReply& out) {
   constexpr std::int64_t kSide = 1024, kArray = 64 << 20;  // bytes
   constexpr double kSeconds = 0.3;
-  LOCKSTEP_ASSIGN(const PlayTime product, timeProduct(backend, DType::kF32, kSide, kSeconds));
-  LOCKSTEP_ASSIGN(const PlayTime sum, timeMemory(backend, kMemoryAdd, kArray, kSeconds));
+  LOCKSTEP_ASSIGN(const RunTime product, timeProduct(backend, DType::kF32, kSide, kSeconds));
+  LOCKSTEP_ASSIGN(const RunTime sum, timeMemory(backend, kMemoryAdd, kArray, kSeconds));
   out.set_flops_per_second(2.0 * kSide * kSide * kSide / product.least);
   out.set_bytes_per_second(static_cast<double>(kMemoryAdd.arrays * kArray) / sum.least);
   return {};
@@ -713,9 +713,9 @@ Status measureLimits(backends::Backend& backend, node::v1::BenchReply& out) {
 
 }  // namespace
 
-Status playBench(const node::v1::WorkerStart& start, WorkerLink& link) {
+Status runBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
-  plan.wholeSteps = 0;  // the first steps are not what a run is made of
+  plan.uncompressedWarmupSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));

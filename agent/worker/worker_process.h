@@ -13,7 +13,7 @@
 
 #include "agent/base/channel.h"
 #include "agent/base/event_loop.h"
-#include "agent/base/lines.h"
+#include "agent/base/line_collector.h"
 #include "lockstep/node/v1/worker.pb.h"
 
 namespace lockstep::agent {

@@ -8,7 +8,7 @@
 
 namespace lockstep::agent {
 
-Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
+Status runSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
   const node::v1::SpeedBench& asked = start.speed();
   LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
   const PinnedThread pinned(start);
@@ -16,17 +16,18 @@ Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
   for (std::int64_t size = asked.min(); size <= asked.max(); size *= 2) sizes.push_back(size);
   const bool products = asked.kind() == "gemm";
   const std::size_t kinds =
-      products ? static_cast<std::size_t>(asked.precisions_size()) : std::size(kMemoryPlays);
+      products ? static_cast<std::size_t>(asked.precisions_size()) : std::size(kMemoryRuns);
   const double each = start.seconds() / static_cast<double>(kinds * sizes.size());
   node::v1::FromWorker message;
   constexpr double kLate = 30;  // seconds beyond what was said; the agent ends the worker after 60
   const Nanoseconds begin = monotonicNow();
   const auto add = [&](std::string_view name, std::int64_t size, double work,
-                       const std::function<Result<PlayTime>()>& play) {
+                       const std::function<Result<RunTime>()>& measure) {
     const bool isLate =
         static_cast<double>(monotonicNow() - begin) * 1e-9 > start.seconds() + kLate;
-    const auto time =
-        isLate ? Result<PlayTime>(makeError(Code::kDeadlineExceeded, "no time was left")) : play();
+    const auto time = isLate
+                          ? Result<RunTime>(makeError(Code::kDeadlineExceeded, "no time was left"))
+                          : measure();
     auto* one = message.mutable_benched()->add_speeds();
     one->set_name(std::string(name));
     one->set_size(size);
@@ -41,15 +42,15 @@ Status playSpeed(const node::v1::WorkerStart& start, WorkerLink& link) {
     for (const std::string& precision : asked.precisions())
       if (products)
         add(precision, size, 2 * side * side * side, [&] {
-          const DType factors = precision == "bf16"   ? DType::kBf16
-                                : precision == "fp16" ? DType::kF16
-                                                      : DType::kF32;
-          return timeProduct(*backend, factors, size, each, precision == "tf32");
+          const DType operandDtype = precision == "bf16"   ? DType::kBf16
+                                     : precision == "fp16" ? DType::kF16
+                                                           : DType::kF32;
+          return timeProduct(*backend, operandDtype, size, each, precision == "tf32");
         });
-    for (const MemoryPlay& play : kMemoryPlays)
+    for (const MemoryRun& run : kMemoryRuns)
       if (!products)
-        add(play.name, size, play.arrays * side,
-            [&] { return timeMemory(*backend, play, size, each); });
+        add(run.name, size, run.arrays * side,
+            [&] { return timeMemory(*backend, run, size, each); });
   }
   link.channel().send(message);
   return {};

@@ -106,7 +106,7 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   const std::string key = keyOf(request);
   if (!known->contains(key)) {
     LOCKSTEP_ASSIGN(runtime::Reference reference,
-                    runtime::playReference({oneProbe, one}, experiment, stop));
+                    runtime::runReference({oneProbe, one}, experiment, stop));
     known->emplace(key, std::move(reference));
   }
   const runtime::Reference& reference = known->at(key);
@@ -129,7 +129,7 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   return reply;
 }
 
-Status playVerify(const node::v1::WorkerStart& start, WorkerLink& link) {
+Status runVerify(const node::v1::WorkerStart& start, WorkerLink& link) {
   node::v1::FromWorker message;
   LOCKSTEP_ASSIGN(*message.mutable_verified(), verifyPlans(start.verify()));
   link.channel().send(message);

@@ -1,4 +1,4 @@
-// bench train, bench collective, bench gemm, bench memory: played by the worker of a local agent.
+// bench train, bench collective, bench gemm, bench memory: run by the worker of a local agent.
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
@@ -55,14 +55,14 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.request.comm = comm;
   auto preview = makePreview(out.request, hostsHere(*cluster));
   if (!preview.ok())
-    return placed(preview.error(), spec.yaml, spec.file, local.written, local.file);
+    return withSourceLocation(preview.error(), spec.yaml, spec.file, local.written, local.file);
   out.preview = std::move(*preview);
   return out;
 }
 
-Result<node::v1::BenchReply> played(const Globals& globals,
-                                    std::shared_ptr<const spec::v1::ClusterSpec> cluster,
-                                    const node::v1::BenchRequest& request) {
+Result<node::v1::BenchReply> benchmarked(const Globals& globals,
+                                         std::shared_ptr<const spec::v1::ClusterSpec> cluster,
+                                         const node::v1::BenchRequest& request) {
   constexpr double kBesides = 90;  // seconds to start and to end
   node::v1::BenchReply reply;
   LOCKSTEP_TRY(onLocalAgent(globals, std::move(cluster), "the benchmark",
@@ -148,7 +148,7 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
                      static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks,
                      bench.threads);
         LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,
-                        played(globals, bench.request.cluster, request));
+                        benchmarked(globals, bench.request.cluster, request));
         if (request.communication()) {
           sayCommunication(bench, reply.communication(), json);
           return {};
@@ -286,7 +286,8 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments) {
         request.set_comm(comm);
         const ClusterSpecFile local =
             localCluster(static_cast<int>(ranks), globals.home.root + "/local", "shm");
-        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, local.spec, request));
+        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,
+                        benchmarked(globals, local.spec, request));
         Table table;
         table.header = {"collective", "size", "µs", "algbw", "busbw"};
         table.right = {false, true, true, true, true};
@@ -353,7 +354,8 @@ int benchSpeed(const Globals& globals, const Arguments& arguments,
         request.set_threads(static_cast<int>(threads));
         request.set_seconds(seconds);
         const ClusterSpecFile local = localCluster(1, globals.home.root + "/local", "shm");
-        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply, played(globals, local.spec, request));
+        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,
+                        benchmarked(globals, local.spec, request));
         Table table;
         table.header = {products ? "factors" : "memory", products ? "side" : "array", "µs",
                         products ? "GFLOP/s" : "rate"};

@@ -167,8 +167,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
   session.answer(question.id, read ? std::optional<Secret>(Secret(std::move(line))) : std::nullopt);
 }
 
-Error placed(Error error, const std::string& specYaml, const std::string& specFile,
-             const std::string& clusterYaml, const std::string& clusterFile) {
+Error withSourceLocation(Error error, const std::string& specYaml, const std::string& specFile,
+                         const std::string& clusterYaml, const std::string& clusterFile) {
   if (error.code != Code::kInvalidArgument || error.why.empty() || !error.node.empty())
     return error;
   const bool ofCluster = error.why.starts_with("nodes") || error.why.starts_with("links") ||

@@ -66,8 +66,8 @@ std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& h
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
 
 // An error that names a path in a spec, with the place of that path in the file before it.
-Error placed(Error error, const std::string& specYaml, const std::string& specFile,
-             const std::string& clusterYaml, const std::string& clusterFile);
+Error withSourceLocation(Error error, const std::string& specYaml, const std::string& specFile,
+                         const std::string& clusterYaml, const std::string& clusterFile);
 
 // The phase, or since when the run is out of reach.
 std::string stateText(const RunRow& row);

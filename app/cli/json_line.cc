@@ -9,7 +9,7 @@
 
 namespace lockstep::app::cli {
 namespace {
-// In ASCII: a terminal plays C1 controls too, which JSON allows as they are.
+// In ASCII: a terminal interprets C1 controls too, which JSON allows as they are.
 std::string quoted(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }

@@ -1,4 +1,4 @@
-// What a command asks of an agent on this machine: its worker plays what needs the runtime.
+// What a command asks of an agent on this machine: its worker runs what needs the runtime.
 #pragma once
 
 #include <functional>

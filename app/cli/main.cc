@@ -71,14 +71,17 @@ const std::vector<Command>& commands() {
        logsCommand},
       {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists the runs under way.", runsCommand},
       {"plan",
-       {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "json"},
+       {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
+         "dump-after=", "json"},
         1,
         1,
         "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
         "path=value]…\n"
-        "             [--measure] [--json]"},
+        "             [--measure | --passes | --dump-after PASS] [--json]"},
        "Prints the plan of a run, and to stderr what it will cost.\n"
-       "  --measure   connects to the nodes and measures instead of going by built-in costs",
+       "  --measure     connects to the nodes and measures instead of going by built-in costs\n"
+       "  --passes      lists the passes that make the plan, with time and numbers of nodes\n"
+       "  --dump-after  prints the graphs that a pass makes, one for each program",
        planCommand},
       {"simulate",
        {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},
@@ -86,7 +89,7 @@ const std::vector<Command>& commands() {
         1,
         "simulate SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND]\n"
         "             [--set path=value]… [--measure] [--slow RANK=FACTOR]… [--json]"},
-       "Plays a plan in virtual time and shows one step of every rank.\n"
+       "Simulates a plan in virtual time and shows one step of every rank.\n"
        "  --slow      a rank that takes FACTOR times as long",
        simulateCommand},
       {"verify",
@@ -96,7 +99,7 @@ const std::vector<Command>& commands() {
         "verify SPEC --ranks N [--cluster FILE] [--steps K] [--set path=value]… [--json]"},
        "Shows that SPEC's strategy computes on N ranks what one rank computes; exit 0 where it "
        "does.\n"
-       "Plays both on this machine: the small variant of the model in fp64 with plain loops, "
+       "Runs both on this machine: the small variant of the model in fp64 with plain loops, "
        "where\n"
        "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
        "  SPEC        a spec or an example's name\n"

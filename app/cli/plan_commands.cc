@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "app/cli/commands.h"
 #include "app/cli/json_line.h"
@@ -21,7 +22,8 @@
 namespace lockstep::app::cli {
 namespace {
 
-Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
+Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
+                          passes::PassTrace* trace = nullptr) {
   LOCKSTEP_ASSIGN(const RunSpecFile spec, loadRunSpec(arguments.words()[0], arguments.all("set")));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster, clusterOf(globals, arguments));
   LaunchRequest request;
@@ -31,7 +33,8 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
   request.clusterYaml = cluster.yaml;
   request.comm = arguments.text("comm");
   auto preview = [&]() -> Result<Preview> {
-    if (!arguments.has("measure")) return makePreview(request, hostsHere(*cluster.spec));
+    if (!arguments.has("measure"))
+      return makePreview(request, hostsHere(*cluster.spec), nullptr, trace);
     Inbox inbox;
     ClusterSession* asked = nullptr;
     ClusterObserver observer;
@@ -49,7 +52,7 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments) {
     return std::move(*done);
   }();
   if (!preview.ok())
-    return placed(preview.error(), spec.yaml, spec.file, cluster.written, cluster.file);
+    return withSourceLocation(preview.error(), spec.yaml, spec.file, cluster.written, cluster.file);
   return preview;
 }
 
@@ -102,7 +105,7 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
   for (std::size_t r = 0; r < ranks; ++r) {
     // Each cell shows what took most of it.
     std::vector<std::array<double, kLooks.size()>> spent(cells);
-    std::vector<double> flying(cells);
+    std::vector<double> asynchronous(cells);
     for (const plan::Event& event : events) {
       if (event.step != step || event.rank != static_cast<int>(r)) continue;
       const auto look = static_cast<std::size_t>(
@@ -112,7 +115,8 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
       const double from = static_cast<double>(event.begin - begin) / perCell;
       const double to = static_cast<double>(event.end - begin) / perCell;
       for (auto c = static_cast<std::size_t>(from); c < cells && static_cast<double>(c) < to; ++c)
-        (event.inFlight && event.kind == plan::EventKind::kTransfer ? flying[c] : spent[c][look]) +=
+        (event.asynchronous && event.kind == plan::EventKind::kTransfer ? asynchronous[c]
+                                                                        : spent[c][look]) +=
             std::min(to, static_cast<double>(c + 1)) - std::max(from, static_cast<double>(c));
     }
     std::string row;
@@ -131,10 +135,12 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
                                         : letter;
     }
     out += padded(fmt::format("{} {}", r, preview.ranks[r].node), label) + " │" + row + "│\n";
-    if (std::all_of(flying.begin(), flying.end(), [](double cell) { return cell <= 0; })) continue;
+    if (std::all_of(asynchronous.begin(), asynchronous.end(),
+                    [](double cell) { return cell <= 0; }))
+      continue;
     row.clear();
-    for (const double cell : flying) row += cell > 0.5 ? style.yellow("T") : " ";
-    out += padded("  in flight", label) + " │" + row + "│\n";
+    for (const double cell : asynchronous) row += cell > 0.5 ? style.yellow("T") : " ";
+    out += padded("  async", label) + " │" + row + "│\n";
   }
   out += "d data  F forward  B backward  T transfer  · waiting  O optimizer\n";
   return out;
@@ -190,15 +196,71 @@ int exitCodeFor(const Preview& preview) {
   return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded;
 }
 
+Error unknownPass(const std::string& name, const passes::PassTrace& trace) {
+  std::set<std::string> names;
+  for (const passes::PassRecord& record : trace.records()) names.insert(record.pass);
+  Error error = invalidArgument("no pass {} was run for this plan", name);
+  error.next = fmt::format("one of {}", fmt::join(names, ", "));
+  return error;
+}
+
+// The passes in the order in which they ran, or the graphs after one of them.
+void printPasses(const passes::PassTrace& trace, const Arguments& arguments, bool json) {
+  if (json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const passes::PassRecord& record : trace.records()) {
+      rows.push_back({{"program", record.program},
+                      {"pass", record.pass},
+                      {"runs", record.runs},
+                      {"seconds", static_cast<double>(record.elapsed) * 1e-9},
+                      {"nodes_before", record.nodesBefore},
+                      {"nodes_after", record.nodesAfter}});
+    }
+    JsonLine line("passes");
+    line.addRaw("passes", rows.dump());
+    if (arguments.has("dump-after")) line.add("graphs", trace.dump());
+    line.print();
+    return;
+  }
+  if (arguments.has("dump-after")) {
+    put(stdout, trace.dump());
+    return;
+  }
+  Table table{{"program", "pass", "runs", "ms", "nodes before", "nodes after"},
+              {false, false, true, true, true, true},
+              {}};
+  for (const passes::PassRecord& record : trace.records()) {
+    table.rows.push_back({record.program, record.pass, std::to_string(record.runs),
+                          fmt::format("{:.2f}", static_cast<double>(record.elapsed) * 1e-6),
+                          std::to_string(record.nodesBefore), std::to_string(record.nodesAfter)});
+  }
+  put(stdout, table.text());
+}
+
 }  // namespace
 
 int planCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
-  const auto preview = previewOf(globals, arguments);
+  const bool traces = arguments.has("passes") || arguments.has("dump-after");
+  passes::PassTrace trace(arguments.text("dump-after"));
+  const auto preview = [&]() -> Result<Preview> {
+    if (traces && arguments.has("measure"))
+      return invalidArgument(
+          "--passes and --dump-after show a plan made from built-in costs; "
+          "leave --measure out");
+    LOCKSTEP_ASSIGN(Preview made, previewOf(globals, arguments, &trace));
+    if (arguments.has("dump-after") && trace.dump().empty())
+      return unknownPass(arguments.text("dump-after"), trace);
+    return made;
+  }();
   if (!preview.ok()) {
     report(preview.error(), json);
     return exitCodeOf(preview.error());
+  }
+  if (traces) {
+    printPasses(trace, arguments, json);
+    return exitCodeFor(*preview);
   }
   if (json) {
     if (preview->misfit) errorLine(*preview->misfit, "misfit").print();

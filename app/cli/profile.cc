@@ -9,12 +9,12 @@
 namespace lockstep::app::cli {
 namespace {
 
-// The steps of a rank's plays, one play after another, as events number them.
+// The steps of a rank's runs, one run after another, as events number them.
 std::vector<const plan::Step*> stepsOf(const plan::Plan& plan, int rank) {
   std::vector<const plan::Step*> steps;
   if (rank < 0 || rank >= plan.mesh.size()) return steps;
-  for (const plan::Play& play : plan.plays(rank))
-    for (const plan::Step& step : plan.find(play.program, rank)->steps) steps.push_back(&step);
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+    for (const plan::Step& step : plan.find(entry.program, rank)->steps) steps.push_back(&step);
   return steps;
 }
 
@@ -51,14 +51,14 @@ std::string chromeTrace(const plan::Plan& plan, const std::vector<run::v1::Event
     };
     name("process_name", 0, fmt::format("rank {}", chunk.rank()));
     name("thread_name", 0, "computes");
-    name("thread_name", 1, "in flight");
+    name("thread_name", 1, "communication");
     forEvents(plan, chunk, [&](const plan::Step& step, std::int64_t begin, std::int64_t end) {
       events.push_back(
           {{"ph", "X"},
            {"name", step.name},
            {"cat", std::string(ir::info(step.op).name)},
            {"pid", chunk.rank()},
-           {"tid", step.stream == plan::kFlightStream ? 1 : 0},
+           {"tid", step.stream == plan::kCommunicationStream ? 1 : 0},
            {"ts", static_cast<double>(begin - start) * 1e-3},
            {"dur", static_cast<double>(end - begin) * 1e-3},
            {"args",
@@ -79,8 +79,8 @@ Table profileTable(const plan::Plan& plan, const run::v1::EventChunk& rank,
   std::int64_t first = 0, last = 0;
   double known = 0;
   forEvents(plan, rank, [&](const plan::Step& step, std::int64_t begin, std::int64_t end) {
-    const bool flies = step.stream == plan::kFlightStream;
-    Kind& kind = kinds[std::string(ir::info(step.op).name) + (flies ? " in flight" : "")];
+    const bool isAsync = step.stream == plan::kCommunicationStream;
+    Kind& kind = kinds[std::string(ir::info(step.op).name) + (isAsync ? " (async)" : "")];
     const double seconds = static_cast<double>(end - begin) * 1e-9;
     ++kind.count;
     kind.seconds += seconds;
@@ -89,7 +89,7 @@ Table profileTable(const plan::Plan& plan, const run::v1::EventChunk& rank,
     kind.computes = step.kind == plan::StepKind::kCompute;
     first = first == 0 ? begin : std::min(first, begin);
     last = std::max(last, end);
-    if (!flies) known += seconds;
+    if (!isAsync) known += seconds;
   });
   const double whole = static_cast<double>(last - first) * 1e-9;
   if (whole > known) kinds["between them"] = {1, whole - known, 0, 0, false};

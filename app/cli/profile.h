@@ -17,8 +17,9 @@ struct MachineLimits {
   double bytesPerSecond = 0;  // of adding up arrays that no cache holds
 };
 
-// Complete events of each rank, a process each: thread 0 computes and waits, thread 1 is in flight.
-// For chrome://tracing and Perfetto. Steps that the plan does not have are left out.
+// Complete events of each rank, a process each: thread 0 is the compute stream, thread 1 the
+// communication stream. For chrome://tracing and Perfetto. Steps that the plan does not have are
+// left out.
 std::string chromeTrace(const plan::Plan& plan, const std::vector<run::v1::EventChunk>& ranks);
 
 // By kind of operation, the longest first: its share of rank 0's step, and how near it comes to the

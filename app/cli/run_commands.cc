@@ -236,8 +236,8 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
     if (!done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
   }
   if (!done->ok())
-    return placed(done->error(), prepared.request.specYaml, prepared.specFile,
-                  prepared.clusterWritten, prepared.clusterFile);
+    return withSourceLocation(done->error(), prepared.request.specYaml, prepared.specFile,
+                              prepared.clusterWritten, prepared.clusterFile);
   return **done;
 }
 

@@ -43,7 +43,7 @@ class JsonReport final : public RunReport {
   }
   void update(const RunUpdate& update) override {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
-    for (const std::string& note : RunStory::scaleNotes(update)) progress(note);
+    for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) errorLine(warning, "warning").print();
     for (const Error& error : story_.newErrors(update)) failed(error);
@@ -64,8 +64,8 @@ class JsonReport final : public RunReport {
  private:
   static constexpr std::chrono::milliseconds kPause{110};
 
-  void tell(const std::vector<RunStory::Item>& items) {
-    for (const RunStory::Item& item : items) {
+  void tell(const std::vector<EventSequencer::Item>& items) {
+    for (const EventSequencer::Item& item : items) {
       if (item.step) {
         held_ = item.step;
         if (every_ > 0 ? item.step->step % every_ == 0 : Clock::now() - lastTold_ >= kPause)
@@ -99,8 +99,8 @@ class JsonReport final : public RunReport {
 
   std::int64_t every_;
   std::string metric_;
-  RunStory story_;
-  std::optional<RunStory::Step> held_;  // the newest, not told yet
+  EventSequencer story_;
+  std::optional<EventSequencer::Step> held_;  // the newest, not told yet
   Clock::time_point lastTold_{};
 };
 
@@ -116,9 +116,9 @@ class PlainReport final : public RunReport {
   }
   void update(const RunUpdate& update) override {
     if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
-      put(stderr, slowText(*update.slow) + "\n");
+      put(stderr, stragglerText(*update.slow) + "\n");
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
-    for (const std::string& note : RunStory::scaleNotes(update)) progress(note);
+    for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
@@ -133,7 +133,7 @@ class PlainReport final : public RunReport {
 
  private:
   static void print(const std::string& line) { put(stdout, line + "\n"); }
-  std::string epochText(const RunStory::Item& item) const {
+  std::string epochText(const EventSequencer::Item& item) const {
     const EpochRow& row = *item.epoch;
     std::string out = fmt::format("epoch {}", row.epoch);
     if (!item.evaluation) out += "  train loss " + lossText(row.trainLoss);
@@ -142,16 +142,16 @@ class PlainReport final : public RunReport {
                          testText("  ", context_.row.figures.metric, row.evalMetric));
     return out;
   }
-  void tell(const std::vector<RunStory::Item>& items) {
-    for (const RunStory::Item& item : items) {
+  void tell(const std::vector<EventSequencer::Item>& items) {
+    for (const EventSequencer::Item& item : items) {
       if (item.epoch)
         print(epochText(item));
       else if (every_ > 0 && item.step->step % every_ == 0)
         print(fmt::format("step {}  loss {:.6f}", item.step->step, item.step->loss));
     }
-    const auto last = std::find_if(items.rbegin(), items.rend(), [](const RunStory::Item& item) {
-      return item.step.has_value();
-    });
+    const auto last =
+        std::find_if(items.rbegin(), items.rend(),
+                     [](const EventSequencer::Item& item) { return item.step.has_value(); });
     if (every_ > 0 || last == items.rend() ||
         Clock::now() - lastProgress_ < std::chrono::seconds(5))
       return;
@@ -168,7 +168,7 @@ class PlainReport final : public RunReport {
 
   std::int64_t every_;
   RunContext context_;
-  RunStory story_;
+  EventSequencer story_;
   int slowRank_ = -1;
   Clock::time_point lastProgress_ = Clock::now();
 };
@@ -215,9 +215,9 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
   return std::make_unique<PlainReport>(options.every);
 }
 
-void RunStory::begin(const RunContext& context) { progress_.begin(context.scope); }
+void EventSequencer::begin(const RunContext& context) { progress_.begin(context.scope); }
 
-void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
+void EventSequencer::tell(const EpochRow& row, std::vector<Item>& out) {
   if (row.epoch <= lastEpoch_) {
     if (row.evaluated() && unevaluated_.erase(row.epoch) > 0)
       out.push_back({std::nullopt, row, true});
@@ -229,7 +229,7 @@ void RunStory::tell(const EpochRow& row, std::vector<Item>& out) {
   out.push_back({std::nullopt, row});
 }
 
-std::vector<RunStory::Item> RunStory::take(const RunUpdate& update) {
+std::vector<EventSequencer::Item> EventSequencer::take(const RunUpdate& update) {
   for (const EpochRow& row : update.epochs) waiting_.push_back(row);
   std::stable_sort(waiting_.begin(), waiting_.end(),
                    [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
@@ -254,14 +254,14 @@ std::vector<RunStory::Item> RunStory::take(const RunUpdate& update) {
   return out;
 }
 
-std::vector<RunStory::Item> RunStory::rest() {
+std::vector<EventSequencer::Item> EventSequencer::rest() {
   std::vector<Item> out;
   for (const EpochRow& row : waiting_) tell(row, out);
   waiting_.clear();
   return out;
 }
 
-std::vector<std::string> RunStory::nodeNotes(const RunUpdate& update) {
+std::vector<std::string> EventSequencer::nodeNotes(const RunUpdate& update) {
   std::vector<std::string> out;
   for (const RunUpdate::Node& node : update.nodes) {
     const bool known = unreachable_.contains(node.name);
@@ -276,7 +276,7 @@ std::vector<std::string> RunStory::nodeNotes(const RunUpdate& update) {
   return out;
 }
 
-std::vector<std::string> RunStory::scaleNotes(const RunUpdate& update) {
+std::vector<std::string> EventSequencer::scaleNotes(const RunUpdate& update) {
   const auto find = [&](std::string_view name) {
     return std::find_if(update.series.begin(), update.series.end(),
                         [&](const RunBatch::Series& series) { return series.name == name; });
@@ -296,8 +296,8 @@ std::vector<std::string> RunStory::scaleNotes(const RunUpdate& update) {
       scale->points.back().y)};
 }
 
-std::vector<Error> RunStory::notTold(const std::vector<Error>& errors,
-                                     std::vector<std::string>& told) {
+std::vector<Error> EventSequencer::notTold(const std::vector<Error>& errors,
+                                           std::vector<std::string>& told) {
   std::vector<Error> out;
   for (const Error& error : errors) {
     const std::string text = error.text();
@@ -308,10 +308,10 @@ std::vector<Error> RunStory::notTold(const std::vector<Error>& errors,
   return out;
 }
 
-std::vector<Error> RunStory::newErrors(const RunUpdate& update) {
+std::vector<Error> EventSequencer::newErrors(const RunUpdate& update) {
   return notTold(update.errors, errors_);
 }
-std::vector<Error> RunStory::newWarnings(const RunUpdate& update) {
+std::vector<Error> EventSequencer::newWarnings(const RunUpdate& update) {
   return notTold(update.warnings, warnings_);
 }
 

@@ -48,7 +48,7 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options);
 
 // Steps, epochs and errors of updates in their order, each once. A step's epoch event comes after
 // it, and before any later step.
-class RunStory {
+class EventSequencer {
  public:
   struct Step {
     std::int64_t step = 0, epoch = 0;

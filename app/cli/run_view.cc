@@ -341,7 +341,7 @@ class LiveView final : public RunReport {
       for (int i = 0; i < static_cast<int>(more.size()) && i < limit; ++i)
         out.push_back(more[static_cast<std::size_t>(i)]);
     };
-    if (slow_) out.push_back(style_.yellow(slowText(*slow_)));
+    if (slow_) out.push_back(style_.yellow(stragglerText(*slow_)));
     append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
     append(gpuTable(), std::max(0, room() - 1));
@@ -385,16 +385,16 @@ class LiveView final : public RunReport {
   Style style_;
   RunContext context_;
   Preview predicted_;
-  RunStory story_;
+  EventSequencer story_;
   RunPhase phase_ = RunPhase::kLaunching;
-  RunStory::Step step_;
+  EventSequencer::Step step_;
   std::optional<EpochRow> lastEpoch_;
   Curve loss_;
   double metric_ = NAN;
   double lossScale_ = 0;  // of fp16
   std::int64_t skipped_ = 0;
   std::vector<StepBreakdown> breakdown_;
-  std::optional<SlowRank> slow_;
+  std::optional<Straggler> slow_;
   std::map<std::string, NodeFigures> nodes_;
   std::deque<std::string> logs_;
   std::string progress_;

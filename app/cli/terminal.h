@@ -19,7 +19,7 @@ bool isTerminal(int fd);   // one that understands cursor movement
 bool wantsColour(int fd);  // a terminal, and NO_COLOR is not set
 
 // Writes text at once. The one way for text to leave a command: what files and nodes say is shown,
-// and never played; sequences of a Style alone reach the terminal.
+// and never interpreted; sequences of a Style alone reach the terminal.
 void put(std::FILE* to, std::string_view text);
 // As it is: what holds nothing foreign, as JSON in ASCII and moves of the cursor.
 void putRaw(std::FILE* to, std::string_view text);

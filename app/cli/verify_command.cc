@@ -1,4 +1,4 @@
-// verify: several ranks against one, played by the worker of a local agent.
+// verify: several ranks against one, run by the worker of a local agent.
 #include <grpcpp/channel.h>
 
 #include <algorithm>
@@ -113,13 +113,13 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
   const Status status = [&]() -> Status {
     LOCKSTEP_ASSIGN(const Question question, questionOf(globals, arguments));
     const auto& strategy = question.spec.spec->strategy();
-    // Refused before anything is played.
+    // Refused before anything runs.
     std::vector<VerifyCase> cases;
     for (const Precision precision : {Precision::kSmallDouble, Precision::kSingle}) {
       auto one = verifyCase(*question.spec.spec, *question.cluster.spec, precision, question.steps);
       if (!one.ok())
-        return placed(one.error(), question.spec.yaml, question.spec.file, question.cluster.written,
-                      question.cluster.file);
+        return withSourceLocation(one.error(), question.spec.yaml, question.spec.file,
+                                  question.cluster.written, question.cluster.file);
       cases.push_back(std::move(*one));
     }
     if (!json)
@@ -131,7 +131,7 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
                       why));
     const auto local = localCluster(1, globals.home.root + "/local", "");
     for (const VerifyCase& one : cases) {
-      put(stderr, fmt::format("playing {} …\n", titleOf(one)));
+      put(stderr, fmt::format("running {} …\n", titleOf(one)));
       node::v1::VerifyReply reply;
       LOCKSTEP_TRY(onLocalAgent(globals, local.spec, "the verification",
                                 [&](NodeAccess& access, std::stop_token stop) -> Status {

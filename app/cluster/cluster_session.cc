@@ -146,11 +146,11 @@ struct ClusterSession::State {
 namespace {
 
 // Brings questions to the inbox's thread. Accepts the fingerprints given beforehand by itself.
-class Asker final : public SshPrompter {
+class SessionPrompter final : public SshPrompter {
  public:
   using Ask = std::function<void(OpenQuestion)>;
-  Asker(std::string node, std::vector<std::string> accepted, Inbox& inbox,
-        std::weak_ptr<void> owner, Ask ask)
+  SessionPrompter(std::string node, std::vector<std::string> accepted, Inbox& inbox,
+                  std::weak_ptr<void> owner, Ask ask)
       : node_(std::move(node)),
         accepted_(std::move(accepted)),
         inbox_(inbox),
@@ -204,9 +204,9 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
     link.configFile = state->options.sshConfig;
     link.copy = state->options.copy;
     if (state->options.ask) {
-      link.prompter =
-          std::make_shared<Asker>(spec.name(), state->options.acceptedHostKeys, inbox, alive,
-                                  [state](OpenQuestion open) { state->ask(std::move(open)); });
+      link.prompter = std::make_shared<SessionPrompter>(
+          spec.name(), state->options.acceptedHostKeys, inbox, alive,
+          [state](OpenQuestion open) { state->ask(std::move(open)); });
     } else {
       link.prompter = listedHostKeys(state->options.acceptedHostKeys);
     }

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "app/core/patience.h"
+#include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -104,11 +104,11 @@ void cleanUpNode(const Home& home, NodeAccess& node, const std::stop_token& stop
   if (!history.ok()) return;
   const std::vector<LeftRun> left = (*history)->leftOnNodes();
   if (left.empty()) return;
-  const Patience patience(stop, kLimit);
-  const auto inventory = node.waitConnected(patience.stop());
+  const IdleTimeout timeout(stop, kLimit);
+  const auto inventory = node.waitConnected(timeout.stop());
   const auto channel = node.agent();
   if (!inventory.ok() || !channel.ok()) return;
-  Cleanup cleanup(node, *channel, patience.stop());
+  Cleanup cleanup(node, *channel, timeout.stop());
   const auto listed = cleanup.runs();
   if (!listed.ok()) return;
   for (const LeftRun& run : left)

@@ -49,8 +49,8 @@ Error rpcError(const grpc::Status& status, const std::string& what, const std::s
   return error;
 }
 
-Status untilAvailable(std::chrono::milliseconds limit, const std::stop_token& stop,
-                      const std::function<Status()>& ask) {
+Status retryWhileUnavailable(std::chrono::milliseconds limit, const std::stop_token& stop,
+                             const std::function<Status()>& ask) {
   constexpr std::chrono::milliseconds kPause{200};
   const auto end = std::chrono::steady_clock::now() + limit;
   std::mutex mutex;

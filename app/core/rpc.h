@@ -26,8 +26,8 @@ inline Status rpcStatus(const grpc::Status& status, const std::string& what,
 // Asks until the answer is another one than kUnavailable, for at most `limit` from the first on. A
 // call made just after its connection was lost may still be sent on that one, and a server that has
 // ended may be replaced; what is asked must be as good twice as once.
-Status untilAvailable(std::chrono::milliseconds limit, const std::stop_token& stop,
-                      const std::function<Status()>& ask);
+Status retryWhileUnavailable(std::chrono::milliseconds limit, const std::stop_token& stop,
+                             const std::function<Status()>& ask);
 
 // Cancels the call when `stop` is requested.
 class CancelOnStop {

@@ -46,7 +46,7 @@ std::string newRunId() {
 }
 
 // The nodes that take part, in rank order, then the one that evaluates, with what they bring.
-struct Party {
+struct Participant {
   int index = 0;  // in the session
   std::string name;
   std::vector<int> ranks;  // none of the one that evaluates
@@ -63,9 +63,9 @@ using Stage = LaunchProgress::Stage;
 using Tell = std::function<void(const LaunchProgress&)>;
 
 // Tells which nodes a stage still waits for, from a thread of its own, until it is destroyed.
-class Awaiting {
+class StageProgress {
  public:
-  Awaiting(Stage stage, std::vector<std::string> nodes, const Tell& tell)
+  StageProgress(Stage stage, std::vector<std::string> nodes, const Tell& tell)
       : progress_{stage, std::move(nodes), 0}, tell_(tell) {
     tell_(progress_);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -118,9 +118,10 @@ class Work {
     findParties(rough);
     LOCKSTEP_TRY(connectAll(stop));
     std::vector<HostFacts> hosts;
-    for (const Party& party : parties_) {
-      hosts.push_back({party.name, party.inventory.bootId, party.inventory.cores,
-                       party.inventory.memoryAvailable, gpuMemory(party.inventory.gpus)});
+    for (const Participant& participant : participants_) {
+      hosts.push_back({participant.name, participant.inventory.bootId, participant.inventory.cores,
+                       participant.inventory.memoryAvailable,
+                       gpuMemory(participant.inventory.gpus)});
     }
     const auto withClocks = [this](Preview of) {
       for (std::string& remark : clockRemarks()) of.remarks.push_back(std::move(remark));
@@ -130,9 +131,10 @@ class Work {
     if (!request_.measure) return withClocks(std::move(plain));
     findData();
     auto cost = [&] {
-      const Awaiting awaiting(Stage::kMeasuring, {parties_.front().name}, progress);
-      return measureCosts(plain, request_, *parties_.front().access, parties_.front().inventory,
-                          parties_.front().paths, home_, costs, stop);
+      const StageProgress awaiting(Stage::kMeasuring, {participants_.front().name}, progress);
+      return measureCosts(plain, request_, *participants_.front().access,
+                          participants_.front().inventory, participants_.front().paths, home_,
+                          costs, stop);
     }();
     if (!cost.ok()) {
       if (costs == Costs::kEarlier) return cost.error();
@@ -174,7 +176,7 @@ class Work {
         // It may be under way where nobody answers now: it stays findable.
         started.error().next =
             fmt::format("it may have begun; `lockstep kill {}` ends it once node {} answers again",
-                        run, parties_.front().name);
+                        run, participants_.front().name);
         return started.error();
       }
     }
@@ -193,19 +195,19 @@ class Work {
 
  private:
   Status connectAll(std::stop_token stop) {
-    Awaiting awaiting(Stage::kConnecting, names(), progress);
+    StageProgress awaiting(Stage::kConnecting, names(), progress);
     std::stop_source others;  // one that fails ends the wait for all
     const std::stop_callback passOn(stop, [&others] { others.request_stop(); });
-    std::vector<Status> came(parties_.size());
+    std::vector<Status> came(participants_.size());
     {
       std::vector<std::jthread> threads;
-      for (std::size_t i = 0; i < parties_.size(); ++i)
+      for (std::size_t i = 0; i < participants_.size(); ++i)
         threads.emplace_back([&, i] {
-          Party& party = parties_[i];
-          auto inventory = party.access->waitConnected(others.get_token());
+          Participant& participant = participants_[i];
+          auto inventory = participant.access->waitConnected(others.get_token());
           if (inventory.ok()) {
-            party.inventory = std::move(*inventory);
-            awaiting.came(party.name);
+            participant.inventory = std::move(*inventory);
+            awaiting.came(participant.name);
           } else {
             came[i] = inventory.status();
             others.request_stop();
@@ -222,20 +224,20 @@ class Work {
   // depend on them, but the times in its log do. The ranks report smaller differences themselves.
   std::vector<std::string> clockRemarks() const {
     std::vector<std::string> out;
-    for (const Party& party : parties_) {
-      const long long days = std::llround(static_cast<double>(party.inventory.clockOffset) /
+    for (const Participant& participant : participants_) {
+      const long long days = std::llround(static_cast<double>(participant.inventory.clockOffset) /
                                           static_cast<double>(kDay));
       if (days == 0) continue;
       if (days > 0)
         out.push_back(
             fmt::format("the clock of node {} is {} days ahead of this machine's, and so are "
                         "the times of its log",
-                        party.name, days));
+                        participant.name, days));
       else
         out.push_back(
             fmt::format("the clock of node {} is {} days behind this machine's, and so are "
                         "the times of its log",
-                        party.name, -days));
+                        participant.name, -days));
     }
     return out;
   }
@@ -243,21 +245,23 @@ class Work {
   // Before anything is begun: each node connects to each other at the address it will be reached
   // at.
   Status findAddresses(std::stop_token stop) {
-    if (parties_.size() < 2) return {};
-    Awaiting awaiting(Stage::kPreparing, names(), progress);
+    if (participants_.size() < 2) return {};
+    StageProgress awaiting(Stage::kPreparing, names(), progress);
     std::vector<PeerNode> nodes;
-    for (const Party& party : parties_) {
+    for (const Participant& participant : participants_) {
       const auto& all = request_.cluster->nodes();
-      const auto spec = std::find_if(all.begin(), all.end(),
-                                     [&](const auto& node) { return node.name() == party.name; });
-      nodes.push_back({&*spec, party.access, party.inventory, party.ranks.empty()});
+      const auto spec = std::find_if(all.begin(), all.end(), [&](const auto& node) {
+        return node.name() == participant.name;
+      });
+      nodes.push_back(
+          {&*spec, participant.access, participant.inventory, participant.ranks.empty()});
     }
     LOCKSTEP_ASSIGN(const auto addresses, provePeerAddresses(nodes, std::move(stop)));
     std::vector<std::string> told;
-    for (std::size_t i = 0; i < parties_.size(); ++i) {
-      parties_[i].address = addresses[i];
+    for (std::size_t i = 0; i < participants_.size(); ++i) {
+      participants_[i].address = addresses[i];
       if (!addresses[i].empty())
-        told.push_back(fmt::format("{} at {}", parties_[i].name, addresses[i]));
+        told.push_back(fmt::format("{} at {}", participants_[i].name, addresses[i]));
     }
     tellAddresses(fmt::format("{}", fmt::join(told, ", ")));
     return {};
@@ -265,36 +269,37 @@ class Work {
 
   std::vector<std::string> names() const {
     std::vector<std::string> out;
-    for (const Party& party : parties_) out.push_back(party.name);
+    for (const Participant& participant : participants_) out.push_back(participant.name);
     return out;
   }
 
   std::string nodesJson() const {
     nlohmann::json nodes = nlohmann::json::array();
-    for (const Party& party : parties_) {
-      nlohmann::json one = {
-          {"node", party.name}, {"ranks", party.ranks}, {"host", party.inventory.hostname}};
-      if (!party.socket.empty()) one["socket"] = party.socket;
-      if (!party.folder.empty()) one["folder"] = party.folder;
-      if (!party.address.empty()) one["address"] = party.address;
+    for (const Participant& participant : participants_) {
+      nlohmann::json one = {{"node", participant.name},
+                            {"ranks", participant.ranks},
+                            {"host", participant.inventory.hostname}};
+      if (!participant.socket.empty()) one["socket"] = participant.socket;
+      if (!participant.folder.empty()) one["folder"] = participant.folder;
+      if (!participant.address.empty()) one["address"] = participant.address;
       nodes.push_back(std::move(one));
     }
     return nodes.dump();
   }
 
   void findParties(const Preview& preview) {
-    parties_.clear();
+    participants_.clear();
     const auto add = [&](const std::string& node) {
-      Party party;
-      party.name = node;
+      Participant participant;
+      participant.name = node;
       for (std::size_t i = 0; i < access_.size(); ++i)
-        if (access_[i]->name() == node) party.access = access_[i];
-      LOCKSTEP_CHECK(party.access != nullptr, "node {} is not in the session", node);
-      parties_.push_back(std::move(party));
+        if (access_[i]->name() == node) participant.access = access_[i];
+      LOCKSTEP_CHECK(participant.access != nullptr, "node {} is not in the session", node);
+      participants_.push_back(std::move(participant));
     };
     for (const RankPreview& rank : preview.ranks) {
-      if (parties_.empty() || parties_.back().name != rank.node) add(rank.node);
-      parties_.back().ranks.push_back(rank.rank);
+      if (participants_.empty() || participants_.back().name != rank.node) add(rank.node);
+      participants_.back().ranks.push_back(rank.rank);
     }
     if (preview.evaluator) add(preview.evaluator->node);
   }
@@ -310,37 +315,37 @@ class Work {
     row.figures.metric = preview.plan.metric();
     row.comm = preview.comm;
     row.planHash = preview.planHash;
-    row.version = parties_.front().inventory.agentVersion;
+    row.version = participants_.front().inventory.agentVersion;
     row.predictedStepSeconds = preview.stepSeconds;
     row.clusterName = request_.cluster->name();
     row.resumedFrom = request_.resumedRun;
     return row;
   }
 
-  node::v1::PrepareRequest requestFor(const Party& party, const std::string& run,
+  node::v1::PrepareRequest requestFor(const Participant& participant, const std::string& run,
                                       const Preview& preview) const {
     node::v1::PrepareRequest out;
     out.set_run(run);
     out.set_generation(1);
-    out.set_node(party.name);
-    out.set_coordinator(&party == &parties_.front());
+    out.set_node(participant.name);
+    out.set_coordinator(&participant == &participants_.front());
     *out.mutable_spec() = *request_.spec;
     *out.mutable_cluster() = *request_.cluster;
     for (auto& node : *out.mutable_cluster()->mutable_nodes())
-      for (const Party& other : parties_)
+      for (const Participant& other : participants_)
         if (other.name == node.name() && !other.address.empty()) {
           node.set_address(other.address);
           node.clear_interface();  // it was found by that
         }
     out.set_plan(preview.planText);
     out.set_plan_hash(preview.planHash);
-    for (int rank : party.ranks) out.add_ranks(rank);
-    if (party.ranks.empty()) out.set_evaluation_plan(preview.evaluator->planText);
+    for (int rank : participant.ranks) out.add_ranks(rank);
+    if (participant.ranks.empty()) out.set_evaluation_plan(preview.evaluator->planText);
     out.set_comm(preview.comm);
     out.set_resume_from(request_.resumeFrom);
     out.set_sample_hertz(4);
     out.set_events_every(request_.eventsEvery);
-    for (const auto& [name, path] : party.paths) (*out.mutable_data_paths())[name] = path;
+    for (const auto& [name, path] : participant.paths) (*out.mutable_data_paths())[name] = path;
     return out;
   }
 
@@ -351,36 +356,38 @@ class Work {
     const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
       return file.name.starts_with("evaluate.") && !file.path.empty();
     });
-    for (Party& party : parties_)
+    for (Participant& participant : participants_)
       for (const specs::DataFile& file : files) {
-        if (party.ranks.empty() && apart && file.name.starts_with("train.")) continue;
-        party.paths[file.name] = file.path;
+        if (participant.ranks.empty() && apart && file.name.starts_with("train.")) continue;
+        participant.paths[file.name] = file.path;
         for (const auto& node : request_.cluster->nodes())
           if (const auto own = node.data().find(file.path);
-              node.name() == party.name && own != node.data().end())
-            party.paths[file.name] = own->second;
+              node.name() == participant.name && own != node.data().end())
+            participant.paths[file.name] = own->second;
       }
   }
 
   Status copyData(std::stop_token stop) {
     findData();
     if (!request_.spec->data().copy_to_nodes()) return {};
-    Awaiting awaiting(Stage::kCopying, names(), progress);
+    StageProgress awaiting(Stage::kCopying, names(), progress);
     std::vector<StagingNode> nodes;
-    for (const Party& party : parties_) nodes.push_back({party.access, party.paths});
+    for (const Participant& participant : participants_)
+      nodes.push_back({participant.access, participant.paths});
     LOCKSTEP_ASSIGN(
         copied_,
         stageData(request_.spec->data(), nodes,
                   {[&](const std::string& node) { awaiting.came(node); },
                    [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
                   std::move(stop)));
-    for (std::size_t i = 0; i < parties_.size(); ++i) parties_[i].paths = std::move(nodes[i].paths);
+    for (std::size_t i = 0; i < participants_.size(); ++i)
+      participants_[i].paths = std::move(nodes[i].paths);
     return {};
   }
 
-  Status prepare(Party& party, node::v1::PrepareRequest request, std::string& peerAddress,
-                 std::stop_token stop) {
-    LOCKSTEP_ASSIGN(const auto channel, party.access->agent());
+  Status prepare(Participant& participant, node::v1::PrepareRequest request,
+                 std::string& peerAddress, std::stop_token stop) {
+    LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
     const auto stub = node::v1::Agent::NewStub(channel);
     {
       grpc::ClientContext context;
@@ -388,9 +395,9 @@ class Work {
       const CancelOnStop cancel(context, stop);
       node::v1::PrepareReply reply;
       LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
-                             "the node could not prepare the run", party.name));
-      party.socket = reply.socket();
-      party.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+                             "the node could not prepare the run", participant.name));
+      participant.socket = reply.socket();
+      participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
       peerAddress = reply.peer_address();
     }
     grpc::ClientContext context;
@@ -398,52 +405,54 @@ class Work {
     const CancelOnStop cancel(context, stop);
     node::v1::FindRunRequest find;
     find.set_run(request.run());
-    find.set_node(party.name);
+    find.set_node(participant.name);
     node::v1::RunOnNode found;
     LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, find, &found),
-                           "the node lost the run it had prepared", party.name));
-    party.folder = found.folder();
+                           "the node lost the run it had prepared", participant.name));
+    participant.folder = found.folder();
     return {};
   }
 
   // Every node trains on the same files, those that were copied: the one that has another is named.
   Status sameData() const {
-    for (const Party& party : parties_)
+    for (const Participant& participant : participants_)
       for (const auto& [name, hash] : copied_) {
-        const auto at = party.data.find(name);
-        if (at == party.data.end() || at->second == hash) continue;
+        const auto at = participant.data.find(name);
+        if (at == participant.data.end() || at->second == hash) continue;
         Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one",
-                                party.paths.at(name));
-        error.node = party.name;
+                                participant.paths.at(name));
+        error.node = participant.name;
         error.why = fmt::format("its SHA-256 is {}, the run expects {}", at->second, hash);
         error.next = "see whether something writes to it, and launch again";
         return error;
       }
-    for (const auto& [name, first] : parties_.front().data) {
+    for (const auto& [name, first] : participants_.front().data) {
       const auto holders = [&](const std::string& hash) {
-        return std::count_if(parties_.begin(), parties_.end(), [&](const Party& party) {
-          const auto at = party.data.find(name);
-          return at != party.data.end() && at->second == hash;
-        });
+        return std::count_if(participants_.begin(), participants_.end(),
+                             [&](const Participant& participant) {
+                               const auto at = participant.data.find(name);
+                               return at != participant.data.end() && at->second == hash;
+                             });
       };
-      const Party* usual = &parties_.front();
-      for (const Party& party : parties_) {
-        const auto at = party.data.find(name);
-        if (at != party.data.end() && holders(at->second) > holders(usual->data.at(name)))
-          usual = &party;
+      const Participant* usual = &participants_.front();
+      for (const Participant& participant : participants_) {
+        const auto at = participant.data.find(name);
+        if (at != participant.data.end() && holders(at->second) > holders(usual->data.at(name)))
+          usual = &participant;
       }
-      for (std::size_t i = 0; i < parties_.size(); ++i) {
-        const auto at = parties_[i].data.find(name);
-        if (at == parties_[i].data.end() ? parties_[i].ranks.empty()
-                                         : at->second == usual->data.at(name))
+      for (std::size_t i = 0; i < participants_.size(); ++i) {
+        const auto at = participants_[i].data.find(name);
+        if (at == participants_[i].data.end() ? participants_[i].ranks.empty()
+                                              : at->second == usual->data.at(name))
           continue;
-        const auto path = parties_[i].paths.find(name);
+        const auto path = participants_[i].paths.find(name);
         Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}",
                                 name, usual->name);
-        error.node = parties_[i].name;
-        error.why = fmt::format(
-            "{} has SHA-256 {} here, {} there", path == parties_[i].paths.end() ? "" : path->second,
-            at == parties_[i].data.end() ? "none" : at->second, usual->data.at(name));
+        error.node = participants_[i].name;
+        error.why = fmt::format("{} has SHA-256 {} here, {} there",
+                                path == participants_[i].paths.end() ? "" : path->second,
+                                at == participants_[i].data.end() ? "none" : at->second,
+                                usual->data.at(name));
         error.next = "copy the same file to every node, or set data.copy_to_nodes";
         return error;
       }
@@ -453,11 +462,12 @@ class Work {
 
   Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop) {
     std::vector<node::v1::PrepareRequest> requests;
-    for (const Party& party : parties_) requests.push_back(requestFor(party, run, preview));
-    if (parties_.size() > 1) {
+    for (const Participant& participant : participants_)
+      requests.push_back(requestFor(participant, run, preview));
+    if (participants_.size() > 1) {
       LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, names()));
-      for (std::size_t i = 0; i < parties_.size(); ++i) {
-        const RunIdentity& identity = identities.at(parties_[i].name);
+      for (std::size_t i = 0; i < participants_.size(); ++i) {
+        const RunIdentity& identity = identities.at(participants_[i].name);
         auto* tls = requests[i].mutable_tls();
         tls->set_ca_pem(identity.caPem);
         tls->set_certificate_pem(identity.certificatePem);
@@ -466,18 +476,18 @@ class Work {
     }
     // The coordinator first: the others are told where they join it.
     std::string address;
-    Awaiting awaiting(Stage::kPreparing, names(), progress);
-    LOCKSTEP_TRY(prepare(parties_.front(), requests.front(), address, stop));
-    awaiting.came(parties_.front().name);
-    std::vector<Status> prepared(parties_.size());
+    StageProgress awaiting(Stage::kPreparing, names(), progress);
+    LOCKSTEP_TRY(prepare(participants_.front(), requests.front(), address, stop));
+    awaiting.came(participants_.front().name);
+    std::vector<Status> prepared(participants_.size());
     {
       std::vector<std::jthread> threads;
-      for (std::size_t i = 1; i < parties_.size(); ++i) {
+      for (std::size_t i = 1; i < participants_.size(); ++i) {
         requests[i].set_coordinator_address(address);
         threads.emplace_back([this, i, &requests, &prepared, &awaiting, &stop] {
           std::string unused;
-          prepared[i] = prepare(parties_[i], requests[i], unused, stop);
-          if (prepared[i].ok()) awaiting.came(parties_[i].name);
+          prepared[i] = prepare(participants_[i], requests[i], unused, stop);
+          if (prepared[i].ok()) awaiting.came(participants_[i].name);
         });
       }
     }
@@ -488,9 +498,9 @@ class Work {
   }
 
   Status commit(const std::string& run, std::stop_token stop) {
-    const Awaiting awaiting(Stage::kStarting, {parties_.front().name}, progress);
+    const StageProgress awaiting(Stage::kStarting, {participants_.front().name}, progress);
     LOCKSTEP_ASSIGN(const auto channel,
-                    parties_.front().access->supervisor(parties_.front().socket));
+                    participants_.front().access->supervisor(participants_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
     setLimit(context, kCommitLimit);
@@ -501,13 +511,13 @@ class Work {
     commit.set_generation(1);
     node::v1::CommitReply reply;
     return rpcStatus(stub->Commit(&context, commit, &reply),
-                     "the coordinator did not start the run", parties_.front().name);
+                     "the coordinator did not start the run", participants_.front().name);
   }
 
   // A Commit whose answer was lost may have started the run: told as failed, it must not go on.
   Status endCommitted(const std::string& run) {
-    const Awaiting awaiting(Stage::kEnding, {parties_.front().name}, progress);
-    return untilAvailable(kKillLimit, {}, [&]() -> Status {
+    const StageProgress awaiting(Stage::kEnding, {participants_.front().name}, progress);
+    return retryWhileUnavailable(kKillLimit, {}, [&]() -> Status {
       Status killed = kill(run);
       return killed.ok() || isOver(run) ? Status() : killed;
     });
@@ -515,7 +525,7 @@ class Work {
 
   Status kill(const std::string& run) {
     LOCKSTEP_ASSIGN(const auto channel,
-                    parties_.front().access->supervisor(parties_.front().socket));
+                    participants_.front().access->supervisor(participants_.front().socket));
     const auto stub = node::v1::Supervisor::NewStub(channel);
     grpc::ClientContext context;
     setLimit(context, kKillLimit);
@@ -524,13 +534,13 @@ class Work {
     kill.set_generation(1);
     node::v1::KillReply reply;
     return rpcStatus(stub->Kill(&context, kill, &reply), "the run could not be killed",
-                     parties_.front().name);
+                     participants_.front().name);
   }
 
   // The coordinator's agent says so: what was prepared has expired and is gone, or the run has
   // ended.
   bool isOver(const std::string& run) {
-    const Party& coordinator = parties_.front();
+    const Participant& coordinator = participants_.front();
     const auto channel = coordinator.access->agent();
     if (!channel.ok()) return false;
     const auto stub = node::v1::Agent::NewStub(*channel);
@@ -549,17 +559,17 @@ class Work {
   // Best effort, everywhere at once; what cannot be reached expires by itself.
   void removePrepared(const std::string& run) {
     std::vector<std::jthread> threads;
-    for (const Party& party : parties_) {
-      if (party.socket.empty()) continue;
-      threads.emplace_back([&run, &party] {
-        const auto channel = party.access->agent();
+    for (const Participant& participant : participants_) {
+      if (participant.socket.empty()) continue;
+      threads.emplace_back([&run, &participant] {
+        const auto channel = participant.access->agent();
         if (!channel.ok()) return;
         const auto stub = node::v1::Agent::NewStub(*channel);
         grpc::ClientContext context;
         setLimit(context, kCleanUpLimit);
         node::v1::RemoveRunRequest remove;
         remove.set_run(run);
-        remove.set_node(party.name);
+        remove.set_node(participant.name);
         node::v1::RemoveRunReply reply;
         (void)stub->RemoveRun(&context, remove, &reply);
       });
@@ -569,7 +579,7 @@ class Work {
   LaunchRequest request_;
   Home home_;
   std::vector<NodeAccess*> access_;
-  std::vector<Party> parties_;
+  std::vector<Participant> participants_;
   std::map<std::string, std::string> copied_;  // "train.images" → SHA-256, where data is copied
 };
 

@@ -15,7 +15,7 @@ namespace lockstep::app {
 
 // Steps are measured on the first node. Collectives are measured on it too where all ranks of the
 // group are on its host; between hosts the cluster's link stays what the prediction goes by.
-// `paths` says where the first node has the data: a table there is what is played.
+// `paths` says where the first node has the data: a table there is what runs.
 // Blocking, at most some seconds; at once where the same plan was measured before with the same
 // agent on the same host. With Costs::kEarlier nothing is measured: kNotFound where it was not
 // before.

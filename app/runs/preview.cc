@@ -237,7 +237,9 @@ void addRemarks(Preview& preview, const LaunchRequest& request, bool chosen) {
     preview.remarks.push_back(
         fmt::format("rank 0 gathers at most {} of sharded parameters and gradients at a time",
                     mebibytes(window)));
-  const auto isSum = [](const plan::StateSlot& slot) { return slot.name.starts_with("sums."); };
+  const auto isSum = [](const plan::StateSlot& slot) {
+    return slot.role == plan::StateRole::kGradientSum;
+  };
   if (preview.plan.strategy == "zero-2" &&
       std::none_of(preview.plan.state.begin(), preview.plan.state.end(), isSum))
     preview.remarks.push_back(
@@ -317,7 +319,8 @@ namespace {
 // All of a preview but its simulation, remarks and what to do about a misfit.
 Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& request,
                                                          const std::vector<HostFacts>& hosts,
-                                                         const planner::CostModel* measured) {
+                                                         const planner::CostModel* measured,
+                                                         passes::PassTrace* trace = nullptr) {
   spec::v1::ClusterSpec clusterSpec = *request.cluster;
   if (!request.comm.empty()) clusterSpec.set_comm(request.comm);
   std::vector<specs::NodeHost> nodeHosts;
@@ -328,9 +331,9 @@ Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& re
                                                 request.spec->training()));
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
   const auto& training = request.spec->training();
-  const auto [compute, products, tf32] = specs::precisionOf(training);
+  const auto [compute, matmulDtype, tf32] = specs::precisionOf(training);
   planner::PlanRequest plan;
-  plan.products = products;
+  plan.matmulDtype = matmulDtype;
   plan.tf32 = tf32;
   LOCKSTEP_ASSIGN(plan.microBatches,
                   specs::microBatches(*request.spec, out.cluster.mesh.axisSize("data")));
@@ -369,7 +372,7 @@ Result<std::pair<Preview, planner::PlanRequest>> planned(const LaunchRequest& re
     plan.schedule = request.spec->strategy().schedule();
   if (measured != nullptr) out.cost = *measured;
   out.measured = measured != nullptr;
-  LOCKSTEP_ASSIGN(out.plan, planner::makePlan(plan, out.cluster, out.cost));
+  LOCKSTEP_ASSIGN(out.plan, planner::makePlan(plan, out.cluster, out.cost, trace));
   out.planText = plan::text(out.plan);
   out.planHash = plan::hash(out.plan);
   out.comm = out.cluster.link.kind;
@@ -473,8 +476,8 @@ std::optional<Error> misfitOf(const Preview& preview, const LaunchRequest& reque
 }  // namespace
 
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                            const planner::CostModel* measured) {
-  LOCKSTEP_ASSIGN(auto made, planned(request, hosts, measured));
+                            const planner::CostModel* measured, passes::PassTrace* trace) {
+  LOCKSTEP_ASSIGN(auto made, planned(request, hosts, measured, trace));
   auto& [out, plan] = made;
   const auto& training = request.spec->training();
   out.encoded = planner::encodedGradients(out.plan, 0);
@@ -511,7 +514,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   if (plan.inOrder) {
     std::int64_t sums = 0;
     for (const auto& slot : out.plan.state)
-      if (slot.name.starts_with("sums.")) sums += slot.type.bytes();
+      if (slot.role == plan::StateRole::kGradientSum) sums += slot.type.bytes();
     const int ranks = out.plan.mesh.axisSize("data");
     out.remarks.push_back(
         fmt::format("gradients of {} parts are added up in one order: a rank receives {} a step "

@@ -88,9 +88,11 @@ int usableCores();  // of this machine, for this process
 // What is known without asking anybody: the nodes of the cluster on this machine share it.
 std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
+// `trace`, which may be null, is told of the passes that made the plan.
 // Errors: kInvalidArgument, `why` a path in the spec where one is at fault.
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
-                            const planner::CostModel* measured = nullptr);
+                            const planner::CostModel* measured = nullptr,
+                            passes::PassTrace* trace = nullptr);
 // JSON kept with the run: step_seconds, samples_per_second, measured, comm, ranks[…].
 std::string predictionJson(const Preview& preview);
 // What predictionJson wrote, back; plan and simulation stay empty.

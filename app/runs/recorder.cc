@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "app/cluster/run_cleanup.h"
-#include "app/core/patience.h"
+#include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
-#include "app/runs/record_book.h"
+#include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
@@ -27,7 +27,7 @@ using namespace std::chrono_literals;
 constexpr auto kTick = 33ms;
 // for the other nodes' last records, once the run has ended
 constexpr auto kGrace = 5s;
-constexpr std::uint64_t kToldAgain = 64;  // records before the cursor, see RecordBook
+constexpr std::uint64_t kReplayWindow = 64;  // records before the cursor, see RunAggregator
 constexpr std::size_t kMostQueued = 4096;
 
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
@@ -192,20 +192,20 @@ void Recorder::State::finish(History& history, RunRow row, bool kept, const std:
 
 void Recorder::State::record(History& history, RunStore& store, RunRow row,
                              const std::stop_token& stop) {
-  std::vector<RecordBook::NodeCursor> cursors;
+  std::vector<RunAggregator::NodeCursor> cursors;
   for (const RunNode& node : nodes) cursors.push_back({node.name, store.cursor(node.name)});
-  RecordBook book(std::move(row), cursors);
+  RunAggregator book(std::move(row), cursors);
   std::vector<std::jthread> followers;
   for (std::size_t i = 0; i < nodes.size(); ++i)
     followers.emplace_back(
         [this, &node = nodes[i], cursor = cursors[i].sequence](std::stop_token own) {
-          follow(node, cursor > kToldAgain ? cursor - kToldAgain : 0, own);
+          follow(node, cursor > kReplayWindow ? cursor - kReplayWindow : 0, own);
         });
   std::optional<std::chrono::steady_clock::time_point> endedAt;
   // What the history could not take is kept and comes before what follows it: a cursor never
   // passes over records that were not written. Too much of it is given up, and with it recording:
   // the nodes' spools have it for a recorder that comes later.
-  RunBatch unkept;
+  RunBatch pendingWrites;
   std::optional<RunRow> latest;
   bool writing = true, givenUp = false;
   auto again = std::chrono::steady_clock::now(), rowDue = again, lookDue = again;
@@ -218,14 +218,14 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
   bool reached = false;
   const auto keep = [&](RunBatch batch, bool now) -> Status {
     if (givenUp) return {};
-    append(unkept, std::move(batch));
+    append(pendingWrites, std::move(batch));
     if (!now && std::chrono::steady_clock::now() < again) return {};
-    Status kept = store.append(unkept);
+    Status kept = store.append(pendingWrites);
     again = std::chrono::steady_clock::now() + (kept.ok() ? kKept : kAgain);
-    if (kept.ok()) unkept = {};
-    if (!kept.ok() && sizeOf(unkept) > kMostUnkept) {
+    if (kept.ok()) pendingWrites = {};
+    if (!kept.ok() && sizeOf(pendingWrites) > kMostUnkept) {
       givenUp = true;
-      unkept = {};
+      pendingWrites = {};
     }
     const bool fresh = writing;
     writing = kept.ok();
@@ -274,7 +274,7 @@ void Recorder::State::record(History& history, RunStore& store, RunRow row,
       book.fail(error);
     }
     if (!book.empty() || !states.empty()) {
-      RecordBook::Taken taken = book.take();
+      RunAggregator::Taken taken = book.take();
       taken.update.nodes = std::move(states);
       if (taken.update.row) latest = *taken.update.row;
       // Curves go on on the screen whether or not the history can take them.
@@ -433,10 +433,10 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
-      const Patience patience(stop, kCallLimit);
-      Status asked = untilAvailable(kCallLimit, patience.stop(),
-                                    [&] { return ask(kill, found.front(), patience.stop()); });
-      if (asked.ok() || !patience.ended() || stop.stop_requested()) return asked;
+      const IdleTimeout timeout(stop, kCallLimit);
+      Status asked = retryWhileUnavailable(
+          kCallLimit, timeout.stop(), [&] { return ask(kill, found.front(), timeout.stop()); });
+      if (asked.ok() || !timeout.ended() || stop.stop_requested()) return asked;
       Error error =
           makeError(Code::kDeadlineExceeded, "{}",
                     kill ? "the run could not be killed" : "the run could not be stopped");

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "app/core/patience.h"
+#include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -13,13 +13,13 @@ namespace lockstep::app {
 namespace {
 
 Result<std::string> fetchModel(const std::string& run, const RunNode& node, const Home& home,
-                               Patience& patience) {
-  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, node, patience.stop()));
-  patience.moved();
+                               IdleTimeout& timeout) {
+  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, node, timeout.stop()));
+  timeout.moved();
   const auto stub = node::v1::Supervisor::NewStub(channel);
   grpc::ClientContext context;
   setLimit(context, std::chrono::minutes(30));
-  const CancelOnStop cancel(context, patience.stop());
+  const CancelOnStop cancel(context, timeout.stop());
   node::v1::FetchRequest request;
   request.set_name("model.safetensors");
   std::error_code error;
@@ -33,7 +33,7 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   node::v1::FetchChunk chunk;
   const auto reader = stub->Fetch(&context, request);
   while (reader->Read(&chunk)) {
-    patience.moved();
+    timeout.moved();
     file.write(chunk.data().data(), static_cast<std::streamsize>(chunk.data().size()));
     hash.update(std::string_view(chunk.data()));
     if (!chunk.sha256().empty()) expected = chunk.sha256();
@@ -106,9 +106,9 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
 
 Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
                                   std::stop_token stop, std::chrono::milliseconds limit) {
-  Patience patience(stop, limit);
-  auto model = fetchModel(run, node, home, patience);
-  if (model.ok() || stop.stop_requested() || !patience.ended()) return model;
+  IdleTimeout timeout(stop, limit);
+  auto model = fetchModel(run, node, home, timeout);
+  if (model.ok() || stop.stop_requested() || !timeout.ended()) return model;
   return rpcError({grpc::StatusCode::DEADLINE_EXCEEDED, {}}, "cannot fetch the trained model",
                   node.name);
 }

@@ -29,9 +29,9 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
                                                     std::stop_token stop);
 
 // Fetches the trained model into the home's models folder; returns its path. kDeadlineExceeded once
-// nothing has come from the node for `patience`.
+// nothing has come from the node for `timeout`.
 Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
                                   std::stop_token stop,
-                                  std::chrono::milliseconds patience = std::chrono::seconds(30));
+                                  std::chrono::milliseconds timeout = std::chrono::seconds(30));
 
 }  // namespace lockstep::app

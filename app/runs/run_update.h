@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "app/history/history.h"
-#include "app/runs/slow_rank.h"
+#include "app/runs/straggler.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -45,7 +45,7 @@ struct RunUpdate {
   bool started = false;                  // the run's first record came
   std::vector<StepBreakdown> breakdown;  // of all ranks; empty: as before
   bool slowChanged = false;
-  std::optional<SlowRank> slow;  // valid where slowChanged
+  std::optional<Straggler> slow;  // valid where slowChanged
   struct Node {
     std::string name;
     bool reachable = true;

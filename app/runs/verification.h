@@ -1,5 +1,5 @@
 // Verification: the plans by which `lockstep verify` shows that a strategy computes what one rank
-// computes. Pure; a local agent's worker plays them.
+// computes. Pure; a local agent's worker runs them.
 #pragma once
 
 #include <cstdint>

@@ -507,7 +507,7 @@ const std::vector<FieldFacts>& facts() {
        "How gradients travel; what coding leaves out is added to the next step's"},
       {"StrategySpec.overlap",
        {"auto", "always", "never"},
-       "Collectives played while the rank computes; auto: those between hosts"},
+       "Collectives overlapped with computation; auto: those between hosts"},
       {"StrategySpec.gather_bytes",
        {},
        "What zero-2 and zero-3 hold whole at once, in bytes; 0: twice a layer's"},

@@ -8,7 +8,7 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr std::size_t kRecentSteps = 20;
-// How far ranks' records may be apart before a step that lacks some is given up.
+// Maximum number of pending steps before an incomplete one is given up.
 constexpr std::size_t kMaxPending = 4096;
 
 }  // namespace
@@ -65,7 +65,7 @@ void StepAnalyzer::add(const StepSample& sample) {
   StepSample& place = pending.samples[static_cast<std::size_t>(sample.rank)];
   if (place.rank < 0) --pending.missing;
   place = sample;
-  // A complete step is held back while an earlier one may yet become complete.
+  // Holds back a complete step while an earlier one may still complete.
   while (!pending_.empty()) {
     const auto first = pending_.begin();
     const bool complete = first->second.missing == 0;

@@ -1,5 +1,6 @@
-// Analysis: from the steps' records to answers. Where a step's time goes on each rank, and which
-// rank makes the others wait. Streaming: records come in any order of ranks, in step order of each.
+// Analysis of step records: where each rank's step time goes, and which ranks hold up the others
+// (stragglers). Streaming: records of different ranks may interleave in any order, but are in step
+// order per rank.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +13,20 @@
 
 namespace lockstep::analysis {
 
-// One training step of one rank, its clock brought to the common one.
+// A training step of one rank, on the common clock.
 struct StepSample {
   int rank = 0;
   std::int64_t step = 0;
   Nanoseconds begin = 0, end = 0;
-  Nanoseconds arrival = 0;  // at the step's first collective; 0 where it has none
+  Nanoseconds arrival = 0;  // at the step's first collective; 0 if it has none
   double data = 0, forward = 0, backward = 0, communication = 0, optimizer = 0;  // seconds
-  // In which no thread of the rank's process ran: within the step, and of that after the arrival.
+  // Time in which no thread of the rank's process ran: during the step, and the part of it after
+  // the arrival.
   double frozen = 0, frozenArrived = 0;
 };
 
-// Seconds of one step of one rank. In a synchronous step waiting is the time from a rank's arrival
-// at the collective to the last rank's, never more than its communication; transfer is the rest.
+// Seconds of one rank's step. In a synchronous step, waiting is the time from the rank's arrival at
+// the collective to the last rank's, at most its communication time; transfer is the remainder.
 struct Breakdown {
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;
   double total() const { return data + forward + backward + waiting + transfer + optimizer; }
@@ -34,12 +36,12 @@ struct Breakdown {
 
 struct StepBreakdown {
   std::int64_t step = 0;
-  double seconds = 0;  // the longest of the ranks
+  double seconds = 0;  // of the slowest rank
   std::vector<Breakdown> ranks;
 };
 
-// `samples` of one step, one a rank, in rank order. Without arrivals the rank that spent least in
-// communication is taken for the last.
+// Breaks down one step; `samples` holds one entry per rank, in rank order. Without arrivals, the
+// rank with the least communication time counts as the last.
 StepBreakdown breakDown(const std::vector<StepSample>& samples);
 
 enum class SlowPhase : std::uint8_t { kData, kForward, kBackward, kTransfer, kOptimizer };
@@ -47,52 +49,52 @@ std::string_view slowPhaseName(SlowPhase phase);  // "data", …, "transfer", "o
 
 struct Straggler {
   int rank = -1;
-  std::int64_t since = 0;                 // the first step it was late in
-  SlowPhase phase = SlowPhase::kForward;  // where most of its lateness arises
-  double factor = 1;                      // its own time by that of the rank in the middle
-  double lostShare = 0;                   // of the step time, lost to it
-  double frozenShare = 0;                 // of the step time, lost because its process did not run
-  double stepSeconds = 0;                 // what a step takes
-  double withoutSeconds = 0;  // what it would take were the stragglers as quick as the others
+  std::int64_t since = 0;                 // first step in which it was late
+  SlowPhase phase = SlowPhase::kForward;  // the phase that contributes most of its lateness
+  double factor = 1;                      // its own time relative to the median rank's
+  double lostShare = 0;                   // fraction of step time lost to it
+  double frozenShare = 0;     // fraction of step time lost while its process was not running
+  double stepSeconds = 0;     // measured step time
+  double withoutSeconds = 0;  // step time were the stragglers as fast as the others
 };
 
-// Names ranks whose own time makes the others wait: from the step's begin to their arrival at the
-// collective, before it the optimizer of the step before, and of the transfer what their process
-// did not run for. A rank's excess is its own time over that of the rank in the middle (of an even
-// number the quicker), so that ranks that merely share a core excuse one another.
+// Finds stragglers: ranks whose own time makes the others wait. Own time runs from the start of the
+// step to the arrival at the collective, plus the previous step's optimizer and the part of the
+// transfer during which the process was not running. A rank's excess is its own time minus the
+// median rank's (the lower median), so that ranks that merely share a core are not blamed.
 //
-// A rank is named when in a window it costs at least 20 % of the time, and it is late in at least
-// 80 % of the steps in which any rank is, in one of these ways:
-//   steady: late by a quarter of a step in 60 % of the steps, and in so many of them that ranks
-//           drawn at random would be the same one once in 100,000 windows;
-//   bursts: as many delays of at least 50 ms and ¾ step;
-//   stops:  two delays of at least 0.12 s and two steps with a step between them, or three of at
-//           least 0.12 s and ¾ step;
-//   freezes: delays in which its process is known not to have run: three of at least 30 ms, or two
-//           of at least 0.1 s with a step between them, as one may reach over two. No run of luck
-//           has to be ruled out of facts, so their cost is measured from the first of them on.
-// Windows are the last 20 steps (or 0.2 s of them where steps are shorter) and the last 2.5 s. The
-// first five steps of a run do not count. A named rank is cleared when it costs less than 10 % in
-// the long window.
+// A rank is reported if, within a window, it costs at least 20 % of the time and is late in at
+// least 80 % of the steps in which any rank is, in one of these ways:
+// - steady: late by a quarter of a step in 60 % of the steps, and in so many of them that ranks
+//   drawn at random would yield the same one once in 100,000 windows;
+// - bursts: as many delays of at least 50 ms and ¾ of a step;
+// - stops: two delays of at least 0.12 s and two steps with a step between them, or three of at
+//   least 0.12 s and ¾ of a step;
+// - freezes: delays in which its process is known not to have run: three of at least 30 ms, or two
+//   of at least 0.1 s with a step between them, since one may extend over two steps. These are
+//   facts rather than statistics, so their cost is measured from the first one on.
+// Windows are the last 20 steps (or 0.2 s if steps are shorter) and the last 2.5 s. The first five
+// steps of a run do not count. A reported rank is cleared when it costs less than 10 % in the long
+// window.
 class StragglerFinder {
  public:
   explicit StragglerFinder(int world) : world_(world) {}
-  // Steps in order, each with the samples of all ranks in rank order.
+  // Adds one step; steps come in order, with the samples of all ranks in rank order.
   void add(const std::vector<StepSample>& samples);
   const std::vector<Straggler>& current() const { return current_; }
 
  private:
   struct Rank {
     double own = 0, excess = 0;
-    double frozen = 0;   // of the excess: the process did not run
-    double stalled = 0;  // of that: after the last rank had arrived
-    // Over the rank in the middle; may be below 0.
+    double frozen = 0;   // part of the excess during which the process did not run
+    double stalled = 0;  // the part of that after the last rank had arrived
+    // Relative to the median rank; may be negative.
     double data = 0, forward = 0, backward = 0, optimizer = 0;
   };
   struct Step {
     std::int64_t step = 0;
     double seconds = 0;
-    double middle = 0;  // own time of the rank in the middle
+    double middle = 0;  // own time of the median rank
     std::vector<Rank> ranks;
   };
   void look();
@@ -106,21 +108,21 @@ class StragglerFinder {
   std::int64_t seen_ = 0;
   std::int64_t lastStep_ = -1;
   std::vector<double> lastOptimizer_;  // of that step, by rank
-  double unseenSeconds_ = 0;           // of steps since the last look
+  double unseenSeconds_ = 0;           // of steps since the last evaluation
   std::deque<Step> steps_;
-  double covered_ = 0;  // seconds of them all
+  double covered_ = 0;  // total seconds of all
   std::vector<Straggler> current_;
 };
 
-// Both together over a stream of records.
+// Computes both over a stream of records.
 class StepAnalyzer {
  public:
   explicit StepAnalyzer(int world);
-  // Records of ranks past the world, and of steps that are done or given up, are ignored.
+  // Ignores records of ranks outside the world and of steps that are completed or given up.
   void add(const StepSample& sample);
-  // Steps that all ranks have told of since the last call, in order.
+  // Returns the steps that all ranks have reported since the last call, in order.
   std::vector<StepBreakdown> take();
-  // Mean of the last 20 complete steps; empty before the first.
+  // Returns the mean of the last 20 complete steps; empty before the first.
   StepBreakdown recent() const;
   const std::vector<Straggler>& stragglers() const { return finder_.current(); }
 

@@ -10,22 +10,22 @@ constexpr std::size_t kWindowSteps = 20;
 constexpr std::size_t kMaxSteps = 2048;
 constexpr std::int64_t kWarmUpSteps = 5;
 constexpr double kShortSeconds = 0.2, kLongSeconds = 2.5;
-constexpr double kEverySeconds = 0.01;  // of steps, between two looks
+constexpr double kEverySeconds = 0.01;  // step time between two evaluations
 constexpr double kNamedShare = 0.2, kClearedShare = 0.1;
-constexpr double kSameRank = 0.8;  // of the late steps
+constexpr double kSameRank = 0.8;  // fraction of the late steps
 constexpr double kMostSteps = 0.6;
-constexpr double kLate = 0.25;  // of the median step
+constexpr double kLate = 0.25;  // fraction of the median step
 constexpr double kBurstSeconds = 0.05, kStopSeconds = 0.12;
 constexpr double kFreezeSeconds = 0.03, kLongFreezeSeconds = 0.1;
 constexpr double kChance = 1e-5;
 
-// How many late steps of one rank are no accident: world^(1−k) ≤ kChance.
+// Number of late steps of one rank that cannot be chance: world^(1−k) ≤ kChance.
 int steadySteps(int world) {
   const double k = 1 - std::log(kChance) / std::log(static_cast<double>(world));
   return std::max(4, static_cast<int>(std::ceil(k)));
 }
 
-// The middle of `values`; of an even number the lower.
+// Returns the median; of an even number of values, the lower one.
 double lowerMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -38,15 +38,15 @@ double ownSeconds(const StepSample& sample) {
   return std::max(work, static_cast<double>(sample.arrival - sample.begin) * 1e-9);
 }
 
-// What of the transfer, once the last rank had arrived, a rank's process did not run for: the time
-// the others had to wait for it though it had arrived.
+// Returns the part of the transfer, after the last rank's arrival, during which a rank's process
+// was not running, so that the others had to wait although it had arrived.
 double stalledSeconds(const StepSample& sample, Nanoseconds lastArrival) {
   if (sample.arrival <= sample.begin) return 0;
   const double waiting = static_cast<double>(lastArrival - sample.arrival) * 1e-9;
   return std::clamp(sample.communication - waiting, 0.0, std::max(sample.frozenArrived, 0.0));
 }
 
-// The phase's seconds of each rank over those of the rank in the middle.
+// Returns the phase's seconds of each rank minus the median rank's.
 std::vector<double> overMiddle(const std::vector<StepSample>& samples, double StepSample::*phase) {
   std::vector<double> values;
   for (const StepSample& sample : samples) values.push_back(sample.*phase);
@@ -73,8 +73,8 @@ std::string_view slowPhaseName(SlowPhase phase) {
   return "forward";
 }
 
-// The first step of the window: the last kWindowSteps steps and at least `seconds` of them, as far
-// as there are.
+// Returns the first step of the window: the last kWindowSteps steps spanning at least `seconds`, as
+// far as available.
 std::size_t StragglerFinder::windowBegin(double seconds) const {
   std::size_t begin = steps_.size();
   double covered = 0;
@@ -220,7 +220,7 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   }
   steps_.push_back(std::move(step));
   covered_ += steps_.back().seconds;
-  // What the long window does not need goes.
+  // Drops what the long window does not need.
   while (steps_.size() > kMaxSteps ||
          (steps_.size() > kWindowSteps && covered_ - steps_.front().seconds >= kLongSeconds)) {
     covered_ -= steps_.front().seconds;
@@ -252,7 +252,8 @@ void StragglerFinder::look() {
     if (known != current_.end()) straggler.since = known->since;
     named.push_back(straggler);
   }
-  // Without them a step is shorter by what the slowest of them is behind the slowest other.
+  // Without them, a step is shorter by the gap between the slowest of them and the slowest other
+  // rank.
   const auto isNamed = [&](std::size_t rank) {
     return std::any_of(named.begin(), named.end(), [&](const Straggler& s) {
       return static_cast<std::size_t>(s.rank) == rank;

@@ -1,4 +1,4 @@
-// Working memory of kernels and the offsets their products read by. Internal to engine/backends.
+// Workspaces of kernels and tables of operand offsets. Internal to engine/backends.
 #pragma once
 
 #include <cstdint>

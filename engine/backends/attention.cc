@@ -14,7 +14,7 @@ class AttentionKernel final : public Kernel {
         forward_(spec.op == ir::Op::kAttention),
         run_(forward_ ? cpu.kernels.attention : cpu.kernels.attentionGrad),
         parts_(std::min<int>(
-            cpu.parts(s_.samples * s_.heads * s_.tokens * s_.tokens * s_.head, kLeastProducts),
+            cpu.parts(s_.samples * s_.heads * s_.tokens * s_.tokens * s_.head, kMinMultiplyAdds),
             static_cast<int>(s_.samples * s_.heads))),
         floats_((cpu::attentionFloats(s_.tokens, s_.head, !forward_) + 15) / 16 * 16),
         work_(parts_ * floats_) {
@@ -68,7 +68,7 @@ class AttentionKernel final : public Kernel {
   const bool forward_;
   void (*const run_)(const cpu::Attention&);
   const int parts_;
-  const std::int64_t floats_;  // of a part's work
+  const std::int64_t floats_;  // per part
   AlignedFloats work_;
   cpu::Attention whole_{};
 };

@@ -8,8 +8,8 @@
 
 namespace lockstep::backends {
 
-// Of kAttention and kAttentionGrad, a sample's head at a time, whose scores stay in the cache;
-// where causal, the pairs that do not see one another are left out, but for those within a tile.
+// Binds kAttention and kAttentionGrad. Works on one sample and head at a time, whose scores stay in
+// cache. Causal attention skips masked pairs, except those within a tile.
 std::unique_ptr<Kernel> bindAttention(const Cpu& cpu, const KernelSpec& spec);
 
 }  // namespace lockstep::backends

@@ -1,4 +1,4 @@
-// Backend: memory and kernels of one device kind. Backends know kernels and nothing of strategies.
+// Backend: memory and kernels of one device kind. Independent of parallelism strategies.
 #pragma once
 
 #include <cstdint>
@@ -19,27 +19,30 @@ struct Operand {
   ir::TensorType type;
 };
 
-// One op on fixed memory. In-place rows of the op table may have an output on an input's memory.
+// One op on fixed memory. An output may alias an input where the op table permits in-place
+// execution.
 struct KernelSpec {
   ir::Op op{};
-  std::string_view name;  // of the plan's step, for messages
+  std::string_view name;  // of the plan step, for messages
   const ir::Attrs* attrs = nullptr;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-  double predictedSeconds = 0;  // what the plan predicts; `timed` takes exactly this
+  double predictedSeconds =
+      0;  // predicted by the plan; the `timed` backend takes exactly this long
 };
 
-// A bound kernel: run() allocates nothing, looks nothing up and cannot fail. Of a backend on a
-// device it gives the device work, whose failure the device tells. NaN: an output that depends on
-// an operand that is NaN is NaN, as in PyTorch: ReLU and maxima keep it. What a comparison alone
-// reads does not make NaN of what it chooses (the norm below 0 that skips a step, ReLU's output in
-// its gradient, how many steps a loss scale has been good for). Counts (count-correct,
-// score-histogram) and finite-norm, which makes −1 of it, have none.
+// A bound kernel. run() allocates nothing, looks nothing up and cannot fail; on a device backend it
+// enqueues work, whose errors the device reports.
+// NaN: an output that depends on a NaN operand is NaN, as in PyTorch; ReLU and maxima propagate
+// NaN. Operands that are only compared do not propagate it (the norm below 0 that skips a step,
+// ReLU's output in its gradient, the count of good steps of a loss scale). Exempt: counts
+// (count-correct, score-histogram), and finite-norm, which maps NaN to −1.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual void run() = 0;
-  virtual std::int64_t workspaceBytes() const = 0;  // its own memory, for bound beside predicted
+  virtual std::int64_t workspaceBytes()
+      const = 0;  // workspace, for comparing bound with predicted memory
 };
 
 class Backend {
@@ -48,19 +51,19 @@ class Backend {
   virtual std::string_view name() const = 0;  // as in backendNames()
   virtual bool supports(ir::Op op, DType dtype) const = 0;
   virtual Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) = 0;
-  // In whose memory operands lie; null: in the host's.
+  // Returns the device that holds the operands; null: host memory.
   virtual device::Device* device() = 0;
 };
 
 struct BackendOptions {
-  int threads = 1;  // of the compute thread and its helpers together
-  int device = 0;   // which of the node's
-  int meeting = 0;  // how long the threads take to meet, in tens of microseconds; 0: measured
+  int threads = 1;      // the compute thread and its helpers
+  int device = 0;       // index among the node's devices
+  int barrierCost = 0;  // cost of a thread-team barrier in units of 10 µs; 0: measured
 };
-// What is built in, by the one list in backends.cc.
+// Returns the built-in backends, as listed in backends.cc.
 std::vector<std::string> backendNames();
-// Errors: kInvalidArgument for an unknown name, listing the known; kFailedPrecondition where the
-// device is absent.
+// Errors: kInvalidArgument for an unknown name, listing the known ones; kFailedPrecondition where
+// the device is absent.
 Result<std::unique_ptr<Backend>> makeBackend(std::string_view name, const BackendOptions& options);
 
 }  // namespace lockstep::backends

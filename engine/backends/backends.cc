@@ -1,4 +1,4 @@
-// The one list of what is built in.
+// The list of built-in backends.
 #include "engine/backends/backend.h"
 #include "engine/backends/cuda.h"
 #include "engine/backends/onednn.h"

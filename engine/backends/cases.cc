@@ -34,7 +34,8 @@ void addPool(std::vector<Case>& cases, const std::string& name, Shape x, std::in
   ir::Attrs relu = attrs;
   relu["act"] = std::string("relu");
   const Shape y{x[0], (x[1] - size) / stride + 1, (x[2] - size) / stride + 1, x[3]};
-  for (Fill fill : {Fill::kNormal, Fill::kFewValues}) {  // of equal ones the first has the gradient
+  for (Fill fill :
+       {Fill::kNormal, Fill::kFewValues}) {  // among equal ones the first receives the gradient
     cases.push_back({name, Op::kMaxPool2d, attrs, {{x, fill}}});
     cases.push_back({name, Op::kMaxPool2dGrad, attrs, {{x, fill}, {y, Fill::kPooled}, {y}}});
     cases.push_back({name + ", of what relu made",
@@ -80,7 +81,7 @@ void addMatmul(std::vector<Case>& cases, std::int64_t n, std::int64_t k, std::in
 
 }  // namespace
 
-bool isProduct(Op op) {
+bool isMatmulOrConv(Op op) {
   return op == Op::kMatmul || op == Op::kConv2d || op == Op::kConv2dInputGrad ||
          op == Op::kConv2dWeightGrad;
 }
@@ -98,17 +99,17 @@ std::vector<Case> allCases() {
       cases.push_back({fmt::format("{}", n), op, {}, {{s}}});
     for (Op op : {Op::kAdd, Op::kReluGrad, Op::kGeluGrad, Op::kTanhGrad})
       cases.push_back({fmt::format("{}", n), op, {}, {{s}, {s}}});
-    cases.push_back({fmt::format("{}", n), Op::kOwn, {}, {{s}}});
+    cases.push_back({fmt::format("{}", n), Op::kPartialToLocal, {}, {{s}}});
     for (const std::int64_t ranks : {1, 3})
       cases.push_back(
-          {fmt::format("{} of {} ranks", n, ranks), Op::kAddRanks, {}, {{s}, {{ranks * n}}}});
+          {fmt::format("{} of {} ranks", n, ranks), Op::kOrderedSum, {}, {{s}, {{ranks * n}}}});
     cases.push_back({fmt::format("{}", n),
-                     Op::kWeigh,
+                     Op::kScaleByRatio,
                      {},
                      {{s}, {{1}, Fill::kPositive}, {{1}, Fill::kPositive}}});
     for (const Fill norm : {Fill::kPositive, Fill::kBelow})
       cases.push_back({fmt::format("{} norm {}", n, draw(norm, 0, 0)),
-                       Op::kUnlessSkipped,
+                       Op::kSelectIfFinite,
                        {},
                        {{s}, {s}, {{1}, norm}}});
     for (double momentum : {0.0, 0.9})
@@ -196,7 +197,7 @@ std::vector<Case> allCases() {
     cases.push_back({name, Op::kCombineRows, {}, {{{rows, channels}}, ids}});
     for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 3}, {0, 1, 2, 3}})
       cases.push_back({fmt::format("{} ids of {} parts", rows, cuts.size() - 1),
-                       Op::kDistinct,
+                       Op::kUnique,
                        {{"cuts", cuts}, {"shape", Shape{rows + std::ssize(cuts) % 3}}},
                        {ids}});
     for (const std::int64_t first : {std::int64_t{0}, channels / 2}) {
@@ -221,7 +222,7 @@ std::vector<Case> allCases() {
   thin.push_back(100'000);
   for (const std::vector<std::int64_t>& cuts : {std::vector<std::int64_t>{0, 1, 70, 70'000}, thin})
     cases.push_back({fmt::format("9001 ids of {} parts", cuts.size() - 1),
-                     Op::kDistinct,
+                     Op::kUnique,
                      {{"cuts", cuts}, {"shape", Shape{9010}}},
                      {{{9001}, Fill::kManyIds}}});
   for (const double limit : {0.1, 1000.0})
@@ -270,7 +271,7 @@ std::vector<Case> allCases() {
       const std::int64_t rows = 2 * tokens, width = heads * head;
       const std::string name = fmt::format("{} tokens causal {}", tokens, causal);
       cases.push_back({name, Op::kAttention, attrs, {{{rows, 3 * width}}}});
-      // lse above every score, as softmax makes it: exp(score − lse) stays below 1.
+      // lse exceeds every score, as from a softmax: exp(score − lse) stays below 1.
       cases.push_back({name,
                        Op::kAttentionGrad,
                        attrs,
@@ -279,10 +280,10 @@ std::vector<Case> allCases() {
                         {{rows, width}},
                         {{rows, heads}, Fill::kBound}}});
     }
-  // Operands of 8 digits: what is rounded is p and ds, by 2⁻⁸ of themselves at most in bf16 and
-  // 2⁻¹¹ in f16, each another way. What sums of them are wrong by is that much of their terms, of
-  // which the largest result is one or several.
-  for (const auto& [factors, unit] : {std::pair{"bf16", 0x1p-8}, {"f16", 0x1p-11}})
+  // Operands have 8 significant bits, so only p and ds are rounded, each by at most 2⁻⁸ (bf16) or
+  // 2⁻¹¹ (f16) relative and independently. Sums of them are wrong by that fraction of their terms,
+  // of which the largest result has one or several.
+  for (const auto& [operandDtype, unit] : {std::pair{"bf16", 0x1p-8}, {"f16", 0x1p-11}})
     for (const std::int64_t causal : {0, 1})
       for (const auto& [samples, tokens, heads, head] : {std::array<std::int64_t, 4>{2, 1, 1, 1},
                                                          {2, 37, 2, 16},
@@ -294,13 +295,13 @@ std::vector<Case> allCases() {
         const ir::Attrs attrs{{"tokens", tokens},
                               {"head", head},
                               {"causal", causal},
-                              {"factors", std::string(factors)}};
+                              {"operand_dtype", std::string(operandDtype)}};
         const std::int64_t rows = samples * tokens, width = heads * head;
-        const std::string name = fmt::format("{} tokens, heads of {}, causal {}, factors {}",
-                                             tokens, head, causal, factors);
+        const std::string name = fmt::format("{} tokens, heads of {}, causal {}, operands {}",
+                                             tokens, head, causal, operandDtype);
         const Input qkv{{rows, 3 * width}, Fill::kShort}, y{{rows, width}, Fill::kShort};
         cases.push_back({name, Op::kAttention, attrs, {qkv}, 2 * unit});
-        // As above lse is none of the scores': where it is below one, p is above 1.
+        // lse is not computed from the scores here: where it is below one of them, p exceeds 1.
         cases.push_back({name,
                          Op::kAttentionGrad,
                          attrs,
@@ -417,7 +418,7 @@ std::vector<Case> allCases() {
            {{{3 * ir::payloadBytes(*ir::codingFromName(coding), n, kept)}, Fill::kCoded}}});
     }
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
-    if (!isProduct(cases[i].op)) continue;
+    if (!isMatmulOrConv(cases[i].op)) continue;
     for (const auto& [name, fill] : {std::pair{" of bf16", Fill::kBf16}, {" of f16", Fill::kF16}}) {
       Case narrow = cases[i];
       narrow.name += name;

@@ -1,6 +1,6 @@
-// Cases of every op that has a kernel: shapes, attributes, and what operands are filled with. What
-// a backend makes of them is held against the reference backend in f64: by the self-test of a node,
-// and by backends_conformance_test, which asks for a case of every op. Threads: one at a time.
+// Test cases of every op that has a kernel: shapes, attributes and fill of the operands. Results of
+// a backend are compared with the reference backend in f64, by a node's self-test and by
+// backends_conformance_test, which requires a case of every op. Threads: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +27,9 @@ enum class Fill : std::uint8_t {
   kInfinite,
   kBf16,
   kF16,
-  kShort,   // f32 of as many digits as bf16 has, 8 bits
-  kPooled,  // what the forward op makes of the operand before: the greatest of its windows
-  kCoded,   // what ranks' gradients are coded as, one after another
+  kShort,   // f32 values with 8 significant bits, as many as bf16 has
+  kPooled,  // result of the forward op on the preceding operand: the maxima of its windows
+  kCoded,   // encoded gradients of several ranks, concatenated
 };
 
 struct CaseInput {
@@ -41,31 +41,32 @@ struct Case {
   ir::Op op;
   ir::Attrs attrs;
   std::vector<CaseInput> inputs;
-  // what a GPU may be wrong by besides, in the same terms, where it may round factors
+  // additional tolerance on GPUs that may round operands, in the same terms
   double rounding = 0;
 };
 std::vector<Case> allCases();
 
-// The largest error allowed in f32. Of every element, relative to itself; besides what a backward
-// stable kernel may be wrong by, which computes the exact result of operands that are off by some
-// 2⁻²⁴ of themselves (Higham: "Accuracy and Stability of Numerical Algorithms", 1.5): kStableUnits
-// times CaseOutcome::conditioning. And never more than of the largest magnitude of its output. Sums
-// over tens of thousands of elements are among the cases.
+// Tolerance in f32: relative to each element (kCaseTolerance), plus what a backward stable kernel
+// may be off by, i.e. one that computes the exact result of operands perturbed by about 2⁻²⁴
+// relative (Higham: "Accuracy and Stability of Numerical Algorithms", 1.5): kStableUnits times
+// CaseOutcome::conditioning; and never more than kCaseTolerance times the largest magnitude of the
+// output. Cases include sums over tens of thousands of elements.
 inline constexpr double kCaseTolerance = 2e-5, kStableUnits = 32;
-// Products and convolutions are sums alone, whose terms' magnitudes are known: nothing is allowed
-// relative to the element.
+// Matmuls and convolutions are plain sums whose terms' magnitudes are known: no tolerance relative
+// to the element applies.
 inline constexpr double kProductUnits = 8;
-bool isProduct(ir::Op op);
+bool isMatmulOrConv(ir::Op op);
 
-// Numbers of `key`, which f32 holds exactly, so that all precisions see the same.
+// Returns number `i` of stream `key`, exactly representable in f32, so that all precisions see the
+// same values.
 double draw(Fill fill, std::uint64_t key, std::uint64_t i);
 
-// The bits of the nearest number of bf16 or f16, ties to even, and the number of the bits.
-std::uint16_t narrowBits(DType type, float x);
-float ofNarrow(DType type, std::uint16_t bits);
+// Rounds to bf16 or f16 (nearest, ties to even), and converts back.
+std::uint16_t toBits16(DType type, float x);
+float fromBits16(DType type, std::uint16_t bits);
 
-// Elements as numbers, with a fence on each side; the data start on 16 bytes or, not aligned, one
-// element past that.
+// A tensor with guard elements on both sides. Data start on a 16-byte boundary, or one element past
+// it unless `aligned`.
 class CaseTensor {
  public:
   explicit CaseTensor(ir::TensorType type, bool aligned = false);
@@ -92,52 +93,52 @@ class CaseTensor {
 
 struct CaseOutcome {
   std::vector<CaseTensor> outputs;
-  std::string problem;           // "" where it was played
-  std::int64_t allocations = 0;  // of the last run, where they are counted
-  double rounding = 0;           // what outputs may be wrong by besides
-  // Where it was asked for, of each element of each output: what it is off by where every operand
-  // is off by 2⁻²⁴ of itself and all go the same way, 2⁻²⁴·Σ|∂y/∂x·x|: of a product 2⁻²⁴ times the
-  // sum of its terms' magnitudes.
+  std::string problem;           // "" if it ran
+  std::int64_t allocations = 0;  // during the last run, where counted
+  double rounding = 0;           // additional tolerance of outputs
+  // If requested: for each element of each output, its change when every operand changes by 2⁻²⁴
+  // relative in the worst direction, 2⁻²⁴·Σ|∂y/∂x·x|; for a matmul, 2⁻²⁴ times the sum of its
+  // terms' magnitudes.
   std::vector<std::vector<double>> conditioning;
-  // what is allowed of the element, and of its conditioning
+  // tolerance relative to the element, and in units of its conditioning
   double relative = kCaseTolerance, units = kStableUnits;
 };
 struct CaseOptions {
   DType compute = DType::kF32;
-  bool inPlace = false;                     // outputs that may lie on an input's memory do
-  bool aligned = false;                     // operands lie on 16 bytes
-  std::int64_t (*allocations)() = nullptr;  // until now
-  // in f64: not 0 puts operands off a little, by a number of this key
+  bool inPlace = false;                     // outputs that may alias an input do
+  bool aligned = false;                     // operands are aligned to 16 bytes
+  std::int64_t (*allocations)() = nullptr;  // running allocation counter
+  // f64 only: nonzero perturbs operands slightly, seeded by this key
   std::uint64_t disturbed = 0;
-  bool magnitudes = false;  // operands are without their signs
+  bool magnitudes = false;  // operands are replaced by their absolute values
   struct Planted {
     std::size_t operand = 0;
     std::int64_t element = 0;
     double value = 0;
   };
-  std::optional<Planted> planted;  // in place of the number that the operand has there
+  std::optional<Planted> planted;  // overrides one element of an operand
 };
-// Runs the case twice, disturbed once, so that a kernel that leaves something behind is found out.
-// Outputs are poisoned before. The backend's operands are in the host's memory (hosted.h).
-CaseOutcome play(Backend& backend, const Case& one, const CaseOptions& options);
-// Operands that say which of others is taken, and those alone: what they are off by is no matter of
-// degree.
+// Runs the case twice, once perturbed, to detect kernels that keep state. Outputs are poisoned
+// first. The backend's operands are in host memory (hosted.h).
+CaseOutcome runCase(Backend& backend, const Case& one, const CaseOptions& options);
+// Whether the operand only selects among others, so that perturbing it is meaningless.
 bool chooses(ir::Op op, std::size_t operand);
-// Whether an output of the op may lie on an input's memory.
+// Whether an output of the op may alias an input.
 bool canBeInPlace(ir::Op op);
 
-// What a case is held against: the reference backend in f64, with the conditioning of its elements.
+// Returns the expected outcome: the reference backend in f64, with the conditioning of each
+// element.
 CaseOutcome expected(const Case& one);
 
-// How far two outcomes are apart beyond what `got` is rounded by; where one is no number, infinity.
+// Difference of two outcomes beyond the rounding of `got`; infinite where an element is not a
+// number.
 struct CaseDifference {
-  // the greatest difference of two elements, relative to the largest magnitude of their output in
-  // `want`
+  // greatest difference of two elements, relative to the largest magnitude of that output in `want`
   double relative = 0;
-  // of what is allowed in f32: above 1 the kernel is wrong. Integers are allowed nothing
+  // fraction of the tolerance in f32: above 1 the kernel is wrong. Integers must match exactly.
   double share = 0;
-  // of the greatest share:  // "output 0 element 7: 1.5 instead of 1, of at most 3"; "" where there
-  // is none
+  // where the fraction is greatest: "output 0 element 7: 1.5 instead of 1, of at most 3"; "" where
+  // there is no difference
   std::string where;
 };
 CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got);

@@ -13,7 +13,7 @@ namespace {
 using ir::Coding;
 
 static_assert(cpu::kScaledTogether == ir::kScaledTogether);
-constexpr std::int64_t kBlock = 16 * ir::kScaledTogether;  // stays in the first-level cache
+constexpr std::int64_t kBlock = 16 * ir::kScaledTogether;  // fits the first-level cache
 
 struct Encoding {
   const float *x, *residual;
@@ -21,7 +21,7 @@ struct Encoding {
   std::byte* payload;
 };
 
-// Each part of what is coded is a payload of its own.
+// Each part of the input is a payload of its own.
 class Encode : public Kernel {
  public:
   Encode(const cpu::Kernels& cpu, const KernelSpec& spec)
@@ -49,7 +49,7 @@ class Encode : public Kernel {
   const Encoding all_;
 };
 
-// Of 16 or 8 bits an element.
+// Encodings of 16 or 8 bits per element.
 class EncodeDense final : public Encode {
  public:
   EncodeDense(const cpu::Kernels& cpu, const KernelSpec& spec)
@@ -78,8 +78,8 @@ class EncodeDense final : public Encode {
   AlignedFloats sent_;
 };
 
-// The `kept` largest are found by their bits, eleven or ten at a time from the top: how many there
-// are of each says in which the last one is.
+// Finds the `kept` largest by radix selection, eleven or ten bits at a time from the top: the
+// histogram tells which digit the last one has.
 class EncodeTopK final : public Encode {
  public:
   using Encode::Encode;
@@ -89,7 +89,8 @@ class EncodeTopK final : public Encode {
   void encode(const Encoding& to) override {
     float* const t = to.rest;
     cpu_.add(shape_.count, to.x, to.residual, t);
-    std::int64_t wanted = shape_.kept;  // of those that have the bits found so far
+    std::int64_t wanted =
+        shape_.kept;  // remaining elements among those with the prefix found so far
     std::uint32_t found = 0;
     for (const int shift : {20, 10, 0}) {
       counts_.fill(0);
@@ -112,7 +113,7 @@ class EncodeTopK final : public Encode {
       std::memcpy(value, t + i, 4);
       std::memcpy(index, &at, 4);
       value += 4, index += 4;
-      t[i] -= t[i];  // what is not finite leaves no zero
+      t[i] -= t[i];  // a non-finite element leaves no residual
     }
   }
   static std::uint32_t magnitude(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
@@ -134,7 +135,7 @@ std::unique_ptr<Kernel> bindDecodeSum(const cpu::Kernels& cpu, const KernelSpec&
           std::uint32_t at = 0;
           std::memcpy(&sent, value + 4 * k, 4);
           std::memcpy(&at, index + 4 * k, 4);
-          if (at < s.count) y[at] += sent;  // it came from another rank
+          if (at < s.count) y[at] += sent;  // untrusted: received from another rank
         }
       }
     });

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "engine/backends/cuda/binder.h"
+#include "engine/backends/cuda/kernel_binder.h"
 
 namespace lockstep::backends {
 
@@ -16,15 +16,16 @@ using ir::Op;
 namespace cuda {
 namespace {
 
-// Sums over a whole array go by so many blocks, whatever the GPU: their bits are the same on each.
+// Full reductions use this many blocks on every GPU, so that results are bit-identical.
 constexpr unsigned kSumBlocks = 512;
 constexpr Index kRowsOfPart = 256;
-// Of rows whose sums by columns take `blocks` blocks.
+// Number of row partitions for a reduction over columns that takes `blocks` blocks.
 unsigned partsOf(Index rows, Index blocks) {
   return static_cast<unsigned>(
       std::clamp<Index>(rows / kRowsOfPart, 1, std::max<Index>(kSumBlocks / blocks, 1)));
 }
-// Of a block whose threads are rows of so many columns: up to kWarp, a power of two.
+// Number of threads per row of a block whose rows have so many columns: a power of two, at most
+// kWarp.
 unsigned lanesOf(Index columns) {
   return std::bit_ceil(static_cast<unsigned>(std::min<Index>(columns, kWarp)));
 }
@@ -48,13 +49,13 @@ std::optional<Element> elementOf(DType dtype) {
 
 }  // namespace
 
-Status Binder::elementwise(Function function) {
+Status KernelBinder::elementwise(Function function) {
   ElementwiseArguments a{function, count(), nullptr, nullptr, nullptr, nullptr, out(spec_), 0};
   if (!spec_.inputs.empty()) a.a = in(spec_, 0);
   if (function == Function::kFill) a.factor = number("value");
   if (function == Function::kScale)
     a.factor = static_cast<float>(ir::floatAttr(attrs_, "factor", 1.0));
-  if (function == Function::kWeigh) {
+  if (function == Function::kScaleByRatio) {
     a.part = in(spec_, 1);
     a.total = in(spec_, 2);
   } else if (spec_.inputs.size() == 2) {
@@ -62,25 +63,25 @@ Status Binder::elementwise(Function function) {
   }
   return map(a);
 }
-Status Binder::map(const ElementwiseArguments& a) {
+Status KernelBinder::map(const ElementwiseArguments& a) {
   if (a.n % 4 == 0 && onSixteen({a.a, a.b, a.y}))
-    return given_.add("elementwise4", blocksOf(a.n / 4), a);
-  return given_.add("elementwise", blocksOf(a.n), a);
+    return kernel_.add("elementwise4", blocksOf(a.n / 4), a);
+  return kernel_.add("elementwise", blocksOf(a.n), a);
 }
-Status Binder::copy(Index n, const float* x, float* y) {
+Status KernelBinder::copy(Index n, const float* x, float* y) {
   if (x == y) return {};
   return map({Function::kCopy, n, x, nullptr, nullptr, nullptr, y, 0});
 }
-Status Binder::addBoth(Index n, const float* a, const float* b, float* y) {
+Status KernelBinder::addBoth(Index n, const float* a, const float* b, float* y) {
   return map({Function::kAdd, n, a, b, nullptr, nullptr, y, 0});
 }
 
-// ReLU is a kernel of its own: what a library's epilogue makes of NaN is not said.
-Status Binder::rectify(Index n, float* x) {
+// ReLU is a separate kernel: the NaN behaviour of library epilogues is unspecified.
+Status KernelBinder::rectify(Index n, float* x) {
   return map({Function::kRelu, n, x, nullptr, nullptr, nullptr, x, 0});
 }
 
-Status Binder::random() {
+Status KernelBinder::random() {
   const Index n = count();
   const RandomArguments a{n,
                           attr("block", std::max<Index>(n, 1)),
@@ -90,10 +91,10 @@ Status Binder::random() {
                           ir::textAttr(attrs_, "kind") == "normal",
                           ir::floatAttr(attrs_, "scale", 1.0),
                           out(spec_)};
-  return given_.add("randomNumbers", blocksOf(n), a);
+  return kernel_.add("randomNumbers", blocksOf(n), a);
 }
 
-Status Binder::cast() {
+Status KernelBinder::cast() {
   const auto from = elementOf(spec_.inputs[0].type.dtype),
              to = elementOf(spec_.outputs[0].type.dtype);
   if (!from || !to || !isFloat(spec_.outputs[0].type.dtype)) return unsupported("cuda", spec_);
@@ -103,10 +104,10 @@ Status Binder::cast() {
                         spec_.inputs[0].data,
                         spec_.outputs[0].data,
                         static_cast<float>(ir::floatAttr(attrs_, "scale", 1.0))};
-  return given_.add("castElements", blocksOf(a.n), a);
+  return kernel_.add("castElements", blocksOf(a.n), a);
 }
 
-Status Binder::dropout() {
+Status KernelBinder::dropout() {
   const Index part = spec_.outputs[0].type.shape.back();
   const DropoutArguments a{count(),
                            count() / countIn(1),
@@ -118,25 +119,25 @@ Status Binder::dropout() {
                            in(spec_, 0),
                            ids(spec_, 1),
                            out(spec_)};
-  return given_.add("dropout", blocksOf(a.n), a);
+  return kernel_.add("dropout", blocksOf(a.n), a);
 }
 
-Status Binder::product() {
+Status KernelBinder::matmul() {
   const MatmulShape s = matmulShape(spec_);
   const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
-  const DType factors = spec_.inputs[0].type.dtype;
-  LOCKSTEP_TRY(given_.add(device::Product{s.n, s.k, s.o, s.ta, s.tb, factors, spec_.inputs[0].data,
-                                          spec_.inputs[1].data, bias, out(spec_),
-                                          factors == DType::kF32 && attr("tf32") != 0}));
+  const DType operandDtype = spec_.inputs[0].type.dtype;
+  LOCKSTEP_TRY(kernel_.add(device::Matmul{
+      s.n, s.k, s.o, s.ta, s.tb, operandDtype, spec_.inputs[0].data, spec_.inputs[1].data, bias,
+      out(spec_), operandDtype == DType::kF32 && attr("tf32") != 0}));
   return s.relu ? rectify(s.n * s.o, out(spec_)) : Status{};
 }
 
-Status Binder::concat() {
+Status KernelBinder::concat() {
   const Index rows = shapeIn(0)[0], pitch = spec_.outputs[0].type.shape[1];
   Index first = 0;
   for (std::size_t i = 0; i < spec_.inputs.size(); ++i) {
     const Index columns = shapeIn(i)[1];
-    LOCKSTEP_TRY(given_.add(
+    LOCKSTEP_TRY(kernel_.add(
         "copyColumns", blocksOf(rows * columns),
         ColumnsArguments{rows, columns, columns, pitch, in(spec_, i), out(spec_) + first}));
     first += columns;
@@ -144,43 +145,44 @@ Status Binder::concat() {
   return {};
 }
 
-Status Binder::sum(SumArguments whole) {
+Status KernelBinder::sum(SumArguments whole) {
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(whole.n / (4 * kThreads), 1, kSumBlocks));
-  if (blocks == 1) return given_.add("sums", 1, whole);
-  LOCKSTEP_ASSIGN(float* const parts, given_.workspace(blocks));
+  if (blocks == 1) return kernel_.add("sums", 1, whole);
+  LOCKSTEP_ASSIGN(float* const parts, kernel_.workspace(blocks));
   float* const y = std::exchange(whole.y, parts);
-  LOCKSTEP_TRY(given_.add("sums", blocks, whole));
-  return given_.add("sums", 1, SumArguments{blocks, false, parts, y});
+  LOCKSTEP_TRY(kernel_.add("sums", blocks, whole));
+  return kernel_.add("sums", 1, SumArguments{blocks, false, parts, y});
 }
 
-Status Binder::columnSums(Index rows, Index columns, const float* x, float* y) {
+Status KernelBinder::columnSums(Index rows, Index columns, const float* x, float* y) {
   const unsigned across = ceilDivide(columns, kWarp), parts = partsOf(rows, across);
   if (parts == 1) return addParts(rows, 1, columns, x, y);
-  LOCKSTEP_ASSIGN(float* const between, given_.workspace(parts * columns));
-  LOCKSTEP_TRY(given_.add("columnSums", across,
-                          ColumnSumArguments{rows, columns, parts, x, between}, parts));
+  LOCKSTEP_ASSIGN(float* const between, kernel_.workspace(parts * columns));
+  LOCKSTEP_TRY(kernel_.add("columnSums", across,
+                           ColumnSumArguments{rows, columns, parts, x, between}, parts));
   return addParts(parts, 1, columns, between, y);
 }
-// Of groups of as many rows.
-Status Binder::addParts(Index parts, Index groups, Index columns, const float* x, float* y) {
-  return given_.add("columnSums", ceilDivide(columns, kWarp),
-                    ColumnSumArguments{parts * groups, columns, groups, x, y},
-                    static_cast<unsigned>(groups));
+// Sums groups of `parts` rows.
+Status KernelBinder::addParts(Index parts, Index groups, Index columns, const float* x, float* y) {
+  return kernel_.add("columnSums", ceilDivide(columns, kWarp),
+                     ColumnSumArguments{parts * groups, columns, groups, x, y},
+                     static_cast<unsigned>(groups));
 }
 
-// Parts of the batch one after another. Where a window is a pixel the image is its own columns.
-Status Binder::convolution() {
+// Processes parts of the batch sequentially. A 1×1 window needs no im2col.
+Status KernelBinder::convolution() {
   const ConvShape s = convShape(spec_);
   const bool forward = spec_.op == Op::kConv2d, ofInput = spec_.op == Op::kConv2dInputGrad;
   const bool isColumns = s.kh == 1 && s.kw == 1 && s.stride == 1 && s.pad == 0;
-  const DType factors = spec_.inputs[0].type.dtype;
-  const bool tf32 = factors == DType::kF32 && attr("tf32") != 0;
+  const DType operandDtype = spec_.inputs[0].type.dtype;
+  const bool tf32 = operandDtype == DType::kF32 && attr("tf32") != 0;
   constexpr Index kFloat = sizeof(float), kSixteen = 16;
-  // of image and columns
-  const auto factor = static_cast<Index>(sizeOf(factors)), element = ofInput ? kFloat : factor;
+  // element sizes of image and columns
+  const auto operand = static_cast<Index>(sizeOf(operandDtype)),
+             element = ofInput ? kFloat : operand;
   const Index pixels = s.oh * s.ow, taps = s.kh * s.kw * s.c;
-  // So that products find their factor's rows on 16 bytes.
+  // Aligns the operand's rows to 16 bytes for the matmul.
   const Index pitch = isColumns || ofInput
                           ? taps
                           : (taps * element + kSixteen - 1) / kSixteen * (kSixteen / element);
@@ -190,93 +192,103 @@ Status Binder::convolution() {
   auto* const images = static_cast<std::byte*>((ofInput ? spec_.outputs : spec_.inputs)[0].data);
   auto* const results =
       static_cast<std::byte*>(forward ? spec_.outputs[0].data : spec_.inputs[ofInput ? 0 : 1].data);
-  // Bytes that are copied at once: so many that a pixel has whole ones, and that the image lies on.
+  // Unit of copies in bytes: divides a pixel's size and the image's alignment.
   const auto places = static_cast<std::uintptr_t>(s.c * element | kSixteen) |
                       reinterpret_cast<std::uintptr_t>(images);
   const auto unit = static_cast<Index>(places & (~places + 1)), channels = s.c * element / unit;
-  const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
+  const auto toUnsigned = [](Index x) { return static_cast<unsigned>(x); };
   ImageArguments a{0,
-                   narrow(s.h),
-                   narrow(s.w),
-                   narrow(channels),
-                   narrow(s.kh),
-                   narrow(s.kw),
-                   narrow(s.oh),
-                   narrow(s.ow),
-                   narrow(s.stride),
-                   narrow(s.pad),
-                   narrow(pitch * element / unit),
-                   narrow(unit),
+                   toUnsigned(s.h),
+                   toUnsigned(s.w),
+                   toUnsigned(channels),
+                   toUnsigned(s.kh),
+                   toUnsigned(s.kw),
+                   toUnsigned(s.oh),
+                   toUnsigned(s.ow),
+                   toUnsigned(s.stride),
+                   toUnsigned(s.pad),
+                   toUnsigned(pitch * element / unit),
+                   toUnsigned(unit),
                    nullptr,
                    nullptr};
   std::byte* room = nullptr;
   unsigned blocks = 0;
   if (!isColumns) {
     LOCKSTEP_ASSIGN(blocks, blocksOfShort(largest * channels * std::max(pixels * s.kw, s.h * s.w)));
-    LOCKSTEP_ASSIGN(room, given_.workspace<std::byte>(largest * pixels * pitch * element));
+    LOCKSTEP_ASSIGN(room, kernel_.workspace<std::byte>(largest * pixels * pitch * element));
   }
   for (Index part = 0; part < parts; ++part) {
     const Index first = s.b * part / parts, samples = s.b * (part + 1) / parts - first,
                 rows = samples * pixels;
     std::byte* const image = images + first * s.h * s.w * s.c * element;
-    std::byte* const result = results + first * pixels * s.o * (forward ? kFloat : factor);
+    std::byte* const result = results + first * pixels * s.o * (forward ? kFloat : operand);
     std::byte* const columns = isColumns ? image : room;
-    a.b = narrow(samples);
+    a.b = toUnsigned(samples);
     a.x = ofInput ? columns : image;
     a.y = ofInput ? image : columns;
-    if (!isColumns && !ofInput) LOCKSTEP_TRY(given_.add("imageToColumns", blocks, a));
+    if (!isColumns && !ofInput) LOCKSTEP_TRY(kernel_.add("imageToColumns", blocks, a));
     if (forward) {
       const void* const bias = spec_.inputs.size() > 2 ? spec_.inputs[2].data : nullptr;
-      LOCKSTEP_TRY(given_.add(device::Product{rows, taps, s.o, false, false, factors, columns,
+      LOCKSTEP_TRY(kernel_.add(device::Matmul{rows, taps, s.o, false, false, operandDtype, columns,
                                               spec_.inputs[1].data, bias, result, tf32, pitch}));
     } else if (ofInput) {
-      LOCKSTEP_TRY(given_.add(device::Product{rows, s.o, taps, false, true, factors, result,
+      LOCKSTEP_TRY(kernel_.add(device::Matmul{rows, s.o, taps, false, true, operandDtype, result,
                                               spec_.inputs[1].data, nullptr, columns, tf32}));
     } else {
-      LOCKSTEP_TRY(given_.add(device::Product{taps, rows, s.o, true, false, factors, columns,
+      LOCKSTEP_TRY(kernel_.add(device::Matmul{taps, rows, s.o, true, false, operandDtype, columns,
                                               result, nullptr, out(spec_), tf32, pitch, part > 0}));
     }
-    if (!isColumns && ofInput) LOCKSTEP_TRY(given_.add("columnsToImage", blocks, a));
+    if (!isColumns && ofInput) LOCKSTEP_TRY(kernel_.add("columnsToImage", blocks, a));
   }
   if (s.relu) return rectify(s.b * pixels * s.o, out(spec_));
   return {};
 }
 
-Status Binder::pooling() {
+Status KernelBinder::pooling() {
   const PoolShape s = poolShape(spec_);
   const bool forward = spec_.op == Op::kMaxPool2d;
-  const auto narrow = [](Index x) { return static_cast<unsigned>(x); };
-  PoolArguments a{narrow(s.b),  narrow(s.h),  narrow(s.w),    narrow(s.c),
-                  narrow(s.oh), narrow(s.ow), narrow(s.size), narrow(s.stride),
-                  s.relu,       false,        in(spec_, 0),   forward ? nullptr : in(spec_, 2),
-                  out(spec_),   nullptr};
+  const auto toUnsigned = [](Index x) { return static_cast<unsigned>(x); };
+  PoolArguments a{toUnsigned(s.b),
+                  toUnsigned(s.h),
+                  toUnsigned(s.w),
+                  toUnsigned(s.c),
+                  toUnsigned(s.oh),
+                  toUnsigned(s.ow),
+                  toUnsigned(s.size),
+                  toUnsigned(s.stride),
+                  s.relu,
+                  false,
+                  in(spec_, 0),
+                  forward ? nullptr : in(spec_, 2),
+                  out(spec_),
+                  nullptr};
   a.four = s.c % 4 == 0 && onSixteen({a.x, a.dy, a.y});
   if (a.four) a.c /= 4;
   const Index windows = s.b * s.oh * s.ow * a.c;
   if (!forward && s.stride >= s.size) {
     const Index down = ceilDivide(s.h, s.stride), across = ceilDivide(s.w, s.stride);
     LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(s.b * down * across * a.c));
-    return given_.add("maxPool2dGradApart", blocks, a);
+    return kernel_.add("maxPool2dGradApart", blocks, a);
   }
   LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(std::max(windows, s.b * s.h * s.w * a.c)));
-  if (forward) return given_.add("maxPool2d", blocksOf(windows), a);
-  LOCKSTEP_ASSIGN(a.places, given_.workspace<std::int32_t>(s.b * s.oh * s.ow * s.c));
-  LOCKSTEP_TRY(given_.add("maxPool2d", blocksOf(windows), a));
-  return given_.add("maxPool2dGrad", blocks, a);
+  if (forward) return kernel_.add("maxPool2d", blocksOf(windows), a);
+  LOCKSTEP_ASSIGN(a.places, kernel_.workspace<std::int32_t>(s.b * s.oh * s.ow * s.c));
+  LOCKSTEP_TRY(kernel_.add("maxPool2d", blocksOf(windows), a));
+  return kernel_.add("maxPool2dGrad", blocks, a);
 }
 
-Status Binder::meanPooling() {
+Status KernelBinder::meanPooling() {
   const bool forward = spec_.op == Op::kMeanPool2d;
   const Shape& image = forward ? shapeIn(0) : spec_.outputs[0].type.shape;
   MeanPoolArguments a{image[0], image[1] * image[2], image[3], false, in(spec_, 0), out(spec_)};
-  if (forward) return given_.add("meanPool2d", blocksOf(count()), a);
+  if (forward) return kernel_.add("meanPool2d", blocksOf(count()), a);
   a.four = a.channels % 4 == 0 && onSixteen({a.x, a.y});
   if (a.four) a.channels /= 4;
   LOCKSTEP_ASSIGN(const unsigned blocks, blocksOfShort(a.samples * a.pixels * a.channels));
-  return given_.add("meanPool2dGrad", blocks, a);
+  return kernel_.add("meanPool2dGrad", blocks, a);
 }
 
-Status Binder::batchNorm() {
+Status KernelBinder::batchNorm() {
   BatchNormArguments a{};
   a.epsilon = number("eps");
   a.y = out(spec_);
@@ -287,7 +299,7 @@ Status Binder::batchNorm() {
     a.shift = in(spec_, 1);
     a.second = out(spec_, 1);
     a.third = out(spec_, 2);
-    return given_.add("batchStatistics", blocksOf(a.channels), a);
+    return kernel_.add("batchStatistics", blocksOf(a.channels), a);
   }
   const bool gradient = spec_.op == Op::kBatchNormGrad || spec_.op == Op::kBatchNormWeightGrad;
   const bool isSum = spec_.op == Op::kBatchMoments || spec_.op == Op::kBatchNormWeightGrad;
@@ -335,49 +347,49 @@ Status Binder::batchNorm() {
   if (!isSum) {
     const Index most = std::max<Index>(mostBlocks_ / (across * a.groups), 1);
     a.parts = static_cast<unsigned>(std::clamp<Index>(rows * a.lanes / kThreads, 1, most));
-    return given_.add(spec_.op == Op::kBatchNorm ? "batchNorm" : "batchNormGrad", across, a,
-                      down());
+    return kernel_.add(spec_.op == Op::kBatchNorm ? "batchNorm" : "batchNormGrad", across, a,
+                       down());
   }
   a.parts = partsOf(rows, across * a.groups);
   const Index sums = (spec_.op == Op::kBatchMoments ? 1 : 0) + 2 * a.channels;
   float* const whole = spec_.op == Op::kBatchMoments ? a.y : out(spec_, 2);
   float* parts = whole;
   if (a.parts > 1) {
-    LOCKSTEP_ASSIGN(parts, given_.workspace(down() * sums));
+    LOCKSTEP_ASSIGN(parts, kernel_.workspace(down() * sums));
   }
   (spec_.op == Op::kBatchMoments ? a.y : a.third) = parts;
-  LOCKSTEP_TRY(given_.add(spec_.op == Op::kBatchMoments ? "batchMoments" : "batchNormSums", across,
-                          a, down()));
+  LOCKSTEP_TRY(kernel_.add(spec_.op == Op::kBatchMoments ? "batchMoments" : "batchNormSums", across,
+                           a, down()));
   if (a.parts > 1) LOCKSTEP_TRY(addParts(a.parts, a.groups, sums, parts, whole));
   if (spec_.op == Op::kBatchMoments) return {};
   a.third = whole;
-  return given_.add("batchNormWeightGrad", blocksOf(a.channels), a);
+  return kernel_.add("batchNormWeightGrad", blocksOf(a.channels), a);
 }
 
-Status Binder::layerNormWeightGrad() {
+Status KernelBinder::layerNormWeightGrad() {
   const Index rows = shapeIn(0)[0], channels = shapeIn(0)[1];
   const unsigned across = ceilDivide(channels, kWarp), parts = partsOf(rows, across);
   LayerNormWeightGradArguments a{rows,         channels,      parts,
                                  in(spec_, 0), in(spec_, 1),  in(spec_, 2),
                                  in(spec_, 3), out(spec_, 0), out(spec_, 1)};
-  if (parts == 1) return given_.add("layerNormWeightGrad", across, a);
-  LOCKSTEP_ASSIGN(a.dgain, given_.workspace(parts * channels));
-  LOCKSTEP_ASSIGN(a.dbias, given_.workspace(parts * channels));
-  LOCKSTEP_TRY(given_.add("layerNormWeightGrad", across, a, parts));
-  LOCKSTEP_TRY(given_.add("columnSums", across,
-                          ColumnSumArguments{parts, channels, 1, a.dgain, out(spec_, 0)}));
-  return given_.add("columnSums", across,
-                    ColumnSumArguments{parts, channels, 1, a.dbias, out(spec_, 1)});
+  if (parts == 1) return kernel_.add("layerNormWeightGrad", across, a);
+  LOCKSTEP_ASSIGN(a.dgain, kernel_.workspace(parts * channels));
+  LOCKSTEP_ASSIGN(a.dbias, kernel_.workspace(parts * channels));
+  LOCKSTEP_TRY(kernel_.add("layerNormWeightGrad", across, a, parts));
+  LOCKSTEP_TRY(kernel_.add("columnSums", across,
+                           ColumnSumArguments{parts, channels, 1, a.dgain, out(spec_, 0)}));
+  return kernel_.add("columnSums", across,
+                     ColumnSumArguments{parts, channels, 1, a.dbias, out(spec_, 1)});
 }
 
-Status Binder::embedding() {
+Status KernelBinder::embedding() {
   const Shape& table = shapeIn(0);
-  return given_.add("embedding", blocksOf(count()),
-                    EmbeddingArguments{countIn(1), table[1], table[0], attr("first"), ids(spec_, 1),
-                                       in(spec_, 0), out(spec_)});
+  return kernel_.add("embedding", blocksOf(count()),
+                     EmbeddingArguments{countIn(1), table[1], table[0], attr("first"),
+                                        ids(spec_, 1), in(spec_, 0), out(spec_)});
 }
 
-Status Binder::attention() {
+Status KernelBinder::attention() {
   const AttentionShape s = attentionShape(spec_);
   if (s.head > kLargestHead) {
     Error error = unsupported("cuda", spec_);
@@ -386,7 +398,7 @@ Status Binder::attention() {
     error.next = "give the model more heads, of fewer channels, or train it on devices of kind cpu";
     return error;
   }
-  if (given_.device().properties().major >= 8 && !ir::textAttr(attrs_, "factors").empty())
+  if (kernel_.device().properties().major >= 8 && !ir::textAttr(attrs_, "operand_dtype").empty())
     return attentionByTensors();
   const bool wide = s.head > kNarrowHead;
   const auto tiles = static_cast<unsigned>(ceilDivide(s.tokens, kQueryTile) * s.samples * s.heads);
@@ -401,49 +413,49 @@ Status Binder::attention() {
     a.qkv = in(spec_, 0);
     a.out = out(spec_, 0);
     a.lseOut = out(spec_, 1);
-    return given_.add(wide ? "attentionWide" : "attention", tiles, a, 1, kAttentionThreads);
+    return kernel_.add(wide ? "attentionWide" : "attention", tiles, a, 1, kAttentionThreads);
   }
   a.dy = in(spec_, 0);
   a.qkv = in(spec_, 1);
   a.y = in(spec_, 2);
   a.lse = in(spec_, 3);
   const Index rows = s.samples * s.tokens * s.heads;
-  LOCKSTEP_ASSIGN(a.out, given_.workspace(rows));
-  LOCKSTEP_TRY(given_.add("attentionOffsets", blocksOf(rows), a));
+  LOCKSTEP_ASSIGN(a.out, kernel_.workspace(rows));
+  LOCKSTEP_TRY(kernel_.add("attentionOffsets", blocksOf(rows), a));
   a.offsets = a.out;
   a.out = out(spec_);
-  LOCKSTEP_TRY(given_.add(wide ? "attentionQueryGradWide" : "attentionQueryGrad", tiles, a, 1,
-                          kAttentionThreads));
-  return given_.add(wide ? "attentionKeyGradWide" : "attentionKeyGrad", tiles, a, 1,
-                    kAttentionThreads);
+  LOCKSTEP_TRY(kernel_.add(wide ? "attentionQueryGradWide" : "attentionQueryGrad", tiles, a, 1,
+                           kAttentionThreads));
+  return kernel_.add(wide ? "attentionKeyGradWide" : "attentionKeyGrad", tiles, a, 1,
+                     kAttentionThreads);
 }
 
-// Factors are narrowed into a workspace, then multiplied.
-Status Binder::attentionByTensors() {
+// Casts operands to 16 bits in a workspace, then multiplies.
+Status KernelBinder::attentionByTensors() {
   const AttentionShape s = attentionShape(spec_);
   const bool forward = spec_.op == Op::kAttention, wide = s.head > kNarrowHead;
-  const std::string_view type = ir::textAttr(attrs_, "factors") == "bf16" ? "Bf16" : "F16";
+  const std::string_view type = ir::textAttr(attrs_, "operand_dtype") == "bf16" ? "Bf16" : "F16";
   const std::string form = fmt::format("{}{}", wide ? "Wide" : "", type);
   const Index pitch = wide ? kLargestHead : kNarrowHead, rows = s.samples * s.tokens,
               terms = rows * s.heads;
   const Index part = terms * pitch;  // of q, of k, of v, of dy
-  LOCKSTEP_ASSIGN(std::uint16_t* const factors,
-                  given_.workspace<std::uint16_t>(part * (forward ? 3 : 4)));
+  LOCKSTEP_ASSIGN(std::uint16_t* const operands,
+                  kernel_.workspace<std::uint16_t>(part * (forward ? 3 : 4)));
   const std::size_t qkv = forward ? 0 : 1;
-  NarrowHeadsArguments narrow{};
-  narrow.samples = s.samples;
-  narrow.tokens = s.tokens;
-  narrow.heads = s.heads;
-  narrow.head = s.head;
-  narrow.pitch = static_cast<int>(pitch);
-  narrow.x = in(spec_, qkv);
-  narrow.onSixteen = s.head % 8 == 0 && onSixteen({narrow.x});
-  narrow.to = factors;
-  // Of few threads more than once round a row, rather than of many of which most do nothing the
-  // last time.
+  CastHeadsArguments heads{};
+  heads.samples = s.samples;
+  heads.tokens = s.tokens;
+  heads.heads = s.heads;
+  heads.head = s.head;
+  heads.pitch = static_cast<int>(pitch);
+  heads.x = in(spec_, qkv);
+  heads.onSixteen = s.head % 8 == 0 && onSixteen({heads.x});
+  heads.to = operands;
+  // Few threads that iterate over a row are better than many that are mostly idle in the last
+  // round.
   const Index eights = 3 * s.heads * pitch / 8, rounds = ceilDivide(eights, kThreads);
-  LOCKSTEP_TRY(given_.add(fmt::format("attentionFactors{}", type), static_cast<unsigned>(rows),
-                          narrow, 1, threadsOf(ceilDivide(eights, rounds))));
+  LOCKSTEP_TRY(kernel_.add(fmt::format("attentionCast{}", type), static_cast<unsigned>(rows), heads,
+                           1, threadsOf(ceilDivide(eights, rounds))));
 
   TensorAttentionArguments a{};
   a.samples = s.samples;
@@ -452,50 +464,50 @@ Status Binder::attentionByTensors() {
   a.head = s.head;
   a.causal = s.causal;
   a.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head)));
-  a.q = factors;
-  a.k = factors + part;
-  a.v = factors + 2 * part;
+  a.q = operands;
+  a.k = operands + part;
+  a.v = operands + 2 * part;
   a.out = out(spec_);
   a.paired = s.head % 2 == 0 && reinterpret_cast<std::uintptr_t>(a.out) % 8 == 0;
   const unsigned tiles = ceilDivide(s.tokens, wide ? kTensorRowsWide : kTensorRows) *
                          static_cast<unsigned>(s.samples * s.heads);
   if (forward) {
     a.lseOut = out(spec_, 1);
-    return given_.add("attention" + form, tiles, a, 1, kTensorThreads);
+    return kernel_.add("attention" + form, tiles, a, 1, kTensorThreads);
   }
-  narrow.x = in(spec_, 0);
-  narrow.y = in(spec_, 2);
-  narrow.lse = in(spec_, 3);
-  narrow.to = factors + 3 * part;
-  LOCKSTEP_ASSIGN(narrow.terms, given_.workspace<RowTerms>(terms));
-  LOCKSTEP_TRY(given_.add(fmt::format("attentionTerms{}", type), static_cast<unsigned>(rows),
-                          narrow, 1, threadsOf(s.heads * kWarp)));
-  a.dy = narrow.to;
-  a.terms = narrow.terms;
-  LOCKSTEP_TRY(given_.add("attentionQueryGrad" + form, tiles, a, 1, kTensorThreads));
-  return given_.add("attentionKeyGrad" + form, tiles, a, 1, kTensorThreads);
+  heads.x = in(spec_, 0);
+  heads.y = in(spec_, 2);
+  heads.lse = in(spec_, 3);
+  heads.to = operands + 3 * part;
+  LOCKSTEP_ASSIGN(heads.terms, kernel_.workspace<RowTerms>(terms));
+  LOCKSTEP_TRY(kernel_.add(fmt::format("attentionTerms{}", type), static_cast<unsigned>(rows),
+                           heads, 1, threadsOf(s.heads * kWarp)));
+  a.dy = heads.to;
+  a.terms = heads.terms;
+  LOCKSTEP_TRY(kernel_.add("attentionQueryGrad" + form, tiles, a, 1, kTensorThreads));
+  return kernel_.add("attentionKeyGrad" + form, tiles, a, 1, kTensorThreads);
 }
 
-Status Binder::xent() {
+Status KernelBinder::xent() {
   const Index rows = shapeIn(0)[0], classes = shapeIn(0)[1];
   XentArguments a{rows,    classes,       in(spec_, 0), in(spec_, 2),
                   nullptr, ids(spec_, 1), nullptr,      nullptr};
   if (spec_.op == Op::kSoftmaxXentGrad) {
     a.dloss = in(spec_, 3);
     a.y = out(spec_);
-    return given_.add("softmaxXentGrad", blocksOf(count()), a);
+    return kernel_.add("softmaxXentGrad", blocksOf(count()), a);
   }
-  LOCKSTEP_ASSIGN(a.losses, given_.workspace(rows));
+  LOCKSTEP_ASSIGN(a.losses, kernel_.workspace(rows));
   if (spec_.op == Op::kSoftmaxXent) {
     a.y = out(spec_, 1);
-    LOCKSTEP_TRY(given_.add("softmaxXent", static_cast<unsigned>(rows), a, 1, threadsOf(classes)));
+    LOCKSTEP_TRY(kernel_.add("softmaxXent", static_cast<unsigned>(rows), a, 1, threadsOf(classes)));
   } else {
-    LOCKSTEP_TRY(given_.add("correctRows", blocksOf(rows), a));
+    LOCKSTEP_TRY(kernel_.add("correctRows", blocksOf(rows), a));
   }
   return sum({rows, false, a.losses, out(spec_, 0)});
 }
 
-Status Binder::dividedXent() {
+Status KernelBinder::dividedXent() {
   DividedXentArguments a{};
   a.first = attr("first");
   a.y = out(spec_);
@@ -505,7 +517,7 @@ Status Binder::dividedXent() {
     a.classes = shapeIn(input)[1];
   };
   const auto rowKernel = [&](std::string_view name) {
-    return given_.add(name, static_cast<unsigned>(a.rows), a, 1, threadsOf(a.classes));
+    return kernel_.add(name, static_cast<unsigned>(a.rows), a, 1, threadsOf(a.classes));
   };
   switch (spec_.op) {
     case Op::kRowMax:
@@ -523,14 +535,14 @@ Status Binder::dividedXent() {
       a.dt = in(spec_, 1);
       a.label = ids(spec_, 3);
       a.m = in(spec_, 4);
-      return given_.add("xentTermsGrad", blocksOf(count()), a);
+      return kernel_.add("xentTermsGrad", blocksOf(count()), a);
     case Op::kXentLoss: {
       a.rows = countIn(0);
       a.s = in(spec_, 0);
       a.t = in(spec_, 1);
       a.w = in(spec_, 2);
-      LOCKSTEP_ASSIGN(a.y, given_.workspace(a.rows));
-      LOCKSTEP_TRY(given_.add("xentLosses", blocksOf(a.rows), a));
+      LOCKSTEP_ASSIGN(a.y, kernel_.workspace(a.rows));
+      LOCKSTEP_TRY(kernel_.add("xentLosses", blocksOf(a.rows), a));
       return sum({a.rows, false, a.y, out(spec_)});
     }
     default:
@@ -539,32 +551,32 @@ Status Binder::dividedXent() {
       a.w = in(spec_, 1);
       a.dloss = in(spec_, 2);
       a.second = out(spec_, 1);
-      return given_.add("xentLossGrad", blocksOf(a.rows), a);
+      return kernel_.add("xentLossGrad", blocksOf(a.rows), a);
   }
 }
 
-Status Binder::scoreHistogram() {
+Status KernelBinder::scoreHistogram() {
   HistogramArguments a{countIn(0),   attr("bins"), in(spec_, 0), in(spec_, 1),
                        in(spec_, 2), nullptr,      out(spec_)};
-  LOCKSTEP_ASSIGN(a.bin, given_.workspace<std::int32_t>(a.rows));
-  LOCKSTEP_TRY(given_.add("scoreBins", blocksOf(a.rows), a));
-  return given_.add("scoreHistogram", ceilDivide(a.bins * kWarp, kThreads), a);
+  LOCKSTEP_ASSIGN(a.bin, kernel_.workspace<std::int32_t>(a.rows));
+  LOCKSTEP_TRY(kernel_.add("scoreBins", blocksOf(a.rows), a));
+  return kernel_.add("scoreHistogram", ceilDivide(a.bins * kWarp, kThreads), a);
 }
 
-Status Binder::pairLoss() {
+Status KernelBinder::pairLoss() {
   const bool binary = spec_.op == Op::kBinaryXent || spec_.op == Op::kBinaryXentGrad;
   PairLossArguments a{countIn(0),   shapeIn(0)[1], binary,  in(spec_, 0),
                       in(spec_, 1), in(spec_, 2),  nullptr, out(spec_)};
   if (spec_.inputs.size() == 4) {
     a.dloss = in(spec_, 3);
-    return given_.add("pairLossGrads", blocksOf(a.n), a);
+    return kernel_.add("pairLossGrads", blocksOf(a.n), a);
   }
-  LOCKSTEP_ASSIGN(a.y, given_.workspace(a.n));
-  LOCKSTEP_TRY(given_.add("pairLosses", blocksOf(a.n), a));
+  LOCKSTEP_ASSIGN(a.y, kernel_.workspace(a.n));
+  LOCKSTEP_TRY(kernel_.add("pairLosses", blocksOf(a.n), a));
   return sum({a.n, false, a.y, out(spec_)});
 }
 
-Status Binder::optimizer() {
+Status KernelBinder::optimizer() {
   const bool adam = spec_.op == Op::kAdam;
   const std::size_t norm = adam ? 4 : 3;
   const AdamOptions options = adamOptions(attrs_);
@@ -587,53 +599,54 @@ Status Binder::optimizer() {
     a.t = in(spec_, norm + 2);
     a.secondOut = out(spec_, 2);
   }
-  return given_.add(adam                   ? "adam"
-                    : spec_.op == Op::kSgd ? "sgd"
-                                           : "adagrad",
-                    blocksOf(ceilDivide(a.n, 4)), a);
+  return kernel_.add(adam                   ? "adam"
+                     : spec_.op == Op::kSgd ? "sgd"
+                                            : "adagrad",
+                     blocksOf(ceilDivide(a.n, 4)), a);
 }
 
-Status Binder::addRanks() {
-  return given_.add(
-      "addRanks", blocksOf(count()),
-      AddRanksArguments{count(), countIn(1) / count(), in(spec_, 0), in(spec_, 1), out(spec_)});
+Status KernelBinder::orderedSum() {
+  return kernel_.add(
+      "orderedSum", blocksOf(count()),
+      OrderedSumArguments{count(), countIn(1) / count(), in(spec_, 0), in(spec_, 1), out(spec_)});
 }
-Status Binder::biasAdd() {
-  return given_.add("biasAdd", blocksOf(count()),
-                    BiasAddArguments{count(), countIn(1), in(spec_, 0), in(spec_, 1), out(spec_)});
+Status KernelBinder::biasAdd() {
+  return kernel_.add("biasAdd", blocksOf(count()),
+                     BiasAddArguments{count(), countIn(1), in(spec_, 0), in(spec_, 1), out(spec_)});
 }
-Status Binder::columns() {
+Status KernelBinder::columns() {
   const Shape& y = spec_.outputs[0].type.shape;
-  return given_.add(
+  return kernel_.add(
       "copyColumns", blocksOf(count()),
       ColumnsArguments{y[0], y[1], shapeIn(0)[1], y[1], in(spec_, 0) + attr("first"), out(spec_)});
 }
-Status Binder::reduceRows() {
+Status KernelBinder::reduceRows() {
   return columnSums(countIn(0) / count(), count(), in(spec_, 0), out(spec_));
 }
-Status Binder::runningStatistics() {
-  return given_.add("runningStatistics", blocksOf(countIn(0)),
-                    RunningArguments{countIn(0), number("momentum"), in(spec_, 0), in(spec_, 1),
-                                     in(spec_, 2), out(spec_, 0), out(spec_, 1)});
+Status KernelBinder::runningStatistics() {
+  return kernel_.add("runningStatistics", blocksOf(countIn(0)),
+                     RunningArguments{countIn(0), number("momentum"), in(spec_, 0), in(spec_, 1),
+                                      in(spec_, 2), out(spec_, 0), out(spec_, 1)});
 }
-Status Binder::layerNorm() {
-  return given_.add(
+Status KernelBinder::layerNorm() {
+  return kernel_.add(
       "layerNorm", static_cast<unsigned>(shapeIn(0)[0]),
       LayerNormArguments{shapeIn(0)[0], shapeIn(0)[1], number("eps"), in(spec_, 0), in(spec_, 1),
                          in(spec_, 2), out(spec_, 0), out(spec_, 1), out(spec_, 2)},
       1, threadsOf(shapeIn(0)[1]));
 }
-Status Binder::layerNormGrad() {
-  return given_.add("layerNormGrad", static_cast<unsigned>(shapeIn(0)[0]),
-                    LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1),
-                                           in(spec_, 2), in(spec_, 3), in(spec_, 4), out(spec_)},
-                    1, threadsOf(shapeIn(0)[1]));
+Status KernelBinder::layerNormGrad() {
+  return kernel_.add(
+      "layerNormGrad", static_cast<unsigned>(shapeIn(0)[0]),
+      LayerNormGradArguments{shapeIn(0)[0], shapeIn(0)[1], in(spec_, 0), in(spec_, 1), in(spec_, 2),
+                             in(spec_, 3), in(spec_, 4), out(spec_)},
+      1, threadsOf(shapeIn(0)[1]));
 }
-Status Binder::repeatRows() {
-  return given_.add("repeatRows", blocksOf(count()),
-                    RepeatArguments{countIn(0), attr("times"), in(spec_, 0), out(spec_)});
+Status KernelBinder::repeatRows() {
+  return kernel_.add("repeatRows", blocksOf(count()),
+                     RepeatArguments{countIn(0), attr("times"), in(spec_, 0), out(spec_)});
 }
-Status Binder::sumAll() {
+Status KernelBinder::sumAll() {
   SumArguments whole{countIn(0), spec_.op == Op::kSumSquares, in(spec_, 0), out(spec_)};
   if (spec_.inputs.size() > 1) {
     whole.ids = ids(spec_, 1);
@@ -641,117 +654,117 @@ Status Binder::sumAll() {
   }
   return sum(whole);
 }
-Status Binder::finiteNorm() {
+Status KernelBinder::finiteNorm() {
   const float* const scale = spec_.inputs.size() > 2 ? in(spec_, 2) : nullptr;
-  return given_.add("finiteNorm", 1,
-                    FiniteNormArguments{in(spec_, 0), in(spec_, 1), scale, out(spec_)}, 1, kWarp);
+  return kernel_.add("finiteNorm", 1,
+                     FiniteNormArguments{in(spec_, 0), in(spec_, 1), scale, out(spec_)}, 1, kWarp);
 }
-Status Binder::lossScale() {
+Status KernelBinder::lossScale() {
   const LossScaleArguments a{number("interval"), number("factor"), number("least"), number("most"),
                              in(spec_, 0),       in(spec_, 1),     in(spec_, 2),    in(spec_, 3),
                              out(spec_, 0),      out(spec_, 1),    out(spec_, 2)};
-  return given_.add("lossScale", 1, a, 1, kWarp);
+  return kernel_.add("lossScale", 1, a, 1, kWarp);
 }
-Status Binder::unlessSkipped() {
-  return given_.add(
-      "unlessSkipped", blocksOf(count()),
-      UnlessSkippedArguments{count(), in(spec_, 0), in(spec_, 1), in(spec_, 2), out(spec_)});
+Status KernelBinder::selectIfFinite() {
+  return kernel_.add(
+      "selectIfFinite", blocksOf(count()),
+      SelectIfFiniteArguments{count(), in(spec_, 0), in(spec_, 1), in(spec_, 2), out(spec_)});
 }
-Status Binder::clipNorm() {
+Status KernelBinder::clipNorm() {
   const ClipNormArguments a{number("limit"), in(spec_, 0), in(spec_, 1), out(spec_)};
-  return given_.add("clipNorm", 1, a, 1, kWarp);
+  return kernel_.add("clipNorm", 1, a, 1, kWarp);
 }
 
 }  // namespace cuda
 
 namespace {
 
-using cuda::Binder;
 using cuda::Function;
+using cuda::KernelBinder;
 
-// What there are kernels for. Others are refused by name.
+// Supported ops; others are rejected by name.
 struct Row {
   Op op;
-  Status (*bind)(Binder&);
+  Status (*bind)(KernelBinder&);
 };
 template <Function function>
 constexpr Row elementwise(Op op) {
-  return {op, [](Binder& binder) { return binder.elementwise(function); }};
+  return {op, [](KernelBinder& binder) { return binder.elementwise(function); }};
 }
-template <Status (Binder::*bind)()>
+template <Status (KernelBinder::*bind)()>
 constexpr Row row(Op op) {
-  return {op, [](Binder& binder) { return (binder.*bind)(); }};
+  return {op, [](KernelBinder& binder) { return (binder.*bind)(); }};
 }
 constexpr std::array kRows{
     elementwise<Function::kFill>(Op::kFill),
-    elementwise<Function::kCopy>(Op::kOwn),
+    elementwise<Function::kCopy>(Op::kPartialToLocal),
     elementwise<Function::kAdd>(Op::kAdd),
     elementwise<Function::kScale>(Op::kScale),
-    elementwise<Function::kWeigh>(Op::kWeigh),
+    elementwise<Function::kScaleByRatio>(Op::kScaleByRatio),
     elementwise<Function::kRelu>(Op::kRelu),
     elementwise<Function::kReluGrad>(Op::kReluGrad),
     elementwise<Function::kGelu>(Op::kGelu),
     elementwise<Function::kGeluGrad>(Op::kGeluGrad),
     elementwise<Function::kTanh>(Op::kTanh),
     elementwise<Function::kTanhGrad>(Op::kTanhGrad),
-    row<&Binder::random>(Op::kRandom),
-    row<&Binder::cast>(Op::kCast),
-    row<&Binder::addRanks>(Op::kAddRanks),
-    row<&Binder::dropout>(Op::kDropout),
-    row<&Binder::product>(Op::kMatmul),
-    row<&Binder::biasAdd>(Op::kBiasAdd),
-    row<&Binder::concat>(Op::kConcat),
-    row<&Binder::columns>(Op::kColumns),
-    row<&Binder::reduceRows>(Op::kReduceRows),
-    row<&Binder::convolution>(Op::kConv2d),
-    row<&Binder::convolution>(Op::kConv2dInputGrad),
-    row<&Binder::convolution>(Op::kConv2dWeightGrad),
-    row<&Binder::pooling>(Op::kMaxPool2d),
-    row<&Binder::pooling>(Op::kMaxPool2dGrad),
-    row<&Binder::meanPooling>(Op::kMeanPool2d),
-    row<&Binder::meanPooling>(Op::kMeanPool2dGrad),
-    row<&Binder::batchNorm>(Op::kBatchMoments),
-    row<&Binder::batchNorm>(Op::kBatchStatistics),
-    row<&Binder::batchNorm>(Op::kBatchNorm),
-    row<&Binder::batchNorm>(Op::kBatchNormWeightGrad),
-    row<&Binder::batchNorm>(Op::kBatchNormGrad),
-    row<&Binder::runningStatistics>(Op::kRunningStatistics),
-    row<&Binder::embedding>(Op::kEmbedding),
-    row<&Binder::embeddingGrad>(Op::kEmbeddingGrad),
-    row<&Binder::layerNorm>(Op::kLayerNorm),
-    row<&Binder::layerNormGrad>(Op::kLayerNormGrad),
-    row<&Binder::layerNormWeightGrad>(Op::kLayerNormWeightGrad),
-    row<&Binder::attention>(Op::kAttention),
-    row<&Binder::attention>(Op::kAttentionGrad),
-    row<&Binder::repeatRows>(Op::kRepeatRows),
-    row<&Binder::xent>(Op::kSoftmaxXent),
-    row<&Binder::xent>(Op::kSoftmaxXentGrad),
-    row<&Binder::xent>(Op::kCountCorrect),
-    row<&Binder::dividedXent>(Op::kRowMax),
-    row<&Binder::dividedXent>(Op::kXentTerms),
-    row<&Binder::dividedXent>(Op::kXentTermsGrad),
-    row<&Binder::dividedXent>(Op::kXentLoss),
-    row<&Binder::dividedXent>(Op::kXentLossGrad),
-    row<&Binder::scoreHistogram>(Op::kScoreHistogram),
-    row<&Binder::pairLoss>(Op::kMseLoss),
-    row<&Binder::pairLoss>(Op::kMseLossGrad),
-    row<&Binder::pairLoss>(Op::kBinaryXent),
-    row<&Binder::pairLoss>(Op::kBinaryXentGrad),
-    row<&Binder::sumAll>(Op::kSumAll),
-    row<&Binder::sumAll>(Op::kSumSquares),
-    row<&Binder::finiteNorm>(Op::kFiniteNorm),
-    row<&Binder::clipNorm>(Op::kClipNorm),
-    row<&Binder::lossScale>(Op::kLossScale),
-    row<&Binder::unlessSkipped>(Op::kUnlessSkipped),
-    row<&Binder::optimizer>(Op::kSgd),
-    row<&Binder::optimizer>(Op::kAdagrad),
-    row<&Binder::optimizer>(Op::kAdam),
-    row<&Binder::distinct>(Op::kDistinct),
-    row<&Binder::combineRows>(Op::kCombineRows),
-    row<&Binder::updateRows>(Op::kAdagradRows),
-    row<&Binder::updateRows>(Op::kSgdRows),
-    row<&Binder::encode>(Op::kEncode),
-    row<&Binder::decodeSum>(Op::kDecodeSum),
+    row<&KernelBinder::random>(Op::kRandom),
+    row<&KernelBinder::cast>(Op::kCast),
+    row<&KernelBinder::orderedSum>(Op::kOrderedSum),
+    row<&KernelBinder::dropout>(Op::kDropout),
+    row<&KernelBinder::matmul>(Op::kMatmul),
+    row<&KernelBinder::biasAdd>(Op::kBiasAdd),
+    row<&KernelBinder::concat>(Op::kConcat),
+    row<&KernelBinder::columns>(Op::kColumns),
+    row<&KernelBinder::reduceRows>(Op::kReduceRows),
+    row<&KernelBinder::convolution>(Op::kConv2d),
+    row<&KernelBinder::convolution>(Op::kConv2dInputGrad),
+    row<&KernelBinder::convolution>(Op::kConv2dWeightGrad),
+    row<&KernelBinder::pooling>(Op::kMaxPool2d),
+    row<&KernelBinder::pooling>(Op::kMaxPool2dGrad),
+    row<&KernelBinder::meanPooling>(Op::kMeanPool2d),
+    row<&KernelBinder::meanPooling>(Op::kMeanPool2dGrad),
+    row<&KernelBinder::batchNorm>(Op::kBatchMoments),
+    row<&KernelBinder::batchNorm>(Op::kBatchStatistics),
+    row<&KernelBinder::batchNorm>(Op::kBatchNorm),
+    row<&KernelBinder::batchNorm>(Op::kBatchNormWeightGrad),
+    row<&KernelBinder::batchNorm>(Op::kBatchNormGrad),
+    row<&KernelBinder::runningStatistics>(Op::kRunningStatistics),
+    row<&KernelBinder::embedding>(Op::kEmbedding),
+    row<&KernelBinder::embeddingGrad>(Op::kEmbeddingGrad),
+    row<&KernelBinder::layerNorm>(Op::kLayerNorm),
+    row<&KernelBinder::layerNormGrad>(Op::kLayerNormGrad),
+    row<&KernelBinder::layerNormWeightGrad>(Op::kLayerNormWeightGrad),
+    row<&KernelBinder::attention>(Op::kAttention),
+    row<&KernelBinder::attention>(Op::kAttentionGrad),
+    row<&KernelBinder::repeatRows>(Op::kRepeatRows),
+    row<&KernelBinder::xent>(Op::kSoftmaxXent),
+    row<&KernelBinder::xent>(Op::kSoftmaxXentGrad),
+    row<&KernelBinder::xent>(Op::kCountCorrect),
+    row<&KernelBinder::dividedXent>(Op::kRowMax),
+    row<&KernelBinder::dividedXent>(Op::kXentTerms),
+    row<&KernelBinder::dividedXent>(Op::kXentTermsGrad),
+    row<&KernelBinder::dividedXent>(Op::kXentLoss),
+    row<&KernelBinder::dividedXent>(Op::kXentLossGrad),
+    row<&KernelBinder::scoreHistogram>(Op::kScoreHistogram),
+    row<&KernelBinder::pairLoss>(Op::kMseLoss),
+    row<&KernelBinder::pairLoss>(Op::kMseLossGrad),
+    row<&KernelBinder::pairLoss>(Op::kBinaryXent),
+    row<&KernelBinder::pairLoss>(Op::kBinaryXentGrad),
+    row<&KernelBinder::sumAll>(Op::kSumAll),
+    row<&KernelBinder::sumAll>(Op::kSumSquares),
+    row<&KernelBinder::finiteNorm>(Op::kFiniteNorm),
+    row<&KernelBinder::clipNorm>(Op::kClipNorm),
+    row<&KernelBinder::lossScale>(Op::kLossScale),
+    row<&KernelBinder::selectIfFinite>(Op::kSelectIfFinite),
+    row<&KernelBinder::optimizer>(Op::kSgd),
+    row<&KernelBinder::optimizer>(Op::kAdagrad),
+    row<&KernelBinder::optimizer>(Op::kAdam),
+    row<&KernelBinder::unique>(Op::kUnique),
+    row<&KernelBinder::combineRows>(Op::kCombineRows),
+    row<&KernelBinder::updateRows>(Op::kAdagradRows),
+    row<&KernelBinder::updateRows>(Op::kSgdRows),
+    row<&KernelBinder::encode>(Op::kEncode),
+    row<&KernelBinder::decodeSum>(Op::kDecodeSum),
 };
 const Row* rowOf(Op op) {
   const auto at =
@@ -770,10 +783,10 @@ class Cuda final : public Backend {
   }
   Result<std::unique_ptr<Kernel>> bind(const KernelSpec& spec) override {
     if (!supports(spec.op, computeType(spec))) return unsupported(name(), spec);
-    auto given = std::make_unique<cuda::Given>(*device_, scratch_);
-    Binder binder(*device_, options_, spec, *given);
+    auto kernel = std::make_unique<cuda::CudaKernel>(*device_, scratch_);
+    KernelBinder binder(*device_, options_, spec, *kernel);
     LOCKSTEP_TRY(rowOf(spec.op)->bind(binder));
-    return std::unique_ptr<Kernel>(std::move(given));
+    return std::unique_ptr<Kernel>(std::move(kernel));
   }
   device::Device* device() override { return device_.get(); }
 

@@ -1,6 +1,6 @@
-// The CUDA backend: f32, and products of bf16 or f16 factors, on a GPU. Kernels of our own
-// (engine/backends/cuda), matrix products by what the device has for them. It knows the device by
-// its interface alone, and what it has no kernel for it refuses by name when it is bound.
+// The CUDA backend: f32, and matmuls of bf16 or f16 operands. Uses its own kernels
+// (engine/backends/cuda) and the device's matmul library. Depends only on the device interface. Ops
+// without a kernel are rejected by name at bind time.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 namespace lockstep::backends {
 
 struct CudaOptions {
-  // A convolution is a product on the columns of its image, of as many samples at once as have so
-  // many bytes of these: they are read from the cache that they were written to, of which an A100
-  // has 40 MiB and an H100 50.
+  // A convolution is a matmul on its im2col columns, for as many samples at a time as fit in this
+  // many bytes, so that the columns are read back from cache (40 MiB on an A100, 50 MiB on an
+  // H100).
   std::int64_t columnsBytes = std::int64_t{32} << 20;
 };
 std::unique_ptr<Backend> makeCuda(std::unique_ptr<device::Device> device,

@@ -11,23 +11,22 @@ namespace {
 using device::Memory;
 using device::Where;
 
-// An operand's memory has this alignment, and the operand lies in it as the host's does in its own.
+// Device memory has this alignment; an operand has the same offset within it as on the host.
 constexpr std::size_t kAlignment = 256;
 
-// Of the last run; once the device is lost, of all.
+// Failure of the last run; permanent once the device is lost.
 struct Failure {
   Status status;
   bool isLost = false;
 };
 
-// An operand between margins that nothing may write. It lies as the host's does between multiples
-// of the alignment.
+// An operand between guard areas, at the same offset from the alignment as on the host.
 struct Mirror {
   static constexpr std::size_t kMargin = kAlignment;
   static constexpr std::byte kUnwritten{0xa5};
   Operand host;
   Memory pinned, memory;
-  std::size_t before = 0;  // of the operand
+  std::size_t before = 0;  // offset of the operand
   std::byte* address() const { return memory.data() + before; }
   std::size_t bytes() const { return static_cast<std::size_t>(host.type.bytes()); }
 
@@ -37,7 +36,7 @@ struct Mirror {
     std::memcpy(from + before, host.data, bytes());
     std::fill(from + before + bytes(), from + pinned.bytes(), kUnwritten);
   }
-  // Errors: kInternal where the margins are not as they were.
+  // Copies the operand back. Errors: kInternal where the guard areas were modified.
   Status take() {
     const std::byte* const from = pinned.data();
     const auto isUnwritten = [](std::byte one) { return one == kUnwritten; };
@@ -53,7 +52,7 @@ class HostedKernel final : public Kernel {
  public:
   HostedKernel(device::Device& device, Failure& failure) : device_(device), failure_(failure) {}
 
-  // Where the device has it; operands of one address are one.
+  // Returns the device address of an operand; operands at one host address share one.
   Result<void*> mirror(const Operand& host) {
     const auto known = mirrors_.find(host.data);
     if (known != mirrors_.end()) return static_cast<void*>(known->second.address());
@@ -86,7 +85,7 @@ class HostedKernel final : public Kernel {
 
  private:
   device::Device& device_;
-  Failure& failure_;  // of the backend
+  Failure& failure_;  // the backend's
   std::map<void*, Mirror> mirrors_;
   std::unique_ptr<Kernel> kernel_;
 };

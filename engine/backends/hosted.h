@@ -1,5 +1,5 @@
-// A backend on a device for operands in the host's memory: each run copies them there and back and
-// waits. For tests and measurements of kernels; training keeps its operands on the device.
+// Adapts a device backend to operands in host memory: each run copies them to the device and back
+// and synchronizes. For tests and kernel benchmarks; training keeps operands on the device.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace lockstep::backends {
 
-// The backend itself where it computes in the host's memory.
+// Returns the backend itself if it computes in host memory.
 std::unique_ptr<Backend> hosted(std::unique_ptr<Backend> backend);
 
-// To be asked after a run. Errors: kInternal where it wrote outside its operands; what the device
-// said of the first that failed, from which on it is lost, and outputs are left as they were.
+// Call after a run. Errors: kInternal if it wrote outside its operands; else the device's first
+// error. From then on the device is lost, and outputs stay unchanged.
 Status failureOf(const Backend& backend);
 bool isLost(const Backend& backend);
 

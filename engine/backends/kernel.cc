@@ -79,11 +79,12 @@ AdamOptions adamOptions(const ir::Attrs& attrs) {
 
 namespace {
 
-class UnlessSkipped final : public Kernel {
+class UpdateIfFinite final : public Kernel {
  public:
-  UnlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update)
+  UpdateIfFinite(const KernelSpec& spec, std::unique_ptr<Kernel> update)
       : update_(std::move(update)) {
-    const std::size_t after = spec.op == Op::kAdam ? 3 : 2;  // norm, lr and of Adam t are the last
+    const std::size_t after =
+        spec.op == Op::kAdam ? 3 : 2;  // norm, lr and, for Adam, t are the last operands
     norm_ = spec.inputs[spec.inputs.size() - after];
     const std::vector<int>& before = ir::info(spec.op).inPlace;
     for (std::size_t i = 0; i < spec.outputs.size(); ++i)
@@ -110,8 +111,8 @@ class UnlessSkipped final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> unlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update) {
-  return std::make_unique<UnlessSkipped>(spec, std::move(update));
+std::unique_ptr<Kernel> updateIfFinite(const KernelSpec& spec, std::unique_ptr<Kernel> update) {
+  return std::make_unique<UpdateIfFinite>(spec, std::move(update));
 }
 
 DType computeType(const KernelSpec& spec) {

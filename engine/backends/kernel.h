@@ -1,5 +1,5 @@
-// What the backends' binders share: a kernel from a callable, and the geometry of an op read from
-// its spec. Internal to engine/backends.
+// Shared by the backends: makes a kernel from a callable, and reads the geometry of an op from its
+// spec. Internal to engine/backends.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct ConvShape {
   std::int64_t stride = 1, pad = 0;
   bool relu = false;
 };
-ConvShape convShape(const KernelSpec& spec);  // of any of the three conv2d ops
+ConvShape convShape(const KernelSpec& spec);  // any of the three conv2d ops
 
 // x[b×h×w×c], y[b×oh×ow×c].
 struct PoolShape {
@@ -59,7 +59,7 @@ struct AttentionShape {
 };
 AttentionShape attentionShape(const KernelSpec& spec);  // of kAttention and its gradient
 
-// x[samples × pixels × channels]; of the groups each has samples / groups samples in a row.
+// x[samples × pixels × channels]; each group has samples / groups consecutive samples.
 struct BatchNormShape {
   std::int64_t samples = 0, pixels = 0, channels = 0, groups = 0;
   std::int64_t groupSamples() const { return samples / groups; }
@@ -72,13 +72,13 @@ struct AdamOptions {
 };
 AdamOptions adamOptions(const ir::Attrs& attrs);
 
-// Of an optimizer: `update`, where its operand `norm` is not below 0, else its outputs are what
-// they were.
-std::unique_ptr<Kernel> unlessSkipped(const KernelSpec& spec, std::unique_ptr<Kernel> update);
+// Wraps an optimizer kernel: runs `update` unless operand `norm` is below 0, else copies the
+// previous values to the outputs.
+std::unique_ptr<Kernel> updateIfFinite(const KernelSpec& spec, std::unique_ptr<Kernel> update);
 
-// The dtype a kernel computes in: that of its first output; f32 where that is no float.
+// Returns the compute dtype of a kernel: that of its first output; f32 if that is not a float.
 DType computeType(const KernelSpec& spec);
-// kFailedPrecondition: `backend` has no kernel for the spec.
+// Returns kFailedPrecondition: `backend` has no kernel for the spec.
 Error unsupported(std::string_view backend, const KernelSpec& spec);
 
 }  // namespace lockstep::backends

@@ -18,9 +18,9 @@ float* out(const KernelSpec& spec, std::size_t i = 0) {
   return static_cast<float*>(spec.outputs[i].data);
 }
 
-constexpr std::int64_t kChannels = 16;  // a cut at a multiple leaves no vector in two parts
+constexpr std::int64_t kChannels = 16;  // part boundaries at multiples split no vector
 
-// Some of the rows.
+// Part i of the rows.
 cpu::LayerNorm rowsOf(cpu::LayerNorm a, int i, int parts) {
   const Part rows = partOf(a.rows, i, parts);
   a.rows = rows.count;
@@ -32,7 +32,7 @@ cpu::LayerNorm rowsOf(cpu::LayerNorm a, int i, int parts) {
   a.mean += rows.first, a.rstd += rows.first;
   return a;
 }
-// Some of the channels.
+// Part i of the channels.
 cpu::LayerNorm channelsOf(cpu::LayerNorm a, int i, int parts) {
   const Part channels = partOf(a.channels, i, parts, kChannels);
   a.channels = channels.count;
@@ -41,7 +41,7 @@ cpu::LayerNorm channelsOf(cpu::LayerNorm a, int i, int parts) {
   return a;
 }
 
-// Batch norm's passes over x, a group at a time; what is done once a channel is prepared here.
+// Batch norm's passes over x, one group at a time; per-channel coefficients are prepared here.
 class BatchNormKernel final : public Kernel {
  public:
   BatchNormKernel(const Cpu& cpu, const KernelSpec& spec)
@@ -49,7 +49,7 @@ class BatchNormKernel final : public Kernel {
         op_(spec.op),
         s_(batchNormShape(spec)),
         epsilon_(ir::floatAttr(*spec.attrs, "eps")),
-        parts_(cpu.parts(s_.groupCount(), kLeastElements)),
+        parts_(cpu.parts(s_.groupCount(), kMinElements)),
         channels_(3 * s_.channels) {
     for (const Operand& operand : spec.inputs)
       inputs_.push_back(static_cast<const float*>(operand.data));
@@ -205,8 +205,8 @@ std::unique_ptr<Kernel> bindLayerNorm(const Cpu& cpu, const KernelSpec& spec) {
   a.rows = shape[0];
   a.channels = a.stride = shape[1];
   const cpu::Kernels& kernels = cpu.kernels;
-  const int parts = cpu.parts(a.rows * a.channels, kLeastElements);
-  // fn over parts that cut() makes.
+  const int parts = cpu.parts(a.rows * a.channels, kMinElements);
+  // Runs fn over the parts made by cut().
   const auto kernel = [&](auto fn, auto cut) {
     return makeKernel(
         [fn, cut, parts, a] { forParts(parts, [&](int i) { fn(cut(a, i, parts)); }); });

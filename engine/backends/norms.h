@@ -1,4 +1,4 @@
-// Layer norm and batch norm of the CPU backend, f32, with their gradients.
+// Layer norm and batch norm of the CPU backend in f32, with their gradients.
 #pragma once
 
 #include <memory>

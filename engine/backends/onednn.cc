@@ -4,14 +4,14 @@
 #include <cmath>
 
 #include "engine/backends/attention.h"
+#include "engine/backends/cast_operands.h"
 #include "engine/backends/compression.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/kernel.h"
-#include "engine/backends/narrow.h"
+#include "engine/backends/matmul.h"
 #include "engine/backends/norms.h"
 #include "engine/backends/onednn_primitives.h"
 #include "engine/backends/parallel.h"
-#include "engine/backends/products.h"
 #include "engine/backends/reference.h"
 #include "engine/backends/reference_kernels.h"
 #include "engine/backends/rows.h"
@@ -28,9 +28,9 @@ float* out(const KernelSpec& spec, std::size_t i = 0) {
   return static_cast<float*>(spec.outputs[i].data);
 }
 
-constexpr std::int64_t kLanes = 16;  // a cut at a multiple leaves no vector in two parts
+constexpr std::int64_t kLanes = 16;  // part boundaries at multiples split no vector
 
-// Some of an optimizer's elements.
+// Part i of an optimizer's elements.
 cpu::Adam elementsOf(cpu::Adam a, int i, int parts) {
   const Part part = partOf(a.n, i, parts, kLanes);
   for (const float** each : {&a.p, &a.g, &a.m, &a.v}) *each += part.first;
@@ -60,8 +60,9 @@ std::unique_ptr<Kernel> bindAdam(const Cpu& cpu, const KernelSpec& spec) {
   base.beta1 = static_cast<float>(a.beta1);
   base.beta2 = static_cast<float>(a.beta2);
   const float *norm = in(spec, 4), *lr = in(spec, 5), *t = in(spec, 6);
-  // lr·m̂/(√v̂ + ε) = lr·(√c₂/c₁)·m/(√v + ε√c₂), c the bias corrections: one division an element.
-  const int parts = cpu.parts(base.n, kLeastElements);
+  // lr·m̂/(√v̂ + ε) = lr·(√c₂/c₁)·m/(√v + ε√c₂) with c the bias corrections: one division per
+  // element.
+  const int parts = cpu.parts(base.n, kMinElements);
   return makeKernel([=, &kernels = cpu.kernels] {
     cpu::Adam run = base;
     const double steps = static_cast<double>(*t), rate = static_cast<double>(*lr);
@@ -80,7 +81,7 @@ std::unique_ptr<Kernel> bindSgd(const Cpu& cpu, const KernelSpec& spec) {
   base.momentum = static_cast<float>(ir::floatAttr(*spec.attrs, "momentum"));
   base.decay = static_cast<float>(ir::floatAttr(*spec.attrs, "weight_decay"));
   const float *norm = in(spec, 3), *lr = in(spec, 4);
-  const int parts = cpu.parts(base.n, kLeastElements);
+  const int parts = cpu.parts(base.n, kMinElements);
   return makeKernel([=, &kernels = cpu.kernels] {
     cpu::Sgd run = base;
     run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
@@ -95,7 +96,7 @@ std::unique_ptr<Kernel> bindAdagrad(const Cpu& cpu, const KernelSpec& spec) {
   base.decay = static_cast<float>(ir::floatAttr(*spec.attrs, "weight_decay"));
   base.epsilon = static_cast<float>(ir::floatAttr(*spec.attrs, "eps"));
   const float *norm = in(spec, 3), *lr = in(spec, 4);
-  const int parts = cpu.parts(base.n, kLeastElements);
+  const int parts = cpu.parts(base.n, kMinElements);
   return makeKernel([=, &kernels = cpu.kernels] {
     cpu::Adagrad run = base;
     run.scale = static_cast<float>(reference::inverseNorm(static_cast<double>(*norm)));
@@ -104,7 +105,7 @@ std::unique_ptr<Kernel> bindAdagrad(const Cpu& cpu, const KernelSpec& spec) {
   });
 }
 
-// A row is a cache line or two somewhere in a large table: what is waited for is memory.
+// Rows are a few cache lines in a large table: latency-bound, hence prefetched.
 std::unique_ptr<Kernel> bindAdagradRows(const cpu::Kernels& cpu, const KernelSpec& spec) {
   const float *p = in(spec, 0), *s = in(spec, 1), *g = in(spec, 2);
   const auto* ids = static_cast<const std::int32_t*>(spec.inputs[3].data);
@@ -201,10 +202,10 @@ std::unique_ptr<Kernel> bindSumSquaresOfRows(const cpu::Kernels& cpu, const Kern
   });
 }
 
-// f(first, count) over the parts of n elements.
+// Calls f(first, count) over the parts of n elements.
 template <typename F>
 std::unique_ptr<Kernel> overElements(const Cpu& cpu, std::int64_t n, F f) {
-  const int parts = cpu.parts(n, kLeastElements);
+  const int parts = cpu.parts(n, kMinElements);
   return makeKernel([=] {
     forParts(parts, [&](int i) {
       const Part part = partOf(n, i, parts, kLanes);
@@ -215,7 +216,7 @@ std::unique_ptr<Kernel> overElements(const Cpu& cpu, std::int64_t n, F f) {
 using Unary = void (*)(std::int64_t, const float*, float*);
 using Binary = void (*)(std::int64_t, const float*, const float*, float*);
 
-// y = f(a [, b]) over all elements; null for other ops.
+// Binds y = f(a [, b]) over all elements; null for other ops.
 std::unique_ptr<Kernel> bindElementwise(const Cpu& cpu, const KernelSpec& spec) {
   const cpu::Kernels& kernels = cpu.kernels;
   const std::int64_t n = spec.outputs[0].type.count();
@@ -254,17 +255,17 @@ std::unique_ptr<Kernel> bindElementwise(const Cpu& cpu, const KernelSpec& spec) 
   }
 }
 
-// Over rows of C channels: bias-add, reduce-rows.
+// Binds ops over rows of C channels: bias-add, reduce-rows.
 std::unique_ptr<Kernel> bindRows(const Cpu& cpu, const KernelSpec& spec) {
   const cpu::Kernels& kernels = cpu.kernels;
   const float* x = in(spec, 0);
   float* y = out(spec);
-  // What is added or summed may be several rows, repeated.
+  // The bias or the sum may span several repeated rows.
   const std::int64_t cols =
       (spec.op == Op::kBiasAdd ? spec.inputs[1] : spec.outputs[0]).type.count();
   const std::int64_t n = spec.inputs[0].type.count(), rows = cols == 0 ? 0 : n / cols;
   if (spec.op == Op::kReduceRows) {
-    const int parts = cols >= 2 * kLanes ? cpu.parts(n, kLeastElements) : 1;
+    const int parts = cols >= 2 * kLanes ? cpu.parts(n, kMinElements) : 1;
     return makeKernel([=, &kernels] {
       forParts(parts, [&](int i) {
         const Part part = partOf(cols, i, parts, 2 * kLanes);
@@ -273,7 +274,7 @@ std::unique_ptr<Kernel> bindRows(const Cpu& cpu, const KernelSpec& spec) {
     });
   }
   const float* bias = in(spec, 1);
-  const int parts = cpu.parts(n, kLeastElements);
+  const int parts = cpu.parts(n, kMinElements);
   return makeKernel([=, &kernels] {
     forParts(parts, [&](int i) {
       const Part part = partOf(rows, i, parts);
@@ -288,7 +289,7 @@ std::unique_ptr<Kernel> bindMaxPool(const Cpu& cpu, const KernelSpec& spec) {
   const float *x = in(spec, 0), *top = forward ? nullptr : in(spec, 1),
               *dy = forward ? nullptr : in(spec, 2);
   float* y = out(spec);
-  const int parts = cpu.parts(s.b * s.h * s.w * s.c, kLeastElements);
+  const int parts = cpu.parts(s.b * s.h * s.w * s.c, kMinElements);
   return makeKernel([=, &kernels = cpu.kernels] {
     forParts(parts, [&](int i) {
       const Part part = partOf(s.b, i, parts);
@@ -310,7 +311,7 @@ std::unique_ptr<Kernel> bindMeanPool(const Cpu& cpu, const KernelSpec& spec) {
   const float* from = in(spec, 0);
   float* to = out(spec);
   const std::int64_t b = image[0], pixels = image[1] * image[2], c = image[3];
-  const int parts = cpu.parts(b * pixels * c, kLeastElements);
+  const int parts = cpu.parts(b * pixels * c, kMinElements);
   return makeKernel([=] {
     forParts(parts, [&](int i) {
       const Part part = partOf(b, i, parts);
@@ -336,7 +337,7 @@ std::unique_ptr<Kernel> bindSoftmaxXent(const Cpu& cpu, const KernelSpec& spec) 
       [=, &kernels] { *y = static_cast<float>(kernels.softmaxXent(rows, k, x, label, w, probs)); });
 }
 
-// Element e is of the stream's index e / block · pitch + first + e mod block.
+// Element e has stream index e / block · pitch + first + e mod block.
 std::unique_ptr<Kernel> bindRandom(const Cpu& cpu, const KernelSpec& spec) {
   const ir::Attrs& attrs = *spec.attrs;
   const std::int64_t n = spec.outputs[0].type.count();
@@ -358,7 +359,7 @@ std::unique_ptr<Kernel> bindRandom(const Cpu& cpu, const KernelSpec& spec) {
   });
 }
 
-// `first`, then ReLU of what it wrote.
+// Runs `first`, then ReLU in place on its output.
 std::unique_ptr<Kernel> rectified(const Cpu& cpu, const KernelSpec& spec,
                                   std::unique_ptr<Kernel> first) {
   float* y = out(spec);
@@ -375,7 +376,7 @@ class OneDnn final : public Backend {
  public:
   OneDnn(const BackendOptions& options, const cpu::Kernels& kernels)
       : cpu_{kernels, options.threads,
-             options.meeting > 0 ? options.meeting : meetingCost(options.threads)},
+             options.barrierCost > 0 ? options.barrierCost : measureBarrierCost(options.threads)},
         engine_(options.threads) {}
   std::string_view name() const override { return "onednn"; }
   bool supports(Op op, DType dtype) const override {
@@ -388,12 +389,12 @@ class OneDnn final : public Backend {
       case Op::kConv2d:
       case Op::kConv2dInputGrad:
       case Op::kConv2dWeightGrad:
-        if (!hasNarrowFactors(spec)) return bindProduct(spec);
+        if (!has16BitOperands(spec)) return bindMatmulOrConv(spec);
         if (spec.op == Op::kMatmul && spec.inputs[0].type.dtype == DType::kBf16 &&
             cpu_.kernels.adds16)
           return bindMatmul16(cpu_, spec);
         return widening_.bind(cpu_, spec,
-                              [&](const KernelSpec& wide) { return bindProduct(wide); });
+                              [&](const KernelSpec& wide) { return bindMatmulOrConv(wide); });
       case Op::kMaxPool2d:
       case Op::kMaxPool2dGrad:
         return bindMaxPool(cpu_, spec);
@@ -429,17 +430,17 @@ class OneDnn final : public Backend {
       case Op::kRandom:
         return bindRandom(cpu_, spec);
       case Op::kAdam:
-        return unlessSkipped(spec, bindAdam(cpu_, spec));
+        return updateIfFinite(spec, bindAdam(cpu_, spec));
       case Op::kSgd:
-        return unlessSkipped(spec, bindSgd(cpu_, spec));
+        return updateIfFinite(spec, bindSgd(cpu_, spec));
       case Op::kAdagrad:
-        return unlessSkipped(spec, bindAdagrad(cpu_, spec));
+        return updateIfFinite(spec, bindAdagrad(cpu_, spec));
       case Op::kEmbedding:
         return bindEmbedding(spec);
       case Op::kAdagradRows:
-        return unlessSkipped(spec, bindAdagradRows(cpu_.kernels, spec));
+        return updateIfFinite(spec, bindAdagradRows(cpu_.kernels, spec));
       case Op::kSgdRows:
-        return unlessSkipped(spec, bindSgdRows(cpu_.kernels, spec));
+        return updateIfFinite(spec, bindSgdRows(cpu_.kernels, spec));
       case Op::kCast:
         if (spec.inputs[0].type.dtype == DType::kU8 && computeType(spec) == DType::kF32) {
           const auto* x = static_cast<const std::uint8_t*>(spec.inputs[0].data);
@@ -451,7 +452,7 @@ class OneDnn final : public Backend {
                                 kernels.castU8(count, x + i, factor, y + i);
                               });
         }
-        if (auto kernel = bindNarrowCast(cpu_, spec)) return kernel;
+        if (auto kernel = bindCastTo16Bits(cpu_, spec)) return kernel;
         return bindReference(spec);
       default:
         if (auto kernel = bindElementwise(cpu_, spec)) return kernel;
@@ -462,7 +463,7 @@ class OneDnn final : public Backend {
   device::Device* device() override { return nullptr; }
 
  private:
-  Result<std::unique_ptr<Kernel>> bindProduct(const KernelSpec& spec) {
+  Result<std::unique_ptr<Kernel>> bindMatmulOrConv(const KernelSpec& spec) {
     if (spec.op != Op::kMatmul) return bindConv(cpu_, spec);
     if (const MatmulShape shape = matmulShape(spec); engine_.wantsMatmul(shape)) {
       LOCKSTEP_ASSIGN(auto primitive, engine_.bindMatmul(spec));

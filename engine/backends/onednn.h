@@ -1,9 +1,9 @@
-// The CPU backend in f32 on plain layouts (row-major, NHWC, HWIO): nothing is reordered. Kernels of
-// our own for what the examples train with, oneDNN primitives for large products where there are
-// several threads, the reference loops for the rest. f64 is not supported.
+// The CPU backend: f32 on plain layouts (row-major, NHWC, HWIO), without reordering. Uses its own
+// kernels for common ops, oneDNN primitives for large matmuls on several threads, and the reference
+// loops for the rest. f64 is not supported.
 //
-// Threads: with BackendOptions.threads > 1 the calling thread is joined by an OpenMP team. Our own
-// kernels allocate nothing in run(), and give the same bits whatever the number of threads.
+// Threads: with BackendOptions.threads > 1 the calling thread leads an OpenMP team. Own kernels
+// allocate nothing in run() and are bit-identical for any number of threads.
 #pragma once
 
 #include "engine/backends/backend.h"

@@ -43,7 +43,7 @@ class PrimitiveKernel final : public Kernel {
     arguments_.insert({DNNL_ARG_SCRATCHPAD, scratch_});
   }
   void run() override {
-    omp_set_num_threads(state_->threads);  // a setting of the calling thread
+    omp_set_num_threads(state_->threads);  // per calling thread
     primitive_.execute(state_->stream, arguments_);
   }
   std::int64_t workspaceBytes() const override { return bytes_; }
@@ -81,7 +81,7 @@ OneDnnEngine::OneDnnEngine(int threads) {
 OneDnnEngine::~OneDnnEngine() = default;
 
 bool OneDnnEngine::wantsMatmul(const MatmulShape& s) const {
-  // Below, our own product in parts is as fast.
+  // Below this size our own partitioned matmul is as fast.
   return state_->threads > 1 && s.o >= 64 && s.n >= 16 && s.n * s.k * s.o >= 1 << 27;
 }
 

@@ -1,8 +1,8 @@
-// oneDNN primitives on plain layouts: the largest matrix products, on several threads. A primitive
-// that would want a blocked layout is never chosen, so nothing is reordered at run time. Executing
-// a primitive allocates a few small blocks (oneDNN 2.6 builds the list of its arguments anew),
-// which is why they are taken only where they are faster than our own kernels: never on one thread.
-// Internal to engine/backends.
+// oneDNN primitives on plain layouts, for the largest matmuls on several threads. Primitives that
+// would need a blocked layout are never chosen, so nothing is reordered at run time. Executing a
+// primitive allocates a few small blocks (oneDNN 2.6 rebuilds its argument list), so primitives are
+// used only where they are faster than our own kernels, and never on one thread. Internal to
+// engine/backends.
 #pragma once
 
 #include <memory>
@@ -18,16 +18,16 @@ class OneDnnEngine {
   OneDnnEngine(const OneDnnEngine&) = delete;
   OneDnnEngine& operator=(const OneDnnEngine&) = delete;
 
-  // Whether oneDNN's threads are worth their start; never on one thread.
+  // Whether oneDNN is expected to be faster for the shape; false on one thread.
   bool wantsMatmul(const MatmulShape& shape) const;
 
-  // The product with its bias and without ReLU, of which oneDNN's makes 0 of NaN. Null where oneDNN
-  // has only its reference implementation for the spec. Errors: kInternal with oneDNN's own words.
+  // Binds a matmul with bias and without ReLU (oneDNN's maps NaN to 0). Returns null where oneDNN
+  // has only its reference implementation. Errors: kInternal with oneDNN's message.
   Result<std::unique_ptr<Kernel>> bindMatmul(const KernelSpec& spec);
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // kernels hold it too
+  std::shared_ptr<State> state_;  // shared with the kernels
 };
 
 }  // namespace lockstep::backends

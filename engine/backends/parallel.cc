@@ -11,11 +11,11 @@ namespace {
 
 constexpr int kMeetings = 41;
 constexpr double kUnit = 10e-6;
-constexpr Nanoseconds kBetween = 50'000;  // as a kernel that one thread computes
+constexpr Nanoseconds kBetween = 50'000;  // like a kernel on one thread between two parallel ones
 
 }  // namespace
 
-int meetingCost(int threads) {
+int measureBarrierCost(int threads) {
   if (threads == 1) return 1;
   static thread_local std::map<int, int> known;
   int& cost = known[threads];

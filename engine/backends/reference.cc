@@ -87,7 +87,7 @@ std::unique_ptr<Kernel> bindRandom(const KernelSpec& spec) {
   });
 }
 
-// y[i] = f(x[i]) and y[i] = f(a[i], b[i]), computed in f64.
+// y[i] = f(x[i]) and y[i] = f(a[i], b[i]), evaluated in f64.
 template <typename T, typename F>
 std::unique_ptr<Kernel> unary(const KernelSpec& spec, F f) {
   const T* x = in<T>(spec, 0);
@@ -118,7 +118,7 @@ std::unique_ptr<Kernel> bindDropout(const KernelSpec& spec) {
   const std::int64_t local = spec.outputs[0].type.shape.back();
   const std::int64_t columns = ir::intAttr(attrs, "columns", local);
   const std::int64_t first = ir::intAttr(attrs, "first");
-  const std::int64_t rows = n / samples / local;  // of a sample
+  const std::int64_t rows = n / samples / local;  // per sample
   const auto salt = static_cast<std::uint64_t>(ir::intAttr(attrs, "salt"));
   const double rate = ir::floatAttr(attrs, "rate");
   const T keep = static_cast<T>(1 / (1 - rate));
@@ -158,7 +158,7 @@ std::unique_ptr<Kernel> bindConcat(const KernelSpec& spec) {
   });
 }
 
-// Cross-entropy of classes that lie on several ranks; this one's begin with `first`.
+// Vocabulary-parallel cross-entropy; this rank's classes begin with `first`.
 template <typename T>
 std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
   const std::int64_t first = ir::intAttr(*spec.attrs, "first");
@@ -229,7 +229,7 @@ std::unique_ptr<Kernel> bindDividedXent(const KernelSpec& spec) {
   }
 }
 
-// X is the type of the factors.
+// X is the operand type.
 template <typename X, typename T>
 std::unique_ptr<Kernel> bindProduct(const KernelSpec& spec) {
   const X *a = in<X>(spec, 0), *b = in<X>(spec, 1);
@@ -264,7 +264,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const double factor = ir::floatAttr(attrs, "factor", 1.0);
       return unary<T>(spec, [factor](double x) { return x * factor; });
     }
-    case Op::kOwn: {
+    case Op::kPartialToLocal: {
       const T* x = in<T>(spec, 0);
       T* y = out<T>(spec);
       const std::int64_t n = spec.outputs[0].type.count();
@@ -272,7 +272,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         if (x != y) std::copy_n(x, n, y);
       });
     }
-    case Op::kWeigh: {
+    case Op::kScaleByRatio: {
       const T *x = in<T>(spec, 0), *own = in<T>(spec, 1), *total = in<T>(spec, 2);
       T* y = out<T>(spec);
       const std::int64_t n = spec.outputs[0].type.count();
@@ -281,7 +281,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] * share;
       });
     }
-    case Op::kUnlessSkipped: {
+    case Op::kSelectIfFinite: {
       const T *x = in<T>(spec, 0), *before = in<T>(spec, 1), *norm = in<T>(spec, 2);
       T* y = out<T>(spec);
       const std::int64_t n = spec.outputs[0].type.count();
@@ -289,7 +289,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         if (const T* from = *norm < 0 ? before : x; from != y) std::copy_n(from, n, y);
       });
     }
-    case Op::kAddRanks: {
+    case Op::kOrderedSum: {
       const T *sum = in<T>(spec, 0), *x = in<T>(spec, 1);
       T* y = out<T>(spec);
       const std::int64_t n = spec.outputs[0].type.count(), all = spec.inputs[1].type.count();
@@ -443,16 +443,16 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
         reference::embeddingGrad(rows, c, first, v, ids, dy, dtable);
       });
     }
-    case Op::kDistinct: {
-      Distinct distinct(spec.inputs[0].type.count(), spec.outputs[0].type.count(),
-                        ir::listAttr(attrs, "cuts"));
+    case Op::kUnique: {
+      Unique unique(spec.inputs[0].type.count(), spec.outputs[0].type.count(),
+                    ir::listAttr(attrs, "cuts"));
       const std::int32_t* ids = in<std::int32_t>(spec, 0);
       std::int32_t *each = out<std::int32_t>(spec, 0), *counts = out<std::int32_t>(spec, 1),
                    *places = out<std::int32_t>(spec, 2);
-      const std::int64_t bytes = distinct.bytes();
-      return makeKernel([=, distinct = std::move(
-                                distinct)]() mutable { distinct.run(ids, each, counts, places); },
-                        bytes);
+      const std::int64_t bytes = unique.bytes();
+      return makeKernel(
+          [=, unique = std::move(unique)]() mutable { unique.run(ids, each, counts, places); },
+          bytes);
     }
     case Op::kCombineRows: {
       const std::int64_t count = spec.inputs[1].type.count();
@@ -640,7 +640,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                                         out<T>(spec, 1)};
       const double momentum = ir::floatAttr(attrs, "momentum");
       const double decay = ir::floatAttr(attrs, "weight_decay");
-      return unlessSkipped(spec, makeKernel([=] { reference::sgd(n, o, momentum, decay); }));
+      return updateIfFinite(spec, makeKernel([=] { reference::sgd(n, o, momentum, decay); }));
     }
     case Op::kAdagrad: {
       const std::int64_t n = spec.inputs[0].type.count();
@@ -649,11 +649,11 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
       const T *norm = in<T>(spec, 3), *lr = in<T>(spec, 4);
       const double epsilon = ir::floatAttr(attrs, "eps");
       const double decay = ir::floatAttr(attrs, "weight_decay");
-      return unlessSkipped(spec, makeKernel([=] {
-                             reference::adagrad(n, o,
-                                                reference::inverseNorm(static_cast<double>(*norm)),
-                                                static_cast<double>(*lr), decay, epsilon);
-                           }));
+      return updateIfFinite(spec, makeKernel([=] {
+                              reference::adagrad(n, o,
+                                                 reference::inverseNorm(static_cast<double>(*norm)),
+                                                 static_cast<double>(*lr), decay, epsilon);
+                            }));
     }
     case Op::kAdagradRows: {
       const T *p = in<T>(spec, 0), *s = in<T>(spec, 1), *g = in<T>(spec, 2);
@@ -676,7 +676,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                                     scale, static_cast<double>(*lr), 0, epsilon);
             });
       });
-      return unlessSkipped(spec, std::move(update));
+      return updateIfFinite(spec, std::move(update));
     }
     case Op::kSgdRows: {
       const T *p = in<T>(spec, 0), *v = in<T>(spec, 1), *g = in<T>(spec, 2);
@@ -697,7 +697,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
                                 0, 0);
             });
       });
-      return unlessSkipped(spec, std::move(update));
+      return updateIfFinite(spec, std::move(update));
     }
     case Op::kAdam: {
       const std::int64_t n = spec.inputs[0].type.count();
@@ -705,7 +705,7 @@ Result<std::unique_ptr<Kernel>> bindAs(const KernelSpec& spec) {
           in<T>(spec, 0), in<T>(spec, 1), in<T>(spec, 2),  in<T>(spec, 3),  in<T>(spec, 4),
           in<T>(spec, 5), in<T>(spec, 6), out<T>(spec, 0), out<T>(spec, 1), out<T>(spec, 2)};
       const AdamOptions options = adamOptions(attrs);
-      return unlessSkipped(spec, makeKernel([=] { reference::adam(n, o, options); }));
+      return updateIfFinite(spec, makeKernel([=] { reference::adam(n, o, options); }));
     }
     case Op::kEncode: {
       const CodingShape s = codingShape(spec);

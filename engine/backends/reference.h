@@ -1,5 +1,5 @@
-// The reference backend: plain loops in f32 and f64, one thread. Sums are accumulated in f64, so
-// every other backend is held against it. The formulas of all ops stand here to be read.
+// The reference backend: plain single-threaded loops in f32 and f64 that accumulate in f64; every
+// other backend is tested against it. Serves as the readable definition of all ops.
 #pragma once
 
 #include "engine/backends/backend.h"
@@ -8,8 +8,8 @@ namespace lockstep::backends {
 
 std::unique_ptr<Backend> makeReference();
 
-// Whether makeReference() binds the op in this dtype, and the kernel itself: what another backend
-// takes for the ops it has no faster kernel for.
+// Whether makeReference() supports the op in this dtype, and its kernel; other backends fall back
+// on it for ops without a faster kernel.
 bool referenceSupports(ir::Op op, DType dtype);
 Result<std::unique_ptr<Kernel>> bindReference(const KernelSpec& spec);
 

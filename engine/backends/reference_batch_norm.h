@@ -1,5 +1,5 @@
-// The reference backend's loops of batch norm and the mean over pixels. T is f32 or f64; sums are
-// accumulated in f64. Formulas are those of the op table (ir/ops.h).
+// Reference loops of batch norm and of mean pooling over pixels. T is f32 or f64; accumulation is
+// in f64. Formulas: see the op table (ir/ops.h).
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void forGroupChannels(const BatchNormShape& s, F f) {
   for (std::int64_t g = 0; g < s.groups; ++g)
     for (std::int64_t c = 0; c < s.channels; ++c) f(g, c);
 }
-// Calls f(sample, element) for the samples and pixels of a group and channel.
+// Calls f(sample, element) for all samples and pixels of a group and channel.
 template <typename F>
 void forElements(const BatchNormShape& s, std::int64_t g, std::int64_t c, F f) {
   for (std::int64_t b = g * s.groupSamples(); b < (g + 1) * s.groupSamples(); ++b)

@@ -1,4 +1,4 @@
-// Reference coding of gradients: element by element, by the definition of each coding.
+// Reference gradient encoding, element by element, by the definition of each coding.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace lockstep::backends::reference {
 
-// x rounded to so many bits of fraction, its exponent at least `least`, its magnitude at most
-// `most`.
+// Rounds x to `fraction` mantissa bits, with an exponent of at least `least` and a magnitude of at
+// most `most`.
 inline double rounded(double x, int fraction, int least, double most) {
   if (x == 0 || !std::isfinite(x)) return x;
   const double step = std::ldexp(1.0, std::max(std::ilogb(x), least) - fraction);
   return std::clamp(std::nearbyint(x / step) * step, -most, most);
 }
 
-// The bits of such a number, which holds it exactly.
+// Returns the 16-bit encoding of a number that it represents exactly.
 inline std::uint16_t bitsOf16(double x, int fraction, int least) {
   const auto bits = [&](int exponent, std::int64_t rest) {
     const std::int64_t sign = std::signbit(x) ? 0x8000 : 0;
@@ -56,7 +56,7 @@ inline Format16 format16(ir::Coding coding) {
   return {7, -126, std::ldexp(255.0, 120)};
 }
 
-// As kCast rounds.
+// Rounds as kCast does.
 template <typename To>
 To narrowed(double x) {
   constexpr bool isHalf = std::is_same_v<To, F16>;
@@ -117,7 +117,7 @@ inline void encodeTopK(const CodingShape& s, const float* t, std::byte* payload,
   }
 }
 
-// y += what a payload says.
+// Adds the decoded payload to y.
 template <typename T>
 void addDecoded(const CodingShape& s, const std::byte* payload, T* y) {
   if (s.coding == ir::Coding::kTopK) {
@@ -126,7 +126,8 @@ void addDecoded(const CodingShape& s, const std::byte* payload, T* y) {
       std::uint32_t index = 0;
       std::memcpy(&value, payload + 4 * k, 4);
       std::memcpy(&index, payload + 4 * (s.kept + k), 4);
-      if (index < s.count) y[index] += static_cast<T>(value);  // it came from another rank
+      if (index < s.count)
+        y[index] += static_cast<T>(value);  // untrusted: received from another rank
     }
     return;
   }

@@ -1,5 +1,5 @@
-// The loops of the reference backend. T is f32 or f64; sums are accumulated in f64. An output may
-// be the memory of the input its in-place row names.
+// Loops of the reference backend. T is f32 or f64; accumulation is in f64. An output may alias the
+// input that the op's in-place row names.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace lockstep::backends::reference {
 
 namespace elementwise {
 
-// NaN stays NaN, and where the output is NaN its gradient passes.
+// Propagates NaN; where the output is NaN its gradient passes through.
 inline double relu(double x) { return x <= 0 ? 0.0 : x; }
 inline double reluGrad(double dy, double y) { return y <= 0 ? 0.0 : dy; }
 inline double tanhGrad(double dy, double y) { return dy * (1 - y * y); }
@@ -34,12 +34,12 @@ inline double geluGrad(double dy, double x) {
 
 }  // namespace elementwise
 
-// Whether x is the maximum instead of the maximum of what came before it: the first NaN is.
+// Whether x replaces the running maximum `before`; the first NaN does.
 template <typename T>
 bool exceeds(T x, T before) {
   return x > before || (std::isnan(x) && !std::isnan(before));
 }
-// The first maximum of n ≥ 1 elements, NaN where one is NaN.
+// Returns the first maximum of n ≥ 1 elements, NaN if any is NaN.
 template <typename T>
 T largest(std::int64_t n, const T* x) {
   T top = x[0];
@@ -48,9 +48,8 @@ T largest(std::int64_t n, const T* x) {
   return top;
 }
 
-// Neighbouring outputs are computed together, kTogether at most, so that the inner loops run along
-// memory. Each output is still one sum in f64, of its terms in the order that the definition writes
-// them, whatever its neighbours: grouping outputs changes no bit.
+// Adjacent outputs are computed together, at most kTogether, so that inner loops are contiguous.
+// Each output remains one f64 sum in the order of its definition: grouping changes no bit.
 inline constexpr std::int64_t kTogether = 64;
 
 // Calls f(first, count) for the groups of n neighbours.
@@ -67,9 +66,9 @@ void addScaled(std::int64_t n, T x, const T* __restrict row, double* __restrict 
   for (std::int64_t i = 0; i < n; ++i) sums[i] += factor * static_cast<double>(row[i]);
 }
 
-// A factor of 16 bits: a sign, an exponent and kFraction bits of fraction.
+// A 16-bit operand: a sign, an exponent and kFraction bits of mantissa.
 template <int kFraction>
-struct Narrow {
+struct Float16 {
   std::uint16_t bits;
   explicit operator double() const {
     constexpr std::uint64_t kExponents = (1u << (15 - kFraction)) - 1, kWide = 0x7ff;
@@ -85,10 +84,10 @@ struct Narrow {
     return std::bit_cast<double>(sign << 48 | wide << 52 | fraction << (52 - kFraction));
   }
 };
-using Bf16 = Narrow<7>;
-using F16 = Narrow<10>;
+using Bf16 = Float16<7>;
+using F16 = Float16<10>;
 
-// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the type of factors, here and in
+// y[n,o] = bias[o] + Σ_k a[n,k]·b[k,o], k ascending. X is the operand type, here and in
 // convolutions.
 template <typename X, typename T>
 void matmul(const MatmulShape& s, const X* a, const X* b, const T* bias, T* y) {
@@ -122,13 +121,13 @@ void reduceRows(std::int64_t rows, std::int64_t columns, const T* x, T* y) {
 struct Range {
   std::int64_t begin, end;
 };
-// The taps of a filter `size` long that lie inside an image `length` long, for output `at`.
+// Returns the filter taps (of `size`) that lie inside an image of `length`, for output `at`.
 inline Range tapsInside(std::int64_t at, std::int64_t stride, std::int64_t pad, std::int64_t size,
                         std::int64_t length) {
   const std::int64_t origin = at * stride - pad;
   return {std::max<std::int64_t>(0, -origin), std::min(size, length - origin)};
 }
-// The outputs, of `count`, for which tap `tap` lies inside.
+// Returns the outputs (of `count`) for which tap `tap` lies inside the image.
 inline Range outputsInside(std::int64_t tap, std::int64_t stride, std::int64_t pad,
                            std::int64_t length, std::int64_t count) {
   const std::int64_t before = std::max<std::int64_t>(0, pad - tap);
@@ -164,7 +163,7 @@ void conv2d(const ConvShape& s, const X* x, const X* w, const T* bias, T* y) {
       }
 }
 
-// Gathers, for every input pixel, the output pixels it took part in.
+// For every input pixel, gathers the gradients of the output pixels that read it.
 template <typename X, typename T>
 void conv2dInputGrad(const ConvShape& s, const X* dy, const X* w, T* dx) {
   for (std::int64_t b = 0; b < s.b; ++b)
@@ -210,7 +209,8 @@ void conv2dWeightGrad(const ConvShape& s, const X* x, const X* dy, T* dw) {
     }
 }
 
-// Calls f(index of the output element, index of its first maximum in x, which the first NaN is).
+// Calls f(index of the output element, index of its first maximum in x); the first NaN counts as
+// the maximum.
 template <typename T, typename F>
 void forMaxima(const PoolShape& s, const T* x, F f) {
   std::int64_t i = 0;

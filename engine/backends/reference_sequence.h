@@ -1,5 +1,4 @@
-// The reference backend's loops over sequences of tokens. T is f32 or f64; sums are accumulated in
-// f64.
+// Reference loops of sequence ops. T is f32 or f64; accumulation is in f64.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +23,7 @@ void embedding(std::int64_t rows, std::int64_t channels, std::int64_t first,
   }
 }
 
-// Rows are added in their order, so that the sum of a row of the table has one order.
+// Adds rows in order, so that each row of the table has one summation order.
 template <typename T>
 void embeddingGrad(std::int64_t rows, std::int64_t channels, std::int64_t first,
                    std::int64_t vocabulary, const std::int32_t* ids, const T* dy, T* dtable) {
@@ -106,8 +105,8 @@ double dot(std::int64_t n, const T* a, const T* b) {
   return sum;
 }
 
-// Calls f(q, k, v, y, lse) for each sample and head: indices of their first token's first channel;
-// from token to token q, k and v are 3·heads·head apart, y heads·head, lse heads.
+// Calls f(q, k, v, y, lse) for each sample and head with the indices of its first token's first
+// channel. Token strides: 3·heads·head for q, k and v; heads·head for y; heads for lse.
 template <typename F>
 void forHeads(const AttentionShape& s, F f) {
   for (std::int64_t b = 0; b < s.samples; ++b)
@@ -142,7 +141,7 @@ void attention(const AttentionShape& s, const T* qkv, T* y, T* lse, double* scor
   });
 }
 
-// With p = softmax and dp = dy·vᵀ: ds = p·(dp − dy·y), the last product a row's sum of p·dp.
+// With p = softmax and dp = dy·vᵀ: ds = p·(dp − dy·y), where dy·y equals the row sum of p·dp.
 template <typename T>
 void attentionGrad(const AttentionShape& s, const T* dy, const T* qkv, const T* y, const T* lse,
                    T* dqkv) {

@@ -1,6 +1,6 @@
-// Row-sparse values: the ids of a batch, each once; and gradients: rows of a table that a batch
-// touched, with their ids. Every backend adds rows up in one order and type, so that the sums have
-// the same bits as a dense gradient's.
+// Row-sparse gradients: the distinct ids of a batch, and the table rows it touched. Every backend
+// adds rows in one order and type, so that the sums are bit-identical with those of a dense
+// gradient.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace lockstep::backends {
 
-// As kDistinct says. Its memory is made once.
-class Distinct {
+// Implements kUnique. Memory is allocated once.
+class Unique {
  public:
-  Distinct(std::int64_t count, std::int64_t most, std::vector<std::int64_t> cuts)
+  Unique(std::int64_t count, std::int64_t most, std::vector<std::int64_t> cuts)
       : most_(most),
         cuts_(std::move(cuts)),
         table_(static_cast<std::size_t>(ir::rowTable(count))),
@@ -29,7 +29,7 @@ class Distinct {
     const auto parts = cuts_.size() - 1;
     std::fill(table_.begin(), table_.end(), -1);
     std::fill_n(counts, parts, 0);
-    // In the order of first places; a place is the number among them for now.
+    // Numbers ids by first occurrence.
     const auto mask = static_cast<std::uint64_t>(table_.size() - 1);
     std::size_t known = 0;
     for (std::size_t i = 0; i < found_.size(); ++i) {
@@ -56,18 +56,18 @@ class Distinct {
   }
 
  private:
-  // Ids are within the cuts: the data was checked.
+  // Ids are within the cuts: the data was validated.
   std::size_t partOf(std::int32_t id) const {
     const auto inner = std::span(cuts_).subspan(1, cuts_.size() - 2);
     return static_cast<std::size_t>(std::upper_bound(inner.begin(), inner.end(), id) -
                                     inner.begin());
   }
-  std::int64_t most_;  // of `each`
+  std::int64_t most_;  // capacity of `each`
   std::vector<std::int64_t> cuts_;
   std::vector<std::int32_t> table_, found_, next_;
 };
 
-// How many rows ahead what they need is fetched.
+// Prefetch distance in rows.
 inline constexpr std::int64_t kRowsAhead = 16;
 
 template <typename T>
@@ -76,12 +76,12 @@ struct CombineRows {
   std::int64_t entries = 0;  // of `table`, a power of two above `count`
   const T* rows = nullptr;
   const std::int32_t* ids = nullptr;
-  T* sums = nullptr;  // may be `rows`
+  T* sums = nullptr;  // may alias `rows`
   std::int32_t* first = nullptr;
   std::int32_t* table = nullptr;
 };
 
-// The table holds the first place of each id, found by linear probing.
+// Hash table with linear probing: the first position of each id.
 template <typename T>
 void combineRows(const CombineRows<T>& a) {
   if (a.sums != a.rows) std::copy_n(a.rows, a.count * a.channels, a.sums);
@@ -110,8 +110,8 @@ void combineRows(const CombineRows<T>& a) {
   }
 }
 
-// Calls update(element of the part, element of `sums`, elements) for what of each row is in the
-// part of `elements` elements from `first` on; rows that come are fetched ahead by fetch(element).
+// Calls update(element of the part, element of `sums`, count) for the range of each row that lies
+// in the part [first, first + elements); prefetches upcoming rows with fetch(element).
 template <typename Fetch, typename Update>
 void forRows(std::int64_t count, std::int64_t channels, std::int64_t first, std::int64_t elements,
              const std::int32_t* ids, Fetch fetch, Update update) {

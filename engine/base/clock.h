@@ -1,4 +1,5 @@
-// Time. Events carry the node's monotonic clock and its boot id; wall time is for people only.
+// Clocks. Events carry the node's monotonic clock and its boot id; wall-clock time is for display
+// only.
 #pragma once
 
 #include <cstdint>

@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint32_t kPolynomial = 0x82f63b78;  // reflected
 constexpr std::size_t kWord = sizeof(std::uint64_t);
 
-// tables[k][b]: what byte b becomes k bytes further on (Kounavis and Berry, "A systematic approach
-// to building high performance software-based CRC generators", 2005).
+// tables[k][b]: contribution of byte b when followed by k more bytes (Kounavis and Berry, "A
+// systematic approach to building high performance software-based CRC generators", 2005).
 constexpr auto kTables = [] {
   std::array<std::array<std::uint32_t, 256>, kWord> tables{};
   for (std::uint32_t b = 0; b < 256; ++b) {
@@ -40,12 +40,12 @@ std::uint32_t addByte(std::uint32_t crc, std::byte byte) {
 
 #if defined(__x86_64__)
 
-// A block's three parts are added up side by side, since the instruction takes three cycles and one
-// can begin in each.
+// A block's three parts are computed in parallel: the instruction has a latency of three cycles and
+// a throughput of one.
 constexpr std::size_t kPart = 1024, kBlock = 3 * kPart;
 
-// The matrix that moves a checksum over kPart zero bytes, by nibbles: the columns are what single
-// bits become.
+// The matrix that advances a checksum over kPart zero bytes, by nibbles: its columns are the images
+// of single bits.
 constexpr auto kOverPart = [] {
   std::array<std::uint32_t, 32> columns{};
   for (std::size_t bit = 0; bit < 32; ++bit) {

@@ -25,7 +25,7 @@ Status writeAll(int fd, std::string_view bytes, const std::string& path) {
   return {};
 }
 
-// What a path of links is a link to, be it there or not.
+// Resolves symbolic links, whether the final target exists or not.
 std::string withoutLinks(const std::string& given) {
   std::filesystem::path path = given;
   std::error_code none;
@@ -39,7 +39,7 @@ std::string withoutLinks(const std::string& given) {
 
 namespace {
 
-// Without data for so long, what writes to a FIFO, pipe or terminal is not waited for.
+// Timeout for data from a FIFO, pipe or terminal.
 constexpr int kSilenceMs = 10'000;
 
 Result<std::string> readAll(const std::string& path, std::size_t limit) {
@@ -55,7 +55,7 @@ Result<std::string> readAll(const std::string& path, std::size_t limit) {
   for (;;) {
     const ssize_t count = read(file.get(), buffer, sizeof buffer);
     if (count < 0 && errno == EINTR) continue;
-    // Of a FIFO nothing comes before somebody writes to it, and poll tells of that alone.
+    // A FIFO without a writer yields no data, which only poll() distinguishes.
     if ((count < 0 && errno == EAGAIN) ||
         (count == 0 && out.empty() && !waited && S_ISFIFO(info.st_mode))) {
       pollfd ready{file.get(), POLLIN, 0};

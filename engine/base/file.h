@@ -1,4 +1,4 @@
-// Small files, whole and durable. Errors: systemError with the path in `what`.
+// Reads and durably writes small files. Errors: systemError with the path in `what`.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,14 @@
 
 namespace lockstep {
 
-// Refuses files past `limit` bytes, and those that memory does not hold (kResourceExhausted).
+// Errors: kResourceExhausted for a file that memory cannot hold; files larger than `limit` are
+// refused.
 Result<std::string> readFile(const std::string& path, std::size_t limit = std::size_t{1} << 30);
-// Temporary name in the same folder, fsync, rename, fsync of the folder. A device or a pipe stays,
-// and is written to; of a link what it leads to is replaced.
+// Writes a temporary file in the same folder, syncs it, renames it over `path` and syncs the
+// folder. A device or a pipe is written to in place; of a symbolic link, the target is replaced.
 Status writeFileAtomically(const std::string& path, std::string_view bytes, int mode = 0644);
-// The same piece by piece: `fill` is given what appends to the file. On an error no file stays.
+// Streaming variant: `fill` receives a function that appends to the file. On error no file is left
+// behind.
 using Append = std::function<Status(std::string_view bytes)>;
 Status writeFileAtomically(const std::string& path,
                            const std::function<Status(const Append&)>& fill, int mode = 0644);

@@ -1,4 +1,4 @@
-// SHA-256: what names a bundle, a data file, a plan and a set of weights.
+// SHA-256, the content address of bundles, data files, plans and sets of weights.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class Sha256 {
 std::string sha256Hex(std::string_view text);
 Result<std::string> sha256File(const std::string& path);
 
-// 64 bits of SplitMix-finalised FNV-1a over the text: a stable key for random streams and maps.
+// Returns 64 bits of SplitMix-finalized FNV-1a over the text: a stable key for random streams and
+// maps.
 std::uint64_t stableHash(std::string_view text);
 
 }  // namespace lockstep

@@ -1,4 +1,4 @@
-// Bytes as hexadecimal digits, two a byte.
+// Hexadecimal encoding, two digits per byte.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 namespace lockstep {
 
 std::string toHex(std::string_view bytes);  // lower case
-// Nothing where the text is not pairs of hexadecimal digits.
+// Returns nullopt where the text is not pairs of hexadecimal digits.
 std::optional<std::string> fromHex(std::string_view text);
 
 }  // namespace lockstep

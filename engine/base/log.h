@@ -1,4 +1,4 @@
-// Lines for people and for the spool: "2024-05-01T12:00:00.123Z W text". Threads: any.
+// Log lines for people and for the log spool: "2024-05-01T12:00:00.123Z W text". Thread-safe.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,7 +10,7 @@ namespace lockstep {
 
 enum class LogLevel : std::uint8_t { kDebug, kInfo, kWarning, kError };
 
-void setLogLevel(LogLevel lowest);                    // what is below is dropped; kInfo at start
+void setLogLevel(LogLevel lowest);                    // lower levels are dropped; default kInfo
 void logLine(LogLevel level, std::string_view text);  // to stderr, one write per line
 
 template <typename... Args>

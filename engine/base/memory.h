@@ -1,5 +1,4 @@
-// Memory that there is not: an error, wherever a size follows from what a person wrote or a file
-// holds.
+// Turns allocation failures into errors, wherever a size follows from user input or from a file.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +12,11 @@
 
 namespace lockstep {
 
-// kResourceExhausted: "out of memory for WHAT: 12.50 GiB". `bytes` 0: how many is not known.
+// Returns kResourceExhausted: "out of memory for WHAT: 12.50 GiB". `bytes` 0: unknown size.
 Error outOfMemory(std::string_view what, std::int64_t bytes = 0);
 
-// Returns what `work` returns, a Status or a Result; outOfMemory() where a container or a thread in
-// it gets none.
+// Runs `work` and returns its Status or Result; returns outOfMemory() where a container allocation
+// or a thread start fails for lack of memory.
 template <typename Work>
 auto withMemoryFor(std::string_view what, std::int64_t bytes, Work&& work) -> decltype(work()) {
   try {

@@ -1,16 +1,15 @@
-// Random words and standard normals of them, as arithmetic that comes to the same bits on every
-// processor: whole numbers, and of doubles +, −, ×, ÷ and √, nothing of a mathematical library.
-// Element by element: U is std::uint64_t and D double, or vectors of as many of them, and `root`
-// the square root of a D. Where products and sums can be contracted to one operation, what includes
-// this is compiled with -ffp-contract=off.
+// Random words and standard normals that are bit-identical on every processor: integer arithmetic,
+// and in double only +, −, ×, ÷ and √, nothing from a math library. Element-wise: U is
+// std::uint64_t and D is double, or vectors of as many of them; `root` computes the square root of
+// a D. Compile with -ffp-contract=off wherever the compiler could fuse products and sums.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep::random {
 
-// The finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
-// generators", OOPSLA 2014).
+// The SplitMix64 finalizer (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+// OOPSLA 2014).
 template <typename U>
 [[gnu::always_inline]] constexpr U mix(U x) {
   x += std::uint64_t{0x9e3779b97f4a7c15u};
@@ -18,13 +17,14 @@ template <typename U>
   x = (x ^ (x >> 27)) * std::uint64_t{0x94d049bb133111ebu};
   return x ^ (x >> 31);
 }
-// Element `index` of stream `key`.
+// Returns element `index` of stream `key`.
 template <typename U>
 [[gnu::always_inline]] constexpr U word(U key, U index) {
   return mix<U>(key ^ mix<U>(index));
 }
 
-// Uniform in [0, 1), the upper 53 bits: halves become doubles whose lowest bit is 1 and 2³².
+// Returns a uniform number in [0, 1) from the upper 53 bits: the two halves become doubles whose
+// lowest bits are 1 and 2³².
 template <typename D, typename U>
 [[gnu::always_inline]] constexpr D uniform(U word) {
   const U bits = word >> 11;
@@ -36,13 +36,13 @@ template <typename D, typename U>
   return ((high - 0x1.00000001p84) + low) * 0x1.0p-53;
 }
 
-// what is added to it is rounded to a whole number, its lowest bits
+// Adding this constant rounds to an integer, held in the lowest bits.
 inline constexpr double kRound = 0x1.8p52;
 inline constexpr std::uint64_t kRoundBits = 0x4338000000000000u;
 
-// log x for 2⁻⁵³ ≤ x ≤ 1, within 2 units in the last place: x = 2ᵉ·m with m from √½ to √2, log m =
-// 2·artanh s, s = (m − 1)/(m + 1), by its series; log 2 in two parts, of which e times the first is
-// exact (Cody and Waite).
+// Returns log x for 2⁻⁵³ ≤ x ≤ 1, within 2 units in the last place: x = 2ᵉ·m with m from √½ to √2,
+// log m = 2·artanh s, s = (m − 1)/(m + 1), by its series; log 2 is split in two parts so that e
+// times the first is exact (Cody and Waite).
 template <typename D, typename U>
 [[gnu::always_inline]] constexpr D logarithm(D x) {
   constexpr std::uint64_t kOne = 0x3ff0000000000000u, kRootOfHalf = 0x3fe6a09e667f3bcdu;
@@ -50,14 +50,15 @@ template <typename D, typename U>
   const D e = __builtin_bit_cast(D, (bits >> 52) + (kRoundBits - 1023)) - kRound;
   const D m = __builtin_bit_cast(D, (bits & std::uint64_t{0x000fffffffffffffu}) + kRootOfHalf);
   const D s = (m - 1.0) / (m + 1.0), z = s * s, zz = z * z;
-  // Even and odd places apart, so that less waits for the one before.
+  // Even and odd terms are summed separately to shorten the dependency chain.
   const D even = 2.0 / 3 + zz * (2.0 / 7 + zz * (2.0 / 11 + zz * (2.0 / 15 + zz * (2.0 / 19))));
   const D odd = 2.0 / 5 + zz * (2.0 / 9 + zz * (2.0 / 13 + zz * (2.0 / 17 + zz * (2.0 / 21))));
   return e * 0x1.62e42feep-1 + (2.0 * s + (s * (z * (even + z * odd)) + e * 0x1.a39ef35793c76p-33));
 }
 
-// cos 2πv for 0 ≤ v < 1, within 2 units in the last place: the nearest quarter of a turn is taken
-// away, which is exact, and of what is left, at most an eighth, the series of sine and cosine.
+// Returns cos 2πv for 0 ≤ v < 1, within 2 units in the last place: subtracts the nearest quarter
+// turn, which is exact, and evaluates the series of sine and cosine on the rest (at most an
+// eighth).
 template <typename D, typename U>
 [[gnu::always_inline]] constexpr D cosineOfTurns(D v) {
   const D rounded = v * 4.0 + kRound;
@@ -78,7 +79,7 @@ template <typename D, typename U>
   return __builtin_bit_cast(D, bits ^ (((quarters + std::uint64_t{1}) & std::uint64_t{2}) << 62));
 }
 
-// Of two words, by Box–Muller.
+// Returns a standard normal from two random words by Box–Muller.
 template <typename D, typename U, typename Root>
 [[gnu::always_inline]] constexpr D normal(U first, U second, Root root) {
   return root(logarithm<D, U>(1.0 - uniform<D, U>(first)) * -2.0) *

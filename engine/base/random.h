@@ -1,5 +1,5 @@
-// Logical randomness: every random number is a function of what it is for, never of who draws it
-// or when. A stream is a 64-bit key; element i of a stream is drawn in O(1).
+// Counter-based random numbers: each is a pure function of its key and index, independent of which
+// rank or thread draws it and when. A stream is a 64-bit key; any element is drawn in O(1).
 #pragma once
 
 #include <cmath>
@@ -14,11 +14,11 @@ constexpr std::uint64_t randomKey(std::uint64_t a, std::uint64_t b) { return mix
 constexpr std::uint64_t randomBits(std::uint64_t key, std::uint64_t index) {
   return random::word(key, index);
 }
-// Uniform in [0, 1), 53 bits.
+// Returns a uniform number in [0, 1) of 53 bits.
 constexpr double randomUniform(std::uint64_t key, std::uint64_t index) {
   return static_cast<double>(randomBits(key, index) >> 11) * 0x1.0p-53;
 }
-// Standard normal by Box–Muller, the same bits on every processor.
+// Returns a standard normal by Box–Muller; bit-identical on every processor.
 inline double randomNormal(std::uint64_t key, std::uint64_t index) {
   return random::normal<double, std::uint64_t>(randomBits(key, 2 * index),
                                                randomBits(key, 2 * index + 1),

@@ -1,5 +1,5 @@
-// Errors as values. Inside the engine nothing throws across a module's border: an operation that
-// can fail returns Status or Result<T>; a broken invariant aborts with a message (LOCKSTEP_CHECK).
+// Errors as values. No exception crosses a module boundary of the engine: an operation that can
+// fail returns Status or Result<T>; a violated invariant aborts with a message (LOCKSTEP_CHECK).
 #pragma once
 
 #include <fmt/format.h>
@@ -14,45 +14,46 @@
 
 namespace lockstep {
 
-// What the receiver can do about an error.
+// Error codes, classified by what the caller can do about them.
 enum class Code : std::uint8_t {
   kOk,
-  kInvalidArgument,     // the input is wrong: mend it
+  kInvalidArgument,     // the input is wrong: correct it
   kNotFound,            // a named thing is absent
   kAlreadyExists,       // a named thing is there already
-  kFailedPrecondition,  // a prerequisite is missing on this machine or node
+  kFailedPrecondition,  // a prerequisite is missing on this host or node
   kPermissionDenied,    // identity or rights: key, host key, file mode
   kUnavailable,         // not reachable now: try again
   kDeadlineExceeded,    // no answer in time
   kResourceExhausted,   // disk, memory, descriptors
-  kDataLoss,            // what was read is corrupt
-  kAborted,             // a peer failed, the group must be formed anew
+  kDataLoss,            // data that was read is corrupt
+  kAborted,             // a peer failed; the group must be re-formed
   kCancelled,           // stopped on request
-  kInternal,            // a defect of ours
+  kInternal,            // a bug in Lockstep
 };
 std::string_view codeName(Code code);  // "invalid-argument", as in protocols and logs
 std::optional<Code> codeFromName(std::string_view name);
 
-// A field of a spec by its path and the value it should have, as `--set FIELD=VALUE` takes them:
-// {"training.batch", "20"}. An empty value leaves the field out.
+// Path of a spec field and the value it should have, as `--set FIELD=VALUE` takes them:
+// {"training.batch", "20"}. An empty value removes the field.
 struct Setting {
   std::string field, value;
   bool operator==(const Setting&) const = default;
 };
-using Remedy = std::vector<Setting>;  // to be made together
+using Remedy = std::vector<Setting>;  // applied together
 
-// One error: what failed, why, and what to do next; where, as far as it is known.
+// An error: what failed, why, what to do next, and where, as far as known.
 struct Error {
   Code code = Code::kInternal;
   std::string what;
   std::string why;
   std::string next;
-  std::vector<Remedy> remedies;  // each of them mends it; withRemedies() says them in `next`
+  std::vector<Remedy> remedies;  // alternatives, each of which resolves the error; withRemedies()
+                                 // spells them out in `next`
   std::string node;
   int rank = -1;
   std::int64_t step = -1;
 
-  // "node n2, rank 1, step 40: what: why (next)", leaving out what is not known.
+  // Returns "node n2, rank 1, step 40: what: why (next)", omitting unknown parts.
   std::string text() const;
 };
 
@@ -104,7 +105,7 @@ template <typename... Args>
 Error invalidArgument(fmt::format_string<Args...> what, Args&&... args) {
   return makeError(Code::kInvalidArgument, what, std::forward<Args>(args)...);
 }
-// The error with these remedies, and with `next` saying them: "set training.batch to 20, or leave
+// Attaches `remedies` and spells them out in `next`: "set training.batch to 20, or leave
 // strategy.shares out".
 Error withRemedies(Error error, std::vector<Remedy> remedies);
 Error systemError(int errnum, std::string what);  // code, `why`, `next` from errno

@@ -1,13 +1,13 @@
-// Numbers smaller than the smallest normal one (1.2e-38 in f32): processors take many times as long
-// over them. Sums that fade, as a momentum without gradients, end among them.
+// Subnormal numbers (in f32, below 1.2e-38 in magnitude) slow processors down many times. Decaying
+// sums, such as a momentum without gradients, end up subnormal.
 #pragma once
 
 #include <cstdint>
 
 namespace lockstep {
 
-// While it lives, this thread, and those it starts, compute with zero in their place. Where the
-// processor offers no such mode nothing changes.
+// RAII: while alive, the calling thread and the threads it starts flush subnormals to zero. No
+// effect where the processor offers no such mode.
 class FlushSubnormals {
  public:
   FlushSubnormals();

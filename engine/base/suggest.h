@@ -1,4 +1,4 @@
-// "Did you mean": the known word nearest to a misspelt one.
+// "Did you mean" suggestions for misspelt words.
 #pragma once
 
 #include <span>
@@ -7,12 +7,12 @@
 
 namespace lockstep {
 
-// Levenshtein distance; texts past 64 bytes are cut.
+// Returns the Levenshtein distance; only the first 64 bytes of each text count.
 std::size_t editDistance(std::string_view a, std::string_view b);
-// The nearest of `known` within a third of the word's length (at least 2 edits), "" where none is;
-// of equals the first.
+// Returns the closest of `known` within a third of the word's length (at least 2 edits), "" where
+// there is none; on ties, the first.
 std::string nearest(std::string_view word, std::span<const std::string_view> known);
-// "dense, conv2d or add", and after it "; did you mean dense?" where one is near.
+// Returns "dense, conv2d or add", followed by "; did you mean dense?" where one is close.
 std::string expectedOneOf(std::string_view word, std::span<const std::string_view> known);
 
 }  // namespace lockstep

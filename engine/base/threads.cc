@@ -11,10 +11,10 @@
 namespace lockstep {
 namespace {
 
-std::atomic<bool> pinned{false};  // any thread of this process, ever
+std::atomic<bool> pinned{false};  // whether any thread of this process was ever pinned
 
 std::vector<int> coresOfThread() {
-  // A host may have more cores than a cpu_set_t holds: the kernel then refuses it.
+  // A host may have more cores than a cpu_set_t holds; the kernel then rejects the size.
   for (int most = CPU_SETSIZE; most <= 1 << 16; most *= 2) {
     cpu_set_t* set = CPU_ALLOC(most);
     const std::size_t bytes = CPU_ALLOC_SIZE(most);

@@ -1,5 +1,5 @@
-// Threads and the cores they run on. A rank's compute thread may be pinned; what helps it, loads
-// data or sends, is not, wherever it was started from.
+// Threads and CPU affinity. A rank's compute thread may be pinned; helper threads (data loading,
+// sending) are not, wherever they are started from.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,16 @@
 
 namespace lockstep {
 
-// The cores that this process was given from outside, ascending, whatever its threads were pinned
-// to since.
+// Returns the cores that this process was given at start, ascending, regardless of later pinning.
 std::vector<int> givenCores();
 
-// The thread `id` of this process, 0 the calling one, runs on these cores alone from now on. False
-// where the kernel refuses it: a core was taken away from this process.
+// Pins thread `id` of this process (0: the calling one) to `cores`. Returns false where the kernel
+// refuses, because a core was taken from this process.
 bool pinThread(int id, std::span<const int> cores);
-int threadId();  // of the calling one
+int threadId();  // of the calling thread
 
-// A thread that helps a compute thread: it runs on any of givenCores(). Named for people that look
-// at the process, in 15 characters at most.
+// Starts a helper thread that may run on any of givenCores(). `name`, shown by process viewers, is
+// cut to 15 characters.
 std::thread helperThread(std::string name, std::function<void()> body);
 
 }  // namespace lockstep

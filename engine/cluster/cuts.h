@@ -1,5 +1,5 @@
-// How an extent (samples of a batch, elements of a group) is divided over ranks: n ranks have n + 1
-// cut-points.
+// Partitions of an extent (samples of a batch, elements of a group) over ranks, as n + 1 cut-points
+// for n ranks.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace lockstep::cluster {
 
-// Cut-points of `extent` over `shares`, as even as possible, larger shares first: 64 over 3 is
-// 0, 22, 43, 64.
+// Returns cut-points of `extent` in `shares` parts, as even as possible, larger parts first: 64 in
+// 3 is 0, 22, 43, 64.
 std::vector<std::int64_t> evenCuts(std::int64_t extent, int shares);
 
-// In proportion to `shares`, which are above 0, each cut rounded to the nearest sample.
+// Returns cut-points in proportion to `shares`, which are above 0, rounded to the nearest integer.
 std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>& shares);
 
-// The greatest divisor of `whole` that is at most `most`, 1 at least.
+// Returns the greatest divisor of `whole` up to `most`, at least 1.
 int divisorUpTo(int whole, int most);
 
-// Whether every rank has something.
+// Returns whether no part is empty.
 bool leaveNoneEmpty(const std::vector<std::int64_t>& cuts);
 
 }  // namespace lockstep::cluster

@@ -3,7 +3,7 @@
 namespace lockstep::cluster {
 namespace {
 
-// Distance between ranks whose coordinates differ by one along axis `index`.
+// Returns the distance of ranks whose coordinates differ by one along axis `index`.
 int stride(const std::vector<Axis>& axes, std::size_t index) {
   int product = 1;
   for (std::size_t i = index + 1; i < axes.size(); ++i) product *= axes[i].size;

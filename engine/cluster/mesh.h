@@ -12,10 +12,10 @@ namespace lockstep::cluster {
 
 struct Device {
   std::string node;  // node name in the cluster spec
-  std::string host;  // physical host (boot id, or the node's name where unknown): ranks on one
-                     // host share its cores and memory bandwidth
-  std::string kind;  // "cpu"; "cuda": it takes no cores of the host
-  int index = 0;     // within the node, among those of its kind
+  std::string host;  // physical host (boot id, or the node's name if unknown): its ranks share
+                     // cores and memory bandwidth
+  std::string kind;  // "cpu"; "cuda", which uses no host cores
+  int index = 0;     // among the node's devices of its kind
   int threads = 1;   // compute threads of the rank
 };
 
@@ -32,8 +32,8 @@ struct Axis {
 inline constexpr std::string_view kDataAxis = "data", kModelAxis = "model";
 inline constexpr std::string_view kStageAxis = "stage", kServerAxis = "servers";
 
-// Workers are row-major over the axes: the last axis varies fastest. Parameter servers are the
-// ranks after them. Along axis "servers" lie all ranks, the servers and those they serve.
+// Worker ranks are row-major over the axes: the last axis varies fastest. Parameter servers are the
+// last ranks. Axis "servers" contains all ranks, workers and servers.
 class Mesh {
  public:
   Mesh() = default;
@@ -44,18 +44,19 @@ class Mesh {
   int workers() const;  // product of the axes
   int size() const { return workers() + servers_; }
   bool isServer(int rank) const { return rank >= workers(); }
-  std::vector<Axis> groupAxes() const;                    // all along which ranks may have groups
-  int axisSize(std::string_view axis) const;              // 1 for an axis not present
-  int coordinate(int rank, std::string_view axis) const;  // -1 of a server along a workers' axis
+  std::vector<Axis> groupAxes() const;                    // axes that may have communicator groups
+  int axisSize(std::string_view axis) const;              // 1 for an absent axis
+  int coordinate(int rank, std::string_view axis) const;  // -1 for a server along a worker axis
   // the ranks along the axis, in order
   std::vector<int> group(int rank, std::string_view axis) const;
   std::string text() const;  // "data 2, model 4", "data 3, servers 2"
 
-  // Where different work is done: the stages of a pipeline; or the workers, then each server.
+  // Stages are groups of ranks that run different programs: pipeline stages, or the workers and
+  // each server.
   int stages() const { return servers_ > 0 ? 1 + servers_ : axisSize(kStageAxis); }
   int stageOf(int rank) const;
-  // The axis along which stages send each other messages, and the rank's coordinate there that
-  // stands for a stage; of the workers the first.
+  // The axis along which stages exchange messages, and the coordinate of a stage's representative
+  // on it; of the workers the first.
   std::string_view messageAxis() const { return servers_ > 0 ? kServerAxis : kStageAxis; }
   int messageCoordinate(int stage) const {
     return servers_ > 0 && stage > 0 ? workers() + stage - 1 : stage;
@@ -66,17 +67,17 @@ class Mesh {
   int servers_ = 0;
 };
 
-// How the ranks of one communicator group reach each other.
+// The link between the ranks of a communicator group.
 struct Link {
-  // communicator: "in-process", "shm", "gloo"; "nccl": the devices' own
+  // communicator: "in-process", "shm", "gloo"; "nccl": between devices
   std::string kind = "shm";
-  double latency = 5e-6;        // seconds a collective costs at least
+  double latency = 5e-6;        // seconds, the least time of a collective
   double bytesPerSecond = 5e9;  // algorithm bandwidth of an all-reduce
 };
 
 struct Cluster {
   std::vector<Host> hosts;
-  std::vector<Device> devices;  // one a rank, in rank order
+  std::vector<Device> devices;  // by rank
   Mesh mesh;
   Link link;  // of the data axis
 };

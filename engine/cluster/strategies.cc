@@ -12,9 +12,9 @@ constexpr std::array kStrategies{
     Strategy{.name = "zero-2", .splitOptimizer = true, .splitGradients = true},
     Strategy{
         .name = "zero-3", .splitOptimizer = true, .splitGradients = true, .splitParameters = true},
-    Strategy{.name = "tensor-parallel", .axis = kModelAxis},  // each layer over this axis
-    Strategy{.name = "pipeline", .axis = kStageAxis},         // the layers over this axis
-    Strategy{.name = "placement", .axis = kStageAxis},        // the same, where they are pinned
+    Strategy{.name = "tensor-parallel", .axis = kModelAxis},  // splits each layer
+    Strategy{.name = "pipeline", .axis = kStageAxis},         // splits the layers
+    Strategy{.name = "placement", .axis = kStageAxis},        // splits the layers as pinned
     Strategy{.name = "local-sgd", .local = true},
     Strategy{.name = "parameter-server", .servers = true, .staleness = true},
     Strategy{.name = "central-storage", .oneNode = true, .servers = true, .oneServer = true},

@@ -1,4 +1,4 @@
-// The strategies by name, each as what it shares out. Everything else follows from placement.
+// The strategies by name, each described by what it distributes. Placement derives everything else.
 #pragma once
 
 #include <span>
@@ -10,20 +10,19 @@ namespace lockstep::cluster {
 
 struct Strategy {
   std::string_view name;
-  std::string_view axis = kDataAxis;  // has all ranks that no other axis is asked to have
-  bool oneNode = false;               // all ranks are in one node
-  bool servers = false;               // parameters and optimizer state are on ranks of their own,
-  bool oneServer = false;             // or on one
-  bool staleness = false;             // workers may be ahead of each other
-  bool local = false;  // each rank updates by itself; after a step's updates all are averaged
-  // Whether the ranks of axis `data` each hold a part, or all of it each. Where parts of optimizer
-  // state are held, gradients arrive reduced and in parts, and updated parameters are gathered
-  // (Rajbhandari et al.: "ZeRO", 2020). Splitting gradients too makes a difference where those of
-  // micro-batches are added up.
+  std::string_view axis = kDataAxis;  // gets all ranks that other axes do not use
+  bool oneNode = false;               // all ranks are on one node
+  bool servers = false;               // parameters and optimizer state are on dedicated ranks
+  bool oneServer = false;             // on one dedicated rank
+  bool staleness = false;             // supports asynchronous workers
+  bool local = false;  // ranks update locally; after each step all states are averaged
+  // What is sharded over axis `data` (Rajbhandari et al.: "ZeRO", 2020). With sharded optimizer
+  // state gradients are reduce-scattered and updated parameters gathered. Sharding gradients
+  // matters only where those of micro-batches are accumulated.
   bool splitOptimizer = false, splitGradients = false, splitParameters = false;
 };
 
 std::span<const Strategy> strategies();               // the default first
-const Strategy* findStrategy(std::string_view name);  // null for an unknown one
+const Strategy* findStrategy(std::string_view name);  // null if unknown
 
 }  // namespace lockstep::cluster

@@ -20,7 +20,7 @@ Status checkOptions(const Strategy& strategy, const StrategyOptions& options) {
                                options.servers, strategy.name),
                    {{{"strategy.servers", "0"}}});
   for (const auto& [name, size] : {std::pair{"tensor", options.tensor}, {"stages", options.stages}})
-    // a server adds up the gradients of workers that have the same parameters
+    // a server sums the gradients of workers that have the same parameters
     if (strategy.servers && size > 1)
       return refusal(fmt::format("strategy.{}", name),
                      fmt::format("strategy {} cannot divide layers: strategy.{} is {}",

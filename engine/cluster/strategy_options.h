@@ -1,6 +1,5 @@
-// What strategies take of the options that not all of them have. These rules need neither a model
-// nor a cluster: a spec is held to them where it is read, and a request to the planner before it is
-// planned.
+// Checks which options a strategy supports. Needs neither a model nor a cluster: used when a spec
+// is read, and again by the planner.
 #pragma once
 
 #include "engine/base/status.h"
@@ -10,11 +9,10 @@ namespace lockstep::cluster {
 
 struct StrategyOptions {
   int servers = 0, tensor = 1, stages = 1, staleness = 0, microBatches = 1, deterministicParts = 0;
-  bool shares = false;  // the batch is divided by them
+  bool shares = false;  // the batch is divided in proportion to shares
 };
 
-// Errors: kInvalidArgument in the words of the spec's fields, with remedies; `why` is the path of
-// the field.
+// Errors: kInvalidArgument naming the spec's fields, with remedies; `why` is the field's path.
 Status checkOptions(const Strategy& strategy, const StrategyOptions& options);
 
 }  // namespace lockstep::cluster

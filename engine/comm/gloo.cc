@@ -14,9 +14,9 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::int64_t kDirectBytes = 32 << 10;  // all-reduces up to this exchange everything
-constexpr Nanoseconds kGrace = 100'000'000;      // for peers to say whom they wait for
-constexpr Nanoseconds kSpin = 20'000;            // asking the sockets before sleeping on them
+constexpr std::int64_t kDirectBytes = 32 << 10;  // all-reduces up to this size exchange everything
+constexpr Nanoseconds kGrace = 100'000'000;      // for peers to name their suspects
+constexpr Nanoseconds kSpin = 20'000;            // polling before sleeping
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -70,10 +70,10 @@ struct Incoming {
   bool finished = false;
 };
 
-// Small all-reduces send everything to everybody and reduce in rank order; large ones are a direct
-// reduce-scatter (rank r reduces slice r in the order r, r-1, r-2, … around the ring) and an
-// all-gather of the results. Either way each element's sum is made in one order, and the same on
-// every rank.
+// Small all-reduces send everything to everybody and reduce in rank order. Large ones are a direct
+// reduce-scatter (rank r reduces slice r in the order r, r−1, r−2, … around the ring) and an
+// all-gather of the results. Either way each element is summed in one fixed order, equal on every
+// rank.
 class GlooCommunicator final : public Communicator {
  public:
   GlooCommunicator(std::unique_ptr<GlooMesh> mesh, const GlooOptions& options)
@@ -180,7 +180,7 @@ class GlooCommunicator final : public Communicator {
 
   Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
     LOCKSTEP_TRY(checkMessage(bytes, peer, size_, rank_));
-    // Perhaps on another thread than what receives: it shares only what failing takes.
+    // May run on another thread than the receiver: shares only the failure state with it.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Outgoing out{peer, static_cast<const std::byte*>(data), bytes};
     for (Nanoseconds since = 0; !out.finished;) {
@@ -202,7 +202,7 @@ class GlooCommunicator final : public Communicator {
 
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
     LOCKSTEP_TRY(checkMessage(bytes, peer, size_, rank_));
-    // Perhaps one of several threads that receive: what it shares with them is locked.
+    // May be one of several receiving threads: state shared among them is locked.
     const Call call = callOf(Operation::kMessage, bytes, tag);
     Incoming in{peer, static_cast<std::byte*>(data), bytes};
     for (Nanoseconds since = 0; !in.finished;) {
@@ -249,7 +249,7 @@ class GlooCommunicator final : public Communicator {
   }
 
  private:
-  // rank_+1, rank_+2, … around the ring, so that not everybody starts with rank 0.
+  // Peers in the order rank_+1, rank_+2, … around the ring, so that not all start with rank 0.
   struct Ring {
     struct Iterator {
       int rank, size, step;
@@ -265,7 +265,8 @@ class GlooCommunicator final : public Communicator {
 
   void begin(const Call& call) { call_ = call, outgoing_.clear(), incoming_.clear(); }
 
-  // `out` holds this rank's part and becomes the reduction; part(r) is what rank r reduces.
+  // All-gathers: `out` holds this rank's part and becomes the full result; part(r) is the part that
+  // rank r reduced.
   template <typename Part>
   Status reduceInto(std::byte* out, std::int64_t bytes, Part&& part) {
     for (int step = 1; step < size_; ++step) {
@@ -278,7 +279,7 @@ class GlooCommunicator final : public Communicator {
     return size_ == 1 ? transfer() : Status();
   }
 
-  // Moves everything in outgoing_ and incoming_, both directions at once, and empties them.
+  // Completes all of outgoing_ and incoming_, both directions concurrently, and clears them.
   Status transfer() {
     if (aborted_.load() || dead_.load()) return refusal(call_);
     Nanoseconds progress = 0;
@@ -308,7 +309,7 @@ class GlooCommunicator final : public Communicator {
     return {};
   }
 
-  // Nothing is ready: gives way to others, then sleeps. `since` is when waiting began, 0 at first.
+  // Nothing is ready: yields, then sleeps. `since` is when waiting began, initially 0.
   Status sleep(Nanoseconds* since) {
     const Nanoseconds now = monotonicNow();
     if (*since == 0) *since = now;
@@ -323,7 +324,7 @@ class GlooCommunicator final : public Communicator {
       poll(events_.data(), events_.size(), static_cast<int>(milliseconds));
       return {};
     }
-    // Who is silent: the first peer awaited, or the one that reads nothing.
+    // The suspect: the first peer awaited, or the one that does not read.
     int peer = rank_;
     for (const Outgoing& out : outgoing_)
       if (!out.finished) peer = out.peer;
@@ -335,7 +336,7 @@ class GlooCommunicator final : public Communicator {
     return fail(makeError(Code::kDeadlineExceeded, "{}", callText(call_)), peer);
   }
 
-  // A message is as long as it is, whatever the one that comes meanwhile.
+  // A message's length is independent of what is received meanwhile.
   Call callOfPart(const Outgoing& out) const {
     Call call = call_;
     if (call.operation == static_cast<std::uint8_t>(Operation::kMessage)) call.total = out.bytes;
@@ -361,7 +362,7 @@ class GlooCommunicator final : public Communicator {
     MessageHeader header;
     bool dead = false, expected = false;
     {
-      // Until it has been taken: who looks for a culprit reads the same socket.
+      // Holds the lock until the message is read: the search for a culprit reads the same socket.
       const std::lock_guard lock(receiving_[static_cast<std::size_t>(in.peer)]);
       dead = dead_.load();
       if (!dead) status = mesh_->receiveMessage(in.peer);
@@ -404,16 +405,16 @@ class GlooCommunicator final : public Communicator {
     return fail(std::move(error), peer);
   }
 
-  // Tells the peers whom this rank suspects, and names the culprit: a rank that suspects another is
-  // alive itself, so suspicion is followed to a rank that says nothing. Those who wait for each
-  // other run out of time together; kGrace covers the difference.
+  // Sends the farewell and determines the culprit. A rank that suspects another is alive itself, so
+  // suspicions are followed to a rank that says nothing. Ranks that wait for each other time out
+  // together; kGrace covers the difference.
   Error fail(Error error, int suspect) {
     const std::lock_guard lock(failing_);
     if (dead_.exchange(true)) return first_;
     first_ = accused(std::move(error), suspect);
     return first_;
   }
-  // On a thread that sends: who is to blame is asked of sockets that another thread may be reading.
+  // On a sending thread: finding the culprit reads sockets that another thread may be reading.
   Error failSending(Error error, int peer) {
     if (aborted_.load()) return refusal(callOf(Operation::kMessage, 0));
     const std::lock_guard lock(failing_);
@@ -478,14 +479,14 @@ class GlooCommunicator final : public Communicator {
   Nanoseconds timeout_;
   std::atomic<bool> aborted_{false};
   std::atomic<bool> dead_{false};
-  std::mutex failing_;  // of the first failure, which every later call tells
+  std::mutex failing_;  // guards the first failure, which every later call returns
   Error first_;
   Call call_;
   std::vector<Outgoing> outgoing_;
   std::vector<Incoming> incoming_;
   std::vector<pollfd> events_;
   std::vector<std::uint32_t> sent_, received_;
-  std::unique_ptr<std::mutex[]> receiving_;  // by peer, of what reads its socket
+  std::unique_ptr<std::mutex[]> receiving_;  // by peer: guards reading its socket
   std::vector<const std::byte*> inputs_;
 };
 

@@ -36,7 +36,7 @@ constexpr std::uint64_t kFarewellMagic = 0x6c6f636b62796521u;
 constexpr int kSendBuffer = 1 << 20;
 constexpr std::size_t kMessageBytes = sizeof(MessageHeader) + kChunkBytes;
 
-// Runs a call into Gloo; what it throws becomes an error without the place in Gloo's sources.
+// Runs a call into Gloo; converts an exception to an error without Gloo's source location.
 template <typename Call>
 Status guarded(Call&& call) {
   std::string why;
@@ -58,8 +58,8 @@ Status guarded(Call&& call) {
   return error;
 }
 
-// Gloo writes to sockets as to files, so a closed one raises SIGPIPE, which is the thread's own: it
-// is held back and taken away here, whatever the process does about it.
+// Gloo writes to sockets without MSG_NOSIGNAL, so a closed one raises SIGPIPE for the thread. The
+// signal is blocked and consumed here, whatever the process's disposition.
 template <typename Call>
 Status withoutPipeSignal(Call&& call) {
   sigset_t pipe, before;
@@ -90,7 +90,8 @@ Endpoint endpointOf(int fd, decltype(getsockname)* end) {
   return end(fd, reinterpret_cast<sockaddr*>(&name), &length) == 0 ? endpointOf(name) : Endpoint{};
 }
 
-// Gloo does not show a pair's descriptor; the two ends of its connection tell it from all others.
+// Gloo does not expose a pair's descriptor; it is identified by the two endpoints of its
+// connection.
 Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   DIR* folder = opendir("/proc/self/fd");
   if (folder == nullptr) return systemError(errno, "/proc/self/fd");
@@ -107,7 +108,7 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
 struct Peer {
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
-  // Aligned, so that payloads can be reduced where they lie.
+  // Aligned, so that payloads can be reduced in place.
   std::unique_ptr<std::byte[]> inbox, outbox;
   Farewell received, sent;
   std::unique_ptr<gloo::transport::Buffer> in, out, farewellIn, farewellOut;
@@ -128,20 +129,20 @@ struct GlooMesh::State {
   }
 
   void make(const GlooOptions& options) {
-    // Of the stand-ins: a loopback address that nobody guesses, since Gloo ends the process where
-    // a stray connection breaks off as it is taken.
+    // For the placeholder connections: a random loopback address, since Gloo ends the process if a
+    // stray connection breaks off while being accepted.
     std::random_device random;
     const std::string address =
         fmt::format("127.{}.{}.{}", 1 + random() % 254, random() % 256, 1 + random() % 200);
     device = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr(address.c_str()));
     context = device->createContext(options.rank, options.size);
-    context->setTimeout(std::chrono::milliseconds(1000));  // of the stand-ins
+    context->setTimeout(std::chrono::milliseconds(1000));  // of the placeholder connections
   }
 
-  // A pair of Gloo's over a connection that is made and greeted already. Gloo takes whoever comes
-  // first to a pair's listener, so it gets one on the loopback, and a connection of our own there;
-  // once that is in synchronous mode, where the calling thread alone reads and writes, the real
-  // connection takes its place under Gloo's descriptor.
+  // Builds a Gloo pair over an already established and greeted connection. Gloo accepts whoever
+  // connects first to a pair's listener, so the pair gets a listener on the loopback and a
+  // placeholder connection of our own. Once that is in synchronous mode, where only the calling
+  // thread reads and writes, the real connection replaces it under Gloo's descriptor.
   Status adopt(int r, const GlooOptions& options, UniqueFd connection) {
     Peer& peer = peers[static_cast<std::size_t>(r)];
     LOCKSTEP_TRY(prepare(connection.get(), options));
@@ -158,7 +159,7 @@ struct GlooMesh::State {
       if (::connect(standIn.get(), reinterpret_cast<const sockaddr*>(&place),
                     sizeof(sockaddr_in)) != 0)
         throw std::runtime_error(std::strerror(errno));
-      // Of two addresses the lower one listens.
+      // The lower of two addresses listens.
       sockaddr_storage higher = place;
       auto& number = reinterpret_cast<sockaddr_in&>(higher).sin_addr.s_addr;
       number = htonl(ntohl(number) + 1);
@@ -169,7 +170,8 @@ struct GlooMesh::State {
       peer.farewellIn =
           peer.pair->createRecvBuffer(kFarewellSlot, &peer.received, sizeof peer.received);
       peer.farewellOut = peer.pair->createSendBuffer(kFarewellSlot, &peer.sent, sizeof peer.sent);
-      // Gloo sizes a send buffer for the largest message so far: it leaves the next one's alone.
+      // Gloo sizes a send buffer for the largest message so far; this one keeps it from resizing
+      // later.
       peer.out->send(0, kMessageBytes);
       peer.out->waitSend();
     }));
@@ -181,7 +183,7 @@ struct GlooMesh::State {
     return {};
   }
 
-  // The settings Gloo gives its own sockets in synchronous mode, and a send buffer of our size.
+  // The socket options Gloo sets in synchronous mode, and our send-buffer size.
   static Status prepare(int fd, const GlooOptions& options) {
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     const int on = 1;
@@ -246,7 +248,7 @@ void GlooMesh::sayFarewell(int culprit, Code code) {
     pollfd event{peer.fd, POLLOUT, 0};
     if (poll(&event, 1, 0) == 1 && event.revents == POLLOUT) {
       peer.sent = {kFarewellMagic, culprit, static_cast<std::uint32_t>(code)};
-      // A connection that is broken already needs no farewell.
+      // A broken connection needs no farewell.
       static_cast<void>(
           withoutPipeSignal([&] { peer.farewellOut->send(), peer.farewellOut->waitSend(); }));
     }
@@ -263,7 +265,7 @@ GlooMesh::Last GlooMesh::lastOf(int r, Nanoseconds limit, Farewell* farewell) {
       *farewell = peer.received;
       return Last::kFarewell;
     }
-    // A farewell is the last of the stream: its end suffices.
+    // A farewell is the end of the stream: its last bytes suffice.
     const ssize_t n = recv(peer.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n > 0) {
       auto* last = reinterpret_cast<std::byte*>(&peer.received);

@@ -1,4 +1,4 @@
-// A store for ranks that are threads of one process. Threads: any.
+// A Store for ranks that are threads of one process. Thread-safe.
 #pragma once
 
 #include <chrono>

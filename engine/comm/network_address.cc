@@ -26,7 +26,7 @@ std::string numeric(const sockaddr* address) {
   return text.data();
 }
 
-// Of this host: a socket can be bound to it.
+// Whether the address is of this host, i.e. a socket can be bound to it.
 bool bindable(const addrinfo& entry) {
   const int fd = socket(entry.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;

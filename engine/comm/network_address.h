@@ -1,4 +1,4 @@
-// Which address of this host peers connect to.
+// Chooses the address of this host that peers connect to.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace lockstep::comm {
 
-// The numeric form of `address` (a name or a number; it must be of this host), or the first address
-// of `interface` (IPv4 before IPv6), or loopback where both are empty. Errors: kFailedPrecondition
-// naming the address or the interface.
+// Returns the numeric form of `address` (a name or number of this host), or the first address of
+// `interface` (IPv4 before IPv6), or loopback if both are empty. Errors: kFailedPrecondition naming
+// the address or the interface.
 Result<std::string> ownAddress(const std::string& address, const std::string& interface);
 
-// The interface that has a numeric address; "" where none of this host's has it.
+// Returns the interface with this numeric address, "" if none has it.
 std::string interfaceOf(const std::string& address);
 
 }  // namespace lockstep::comm

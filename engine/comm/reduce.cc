@@ -17,7 +17,7 @@ void maxInto(T* out, const T* a, const T* b, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = b[i] > a[i] || b[i] != b[i] ? b[i] : a[i];
 }
 
-// Integers wrap: sums are made unsigned.
+// Integer sums wrap around, hence are unsigned.
 template <typename T>
 void sumArray(T* out, const T* a, const T* b, std::int64_t count) {
   if constexpr (std::is_same_v<T, std::int32_t>) {
@@ -31,8 +31,8 @@ void sumArray(T* out, const T* a, const T* b, std::int64_t count) {
   }
 }
 
-// Block by block, so that the accumulator stays in the first-level cache; a block of the output is
-// written after every input's block was read, so the output may be any of the inputs.
+// Reduces block by block, so that the accumulator stays in the first-level cache; an output block
+// is written after every input's block was read, so the output may alias any input.
 template <typename T>
 void reduceTyped(std::byte* out, std::span<const std::byte* const> inputs, std::int64_t count,
                  ReduceOp op) {

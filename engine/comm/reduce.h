@@ -1,4 +1,4 @@
-// Reduction of arrays and the checks of arguments that all communicators share.
+// Array reduction and argument checks, shared by all communicators.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace lockstep::comm {
 
-// out[i] = inputs[0][i] op inputs[1][i] op …, in that order; out may be one of the inputs. A NaN
-// stays a NaN under kMax.
+// out[i] = inputs[0][i] op inputs[1][i] op …, in this order; `out` may alias an input. kMax
+// propagates NaN.
 void reduceArrays(std::byte* out, std::span<const std::byte* const> inputs, std::int64_t count,
                   DType dtype, ReduceOp op);
 
-// kInvalidArgument for a type no reduction knows or a negative count.
+// Returns kInvalidArgument for a type that cannot be reduced or for a negative count.
 Status checkReducible(std::int64_t count, DType dtype);
-// kInvalidArgument unless cuts has size+1 entries that do not descend from 0 or more.
+// Returns kInvalidArgument unless cuts has size+1 non-negative, non-decreasing entries.
 Status checkCuts(std::span<const std::int64_t> cuts, int size);
-// kInvalidArgument for a rank outside the group, or for oneself where `self` is given.
+// Returns kInvalidArgument for a rank outside the group, or for oneself where `self` is given.
 Status checkPeer(int peer, int size, int self = -1);
 Status checkBytes(std::int64_t bytes);
 Status checkMessage(std::int64_t bytes, int peer, int size, int self);  // both

@@ -29,18 +29,20 @@ namespace lockstep::comm {
 namespace {
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
-constexpr Nanoseconds kGreetingLimit = 5'000 * kMillisecond;  // of who comes, from accept to proof
-constexpr Nanoseconds kDialPause = 50 * kMillisecond;         // before connecting anew
-// Of those who have come and have not proved who they are; the oldest goes where there are more.
+constexpr Nanoseconds kGreetingLimit =
+    5'000 * kMillisecond;  // of an incoming connection, from accept to proof
+constexpr Nanoseconds kDialPause = 50 * kMillisecond;  // before reconnecting
+// Maximum number of unauthenticated incoming connections; beyond, the oldest is closed.
 constexpr std::size_t kMostStrangers = 256;
 constexpr std::size_t kAcceptedAtOnce = 64;
 
 // The greeting, after TCP has connected:
-//   who connects:      magic, its rank, the rank it wants, a nonce
-//   who is connected:  a nonce, the proof of "accept"
-//   who connects:      the proof of "connect"
-//   who is connected:  kWelcome
-// A proof is HMAC-SHA-256 under the announced key of the word, the group, both ranks and nonces.
+// - connecting side: magic, its rank, the rank it wants, a nonce
+// - accepting side: a nonce, the proof of "accept"
+// - connecting side: the proof of "connect"
+// - accepting side: kWelcome
+// A proof is HMAC-SHA-256 under the published key over the word, the group, both ranks and both
+// nonces.
 constexpr std::string_view kMagic = "LSGROUP2";
 constexpr std::size_t kNonceBytes = 16, kProofBytes = 32, kKeyBytes = 32;
 constexpr std::size_t kHelloBytes = 8 + 4 + 4 + kNonceBytes;
@@ -101,7 +103,7 @@ Result<Endpoint> endpointOf(const std::string& host, int port) {
   return endpoint;
 }
 
-// What a rank says in the store: "host port key".
+// A rank's entry in the store: "host port key".
 struct Announcement {
   std::string host, key;
   int port = 0;
@@ -124,17 +126,17 @@ struct Announcement {
   }
 };
 
-// One connection on its way to a peer. Nothing here blocks.
+// A connection during the greeting. Nothing here blocks.
 struct Greeting {
   enum class Stage { kConnecting, kHello, kChallenge, kProof, kWelcome };
   UniqueFd connection;
   Stage stage = Stage::kConnecting;
-  int peer = -1;         // -1: not yet said
-  bool dialled = false;  // by this rank
+  int peer = -1;         // −1: not yet known
+  bool dialled = false;  // opened by this rank
   Nanoseconds since = 0;
   std::string mine, theirs;  // nonces
   std::string in, out;
-  std::size_t expected = 0;  // bytes of the message that is read
+  std::size_t expected = 0;  // size of the message being read
 };
 
 class Rendezvous {
@@ -163,7 +165,7 @@ class Rendezvous {
   struct Dial {
     Nanoseconds notBefore = 0;
     bool underWay = false;
-    std::string last;  // why the one before ended
+    std::string last;  // why the previous attempt ended
   };
 
   Status announce() {
@@ -238,7 +240,7 @@ class Rendezvous {
     return {};
   }
 
-  // One round over all sockets.
+  // One pass over all sockets.
   Status turn() {
     std::vector<pollfd> events{{listener_.get(), POLLIN, 0}};
     for (const Greeting& greeting : greetings_) {
@@ -281,8 +283,8 @@ class Rendezvous {
       greetings_.erase(std::find_if(greetings_.begin(), greetings_.end(), stranger));
   }
 
-  // Goes on as far as the socket lets it. False: the greeting is over, whichever way; an error ends
-  // the rendezvous.
+  // Advances the greeting as far as the socket permits. Returns false when it is over, either way;
+  // an error ends the rendezvous.
   Result<bool> advance(Greeting& greeting) {
     if (greeting.stage == Greeting::Stage::kConnecting) {
       int fault = 0;
@@ -300,7 +302,7 @@ class Rendezvous {
       const bool whole = greeting.in.size() == greeting.expected;
       if (!whole) {
         char bytes[kHelloBytes + kProofBytes];
-        // Never beyond the greeting: what follows is the group's.
+        // Never reads beyond the greeting: what follows belongs to the group.
         const ssize_t n =
             ::recv(greeting.connection.get(), bytes, greeting.expected - greeting.in.size(), 0);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return true;
@@ -325,7 +327,8 @@ class Rendezvous {
     return true;
   }
 
-  // A stranger that leaves is forgotten. A peer that hangs up was too busy: it is tried again.
+  // An unauthenticated connection that closes is dropped. A peer that hangs up was overloaded:
+  // retry.
   bool hungUp(Greeting& greeting) {
     if (!greeting.dialled) return false;
     Dial& dial = dials_[static_cast<std::size_t>(greeting.peer)];
@@ -363,7 +366,7 @@ class Rendezvous {
       case Greeting::Stage::kProof:
         if (!sameBytes(message, proof(greeting, "connect"))) return false;
         greeting.out = kWelcome;
-        // One byte into an empty buffer: it is taken at once, or the connection is broken.
+        // One byte into an empty buffer is accepted at once, or the connection is broken.
         if (!write(greeting) || !greeting.out.empty()) return false;
         return join(greeting);
       case Greeting::Stage::kWelcome:
@@ -372,7 +375,7 @@ class Rendezvous {
     return false;
   }
 
-  // A peer that comes again has lost the connection before.
+  // A peer that reconnects has lost its previous connection.
   bool join(Greeting& greeting) {
     if (!met(greeting.peer)) ++met_;
     peers_[static_cast<std::size_t>(greeting.peer)].connection = std::move(greeting.connection);

@@ -1,7 +1,7 @@
-// Rendezvous: one TCP connection between every two ranks of a group. Each rank listens at one port,
-// which it announces in the store together with a key made for this once; who connects proves that
-// it knows the key, and so does who is connected to. Whatever else comes to the port is hung up on,
-// and disturbs nothing: the store is the group's own, the port is anybody's.
+// Rendezvous: establishes a TCP connection between every two ranks of a group. Each rank listens on
+// a port, which it publishes in the store with a one-time key; both ends of a connection prove that
+// they know the key. Connections that do not are closed: the store is private to the group, the
+// port is not.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,12 @@
 namespace lockstep::comm {
 
 struct MetPeer {
-  UniqueFd connection;  // of a peer; nothing for the rank itself
+  UniqueFd connection;  // to the peer; empty for the rank itself
   std::string place;    // host:port, for messages
 };
 
-// Entry r is the connection with rank r: sockets that do not block, with nothing read or written
-// beyond the greeting. Afterwards the rank does not listen any more.
-// Errors: those of ownAddress; kUnavailable naming the peer that did not come, and its place.
+// Returns the connections by rank: non-blocking sockets with nothing read or written beyond the
+// greeting. The listening socket is closed on return.
 Result<std::vector<MetPeer>> meet(const GlooOptions& options, Store& store);
 
 }  // namespace lockstep::comm

@@ -19,10 +19,12 @@
 namespace lockstep::comm {
 namespace {
 
-constexpr std::int64_t kOneRoundBytes = 16 << 10;   // all-reduces up to this exchange everything
-constexpr Nanoseconds kCheckInterval = 50'000'000;  // how often a sleeper looks after its peers
-constexpr Nanoseconds kNap = 100'000;               // of who waits for two things
-constexpr int kSpins = 4000;                        // some 40 µs
+constexpr std::int64_t kOneRoundBytes = 16
+                                        << 10;  // all-reduces up to this size exchange everything
+constexpr Nanoseconds kCheckInterval =
+    50'000'000;                        // interval at which a sleeper checks on its peers
+constexpr Nanoseconds kNap = 100'000;  // sleep of a rank that waits for two events
+constexpr int kSpins = 4000;           // about 40 µs
 constexpr int kSpinsOversubscribed = 50;
 
 enum class Operation : std::uint8_t {
@@ -72,9 +74,9 @@ class Segment {
 };
 
 // Every collective is a sequence of rounds: write to one's own half, publish, wait until all have
-// published, read the others' halves. Halves alternate. A half is written again two rounds later,
-// after every rank published the round between, which each does after it finished reading: so a
-// round needs one wait and no second one.
+// published, read the others' halves. Halves alternate. A half is rewritten two rounds later, after
+// every rank has published the round in between, which it does only after it finished reading; so a
+// round needs a single wait.
 class SharedMemoryCommunicator final : public Communicator {
  public:
   SharedMemoryCommunicator(std::string_view kind, std::shared_ptr<Segment> segment, int rank,
@@ -122,7 +124,7 @@ class SharedMemoryCommunicator final : public Communicator {
     call_ = callOf(Operation::kReduceScatter, (cuts[size_] - cuts[0]) * width, 0, dtype, op);
     const std::int64_t piece = pieceBytes() / width;
     std::int64_t first = 0;
-    do {  // at least one round: a rank with nothing to do still proves that it is there
+    do {  // at least one round: a rank without data still proves that it is alive
       std::byte* mine = segment_->half(rank_, round_);
       for (int r = 0; r < size_; ++r) {
         const std::int64_t length =
@@ -248,7 +250,7 @@ class SharedMemoryCommunicator final : public Communicator {
       } else if (canReceive()) {
         LOCKSTEP_TRY(receivePiece(receiving, from));
       } else {
-        // One of the two wakes it, the other is looked after.
+        // Sleeps on one of the two and polls the other.
         const bool receives = !receiving.finished;
         SharedCounter& awaited = receives ? receiving.box.written : sending.box.read;
         const Nanoseconds nap = receives && !sending.finished ? kNap : kCheckInterval;
@@ -270,7 +272,7 @@ class SharedMemoryCommunicator final : public Communicator {
     wakeEverybody();
   }
 
-  // Takes the rank's place; once per group.
+  // Claims the rank's slot; once per group.
   Status join() {
     std::uint64_t layout = 0;
     const std::uint64_t ours = kLayout + static_cast<std::uint64_t>(size_);
@@ -307,7 +309,7 @@ class SharedMemoryCommunicator final : public Communicator {
     return {};
   }
 
-  // Slice r is reduced by rank r; count elements fit a half.
+  // Rank r reduces slice r; count elements fit a half.
   Status reduceBySlices(std::byte* data, std::int64_t count, DType dtype, ReduceOp op) {
     const auto width = static_cast<std::int64_t>(sizeOf(dtype));
     const std::int64_t line = 64 / width;
@@ -330,7 +332,8 @@ class SharedMemoryCommunicator final : public Communicator {
     return {};
   }
 
-  // Ranks 0, 1, … at `offset` of the finished round's halves, this rank's own from `own`.
+  // Reduces the halves of ranks 0, 1, … at `offset` in the finished round, with this rank's own
+  // data from `own`.
   void reduceFromHalves(std::byte* out, const std::byte* own, std::int64_t offset,
                         std::int64_t count, DType dtype, ReduceOp op) {
     std::array<const std::byte*, kMaxSharedRanks> inputs;
@@ -366,7 +369,7 @@ class SharedMemoryCommunicator final : public Communicator {
     return failed() ? inCall(failure({}), what, bytes) : Status();
   }
 
-  // A message on its way to a mailbox, and out of one.
+  // A message being sent to a mailbox, and one being received from it.
   struct Sending {
     Mailbox& box;
     const std::byte* data;
@@ -375,7 +378,9 @@ class SharedMemoryCommunicator final : public Communicator {
     std::int64_t done = 0;
     bool finished = false;
     std::uint32_t written() const { return box.written.value.load(std::memory_order_relaxed); }
-    std::uint32_t target() const { return written() - kPieces + 1; }  // of `read`, for a free slot
+    std::uint32_t target() const {
+      return written() - kPieces + 1;
+    }  // value of `read` that frees a slot
   };
   struct Receiving {
     Mailbox& box;
@@ -385,7 +390,7 @@ class SharedMemoryCommunicator final : public Communicator {
     std::int64_t done = 0;
     bool finished = false;
     std::uint32_t read() const { return box.read.value.load(std::memory_order_relaxed); }
-    std::uint32_t target() const { return read() + 1; }  // of `written`
+    std::uint32_t target() const { return read() + 1; }  // value of `written`
   };
   void sendPiece(Sending& out) {
     const std::uint32_t written = out.written();
@@ -414,14 +419,14 @@ class SharedMemoryCommunicator final : public Communicator {
     return {};
   }
 
-  // Until the counter has reached `target`; an error names the peer and is the group's.
+  // Waits until the counter has reached `target`; an error names the peer and becomes the group's.
   Status await(SharedCounter& counter, std::uint32_t target, int peer) {
     return awaitUntil(
         [&] { return reached(counter.value.load(std::memory_order_acquire), target); }, counter,
         peer, kCheckInterval);
   }
 
-  // Sleeps on the counter, which the peer moves, at most `nap` at a time.
+  // Sleeps on the counter, which the peer advances, at most `nap` at a time.
   template <typename Ready>
   Status awaitUntil(Ready ready, SharedCounter& counter, int peer, Nanoseconds nap) {
     for (int i = 0; i < spins_; ++i) {
@@ -437,7 +442,7 @@ class SharedMemoryCommunicator final : public Communicator {
       const Nanoseconds now = monotonicNow();
       if (now - checked >= kCheckInterval) {
         checked = now;
-        // What a peer published before its end counts: so the counter is read again after it.
+        // Data that a peer published before it ended is valid: re-read the counter afterwards.
         const auto gone = whyGone(peer);
         if (ready()) return {};
         if (gone) return peerError(Code::kAborted, *gone, peer);
@@ -473,7 +478,7 @@ class SharedMemoryCommunicator final : public Communicator {
         none, static_cast<std::uint64_t>(code) << 32 | static_cast<std::uint64_t>(culprit + 1));
   }
 
-  // The group's recorded failure as this rank's error.
+  // Returns the group's recorded failure as this rank's error.
   Error failure(std::string what) {
     const std::uint64_t recorded = segment_->header().failure.load();
     const int culprit = static_cast<int>(recorded & 0xffffffffu) - 1;
@@ -557,7 +562,7 @@ Status checkGroup(int rank, int size) {
 }  // namespace
 
 std::int64_t sharedMemoryBytes(int size) {
-  constexpr std::int64_t kPage = 65536;  // of every machine's page sizes a multiple
+  constexpr std::int64_t kPage = 65536;  // a multiple of every supported page size
   return (static_cast<std::int64_t>(SegmentLayout(size).bytes) + kPage - 1) / kPage * kPage;
 }
 
@@ -591,8 +596,7 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
   void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_NORESERVE, fd, offset);
   if (base == MAP_FAILED) return systemError(errno, "mapping the group's shared memory");
-  // Of the collectives' memory no page is met for the first time in one. Older kernels do not know
-  // of this.
+  // Pre-faults the collectives' memory. Older kernels do not support this.
   madvise(base, SegmentLayout(size).mailboxes, MADV_POPULATE_WRITE);
   auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
   auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,

@@ -1,5 +1,5 @@
-// The layout of the shared segment, and waiting on its words. Every shared field is a lock-free
-// atomic, so that a process may die at any instruction and leave the segment consistent.
+// Layout of the shared-memory segment, and waiting on its counters. Every shared field is a
+// lock-free atomic, so that a process may die at any instruction and leave the segment consistent.
 #pragma once
 
 #include <atomic>
@@ -12,12 +12,12 @@
 
 namespace lockstep::comm {
 
-inline constexpr std::int64_t kHalfBytes = 512 << 10;  // one half of a rank's double buffer
+inline constexpr std::int64_t kHalfBytes = 512 << 10;  // half of a rank's double buffer
 inline constexpr std::int64_t kPieceBytes = 32 << 10;  // one piece of a message
 inline constexpr std::uint32_t kPieces = 4;            // pieces in flight between two ranks
 
-// A counter that ranks wait on. `sleepers` is raised before the counter is read a last time and
-// the kernel is asked, so a writer that sees none has been seen.
+// A counter that ranks wait on (futex). A waiter raises `sleepers` before it re-reads the counter
+// and sleeps, so a writer that sees no sleepers cannot miss one.
 struct SharedCounter {
   std::atomic<std::uint32_t> value;
   std::atomic<std::uint32_t> sleepers;
@@ -25,7 +25,7 @@ struct SharedCounter {
 
 enum class Presence : std::uint32_t { kAbsent, kJoined, kLeft };
 
-// What a rank is doing in a round, so that its peers notice when they do something else.
+// The call a rank makes in a round, so that peers detect a mismatch.
 struct Call {
   std::uint64_t kind = 0;  // operation, type and root, packed
   std::uint64_t bytes = 0;
@@ -33,10 +33,10 @@ struct Call {
 };
 
 struct alignas(64) RankBlock {
-  SharedCounter round;  // rounds this rank has published
+  SharedCounter round;  // number of rounds published by this rank
   std::atomic<Presence> presence;
   std::atomic<std::int32_t> pid;
-  Call calls[2];  // of round r in calls[r & 1], published with the round
+  Call calls[2];  // round r uses calls[r & 1], published with the round
 };
 
 struct alignas(64) Piece {
@@ -46,8 +46,8 @@ struct alignas(64) Piece {
   alignas(64) std::byte data[kPieceBytes];
 };
 
-// Pieces from one rank to another: the writer owns slot (written % kPieces) while
-// written - read < kPieces.
+// Ring of message pieces from one rank to another: the writer owns slot (written % kPieces) while
+// written − read < kPieces.
 struct alignas(64) Mailbox {
   SharedCounter written;
   alignas(64) SharedCounter read;
@@ -77,16 +77,16 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t));
 
-// Sleeps while the counter is `seen`, at most `limit`; wakes early at will.
+// Sleeps while the counter equals `seen`, at most `limit`; may wake spuriously.
 void sleepOn(SharedCounter& counter, std::uint32_t seen, Nanoseconds limit);
 void wakeAll(SharedCounter& counter);
-// One more, and wakes who sleeps on it.
+// Stores the value and wakes all sleepers.
 void publish(SharedCounter& counter, std::uint32_t value);
 inline bool reached(std::uint32_t value, std::uint32_t target) {
   return static_cast<std::int32_t>(value - target) >= 0;
 }
 
-// Says whether a process of this host has ended, a zombie included. Threads: any.
+// Detects that processes of this host have ended, including zombies. Thread-safe.
 class ProcessWatch {
  public:
   ProcessWatch() = default;

@@ -17,7 +17,7 @@
 namespace lockstep::comm {
 namespace {
 
-// The state letter of /proc/PID/stat stands after the last ')'.
+// The state letter in /proc/PID/stat follows the last ')'.
 bool zombieOrGone(int pid) {
   const int file = open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return kill(pid, 0) != 0 && errno == ESRCH;

@@ -34,46 +34,46 @@ class Alone final : public Communicator {
 class Switched final : public SwitchedCommunicator {
  public:
   explicit Switched(Communicator& group) : group_(group) {}
-  void play(Communication as) override { as_.store(as, std::memory_order_relaxed); }
+  void setCommunication(Communication as) override { as_.store(as, std::memory_order_relaxed); }
 
   std::string_view kind() const override { return group_.kind(); }
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
   Status allReduce(void* data, std::int64_t count, DType dtype, ReduceOp op) override {
-    return played([&] { return group_.allReduce(data, count, dtype, op); });
+    return perform([&] { return group_.allReduce(data, count, dtype, op); });
   }
   Status reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype,
                        ReduceOp op) override {
-    return played([&] { return group_.reduceScatter(in, out, cuts, dtype, op); });
+    return perform([&] { return group_.reduceScatter(in, out, cuts, dtype, op); });
   }
   Status allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
                    DType dtype) override {
-    return played([&] { return group_.allGather(in, out, cuts, dtype); });
+    return perform([&] { return group_.allGather(in, out, cuts, dtype); });
   }
   Status broadcast(void* data, std::int64_t bytes, int root) override {
-    return played([&] { return group_.broadcast(data, bytes, root); });
+    return perform([&] { return group_.broadcast(data, bytes, root); });
   }
   Status allToAll(const void* in, void* out, std::int64_t bytes) override {
-    return played([&] { return group_.allToAll(in, out, bytes); });
+    return perform([&] { return group_.allToAll(in, out, bytes); });
   }
   Status send(const void* data, std::int64_t bytes, int peer, int tag) override {
-    return played([&] { return group_.send(data, bytes, peer, tag); });
+    return perform([&] { return group_.send(data, bytes, peer, tag); });
   }
   Status recv(void* data, std::int64_t bytes, int peer, int tag) override {
-    return played([&] { return group_.recv(data, bytes, peer, tag); });
+    return perform([&] { return group_.recv(data, bytes, peer, tag); });
   }
   Status exchange(const void* out, std::int64_t outBytes, int to, void* in, std::int64_t inBytes,
                   int from, int tag) override {
-    return played([&] { return group_.exchange(out, outBytes, to, in, inBytes, from, tag); });
+    return perform([&] { return group_.exchange(out, outBytes, to, in, inBytes, from, tag); });
   }
   Status barrier() override {
-    return played([&] { return group_.barrier(); });
+    return perform([&] { return group_.barrier(); });
   }
   void abort() override { group_.abort(); }
 
  private:
   template <typename Call>
-  Status played(Call call) {
+  Status perform(Call call) {
     switch (as_.load(std::memory_order_relaxed)) {
       case Communication::kReal:
         return call();

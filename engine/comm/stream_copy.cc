@@ -10,7 +10,7 @@ namespace lockstep::comm {
 namespace {
 
 constexpr std::size_t kLine = 64;
-// what is smaller stays in caches, where the reader finds it sooner
+// smaller blocks stay in caches, where the reader finds them sooner
 constexpr std::size_t kLeast = 8 << 10;
 
 }  // namespace

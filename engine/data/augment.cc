@@ -7,10 +7,10 @@
 namespace lockstep::data {
 namespace {
 
-// So that no number here is one of the order of samples, which has (seed, epoch) too.
+// Separates augmentation from the streams of sample order, which also derive from (seed, epoch).
 constexpr std::uint64_t kStream = 0x6175676d656e74;
 
-// Uniform in [−limit, limit].
+// Returns a uniform number in [−limit, limit].
 std::int64_t shift(std::uint64_t key, std::uint64_t index, std::int64_t limit) {
   const std::int64_t places = 2 * limit + 1;
   return static_cast<std::int64_t>(randomUniform(key, index) * static_cast<double>(places)) - limit;

@@ -13,7 +13,7 @@
 namespace lockstep::data {
 namespace {
 
-// One stream for each kind of number.
+// One random stream per kind of number.
 enum Stream : std::uint64_t {
   kLabel = 1,
   kNumber,
@@ -25,7 +25,7 @@ enum Stream : std::uint64_t {
 };
 
 constexpr double kNumberScale = 0.15, kWeightScale = 0.3, kPairScale = 0.1, kBias = -1.2;
-// categories of a column whose pairs have weights of their own
+// maximum number of categories of a column with pair weights
 constexpr std::int64_t kSmall = 100;
 
 std::int64_t valuesOf(std::int64_t column) {
@@ -36,7 +36,7 @@ struct Scored {
   double score = 0;
   bool one = false;
 };
-// Mann and Whitney's count, ties as halves.
+// The Mann–Whitney statistic; ties count ½.
 double aucOf(std::vector<Scored> rows) {
   std::sort(rows.begin(), rows.end(),
             [](const auto& a, const auto& b) { return a.score < b.score; });
@@ -53,9 +53,9 @@ double aucOf(std::vector<Scored> rows) {
   return ordered / (ones * zeros);
 }
 
-class Maker {
+class ClickLogMapper {
  public:
-  explicit Maker(const ClickLog& log) : log_(log) {
+  explicit ClickLogMapper(const ClickLog& log) : log_(log) {
     for (const std::int64_t values : kClickLogValues) {
       std::vector<double>& sums = cumulative_.emplace_back();
       double sum = 0;
@@ -65,7 +65,7 @@ class Maker {
     }
   }
 
-  // Appends the row's line; its true score and its label.
+  // Appends the row's line to `out`; returns its true score and its label.
   Scored add(std::int64_t row, std::string& out) const {
     const auto at = static_cast<std::uint64_t>(row);
     double z = kBias;
@@ -76,7 +76,7 @@ class Maker {
         rest += '\t';
         continue;
       }
-      // Counts, as e^normal.
+      // Counts are log-normal.
       const double count = std::floor(std::exp(1.5 + 1.2 * randomNormal(key(kNumber), element)));
       const double weight = randomNormal(key(kNumberWeight), static_cast<std::uint64_t>(i));
       z += kNumberScale * weight * (std::log1p(count) - 1.7);
@@ -109,7 +109,7 @@ class Maker {
 
  private:
   std::uint64_t key(Stream stream) const { return randomKey(log_.seed, stream); }
-  // The rank whose part of the sum of frequencies u lies in.
+  // Samples a category: inverts the cumulative frequencies at u.
   std::int64_t draw(std::int64_t column, double u) const {
     const auto& sums = cumulative_[static_cast<std::size_t>(column) % cumulative_.size()];
     return std::min(std::lower_bound(sums.begin(), sums.end(), u) - sums.begin(),
@@ -117,14 +117,14 @@ class Maker {
   }
 
   const ClickLog log_;
-  std::vector<std::vector<double>> cumulative_;  // by kind of column
+  std::vector<std::vector<double>> cumulative_;  // by column kind
 };
 
 }  // namespace
 
 Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path) {
   if (log.rows < 1) return invalidArgument("{} rows are no table", log.rows);
-  const Maker maker(log);
+  const ClickLogMapper mapper(log);
   std::vector<Scored> rows;
   rows.reserve(static_cast<std::size_t>(log.rows));
   ClickLogFacts facts;
@@ -132,7 +132,7 @@ Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path
   LOCKSTEP_TRY(writeFileAtomically(path, [&](const Append& append) -> Status {
     std::string text;
     for (std::int64_t row = 0; row < log.rows; ++row) {
-      rows.push_back(maker.add(row, text));
+      rows.push_back(mapper.add(row, text));
       facts.ones += rows.back().one ? 1 : 0;
       if (text.size() < (std::size_t{1} << 20) && row + 1 < log.rows) continue;
       hash.update(text);

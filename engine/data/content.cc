@@ -15,7 +15,7 @@
 namespace lockstep::data {
 namespace {
 
-// What a file unpacks to, plain or all members of gzip, piece by piece.
+// Decompresses a file piece by piece: plain, or all members of gzip.
 class Unpacker {
  public:
   Unpacker(const std::string& path, const Sink& sink)
@@ -26,7 +26,7 @@ class Unpacker {
   Unpacker(const Unpacker&) = delete;
   Unpacker& operator=(const Unpacker&) = delete;
 
-  // The next bytes of the file, at most kPiece; the first of them say what it is.
+  // Adds the next bytes of the file, at most kPiece; the first ones determine the format.
   Status add(std::string_view packed) {
     if (!begun_) {
       begun_ = true;
@@ -52,7 +52,7 @@ class Unpacker {
       ended_ = code == Z_STREAM_END;
       if (ended_) continue;
       if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
-        return {};  // it wants more
+        return {};  // needs more input
       if (code != Z_OK)
         return dataLoss(path_,
                         fmt::format("the gzip stream is corrupt ({})",
@@ -83,7 +83,7 @@ class Unpacker {
   z_stream stream_{};
   std::size_t size_ = 0;
   bool begun_ = false, gzip_ = false;
-  bool ended_ = false;  // a member has, and no other has begun
+  bool ended_ = false;  // a member has ended and no other has begun
 };
 
 std::string_view kindOf(mode_t mode) {

@@ -1,4 +1,4 @@
-// The content of data files, plain or packed by gzip, read piece by piece.
+// Reads data files, plain or gzip, piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -10,23 +10,22 @@
 
 namespace lockstep::data {
 
-inline constexpr std::size_t kLargestContent = std::size_t{4} << 30;  // bytes, unpacked
+inline constexpr std::size_t kLargestContent = std::size_t{4} << 30;  // decompressed bytes
 
-// Takes the next bytes; an error ends the reading.
+// Receives the next bytes; an error ends the reading.
 using Sink = std::function<Status(std::string_view bytes)>;
 
-// Reads a file once: its content to `sink`. Returns the SHA-256 of the file as it is, packed or
-// not, where that is asked for, else nothing. Refuses what is no regular file: a FIFO would be
-// waited for, for ever.
+// Streams the file's content to `sink`. Returns the SHA-256 of the file as stored (compressed or
+// not) if `hashed`, else "". Rejects anything but regular files: a FIFO could block for ever.
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink);
 
 struct Content {
   std::string bytes, sha256;
 };
-// The whole of it, where memory holds that.
+// Reads the whole content into memory.
 Result<Content> readWholeContent(const std::string& path, bool hashed);
 
-// kDataLoss about the file.
+// Makes a kDataLoss error about the file.
 Error dataLoss(const std::string& path, std::string why);
 
 }  // namespace lockstep::data

@@ -1,4 +1,4 @@
-// Datasets: samples by index, and which sample is at which place of which step.
+// Datasets: samples by index, their order over epochs, and the loading of batches.
 #pragma once
 
 #include <cstdint>
@@ -15,57 +15,57 @@ namespace lockstep::data {
 struct Field {
   std::string name;  // "x", "label"
   DType dtype;
-  Shape shape;  // of one sample: 28x28x1; empty for a scalar
+  Shape shape;  // per sample: 28x28x1; empty for a scalar
   std::int64_t bytes() const {
     return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype));
   }
 };
 
-// Threads: reading is const and may happen on several threads.
+// Threads: reading is const and may happen on several threads at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   virtual const std::vector<Field>& fields() const = 0;
-  // Writes sample `index`'s field to `out` (Field::bytes() bytes).
+  // Writes the field of sample `index` to `out` (Field::bytes() bytes).
   virtual void read(std::int64_t index, std::size_t field, std::byte* out) const = 0;
 };
 
-// Files are plain or gzip, of every kind. IDX, on this node: images u8[N×H×W] and labels u8[N].
+// Files may be gzip-compressed. IDX files of this node: images u8[N×H×W] and labels u8[N].
 struct IdxFiles {
   std::string images;
   std::string labels;
-  std::string imagesSha256;  // "" is not checked
+  std::string imagesSha256;  // "": not checked
   std::string labelsSha256;
-  // of DecodedFolder, where it is here: mapped in place of reading the file
+  // path in DecodedFolder, if cached: mapped instead of reading the file
   std::string decodedImages{};
   std::string decodedLabels{};
 };
-// Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound, kDataLoss (truncated or
-// corrupt gzip, wrong magic, images given as labels, counts that differ, label ≥ classes with its
-// record), and kFailedPrecondition for a wrong hash with both hashes.
+// Fields "x" u8[H×W×1] and "label" i32[]. Errors name the file: kNotFound; kDataLoss (truncated or
+// corrupt gzip, wrong magic, images given as labels, unequal counts, label ≥ classes with its
+// record); kFailedPrecondition for a hash mismatch, with both hashes.
 Result<std::unique_ptr<Dataset>> openIdx(const IdxFiles& files, int classes);
 
-// What a data file is, without keeping it: found by reading all of it once.
+// Facts about a data file, found by reading it once.
 struct FileFacts {
   std::string sha256;
-  // of text the number of bytes, of a table its rows and the bytes of one
+  // of text: the number of bytes; of a table: its rows and the bytes per row
   Shape dimensions;
-  int highest = 0;             // of one dimension (labels): the greatest element,
-  std::int64_t highestAt = 0;  // and its first place
+  int highest = 0;             // one-dimensional files (labels): the largest element
+  std::int64_t highestAt = 0;  // and its first position
 };
 class DecodedFolder;  // decoded.h
-// Errors as openIdx has them for one file. What it decodes is put into `keep` where there is one.
+// Errors: as openIdx() for one file. Decoded elements are cached in `keep` if not null.
 Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep = nullptr);
-// Whether two files are a data set, as openIdx would say, and one of a model that takes `sample`
-// (empty: any) else: kInvalidArgument. Hashes are not looked at.
+// Returns ok if the two files form a data set as openIdx() requires; else kInvalidArgument. A
+// non-empty `sample` is the shape that the model takes. Hashes are not checked.
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes);
 
-// A part of a plain text, from a fraction of its bytes to another; every byte is a token. Sample i
-// is `tokens` of them from the i·tokens-th on. Fields "x" i32[tokens] and "label" i32[tokens], the
-// token after each. Errors name the file: kNotFound, kInvalidArgument where not one sample is in
-// the part.
+// A range of a plain text, given by fractions of its bytes; each byte is a token. Sample i consists
+// of the `tokens` tokens from i·tokens on. Fields "x" i32[tokens] and "label" i32[tokens], the
+// token following each. Errors name the file: kNotFound; kInvalidArgument if the range holds no
+// sample.
 struct TextFile {
   std::string path;
   std::int64_t tokens = 0;
@@ -75,36 +75,36 @@ Result<std::unique_ptr<Dataset>> openText(const TextFile& file);
 Result<FileFacts> inspectText(const std::string& path);
 Status checkText(const TextFile& file, const FileFacts& facts);
 
-// A part of a table, from a fraction of its rows to another, as Criteo's click logs are: a row a
-// line, a label, `numbers` numbers and `columns` categories between tabs or commas, no quotes and
-// no heading. A number x becomes sign(x)·log(1 + |x|), a missing one 0. A category of column c is
-// any text, the empty one too, and becomes c·categories + a hash of it below `categories`. Fields
-// "x" f32[numbers], "categories" i32[columns] where there are any, and "label" i32[] below
-// `classes` or, where classes is 0, f32[1]. Errors name the file: kNotFound, kDataLoss with the
-// line of a row that is none, a number that is not finite or a label out of range, kInvalidArgument
-// where not one row is in the part.
+// A range of a table, given by fractions of its rows, in the format of Criteo's click logs: one row
+// per line with a label, `numbers` numbers and `columns` categories separated by tabs or commas,
+// without quotes or header. A number x becomes sign(x)·log(1 + |x|), a missing one 0. A category of
+// column c is any text, including the empty one, and becomes c·categories + its hash below
+// `categories`. Fields "x" f32[numbers], "categories" i32[columns] if there are any, and "label"
+// i32[] below `classes` or, with classes 0, f32[1]. Errors name the file: kNotFound; kDataLoss with
+// the line of a malformed row, of a number that is not finite or of a label out of range;
+// kInvalidArgument if the range holds no row.
 struct TableFile {
   std::string path;
   std::int64_t numbers = 0, columns = 0, categories = 0;
   int classes = 0;
   double from = 0, to = 1;
-  std::string decoded{};  // as of IdxFiles
+  std::string decoded{};  // see IdxFiles
 };
 Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
-// All of it, whatever the part.
+// Inspects the whole file, regardless of the range.
 Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = nullptr);
 Status checkTable(const TableFile& file, const FileFacts& facts);
 
-// The order of an epoch: position → sample, a permutation π(seed, epoch) that is the same whatever
-// the world size; the identity where shuffle is false. Of up to kTableSamples samples it is a table
-// of 4 bytes each, of more it is computed for each position and takes no memory.
+// The sample order of an epoch: position → sample, a permutation π(seed, epoch) that is independent
+// of the world size; the identity without shuffle. Up to kTableSamples samples it is a table of 4
+// bytes each; beyond, it is computed per position without memory.
 class SampleOrder {
  public:
   static constexpr std::int64_t kTableSamples = std::int64_t{1} << 26;
-  // Throws std::bad_alloc where there is no memory for the table.
+  // Throws std::bad_alloc without memory for the table.
   SampleOrder(std::int64_t size, std::uint64_t seed, bool shuffle,
               std::int64_t tableSamples = kTableSamples);
-  void begin(std::int64_t epoch);  // before at(); allocates nothing
+  void begin(std::int64_t epoch);  // call before at(); allocates nothing
   std::int64_t at(std::int64_t position) const;
 
  private:
@@ -115,8 +115,8 @@ class SampleOrder {
   std::vector<std::uint32_t> table_;
 };
 
-// Where step k of a run lies: step k's batch is slice k mod stepsPerEpoch of its epoch's order; the
-// last slice of an epoch may be short.
+// Position of step k: slice k mod stepsPerEpoch of its epoch's order; the last slice of an epoch
+// may be short.
 struct BatchPosition {
   std::int64_t epoch = 0;
   std::int64_t first = 0;  // position in the epoch's order
@@ -125,7 +125,7 @@ struct BatchPosition {
 std::int64_t stepsPerEpoch(std::int64_t size, std::int64_t globalBatch);
 BatchPosition batchPosition(std::int64_t size, std::int64_t globalBatch, std::int64_t step);
 
-// One rank's share of one step, of all its micro-batches, filled ahead of time.
+// A rank's share of one step, over all its micro-batches, prefetched.
 struct Batch {
   std::int64_t step = 0;
   BatchPosition position;
@@ -133,23 +133,23 @@ struct Batch {
   std::vector<float> weights;                  // 1 for a sample, 0 for padding
 };
 
-// How images are varied from epoch to epoch, by (seed, epoch, sample) alone: whoever loads a sample
-// makes the same picture of it.
+// Data augmentation of images as a function of (seed, epoch, sample) alone, so that whichever rank
+// loads a sample produces the same picture.
 struct Augment {
-  std::int64_t crop = 0;  // moved by up to so many pixels each way, zeros where nothing is left
-  bool flip = false;      // one in two is mirrored left to right
+  std::int64_t crop = 0;  // random translation by up to this many pixels each way, zero-padded
+  bool flip = false;      // random horizontal flip with probability ½
   bool any() const { return crop > 0 || flip; }
 };
-// `image` of height × width pixels of `pixelBytes` into `out`.
+// Writes the augmented `image` of height × width pixels of `pixelBytes` to `out`.
 struct ImageSize {
   std::int64_t height = 0, width = 0, pixelBytes = 0;
 };
 void augmentImage(const Augment& augment, const ImageSize& size, std::uint64_t seed,
                   std::int64_t epoch, std::int64_t sample, const std::byte* image, std::byte* out);
 
-// Prefetches a rank's batches on a thread of its own, `depth` ahead. The share is samples
-// [begin, end) of each micro-batch of a global slice, one micro-batch after another; those past the
-// slice's count are padding: sample 0, weight 0.
+// Prefetches a rank's batches on its own thread, `depth` batches ahead. The share is samples
+// [begin, end) of each micro-batch of a global slice, micro-batch after micro-batch; those beyond
+// the slice's count are padding: sample 0 with weight 0.
 class Loader {
  public:
   struct Options {
@@ -160,20 +160,20 @@ class Loader {
     std::int64_t firstStep = 0;
     std::int64_t lastStep = 0;  // exclusive
     int depth = 7;
-    std::int64_t microBatches = 1;  // equal parts of the global batch
-    Augment augment;                // of fields that are images, height x width x channels
+    std::int64_t microBatches = 1;  // per global batch, of equal size
+    Augment augment;                // applied to fields of shape height × width × channels
   };
-  // Throws std::bad_alloc where there is no memory for its batches; make() returns that as an error
-  // with their bytes.
+  // Throws std::bad_alloc without memory for its batches; make() returns that as an error with
+  // their size.
   Loader(const Dataset& dataset, const Options& options);
   static Result<std::unique_ptr<Loader>> make(const Dataset& dataset, const Options& options);
-  ~Loader();  // ends the thread
+  ~Loader();  // joins the thread
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // Until as many batches are filled as there is room for, or all.
+  // Waits until the prefetch queue is full or all batches are loaded.
   void awaitFull();
-  // The next batch in order, null after lastStep. Valid until the next call; allocates nothing.
+  // Returns the next batch, null after lastStep. Valid until the next call; allocates nothing.
   const Batch* next();
 
  private:

@@ -22,12 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The page at the end: lines, blanks, the SHA-256 of both.
+// The trailing page: lines, blank padding, the SHA-256 of both.
 constexpr std::size_t kPage = 4096, kHash = 64;
-// Another one where the same file would be decoded to other elements.
+// Format version; changes whenever decoding yields other elements.
 constexpr std::string_view kMagic = "lockstep-decoded-1";
 constexpr std::string_view kPart = ".part-";
-constexpr std::int64_t kLook = std::int64_t{1} << 20;  // bytes for which room is made at a time
+constexpr std::int64_t kLook = std::int64_t{1} << 20;  // granularity of reserving room, in bytes
 
 Error dataLoss(const std::string& path, std::string why) {
   Error error = makeError(Code::kDataLoss, "decoded data {}", path);
@@ -78,7 +78,7 @@ bool writeAll(int fd, std::string_view bytes) {
   return true;
 }
 
-// What changes where somebody writes to a file; empty where there is none.
+// A stamp that changes when the file is written to; empty if it does not exist.
 std::string stampOf(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return {};
@@ -281,7 +281,7 @@ void DecodedFolder::Writer::keep(const FileFacts& facts) {
   if (!writeAll(state->file.get(),
                 pageText(state->decoding, facts, state->size, state->hash.hex())))
     return;
-  // Not synced: should the machine fail, find() sees it.
+  // Not synced: find() detects incomplete files after a crash.
   const std::lock_guard lock(folder.mutex_);
   if (rename(state->path.c_str(), name.c_str()) != 0) return;
   state->path.clear();

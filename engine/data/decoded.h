@@ -1,10 +1,10 @@
-// Decoded data files: a node unpacks an archive, or reads the numbers of a table, once. Who opens
-// one maps it, so that all processes of the node have it in memory once.
+// Cache of decoded data files: a node decompresses an archive, or parses a table, once; all
+// processes of the node then map the same file.
 //
-// Such a file holds the elements of one data file as readers have them, then a page that says what
-// they are. Its name says what was decoded, by its SHA-256, and how. It is written under another
-// name, gets its own when all of it is there, and is not written to again; it may be removed at any
-// time, which, on the node itself, does not disturb those who map it.
+// A cached file holds the elements of one data file in their decoded form, then a page that
+// describes them. Its name encodes the SHA-256 of the source and the decoding. It is written under
+// a temporary name, renamed when complete, and then immutable. It may be removed at any time, which
+// does not disturb processes of this node that map it.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace lockstep::data {
 
-// Bytes that nobody writes to: memory of this process, or of a file that it maps.
+// Read-only bytes, owned in memory or mapped from a file.
 class Bytes {
  public:
   Bytes() = default;
@@ -38,55 +38,56 @@ class Bytes {
   std::size_t size_ = 0;
 };
 
-// How a file is decoded: what is decoded differently has another name.
+// Names of decodings; a changed decoding gets a new name.
 std::string idxDecoding();
 std::string tableDecoding(const TableFile& table);
 
 struct Decoded {
-  FileFacts facts;  // of what was decoded
-  Bytes bytes;      // the elements, then the page
+  FileFacts facts;  // of the source file
+  Bytes bytes;      // the elements, followed by the page
   std::string_view elements() const {
     return bytes.view().substr(0, static_cast<std::size_t>(size));
   }
   std::int64_t size = 0;  // of the elements
   std::string sha256;     // of the elements
 };
-// Maps one, having read its page. kNotFound; kDataLoss: it is not whole, or not what it should be.
+// Maps a cached file and validates its page. Errors: kNotFound; kDataLoss if it is incomplete or
+// not as expected.
 Result<Decoded> openDecoded(const std::string& path, std::string_view decoding);
 
-// A folder of them, of one process that writes there. Threads: any.
+// A folder of cached files, written by one process. Thread-safe.
 class DecodedFolder {
  public:
   struct Limits {
-    // of all files: those that were not used for longest go
+    // total size; least recently used files are evicted
     std::int64_t bytes = std::int64_t{8} << 30;
-    std::int64_t leftFree = std::int64_t{1} << 30;  // of the file system
+    std::int64_t leftFree = std::int64_t{1} << 30;  // to be left free on the file system
   };
-  // Removes what a process that was killed left half-written. The folder is made when it is needed.
+  // Removes files that a killed process left incomplete. The folder is created on demand.
   DecodedFolder(std::string path, Limits limits);
   explicit DecodedFolder(std::string path) : DecodedFolder(std::move(path), Limits()) {}
 
-  // The path of what was decoded of the file with this hash; empty where it is not here. All of a
-  // file is read when it is first asked for, and again when it was touched: one that is not what
-  // was written is removed. Counts as a use.
+  // Returns the path of the decoding of the file with this hash; empty if not cached. The file is
+  // read in full and validated when it is first requested, and again when modified; an invalid one
+  // is removed. Counts as a use.
   std::string find(std::string_view decoding, std::string_view sha256);
-  // Whether there would be room for so many bytes, others removed.
+  // Whether this many bytes would fit after evicting others.
   bool takes(std::int64_t bytes) const;
-  // Removes files, least recently used first, until so many bytes are free on the file system or
-  // none is left.
+  // Evicts least recently used files until this many bytes are free on the file system or none is
+  // left.
   void makeRoom(std::int64_t bytes);
 
-  // Elements on their way into the folder. What goes wrong is no error: nothing is kept.
+  // Writes elements into the folder. Failures are silent: nothing is cached then.
   class Writer {
    public:
-    Writer(DecodedFolder* folder, std::string decoding);  // of null: keeps nothing
-    ~Writer();                                            // removes what was not kept
+    Writer(DecodedFolder* folder, std::string decoding);  // null: caches nothing
+    ~Writer();                                            // removes an unfinished file
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
-    // so many are about to come: where they have no room, nothing is removed for them
+    // Announces the number of bytes to come; if they cannot fit, nothing is evicted for them.
     void expect(std::int64_t bytes);
     void add(std::string_view elements);
-    void keep(const FileFacts& facts);  // all were added
+    void keep(const FileFacts& facts);  // call once all elements were added
 
    private:
     struct State;
@@ -97,13 +98,13 @@ class DecodedFolder {
   struct Entry;
   std::string nameOf(std::string_view decoding, std::string_view sha256) const;
   std::vector<Entry> entries() const;                         // least recently used first
-  bool makeRoomFor(std::int64_t written, std::int64_t more);  // of a file that is being written
+  bool makeRoomFor(std::int64_t written, std::int64_t more);  // for a file being written
 
   const std::string path_;
   const Limits limits_;
   std::mutex mutex_;
-  std::set<std::string> whole_;  // mutex_; files that were read, as they were then
-  int parts_ = 0;                // mutex_; ever begun
+  std::set<std::string> whole_;  // mutex_; validated files, by identity
+  int parts_ = 0;                // mutex_; temporary files begun so far
 };
 
 }  // namespace lockstep::data

@@ -1,5 +1,5 @@
-// IDX, the format of MNIST: 0, 0, element type, number of dimensions, the dimensions as big-endian
-// 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
+// IDX, the format of MNIST: two zero bytes, element type, number of dimensions, the dimensions as
+// big-endian 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
 #include <algorithm>
 #include <cstring>
 
@@ -16,8 +16,8 @@ constexpr unsigned char kUnsignedByte = 0x08;
 
 struct IdxArray {
   FileFacts facts;
-  Bytes bytes;             // the elements are in them
-  std::size_t offset = 0;  // from here on
+  Bytes bytes;             // contains the elements
+  std::size_t offset = 0;  // offset of the first element
   std::string_view elements() const {
     return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
   }
@@ -25,11 +25,11 @@ struct IdxArray {
 
 struct IdxHeader {
   std::vector<std::int64_t> dimensions;
-  std::size_t offset = 0;  // of the first element
+  std::size_t offset = 0;  // offset of the first element
 };
 constexpr std::size_t kLongestHeader = 4 + 4 * 255;
 
-// Of a file that begins with `head` and unpacks to `size` bytes, where it is `whole`.
+// Parses the header of a file that begins with `head` and decompresses to `size` bytes if `whole`.
 Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size,
                               bool whole = true) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
@@ -61,8 +61,8 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
   return header;
 }
 
-// That what begins with `head`, `size` bytes of which are known, may be a file: of one that is none
-// the rest is not read.
+// Rejects early what cannot be an IDX file, from its first bytes (`size` known so far), so that the
+// rest is not read.
 Status checkBegin(const std::string& path, std::string_view head, std::uint64_t size) {
   if (head.size() < kLongestHeader) return {};
   LOCKSTEP_ASSIGN(const IdxHeader header, parseHeader(path, head, 0, false));
@@ -72,8 +72,7 @@ Status checkBegin(const std::string& path, std::string_view head, std::uint64_t 
                   fmt::format("its header promises {} bytes of elements, more follow", elements));
 }
 
-// Of a file that begins with `head`, as its header has it, which may be wrong; 0 where that is no
-// header.
+// Returns the size that the header implies, which may be wrong; 0 if there is no valid header.
 std::size_t likelySize(const std::string& path, std::string_view head) {
   constexpr std::size_t kMost = std::size_t{1} << 30;
   const auto header = parseHeader(path, head, 0, false);
@@ -83,7 +82,7 @@ std::size_t likelySize(const std::string& path, std::string_view head) {
              : 0;
 }
 
-// The greatest byte of `bytes` with its first place, where it is greater than what is known.
+// Updates the largest byte and its first position.
 void findHighest(std::string_view bytes, std::int64_t place, FileFacts& facts) {
   const auto less = [](char a, char b) {
     return static_cast<unsigned char>(a) < static_cast<unsigned char>(b);
@@ -125,7 +124,7 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   return array;
 }
 
-// The file's elements where they are decoded already, else read from it.
+// Returns the elements from the cache, or else from the file.
 Result<IdxArray> openArray(const std::string& path, const std::string& sha256,
                            const std::string& decoded) {
   if (decoded.empty()) return readIdx(path, sha256);
@@ -166,17 +165,17 @@ class IdxDataset final : public Dataset {
   IdxArray labels_;
   std::vector<Field> fields_;
   std::size_t pixels_;
-  const char *image_, *label_;  // the first ones
+  const char *image_, *label_;  // the first elements
 };
 
 }  // namespace
 
 Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
-  FileFacts facts, later;  // of the elements in `head`, and of those after it
+  FileFacts facts, later;  // of the elements in `head`, and of the rest
   DecodedFolder::Writer writer(keep, idxDecoding());
   std::string head;
   std::uint64_t size = 0;
-  bool begun = false;  // what is written: the elements of a header that is one
+  bool begun = false;  // whether elements of a valid header are being written
   const auto sink = [&](std::string_view piece) -> Status {
     const std::size_t part = std::min(piece.size(), kLongestHeader - head.size());
     head += piece.substr(0, part);
@@ -227,7 +226,7 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
                     fmt::format("{} labels for the {} images of {}", labels.dimensions[0],
                                 images.dimensions[0], files.images));
   const Shape held = {images.dimensions[1], images.dimensions[2], 1};
-  // A model that takes no image takes the pixels in a row.
+  // A model without image input takes the pixels flattened.
   const bool fits = sample.size() == held.size()
                         ? sample == held
                         : sample.empty() || elementCount(sample) == elementCount(held);

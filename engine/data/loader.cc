@@ -9,9 +9,9 @@
 
 namespace lockstep::data {
 
-// A ring of depth + 1 batches: one with the caller, the others filled or being filled. `filled` and
-// `taken` count batches; slot i belongs to the filler while taken ≤ i < taken + ring size … and
-// i ≥ filled.
+// A ring of depth + 1 batches: one held by the caller, the others filled or being filled. `filled`
+// and `taken` count batches; slot i belongs to the filler while i ≥ filled and taken ≤ i < taken +
+// ring size.
 struct Loader::State {
   State(const Dataset& data, const Options& chosen)
       : dataset(data), options(chosen), order(data.size(), chosen.seed, chosen.shuffle) {
@@ -41,7 +41,7 @@ struct Loader::State {
 
   Batch& slot(std::int64_t index) { return ring[static_cast<std::size_t>(index) % ring.size()]; }
 
-  // The order of an epoch is made when its first batch is.
+  // An epoch's order is made with its first batch.
   void fill(Batch& batch, std::int64_t step) {
     batch.step = step;
     batch.position = batchPosition(dataset.size(), options.globalBatch, step);
@@ -62,8 +62,8 @@ struct Loader::State {
     }
   }
 
-  // Slots free for batch `index`, the next to fill, and those after it; the batch last given out
-  // stays untouched until the next call.
+  // Returns the number of free slots for batches from `index` on; the batch last returned stays
+  // untouched until the next call.
   std::int64_t room(std::int64_t index) const {
     return std::max<std::int64_t>(taken - 1, 0) + std::ssize(ring) - index;
   }
@@ -74,8 +74,8 @@ struct Loader::State {
     for (std::int64_t index = 0; index < count; ++index) {
       {
         std::unique_lock lock(mutex);
-        // Once all is full it sleeps until half of it is not: to be woken for every batch would
-        // cost a short step more than the batch.
+        // When the ring is full, sleeps until half of it is free: a wake-up per batch would cost a
+        // short step more than the batch.
         if (room(index) == 0) {
           resting = true;
           changed.wait(lock, [&] { return ending || room(index) >= half(); });
@@ -94,7 +94,7 @@ struct Loader::State {
   const Options options;
   std::vector<Batch> ring;
   SampleOrder order;
-  std::vector<std::byte> image;  // as it is in the data set
+  std::vector<std::byte> image;  // as stored in the data set
   std::int64_t epoch = -1;
   std::mutex mutex;
   std::condition_variable changed;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kRounds = 6;
 
-// Uniform in [0, bound): the high half of a 64 × 32 bit product, whose bias is below 2^-32 for the
-// bounds here (Lemire, "Fast random integer generation in an interval", 2019).
+// Returns a uniform number in [0, bound): the high half of a 64 × 32 bit product, whose bias is
+// below 2⁻³² for the bounds here (Lemire, "Fast random integer generation in an interval", 2019).
 std::uint32_t randomBelow(std::uint64_t key, std::uint64_t index, std::uint64_t bound) {
   const std::uint64_t bits = randomBits(key, index);
   const std::uint64_t low = (bits & 0xffffffffu) * bound;
@@ -40,9 +40,9 @@ void SampleOrder::begin(std::int64_t epoch) {
 std::int64_t SampleOrder::at(std::int64_t position) const {
   if (!shuffle_) return position;
   if (!table_.empty()) return table_[static_cast<std::size_t>(position)];
-  // A permutation of the numbers of 2·halfBits_ bits (Luby and Rackoff, "How to construct
-  // pseudorandom permutations", 1988), walked until it comes to one below the size (Black and
-  // Rogaway, "Ciphers with arbitrary finite domains", 2002).
+  // A permutation of the 2·halfBits_-bit numbers (Luby and Rackoff, "How to construct pseudorandom
+  // permutations", 1988), iterated until the result is below the size (Black and Rogaway, "Ciphers
+  // with arbitrary finite domains", 2002).
   const std::uint64_t mask = (std::uint64_t{1} << halfBits_) - 1;
   auto number = static_cast<std::uint64_t>(position);
   do {

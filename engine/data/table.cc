@@ -1,5 +1,5 @@
-// Tables of text as Criteo's click logs have them: a row a line, of a label, numbers and
-// categories, any but the label possibly empty, between tabs or commas.
+// Text tables in the format of Criteo's click logs: one row per line with a label, numbers and
+// categories, all but the label possibly empty, separated by tabs or commas.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -16,12 +16,12 @@
 namespace lockstep::data {
 namespace {
 
-// A row is the label, the numbers and the categories, four bytes each: one place in memory.
+// A row is the label, the numbers and the categories, four bytes each, contiguous in memory.
 std::int64_t rowBytes(const TableFile& file) { return 4 * (1 + file.numbers + file.columns); }
 
 class Table final : public Dataset {
  public:
-  // Its rows are those of `bytes` from `first` on.
+  // The rows are those of `bytes` from `first` on.
   Table(const TableFile& file, Bytes bytes, std::int64_t first, std::int64_t rows)
       : bytes_(std::move(bytes)),
         row_(rowBytes(file)),
@@ -66,7 +66,7 @@ void append(std::string& row, T value) {
   std::memcpy(row.data() + at, &value, sizeof value);
 }
 
-// One row after another; what is wrong is told with its line.
+// Parses row by row; errors name the line.
 class Reader {
  public:
   Reader(const TableFile& file, std::string_view bytes)
@@ -75,7 +75,7 @@ class Reader {
         separator_(bytes.substr(0, bytes.find('\n')).find('\t') != std::string_view::npos ? '\t'
                                                                                           : ',') {}
 
-  // The next line; false at the end. A last line without an end is one.
+  // Advances to the next line; false at the end. The last line may lack a line end.
   bool next() {
     if (rest_.empty()) return false;
     const std::size_t end = rest_.find('\n');
@@ -86,7 +86,7 @@ class Reader {
     return true;
   }
 
-  // What the line holds, behind `rows`.
+  // Parses the line and appends it to `rows`.
   Status read(std::string& rows) {
     const auto wanted = 1 + file_.numbers + file_.columns;
     const std::int64_t found = 1 + std::count(line_.begin(), line_.end(), separator_);

@@ -1,4 +1,4 @@
-// Plain text as tokens: every byte is one.
+// Plain text as tokens, one per byte.
 #include <algorithm>
 
 #include "engine/data/content.h"
@@ -7,7 +7,7 @@
 namespace lockstep::data {
 namespace {
 
-// Samples of `tokens` bytes each that lie one after another, the label being the byte after each.
+// Consecutive samples of `tokens` bytes each; labels are the following bytes.
 class Text final : public Dataset {
  public:
   Text(std::string bytes, std::int64_t tokens)
@@ -66,7 +66,7 @@ Result<std::unique_ptr<Dataset>> openText(const TextFile& file) {
   LOCKSTEP_TRY(checkText(file, facts));
   const std::int64_t first = placeOf(file.from, std::ssize(bytes));
   const std::int64_t last = placeOf(file.to, std::ssize(bytes));
-  // Cut in place: there is no memory for it twice where there is hardly enough once.
+  // Truncates in place: memory may not hold the text twice.
   bytes.erase(static_cast<std::size_t>(last));
   bytes.erase(0, static_cast<std::size_t>(first));
   return std::unique_ptr<Dataset>(std::make_unique<Text>(std::move(bytes), file.tokens));

@@ -1,16 +1,15 @@
-// Device: what the driver of an accelerator is asked for: memory, copies, launches, events, graphs.
-// Whatever decides when and with what it is asked stands above it and knows no CUDA, so that it is
-// tested on a device that records.
+// Device: abstraction of an accelerator driver: memory, copies, launches, events, graphs.
+// Scheduling stands above it and knows no CUDA, so that tests run on a recording device.
 //
-// Order: work is done in the order in which it is given; calls that give some return before it is
-// done. What groups
-//   exchange has a queue of its own, and so have copies ahead: between queues there is the order
-//   that wait() makes.
-// Completion: synchronize() returns when all of queue kCompute is: what others were given is waited
-// for there. Failure: what goes wrong with work is told by the next synchronize(), and by every one
-// after it: memory and what is
-//   under way are lost then, and the device's groups are aborted.
-// Threads: one at a time: where several give work, each holds inUse() until it has synchronized.
+// Ordering: work runs in the order in which it is enqueued; enqueuing calls return before
+// completion. Collectives (kExchange) and prefetching copies (kAhead) have queues of their own;
+// wait() orders queues among each other.
+// Completion: synchronize() returns when all work of kCompute has completed; wait for other queues
+// from there.
+// Failure: the next synchronize(), and every one after it, reports an error of asynchronous work.
+// Memory contents and pending work are then lost, and the device's groups are aborted.
+// Threads: one at a time. Where several threads enqueue work, each holds inUse() until it has
+// synchronized.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +28,7 @@
 namespace lockstep::device {
 
 struct Properties {
-  std::string id;            // no other device anywhere has it; no spaces
+  std::string id;            // globally unique; no spaces
   std::string name;          // "NVIDIA H200"
   int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
@@ -38,71 +37,71 @@ struct Properties {
 
 enum class Where : std::uint8_t {
   kDevice,
-  kPinned,  // of the host, read and written by copies without a detour
+  kPinned,  // page-locked host memory, directly readable and writable by copies
 };
 
-// A kernel of the device's program; good for the device's life.
+// Handle of a kernel in the device's program; valid for the device's life.
 using Function = const void*;
 
 struct Launch {
   Function function = nullptr;
   unsigned blocks = 1, blocksDown = 1;  // the grid, x and y
-  unsigned threads = 1;                 // of a block
+  unsigned threads = 1;                 // per block
   // the kernel's one argument, a struct; read before launch() returns
   const void* arguments = nullptr;
   std::size_t argumentBytes = 0;
 };
 
-// y[n×o] = op(a)·op(b) + bias; op(a) is n×k, row-major. Factors in f32, bf16 or f16, sums and y in
-// f32. With tf32 factors of f32 may be rounded to 10 bits of fraction.
-struct Product {
+// y[n×o] = op(a)·op(b) + bias; op(a) is n×k, row-major. Operands in f32, bf16 or f16; accumulation
+// and y in f32. With tf32, f32 operands may be rounded to 10 bits of mantissa.
+struct Matmul {
   std::int64_t n = 0, k = 0, o = 0;
   bool ta = false, tb = false;
-  DType factors = DType::kF32;
+  DType operandDtype = DType::kF32;
   const void *a = nullptr, *b = nullptr;
   const void* bias = nullptr;  // may be null
   void* y = nullptr;
   bool tf32 = false;
-  std::int64_t pitch = 0;  // elements from a row of a, as it lies, to the next; 0: the row's
-  bool adds = false;       // to what y has
+  std::int64_t pitch = 0;  // leading dimension of a, in elements; 0: the row length
+  bool adds = false;       // accumulates into y
 };
 
-// Work that is given again and again.
+// Work that can be enqueued repeatedly.
 class Work {
  public:
   virtual ~Work() = default;
-  virtual void give() = 0;
-  virtual std::int64_t workspaceBytes() const = 0;  // its own memory on the device
+  virtual void enqueue() = 0;
+  virtual std::int64_t workspaceBytes() const = 0;  // device memory that it owns
 };
 
-// A moment in the order of work.
+// A point in a queue's order of work, with a timestamp once recorded.
 class Event {
  public:
   virtual ~Event() = default;
 };
 
 enum class Queue : std::uint8_t {
-  kCompute,   // of all that names none
-  kExchange,  // of what groups exchange; where both have something to do it goes first
-  kAhead,     // of copies of what will be needed; in no capture
+  kCompute,   // default
+  kExchange,  // of collectives and messages; has priority over the others
+  kAhead,     // of prefetching copies; never captured
 };
 
 enum class Reduce : std::uint8_t { kSum, kMax };
 
-// What ranks' devices do together, on operands in their memory: as comm::Communicator of the same
-// names, but that a call gives work, to queue kExchange. Order: all ranks of a group give the same
-// calls in the same order, and it has one place in the order of all groups of a
-//   device.
-// Failure: as of all work. Where peers are gone, or do not come within the group's limit,
-// synchronize() says so:
-//   kAborted, kDeadlineExceeded. A rank that fails aborts all its groups, and its peers find out.
+// A collective group of devices, on operands in device memory. Same semantics as the methods of
+// comm::Communicator of these names, except that calls enqueue work on kExchange.
+// Ordering: all ranks of a group issue the same calls in the same order, which is consistent across
+// all groups of a device.
+// Failure: as for all work. Where peers are gone or do not arrive within the group's timeout,
+// synchronize() returns kAborted or kDeadlineExceeded. A rank that fails aborts all its groups, so
+// that its peers fail too.
 class Group {
  public:
   virtual ~Group() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // All ranks of the group at once. Those of one color, of which there are `size`, become a group,
-  // numbered by `key`; of color -1 none.
+  // Collective over all ranks. The `size` ranks of one color form a group, ranked by `key`; color
+  // −1 joins none.
   virtual Result<std::unique_ptr<Group>> split(int color, int key, int size) = 0;
   virtual void allReduce(void* data, std::int64_t count, DType dtype, Reduce op) = 0;
   virtual void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts,
@@ -111,9 +110,9 @@ class Group {
                          DType dtype) = 0;
   virtual void broadcast(void* data, std::int64_t bytes, int root) = 0;
   virtual void allToAll(const void* in, void* out, std::int64_t bytes) = 0;
-  // To and from single ranks, all together: none of these waits for another, and the call's work
-  // ends when all have been received. Between two ranks messages come in the order in which they
-  // were given; where they lie in how many calls is each side's own.
+  // Point-to-point sends and receives, issued together: none blocks another, and the work completes
+  // when all have been received. Messages between two ranks arrive in the order in which they were
+  // issued; how each side batches them into calls is its own.
   struct Message {
     bool sends = false;
     void* data = nullptr;
@@ -124,19 +123,19 @@ class Group {
   virtual void exchange(std::span<const Message> messages) = 0;
 };
 
-// How devices become a group. The device outlives it, and it the groups.
+// Forms groups of devices. Must not outlive its device; groups must not outlive it.
 class Grouping {
  public:
   struct Member {
     std::string id;  // the group's
     int rank = 0, size = 1;
-    Nanoseconds limit = 0;  // on waiting for the others, to become a group and in all that it does
+    Nanoseconds limit = 0;  // timeout of forming the group and of all its operations
   };
   virtual ~Grouping() = default;
-  virtual std::string_view version() const = 0;  // those of all ranks are the same; no spaces
-  // What one rank makes and tells the others.
+  virtual std::string_view version() const = 0;  // must be equal on all ranks; no spaces
+  // Creates a group id on one rank, which shares it with the others.
   virtual Result<std::string> makeId() = 0;
-  // All ranks at once. Errors: kDeadlineExceeded where they do not come.
+  // Collective. Errors: kDeadlineExceeded where other ranks do not arrive.
   virtual Result<std::unique_ptr<Group>> join(const Member& as) = 0;
 };
 
@@ -146,41 +145,42 @@ class Device {
   std::mutex& inUse() { return inUse_; }
 
   virtual const Properties& properties() const = 0;
-  // Zero-filled, aligned to 256 bytes. Errors: kResourceExhausted with what was asked for and what
-  // is free.
+  // Allocates zero-filled memory aligned to 256 bytes. Errors: kResourceExhausted with the size
+  // requested and the size free.
   virtual Result<void*> allocate(std::int64_t bytes, Where where) = 0;
   virtual void release(void* memory, Where where) = 0;
-  // kNotFound where the program has no kernel of the name.
+  // Looks up a kernel by name. Errors: kNotFound.
   virtual Result<Function> function(std::string_view name) = 0;
-  // The algorithm is chosen here. Errors: kFailedPrecondition where there is none.
-  virtual Result<std::unique_ptr<Work>> bind(const Product& product) = 0;
+  // Prepares a matmul and selects its algorithm. Errors: kFailedPrecondition where there is none.
+  virtual Result<std::unique_ptr<Work>> bind(const Matmul& matmul) = 0;
 
   virtual void launch(const Launch& launch) = 0;
-  // Between any two memories of allocate().
+  // Copies between any two allocations of allocate().
   virtual void copy(void* to, const void* from, std::int64_t bytes,
                     Queue queue = Queue::kCompute) = 0;
   virtual void zero(void* memory, std::int64_t bytes) = 0;
 
   virtual Result<std::unique_ptr<Event>> makeEvent() = 0;
-  // For its time. Where it is recorded by captured work, what follows holds of it too, from each
-  // time that work is given.
+  // Records a timestamp. If recorded by captured work, the same holds each time that work is
+  // enqueued.
   virtual void record(Event& event, Queue queue) = 0;
-  // What is given to `queue` from now on is done after what was given to the other one before
-  // mark().
+  // mark() notes a point in its queue's order; wait() makes later work of its queue wait for that
+  // point.
   virtual void mark(Event& event, Queue queue) = 0;
   virtual void wait(const Event& event, Queue queue) = 0;
-  // The host, until what was given before mark() is done. Failures are told by synchronize().
+  // Blocks the host until the work enqueued before mark() has completed. Failures are reported by
+  // synchronize().
   virtual void await(const Event& event) = 0;
-  // Between two that have been recorded and synchronized.
+  // Returns the time between two events that have been recorded and synchronized.
   virtual double seconds(const Event& from, const Event& to) = 0;
 
   virtual Status synchronize() = 0;
-  // Errors: kFailedPrecondition: why this device forms no groups.
+  // Errors: kFailedPrecondition with the reason why this device forms no groups.
   virtual Result<Grouping*> grouping() = 0;
 
-  // What is given between the two is not done; it becomes one piece of work, of two queues:
-  // kExchange begins by waiting for kCompute, which waits for it in the end. In between nothing is
-  // bound, allocated or synchronized.
+  // Captures the calls in between, without running them, into one piece of work on two queues:
+  // kExchange begins by waiting for kCompute, which waits for it at the end. In between, nothing
+  // may be bound, allocated or synchronized.
   virtual Status beginCapture() = 0;
   virtual Result<std::unique_ptr<Work>> endCapture() = 0;
 
@@ -188,7 +188,7 @@ class Device {
   std::mutex inUse_;
 };
 
-// Owns what a device allocated; the device outlives it.
+// Owns an allocation of a device, which must outlive it.
 class Memory {
  public:
   Memory() = default;

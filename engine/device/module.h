@@ -1,6 +1,7 @@
-// The module: the one shared library that has CUDA code, opened at run time by what computes. No
-// executable links CUDA, cuBLASLt or NCCL, so that every node can start an agent, and the module
-// itself opens them, so that what is missing or too old is said with its name and version.
+// The device module: the one shared library with CUDA code, opened at run time by the processes
+// that compute. No executable links CUDA, cuBLASLt or NCCL, so an agent starts on every node; the
+// module itself opens these libraries and reports what is missing or outdated, with name and
+// version.
 #pragma once
 
 #include <memory>
@@ -12,40 +13,40 @@
 
 namespace lockstep::device {
 
-// One of NVIDIA's libraries, as this node has it.
+// One of NVIDIA's libraries, as found on this node.
 struct Library {
   std::string name;      // "driver", "cuBLASLt", "NCCL"
-  std::string found;     // its version and file; "" where it is not to be used
-  std::string expected;  // what the module was built with, or needs at least
-  std::string problem;   // why it is not to be used
+  std::string found;     // version and file; "" if it cannot be used
+  std::string expected;  // the version the module was built with, or the minimum
+  std::string problem;   // why it cannot be used
 };
 
 struct Survey {
   std::vector<Library> libraries;
-  std::vector<Properties> devices;  // those that the module has code for
-  // What keeps ranks from computing on a GPU here; ok where nothing does.
+  std::vector<Properties> devices;  // supported devices: those with code in the module
+  // Why ranks cannot compute on a GPU here; ok if they can.
   Status usable;
 };
 
-// What the module exports, under the name kModuleEntry.
+// The module's entry points, exported as kModuleEntry.
 struct Module {
   Survey (*survey)();
   Result<std::unique_ptr<Device>> (*open)(int index);
 };
 inline constexpr const char* kModuleEntry = "lockstepDeviceModule";  // const Module* (*)()
-// const char[]: what it was built by, which is looked at first: the headers that pass between it
-// and this program, and the compiler.
+// const char[]: fingerprint of the shared headers and of the compiler the module was built with;
+// checked before anything else.
 inline constexpr const char* kModuleContract = "lockstepDeviceContract";
 
-// lib/lockstep-cuda.so beside the executable, as in the bundle that is deployed;
-// LOCKSTEP_CUDA_MODULE names another. Opened once and kept. Errors: kFailedPrecondition: it is not
-// there, or of another build.
+// Opens lib/lockstep-cuda.so beside the executable (as in the deployed bundle), or the file named
+// by LOCKSTEP_CUDA_MODULE, once per process. Errors: kFailedPrecondition where it is missing or of
+// another build.
 Result<const Module*> openModule();
 
-// Never fails: what it cannot find out is a problem in the answer.
+// Never fails: what cannot be determined is reported as a problem in the answer.
 Survey survey();
-// One of survey().devices. Errors: survey().usable; kFailedPrecondition where there are not so
-// many.
+// Opens one of survey().devices. Errors: survey().usable; kFailedPrecondition for an index out of
+// range.
 Result<std::unique_ptr<Device>> open(int index);
 
 }  // namespace lockstep::device

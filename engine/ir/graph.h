@@ -2,8 +2,9 @@
 //
 // Conventions (those of TensorFlow): images are NHWC, convolution weights HWIO, dense weights
 // [in, out]; batch is dimension 0. Shapes are static. State (parameters, optimizer moments) enters
-// by a `state` node and leaves by a `store` node of the same name; everything else is pure.
-// Losses and metrics are sums over samples, Σ w·x, never means (the global Σ w is a value too).
+// through a `state` node and leaves through a `store` node of the same name; everything else is
+// pure. Losses and metrics are sums over samples, Σ w·x, never means (the global Σ w is a value
+// too).
 #pragma once
 
 #include <cstdint>
@@ -35,9 +36,9 @@ struct TensorType {
 };
 
 using Attr = std::variant<std::int64_t, double, std::string, std::vector<std::int64_t>>;
-using Attrs = std::map<std::string, Attr, std::less<>>;  // ordered: the text is canonical
+using Attrs = std::map<std::string, Attr, std::less<>>;  // ordered, so that the text is canonical
 
-// What a node is for; the step breakdown adds up by it.
+// The purpose of a node; the step breakdown is grouped by it.
 enum class Phase : std::uint8_t { kInit, kData, kForward, kBackward, kOptimizer };
 std::string_view phaseName(Phase phase);
 std::optional<Phase> phaseFromName(std::string_view name);
@@ -45,7 +46,7 @@ std::optional<Phase> phaseFromName(std::string_view name);
 struct Value {
   TensorType type;
   NodeId producer = -1;
-  int index = 0;                       // which output of the producer
+  int index = 0;                       // output index of the producer
   std::optional<Placement> placement;  // set by placement propagation
 };
 
@@ -57,13 +58,13 @@ struct Node {
   std::vector<NodeId> after;  // control edges: runs after these
   Attrs attrs;
   Phase phase = Phase::kForward;
-  int stage = 0;  // of the mesh (Mesh::stageOf), or kEveryStage
+  int stage = 0;  // mesh stage (Mesh::stageOf), or kEveryStage
 };
-// What every stage of a pipeline computes for itself.
+// Computed redundantly by every stage of a pipeline.
 inline constexpr int kEveryStage = -1;
 
-// Nodes are stored in a topological order: every node comes after the producers of its inputs and
-// its control predecessors. Ids are indices; passes build new graphs rather than erase.
+// Nodes are stored in topological order: after the producers of their inputs and their control
+// predecessors. Ids are indices. Nodes are never erased; passes build new graphs.
 class Graph {
  public:
   explicit Graph(std::string name = "graph") : name_(std::move(name)) {}
@@ -76,16 +77,16 @@ class Graph {
   Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
   void setStage(NodeId id, int stage) { nodes_[static_cast<std::size_t>(id)].stage = stage; }
 
-  // Appends a node; output types come from the op's shape rule. Attributes are checked against the
-  // op's row, integers given for numbers become numbers, `after` is sorted and made unique. Errors:
-  // kInvalidArgument naming the node, the operand and what was expected.
+  // Appends a node with output types from the op's shape rule. Checks attributes against the op's
+  // row, converts integers to numbers where numbers are expected, sorts `after` and removes
+  // duplicates. Errors: kInvalidArgument naming the node, the operand and what was expected.
   Result<NodeId> add(Op op, std::string name, std::vector<ValueId> inputs, Attrs attrs = {},
                      Phase phase = Phase::kForward, std::vector<NodeId> after = {});
-  // The single output of a node just added.
+  // Returns an output of a node.
   ValueId output(NodeId id, int index = 0) const {
     return node(id).outputs[static_cast<std::size_t>(index)];
   }
-  const Node* find(std::string_view name) const;  // by node name; null where absent
+  const Node* find(std::string_view name) const;  // by node name; null if absent
 
  private:
   std::string name_;
@@ -108,14 +109,14 @@ bool isName(std::string_view text);
 //   %2, %3 = op(%0, %1) {key="text", n=1, x=0.5, l=[1 2]} : f32[64x10] <data: split 0 [0 32 64]>,
 //   f32[1] | name, forward, stage 1, after other.node
 //
-// The part after `:` is absent without outputs, {…} without attributes, <…> without
-// placement, the stage where it is 0; "every stage" is one too.
+// The part after `:` is omitted without outputs, {…} without attributes, <…> without placement, the
+// stage if it is 0; it may be "every stage".
 // Canonical: parse(text(g)) == g and text(parse(t)) == t for text written by text().
 std::string text(const Graph& graph);
 Result<Graph> parse(std::string_view text, std::string_view file = "graph");
 
-// Every invariant above, every type against its op's shape rule, state names read and stored
-// consistently. Run round every pass; the pass that broke it is named by the caller.
+// Verifies the invariants above, all types against the ops' shape rules, and that state names are
+// read and stored consistently. Called after every pass.
 Status verify(const Graph& graph);
 
 }  // namespace lockstep::ir

@@ -220,7 +220,7 @@ Result<Attrs> parseAttrs(Lexer& in) {
     } else if (in.peek("[")) {
       LOCKSTEP_ASSIGN(value, in.list(kWhat));
     } else {
-      // An integer unless a fraction or an exponent follows.
+      // an integer unless a fraction or an exponent follows
       Lexer ahead = in;
       Result<std::int64_t> whole = ahead.integer(kWhat, std::numeric_limits<std::int64_t>::min(),
                                                  std::numeric_limits<std::int64_t>::max());

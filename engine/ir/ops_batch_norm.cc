@@ -1,11 +1,11 @@
-// Rows: batch norm in pieces, so that what ranks have to exchange is a sum of a few numbers a
+// Op table rows: batch norm in parts, so that ranks exchange only sums of a few numbers for each
 // channel.
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
 namespace {
 
-// What an operand or result has a row of; the rest is whole, or a sum over samples.
+// What dimension 0 of an operand or result counts; kWhole is replicated, kSum a sum over samples.
 enum class Per : std::uint8_t { kSample, kGroup, kWhole, kSum };
 
 std::int64_t channelsOf(const TensorType& x) { return x.shape.back(); }
@@ -16,7 +16,7 @@ Status wantSamples(Types inputs, std::size_t index) {
     return wrongInput(inputs, index, "two dimensions or more, samples first and channels last");
   return {};
 }
-// f[G×width], G dividing the samples of x.
+// f[G×width]; G divides the number of samples of x.
 Status wantGroups(Types inputs, std::size_t index, const TensorType& x, std::int64_t width) {
   const Shape& shape = inputs[index].shape;
   if (inputs[index].dtype != x.dtype || shape.size() != 2 || shape[1] != width ||
@@ -105,7 +105,7 @@ Inferred inferRunning(Types inputs, const Attrs&) {
   return std::vector<TensorType>(2, inputs[0]);
 }
 
-// The statistics' share of x's gradient is part of dx, so that nothing flows back through them.
+// dx includes the gradient through the statistics, so their own gradient is none.
 Grads gradBatchNorm(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   const auto& in = node.inputs;
   if (in.size() != 7)
@@ -117,7 +117,7 @@ Grads gradBatchNorm(GradBuilder& build, const Node& node, std::span<const ValueI
   std::vector<ValueId> grads(in.size(), -1);
   LOCKSTEP_ASSIGN(grads[1],
                   build.emit(Op::kBatchNormWeightGrad, "w", {dy[0], in[0], in[3], in[4]}, attrs));
-  grads[2] = grads[1] + 1;  // outputs of one node are numbered in a row
+  grads[2] = grads[1] + 1;  // outputs of a node have consecutive ids
   if (build.wants(in[0])) {
     LOCKSTEP_ASSIGN(
         grads[0],
@@ -127,8 +127,8 @@ Grads gradBatchNorm(GradBuilder& build, const Node& node, std::span<const ValueI
   return grads;
 }
 
-// Samples are split at the edges of groups, and groups with them; or there is one group, whose
-// statistics are whole.
+// Samples are split at group boundaries and groups alike; or there is one group with replicated
+// statistics.
 std::optional<AxisPlacement> groupsOf(const AxisPlacement& samples, std::int64_t batch,
                                       std::int64_t groups) {
   if (groups == 1 || isReplicated(samples)) return AxisPlacement{};
@@ -140,7 +140,7 @@ std::optional<AxisPlacement> groupsOf(const AxisPlacement& samples, std::int64_t
   return split;
 }
 
-// The first operand decides, unless another one that has a row a sample is split.
+// The first operand decides, unless another operand with a row for each sample is split.
 Placing placeGrouped(Places inputs, std::int64_t batch, std::int64_t groups,
                      std::initializer_list<Per> operands, std::initializer_list<Per> results) {
   AxisPlacement samples;
@@ -176,7 +176,7 @@ Placing placeMoments(const Node&, Places inputs, Types types, Types outputs) {
   return placeGrouped(inputs, types[0].shape[0], groups, {Per::kSample, Per::kSample, Per::kWhole},
                       {groups == 1 ? Per::kSum : Per::kGroup});
 }
-// The sums over groups of a rank are a part of the sums over all.
+// A rank's sums over its groups are partial sums.
 Placing placeStatistics(const Node&, Places inputs, Types, Types) {
   if (!isReplicated(inputs[1])) return mustReplicate(1);
   if (isSplit(inputs[0], 0)) return placedAt({inputs[0], inputs[0], partialSum()});
@@ -209,7 +209,7 @@ Placing placeRunning(const Node&, Places inputs, Types, Types) {
   return placedAt(std::vector<AxisPlacement>(2));
 }
 
-// A few operations an element of x.
+// A few operations for each element of x.
 OpCost costSamples(const Node&, Types inputs, Types outputs) {
   return {4.0 * static_cast<double>(inputs[0].count()), movedBytes(inputs, outputs)};
 }

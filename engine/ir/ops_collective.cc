@@ -1,4 +1,4 @@
-// Rows: collectives, inserted by placement. Their types are logical until localisation cuts them.
+// Op table rows: collectives, inserted by partition. Types are logical until localisation.
 #include <algorithm>
 
 #include "engine/ir/ops_rules.h"
@@ -93,7 +93,7 @@ Inferred inferBroadcast(Types inputs, const Attrs& attrs) {
 
 Status wantPeers(const Attrs& attrs) {
   if (const std::int64_t peer = intAttr(attrs, "peer"); peer < kPartner)
-    return invalidArgument("peer is {}, expected a coordinate, or {} in a conversation", peer,
+    return invalidArgument("peer is {}, expected a coordinate, or {} in a server session", peer,
                            kPartner);
   if (const std::int64_t count = intAttr(attrs, "count", 1); count < 1)
     return invalidArgument("count is {}, expected at least 1", count);
@@ -115,7 +115,7 @@ Inferred inferRecv(Types, const Attrs& attrs) {
   return std::vector<TensorType>{type};
 }
 
-// x, of which each row is one of a table's, and how many are each part's.
+// Inputs: table rows x, and the number of rows for each part.
 Status wantCounted(Types inputs, std::size_t x, std::size_t counts) {
   if (inputs[x].shape.empty()) return wrongInput(inputs, x, "rows");
   LOCKSTEP_TRY(wantRank(inputs, counts, 1, "one dimension, counts of rows"));
@@ -149,7 +149,7 @@ Inferred inferPull(Types inputs, const Attrs&) {
   return std::vector<TensorType>{{inputs[2].dtype, {inputs[0].count(), inputs[2].shape[1]}}};
 }
 
-// What a worker's rows are worth goes back to the servers that they came from.
+// The gradients of rows are pushed back to the servers they were pulled from.
 Grads gradPull(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   std::vector<ValueId> grads(node.inputs.size(), -1);
   for (std::size_t i = 2; i < node.inputs.size(); i += 2) {
@@ -183,7 +183,7 @@ Inferred inferRecvRows(Types, const Attrs& attrs) {
   return std::vector<TensorType>{rows, {DType::kI32, {intAttr(attrs, "count")}}};
 }
 
-// On the servers all is whole; a worker's rows lie as its ids do.
+// Inputs on servers are replicated; a worker's rows are split like its ids.
 Placing placePush(const Node&, Places, Types, Types) { return placedAt({{}, {}}); }
 Placing placePull(const Node&, Places inputs, Types, Types) {
   for (std::size_t i = 1; i < inputs.size(); ++i)
@@ -197,22 +197,22 @@ OpCost costRows(const Node& node, Types inputs, Types outputs) {
   return {0, ((inputs.empty() ? outputs[0] : inputs[0]).bytes() + parts - 1) / parts + counts};
 }
 
-// A sum over one axis of values that are split or partial along another.
+// A sum over one axis keeps a split or partial sum along another.
 Placing placeReduction(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (textAttr(node.attrs, "op", "sum") == "max")
     return placeElementwise(node, inputs, inputTypes, outputs);
   return placeLinear(node, inputs, inputTypes, outputs);
 }
-// Parts of a flat group along one axis: the group is not divided along another as well.
+// A flat group is sharded along one axis only.
 Placing placeParts(const Node&, Places inputs, Types, Types) {
   if (isSplit(inputs[0])) return mustReplicate(0);
   return placedAt({inputs[0]});
 }
 
-// What is sent may live anywhere on other axes.
+// Messages accept any placement on other axes.
 Placing placeSend(const Node&, Places, Types, Types) { return placedAt({}); }
 
-// Bytes are the payload of this rank, not what memory moves.
+// Bytes are the payload of this rank, not memory traffic.
 OpCost costPayload(const Node&, Types inputs, Types outputs) {
   return {0, std::max(inputs.empty() ? 0 : inputs[0].bytes(),
                       outputs.empty() ? 0 : outputs[0].bytes())};
@@ -241,17 +241,21 @@ std::vector<OpInfo> collectiveOps() {
        .isView = false, .isCollective = true, .attrs = {kAxis, {"op", AttrKind::kText}, {"algorithm", AttrKind::kText, false},
                  {"hosts", AttrKind::kList, false}},
        .inPlace = {0}, .infer = inferAllReduce, .gradient = nullptr, .place = placeReduction,
-       .cost = costPayload},
+       .cost = costPayload,
+       .movesOnly = true},
       {.op = Op::kReduceScatter, .name = "reduce-scatter", .minInputs = 1, .maxInputs = 1,
        .outputs = 1, .isView = false, .isCollective = true,
        .attrs = {kAxis, kCuts, {"size", AttrKind::kInt}}, .inPlace = {-1},
-       .infer = inferReduceScatter, .gradient = nullptr, .place = placeParts, .cost = costPayload},
+       .infer = inferReduceScatter, .gradient = nullptr, .place = placeParts, .cost = costPayload,
+       .movesOnly = true},
       {.op = Op::kAllGather, .name = "all-gather", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, kCuts}, .inPlace = {-1},
-       .infer = inferAllGather, .gradient = nullptr, .place = placeParts, .cost = costPayload},
+       .infer = inferAllGather, .gradient = nullptr, .place = placeParts, .cost = costPayload,
+       .movesOnly = true},
       {.op = Op::kAllToAll, .name = "all-to-all", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, {"ranks", AttrKind::kInt}},
-       .inPlace = {-1}, .infer = inferAllToAll, .gradient = nullptr, .place = placeParts, .cost = costPayload},
+       .inPlace = {-1}, .infer = inferAllToAll, .gradient = nullptr, .place = placeParts, .cost = costPayload,
+       .movesOnly = true},
       {.op = Op::kBroadcast, .name = "broadcast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = true, .attrs = {kAxis, {"root", AttrKind::kInt}},
        .inPlace = {0}, .infer = inferBroadcast, .gradient = nullptr, .place = placeLinear,
@@ -264,10 +268,10 @@ std::vector<OpInfo> collectiveOps() {
        .attrs = {kAxis, kPeer, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
        .inPlace = {-1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,
        .cost = costPayload},
-      {.op = Op::kSendAll, .name = "send-all", .minInputs = 1, .maxInputs = 1, .outputs = 0,
+      {.op = Op::kMulticast, .name = "multicast", .minInputs = 1, .maxInputs = 1, .outputs = 0,
        .isView = false, .isCollective = true, .attrs = {kAxis, kCount}, .inPlace = {},
        .infer = inferSend, .gradient = nullptr, .place = placeSend, .cost = costPeers},
-      {.op = Op::kCollect, .name = "collect", .minInputs = 0, .maxInputs = 0, .outputs = 2,
+      {.op = Op::kRecvSum, .name = "recv-sum", .minInputs = 0, .maxInputs = 0, .outputs = 2,
        .isView = false, .isCollective = true,
        .attrs = {kAxis, kCount, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
        .inPlace = {-1, -1}, .infer = inferRecv, .gradient = nullptr, .place = placeSource,

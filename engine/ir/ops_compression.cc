@@ -1,4 +1,4 @@
-// Rows: gradients as they travel.
+// Op table rows: gradient compression.
 #include <algorithm>
 
 #include "engine/ir/ops_rules.h"
@@ -78,7 +78,7 @@ Inferred inferDecodeSum(Types inputs, const Attrs& attrs) {
   return std::vector<TensorType>{sum};
 }
 
-// Coding is not linear: what is coded is a rank's own, whole.
+// Coding is not linear: operands are replicated.
 Placing placeCoding(const Node&, Places inputs, Types, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!isReplicated(inputs[i])) return mustReplicate(i);
@@ -105,12 +105,14 @@ std::vector<OpInfo> compressionOps() {
       {.op = Op::kEncode, .name = "encode", .minInputs = 2, .maxInputs = 2, .outputs = 2,
        .isView = false, .isCollective = false, .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
        .inPlace = {1, -1},
-       .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode},
+       .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode,
+       .movesOnly = true},
       {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {kCoding, kKept, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
        .inPlace = {-1}, .infer = inferDecodeSum, .gradient = nullptr, .place = placeCoding,
-       .cost = costDecodeSum},
+       .cost = costDecodeSum,
+       .movesOnly = true},
   };
   // clang-format on
 }

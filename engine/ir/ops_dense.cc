@@ -1,4 +1,4 @@
-// Rows: matrix products and what goes with them.
+// Op table rows: matmul and related ops.
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
@@ -70,7 +70,7 @@ Placing placeMatmul(const Node& node, Places inputs, Types, Types) {
   const bool contracted = isSplit(a, 1 - aRows) && isSplit(b, 1 - bColumns) && a.cuts == b.cuts;
   const bool linear = (isSum(a) && isReplicated(b)) || (isReplicated(a) && isSum(b));
   if (plain && (contracted || linear)) return placedAt({partialSum()});
-  // What stands in the way: first what is neither whole nor a split of the rows, then the rest.
+  // First the input that is neither replicated nor split by rows, then the others.
   if (!isReplicated(a) && !isSplit(a, aRows)) return mustReplicate(0);
   if (!isReplicated(b)) return mustReplicate(1);
   return mustReplicate(biasWhole ? 0 : 2);
@@ -155,7 +155,7 @@ Grads gradConcat(GradBuilder& build, const Node& node, std::span<const ValueId> 
   return grads;
 }
 
-// Rows are split alike; columns stay whole.
+// Rows are split alike; columns are not split.
 Placing placeSideBySide(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (isSplit(inputs[i]) && inputs[i].dim != 0) return mustReplicate(i);
@@ -203,7 +203,8 @@ std::vector<OpInfo> denseOps() {
        .attrs = {{"ta", AttrKind::kInt, false}, {"tb", AttrKind::kInt, false},
                  {"act", AttrKind::kText, false}, {"tf32", AttrKind::kInt, false}},
        .inPlace = {-1}, .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul,
-       .cost = costMatmul},
+       .cost = costMatmul,
+       .matmulOperands = 2, .costlyToRecompute = true},
       {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
        .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,

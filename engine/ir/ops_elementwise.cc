@@ -1,4 +1,4 @@
-// Rows: elementwise ops.
+// Op table rows: elementwise ops.
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
@@ -20,7 +20,7 @@ Grads gradCast(GradBuilder& build, const Node& node, std::span<const ValueId> dy
   return std::vector<ValueId>{dx};
 }
 
-// Rounding to fewer bits is not linear: what is added up over ranks is added up before.
+// Rounding to fewer bits is not linear: partial sums are reduced first.
 Placing placeCast(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   const bool narrows = sizeOf(outputs[0].dtype) < sizeOf(inputTypes[0].dtype);
   return (narrows ? placeElementwise : placeLinear)(node, inputs, inputTypes, outputs);
@@ -74,7 +74,7 @@ Grads gradDropout(GradBuilder& build, const Node& node, std::span<const ValueId>
   return std::vector<ValueId>{dx, -1};
 }
 
-// Samples are split with their keys; or the last dimension, every rank having all keys.
+// Samples and keys are split alike; or the last dimension is split and keys are replicated.
 Placing placeDropout(const Node&, Places inputs, Types inputTypes, Types) {
   const AxisPlacement &x = inputs[0], &key = inputs[1];
   const Shape& shape = inputTypes[0].shape;
@@ -97,24 +97,24 @@ Placing placeDropout(const Node&, Places inputs, Types inputTypes, Types) {
   return mustBe(1, keys);
 }
 
-// Linear in dy (input 0) where the other input is whole.
+// Linear in dy (input 0) if the other input is replicated.
 Placing placeLinearInFirst(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (isSum(inputs[0]) && isReplicated(inputs[1])) return placedAt({partialSum()});
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 
-Placing placeOwn(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+Placing placePartialToLocal(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (isSum(inputs[0])) return placedAt({AxisPlacement{}});
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 
-Inferred inferWeigh(Types inputs, const Attrs&) {
+Inferred inferScaleByRatio(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   for (std::size_t i = 1; i < 3; ++i)
     LOCKSTEP_TRY(wantType(inputs, i, TensorType{inputs[0].dtype, {1}}));
   return std::vector<TensorType>{inputs[0]};
 }
-Placing placeWeigh(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+Placing placeScaleByRatio(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (!isReplicated(inputs[2])) return mustReplicate(2);
   if (isReplicated(inputs[0]) && isSum(inputs[1])) return placedAt({partialSum()});
   if (!isReplicated(inputs[1])) return mustReplicate(1);
@@ -122,18 +122,18 @@ Placing placeWeigh(const Node& node, Places inputs, Types inputTypes, Types outp
   return placeElementwise(node, inputs.first(1), inputTypes, outputs);
 }
 
-Inferred inferUnlessSkipped(Types inputs, const Attrs&) {
+Inferred inferSelectIfFinite(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantType(inputs, 1, inputs[0]));
   LOCKSTEP_TRY(wantType(inputs, 2, TensorType{inputs[0].dtype, {1}}));
   return std::vector<TensorType>{inputs[0]};
 }
-Placing placeUnlessSkipped(const Node& node, Places inputs, Types inputTypes, Types outputs) {
+Placing placeSelectIfFinite(const Node& node, Places inputs, Types inputTypes, Types outputs) {
   if (!isReplicated(inputs[2])) return mustReplicate(2);
   return placeElementwise(node, inputs.first(2), inputTypes, outputs);
 }
 
-Inferred inferAddRanks(Types inputs, const Attrs&) {
+Inferred inferOrderedSum(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension"));
   const std::int64_t count = inputs[0].count(), all = inputs[1].count();
@@ -141,7 +141,7 @@ Inferred inferAddRanks(Types inputs, const Attrs&) {
       wantType(inputs, 1, TensorType{inputs[0].dtype, {std::max(count, all / count * count)}}));
   return std::vector<TensorType>{inputs[0]};
 }
-Placing placeAddRanks(const Node&, Places inputs, Types, Types) {
+Placing placeOrderedSum(const Node&, Places inputs, Types, Types) {
   if (!isReplicated(inputs[0])) return mustReplicate(0);
   if (!isReplicated(inputs[1]) && !isSum(inputs[1])) return mustReplicate(1);
   return placedAt({AxisPlacement{}});
@@ -162,7 +162,8 @@ std::vector<OpInfo> elementwiseOps() {
        .infer = inferCast, .gradient = gradCast, .place = placeCast, .cost = costElementwise},
       {.op = Op::kAdd, .name = "add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = gradAdd, .place = placeLinear, .cost = costElementwise},
+       .gradient = gradAdd, .place = placeLinear, .cost = costElementwise,
+       .costlyToRecompute = true, .movesOnly = true},
       {.op = Op::kScale, .name = "scale", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {{"factor", AttrKind::kNumber}},
        .inPlace = {0}, .infer = inferSame, .gradient = gradScale, .place = placeLinear,
@@ -173,19 +174,20 @@ std::vector<OpInfo> elementwiseOps() {
                  {"columns", AttrKind::kInt, false}, {"first", AttrKind::kInt, false},
                  {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
        .inPlace = {0}, .infer = inferDropout, .gradient = gradDropout, .place = placeDropout,
-       .cost = costTranscendental},
-      {.op = Op::kOwn, .name = "own", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .cost = costTranscendental,
+       .partOffset = {PartOffset::Unit::kColumns, -1, PartOffset::kLastDim}},
+      {.op = Op::kPartialToLocal, .name = "partial-to-local", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = nullptr, .place = placeOwn, .cost = costMove},
-      {.op = Op::kWeigh, .name = "weigh", .minInputs = 3, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferWeigh,
-       .gradient = nullptr, .place = placeWeigh, .cost = costElementwise},
-      {.op = Op::kUnlessSkipped, .name = "unless-skipped", .minInputs = 3, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {1}, .infer = inferUnlessSkipped,
-       .gradient = nullptr, .place = placeUnlessSkipped, .cost = costMove},
-      {.op = Op::kAddRanks, .name = "add-ranks", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferAddRanks,
-       .gradient = nullptr, .place = placeAddRanks, .cost = costElementwise},
+       .gradient = nullptr, .place = placePartialToLocal, .cost = costMove},
+      {.op = Op::kScaleByRatio, .name = "scale-by-ratio", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferScaleByRatio,
+       .gradient = nullptr, .place = placeScaleByRatio, .cost = costElementwise},
+      {.op = Op::kSelectIfFinite, .name = "select-if-finite", .minInputs = 3, .maxInputs = 3, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {1}, .infer = inferSelectIfFinite,
+       .gradient = nullptr, .place = placeSelectIfFinite, .cost = costMove},
+      {.op = Op::kOrderedSum, .name = "ordered-sum", .minInputs = 2, .maxInputs = 2, .outputs = 1,
+       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferOrderedSum,
+       .gradient = nullptr, .place = placeOrderedSum, .cost = costElementwise},
       {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
        .gradient = gradRelu, .place = placeElementwise, .cost = costElementwise},

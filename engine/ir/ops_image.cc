@@ -1,4 +1,4 @@
-// Rows: images, NHWC; convolution weights HWIO.
+// Op table rows: images, NHWC; convolution weights HWIO.
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
@@ -17,7 +17,7 @@ Status wantConvolution(const Attrs& attrs) {
   return {};
 }
 
-// The type of y for x and w, of the type of x, or what is wrong with w or x.
+// Returns the type of y for x and w, with the dtype of x, or what is wrong with x or w.
 Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Attrs& attrs) {
   LOCKSTEP_TRY(wantConvolution(attrs));
   const std::int64_t stride = intAttr(attrs, "stride"), pad = intAttr(attrs, "pad");
@@ -158,8 +158,8 @@ Grads gradMeanPool2d(GradBuilder& build, const Node& node, std::span<const Value
   return std::vector<ValueId>{dx};
 }
 
-// One product of two operands: which splits it takes. Dimension numbers: `keep*` of an operand
-// becomes `to*` of the output; `sum*` is contracted.
+// The splits that a contraction of two operands accepts. Dimension `keep*` of an operand becomes
+// `to*` of the output; `sum*` is contracted.
 struct Bilinear {
   int keep0, to0;
   int keep1, to1;
@@ -203,7 +203,7 @@ Placing placePool(const Node& node, Places inputs, Types inputTypes, Types outpu
   return placeElementwise(node, inputs, inputTypes, outputs);
 }
 
-// Linear in images of which whole samples or channels are elsewhere.
+// Linear in the image; may be split by samples or channels.
 Placing placeMeanPool(const Node& node, Places inputs, Types, Types) {
   const bool forward = node.op == Op::kMeanPool2d;
   const int channels = forward ? 3 : 1;
@@ -213,7 +213,7 @@ Placing placeMeanPool(const Node& node, Places inputs, Types, Types) {
   return mustReplicate(0);
 }
 
-// y and w decide: each element of y is a product over kh·kw·C.
+// Each element of y is a dot product over kh·kw·C.
 OpCost convCost(const TensorType& y, const Shape& w, Types inputs, Types outputs) {
   return {2.0 * static_cast<double>(y.count()) * static_cast<double>(w[0] * w[1] * w[2]),
           movedBytes(inputs, outputs)};
@@ -247,15 +247,18 @@ std::vector<OpInfo> imageOps() {
       {.op = Op::kConv2d, .name = "conv2d", .minInputs = 2, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false,
        .attrs = {kStride, kPad, kAct, kTf32}, .inPlace = {-1},
-       .infer = inferConv2d, .gradient = gradConv2d, .place = placeConv2d, .cost = costConv2d},
+       .infer = inferConv2d, .gradient = gradConv2d, .place = placeConv2d, .cost = costConv2d,
+       .matmulOperands = 2, .costlyToRecompute = true},
       {.op = Op::kConv2dInputGrad, .name = "conv2d-input-grad", .minInputs = 2, .maxInputs = 2,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape, kTf32},
        .inPlace = {-1}, .infer = inferConv2dInputGrad, .gradient = nullptr,
-       .place = placeConv2dInputGrad, .cost = costConv2dInputGrad},
+       .place = placeConv2dInputGrad, .cost = costConv2dInputGrad,
+       .matmulOperands = 2},
       {.op = Op::kConv2dWeightGrad, .name = "conv2d-weight-grad", .minInputs = 2, .maxInputs = 2,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape, kTf32},
        .inPlace = {-1}, .infer = inferConv2dWeightGrad, .gradient = nullptr,
-       .place = placeConv2dWeightGrad, .cost = costConv2dWeightGrad},
+       .place = placeConv2dWeightGrad, .cost = costConv2dWeightGrad,
+       .matmulOperands = 2},
       {.op = Op::kMaxPool2d, .name = "max-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {kSize, kStride}, .inPlace = {-1},
        .infer = inferMaxPool2d, .gradient = gradMaxPool2d, .place = placePool,

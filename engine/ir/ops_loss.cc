@@ -1,4 +1,4 @@
-// Rows: losses and metrics, sums over samples.
+// Op table rows: losses and metrics, sums over samples.
 #include <algorithm>
 
 #include "engine/ir/ops_rules.h"
@@ -93,7 +93,7 @@ Grads gradMseLoss(GradBuilder& build, const Node& node, std::span<const ValueId>
   return grads;
 }
 
-// The targets are data.
+// Targets are data and have no gradient.
 Grads gradBinaryXent(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   if (build.wants(node.inputs[1]) || build.wants(node.inputs[2]))
     return invalidArgument("targets or sample weights of {} depend on a state; they must be data",
@@ -105,7 +105,7 @@ Grads gradBinaryXent(GradBuilder& build, const Node& node, std::span<const Value
   return grads;
 }
 
-// dx is dy in every element: a column of ones times dy.
+// dx is dy broadcast: a column of ones times dy.
 Grads gradSumAll(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   const TensorType type = build.type(node.inputs[0]);
   LOCKSTEP_ASSIGN(ValueId ones, build.emit(Op::kFill, "ones", {},
@@ -119,12 +119,13 @@ Grads gradSumAll(GradBuilder& build, const Node& node, std::span<const ValueId> 
   return std::vector<ValueId>{dx};
 }
 
-// The sum over what is split is partial.
+// The sum over a split input is a partial sum.
 AxisPlacement sumOf(const AxisPlacement& placement) {
   return isSplit(placement) ? partialSum() : placement;
 }
 
-// The first `count` inputs, a row a sample, all split along the batch or all whole; the rest whole.
+// The first `count` inputs have a row for each sample and are split along the batch or replicated
+// together; the others are replicated.
 Placing placeSamples(Places inputs, std::size_t count) {
   const auto split =
       std::find_if(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(count),
@@ -143,10 +144,10 @@ Placing placeSoftmaxXent(const Node&, Places inputs, Types, Types) {
   if (placing.input >= 0) return placing;
   return placedAt({sumOf(placing.outputs[0]), placing.outputs[0]});
 }
-// ---- Cross-entropy of classes that lie on several ranks.
+// ---- Vocabulary-parallel cross-entropy.
 
 TensorType rows(const TensorType& like) { return {like.dtype, {like.shape[0]}}; }
-// (x[B×K], then label i32[B] where `labels`, then `more` of f[B])
+// (x[B×K], then label i32[B] if `labels`, then `more` operands f[B])
 Status wantClasses(Types inputs, std::size_t x, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, x));
   LOCKSTEP_TRY(wantRank(inputs, x, 2, "two dimensions, batch and classes"));
@@ -198,8 +199,8 @@ Grads gradXentLoss(GradBuilder& build, const Node& node, std::span<const ValueId
   return std::vector<ValueId>{ds, ds + 1, -1};
 }
 
-// The classes of `x` may be split, the rest is then whole, and what comes of them is `made`; or all
-// is split along the batch, or whole.
+// The classes of `x` may be split; the others are then replicated and the outputs are placed as
+// `made`. Else all are split along the batch, or replicated.
 Placing placeClasses(Places inputs, std::size_t x, Types outputs, const AxisPlacement& made) {
   if (!isSplit(inputs[x], 1)) {
     Placing placing = placeSamples(inputs, inputs.size());
@@ -247,14 +248,14 @@ Inferred inferSumSquares(Types inputs, const Attrs&) {
   }
   return std::vector<TensorType>{one(inputs[0])};
 }
-// Squares of sums are no sums of squares: what is partial has to be whole first.
+// Squaring is not linear: partial sums are reduced first.
 Placing placeSumSquares(const Node&, Places inputs, Types, Types) {
   if (inputs.size() > 1 && !isReplicated(inputs[1])) return mustReplicate(1);
   if (isReplicated(inputs[0])) return placedAt({inputs[0]});
   if (inputs.size() == 1 && isSplit(inputs[0])) return placedAt({partialSum()});
   return mustReplicate(0);
 }
-// Each of one element.
+// Each input has one element.
 Inferred inferOnes(Types inputs, const Attrs&) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   for (std::size_t i = 0; i < inputs.size(); ++i) LOCKSTEP_TRY(wantType(inputs, i, one(inputs[0])));
@@ -313,11 +314,13 @@ std::vector<OpInfo> lossOps() {
       {.op = Op::kXentTerms, .name = "xent-terms", .minInputs = 3, .maxInputs = 3, .outputs = 2,
        .isView = false, .isCollective = false, .attrs = classes, .inPlace = {-1, -1},
        .infer = inferXentTerms, .gradient = gradXentTerms, .place = placeXentTerms,
-       .cost = costSoftmax},
+       .cost = costSoftmax,
+       .partOffset = {PartOffset::Unit::kIndices, 0, 1}},
       {.op = Op::kXentTermsGrad, .name = "xent-terms-grad", .minInputs = 5, .maxInputs = 5,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = classes, .inPlace = {2},
        .infer = inferXentTermsGrad, .gradient = nullptr, .place = placeXentTermsGrad,
-       .cost = costTermsGrad},
+       .cost = costTermsGrad,
+       .partOffset = {PartOffset::Unit::kIndices, 2, 1}},
       {.op = Op::kXentLoss, .name = "xent-loss", .minInputs = 3, .maxInputs = 3, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
        .infer = inferXentLoss, .gradient = gradXentLoss, .place = placeLossSum, .cost = costTriple},

@@ -1,11 +1,11 @@
-// Rows: optimizers, elementwise over parameters, gradients and moments.
+// Op table rows: optimizers, elementwise over parameters, gradients and moments.
 #include "engine/ir/ops_rules.h"
 
 namespace lockstep::ir::rules {
 namespace {
 
-// The first `tensors` inputs have one type; the rest are f[1] of the same dtype. One output for
-// each tensor but the gradient.
+// The first `tensors` inputs have one type, the others are f[1] of the same dtype. One output for
+// each tensor except the gradient.
 Inferred inferOptimizer(Types inputs, std::size_t tensors) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   for (std::size_t i = 1; i < inputs.size(); ++i)
@@ -51,7 +51,7 @@ Placing placeByRows(const Node&, Places inputs, Types, Types outputs) {
   return placedAt(std::vector<AxisPlacement>(outputs.size()));
 }
 
-// What is touched: a row is read and written, twice.
+// Touched rows are read and written, in parameter and state.
 OpCost costByRows(const Node&, Types inputs, Types) {
   return {8.0 * static_cast<double>(inputs[2].count()), 5 * inputs[2].bytes() + inputs[3].bytes()};
 }

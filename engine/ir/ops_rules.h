@@ -1,4 +1,4 @@
-// What the rows of the op table share; the table is put together in ops.cc from one list a family.
+// Shared rules of the op table's rows; ops.cc assembles the table from one list for each family.
 #pragma once
 
 #include <span>
@@ -33,7 +33,7 @@ Status wantType(Types inputs, std::size_t index, const TensorType& type);
 Status wantAxis(const Attrs& attrs);  // axis and stride, both or neither
 Shape shapeAttr(const Attrs& attrs, std::string_view key = "shape");
 DType dtypeAttr(const Attrs& attrs, std::string_view key = "dtype");
-// Every input of one float type and shape, which is the output's.
+// All inputs have one float type and shape, which is also the output's.
 Inferred inferSame(Types inputs, const Attrs& attrs);
 
 // ---- Placement rules.
@@ -42,28 +42,29 @@ inline bool isReplicated(const AxisPlacement& p) { return p.kind == Kind::kRepli
 inline bool isSplit(const AxisPlacement& p) { return p.kind == Kind::kSplit; }
 inline bool isSplit(const AxisPlacement& p, int dim) { return isSplit(p) && p.dim == dim; }
 inline bool isSum(const AxisPlacement& p) { return p.kind == Kind::kPartialSum; }
-AxisPlacement splitAt(int dim, const AxisPlacement& like);  // the cut-points of `like`
+AxisPlacement splitAt(int dim, const AxisPlacement& like);  // with the cut-points of `like`
 AxisPlacement partialSum();
 Placing placedAt(std::vector<AxisPlacement> outputs);
 Placing mustBe(std::size_t input, AxisPlacement wanted);
 inline Placing mustReplicate(std::size_t input) { return mustBe(input, {}); }
 Placing placeSource(const Node&, Places, Types, Types);
-// All inputs replicated, or all split alike: so are the outputs. One split is followed by the rest.
-// What a product of factors of this type is: f32 where they have 16 bits.
-DType summedIn(DType factors);
+// Returns the accumulation dtype of matmul operands of this dtype: f32 for 16-bit operands.
+DType summedIn(DType operand);
 
+// Outputs are placed like the inputs: all replicated, or all split alike. One split input makes the
+// others be split.
 Placing placeElementwise(const Node&, Places, Types, Types);
-// The same, and all partial sums give a partial sum.
+// As placeElementwise; partial sums of all inputs also give a partial sum.
 Placing placeLinear(const Node&, Places, Types, Types);
 
 // ---- Costs.
 std::int64_t movedBytes(Types inputs, Types outputs);
 OpCost costNothing(const Node&, Types, Types);
 OpCost costMove(const Node&, Types, Types);         // no arithmetic
-OpCost costElementwise(const Node&, Types, Types);  // one operation an element of input 0
+OpCost costElementwise(const Node&, Types, Types);  // one operation for each element of input 0
 
 // ---- Gradients.
-// The gradient before the fused activation of a node with attribute `act`.
+// Returns the gradient before the fused activation of a node with attribute `act`.
 Result<ValueId> throughActivation(GradBuilder& build, const Node& node, ValueId dy);
 
 }  // namespace lockstep::ir::rules

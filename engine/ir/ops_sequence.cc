@@ -1,4 +1,4 @@
-// Rows: sequences of tokens.
+// Op table rows: sequences of tokens.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -52,8 +52,8 @@ Grads gradEmbedding(GradBuilder& build, const Node& node, std::span<const ValueI
   return std::vector<ValueId>{table, -1};
 }
 
-// Of rows that belong to the parts of `split`, however large: equal parts; none where they are not
-// even.
+// Returns equal parts for rows that belong to the parts of `split`, whatever their size; nothing if
+// the rows do not divide evenly.
 std::optional<AxisPlacement> inEqualParts(const AxisPlacement& split, std::int64_t rows) {
   if (isReplicated(split)) return split;
   const std::int64_t parts = std::ssize(split.cuts) - 1;
@@ -64,8 +64,8 @@ std::optional<AxisPlacement> inEqualParts(const AxisPlacement& split, std::int64
   return equal;
 }
 
-// The ids split with the batch; or the table by channels; or by rows, each rank giving zeros for
-// rows it does not hold (Megatron's vocabulary-parallel embedding: Shoeybi et al. 2019).
+// Splits the ids along the batch, the table by channels, or the table by rows, where a rank outputs
+// zeros for rows it does not hold (Megatron's vocabulary-parallel embedding: Shoeybi et al. 2019).
 Placing placeEmbedding(const Node& node, Places inputs, Types, Types) {
   const AxisPlacement &table = inputs[0], &ids = inputs[1];
   if (intAttr(node.attrs, "local") != 0) {
@@ -80,8 +80,7 @@ Placing placeEmbedding(const Node& node, Places inputs, Types, Types) {
   return mustReplicate(0);
 }
 
-// The table's gradient as the strategy holds the table follows from dy: partial where the batch is
-// split, by channels where dy is.
+// Partial sum if dy is split along the batch; split by channels if dy is.
 Placing placeEmbeddingGrad(const Node& node, Places inputs, Types, Types outputs) {
   const AxisPlacement &ids = inputs[0], &dy = inputs[1];
   if (intAttr(node.attrs, "local") != 0) {
@@ -96,7 +95,7 @@ Placing placeEmbeddingGrad(const Node& node, Places inputs, Types, Types outputs
   return mustReplicate(isReplicated(dy) ? 0 : 1);
 }
 
-Inferred inferDistinct(Types inputs, const Attrs& attrs) {
+Inferred inferUnique(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, ids"));
   LOCKSTEP_TRY(wantType(inputs, 0, {DType::kI32, inputs[0].shape}));
   const std::vector<std::int64_t> cuts = listAttr(attrs, "cuts");
@@ -111,17 +110,17 @@ Inferred inferDistinct(Types inputs, const Attrs& attrs) {
   return std::vector<TensorType>{
       {DType::kI32, each}, {DType::kI32, {std::ssize(cuts) - 1}}, inputs[0]};
 }
-// Those of a part of the ids are a part; how many there are is each rank's own number.
-Placing placeDistinct(const Node&, Places inputs, Types, Types outputs) {
+// The unique ids of a part of the ids are a part; their counts differ between ranks.
+Placing placeUnique(const Node&, Places inputs, Types, Types outputs) {
   const auto parts = inEqualParts(inputs[0], outputs[0].shape[0]);
   if (!parts) return mustReplicate(0);
   return placedAt({*parts, {}, inputs[0]});
 }
-OpCost costDistinct(const Node&, Types inputs, Types outputs) {
+OpCost costUnique(const Node&, Types inputs, Types outputs) {
   return {0, movedBytes(inputs, outputs) + 4 * rowTable(inputs[0].count())};
 }
 
-// (rows, ids), a row of equal count for each id.
+// (rows, ids), with a row of equal length for each id
 Status wantRowsOf(Types inputs, std::size_t rows, std::size_t ids) {
   LOCKSTEP_TRY(wantFloat(inputs, rows));
   LOCKSTEP_TRY(wantRank(inputs, ids, 1, "one dimension, ids"));
@@ -136,7 +135,7 @@ Inferred inferCombineRows(Types inputs, const Attrs&) {
                                  inputs[1],
                                  {DType::kI32, {rowTable(inputs[1].count())}}};
 }
-// Ids of one rank may be those of another: all rows have to be there.
+// Ranks may share ids: rows are gathered first.
 Placing placeCombineRows(const Node&, Places inputs, Types, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!isReplicated(inputs[i])) return mustReplicate(i);
@@ -154,7 +153,7 @@ Inferred inferLayerNorm(Types inputs, const Attrs&) {
   return std::vector<TensorType>{inputs[0], rows, rows};
 }
 
-// `operands` of the rows' shape, then the rest; mean and rstd are the last two.
+// `operands` inputs of x's shape, then the others; mean and rstd are the last two.
 Status wantStatistics(Types inputs) {
   const TensorType rows{inputs[0].dtype, {inputs[0].shape[0]}};
   LOCKSTEP_TRY(wantType(inputs, inputs.size() - 2, rows));
@@ -185,7 +184,7 @@ Grads gradLayerNorm(GradBuilder& build, const Node& node, std::span<const ValueI
   if (build.wants(node.inputs[1]) || build.wants(node.inputs[2])) {
     LOCKSTEP_ASSIGN(grads[1],
                     build.emit(Op::kLayerNormWeightGrad, "w", {dy[0], x, mean, rstd}, {}));
-    grads[2] = grads[1] + 1;  // outputs of one node are numbered in a row
+    grads[2] = grads[1] + 1;  // outputs of a node have consecutive ids
   }
   if (build.wants(x)) {
     LOCKSTEP_ASSIGN(
@@ -194,7 +193,7 @@ Grads gradLayerNorm(GradBuilder& build, const Node& node, std::span<const ValueI
   return grads;
 }
 
-// The first row-wise input decides; rows are split alike, the rest is whole.
+// The first row-wise input decides; rows are split alike, the others are replicated.
 Placing placeRows(Places inputs, std::initializer_list<bool> rowwise) {
   AxisPlacement common;
   std::size_t i = 0;
@@ -238,9 +237,9 @@ Inferred inferAttention(Types inputs, const Attrs& attrs) {
                            channels);
   if (const std::int64_t causal = intAttr(attrs, "causal"); causal != 0 && causal != 1)
     return invalidArgument("causal is {}, expected 0 or 1", causal);
-  if (const std::string_view factors = textAttr(attrs, "factors");
-      !factors.empty() && factors != "bf16" && factors != "f16")
-    return invalidArgument("factors are \"{}\", expected bf16 or f16", factors);
+  if (const std::string_view operandDtype = textAttr(attrs, "operand_dtype");
+      !operandDtype.empty() && operandDtype != "bf16" && operandDtype != "f16")
+    return invalidArgument("operand_dtype is \"{}\", expected bf16 or f16", operandDtype);
   return std::vector<TensorType>{{inputs[0].dtype, {rows, channels / 3}},
                                  {inputs[0].dtype, {rows, channels / 3 / head}}};
 }
@@ -268,8 +267,8 @@ Grads gradAttention(GradBuilder& build, const Node& node, std::span<const ValueI
   return std::vector<ValueId>{dx};
 }
 
-// Whole samples or whole heads: the cuts of `split` times numerator over denominator, or nothing
-// where they fall within one.
+// Returns the cuts of `split` times numerator over denominator, or nothing if a cut falls inside a
+// sample or a head.
 std::optional<AxisPlacement> scaled(AxisPlacement split, std::int64_t numerator,
                                     std::int64_t denominator) {
   for (std::int64_t& cut : split.cuts) {
@@ -353,22 +352,24 @@ std::vector<OpInfo> sequenceOps() {
   const std::vector<AttrInfo> attention{{"tokens", AttrKind::kInt},
                                         {"head", AttrKind::kInt},
                                         {"causal", AttrKind::kInt},
-                                        {"factors", AttrKind::kText, false}};
+                                        {"operand_dtype", AttrKind::kText, false}};
   // clang-format off
   return {
       {.op = Op::kEmbedding, .name = "embedding", .minInputs = 2, .maxInputs = 2, .outputs = 1,
        .isView = false, .isCollective = false, .attrs = {kFirst, kLocal, kAxis, kStride}, .inPlace = {-1},
        .infer = inferEmbedding, .gradient = gradEmbedding, .place = placeEmbedding,
-       .cost = costGather},
+       .cost = costGather,
+       .costlyToRecompute = true, .partOffset = {PartOffset::Unit::kIndices, 0, 0}},
       {.op = Op::kEmbeddingGrad, .name = "embedding-grad", .minInputs = 2, .maxInputs = 2,
        .outputs = 1, .isView = false, .isCollective = false,
        .attrs = {kFirst, kLocal, {"shape", AttrKind::kShape}, kAxis, kStride}, .inPlace = {-1},
        .infer = inferEmbeddingGrad, .gradient = nullptr, .place = placeEmbeddingGrad,
-       .cost = costScatter},
-      {.op = Op::kDistinct, .name = "distinct", .minInputs = 1, .maxInputs = 1, .outputs = 3,
+       .cost = costScatter,
+       .partOffset = {PartOffset::Unit::kIndices, -1, 0}},
+      {.op = Op::kUnique, .name = "unique", .minInputs = 1, .maxInputs = 1, .outputs = 3,
        .isView = false, .isCollective = false, .attrs = {{"cuts", AttrKind::kList}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1, -1, -1}, .infer = inferDistinct, .gradient = nullptr, .place = placeDistinct,
-       .cost = costDistinct},
+       .inPlace = {-1, -1, -1}, .infer = inferUnique, .gradient = nullptr, .place = placeUnique,
+       .cost = costUnique},
       {.op = Op::kCombineRows, .name = "combine-rows", .minInputs = 2, .maxInputs = 2, .outputs = 3,
        .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0, -1, -1},
        .infer = inferCombineRows, .gradient = nullptr, .place = placeCombineRows,
@@ -388,7 +389,8 @@ std::vector<OpInfo> sequenceOps() {
       {.op = Op::kAttention, .name = "attention", .minInputs = 1, .maxInputs = 1, .outputs = 2,
        .isView = false, .isCollective = false, .attrs = attention, .inPlace = {-1, -1},
        .infer = inferAttention, .gradient = gradAttention, .place = placeAttention,
-       .cost = costAttention},
+       .cost = costAttention,
+       .costlyToRecompute = true},
       {.op = Op::kAttentionGrad, .name = "attention-grad", .minInputs = 4, .maxInputs = 4,
        .outputs = 1, .isView = false, .isCollective = false, .attrs = attention, .inPlace = {-1},
        .infer = inferAttentionGrad, .gradient = nullptr, .place = placeAttentionGrad,

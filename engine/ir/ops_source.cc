@@ -1,4 +1,4 @@
-// Rows: sources and sinks, initial values, shapes.
+// Op table rows: sources and sinks, initial values, shapes.
 #include <algorithm>
 
 #include "engine/ir/ops_rules.h"
@@ -42,7 +42,7 @@ Inferred inferReshape(Types inputs, const Attrs& attrs) {
   return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
 }
 
-Inferred inferSlice1(Types inputs, const Attrs& attrs) {
+Inferred inferFlatView(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 1, "one dimension, a flat group"));
   Shape shape = shapeAttr(attrs);
@@ -55,7 +55,7 @@ Inferred inferSlice1(Types inputs, const Attrs& attrs) {
   return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
 }
 
-Inferred inferPack(Types inputs, const Attrs&) {
+Inferred inferFlatten(Types inputs, const Attrs&) {
   std::int64_t count = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     LOCKSTEP_TRY(wantFloat(inputs, i));
@@ -68,8 +68,8 @@ Inferred inferPack(Types inputs, const Attrs&) {
   return std::vector<TensorType>{{inputs[0].dtype, {count}}};
 }
 
-// A split dimension survives where the elements of a rank stay the same ones: the dimensions before
-// it have the same product and its extent is kept, or multiplied or divided evenly at every cut.
+// A split survives if each rank keeps its elements: the product of the dimensions before it is
+// unchanged, and its extent is unchanged, or multiplied or divided evenly at every cut.
 Placing placeReshape(const Node&, Places inputs, Types inputTypes, Types outputs) {
   if (!isSplit(inputs[0])) return placedAt({inputs[0]});
   const Shape& from = inputTypes[0].shape;
@@ -91,7 +91,7 @@ Placing placeReshape(const Node&, Places inputs, Types inputTypes, Types outputs
   return mustReplicate(0);
 }
 
-// Views of a flat group: the group is whole on each rank, or partial as a whole.
+// Views of a flat group: the group is replicated or a partial sum.
 Placing placeGroup(const Node&, Places inputs, Types, Types outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (isSplit(inputs[i])) return mustReplicate(i);
@@ -111,14 +111,14 @@ Grads gradReshape(GradBuilder& build, const Node& node, std::span<const ValueId>
   return std::vector<ValueId>{dx};
 }
 
-Grads gradPack(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+Grads gradFlatten(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
   std::vector<ValueId> grads;
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const TensorType type = build.type(node.inputs[i]);
     ValueId grad = -1;
     if (build.wants(node.inputs[i])) {
-      LOCKSTEP_ASSIGN(grad, build.emit(Op::kSlice1, fmt::format("member{}", i), {dy[0]},
+      LOCKSTEP_ASSIGN(grad, build.emit(Op::kFlatView, fmt::format("member{}", i), {dy[0]},
                                        {{"offset", offset}, {"shape", type.shape}}));
     }
     grads.push_back(grad);
@@ -145,7 +145,8 @@ std::vector<OpInfo> sourceOps() {
        .infer = inferDeclared, .gradient = nullptr, .place = placeSource, .cost = costNothing},
       {.op = Op::kStore, .name = "store", .minInputs = 1, .maxInputs = 1, .outputs = 0,
        .isView = false, .isCollective = false, .attrs = {{"state", AttrKind::kText}}, .inPlace = {},
-       .infer = inferStore, .gradient = nullptr, .place = placeSink, .cost = costNothing},
+       .infer = inferStore, .gradient = nullptr, .place = placeSink, .cost = costNothing,
+       .movesOnly = true},
       {.op = Op::kResult, .name = "result", .minInputs = 1, .maxInputs = 1, .outputs = 0,
        .isView = false, .isCollective = false, .attrs = {{"name", AttrKind::kText}}, .inPlace = {},
        .infer = inferResult, .gradient = nullptr, .place = placeSink, .cost = costNothing},
@@ -160,19 +161,23 @@ std::vector<OpInfo> sourceOps() {
                  {"pitch", AttrKind::kInt, false}, {"first", AttrKind::kInt, false},
                  {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
        .inPlace = {-1}, .infer = inferRandom, .gradient = nullptr, .place = placeSource,
-       .cost = costMove},
+       .cost = costMove,
+       .partOffset = {PartOffset::Unit::kElements}},
       {.op = Op::kReshape, .name = "reshape", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = true, .isCollective = false, .attrs = {kShapeAttr}, .inPlace = {0},
-       .infer = inferReshape, .gradient = gradReshape, .place = placeReshape, .cost = costNothing},
-      {.op = Op::kSlice1, .name = "slice1", .minInputs = 1, .maxInputs = 1, .outputs = 1,
+       .infer = inferReshape, .gradient = gradReshape, .place = placeReshape, .cost = costNothing,
+       .movesOnly = true},
+      {.op = Op::kFlatView, .name = "flat-view", .minInputs = 1, .maxInputs = 1, .outputs = 1,
        .isView = true, .isCollective = false,
        .attrs = {{"offset", AttrKind::kInt}, kShapeAttr, {"axis", AttrKind::kText, false},
                  {"stride", AttrKind::kInt, false}},
        .inPlace = {0},
-       .infer = inferSlice1, .gradient = nullptr, .place = placeGroup, .cost = costNothing},
-      {.op = Op::kPack, .name = "pack", .minInputs = 1, .maxInputs = -1, .outputs = 1,
+       .infer = inferFlatView, .gradient = nullptr, .place = placeGroup, .cost = costNothing,
+       .partOffset = {PartOffset::Unit::kView}},
+      {.op = Op::kFlatten, .name = "flatten", .minInputs = 1, .maxInputs = -1, .outputs = 1,
        .isView = true, .isCollective = false, .attrs = {}, .inPlace = {0},
-       .infer = inferPack, .gradient = gradPack, .place = placeGroup, .cost = costNothing},
+       .infer = inferFlatten, .gradient = gradFlatten, .place = placeGroup, .cost = costNothing,
+       .movesOnly = true},
   };
   // clang-format on
 }

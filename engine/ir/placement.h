@@ -1,6 +1,6 @@
-// Placement: where a value lives. On each mesh axis (named; an axis not mentioned is replicated)
-// a value is replicated, split along a dimension at explicit cut-points, or partial, i.e. the true
-// value is the reduction of what the ranks along the axis hold.
+// Placement: how a value is distributed. Along each mesh axis a value is replicated (the default),
+// split along a dimension at explicit cut-points, or partial: its value is the reduction of the
+// values of the ranks along the axis.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ Status verifyPlacement(const Node& node, const Value& value) {
   return {};
 }
 
-// Names of states, inputs and results: read once, written once, of one type.
+// Checks that states, inputs and results are read once, written once, and have one type.
 class Names {
  public:
   Status check(const Graph& graph, const Node& node) {
@@ -70,14 +70,14 @@ class Names {
   }
 
   std::set<std::string, std::less<>> inputs_, reads_, writes_;
-  std::map<int, std::set<std::string, std::less<>>> results_;  // by stage: each has its own
+  std::map<int, std::set<std::string, std::less<>>> results_;  // by stage
   std::map<std::string, TensorType, std::less<>> types_;
 };
 
 }  // namespace
 
 Status verify(const Graph& graph) {
-  // Names, order, attributes and types are what add() checks: build the graph anew and compare.
+  // add() checks names, order, attributes and types: rebuilds the graph and compares.
   Graph again(graph.name());
   Names names;
   for (const Node& node : graph.nodes()) {

@@ -1,5 +1,5 @@
-// Builder: from a model's description to its forward graph, layer by layer. model.cc has what is
-// round the layers, layers.cc each kind of layer.
+// Builder: builds the forward graph of a model, layer by layer. layers.cc builds the layers,
+// model.cc everything else.
 #pragma once
 
 #include <map>
@@ -27,7 +27,7 @@ class Builder {
     out_.compute = compute;
   }
   Result<ir::ModelGraph> build();
-  // Per layer, after build().
+  // One entry for each layer; call after build().
   std::vector<LayerInfo> takeLayers() { return std::move(layers_); }
 
  private:
@@ -48,12 +48,12 @@ class Builder {
                       ir::Attrs attrs = {}, ir::Phase phase = ir::Phase::kForward);
   Result<ValueId> addParameter(std::string_view suffix, Shape shape, std::int64_t fanIn,
                                std::int64_t fanOut, std::string initializer = "torch-uniform");
-  // A running statistic of the layer under construction.
+  // Adds a running statistic of the current layer.
   Result<ValueId> addStatistic(std::string_view suffix, std::int64_t channels,
                                std::string initializer);
   void splitAlong(std::size_t parameter, int dim, std::int64_t parts);
 
-  // Before the layers, between them and after them.
+  // Inputs, connections and losses.
   Status addInput();
   Status addCategories();
   Status addTokens();
@@ -90,11 +90,11 @@ class Builder {
 
   const Model& model_;
   const Use use_;
-  const int parts_;  // micro-batches, of which the batch is one
+  const int parts_;  // number of micro-batches; the batch is one of them
   ValueId weight_ = -1, dropoutKeys_ = -1;
-  std::int64_t tokens_ = 0;  // of a sample of text; 0: no text
+  std::int64_t tokens_ = 0;  // tokens of a text sample; 0: no text
   ir::ModelGraph out_;
-  std::size_t index_ = 0;  // of the layer under construction
+  std::size_t index_ = 0;  // of the current layer
   ValueId last_ = -1;
   std::map<std::string, ValueId, std::less<>> values_;
   std::set<std::string> used_;

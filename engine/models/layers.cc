@@ -1,4 +1,4 @@
-// Each kind of layer.
+// Builds each kind of layer.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -112,7 +112,7 @@ Result<ValueId> Builder::addDense(ValueId x) {
   return addActivation(y, "activation");
 }
 
-// The table of an embedding serves twice; there is one parameter.
+// The embedding table and this weight are one parameter.
 Result<ValueId> Builder::addTied(ValueId x, std::int64_t inputs) {
   const ir::Node* table = out_.graph.find(layer().tied + ".weight");
   if (table == nullptr || shape(table->outputs[0]) != Shape{layer().units, inputs})
@@ -124,7 +124,7 @@ Result<ValueId> Builder::addTied(ValueId x, std::int64_t inputs) {
              {{"tb", std::int64_t{1}}});
 }
 
-// `part` of the layer, or the whole of it.
+// `part` names a part of the layer; "": the layer.
 Result<ValueId> Builder::addDropout(const std::string& part, ValueId x) {
   const double rate = layer().dropout;
   if (!(rate >= 0 && rate < 1))
@@ -163,7 +163,7 @@ Result<ValueId> Builder::addEmbedding(ValueId ids) {
   return add(Op::kBiasAdd, layer().name + ".position-add", {y, positions});
 }
 
-// The rows of a sample side by side. Rows begin within ±1/√categories (Naumov et al.: "Deep
+// Concatenates the rows of a sample. Initial values are within ±1/√categories (Naumov et al.: "Deep
 // Learning Recommendation Model for Personalization and Recommendation Systems", 2019).
 Result<ValueId> Builder::addTables(ValueId ids, std::int64_t units) {
   const std::int64_t rows = model_.columns * model_.categories;
@@ -197,7 +197,7 @@ Result<ValueId> Builder::addLinear(const std::string& part, ValueId x, std::int6
 }
 
 namespace {
-// The greatest number, at most `heads`, that divides the channels, in all blocks that have `heads`.
+// Returns the greatest number up to `heads` that divides the channels in all blocks with `heads`.
 Remedy otherHeads(const Model& model, std::int64_t heads, std::int64_t channels) {
   std::int64_t fewer = std::clamp<std::int64_t>(heads, 1, channels);
   while (channels % fewer != 0) --fewer;
@@ -209,8 +209,8 @@ Remedy otherHeads(const Model& model, std::int64_t heads, std::int64_t channels)
 }
 }  // namespace
 
-// Radford et al., "Language models are unsupervised multitask learners", 2019: what goes back into
-// the residual stream begins smaller by √(2·blocks).
+// Radford et al., "Language models are unsupervised multitask learners", 2019: initial weights of
+// projections into the residual stream are scaled by 1/√(2·blocks).
 Result<ValueId> Builder::addTransformer(ValueId x) {
   LOCKSTEP_TRY(wantTokens(x));
   const Layer& l = layer();

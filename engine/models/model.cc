@@ -14,7 +14,7 @@ using ir::Op;
 using ir::Phase;
 using ir::ValueId;
 
-// AUC is off by at most half the share of pairs whose scores are in one bin.
+// The error of AUC is at most half the fraction of pairs with scores in one bin.
 constexpr std::int64_t kScoreBins = 1024;
 
 std::string_view kindName(Layer::Kind kind) {
@@ -147,7 +147,7 @@ Status Builder::addInput() {
   return model_.columns > 0 ? addCategories() : Status();
 }
 
-// Ids of the rows of one table that has all columns' tables one after another.
+// Adds the row ids into one table that concatenates the tables of all columns.
 Status Builder::addCategories() {
   if (model_.categories < 1)
     return fail("input.categories", fmt::format("categories is {}; expected at least 1, the number "
@@ -169,7 +169,7 @@ Status Builder::addCategories() {
   return {};
 }
 
-// Token ids, the tokens of a sample one after another in rows.
+// Adds the token ids; the tokens of a sample are consecutive rows.
 Status Builder::addTokens() {
   if (model_.input.size() != 1 || model_.input[0] < 1)
     return fail("input.shape", fmt::format("the input is [{}]; expected one number of tokens, such "
@@ -187,7 +187,7 @@ Status Builder::addTokens() {
   return {};
 }
 
-// A random number for each sample and step, from which masks are made.
+// Returns the dropout key of each sample and step.
 Result<ValueId> Builder::dropoutKeys() {
   if (dropoutKeys_ < 0) {
     LOCKSTEP_ASSIGN(
@@ -198,7 +198,7 @@ Result<ValueId> Builder::dropoutKeys() {
   return dropoutKeys_;
 }
 
-// w of each sample.
+// Returns w of each sample.
 Result<ValueId> Builder::sampleWeights() {
   if (weight_ < 0) {
     LOCKSTEP_ASSIGN(
@@ -281,8 +281,8 @@ Status Builder::checkUses() {
   return {};
 }
 
-// Of two dense layers in a row, with nothing but dropout between, the first is split by columns,
-// the second by rows, so that only the second's sums travel (Shoeybi et al.: "Megatron-LM", 2019).
+// Splits two consecutive dense layers, with nothing but dropout in between, by columns and by rows,
+// so that only the output of the second is reduced (Shoeybi et al.: "Megatron-LM", 2019).
 void Builder::splitDensePairs() {
   const auto plainDense = [&](std::size_t i) {
     return i < model_.layers.size() && model_.layers[i].kind == Layer::Kind::kDense &&
@@ -300,7 +300,7 @@ void Builder::splitDensePairs() {
                                  [&](const ir::Parameter& p) { return p.name == name; });
     return static_cast<std::size_t>(at - out_.parameters.begin());
   };
-  // Whether layer i + 1 reads layer i, and it alone does.
+  // Returns whether layer i + 1 is the only reader of layer i.
   const auto follows = [&](std::size_t i) {
     const Layer &one = model_.layers[i], &next = model_.layers[i + 1];
     return next.inputs.empty() ? uses(one.name) == 0
@@ -330,7 +330,7 @@ Status Builder::addLoss() {
                     fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
                                 "layer at the end",
                                 sampleText(y)));
-  // The tokens of a sample count as it does.
+  // The tokens of a sample have the sample's weight.
   if (tokens_ > 0) {
     LOCKSTEP_ASSIGN(weight, add(Op::kRepeatRows, "weight.tokens", {weight}, {{"times", tokens_}},
                                 Phase::kData));
@@ -360,7 +360,7 @@ Status Builder::addLoss() {
   return {};
 }
 
-// Labels as numbers, of the shape of what the model gives.
+// Adds numeric labels of the model output's shape.
 Result<ValueId> Builder::addTarget(const Shape& shape, const std::string& given) {
   const Shape labels = given == "i32" ? Shape{shape[0]} : shape;
   LOCKSTEP_ASSIGN(ValueId target,

@@ -1,4 +1,4 @@
-// Model builders: a model description → the forward Graph with its loss and metrics.
+// Model descriptions, and the forward graph with loss and metrics that is built from them.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ struct Layer {
     kFlatten,
     kActivation,
     kAdd,
-    // of tokens, and of their positions; of categories, a table for each column, side by side
+    // of tokens and their positions; or of categories, one table for each column, concatenated
     kEmbedding,
     kLayerNorm,
-    // pre-LN block as in GPT-2: x + attention(norm(x)), then that + feed-forward(norm)
+    // pre-LN block as in GPT-2: h = x + attention(norm(x)), then h + feed-forward(norm(h))
     kTransformer,
     kBatchNorm,          // parameters gain and bias, running statistics mean and variance
-    kGlobalAveragePool,  // of an image: the mean of each channel
-    kConcat,             // of values without further dimensions
+    kGlobalAveragePool,  // the mean of each channel of an image
+    kConcat,             // of values with one dimension
     kDropout,
   };
   Kind kind = Kind::kDense;
   std::string name;  // unique; parameters are "<name>.weight", "<name>.bias"
-  // Names of layers, "input" or "categories"; empty: the layer before.
+  // Names of layers, "input" or "categories"; empty: the previous layer.
   std::vector<std::string> inputs;
   std::int64_t units = 0;               // dense units, conv filters
   std::int64_t kernel = 0, stride = 1;  // conv; pool: kernel is the window
@@ -41,31 +41,31 @@ struct Layer {
   std::string activation;        // "" or one of activations(): dense, conv, add, batch norm
   std::string tied;              // dense: the embedding whose table is the weight, transposed
   std::int64_t heads = 1;        // transformer
-  std::int64_t feedForward = 0;  // transformer: units between; 0: four times the channels
-  bool causal = true;            // transformer: a token sees none after it
-  double dropout = 0;            // dropout: of the input; transformer: of what is added to it
-  double momentum = 0.9;         // batch norm: how much of a running statistic a step keeps
+  std::int64_t feedForward = 0;  // transformer: hidden units; 0: four times the channels
+  bool causal = true;            // transformer: tokens do not attend to later ones
+  double dropout = 0;            // dropout: of the input; transformer: of the residual branches
+  double momentum = 0.9;         // batch norm: fraction of a running statistic that a step keeps
   double epsilon = 1e-5;         // batch norm
-  // Batch norm: equal parts of the batch, one after another, each normalised by statistics of its
-  // own; 1: by the whole batch's, whatever ranks share it. Where the batch is cut into
-  // micro-batches each has some of them whole.
+  // Batch norm: number of consecutive equal parts of the batch, each normalised by its own
+  // statistics; 1: by those of the global batch, over all ranks. Each micro-batch contains whole
+  // groups.
   std::int64_t groups = 1;
 };
 
 struct Model {
   std::string name;
-  Shape input;                  // of one sample, e.g. 28x28x1; of text the number of tokens
+  Shape input;                  // of one sample, e.g. 28x28x1; for text the number of tokens
   std::int64_t vocabulary = 0;  // above 0: the input is text, token ids below it
-  // Above 0: so many categorical columns beside the numbers, each with so many categories.
+  // Above 0: categorical columns besides the numbers, and categories of each column.
   std::int64_t columns = 0, categories = 0;
-  DType inputDtype = DType::kU8;  // what the data set holds
+  DType inputDtype = DType::kU8;  // as in the data set
   double inputScale = 1.0 / 255;
   std::vector<Layer> layers;
   std::string loss = "cross-entropy";  // "binary-cross-entropy", "mse"
-  std::int64_t classes = 10;           // of text the vocabulary: the label is the token after each
+  std::int64_t classes = 10;           // for text the vocabulary: labels are the next tokens
 };
 
-// for people: shapes, parameters and cost of a layer, one sample
+// Shapes, parameters and cost of a layer for one sample, for display.
 struct LayerInfo {
   std::string name, kind;
   Shape output;  // of one sample
@@ -74,12 +74,12 @@ struct LayerInfo {
   std::int64_t activationBytes = 0;
 };
 
-// In training, batch norm takes the statistics of the batch and updates the running ones;
-// evaluation takes the running ones.
+// In training, batch norm uses the statistics of the batch and updates the running ones; evaluation
+// uses the running ones.
 enum class Use : std::uint8_t { kTraining, kEvaluation };
 
-// Errors name the layer and what was expected (kInvalidArgument; `why` has "layers[i].field").
-// `batch` samples in `compute` precision, one of `parts` micro-batches.
+// Builds the forward graph for `batch` samples, one of `parts` micro-batches, in dtype `compute`.
+// Errors: kInvalidArgument naming the layer and what was expected; `why` is "layers[i].field".
 Result<ir::ModelGraph> build(const Model& model, std::int64_t batch, DType compute, Use use,
                              int parts = 1);
 Result<std::vector<LayerInfo>> describe(const Model& model);

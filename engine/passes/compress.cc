@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "engine/passes/loss_scale.h"
 #include "engine/passes/rewrite.h"
@@ -12,14 +13,14 @@ namespace {
 using ir::Op;
 using ir::ValueId;
 
-constexpr std::string_view kGroup = "grads.";
-
-// The K of a sum of "grads.K" over the axis, whole or in parts; "" of any other node.
-std::string groupOf(const ir::Graph& graph, const ir::Node& node, std::string_view axis) {
+// Returns the group whose gradients a node sums over the axis, whole or in parts, if it does.
+std::optional<std::size_t> groupOf(const ir::Graph& graph, const ir::Node& node,
+                                   std::string_view axis, const GradientNodes& gradients) {
   const bool sums = node.op == Op::kAllReduce || node.op == Op::kReduceScatter;
-  if (!sums || ir::textAttr(node.attrs, "axis") != axis) return {};
-  const std::string& name = graph.node(graph.value(node.inputs[0]).producer).name;
-  return name.starts_with(kGroup) ? name.substr(kGroup.size()) : std::string();
+  if (!sums || ir::textAttr(node.attrs, "axis") != axis) return std::nullopt;
+  const auto found = gradients.find(graph.node(graph.value(node.inputs[0]).producer).name);
+  if (found == gradients.end()) return std::nullopt;
+  return found->second;
 }
 
 }  // namespace
@@ -30,7 +31,7 @@ std::int64_t Compression::kept(std::int64_t count) const {
 }
 
 Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ranks,
-                           const Compression& how) {
+                           const GradientNodes& gradients, const Compression& how) {
   Rewrite rewrite(local);
   struct Residual {
     std::string state;
@@ -41,8 +42,8 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
   const ir::Node* const finite = local.find(kFinite);
   for (std::size_t id = 0; id < local.nodes().size(); ++id) {
     const ir::Node& node = local.nodes()[id];
-    const std::string group = groupOf(local, node, axis);
-    if (group.empty()) {
+    const std::optional<std::size_t> group = groupOf(local, node, axis, gradients);
+    if (!group) {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
       continue;
     }
@@ -57,7 +58,8 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
     const ir::TensorType type = local.value(node.inputs[0]).type;
     const ir::TensorType sum = local.value(node.outputs[0]).type;
     const bool inParts = node.op == Op::kReduceScatter;
-    const std::string state = std::string(kResidual) + group, sent = "sent." + group;
+    const std::string state = fmt::format("{}{}", kResidual, *group);
+    const std::string sent = fmt::format("sent.{}", *group);
     const auto typed = [](const ir::TensorType& of) {
       return ir::Attrs{{"dtype", std::string(dtypeName(of.dtype))}, {"shape", of.shape}};
     };
@@ -99,7 +101,7 @@ Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ra
     GraphBuilder build{rewrite.to(), local.value(finite->outputs[0]).type.dtype,
                        ir::Phase::kOptimizer, one.stage};
     LOCKSTEP_ASSIGN(const ValueId kept,
-                    build.add(Op::kUnlessSkipped, one.state + ".kept",
+                    build.add(Op::kSelectIfFinite, one.state + ".kept",
                               {one.after, one.before, rewrite(finite->outputs[0])}, {}));
     LOCKSTEP_TRY(build.store(one.state, kept));
   }

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/ir/graph.h"
 #include "engine/ir/ops.h"
+#include "engine/passes/programs.h"
 
 namespace lockstep::passes {
 
@@ -18,19 +19,18 @@ struct Compression {
   std::int64_t kept(std::int64_t count) const;  // of so many elements; 0 where not kTopK
 };
 
-// State "residual.K" is what has not been sent yet of a rank's gradients of group K. Where a node
-// kFinite says that a step updates nothing, it stays as it was.
+// Prefix of the states of error feedback: "residual.K" is what a rank has not sent yet of its
+// gradients of group K. A skipped step (node kFinite) leaves it unchanged.
 inline constexpr std::string_view kResidual = "residual.";
 
-// In the graph of one rank every sum of a gradient group "grads.K" over `axis`, of `ranks` ranks,
-// becomes: encode with the residual, all-gather, decode and add in the order of ranks. So all ranks
-// have the same bits, each number is coded once, and what all have sent is added exactly. A rank
-// receives ranks − 1 payloads, where an all-reduce costs it 2·(ranks − 1)/ranks of the gradients:
-// it is less up to twice as many ranks as the coding makes the gradients smaller. (All-to-all of
-// parts, a sum, and all-gather would take less with more ranks, and would code the sums a second
-// time.) Where ranks want parts of the sum, each part is coded by itself and goes to the rank that
-// wants it, all-to-all.
+// Replaces every sum of a group's gradients over `axis` in the graph of one of `ranks` ranks by:
+// encode with the residual, all-gather, decode and add in the order of ranks. All ranks get the
+// same bits; each number is encoded once, and what is sent is added exactly. A rank receives ranks
+// − 1 payloads, where an all-reduce costs 2·(ranks − 1)/ranks of the gradients: less up to twice as
+// many ranks as the compression ratio. (All-to-all of parts, a sum, and all-gather would take less
+// with more ranks, and would encode the sums a second time.) Where ranks reduce-scatter, each part
+// is encoded by itself and goes to its rank by all-to-all.
 Result<ir::Graph> compress(const ir::Graph& local, std::string_view axis, int ranks,
-                           const Compression& how);
+                           const GradientNodes& gradients, const Compression& how);
 
 }  // namespace lockstep::passes

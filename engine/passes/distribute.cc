@@ -72,8 +72,8 @@ class Placer {
   AxisPlacement& placement(ValueId value) { return placements_[static_cast<std::size_t>(value)]; }
   // As readers find it: after what is converted where it is made.
   AxisPlacement natural(ValueId value) {
-    const auto settled = settled_.find(value);
-    return settled == settled_.end() ? placement(value) : settled->second;
+    const auto atProducer = convertedAtProducer_.find(value);
+    return atProducer == convertedAtProducer_.end() ? placement(value) : atProducer->second;
   }
 
   Result<bool> derive() {
@@ -94,14 +94,14 @@ class Placer {
         inputTypes.push_back(graph_.value(input).type);
       }
       for (const ValueId output : node.outputs) outputTypes.push_back(graph_.value(output).type);
-      if (node.op == ir::Op::kPack) zerosJoinPartial(node, inputs);
+      if (node.op == ir::Op::kFlatten) zerosJoinPartial(node, inputs);
       while (true) {
         ir::Placing placing = place(static_cast<ir::NodeId>(id), inputs, inputTypes, outputTypes);
         if (placing.input < 0) {
           for (std::size_t i = 0; i < node.outputs.size(); ++i) {
             placement(node.outputs[i]) = placing.outputs[i];
             // What was to be reduced is whole where what it is made of is reduced before it.
-            if (!isPartial(placing.outputs[i])) settled_.erase(node.outputs[i]);
+            if (!isPartial(placing.outputs[i])) convertedAtProducer_.erase(node.outputs[i]);
           }
           LOCKSTEP_TRY(settle(node));
           break;
@@ -128,7 +128,7 @@ class Placer {
     const ValueId output = node.outputs[0];
     if (placement(output) == source->second) return {};
     LOCKSTEP_TRY(convertible(node, output, placement(output), source->second));
-    settled_.insert_or_assign(output, source->second);
+    convertedAtProducer_.insert_or_assign(output, source->second);
     return {};
   }
 
@@ -176,10 +176,10 @@ class Placer {
     if (wanted.kind != Kind::kReplicated || !isPartial(placement(value))) return false;
     while (true) {
       const ir::Node& producer = graph_.node(graph_.value(value).producer);
-      if (producer.op != ir::Op::kSlice1 && producer.op != ir::Op::kReshape) break;
+      if (producer.op != ir::Op::kFlatView && producer.op != ir::Op::kReshape) break;
       value = producer.inputs[0];
     }
-    return settled_.emplace(value, AxisPlacement{}).second;
+    return convertedAtProducer_.emplace(value, AxisPlacement{}).second;
   }
 
   Status convertible(const ir::Node& node, ValueId value, const AxisPlacement& from,
@@ -214,7 +214,7 @@ class Placer {
           // What another stage reads it has been sent, and keeps.
           const bool here = producerOf(node.inputs[i]).stage == node.stage;
           if (node.phase == ir::Phase::kBackward && here && isOfGathered(node.inputs[i])) {
-            LOCKSTEP_ASSIGN(inputs[i], viewAnew(rewrite, node.inputs[i]));
+            LOCKSTEP_ASSIGN(inputs[i], regathered(rewrite, node.inputs[i]));
           }
           continue;
         }
@@ -224,9 +224,10 @@ class Placer {
           rewrite.copy(static_cast<ir::NodeId>(id), node.attrs, std::move(inputs)).status());
       for (const ValueId output : node.outputs) {
         mark(rewrite.to().value(rewrite(output)), placement(output));
-        if (const auto settled = settled_.find(output); settled != settled_.end()) {
-          LOCKSTEP_ASSIGN(const ValueId made,
-                          convert(rewrite, output, placement(output), settled->second, node.phase));
+        if (const auto atProducer = convertedAtProducer_.find(output);
+            atProducer != convertedAtProducer_.end()) {
+          LOCKSTEP_ASSIGN(const ValueId made, convert(rewrite, output, placement(output),
+                                                      atProducer->second, node.phase));
           rewrite.replace(output, made);
         } else if (isPartial(placement(output))) {
           for (const auto& [operand, wanted] : wanted_) {
@@ -249,9 +250,6 @@ class Placer {
   bool isOfState(ValueId value) const {
     return producerOf(value).op == ir::Op::kState || isCastState(value);
   }
-  static bool isView(const ir::Node& node) {
-    return node.op == ir::Op::kSlice1 || node.op == ir::Op::kReshape;
-  }
   // Whether a view made in the forward pass is of a divided state, gathered for it.
   bool gathers(const ir::Node& view) const {
     return isOfState(view.inputs[0]) && view.phase == ir::Phase::kForward &&
@@ -259,26 +257,27 @@ class Placer {
            wanted_.contains({graph_.value(view.outputs[0]).producer, 0});
   }
   bool isOfGathered(ValueId value) const {
-    for (const ir::Node* node = &producerOf(value); isView(*node);
+    for (const ir::Node* node = &producerOf(value); ir::viewsInput(node->op);
          node = &producerOf(node->inputs[0]))
       if (gathers(*node)) return true;
     return false;
   }
   // The same view of the state as it is gathered in the backward pass.
-  Result<ValueId> viewAnew(Rewrite& rewrite, ValueId value) {
-    if (const auto known = anew_.find(value); known != anew_.end()) return known->second;
+  Result<ValueId> regathered(Rewrite& rewrite, ValueId value) {
+    if (const auto known = regathered_.find(value); known != regathered_.end())
+      return known->second;
     const ir::Node& view = producerOf(value);
     const auto wanted = wanted_.find({graph_.value(value).producer, 0});
     LOCKSTEP_ASSIGN(const ValueId from,
                     gathers(view)
                         ? converted(rewrite, view.inputs[0], wanted->second, ir::Phase::kBackward)
-                        : viewAnew(rewrite, view.inputs[0]));
+                        : regathered(rewrite, view.inputs[0]));
     LOCKSTEP_ASSIGN(const ir::NodeId made, rewrite.to().add(view.op, view.name + ".anew", {from},
                                                             view.attrs, ir::Phase::kBackward));
     rewrite.to().setStage(made, view.stage);
     const ValueId result = rewrite.to().output(made);
     rewrite.to().value(result).placement = rewrite.to().value(rewrite(value)).placement;
-    anew_.emplace(value, result);
+    regathered_.emplace(value, result);
     return result;
   }
 
@@ -313,7 +312,7 @@ class Placer {
       op = ir::Op::kAllGather;
       attrs["cuts"] = from.cuts;
     } else {
-      op = ir::Op::kSlice1;
+      op = ir::Op::kFlatView;
       attrs["offset"] = std::int64_t{0};
       attrs["stride"] = to.cuts[1];
       attrs["shape"] = type.shape;
@@ -361,10 +360,10 @@ class Placer {
   std::map<ir::NodeId, AxisPlacement> tableRows_;  // of gradients of tables divided by rows
   std::vector<AxisPlacement> placements_;
   std::map<Operand, AxisPlacement> wanted_;
-  std::map<ValueId, AxisPlacement> settled_;  // what is converted where it is made
+  std::map<ValueId, AxisPlacement> convertedAtProducer_;  // what is converted where it is made
   std::map<std::tuple<ValueId, std::tuple<int, int, std::vector<std::int64_t>>, bool>, ValueId>
       conversions_;
-  std::map<ValueId, ValueId> anew_;
+  std::map<ValueId, ValueId> regathered_;
 };
 
 std::int64_t share(const AxisPlacement& placement, int coordinate) {
@@ -382,64 +381,46 @@ Shape localShape(const ir::Value& value, const cluster::Mesh& mesh, int rank) {
   return shape;
 }
 
-// Where a rank's part begins, for ops whose results depend on it: as an expression of the rank's
-// coordinate, so that parts must be equal.
-Status placeWithin(const ir::Graph& placed, const ir::Node& node, const cluster::Mesh& mesh,
-                   int rank, ir::Attrs& attrs) {
-  if (node.op == ir::Op::kSlice1 && attrs.contains("axis")) {
-    attrs["stride"] = elementCount(localShape(placed.value(node.outputs[0]), mesh, rank));
+// Writes into the attributes where a rank's part begins (ir::PartOffset).
+Status setPartOffset(const ir::Graph& placed, const ir::Node& node, const cluster::Mesh& mesh,
+                     int rank, ir::Attrs& attrs) {
+  using Unit = ir::PartOffset::Unit;
+  const ir::PartOffset& rule = ir::info(node.op).partOffset;
+  if (rule.unit == Unit::kNone || ir::intAttr(attrs, "local") != 0)
+    return {};  // ids are of the part
+  if (rule.unit == Unit::kView) {
+    if (attrs.contains("axis"))
+      attrs["stride"] = elementCount(localShape(placed.value(node.outputs[0]), mesh, rank));
     return {};
   }
-  if (node.op == ir::Op::kDropout) {
-    const ir::Value& value = placed.value(node.outputs[0]);
-    const int last = static_cast<int>(value.type.shape.size()) - 1;
-    if (!value.placement) return {};
-    for (const auto& [axis, placement] : value.placement->axes) {
-      if (placement.kind != Kind::kSplit || placement.dim != last || last == 0) continue;
-      if (attrs.contains("axis") || !equalParts(placement.cuts)) {
-        return invalidArgument(
-            "node {} is split along {} in parts that are not equal, or along "
-            "another axis too",
-            node.name, axis);
-      }
-      attrs["columns"] = value.type.shape.back();
-      attrs["axis"] = axis;
-      attrs["stride"] = share(placement, mesh.coordinate(rank, axis));
-    }
-    return {};
-  }
-  if (ir::intAttr(attrs, "local") != 0) return {};  // ids are of the part
-  const bool random = node.op == ir::Op::kRandom;
-  const bool rows = node.op == ir::Op::kEmbedding || node.op == ir::Op::kEmbeddingGrad;
-  const bool classes = node.op == ir::Op::kXentTerms || node.op == ir::Op::kXentTermsGrad;
-  if (!random && !rows && !classes) return {};
-  const std::size_t of = node.op == ir::Op::kXentTermsGrad ? 2 : 0;
-  const bool made = random || node.op == ir::Op::kEmbeddingGrad;
-  const ir::Value& value = placed.value(made ? node.outputs[0] : node.inputs[of]);
+  const ir::Value& value = placed.value(
+      rule.input < 0 ? node.outputs[0] : node.inputs[static_cast<std::size_t>(rule.input)]);
   if (!value.placement) return {};
+  const Shape& whole = value.type.shape;
+  const int last = static_cast<int>(whole.size()) - 1;
+  const auto counts = [&](int dim) {
+    if (rule.dim == ir::PartOffset::kLastDim) return dim == last && last > 0;
+    return rule.dim == ir::PartOffset::kAnyDim || dim == rule.dim;
+  };
   for (const auto& [axis, placement] : value.placement->axes) {
-    if (placement.kind != Kind::kSplit || (rows && placement.dim != 0) ||
-        (classes && placement.dim != 1)) {
-      continue;
-    }
+    if (placement.kind != Kind::kSplit || !counts(placement.dim)) continue;
     if (attrs.contains("axis") || !equalParts(placement.cuts)) {
       return invalidArgument(
-          "node {} is split along {} in parts that are not equal, or along "
-          "another axis too",
+          "node {} is split along {} in parts that are not equal, or along another axis too",
           node.name, axis);
     }
-    const Shape& whole = value.type.shape;
-    const std::int64_t extent = share(placement, mesh.coordinate(rank, axis));
-    std::int64_t inner = 1;
-    for (std::size_t d = static_cast<std::size_t>(placement.dim) + 1; random && d < whole.size();
-         ++d) {
-      inner *= whole[d];
-    }
+    std::int64_t stride = share(placement, mesh.coordinate(rank, axis));
     attrs["axis"] = axis;
-    attrs["stride"] = extent * inner;
-    if (!random) continue;
-    attrs["block"] = extent * inner;
-    attrs["pitch"] = whole[static_cast<std::size_t>(placement.dim)] * inner;
+    if (rule.unit == Unit::kColumns) attrs["columns"] = whole.back();
+    if (rule.unit == Unit::kElements) {
+      std::int64_t inner = 1;
+      for (auto d = static_cast<std::size_t>(placement.dim) + 1; d < whole.size(); ++d)
+        inner *= whole[d];
+      stride *= inner;
+      attrs["block"] = stride;
+      attrs["pitch"] = whole[static_cast<std::size_t>(placement.dim)] * inner;
+    }
+    attrs["stride"] = stride;
   }
   return {};
 }
@@ -485,7 +466,7 @@ Result<ir::Graph> localise(const ir::Graph& placed, const cluster::Mesh& mesh, i
     if (node.op == ir::Op::kReduceScatter) {
       attrs["size"] = localShape(placed.value(node.outputs[0]), mesh, rank)[0];
     }
-    LOCKSTEP_TRY(placeWithin(placed, node, mesh, rank, attrs));
+    LOCKSTEP_TRY(setPartOffset(placed, node, mesh, rank, attrs));
     LOCKSTEP_ASSIGN(const ir::NodeId copied,
                     rewrite.copy(static_cast<ir::NodeId>(id), std::move(attrs)));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

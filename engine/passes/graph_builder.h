@@ -46,7 +46,7 @@ struct GraphBuilder {
   }
   Result<ir::ValueId> slice(std::string name, ir::ValueId of, std::int64_t offset,
                             const Shape& shape) {
-    return add(ir::Op::kSlice1, std::move(name), {of}, {{"offset", offset}, {"shape", shape}});
+    return add(ir::Op::kFlatView, std::move(name), {of}, {{"offset", offset}, {"shape", shape}});
   }
   Status store(const std::string& state, ir::ValueId value) {
     return add(ir::Op::kStore, state + ".store", {value}, {{"state", state}}).status();

@@ -15,11 +15,11 @@ namespace lockstep::passes {
 // What all parameters of a group have in common.
 struct GroupKind {
   int stage = 0;
-  bool spared = false;            // from weight decay
-  int table = 0;                  // above 0: a table updated by rows, alone in its group
-  bool divided = false;           // along an axis whose ranks hold other parameters whole
-  bool served = false;            // a table's rows on a server: see serveTables
-  std::optional<DType> narrowed;  // the type that all that reads them casts them to
+  bool noWeightDecay = false;
+  int table = 0;                // above 0: a table updated by rows, alone in its group
+  bool divided = false;         // along an axis whose ranks hold other parameters whole
+  bool rowSharded = false;      // a table's rows on a server: see serveTables
+  std::optional<DType> castTo;  // the type that all that reads them casts them to
   // with servers: fills a group by itself, so that servers can share evenly
   bool large = false;
   auto operator<=>(const GroupKind&) const = default;

@@ -53,7 +53,7 @@ Status storeInitialScaling(GraphBuilder& build, const Scaling& scaling) {
   const std::string name(kScaling);
   LOCKSTEP_ASSIGN(const ValueId scale, build.fill(name + ".scale", {1}, scaling.how.initial));
   LOCKSTEP_ASSIGN(const ValueId zeros, build.fill(name + ".zeros", {kCount - 1}, 0.0));
-  LOCKSTEP_ASSIGN(const ValueId all, build.add(Op::kPack, name, {scale, zeros}, {}));
+  LOCKSTEP_ASSIGN(const ValueId all, build.add(Op::kFlatten, name, {scale, zeros}, {}));
   return build.store(name, all);
 }
 
@@ -73,9 +73,11 @@ Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere
                   build.add(Op::kScale, "scaling.without", {skipped}, {{"factor", -1.0}}));
   LOCKSTEP_ASSIGN(out.updates, build.add(Op::kAdd, "scaling.updates", {without, updates}, {}));
   LOCKSTEP_ASSIGN(const ValueId scale, member(build, "scaling.scale", state, kScale));
-  LOCKSTEP_ASSIGN(const ValueId told, build.add(Op::kPack, "scaling.told", {scale, out.norm}, {}));
-  LOCKSTEP_TRY(build.add(Op::kResult, "scaling.result", {told}, {{"name", std::string("scaling")}})
-                   .status());
+  LOCKSTEP_ASSIGN(const ValueId report,
+                  build.add(Op::kFlatten, "scaling.report", {scale, out.norm}, {}));
+  LOCKSTEP_TRY(
+      build.add(Op::kResult, "scaling.result", {report}, {{"name", std::string("scaling")}})
+          .status());
 
   build.stage = scaling.stage;
   std::vector<ValueId> before;
@@ -95,8 +97,8 @@ Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere
                              {"most", std::max(kMost, how.initial)}}));
   LOCKSTEP_ASSIGN(const ValueId padding, build.fill("scaling.padding", {kCount - kMembers}, 0.0));
   // Outputs of one node are numbered in a row.
-  LOCKSTEP_ASSIGN(const ValueId after,
-                  build.add(Op::kPack, "scaling.after", {next, next + 1, next + 2, padding}, {}));
+  LOCKSTEP_ASSIGN(const ValueId after, build.add(Op::kFlatten, "scaling.after",
+                                                 {next, next + 1, next + 2, padding}, {}));
   LOCKSTEP_TRY(build.store(std::string(kScaling), after));
   return out;
 }

@@ -86,9 +86,9 @@ Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_
 Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
                              const std::vector<ValueId>& gradients,
                              const std::map<std::size_t, CombinedRows>& rows,
-                             const Grouping& grouping) {
+                             const StepLayout& layout) {
   ValueId total = -1;
-  build.stage = grouping.everywhere;
+  build.stage = layout.everywhere;
   for (const bool divided : {true, false}) {
     for (std::size_t k = 0; k < groups.size(); ++k) {
       if (groups[k].kind.divided != divided) continue;
@@ -100,7 +100,7 @@ Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& grou
                     table == rows.end() ? std::vector{gradients[k]}
                                         : std::vector{table->second.sums, table->second.ids},
                     {}));
-      build.stage = grouping.everywhere;
+      build.stage = layout.everywhere;
       if (total < 0) {
         total = squares;
         continue;
@@ -108,26 +108,25 @@ Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& grou
       LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
     }
     if (!divided || total < 0) continue;
-    LOCKSTEP_ASSIGN(total,
-                    build.add(Op::kAllReduce, "squares.divided", {total},
-                              {{"axis", grouping.dividedAlong}, {"op", std::string("sum")}}));
+    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
+                                     {{"axis", layout.dividedAlong}, {"op", std::string("sum")}}));
   }
   return total;
 }
 
-Result<ValueId> clipped(GraphBuilder& build, const Grouping& grouping, ValueId norm,
+Result<ValueId> clipped(GraphBuilder& build, const StepLayout& layout, ValueId norm,
                         ValueId squares, double limit) {
-  build.stage = grouping.everywhere;
+  build.stage = layout.everywhere;
   return build.add(Op::kClipNorm, "clip", {norm, squares}, {{"limit", limit}});
 }
 
 namespace {
 
-// Of what each rank has of its own: the sum, on all of them.
-Result<ValueId> agreed(GraphBuilder& build, ValueId own) {
-  LOCKSTEP_ASSIGN(const ValueId part, build.fill(std::string(kPartOfAgreed), {1}, 1.0));
-  LOCKSTEP_ASSIGN(const ValueId one, build.fill("agreed.one", {1}, 1.0));
-  return build.add(Op::kWeigh, "agreed", {own, part, one}, {});
+// Returns the sum of the local values of all ranks, on each of them.
+Result<ValueId> sumOverRanks(GraphBuilder& build, ValueId own) {
+  LOCKSTEP_ASSIGN(const ValueId part, build.fill(std::string(kLocalShare), {1}, 1.0));
+  LOCKSTEP_ASSIGN(const ValueId one, build.fill("summed.one", {1}, 1.0));
+  return build.add(Op::kScaleByRatio, "summed", {own, part, one}, {});
 }
 
 }  // namespace
@@ -135,7 +134,7 @@ Result<ValueId> agreed(GraphBuilder& build, ValueId own) {
 Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
                               const std::vector<ValueId>& parameters,
                               const std::vector<ValueId>& gradients, const Tables& tables,
-                              ValueId norm, const Optimizer& optimizer, const Grouping& grouping,
+                              ValueId norm, const Optimizer& optimizer, const StepLayout& layout,
                               ValueId scaling, const std::map<int, ValueId>& norms) {
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(ValueId updates, build.input("t"));
@@ -152,25 +151,25 @@ Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& gro
     }
   }
   if (scaling >= 0 || optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(squares, sumOfSquares(build, groups, gradients, rows, grouping));
+    LOCKSTEP_ASSIGN(squares, sumOfSquares(build, groups, gradients, rows, layout));
   }
   if (scaling >= 0) {
     ValueId all = squares;
-    build.stage = grouping.everywhere;
-    if (grouping.local) {
-      LOCKSTEP_ASSIGN(all, agreed(build, squares));
+    build.stage = layout.everywhere;
+    if (layout.update == UpdateKind::kLocal) {
+      LOCKSTEP_ASSIGN(all, sumOverRanks(build, squares));
     }
-    LOCKSTEP_ASSIGN(const Judged judged, judge(build, *grouping.scaling, grouping.everywhere,
-                                               scaling, norm, all, updates, grouping.compressed));
+    LOCKSTEP_ASSIGN(const Judged judged, judge(build, *layout.scaling, layout.everywhere, scaling,
+                                               norm, all, updates, layout.compressed));
     divisor = judged.norm;
     updates = judged.updates;
   }
   if (optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(divisor, clipped(build, grouping, divisor, squares, optimizer.clipNorm));
+    LOCKSTEP_ASSIGN(divisor, clipped(build, layout, divisor, squares, optimizer.clipNorm));
   }
   for (std::size_t k = 0; k < groups.size(); ++k) {
     Optimizer mine = optimizer;
-    if (groups[k].kind.spared) mine.weightDecay = 0;
+    if (groups[k].kind.noWeightDecay) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
     const auto known = norms.find(build.stage);
     const ValueId by = known == norms.end() ? divisor : known->second;

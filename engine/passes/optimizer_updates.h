@@ -37,9 +37,9 @@ Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_
 Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
                                  const std::vector<ir::ValueId>& gradients,
                                  const std::map<std::size_t, CombinedRows>& rows,
-                                 const Grouping& grouping);
+                                 const StepLayout& layout);
 // What the sum of gradients is divided by so that their mean is at most `limit` long.
-Result<ir::ValueId> clipped(GraphBuilder& build, const Grouping& grouping, ir::ValueId norm,
+Result<ir::ValueId> clipped(GraphBuilder& build, const StepLayout& layout, ir::ValueId norm,
                             ir::ValueId squares, double limit);
 // From whole sums of gradients to the states of after an update; `norm` is how much they weigh,
 // where it is not known by another value on a group's stage. `scaling` is the state of loss
@@ -48,7 +48,7 @@ Result<ir::ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>&
                                   const std::vector<ir::ValueId>& parameters,
                                   const std::vector<ir::ValueId>& gradients, const Tables& tables,
                                   ir::ValueId norm, const Optimizer& optimizer,
-                                  const Grouping& grouping, ir::ValueId scaling = -1,
+                                  const StepLayout& layout, ir::ValueId scaling = -1,
                                   const std::map<int, ir::ValueId>& norms = {});
 
 }  // namespace lockstep::passes

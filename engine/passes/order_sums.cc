@@ -9,7 +9,7 @@ Result<ir::Graph> orderSums(const ir::Graph& local, std::string_view axis, int r
   Rewrite rewrite(local);
   for (std::size_t id = 0; id < local.nodes().size(); ++id) {
     const ir::Node& node = local.nodes()[id];
-    if (node.op != ir::Op::kAddRanks) {
+    if (node.op != ir::Op::kOrderedSum) {
       LOCKSTEP_TRY(rewrite.copy(static_cast<ir::NodeId>(id)).status());
       continue;
     }

@@ -8,7 +8,7 @@
 
 namespace lockstep::passes {
 
-// In the graph of one rank: what op add-ranks adds is gathered from the ranks of `axis` first, so
+// In the graph of one rank: what op ordered-sum adds is gathered from the ranks of `axis` first, so
 // that each adds what all have in the order of ranks. A step of micro-batches then adds the parts
 // of its batch one after another, as one rank would. A rank receives ranks − 1 times the gradients
 // in each micro-batch, where an all-reduce of their sum costs it 2·(ranks − 1)/ranks of them once.

@@ -7,6 +7,7 @@
 // metric and the number of ranks asked to stop.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -38,43 +39,57 @@ Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
 Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
 
 // Of what each rank has of its own, a node that is placed as a part of the sum over ranks.
-inline constexpr std::string_view kPartOfAgreed = "agreed.part";
+inline constexpr std::string_view kLocalShare = "summed.share";
 
-struct Grouping {
+// How a training step applies gradients.
+enum class UpdateKind {
+  kSynchronous,   // every step, from gradients summed over ranks
+  kAccumulating,  // once for several micro-batches; program "update" follows the last
+  // Each rank updates its own copy from its own samples; program "average" then takes the mean
+  // (McMahan et al.: "Federated averaging", 2017; of momentum: Yu et al., 2019).
+  kLocal,
+  // Workers do not wait for each other: each sends servers the mean gradient of its own samples
+  // and reads a snapshot of the parameters. "metrics" is then of the worker's samples, as is result
+  // "pushed" of the first server. Result "control" f[2] of workers, and "control.S" of any other
+  // server S, is the first server's input "control".
+  kAsynchronous,
+};
+
+struct StepLayout {
+  UpdateKind update = UpdateKind::kSynchronous;
   std::int64_t bucketBytes = 0;
   int parts = 1;  // each group can be divided into so many equal parts
-  // The metrics travel as the tail of a gradient group, so that they cost no collective of their
-  // own; not where gradients are reduced in parts.
-  bool metricsInGroup = true;
-  // The gradients of several micro-batches are added up before an update.
-  bool accumulate = false;
-  // And added up in one order, whatever ranks have them: op add-ranks.
-  bool inOrder = false;
-  // Each rank updates parameters by itself, from its own samples; program "average" then makes them
-  // one (McMahan et al.: "Federated averaging", 2017; Yu et al., 2019, of momentum).
-  bool local = false;
-  // Axes whose ranks have the same sums: the wish to stop of each of them counts.
-  std::vector<std::string> agree;
-  // Parameters of which each rank of an axis holds a part.
+  // Accumulated gradients are summed in the order of ranks (op ordered-sum): equal bits for every
+  // number of ranks. With kAccumulating.
+  bool orderedSums = false;
+  // Axes whose ranks have the same gradients: a stop request of any of these ranks counts.
+  std::vector<std::string> syncAxes;
+  // Tensor parallelism: the axis, and the parameters of which each rank along it holds a part.
   std::string dividedAlong;
   std::set<std::string, std::less<>> divided;
-  // What belongs to no stage is on this one: 0, or kEveryStage where there are several.
+  // The stage of what belongs to no stage: 0, or kEveryStage where there are several.
   int everywhere = 0;
-  // Parameters and optimizer state are on stages 1 … servers, group by group, each time on the one
-  // that has least; 0: where the gradients are.
+  // Parameter servers hold parameters and optimizer state on stages 1 … servers, group by group,
+  // balanced by size. 0: these are where the gradients are.
   int servers = 0;
-  // Parameters that serveTables has put on servers: nothing else is where `servers` is 0.
-  std::set<std::string, std::less<>> served;
-  bool tablesAlone() const { return !served.empty() && servers == 0; }
+  // Tables that serveTables has sharded by rows over servers. Nothing else is on servers where
+  // `servers` is 0.
+  std::set<std::string, std::less<>> rowSharded;
   std::optional<Scaling> scaling;
-  // Gradients are coded on their way: they are divided by their scale before.
+  // Gradients are compressed on their way: they are divided by the loss scale before.
   bool compressed = false;
-  // Workers do not wait for each other: each sends servers the mean gradient of its own samples,
-  // and reads a copy of parameters made for it. "metrics" is then of its own samples, as result
-  // "pushed" of the first server is; result "control" f[2] of workers, and "control.S" of any other
-  // server S, is the first server's input "control".
-  bool apart = false;
+
+  bool onlyTablesOnServers() const { return !rowSharded.empty() && servers == 0; }
+  // The metrics are the tail of a gradient bucket and cost no collective of their own: not where
+  // gradients are reduced in parts, compressed, or not summed over ranks.
+  bool metricsInGroup() const {
+    return parts == 1 && !compressed &&
+           (update == UpdateKind::kSynchronous || update == UpdateKind::kAccumulating);
+  }
 };
+// Group indices by the names of the nodes that are the groups' gradients.
+using GradientNodes = std::map<std::string, std::size_t, std::less<>>;
+
 // Where a gradient is a few rows of a large table, and the optimizer leaves other rows as they are,
 // the table is a group of its own that is updated by these rows, and what ranks exchange is rows
 // and ids; not where micro-batches are added up, ranks update by themselves, or parts or servers of
@@ -86,7 +101,9 @@ struct StepProgram {
   // What follows: program "update", where gradients are added up; or "average". Input "stop", and
   // "lr" and "t" where it updates.
   std::optional<ir::Graph> last;
-  std::vector<Group> groups;      // in the order their gradients are filled
+  std::vector<Group> groups;  // in the order their gradients are filled
+  // The nodes, in `graph` and `last`, that are a group's whole gradient, which ranks sum.
+  GradientNodes gradients;
   std::vector<Group> statistics;  // one a stage that has running statistics
   // a layer's, updated from sums that ranks and micro-batches add up
   struct Running {
@@ -113,7 +130,8 @@ struct StepProgram {
   std::optional<Scaling> scaling;
 };
 Result<StepProgram> stepProgram(const ir::Graph& train, const TrainOptions& options,
-                                const Grouping& grouping);
+                                const StepLayout& layout);
+std::vector<const ir::Graph*> graphsIn(const StepProgram& program);
 Result<ir::Graph> evaluateProgram(const ir::Graph& evaluate, const StepProgram& step,
                                   int everywhere);
 Result<ir::Graph> initProgram(const ir::Graph& init, const StepProgram& step,

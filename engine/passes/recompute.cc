@@ -120,13 +120,10 @@ class Recomputer {
   }
 
   void keepCostly() {
-    constexpr std::array kCostly{Op::kMatmul, Op::kConv2d, Op::kAttention, Op::kEmbedding,
-                                 Op::kAdd};
     std::vector<bool> costly(graph_.values().size(), false);
     for (const Node& node : graph_.nodes()) {
       if (!isForward(node) || node.outputs.empty() || !fact(node.outputs[0]).activation) continue;
-      const bool known = std::find(kCostly.begin(), kCostly.end(), node.op) != kCostly.end();
-      if (!known && !costly[index(root(node.inputs[0]))]) continue;
+      if (!ir::info(node.op).costlyToRecompute && !costly[index(root(node.inputs[0]))]) continue;
       for (const ValueId output : node.outputs) {
         if (goesOn(output))
           costly[index(root(output))] = true;

@@ -101,10 +101,10 @@ class Serving {
   Status lookUp(const ir::Node& node, const Parts& parts) {
     const ValueId ids = rewrite_(node.inputs[1]);
     const std::int64_t perSample = rewrite_.to().value(ids).type.count() / model_.batch;
-    LOCKSTEP_ASSIGN(const NodeId distinct,
-                    add(0, Op::kDistinct, node.name + ".distinct", {ids},
+    LOCKSTEP_ASSIGN(const NodeId unique,
+                    add(0, Op::kUnique, node.name + ".unique", {ids},
                         {{"cuts", parts.cuts}, {"shape", Shape{perSample * share_ * workers_}}}));
-    const ValueId each = rewrite_.to().output(distinct), counts = each + 1, places = each + 2;
+    const ValueId each = rewrite_.to().output(unique), counts = each + 1, places = each + 2;
     std::vector<ValueId> pulled{each, counts};
     for (int server = 0; server < servers_; ++server) {
       const auto s = static_cast<std::size_t>(server);

@@ -31,12 +31,14 @@ bool isOfState(const ir::Graph& graph, const ir::Node& node) {
          (node.op == Op::kCast &&
           graph.node(graph.value(node.inputs[0]).producer).op == Op::kState);
 }
-bool isView(const ir::Node& node) { return node.op == Op::kReshape || node.op == Op::kSlice1; }
 
 class StageCut {
  public:
-  StageCut(const ir::Graph& graph, const cluster::Mesh& mesh, bool conversations)
-      : graph_(graph), mesh_(mesh), conversations_(conversations), readers_(graph.values().size()) {
+  StageCut(const ir::Graph& graph, const cluster::Mesh& mesh, bool serverSessions)
+      : graph_(graph),
+        mesh_(mesh),
+        serverSessions_(serverSessions),
+        readers_(graph.values().size()) {
     for (const ir::Node& node : graph.nodes()) {
       if (isOfRows(node)) continue;
       for (const ValueId input : node.inputs) {
@@ -84,10 +86,10 @@ class StageCut {
   }
   // The workers of servers are one stage of several ranks.
   bool areWorkers(int stage) const { return mesh_.servers() > 0 && stage == 0; }
-  bool areAll(int stage) const { return areWorkers(stage) && !conversations_; }
+  bool areAll(int stage) const { return areWorkers(stage) && !serverSessions_; }
   ir::Attrs along(int peer) const {
     ir::Attrs attrs{{"axis", std::string(mesh_.messageAxis())}};
-    if (areWorkers(peer) && conversations_) {
+    if (areWorkers(peer) && serverSessions_) {
       attrs["peer"] = std::int64_t{ir::kPartner};
     } else if (areWorkers(peer)) {
       attrs["count"] = std::int64_t{mesh_.workers()};
@@ -99,7 +101,7 @@ class StageCut {
 
   Status send(Rewrite& rewrite, ValueId value, int to) const {
     return rewrite.to()
-        .add(areAll(to) ? Op::kSendAll : Op::kSend, name(value, to), {rewrite(value)}, along(to),
+        .add(areAll(to) ? Op::kMulticast : Op::kSend, name(value, to), {rewrite(value)}, along(to),
              producerOf(graph_, value).phase)
         .status();
   }
@@ -111,7 +113,7 @@ class StageCut {
     attrs["dtype"] = std::string(dtypeName(sent.type.dtype));
     attrs["shape"] = sent.type.shape;
     LOCKSTEP_ASSIGN(const NodeId node,
-                    rewrite.to().add(collected ? Op::kCollect : Op::kRecv, name(value, to), {},
+                    rewrite.to().add(collected ? Op::kRecvSum : Op::kRecv, name(value, to), {},
                                      std::move(attrs), producer.phase));
     const ValueId received = rewrite.to().output(node);
     rewrite.replace(value, received);
@@ -155,8 +157,8 @@ class StageCut {
   }
   ir::Attrs withWorkers() const {
     return {{"axis", std::string(mesh_.messageAxis())},
-            {"peer", std::int64_t{conversations_ ? ir::kPartner : 0}},
-            {"count", std::int64_t{conversations_ ? 1 : mesh_.workers()}},
+            {"peer", std::int64_t{serverSessions_ ? ir::kPartner : 0}},
+            {"count", std::int64_t{serverSessions_ ? 1 : mesh_.workers()}},
             {"parts", std::int64_t{mesh_.servers()}}};
   }
   // From the workers to the server that the node is on.
@@ -191,7 +193,7 @@ class StageCut {
 
   const ir::Graph& graph_;
   const cluster::Mesh& mesh_;
-  const bool conversations_;
+  const bool serverSessions_;
   std::vector<std::set<int>> readers_;  // of each value, by stage
 };
 
@@ -207,21 +209,21 @@ class Splitter {
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
       const ir::Node& node = graph_.nodes()[i];
       // where they are read
-      if (isLocal(node) || isOfState(graph_, node) || isView(node)) continue;
+      if (isLocal(node) || isOfState(graph_, node) || ir::viewsInput(node.op)) continue;
       const int part = partOf_[i];
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
         LOCKSTEP_ASSIGN(const ValueId value, valueIn(part, input, node.phase));
         inputs.push_back(value);
       }
-      if (node.op == Op::kSend || node.op == Op::kSendAll || node.op == Op::kSendRows) {
+      if (node.op == Op::kSend || node.op == Op::kMulticast || node.op == Op::kSendRows) {
         LOCKSTEP_ASSIGN(inputs[0], kept(part, node));
       }
       LOCKSTEP_TRY(in(part).copy(static_cast<NodeId>(i), node.attrs, std::move(inputs)).status());
     }
     Programs out;
     for (Rewrite& rewrite : rewrites_) out.graphs.push_back(rewrite.take());
-    out.carried = std::move(carried_);
+    out.saved = std::move(saved_);
     return out;
   }
 
@@ -233,7 +235,7 @@ class Splitter {
     if (in(part)(value) >= 0) return in(part)(value);
     const NodeId id = graph_.value(value).producer;
     const ir::Node& node = graph_.node(id);
-    if (isLocal(node) || isOfState(graph_, node) || isView(node)) {
+    if (isLocal(node) || isOfState(graph_, node) || ir::viewsInput(node.op)) {
       std::vector<ValueId> inputs;
       for (const ValueId input : node.inputs) {
         LOCKSTEP_ASSIGN(const ValueId made, valueIn(part, input, phase));
@@ -244,11 +246,11 @@ class Splitter {
     }
     const int maker = partOf_[static_cast<std::size_t>(id)];
     if (maker >= part) {
-      return makeError(Code::kInternal, "node {} is played after what reads it", node.name);
+      return makeError(Code::kInternal, "node {} runs after what reads it", node.name);
     }
-    LOCKSTEP_ASSIGN(const std::size_t index, carry(maker, value));
-    carried_[index].to = std::max(carried_[index].to, part);
-    const std::string state = carried_[index].state;
+    LOCKSTEP_ASSIGN(const std::size_t index, stash(maker, value));
+    saved_[index].to = std::max(saved_[index].to, part);
+    const std::string state = saved_[index].state;
     ir::Attrs attrs{{"state", state},
                     {"dtype", std::string(dtypeName(graph_.value(value).type.dtype))},
                     {"shape", graph_.value(value).type.shape}};
@@ -261,7 +263,8 @@ class Splitter {
   // What the part sends, in memory that lasts until it has been sent.
   Result<ValueId> kept(int part, const ir::Node& send) {
     ValueId whole = send.inputs[0];
-    while (isView(producerOf(graph_, whole))) whole = producerOf(graph_, whole).inputs[0];
+    while (ir::viewsInput(producerOf(graph_, whole).op))
+      whole = producerOf(graph_, whole).inputs[0];
     const ir::Node& maker = producerOf(graph_, whole);
     if (maker.op == Op::kState || in(part)(whole) < 0 ||
         (!isOfState(graph_, maker) &&
@@ -269,14 +272,14 @@ class Splitter {
       return in(part)(send.inputs[0]);
     }
     if (!ir::info(maker.op).isCollective) {
-      LOCKSTEP_ASSIGN(const std::size_t index, carry(part, whole));
-      carried_[index].sent = true;
+      LOCKSTEP_ASSIGN(const std::size_t index, stash(part, whole));
+      saved_[index].sent = true;
       return in(part)(send.inputs[0]);
     }
     const ValueId sent = in(part)(send.inputs[0]);
     LOCKSTEP_ASSIGN(const ValueId copy, copied(part, sent, send.name + ".copy", send.phase));
     LOCKSTEP_ASSIGN(const std::size_t index, store(part, copy));
-    carried_[index].sent = true;
+    saved_[index].sent = true;
     return copy;
   }
 
@@ -293,12 +296,12 @@ class Splitter {
     return graph.output(copy);
   }
 
-  // Of what is carried, that in which the part leaves the value.
-  Result<std::size_t> carry(int part, ValueId value) {
+  // Of what is stashed, that in which the part leaves the value.
+  Result<std::size_t> stash(int part, ValueId value) {
     if (const auto known = indexOf_.find(value); known != indexOf_.end()) return known->second;
     ValueId kept = in(part)(value);
     const ir::OpInfo& maker = ir::info(producerOf(graph_, value).op);
-    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kCollect &&
+    if (maker.isCollective && maker.op != Op::kRecv && maker.op != Op::kRecvSum &&
         maker.op != Op::kRecvRows) {
       // made where its operand lies
       const ir::Node& node = producerOf(graph_, value);
@@ -309,9 +312,9 @@ class Splitter {
     return index;
   }
   Result<std::size_t> store(int part, ValueId value) {
-    const std::size_t index = carried_.size();
-    const std::string state = fmt::format("carry.{}.{}", name_, index);
-    carried_.push_back({state, in(part).to().value(value).type, part, part});
+    const std::size_t index = saved_.size();
+    const std::string state = fmt::format("stash.{}.{}", name_, index);
+    saved_.push_back({state, in(part).to().value(value).type, part, part});
     LOCKSTEP_TRY(in(part)
                      .to()
                      .add(Op::kStore, state + ".store", {value}, {{"state", state}},
@@ -324,8 +327,8 @@ class Splitter {
   const std::vector<int>& partOf_;
   const std::string name_;
   std::vector<Rewrite> rewrites_;
-  std::map<ValueId, std::size_t> indexOf_;  // of values, in carried_
-  std::vector<Carried> carried_;
+  std::map<ValueId, std::size_t> indexOf_;  // of values, in saved_
+  std::vector<SavedTensor> saved_;
 };
 
 }  // namespace
@@ -367,8 +370,8 @@ std::vector<int> balanceStages(const std::vector<double>& layerCosts, int stages
 }
 
 Result<std::vector<ir::Graph>> cutStages(const ir::Graph& graph, const cluster::Mesh& mesh,
-                                         bool conversations) {
-  const StageCut cut(graph, mesh, conversations);
+                                         bool serverSessions) {
+  const StageCut cut(graph, mesh, serverSessions);
   std::vector<ir::Graph> graphs;
   for (int stage = 0; stage < mesh.stages(); ++stage) {
     LOCKSTEP_ASSIGN(ir::Graph one, cut.run(stage));
@@ -382,45 +385,42 @@ Result<Programs> splitPrograms(const ir::Graph& graph, const std::vector<int>& p
   return Splitter(graph, partOf, parts, name).run();
 }
 
-std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
+std::vector<int> trainingParts(const ir::Graph& stage, bool splitWeightGrad) {
   std::vector<int> parts;
   for (const ir::Node& node : stage.nodes()) {
     parts.push_back(node.phase == ir::Phase::kBackward ? 1 : 0);
   }
-  if (!weightsApart) return parts;
+  if (!splitWeightGrad) return parts;
   // A gradient goes apart if on its way to where it is stored it is only laid out and added up,
   // coded or not.
-  const auto layOut = [](Op op) {
-    return op == Op::kPack || op == Op::kAdd || op == Op::kReshape || op == Op::kStore ||
-           op == Op::kAllReduce || op == Op::kReduceScatter || op == Op::kEncode ||
-           op == Op::kAllToAll || op == Op::kAllGather || op == Op::kDecodeSum;
-  };
   std::vector<bool> chained(stage.values().size(), false);  // something else waits for it
   for (std::size_t i = stage.nodes().size(); i-- > 0;) {
     const ir::Node& node = stage.nodes()[i];
-    const bool apart = parts[i] == 1 && node.op != Op::kSend && node.op != Op::kRecv &&
-                       std::none_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
-                         return chained[static_cast<std::size_t>(output)];
-                       });
-    if (apart) parts[i] = 2;
-    if (apart && layOut(node.op)) continue;
+    const bool isWeightGrad =
+        parts[i] == 1 && node.op != Op::kSend && node.op != Op::kRecv &&
+        std::none_of(node.outputs.begin(), node.outputs.end(),
+                     [&](ValueId output) { return chained[static_cast<std::size_t>(output)]; });
+    if (isWeightGrad) parts[i] = 2;
+    if (isWeightGrad && ir::info(node.op).movesOnly) continue;
     for (const ValueId input : node.inputs) chained[static_cast<std::size_t>(input)] = true;
   }
   // What goes apart keeps what it reads until then. Where that is more than it makes, and no
   // product reads it, as of the gradients of norms, the node stays: it is little work (of products
   // alone is it much).
   const auto whole = [&](ValueId value) {
-    while (isView(producerOf(stage, value))) value = producerOf(stage, value).inputs[0];
+    while (ir::viewsInput(producerOf(stage, value).op)) value = producerOf(stage, value).inputs[0];
     return value;
   };
-  const auto isProduct = [](Op op) { return op == Op::kMatmul || op == Op::kConv2dWeightGrad; };
   std::set<ValueId> ofProducts;
   for (std::size_t i = 0; i < parts.size(); ++i)
-    if (const ir::Node& node = stage.nodes()[i]; parts[i] == 2 && isProduct(node.op))
+    if (const ir::Node& node = stage.nodes()[i];
+        parts[i] == 2 && ir::info(node.op).matmulOperands > 0)
       for (const ValueId input : node.inputs) ofProducts.insert(whole(input));
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const ir::Node& node = stage.nodes()[i];
-    if (parts[i] != 2 || layOut(node.op) || isProduct(node.op) || isView(node)) continue;
+    if (parts[i] != 2 || ir::info(node.op).movesOnly || ir::info(node.op).matmulOperands > 0 ||
+        ir::viewsInput(node.op))
+      continue;
     std::int64_t kept = 0, made = 0;
     for (const ValueId input : node.inputs) {
       const ir::Node& maker = producerOf(stage, whole(input));
@@ -433,7 +433,7 @@ std::vector<int> trainingParts(const ir::Graph& stage, bool weightsApart) {
   return parts;
 }
 
-std::vector<int> conversationParts(const ir::Graph& server) {
+std::vector<int> serverSessionParts(const ir::Graph& server) {
   std::vector<int> parts(server.nodes().size(), 4);
   std::vector<bool> given(server.values().size(), false);
   for (std::size_t i = server.nodes().size(); i-- > 0;) {

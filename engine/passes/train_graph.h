@@ -55,7 +55,7 @@ Result<ir::ModelGraph> divideLoss(const ir::ModelGraph& model, int ranks);
 // value once, where it is made, whoever reads it; sums, parameters, gradients and all else stay as
 // they are. Those of attention, which are within it, a GPU may round alike. Of a graph with
 // gradients.
-Result<ir::Graph> narrowProducts(const ir::Graph& graph, DType factors);
+Result<ir::Graph> autocast(const ir::Graph& graph, DType operandDtype);
 // Products of f32 may round their factors to 10 bits of fraction, where a device is faster so.
 Result<ir::Graph> allowTf32(const ir::Graph& graph);
 

@@ -11,10 +11,10 @@ namespace {
 
 using Range = Exchange::Range;
 
-class Maker {
+class ExchangeBuilder {
  public:
-  // Among `members`, in their order, of which this rank is number `me`.
-  Maker(std::vector<int> members, int me, std::int64_t count)
+  // Builds for member number `me` of `members`.
+  ExchangeBuilder(std::vector<int> members, int me, std::int64_t count)
       : members_(std::move(members)), me_(me), count_(count) {}
 
   void ring() {
@@ -28,7 +28,8 @@ class Maker {
 
   void halvingDoubling() {
     const int n = size(), power = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
-    const int lent = n - power;  // of the first 2·lent every second works for the one after it
+    const int lent =
+        n - power;  // of the first 2·lent members, each even one is folded into the next
     const Range all{0, count_};
     if (me_ < 2 * lent && me_ % 2 == 1) {
       send(me_ - 1, all);
@@ -103,7 +104,7 @@ std::vector<int> range(int begin, int end) {
 
 std::vector<Exchange> exchanges(ir::Algorithm how, int rank, int size, std::int64_t count,
                                 std::span<const std::int64_t> hosts) {
-  Maker all(range(0, size), rank, count);
+  ExchangeBuilder all(range(0, size), rank, count);
   switch (how) {
     case ir::Algorithm::kDirect:
       break;
@@ -124,7 +125,7 @@ std::vector<Exchange> exchanges(ir::Algorithm how, int rank, int size, std::int6
       const int host = static_cast<int>(next - firsts.begin()) - 1;
       const int first = firsts[static_cast<std::size_t>(host)];
       const auto inside = range(first, static_cast<int>(hosts[static_cast<std::size_t>(host) + 1]));
-      Maker in(inside, rank - first, count), between(std::move(firsts), host, count),
+      ExchangeBuilder in(inside, rank - first, count), between(std::move(firsts), host, count),
           out(inside, rank - first, count);
       in.treeToFirst();
       if (rank == first) between.ring();

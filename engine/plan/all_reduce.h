@@ -1,5 +1,5 @@
-// How an all-reduce is made of messages, where it is not the communicator's own. Both players read
-// it: the executor sends these messages, the planner counts their cost.
+// Composes all-reduce algorithms of point-to-point messages. The executor sends these messages, and
+// the planner prices them.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace lockstep::plan {
 
-// A message to one rank, one from another, or both at once; elements of the vector that is reduced.
+// A send, a receive, or both at once; ranges of elements of the reduced vector.
 struct Exchange {
   struct Range {
     std::int64_t begin = 0, end = 0;
@@ -18,23 +18,20 @@ struct Exchange {
   };
   int to = -1, from = -1;  // -1: none
   Range sent, received;
-  bool reduces = false;  // what is received is added to what lies there, else it takes its place
+  bool reduces = false;  // adds the received elements to the local ones, else replaces them
 };
 
-// What rank `rank` of `size` does, in order. Every element is added up along one path and then
-// copied, so that all ranks have the same bits, and the same ones again.
-//   ring                a reduce-scatter and an all-gather of size slices, to the next rank each
-//   time
-//                       (Patarasuk and Yuan 2009)
-//   halving-doubling    halves, quarters, … exchanged with ranks at half, a quarter of the
-//   distance, and back
-//                       (Thakur et al. 2005); ranks beyond a power of two lend theirs to a
-//                       neighbour
-//   tree                a binomial tree to rank 0 and back
-//   hierarchical        trees inside the hosts to the first rank of each, a ring of these, and
-//   back. `hosts`
-//                       are cut-points of the ranks: those of one host are neighbours
-// Empty for direct.
+// Returns the messages of rank `rank` of `size`, in order; empty for direct. Every element is
+// reduced along one path and then copied, so that the result is bitwise identical on all ranks and
+// reproducible.
+//   ring              reduce-scatter and all-gather of `size` slices to the next rank (Patarasuk
+//   and
+//                     Yuan 2009)
+//   halving-doubling  recursive halving and doubling (Thakur et al. 2005); ranks beyond a power of
+//                     two are folded into a neighbour
+//   tree              a binomial tree to rank 0 and back
+//   hierarchical      trees inside hosts to each host's first rank, a ring of these, and back.
+//                     `hosts` are cut-points of the ranks, which are contiguous on a host
 std::vector<Exchange> exchanges(ir::Algorithm how, int rank, int size, std::int64_t count,
                                 std::span<const std::int64_t> hosts = {});
 

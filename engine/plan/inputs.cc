@@ -6,7 +6,7 @@
 namespace lockstep::plan {
 
 std::int64_t waitingSampleBytes(const Plan& plan, int rank) {
-  std::set<std::pair<std::string_view, int>> known;  // program and copy: each is bound once
+  std::set<std::pair<std::string_view, int>> known;  // program and copy, each bound once
   std::int64_t bytes = 0;
   const auto add = [&](std::string_view program, int copy) {
     const Body* const body = plan.find(program, rank);
@@ -15,7 +15,7 @@ std::int64_t waitingSampleBytes(const Plan& plan, int rank) {
       if (buffer.kind == BufferKind::kInput && buffer.base < 0 && isOfSamples(buffer))
         bytes += buffer.type.bytes();
   };
-  for (const Play& play : plan.plays(rank)) add(play.program, play.copy);
+  for (const ScheduleEntry& entry : plan.entriesOf(rank)) add(entry.program, entry.copy);
   add("evaluate", 0);
   return bytes;
 }

@@ -1,4 +1,4 @@
-// What the inputs of programs are, by name (see runtime/trainer.h).
+// Classifies program inputs by name (see runtime/trainer.h).
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,14 @@
 
 namespace lockstep::plan {
 
-// Whether it is known before the play's turn, as the batch's samples are; else of the update: its
-// learning rate and number, and whether to stop.
+// Returns whether the input holds samples of the batch, which are known ahead; the others belong to
+// the update: learning rate, step number, stop request.
 inline bool isOfSamples(const Buffer& input) {
   return input.name != "lr" && input.name != "t" && input.name != "stop";
 }
 
-// On a device samples wait for their turn in memory of their own: so many bytes, of all programs
-// that the rank plays.
+// Returns the bytes of a device's staging buffers for prefetched samples, over all programs of the
+// rank.
 std::int64_t waitingSampleBytes(const Plan& plan, int rank);
 
 }  // namespace lockstep::plan

@@ -1,7 +1,7 @@
-// In what order a rank's device plays messages and collectives. On a device's queue a message is a
-// meeting: what is given after it begins when the other rank has come, also on the side that sends.
-// A schedule is made for messages that leave while their sender goes on; so a send is given later
-// than the plan's order comes to it, never sooner.
+// The order in which a rank's device issues messages and collectives. On a device queue a message
+// is a rendezvous: it blocks the queue of the sender, too, until the other rank has issued its
+// side. A schedule assumes that sends do not block; a send is therefore issued at or after its
+// place in the plan's order, never before.
 #pragma once
 
 #include <vector>
@@ -10,29 +10,29 @@
 
 namespace lockstep::plan {
 
-// Messages that a device gives together: none of them waits for another.
+// Messages that a device issues as one group: none of them depends on another.
 struct MessageGroup {
   struct Message {
-    int play = 0;  // among the step's: a send may be of an earlier one
+    int entry = 0;  // index in the rank's schedule; a send may belong to an earlier entry
     StepId step = 0;
     bool operator==(const Message&) const = default;
   };
-  // it is given before this step of the play, or, where that is their number, after all
+  // The group is issued before this step of the entry; the number of steps means after the last.
   StepId before = 0;
-  // sends that the order has come to; receives of steps `before` and those after it
+  // pending sends, and the receives at `before` and the steps after it
   std::vector<Message> messages;
-  // before `before` is played: it receives, or lends memory that the play writes
+  // Whether step `before` waits for the group: it receives, or sends memory that the entry writes.
   bool awaited = false;
   bool operator==(const MessageGroup&) const = default;
 };
 
-// Those of each play, where all ranks play `schedule` (by stage), the groups of a play by `before`.
-// Order: that of a play of all stages in virtual time, the same for all ranks: each rank gives its
-// messages and collectives in it. So the first that has not been played has both sides, or all
-// ranks, come to it, and none waits for ever. Memory that is sent is, as the plan's verifier
-// proves, not written until it has been received. Precondition: the plan verifies. Errors:
-// kFailedPrecondition where messages are no sends and receives of memory that outlasts a play.
+// Returns the groups of each schedule entry, by `before`, where all ranks run `schedule` (by
+// stage). All ranks use one global order, that of a run of all stages in virtual time, so the first
+// message or collective in it that is not done always has all its ranks ready: there is no
+// deadlock. The plan's verifier proves that memory being sent is not written before it is received.
+// Precondition: the plan verifies. Errors: kFailedPrecondition where a message is not a send or
+// receive between two ranks, of memory that outlives its program.
 Result<std::vector<std::vector<MessageGroup>>> messageOrder(
-    const Plan& plan, const std::vector<std::vector<Play>>& schedule, int rank);
+    const Plan& plan, const std::vector<std::vector<ScheduleEntry>>& schedule, int rank);
 
 }  // namespace lockstep::plan

@@ -11,7 +11,7 @@ std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 Order::Order(const Body& body) : steps_(static_cast<int>(body.steps.size())) {
   std::array<int, kStreams> issued{};
-  // what was done when a stream's last began
+  // the clock of each stream's last step
   std::array<std::array<int, kStreams>, kStreams> last{};
   for (const Step& step : body.steps) {
     const std::size_t stream = index(step.stream);
@@ -20,7 +20,7 @@ Order::Order(const Body& body) : steps_(static_cast<int>(body.steps.size())) {
       for (std::size_t s = 0; s < done.size(); ++s) done[s] = std::max(done[s], other[s]);
     };
     done[stream] = issued[stream];
-    if (step.stream == kFlightStream) {
+    if (step.stream == kCommunicationStream) {
       add(last[kComputeStream]);
       done[kComputeStream] = issued[kComputeStream];
     }
@@ -60,7 +60,7 @@ bool Order::before(int a, int b) const {
   return done_[index(b)][index(stream_[index(a)])] > position_[index(a)];
 }
 
-// Steps of a stream being in order, the last of one and the first of the other speak for all.
+// Steps of a stream are ordered, so the last use of one and the first use of the other decide.
 bool Order::allBefore(BufferId a, BufferId b) const {
   const Use &one = uses_[index(a)], &other = uses_[index(b)];
   for (const int first : other.first) {

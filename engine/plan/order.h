@@ -1,5 +1,4 @@
-// What of a body comes before what: the order by which memory is laid out, and by which it is
-// verified.
+// The happens-before order of a body's steps: memory is laid out and verified by it.
 #pragma once
 
 #include <array>
@@ -16,33 +15,32 @@ inline BufferId rootOf(const Body& body, BufferId id) {
   return base >= 0 ? base : id;
 }
 
-// Steps of a stream come one after another; one in flight begins when the body's order has come to
-// it; and a step comes after those that its `after` names. Tracked by one counter a stream (vector
-// clocks: Fidge 1988, Mattern 1989). Precondition: streams and buffers are in range, and a step
-// names steps before it.
+// Steps of a stream run in order; a step of the communication stream starts once the compute stream
+// has reached it; a step starts after those in its `after`. Vector clocks with one counter per
+// stream (Fidge 1988, Mattern 1989). Precondition: streams and buffers are in range, and `after`
+// names earlier steps.
 class Order {
  public:
   explicit Order(const Body& body);
 
-  // Step a is done before step b begins. The number of steps stands for the end of the play, which
-  // is after all.
+  // Returns whether step a completes before step b starts. The number of steps stands for the end
+  // of the program.
   bool before(int a, int b) const;
 
-  // Of buffers that are no views: all that uses one of them is done before anything that uses the
-  // other begins, so that both may have one memory. Views are uses of what they are views of,
-  // results to the end.
+  // Returns whether all uses of one buffer complete before any use of the other starts, so that
+  // they may share memory. Neither is a view; uses of views count for their base, and results are
+  // used until the end.
   bool apart(BufferId a, BufferId b) const { return allBefore(a, b) || allBefore(b, a); }
 
-  // A buffer is in use from the first step that uses it until the step before `end`, the first that
-  // begins when all use of it is done, or to the end of the play. Of one that nothing uses first ==
-  // end.
+  // A buffer is live from step `first` until before step `end`, the first that starts after all its
+  // uses; the number of steps: to the end of the program. first == end for an unused buffer.
   struct Life {
     int first = 0, end = 0;
   };
   Life life(BufferId root) const;
 
  private:
-  // By stream the first and last step that uses a buffer; -1: none does.
+  // By stream the first and last step that uses a buffer; -1: none.
   struct Use {
     std::array<int, kStreams> first, last;
     bool toTheEnd = false;
@@ -51,7 +49,7 @@ class Order {
 
   int steps_;
   std::vector<int> stream_, position_;  // of each step, and within its stream
-  // how many of a stream are done when a step begins
+  // by step: how many steps of each stream are complete when it starts
   std::vector<std::array<int, kStreams>> done_;
   std::vector<Use> uses_;  // by buffer
 };

@@ -1,5 +1,5 @@
-// The parser of a Plan's text; the grammar stands in text.cc. Every list grows by what was read,
-// so that memory stays in proportion to the text.
+// Parses the text of a Plan; text.cc has the grammar. Lists grow with what is read, so memory is
+// proportional to the text.
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -18,7 +18,7 @@ constexpr std::size_t kMaxRank = 8;  // dimensions of a tensor
 struct Token {
   enum class Kind : std::uint8_t { kEnd, kWord, kString, kPunctuation };
   Kind kind = Kind::kEnd;
-  std::string_view text;  // as written; of a string with its quotes
+  std::string_view text;  // as written, a string with its quotes
   std::size_t at = 0;
 };
 
@@ -271,8 +271,8 @@ class Parser {
       LOCKSTEP_ASSIGN(const std::int64_t count, integer(1, 1 << 20, "a number of micro-batches"));
       plan.microBatches = static_cast<int>(count);
     }
-    if (acceptWord("whole")) {
-      LOCKSTEP_ASSIGN(plan.wholeSteps, integer(1, kMaxBytes, "a number of steps"));
+    if (acceptWord("uncompressed")) {
+      LOCKSTEP_ASSIGN(plan.uncompressedWarmupSteps, integer(1, kMaxBytes, "a number of steps"));
     }
     if (acceptWord("staleness")) {
       LOCKSTEP_ASSIGN(const std::int64_t staleness,
@@ -287,6 +287,12 @@ class Parser {
     return {};
   }
 
+  Result<StateRole> stateRole() {
+    for (std::size_t i = 0; i < kStateRoleNames.size(); ++i)
+      if (acceptWord(kStateRoleNames[i])) return static_cast<StateRole>(i);
+    return unexpected(fmt::format("a role of state: {}", fmt::join(kStateRoleNames, ", ")));
+  }
+
   Status state(Plan& plan) {
     LOCKSTEP_TRY(expectWord("state"));
     LOCKSTEP_ASSIGN(plan.stateBytes, integer(0, kMaxBytes, "a number of bytes"));
@@ -295,6 +301,7 @@ class Parser {
     while (!accept('}')) {
       StateSlot slot;
       LOCKSTEP_ASSIGN(slot.name, name("a state's name"));
+      LOCKSTEP_ASSIGN(slot.role, stateRole());
       LOCKSTEP_ASSIGN(slot.type, type());
       LOCKSTEP_TRY(expectWord("at"));
       LOCKSTEP_ASSIGN(slot.offset, integer(0, kMaxBytes, "an offset in bytes"));
@@ -340,20 +347,20 @@ class Parser {
     const auto next = static_cast<std::int64_t>(plan.schedule.size());
     LOCKSTEP_TRY(integer(next, next, "the next stage").status());
     LOCKSTEP_TRY(expect(':'));
-    std::vector<Play> plays;
+    std::vector<ScheduleEntry> entries;
     while (token_.kind == Token::Kind::kString) {
-      Play play;
-      LOCKSTEP_ASSIGN(play.program, name("a program"));
+      ScheduleEntry entry;
+      LOCKSTEP_ASSIGN(entry.program, name("a program"));
       LOCKSTEP_ASSIGN(const std::int64_t micro, integer(0, kMaxRanks, "a micro-batch"));
-      play.micro = static_cast<int>(micro);
+      entry.micro = static_cast<int>(micro);
       if (acceptWord("copy")) {
         LOCKSTEP_ASSIGN(const std::int64_t copy, integer(1, kMaxRanks, "the number of a copy"));
-        play.copy = static_cast<int>(copy);
+        entry.copy = static_cast<int>(copy);
       }
-      plays.push_back(std::move(play));
+      entries.push_back(std::move(entry));
       if (!accept(',')) break;
     }
-    plan.schedule.push_back(std::move(plays));
+    plan.schedule.push_back(std::move(entries));
     return {};
   }
 

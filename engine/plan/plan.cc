@@ -11,8 +11,8 @@ Peers peersOf(const Step& step, int partner) {
       const auto peer = static_cast<int>(ir::intAttr(step.attrs, "peer"));
       return {peer == ir::kPartner ? partner : peer, 1};
     }
-    case ir::Op::kSendAll:
-    case ir::Op::kCollect:
+    case ir::Op::kMulticast:
+    case ir::Op::kRecvSum:
       return {0, static_cast<int>(ir::intAttr(step.attrs, "count", -1))};
     case ir::Op::kSendRows:
     case ir::Op::kRecvRows: {
@@ -26,10 +26,10 @@ Peers peersOf(const Step& step, int partner) {
 }
 
 bool isSend(const Step& step) {
-  return step.op == ir::Op::kSend || step.op == ir::Op::kSendAll || step.op == ir::Op::kSendRows;
+  return step.op == ir::Op::kSend || step.op == ir::Op::kMulticast || step.op == ir::Op::kSendRows;
 }
 bool isMessage(const Step& step) {
-  return isSend(step) || step.op == ir::Op::kRecv || step.op == ir::Op::kCollect ||
+  return isSend(step) || step.op == ir::Op::kRecv || step.op == ir::Op::kRecvSum ||
          step.op == ir::Op::kRecvRows;
 }
 const ir::TensorType& payload(const Body& body, const Step& step) {
@@ -54,13 +54,14 @@ const Body* Plan::find(std::string_view program, int rank) const {
               ->bodies[static_cast<std::size_t>(found->bodyOfRank[static_cast<std::size_t>(rank)])];
 }
 
-std::vector<std::vector<Play>> Plan::wholeSchedule() const {
-  std::vector<std::vector<Play>> whole = schedule;
-  for (std::vector<Play>& plays : whole)
-    for (Play& play : plays)
-      if (const std::string other = play.program + std::string(kWhole); find(other) != nullptr)
-        play.program = other;
-  return whole;
+std::vector<std::vector<ScheduleEntry>> Plan::uncompressedSchedule() const {
+  std::vector<std::vector<ScheduleEntry>> out = schedule;
+  for (std::vector<ScheduleEntry>& entries : out)
+    for (ScheduleEntry& entry : entries)
+      if (const std::string other = entry.program + std::string(kUncompressed);
+          find(other) != nullptr)
+        entry.program = other;
+  return out;
 }
 
 std::string_view Plan::metric() const {
@@ -85,7 +86,8 @@ std::int64_t Plan::stateBytesOf(int rank) const {
 std::int64_t Plan::arenaBytesOf(int rank) const {
   std::int64_t bytes = 0;
   for (const Program& program : programs) {
-    if (std::find(kConversation.begin(), kConversation.end(), program.name) != kConversation.end())
+    if (std::find(kServerSession.begin(), kServerSession.end(), program.name) !=
+        kServerSession.end())
       continue;
     const Body* body = find(program.name, rank);
     if (body != nullptr) bytes = std::max(bytes, body->arenaBytes);
@@ -94,8 +96,8 @@ std::int64_t Plan::arenaBytesOf(int rank) const {
 }
 
 const Body* Plan::reader(std::string_view input, int rank) const {
-  for (const Play& play : plays(rank)) {
-    const Body* body = find(play.program, rank);
+  for (const ScheduleEntry& entry : entriesOf(rank)) {
+    const Body* body = find(entry.program, rank);
     if (body == nullptr) continue;
     for (const Buffer& buffer : body->buffers) {
       if (buffer.kind == BufferKind::kInput && buffer.name == input) return body;
@@ -127,10 +129,11 @@ std::int64_t Plan::logicalStateBytes() const {
 bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&
-         microBatches == other.microBatches && wholeSteps == other.wholeSteps &&
-         staleness == other.staleness && batchCuts == other.batchCuts &&
-         evaluateCuts == other.evaluateCuts && state == other.state &&
-         stateBytes == other.stateBytes && programs == other.programs && schedule == other.schedule;
+         microBatches == other.microBatches &&
+         uncompressedWarmupSteps == other.uncompressedWarmupSteps && staleness == other.staleness &&
+         batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
+         state == other.state && stateBytes == other.stateBytes && programs == other.programs &&
+         schedule == other.schedule;
 }
 
 std::string_view eventKindName(EventKind kind) {

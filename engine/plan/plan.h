@@ -1,11 +1,11 @@
-// Plan: what every rank will do, in order, on which memory. Device-neutral and portable: the
-// studio makes and simulates it, every worker binds and plays the same one, and its text is what
-// travels (plan_hash is the SHA-256 of that text).
+// Plan: what every rank runs, in which order, on which memory. Device-neutral and portable: the
+// studio makes and simulates it, and every worker binds and runs the same plan. Its text is the
+// wire format; plan_hash is the SHA-256 of the text without predicted seconds.
 //
-// A run is several programs over the same named state: "init"; what a training step plays, "step"
-// or the "forward", "backward" and "weights" of a pipeline, and "update" where there are
-// micro-batches; "evaluate". A program has one body per role; ranks whose bodies would be equal
-// share one.
+// A training run consists of several programs over the same named state: "init"; the programs of a
+// training step, "step" or the "forward", "backward" and "weights" of a pipeline, and "update"
+// after the last micro-batch; "evaluate". A program has one body for each role; ranks with equal
+// bodies share one.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ using BufferId = std::int32_t;
 using StepId = std::int32_t;
 
 enum class BufferKind : std::uint8_t {
-  kState,  // lives as long as the run; common to all programs, by name
-  kInput,  // written by the trainer before a play
-  kTemp,   // within one play
+  kState,  // lives as long as the training run; shared by all programs, by name
+  kInput,  // written by the trainer before a program runs
+  kTemp,   // within one program run
 };
 
 struct Buffer {
@@ -35,10 +35,10 @@ struct Buffer {
   ir::TensorType type;  // local shape on this role
   BufferKind kind = BufferKind::kTemp;
   BufferId base = -1;  // a view into another buffer, never of a view; else -1
-  // bytes: in the base for a view; in the arena else (state: state arena)
+  // bytes, in the base for a view, else in the arena (state: in the state arena)
   std::int64_t offset = 0;
-  // A view may lie elsewhere on each rank: stride bytes further for each step of the rank's
-  // coordinate on the axis. "" everywhere else.
+  // Where not "", the view's offset depends on the rank: it grows by `stride` bytes for each
+  // coordinate along the axis.
   std::string axis;
   std::int64_t stride = 0;
   bool operator==(const Buffer&) const = default;
@@ -46,13 +46,13 @@ struct Buffer {
 
 enum class StepKind : std::uint8_t { kCompute, kCollective };
 
-// Steps of the compute stream are played one after another, in the body's order. Collectives of the
-// other are in flight meanwhile: each begins when the body's order has come to it and those in
-// flight before it are done.
-inline constexpr int kComputeStream = 0, kFlightStream = 1, kStreams = 2;
+// Steps of the compute stream run one after another, in the body's order. Collectives of the
+// communication stream run asynchronously: each starts once the compute stream has reached it and
+// the earlier ones have completed.
+inline constexpr int kComputeStream = 0, kCommunicationStream = 1, kStreams = 2;
 
 struct Step {
-  std::string name;  // of the node it came from
+  std::string name;  // of the graph node
   StepKind kind = StepKind::kCompute;
   ir::Op op{};
   ir::Attrs attrs;
@@ -60,25 +60,25 @@ struct Step {
   int stream = kComputeStream;
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
-  std::vector<StepId> after;  // happens-before besides the order within a stream
+  std::vector<StepId> after;  // dependencies besides the order within a stream
   std::string axis;           // kCollective: the group is the ranks along this mesh axis
   double flops = 0;
   std::int64_t bytes = 0;  // compute: memory moved; collective: payload of this rank
-  double seconds = 0;      // predicted by the cost model; 0 before it has run
+  double seconds = 0;      // predicted by the cost model; 0: not yet predicted
   bool operator==(const Step&) const = default;
 };
 
-// Of a step that is a message: the coordinates along its axis that it goes to or comes from, those
-// of `first` and the `count`-1 after it; count is 0 for any other step. `partner` is Play::copy,
-// the peer where the message is one of a conversation (ir::kPartner).
+// The peers of a message step: coordinates `first` … `first`+`count`-1 along its axis; count is 0
+// for any other step. `partner` is the peer of a message of a parameter-server session
+// (ir::kPartner), ScheduleEntry::copy.
 struct Peers {
   int first = 0, count = 0;
 };
 Peers peersOf(const Step& step, int partner = ir::kPartner);
 bool isSend(const Step& step);
-bool isMessage(const Step& step);  // sent or received
+bool isMessage(const Step& step);  // a send or a receive
 
-// A named value the trainer reads after a play.
+// A named value the trainer reads after a program ran.
 struct ResultSlot {
   std::string name;
   BufferId buffer = -1;
@@ -88,54 +88,68 @@ struct ResultSlot {
 struct Body {
   std::string role;  // "worker", "worker.21": unique within the program
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;  // in the order in which a rank comes to them
+  std::vector<Step> steps;  // in issue order
   std::vector<ResultSlot> results;
-  std::int64_t arenaBytes = 0;  // inputs and temporaries, after reuse
+  std::int64_t arenaBytes = 0;  // of inputs and temporaries, with memory reuse
   bool operator==(const Body&) const = default;
 };
 
-// Of a collective what it carries, of rows of tables (ir::Op::kSendRows) the most.
+// Returns the payload of a collective; for rows of tables (ir::Op::kSendRows) the largest one.
 const ir::TensorType& payload(const Body& body, const Step& step);
 
 struct Program {
   std::string name;  // "init", "step", "update", "evaluate", …
   std::vector<Body> bodies;
-  std::vector<int> bodyOfRank;  // world size entries
+  std::vector<int> bodyOfRank;  // by rank
   bool operator==(const Program&) const = default;
 };
 
-// One program of a training step, the micro-batch it works on, and which copy of each state that
-// has several: `copy` modulo how many it has; in a conversation the coordinate of the rank it is
-// with.
-struct Play {
+// One program run of a training step: the micro-batch it works on and, of each state that has
+// several copies, the copy it uses, `copy` modulo their number. In a parameter-server session
+// `copy` is the coordinate of the peer.
+struct ScheduleEntry {
   std::string program;
   int micro = 0;
   int copy = 0;
-  bool operator==(const Play&) const = default;
+  bool operator==(const ScheduleEntry&) const = default;
 };
 
+enum class StateRole : std::uint8_t {
+  kParameters,
+  kOptimizer,
+  kStatistics,   // running statistics of batch norm
+  kLossScale,    // dynamic loss scaling
+  kResidual,     // error feedback of gradient compression
+  kGradientSum,  // gradients accumulated over micro-batches; zero between steps
+  kStash,        // a tensor that one program of a step saves for a later one
+};
+inline constexpr std::array<std::string_view, 7> kStateRoleNames{
+    "parameters", "optimizer", "statistics", "loss-scale", "residual", "gradient-sum", "stash"};
+inline std::string_view stateRoleName(StateRole role) {
+  return kStateRoleNames[static_cast<std::size_t>(role)];
+}
+
 struct StateSlot {
-  // A flat group, "KIND.K": "params.0" holds model parameters, "stats.0" running statistics,
-  // "sums.0" gradients of the step so far, "carry.step.0.5" what one program of a pipeline leaves
-  // for another, any other kind is optimizer state, "adam.m.0". Members have the parameters' names
-  // in all of them, statistics their own, unique within a kind.
+  // Unique; for people, and for kernels' states by group: "params.0", "adam.m.0". Members have the
+  // names of parameters, in statistics their own; names are unique within a kind ("adam.m").
   std::string name;
+  StateRole role{};
   ir::TensorType type;      // local
   std::int64_t offset = 0;  // in the state arena
-  int stage = 0;            // the ranks of this stage of the mesh have it
-  int copies = 1;           // one after another, each on 64 bytes: see Play::copy
-  // Where not "", each rank along the axis holds its part of the group: the rank at coordinate c
-  // elements [c·n, (c+1)·n), n = type.count(). Else every rank holds all of it.
+  int stage = 0;            // ranks of this mesh stage hold it
+  int copies = 1;           // consecutive, each 64-byte aligned; see ScheduleEntry::copy
+  // Where not "", the group is sharded along the axis: the rank at coordinate c holds elements
+  // [c·n, (c+1)·n), n = type.count(). Else it is replicated.
   std::string axis;
-  // How the logical tensors lie in the group: checkpoints and exported models hold these.
+  // Layout of the logical tensors in the group; checkpoints and exported models store these.
   struct Member {
     std::string name;          // "dense1.weight"
     Shape shape;               // of the whole tensor
     std::int64_t element = 0;  // first element in the group
-    // Where not "", each rank along the axis has an equal part of dimension `dim`.
+    // Where not "", the tensor is sharded along the axis in equal parts of dimension `dim`.
     std::string axis;
     int dim = 0;
-    // Where `rows` is not 0 only these of dimension 0; other slots of the kind have the others.
+    // Where `rows` is not 0, only rows [firstRow, firstRow+rows); other slots hold the rest.
     std::int64_t firstRow = 0, rows = 0;
     bool operator==(const Member&) const = default;
   };
@@ -143,97 +157,97 @@ struct StateSlot {
   bool operator==(const StateSlot&) const = default;
 };
 
-// The programs of a parameter server's conversation with a worker about one step: to receive which
-// rows of tables the worker will read, to copy what it will read, to send it, to receive what the
-// worker made of it, and to take that into the state.
-inline constexpr std::array<std::string_view, 5> kConversation{"ask", "fetch", "give", "take",
-                                                               "apply"};
+// The programs of an asynchronous parameter-server session with one worker, for one step: receive
+// the ids of the table rows to pull; snapshot the parameters the worker reads; send them; receive
+// the worker's gradients; apply them to the state.
+inline constexpr std::array<std::string_view, 5> kServerSession{
+    "pull-request", "snapshot", "send-parameters", "receive-gradients", "apply"};
 
 struct Plan {
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   std::string name;      // of the model
   std::string strategy;  // "multi-worker-mirrored"
   cluster::Mesh mesh;
-  // "fp32", "fp64"; "tf32", "bf16", "fp16": fp32 with products of such factors
+  // "fp32", "fp64"; "tf32", "bf16", "fp16": fp32 with matmul operands of that type
   std::string precision = "fp32";
   std::int64_t globalBatch = 0;
-  // A step's batch is so many equal micro-batches, one after another.
+  // equal micro-batches of a step's batch, run one after another
   int microBatches = 1;
-  // In so many first steps of a run a program is played as the one of its name with kWhole, where
-  // there is such: it sends whole what later travels coded.
-  std::int64_t wholeSteps = 0;
-  static constexpr std::string_view kWhole = ".whole";
-  std::vector<std::vector<Play>> wholeSchedule() const;  // what these steps play
-  // Of parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
-  // parallel: Ho et al., 2013), or kAnyStaleness. Each worker then takes its steps by itself, in a
-  // conversation with each server, in whatever order messages arrive; the schedule is one of many.
-  // 0: all take each step together.
+  // Gradients are not compressed in the first steps of a training run: a program for which there is
+  // a variant named with the suffix kUncompressed is replaced by it.
+  std::int64_t uncompressedWarmupSteps = 0;
+  static constexpr std::string_view kUncompressed = ".uncompressed";
+  std::vector<std::vector<ScheduleEntry>> uncompressedSchedule() const;  // of these steps
+  // With parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
+  // parallel: Ho et al., 2013), or kAnyStaleness. Workers then run asynchronously, in a session
+  // with each server, and messages arrive in any order; the schedule is one legal order. 0:
+  // synchronous training.
   static constexpr int kAnyStaleness = -1;
   int staleness = 0;
-  // Cut-points of a micro-batch over the data axis: rank at coordinate c takes samples
-  // [cuts[c], cuts[c+1]) of it.
+  // Cut-points of a micro-batch over the data axis: the rank at coordinate c gets samples
+  // [cuts[c], cuts[c+1]).
   std::vector<std::int64_t> batchCuts;
   std::vector<std::int64_t> evaluateCuts;  // the same for program "evaluate"
   std::vector<StateSlot> state;
-  std::int64_t stateBytes = 0;  // of the rank that has most
+  std::int64_t stateBytes = 0;  // of the rank with the most
   std::vector<Program> programs;
-  // What one training step plays, in order: by stage of the mesh.
-  std::vector<std::vector<Play>> schedule;
+  // The ordered entries of one training step, by mesh stage.
+  std::vector<std::vector<ScheduleEntry>> schedule;
 
   const Program* find(std::string_view program) const;
-  const Body* find(std::string_view program, int rank) const;  // null where there is none
-  // The name of the number that says how good the model is: K in the result "metrics.K" of the
-  // programs that compute a loss. "" where their result is "metrics".
+  const Body* find(std::string_view program, int rank) const;  // null if there is none
+  // Returns the name K of the quality metric, from the result "metrics.K" of the programs that
+  // compute a loss; "" where the result is "metrics".
   std::string_view metric() const;
   int stageOf(int rank) const { return mesh.stageOf(rank); }
-  const std::vector<Play>& plays(int rank) const {
+  const std::vector<ScheduleEntry>& entriesOf(int rank) const {
     return schedule[static_cast<std::size_t>(stageOf(rank))];
   }
-  // The first body a training step plays that reads the input; null where none does.
+  // Returns the first body of a training step that reads the input; null if none does.
   const Body* reader(std::string_view input, int rank) const;
   std::int64_t stateBytesOf(int rank) const;
-  // What the rank's programs that are played one at a time need for inputs and temporaries: all but
-  // the parts of a server's conversations.
+  // Returns the arena that the rank's programs share, which run one at a time: all but those of
+  // server sessions.
   std::int64_t arenaBytesOf(int rank) const;
   static std::int64_t copyBytes(const StateSlot& slot) {
     return (slot.type.bytes() + 63) / 64 * 64;
   }
   std::int64_t groupCount(const StateSlot& slot) const;             // elements of the whole group
   std::int64_t memberCount(const StateSlot::Member& member) const;  // elements of it in the group
-  std::int64_t logicalStateBytes() const;  // of all whole tensors, as a checkpoint holds them
+  std::int64_t logicalStateBytes() const;  // of all logical tensors, as in a checkpoint
   bool operator==(const Plan& other) const;
 };
 
-// Canonical text; parse(text(p)) == p for a plan that verifies, and text(parse(t)) == t for text
-// written by text(). parse() takes any bytes: errors are kInvalidArgument "file:line:column: what,
-// and what was expected", and nothing larger than the text itself is allocated.
+// Returns the canonical text. parse(text(p)) == p for a plan that verifies, and text(parse(t)) == t
+// for a text written by text(). parse() accepts any bytes and allocates memory in proportion to the
+// text. Errors: kInvalidArgument "file:line:column: what, and what was expected".
 std::string text(const Plan& plan);
 Result<Plan> parse(std::string_view text, std::string_view file = "plan");
-std::string hash(const Plan& plan);  // SHA-256 of the text with predicted seconds left out
+std::string hash(const Plan& plan);  // SHA-256 of the text without predicted seconds
 
-// Buffers in range; every overlap of two buffers in use has a happens-before (inputs overlap
-// nothing, results live to the end); what a step reads was written; collectives of all ranks in
-// equal order, one after another along each axis, and stages that send each other what they
-// receive, so that none waits for ever; views within their base.
+// Verifies that views lie in their base and buffers in the arena; that the uses of two overlapping
+// buffers are ordered (inputs overlap nothing, results live to the end); that a step reads only
+// what was written; and that there is no deadlock: all ranks run the same collectives in the same
+// order, one at a time along each axis, and stages receive the messages that are sent to them.
+// Errors: kInvalidArgument.
 Status verify(const Plan& plan);
 
-// ---- Events: what both players, the executor in real time and the simulator in virtual time,
-// say of a play. Readers never ask which player it was.
+// ---- Events: reported alike by the executor in real time and by the simulator in virtual time.
 enum class EventKind : std::uint8_t { kCompute, kWaiting, kTransfer, kData };
 std::string_view eventKindName(EventKind kind);  // "compute", "waiting", "transfer", "data"
 
 struct Event {
   std::int32_t rank = 0;
   std::int64_t step = 0;  // training step
-  StepId planStep = -1;   // among the steps of the rank's plays, one play after another;
+  StepId planStep = -1;   // index among the steps of all the rank's schedule entries;
                           // -1 for data
   EventKind kind = EventKind::kCompute;
   ir::Phase phase = ir::Phase::kForward;
   std::int64_t begin = 0, end = 0;  // ns: the node's monotonic clock, or virtual time
   std::int64_t bytes = 0;           // of a transfer
-  std::int32_t peer = -1;           // kWaiting: the rank waited for, where known
-  // of a collective in flight: other events of the rank lie beside it
-  bool inFlight = false;
+  std::int32_t peer = -1;           // kWaiting: the rank it waits for, where known
+  // of a collective on the communication stream: it overlaps other events of the rank
+  bool asynchronous = false;
 };
 
 }  // namespace lockstep::plan

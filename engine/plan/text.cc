@@ -1,17 +1,19 @@
-// The text of a Plan. Grammar (white space separates, its kind and amount do not matter):
+// Writes the text of a Plan. Grammar, where any white space separates:
 //
 //   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, … [servers N]
-//   batch N [micro-batches N] [whole N] [staleness N] cuts [N …]  evaluate cuts [N …]
-//   state N bytes { NAME TYPE at N [stage N] [copies N] [along AXIS] { NAME [SHAPE] from N [along
-//   AXIS dim N]  … } … } schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one a stage program NAME
-//   { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … } BUFFER: buffer %I
-//   NAME TYPE (state|input|temp) at N
+//   batch N [micro-batches N] [uncompressed N] [staleness N] cuts [N …]  evaluate cuts [N …]
+//   state N bytes { SLOT… }
+//   schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one for each stage
+//   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
+//   SLOT:   NAME ROLE TYPE at N [stage N] [copies N] [along AXIS] { MEMBER… }
+//   MEMBER: NAME [SHAPE] from N [along AXIS dim N] …
+//   BUFFER: buffer %I NAME TYPE (state|input|temp) at N
 //           | buffer %I NAME TYPE view of %I at N [along AXIS by N]
 //   STEP:   step I NAME PHASE [stream N] [over AXIS]: %I, … = OP(%I, …) [{KEY VALUE, …}]
 //           [after [I …]] [flops X] [bytes N] [seconds X]
 //   RESULT: result NAME %I
 //
-// Names are quoted; floats are written shortest and always with a point or an exponent.
+// Names are quoted; floats are in shortest form with a point or an exponent.
 #include <cmath>
 #include <iterator>
 
@@ -78,7 +80,7 @@ std::string_view bufferKindName(BufferKind kind) {
   return "temp";
 }
 
-// "0, 3-21": the ranks that play body `body`; "none" where there are none.
+// Returns the ranks that run body `body`, "0, 3-21" or "none".
 std::string ranksText(const std::vector<int>& bodyOfRank, int body) {
   std::string text;
   for (std::size_t first = 0; first < bodyOfRank.size(); ++first) {
@@ -160,13 +162,14 @@ std::string write(const Plan& plan, bool withSeconds) {
   if (plan.mesh.servers() > 0) put(out, " servers {}", plan.mesh.servers());
   put(out, "\nbatch {}", plan.globalBatch);
   if (plan.microBatches != 1) put(out, " micro-batches {}", plan.microBatches);
-  if (plan.wholeSteps != 0) put(out, " whole {}", plan.wholeSteps);
+  if (plan.uncompressedWarmupSteps != 0) put(out, " uncompressed {}", plan.uncompressedWarmupSteps);
   if (plan.staleness != 0) put(out, " staleness {}", plan.staleness);
   put(out, " cuts {}\n", listText(plan.batchCuts));
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));
   put(out, "state {} bytes {{\n", plan.stateBytes);
   for (const StateSlot& slot : plan.state) {
-    put(out, "  {} {} at {}", quoted(slot.name), typeText(slot.type), slot.offset);
+    put(out, "  {} {} {} at {}", quoted(slot.name), stateRoleName(slot.role), typeText(slot.type),
+        slot.offset);
     if (slot.stage != 0) put(out, " stage {}", slot.stage);
     if (slot.copies != 1) put(out, " copies {}", slot.copies);
     if (!slot.axis.empty()) put(out, " along {}", quoted(slot.axis));
@@ -183,9 +186,9 @@ std::string write(const Plan& plan, bool withSeconds) {
   for (std::size_t stage = 0; stage < plan.schedule.size(); ++stage) {
     put(out, "schedule {}:", stage);
     bool begun = false;
-    for (const Play& play : plan.schedule[stage]) {
-      put(out, "{} {} {}", begun ? "," : "", quoted(play.program), play.micro);
-      if (play.copy != 0) put(out, " copy {}", play.copy);
+    for (const ScheduleEntry& entry : plan.schedule[stage]) {
+      put(out, "{} {} {}", begun ? "," : "", quoted(entry.program), entry.micro);
+      if (entry.copy != 0) put(out, " copy {}", entry.copy);
       begun = true;
     }
     put(out, "\n");

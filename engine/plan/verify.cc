@@ -1,4 +1,4 @@
-// The proof obligations of a Plan.
+// Verifies a Plan.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,7 +17,7 @@ constexpr std::int64_t kAlignment = 64;
 
 class BodyVerifier {
  public:
-  // `ranks` play the body, all of one stage.
+  // `ranks` run the body, all of one stage.
   BodyVerifier(const Plan& plan, const Program& program, const Body& body,
                const std::vector<int>& ranks)
       : plan_(plan),
@@ -40,7 +40,7 @@ class BodyVerifier {
 
  private:
   struct Access {
-    int step;                 // order position; steps_.size() is the end of the play
+    int step;                 // steps_.size(): the end of the program
     std::int64_t begin, end;  // bytes of the root
     bool write;
   };
@@ -54,7 +54,7 @@ class BodyVerifier {
   bool inRange(BufferId id) const {
     return id >= 0 && static_cast<std::size_t>(id) < body_.buffers.size();
   }
-  // How far the view of the last rank lies from that of the first.
+  // Returns the distance from the first rank's view to the last rank's.
   std::int64_t reach(const Buffer& buffer) const {
     return buffer.axis.empty() ? 0 : (plan_.mesh.axisSize(buffer.axis) - 1) * buffer.stride;
   }
@@ -161,7 +161,7 @@ class BodyVerifier {
                     step.axis);
       }
       if (step.stream < 0 || step.stream >= kStreams ||
-          (step.stream == kFlightStream &&
+          (step.stream == kCommunicationStream &&
            (!collective || step.axis == plan_.mesh.messageAxis()))) {
         return fail("step {} {}: stream {}", i, step.name, step.stream);
       }
@@ -179,7 +179,7 @@ class BodyVerifier {
     return {};
   }
 
-  // Attributes and operands are as the op's row has them.
+  // Checks attributes and operands against the op's table row.
   Status types(std::size_t i, const Step& step) const {
     std::vector<ir::TensorType> inputs;
     for (const BufferId id : step.inputs) inputs.push_back(at(id).type);
@@ -195,7 +195,8 @@ class BodyVerifier {
     return {};
   }
 
-  // Its peers are others; what is sent lies still; what is collected is added up beside itself.
+  // Checks that peers are other ranks, that what is sent is state, which lasts until it is
+  // received, and that a recv-sum has separate memory to receive into.
   Status message(std::size_t i, const Step& step) const {
     const Peers peers = peersOf(step);
     const int size = plan_.mesh.axisSize(step.axis);
@@ -215,7 +216,7 @@ class BodyVerifier {
                   step.name, peers.first, peers.first + peers.count - 1, step.axis);
     }
     if (isSend(step)) {
-      // See MessagePlay for what becomes of it.
+      // ScheduleRun verifies that it is not overwritten.
       if (at(rootOf(step.inputs[0])).kind != BufferKind::kState) {
         return fail("step {} {} sends what does not last until it has been sent", i, step.name);
       }
@@ -228,7 +229,7 @@ class BodyVerifier {
           counts.count() < parts)
         return fail("step {} {} has no count for each of its messages", i, step.name);
     }
-    if (step.op == ir::Op::kCollect) {
+    if (step.op == ir::Op::kRecvSum) {
       const BufferId sum = step.outputs[0], scratch = step.outputs[1];
       const DType dtype = at(sum).type.dtype;
       const bool apart = rootOf(sum) != rootOf(scratch) ||
@@ -251,9 +252,9 @@ class BodyVerifier {
     return {};
   }
 
-  // A group plays one collective at a time. A rank comes to each in the body's order, waiting for
-  // nothing that comes later: where all ranks agree in that order none waits for ever, whatever the
-  // streams.
+  // Checks that collectives along an axis are ordered, since a group runs one at a time. A rank
+  // issues them in the body's order and waits for nothing later; with the same order on all ranks
+  // there is no deadlock, whatever the streams.
   Status groups() const {
     std::map<std::string, int> last;  // by axis
     for (std::size_t i = 0; i < body_.steps.size(); ++i) {
@@ -272,8 +273,8 @@ class BodyVerifier {
   bool before(int a, int b) const { return order_->before(a, b); }
   std::int64_t begin(BufferId id) const { return at(id).base >= 0 ? at(id).offset : 0; }
 
-  // Per root buffer: every access; a conflict within one buffer has an order, and what is read of
-  // a temporary was written before.
+  // Checks for each root buffer that conflicting accesses are ordered, and that temporaries are
+  // written before they are read.
   Status accesses() {
     accesses_.resize(body_.buffers.size());
     const auto note = [&](BufferId id, int step, bool write) {
@@ -306,7 +307,7 @@ class BodyVerifier {
     return {};
   }
 
-  // Access `b` of `root` reads bytes that steps before it wrote.
+  // Checks that earlier steps wrote all bytes that access `b` of `root` reads.
   Status written(std::size_t root, std::size_t b) const {
     const auto& list = accesses_[root];
     std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
@@ -329,7 +330,7 @@ class BodyVerifier {
     return {};
   }
 
-  // Two buffers that share memory of the arena are in use one after the other.
+  // Checks that buffers that share arena memory are not live at once.
   Status sharing() const {
     std::vector<std::size_t> roots;
     for (std::size_t i = 0; i < body_.buffers.size(); ++i) {
@@ -456,7 +457,7 @@ Status verifyCuts(const std::vector<std::int64_t>& cuts, int shares, std::string
 
 using Signature = std::tuple<ir::Op, std::string, std::string, DType, std::int64_t>;
 
-// What a body does along each axis, in order: it must be the same for ranks of one group.
+// Returns the ordered collectives of a body along each axis; equal for the ranks of a group.
 std::map<std::string, std::vector<Signature>> collectives(const Body& body) {
   std::map<std::string, std::vector<Signature>> result;
   for (const Step& step : body.steps) {
@@ -484,7 +485,8 @@ std::vector<Message> messagesOf(const Body& body) {
   return messages;
 }
 
-// The order over all axes together: ranks of a stage that agree in it cannot wait in a circle.
+// Returns the ordered collectives over all axes; ranks of a stage with the same order cannot
+// deadlock.
 std::vector<std::pair<std::string, int>> axisOrder(const Body& body) {
   std::vector<std::pair<std::string, int>> axes;
   for (const Step& step : body.steps) {
@@ -498,29 +500,30 @@ Status verifyProgram(const Plan& plan, const Program& program) {
     return broken(fmt::format("program {} is for {} ranks, the mesh has {}", program.name,
                               program.bodyOfRank.size(), plan.mesh.size()));
   }
-  std::set<int> played;
+  std::set<int> used;
   for (const int body : program.bodyOfRank) {
     if (body < 0 || static_cast<std::size_t>(body) >= program.bodies.size()) {
       return broken(fmt::format("program {}: a rank has no body", program.name));
     }
-    played.insert(body);
+    used.insert(body);
   }
   std::vector<std::vector<int>> ranksOfBody(program.bodies.size());
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     std::vector<int>& ranks =
         ranksOfBody[static_cast<std::size_t>(program.bodyOfRank[static_cast<std::size_t>(rank)])];
     if (!ranks.empty() && plan.stageOf(ranks[0]) != plan.stageOf(rank)) {
-      return broken(fmt::format("program {}: ranks of two stages play one body", program.name));
+      return broken(fmt::format("program {}: ranks of two stages run one body", program.name));
     }
     ranks.push_back(rank);
   }
   const auto stageOfBody = [&](std::size_t body) { return plan.stageOf(ranksOfBody[body][0]); };
-  std::string_view name = program.name;  // of what stands in the schedule
-  if (plan.wholeSteps > 0 && name.ends_with(Plan::kWhole)) name.remove_suffix(Plan::kWhole.size());
+  std::string_view name = program.name;  // as in the schedule
+  if (plan.uncompressedWarmupSteps > 0 && name.ends_with(Plan::kUncompressed))
+    name.remove_suffix(Plan::kUncompressed.size());
   const bool scheduled =
-      std::any_of(plan.schedule.begin(), plan.schedule.end(), [&](const auto& plays) {
-        return std::any_of(plays.begin(), plays.end(),
-                           [&](const Play& play) { return play.program == name; });
+      std::any_of(plan.schedule.begin(), plan.schedule.end(), [&](const auto& entries) {
+        return std::any_of(entries.begin(), entries.end(),
+                           [&](const ScheduleEntry& entry) { return entry.program == name; });
       });
   std::set<std::string> roles;
   std::map<int, const Body*> firsts;  // by stage
@@ -535,15 +538,15 @@ Status verifyProgram(const Plan& plan, const Program& program) {
       return broken(fmt::format("program {} sends messages and is in no schedule", program.name));
     }
   }
-  if (played.empty()) return {};
+  if (used.empty()) return {};
   const auto differ = [&](const Body& one, const Body& other) {
     return broken(
-        fmt::format("program {}: bodies {} and {} play different collectives, so that "
-                    "ranks would wait for ever",
+        fmt::format("program {}: bodies {} and {} run different collectives, so that "
+                    "ranks would deadlock",
                     program.name, one.role, other.role));
   };
   std::map<int, std::map<std::string, std::vector<Signature>>> signatures;
-  for (const int index : played) {
+  for (const int index : used) {
     const Body& body = program.bodies[static_cast<std::size_t>(index)];
     const Body& first = *firsts[stageOfBody(static_cast<std::size_t>(index))];
     if (axisOrder(body) != axisOrder(first) || messagesOf(body) != messagesOf(first)) {
@@ -553,7 +556,7 @@ Status verifyProgram(const Plan& plan, const Program& program) {
   }
   std::set<std::tuple<std::string, int, int>> compared;
   for (const cluster::Axis& axis : plan.mesh.axes()) {
-    if (axis.name == plan.mesh.messageAxis()) continue;  // see MessagePlay
+    if (axis.name == plan.mesh.messageAxis()) continue;  // see ScheduleRun
     for (int rank = 0; rank < plan.mesh.workers(); ++rank) {
       const int leader = plan.mesh.group(rank, axis.name).front();
       const int mine = program.bodyOfRank[static_cast<std::size_t>(rank)];

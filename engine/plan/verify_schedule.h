@@ -1,4 +1,4 @@
-// The part of a plan's proof that concerns what its ranks play together, and what both parts share.
+// Verifies the schedule that all ranks run together; also holds what the verifiers share.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace lockstep::plan {
 
-// Programs known, copies and messages in order: see the .cc. Precondition: every program holds.
+// Checks that scheduled programs exist, stashed copies are written before they are read, and
+// messages match without deadlock. Precondition: every program verifies by itself.
 Status verifySchedule(const Plan& plan);
 
 inline Error broken(std::string what) {
@@ -17,7 +18,7 @@ inline Error broken(std::string what) {
   error.what = std::move(what);
   return error;
 }
-// What the two ends of a message agree on: of rows what each is, not how many.
+// Returns the type that both ends of a message must agree on; for rows of tables that of one row.
 inline ir::TensorType messageType(const Body& body, const Step& step) {
   ir::TensorType type = payload(body, step);
   if (step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows) type.shape[0] = 1;

@@ -7,7 +7,7 @@ namespace lockstep::planner {
 Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
                                       const CostModel& cost) {
   PlanRequest alone;
-  alone.products = request.products;
+  alone.matmulDtype = request.matmulDtype;
   alone.tf32 = request.tf32;
   alone.step = request.step;
   alone.evaluate = request.evaluate;
@@ -24,7 +24,7 @@ Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster:
                 [](const plan::Program& program) { return program.name != "evaluate"; });
   plan.schedule = {{{"evaluate", 0, 0}}};
   std::erase_if(plan.state, [](const plan::StateSlot& slot) {
-    return !slot.name.starts_with("params.") && !slot.name.starts_with("stats.");
+    return slot.role != plan::StateRole::kParameters && slot.role != plan::StateRole::kStatistics;
   });
   plan.stateBytes = 0;
   for (plan::StateSlot& slot : plan.state) {

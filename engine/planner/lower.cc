@@ -43,7 +43,7 @@ class Lowering {
         locations_(graph.values().size()),
         readers_(graph.values().size()) {}
 
-  Result<plan::Body> run(std::string role, FlightRules& flight) {
+  Result<plan::Body> run(std::string role, OverlapPolicy& overlap) {
     body_.role = std::move(role);
     for (std::size_t id = 0; id < graph_.nodes().size(); ++id) {
       for (const ValueId input : graph_.nodes()[id].inputs) {
@@ -55,7 +55,7 @@ class Lowering {
     placePacks();
     LOCKSTEP_TRY(placeOthers());
     LOCKSTEP_TRY(emit());
-    putInFlight(body_, flight);
+    overlapCollectives(body_, overlap);
     layOutArena(body_);
     return std::move(body_);
   }
@@ -88,7 +88,7 @@ class Lowering {
       const ir::Node& node = graph_.node(reader);
       if (node.op == Op::kResult || node.op == Op::kStore) {
         last = std::numeric_limits<NodeId>::max();
-      } else if (node.op == Op::kReshape || node.op == Op::kSlice1) {
+      } else if (ir::viewsInput(node.op)) {
         last = std::max(last, lastRead(node.outputs[0]));
       } else {
         last = std::max(last, reader);
@@ -135,7 +135,7 @@ class Lowering {
           old.begin(), old.end(), [&](ValueId before) { return lastRead(before) <= when; });
       const bool takesOver = old.empty() || worksOn(value, target);
       const ir::OpInfo& info = ir::info(producer(value).op);
-      const bool makes = producer(value).op == Op::kPack || producer(value).op == Op::kRecv ||
+      const bool makes = producer(value).op == Op::kFlatten || producer(value).op == Op::kRecv ||
                          producer(value).op == Op::kRecvRows || !(info.isView || info.isCollective);
       if (!placed(value) && makes && overwritten && takesOver) {
         put(value, {target});
@@ -170,7 +170,7 @@ class Lowering {
     const ValueId input = update.inputs[static_cast<std::size_t>(inPlace[output])];
     const ir::Node& view = producer(input);
     const auto& old = storages_[static_cast<std::size_t>(target)].values;
-    return view.op == Op::kSlice1 && location(view.inputs[0]) == Location{target} &&
+    return view.op == Op::kFlatView && location(view.inputs[0]) == Location{target} &&
            ir::textAttr(view.attrs, "axis") == ir::textAttr(gather.attrs, "axis") &&
            ir::intAttr(view.attrs, "offset") == 0 &&
            std::all_of(old.begin(), old.end(), [&](ValueId before) {
@@ -200,7 +200,7 @@ class Lowering {
   void placePacks() {
     for (std::size_t id = graph_.nodes().size(); id-- > 0;) {
       const ir::Node& node = graph_.nodes()[id];
-      if (node.op != Op::kPack) continue;
+      if (node.op != Op::kFlatten) continue;
       const ValueId pack = node.outputs[0];
       if (!placed(pack)) {
         put(pack, {newStorage(node.name, type(pack), plan::BufferKind::kTemp)});
@@ -210,7 +210,8 @@ class Lowering {
       for (const ValueId member : node.inputs) {
         const ValueId value = behindReshapes(member);
         const ir::OpInfo& info = ir::info(producer(value).op);
-        const bool makes = producer(value).op == Op::kPack || !(info.isView || info.isCollective);
+        const bool makes =
+            producer(value).op == Op::kFlatten || !(info.isView || info.isCollective);
         if (!placed(value) && makes && readers_[index(member)].size() == 1 &&
             readers_[index(value)].size() == 1) {
           put(value, {location(pack).storage, offset});
@@ -226,7 +227,7 @@ class Lowering {
       for (std::size_t i = 0; i < node.outputs.size(); ++i) {
         const ValueId value = node.outputs[i];
         if (placed(value)) continue;
-        if (node.op == Op::kReshape || node.op == Op::kSlice1) {
+        if (ir::viewsInput(node.op)) {
           Location where = location(node.inputs[0]);
           const auto element = static_cast<std::int64_t>(sizeOf(type(value).dtype));
           where.offset += ir::intAttr(node.attrs, "offset") * element;
@@ -308,13 +309,13 @@ class Lowering {
           break;
         case Op::kState:
         case Op::kReshape:
-        case Op::kSlice1:
+        case Op::kFlatView:
           break;
         case Op::kResult:
           body_.results.push_back(
               {std::string(ir::textAttr(node.attrs, "name")), buffer(node.inputs[0])});
           break;
-        case Op::kPack:
+        case Op::kFlatten:
           emitMemberCopies(node);
           break;
         default:
@@ -417,8 +418,8 @@ class Lowering {
 }  // namespace
 
 Result<plan::Body> lower(const ir::Graph& local, const std::vector<plan::StateSlot>& state,
-                         std::string role, FlightRules& flight) {
-  return Lowering(local, state).run(std::move(role), flight);
+                         std::string role, OverlapPolicy& overlap) {
+  return Lowering(local, state).run(std::move(role), overlap);
 }
 
 }  // namespace lockstep::planner

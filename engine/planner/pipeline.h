@@ -1,4 +1,4 @@
-// Schedules of pipelines: what each stage plays of a training step, in order.
+// Schedules of pipelines: the ordered programs of a training step that each stage runs.
 #pragma once
 
 #include <span>
@@ -17,17 +17,17 @@ namespace lockstep::planner {
 std::span<const std::string_view> pipelineSchedules();
 
 struct PipelineSchedule {
-  std::vector<std::vector<plan::Play>> plays;  // by stage; "update" is the last
+  std::vector<std::vector<plan::ScheduleEntry>> entries;  // by stage; "update" is the last
   // by stage: micro-batches on the way at once, or more
   std::vector<int> copies;
-  bool weightsApart = false;  // whether program "weights" is played
+  bool splitWeightGrad = false;  // whether program "weights" runs
 };
 // Precondition: `kind` is one of pipelineSchedules().
 PipelineSchedule pipelineSchedule(std::string_view kind, int stages, int microBatches);
 
 // The copies that a stage needs of what one of its programs "forward", "backward", "weights" (0, 1,
 // 2) makes and another reads last: for the micro-batches between the two at once, in a number that
-// divides its `copies`, so that Play::copy says which.
+// divides its `copies`, so that ScheduleEntry::copy says which.
 int copiesBetween(const PipelineSchedule& schedule, int stage, int from, int to);
 
 }  // namespace lockstep::planner

@@ -9,6 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/ir/model_graph.h"
+#include "engine/passes/pass_manager.h"
 #include "engine/passes/train_graph.h"
 #include "engine/plan/plan.h"
 
@@ -40,7 +41,7 @@ std::string costKind(std::string_view link, const plan::Step& step);
 struct PlanRequest {
   // Products read factors of this type, bf16 or f16, and add up in `step.compute`, of which
   // parameters and all else are; kF32: of no other.
-  DType products = DType::kF32;
+  DType matmulDtype = DType::kF32;
   // products of f32 may round their factors to 10 bits of fraction
   bool tf32 = false;
   ir::ModelGraph step;  // of the global batch, or of one of its micro-batches
@@ -63,7 +64,7 @@ struct PlanRequest {
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;      // steps; until then gradients travel whole
   std::string allReduce = "auto";  // between these ranks: the cheapest, or an algorithmName
-  // Which collectives are played in flight, while the rank computes: "auto" those between hosts
+  // Which collectives run asynchronously, while the rank computes: "auto" those between hosts
   // behind which there is enough to compute, "always" all that can be, "never" none.
   std::string overlap = "auto";
   // parameters and gradients that ranks have in parts: whole at once, at most, where
@@ -81,7 +82,7 @@ struct PlanRequest {
 // Layers are divided among stages so that they take equal time by the cost model's roofline.
 // Errors: kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
-                            const CostModel& cost);
+                            const CostModel& cost, passes::PassTrace* trace = nullptr);
 // Of one rank on `device` that evaluates the run's model: program "evaluate" alone, over parameters
 // and running statistics alone.
 Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
@@ -144,7 +145,7 @@ struct ServedTables {
 };
 ServedTables servedTables(const plan::Plan& plan, int worker);
 
-// Plays a program in virtual time: ranks on one host share its cores (processor sharing), a
+// Runs a program in virtual time: ranks on one host share its cores (processor sharing), a
 // collective starts when its last rank arrives and a waiting rank needs no core. Emits events in
 // each rank's plan order: data, then for each step a compute event, or of a collective waiting
 // (where there was any) and transfer. Steps are numbered from 1. Durations are the plan's predicted
@@ -154,7 +155,7 @@ struct Simulation {
   double stepSeconds = 0;           // steady state: mean distance of step ends
   struct Breakdown {
     double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;
-    // of transfers in flight, while the rank computed; in none of the others
+    // of asynchronous transfers, while the rank computed; in none of the others
     double hidden = 0;
   };
   std::vector<Breakdown> ranks;  // seconds a step

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/plan/inputs.h"
-#include "engine/planner/in_flight.h"
+#include "engine/planner/overlap.h"
 #include "engine/planner/planner.h"
 #include "engine/planner/pricing.h"
 
@@ -172,10 +172,29 @@ void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel&
 
 std::int64_t gatheredWindow(const plan::Plan& plan, int rank) {
   std::int64_t most = 0;
-  for (const plan::Play& play : plan.plays(rank)) {
-    most = std::max(most, mostWhole(*plan.find(play.program, rank)));
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
+    most = std::max(most, peakGatheredBytes(*plan.find(entry.program, rank)));
   }
   return most;
+}
+
+// Returns the part of a rank's memory that state of a role counts as. What servers stash are
+// gradients on their way.
+static std::int64_t& memoryOf(RankMemory& memory, plan::StateRole role, bool servers) {
+  switch (role) {
+    case plan::StateRole::kParameters:
+    case plan::StateRole::kStatistics:
+      return memory.parameters;
+    case plan::StateRole::kGradientSum:
+      return memory.gradients;
+    case plan::StateRole::kStash:
+      return servers ? memory.gradients : memory.activations;
+    case plan::StateRole::kOptimizer:
+    case plan::StateRole::kLossScale:
+    case plan::StateRole::kResidual:
+      break;
+  }
+  return memory.optimizer;
 }
 
 RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
@@ -183,14 +202,10 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
   if (onDevice) result.activations += plan::waitingSampleBytes(plan, rank);
   for (const plan::StateSlot& slot : plan.state) {
     if (slot.stage != plan.stageOf(rank)) continue;
-    (slot.name.starts_with("params.") || slot.name.starts_with("stats.") ? result.parameters
-     : slot.name.starts_with("sums.")                                    ? result.gradients
-     : slot.name.starts_with("carry.") && plan.mesh.servers() == 0       ? result.activations
-     : slot.name.starts_with("carry.") ? result.gradients  // on their way to servers
-                                       : result.optimizer) += slot.type.bytes() * slot.copies;
+    memoryOf(result, slot.role, plan.mesh.servers() > 0) += slot.type.bytes() * slot.copies;
   }
   const auto gradients = [](const plan::Body& body) {
-    const std::vector<bool> whole = wholeForATime(body);
+    const std::vector<bool> whole = isTransientlyGathered(body);
     std::int64_t bytes = 0;
     for (std::size_t i = 0; i < body.buffers.size(); ++i) {
       const plan::Buffer& buffer = body.buffers[i];
@@ -204,8 +219,8 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
   for (const plan::Program& program : plan.programs) {
     const plan::Body* body = plan.find(program.name, rank);
     if (body == nullptr || program.name == "init") continue;
-    if (std::find(plan::kConversation.begin(), plan::kConversation.end(), program.name) ==
-        plan::kConversation.end()) {
+    if (std::find(plan::kServerSession.begin(), plan::kServerSession.end(), program.name) ==
+        plan::kServerSession.end()) {
       inArena = std::max(inArena, gradients(*body));
       continue;
     }
@@ -221,8 +236,8 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
 
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank) {
   EncodedGradients result{"none"};
-  for (const plan::Play& play : plan.plays(rank)) {
-    const plan::Body& body = *plan.find(play.program, rank);
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
+    const plan::Body& body = *plan.find(entry.program, rank);
     const auto bytesOf = [&](plan::BufferId id) {
       return body.buffers[static_cast<std::size_t>(id)].type.bytes();
     };

@@ -16,7 +16,7 @@ namespace lockstep::planner {
 class Prices {
  public:
   Prices(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
-  // Seconds of a step that ranks of these rates play.
+  // Seconds of a step that ranks of these rates run.
   double of(const plan::Body& body, const plan::Step& step,
             const cluster::DeviceRates& rates) const;
 
@@ -29,7 +29,7 @@ class Prices {
   std::map<std::string, cluster::Link, std::less<>> links_;  // along each axis
 };
 
-// Of the slowest kind among the ranks: they play one body, and the others wait for it.
+// Of the slowest kind among the ranks: they run one body, and the others wait for it.
 cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster& cluster,
                              std::string_view precision, const CostModel& cost);
 cluster::DeviceRates workerRates(const cluster::Cluster& cluster, std::string_view precision,
@@ -53,7 +53,7 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
 
 // Writes each all-reduce's algorithm into its step: the cheapest, or along the axis of replicas the
 // one that is asked for. Errors: kInvalidArgument for an unknown one, or one that the cluster
-// cannot play.
+// cannot run.
 Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster, std::string_view forced);
 
 }  // namespace lockstep::planner

@@ -22,8 +22,8 @@ std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 class Simulator {
  public:
-  // `schedule` holds what the ranks play, by stage.
-  Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::Play>>& schedule,
+  // `schedule` holds what the ranks run, by stage.
+  Simulator(const plan::Plan& plan, const std::vector<std::vector<plan::ScheduleEntry>>& schedule,
             const cluster::Cluster& cluster, const CostModel& cost, const SimulateOptions& options)
       : plan_(plan), cost_(cost), prices_(plan, cluster, cost), options_(options) {
     std::map<std::string, std::size_t> hosts;
@@ -32,17 +32,17 @@ class Simulator {
       hosts_.push_back({static_cast<double>(std::max(host.cores, 1))});
     }
     ranks_.resize(static_cast<std::size_t>(plan.mesh.size()));
-    std::map<std::vector<int>, std::size_t> scripts;  // by stage and the bodies of the plays
+    std::map<std::vector<int>, std::size_t> scripts;  // by stage and the bodies of the entries
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = ranks_[r];
       rank.stage = plan.stageOf(static_cast<int>(r));
-      const auto& plays = schedule[static_cast<std::size_t>(rank.stage)];
+      const auto& entries = schedule[static_cast<std::size_t>(rank.stage)];
       std::vector<int> bodies{rank.stage};
-      for (const plan::Play& play : plays) {
-        bodies.push_back(plan.find(play.program)->bodyOfRank[r]);
+      for (const plan::ScheduleEntry& entry : entries) {
+        bodies.push_back(plan.find(entry.program)->bodyOfRank[r]);
       }
       const auto [known, isFirst] = scripts.emplace(std::move(bodies), scripts_.size());
-      if (isFirst) scripts_.push_back(scriptOf(plays, static_cast<int>(r), cluster));
+      if (isFirst) scripts_.push_back(scriptOf(entries, static_cast<int>(r), cluster));
       rank.script = known->second;
       std::string host = fmt::format("rank {}", r);  // unknown: a host of its own
       if (r < cluster.devices.size()) {
@@ -78,37 +78,38 @@ class Simulator {
   }
 
  private:
-  // What a rank plays in a step, all plays one after another.
+  // What a rank runs in a step, all entries one after another.
   struct Script {
     std::vector<const plan::Step*> steps;
     std::vector<double> seconds;
     std::vector<plan::Peers> peers;
-    // Of what is in flight the step, or the end, waits for the last of so many from the beginning.
+    // Of what is asynchronous the step, or the end, waits for the last of so many from the
+    // beginning.
     std::vector<int> awaited;
   };
-  Script scriptOf(const std::vector<plan::Play>& plays, int rank,
+  Script scriptOf(const std::vector<plan::ScheduleEntry>& entries, int rank,
                   const cluster::Cluster& cluster) const {
     Script script;
-    int inFlight = 0;
-    for (const plan::Play& play : plays) {
-      const plan::Body& body = *plan_.find(play.program, rank);
+    int asynchronous = 0;
+    for (const plan::ScheduleEntry& entry : entries) {
+      const plan::Body& body = *plan_.find(entry.program, rank);
       const cluster::DeviceRates rates =
           ratesOf(std::span(&rank, 1), cluster, plan_.precision, cost_);
-      const int before = inFlight;  // a play ends when all of it has ended
-      std::vector<int> numbers;     // of those in flight, from 1
+      const int before = asynchronous;  // an entry ends when all of it has ended
+      std::vector<int> numbers;         // of the asynchronous ones, from 1
       for (const plan::Step& step : body.steps) {
         int awaited = before;
         for (const plan::StepId id : step.after)
           awaited = std::max(awaited, numbers[static_cast<std::size_t>(id)]);
-        const bool flies = step.stream == plan::kFlightStream;
-        numbers.push_back(flies ? ++inFlight : 0);
-        script.awaited.push_back(flies ? 0 : awaited);
+        const bool isAsync = step.stream == plan::kCommunicationStream;
+        numbers.push_back(isAsync ? ++asynchronous : 0);
+        script.awaited.push_back(isAsync ? 0 : awaited);
         script.steps.push_back(&step);
-        script.peers.push_back(plan::peersOf(step, play.copy));
+        script.peers.push_back(plan::peersOf(step, entry.copy));
         script.seconds.push_back(step.seconds > 0 ? step.seconds : prices_.of(body, step, rates));
       }
     }
-    script.awaited.push_back(inFlight);
+    script.awaited.push_back(asynchronous);
     return script;
   }
 
@@ -118,16 +119,16 @@ class Simulator {
     int threads = 1;
     double slowdown = 1;
     int at = -1;            // step of the script; -1: data
-    int played = 0;         // training steps done
+    int stepsDone = 0;      // training steps done
     double since = 0;       // when what it does now began
     std::size_t peers = 0;  // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
-    // Of this step: what has been posted to be played in flight, and how much of it is done.
+    // Of this step: what has been posted as asynchronous, and how much of it is done.
     std::vector<int> posted;
-    std::size_t flown = 0;
-    bool awaits = false;  // something in flight
-    // seconds of transfers in flight that it waited for, and did not
+    std::size_t completed = 0;
+    bool awaits = false;  // something asynchronous
+    // seconds of asynchronous transfers that it waited for, and did not
     double exposed = 0, hidden = 0;
   };
   struct Host {
@@ -141,17 +142,17 @@ class Simulator {
         queue{};  // reading of `work` at the end, rank
     double rate() const { return demand > cores ? cores / demand : 1; }
   };
-  struct Meeting {
+  struct Rendezvous {
     std::vector<std::size_t> ranks;
     std::size_t expected = 0;
     double started = 0;
-    bool inFlight = false;
+    bool asynchronous = false;
   };
   struct Due {
     double time;
     std::uint64_t order;  // ties in the order of their making
     enum class Kind : std::uint8_t { kWork, kCollective, kMessage } kind;
-    std::size_t index;  // host, meeting, or the rank that receives
+    std::size_t index;  // host, rendezvous, or the rank that receives
     std::uint64_t version;
     bool operator>(const Due& other) const {
       return std::tie(time, order) > std::tie(other.time, other.order);
@@ -182,7 +183,7 @@ class Simulator {
   void beginStep(std::size_t r) {
     ranks_[r].at = -1;
     ranks_[r].posted.clear();
-    ranks_[r].flown = 0;
+    ranks_[r].completed = 0;
     work(r, cost_.stepOverheadSeconds);
   }
 
@@ -208,20 +209,20 @@ class Simulator {
     Rank& rank = ranks_[r];
     const auto& steps = scripts_[rank.script].steps;
     const int awaited = scripts_[rank.script].awaited[static_cast<std::size_t>(rank.at)];
-    if (rank.flown < static_cast<std::size_t>(awaited)) {
+    if (rank.completed < static_cast<std::size_t>(awaited)) {
       rank.since = now_;
       rank.awaits = true;
       return;
     }
     if (static_cast<std::size_t>(rank.at) == steps.size()) {
       rank.ends.push_back(now_);
-      if (++rank.played < options_.steps) beginStep(r);
+      if (++rank.stepsDone < options_.steps) beginStep(r);
       return;
     }
     const plan::Step& step = *steps[static_cast<std::size_t>(rank.at)];
-    if (step.stream == plan::kFlightStream) {
+    if (step.stream == plan::kCommunicationStream) {
       rank.posted.push_back(rank.at);
-      if (rank.posted.size() == rank.flown + 1) fly(r);
+      if (rank.posted.size() == rank.completed + 1) issue(r);
       next(r);
     } else if (step.kind == plan::StepKind::kCompute) {
       work(r, scripts_[rank.script].seconds[static_cast<std::size_t>(rank.at)]);
@@ -237,9 +238,9 @@ class Simulator {
     }
   }
   // The oldest that has been posted and is not done.
-  void fly(std::size_t r) {
+  void issue(std::size_t r) {
     Rank& rank = ranks_[r];
-    const auto at = static_cast<std::size_t>(rank.posted[rank.flown]);
+    const auto at = static_cast<std::size_t>(rank.posted[rank.completed]);
     arrive(r, *scripts_[rank.script].steps[at], scripts_[rank.script].seconds[at]);
   }
 
@@ -301,27 +302,27 @@ class Simulator {
   void arrive(std::size_t r, const plan::Step& step, double seconds) {
     const std::vector<int> group = plan_.mesh.group(static_cast<int>(r), step.axis);
     const auto [entry, isNew] =
-        groups_.emplace(std::make_pair(step.axis, group[0]), meetings_.size());
-    if (isNew) meetings_.push_back({{}, group.size()});
-    Meeting& meeting = meetings_[entry->second];
-    meeting.ranks.push_back(r);
-    if (meeting.ranks.size() < meeting.expected) return;
-    meeting.started = now_;
-    meeting.inFlight = step.stream == plan::kFlightStream;
+        groups_.emplace(std::make_pair(step.axis, group[0]), rendezvous_.size());
+    if (isNew) rendezvous_.push_back({{}, group.size()});
+    Rendezvous& rendezvous = rendezvous_[entry->second];
+    rendezvous.ranks.push_back(r);
+    if (rendezvous.ranks.size() < rendezvous.expected) return;
+    rendezvous.started = now_;
+    rendezvous.asynchronous = step.stream == plan::kCommunicationStream;
     agenda_.push({now_ + seconds, order_++, Due::Kind::kCollective, entry->second, 0});
   }
 
   void finishCollective(std::size_t index) {
-    const std::vector<std::size_t> ranks = std::move(meetings_[index].ranks);
-    meetings_[index].ranks.clear();
-    if (meetings_[index].inFlight) {
-      const double started = meetings_[index].started;
-      for (const std::size_t r : ranks) land(r, started);
+    const std::vector<std::size_t> ranks = std::move(rendezvous_[index].ranks);
+    rendezvous_[index].ranks.clear();
+    if (rendezvous_[index].asynchronous) {
+      const double started = rendezvous_[index].started;
+      for (const std::size_t r : ranks) complete(r, started);
       return;
     }
     for (const std::size_t r : ranks) {
       Rank& rank = ranks_[r];
-      const double started = meetings_[index].started;
+      const double started = rendezvous_[index].started;
       if (started > rank.since) {
         record(rank, r, EventKind::kWaiting, rank.since, started);
         rank.events.back().peer = static_cast<std::int32_t>(ranks.back());
@@ -330,20 +331,20 @@ class Simulator {
     }
     for (const std::size_t r : ranks) next(r);
   }
-  // What is in flight takes no time of the rank's but that in which the rank waits for it.
-  void land(std::size_t r, double started) {
+  // What is asynchronous takes no time of the rank's but that in which the rank waits for it.
+  void complete(std::size_t r, double started) {
     Rank& rank = ranks_[r];
-    const int comesTo = std::exchange(rank.at, rank.posted[rank.flown++]);
+    const int comesTo = std::exchange(rank.at, rank.posted[rank.completed++]);
     if (rank.awaits && started > rank.since)
       record(rank, r, EventKind::kWaiting, rank.since, started);
     record(rank, r, EventKind::kTransfer, started, now_);
-    if (isCounted(rank.played + 1)) {
+    if (isCounted(rank.stepsDone + 1)) {
       const double exposed = rank.awaits ? now_ - std::max(rank.since, started) : 0;
       rank.exposed += exposed;
       rank.hidden += now_ - started - exposed;
     }
     rank.at = comesTo;
-    if (rank.flown < rank.posted.size()) fly(r);
+    if (rank.completed < rank.posted.size()) issue(r);
     if (!std::exchange(rank.awaits, false)) return;
     come(r);
   }
@@ -351,7 +352,7 @@ class Simulator {
   void record(Rank& rank, std::size_t r, EventKind kind, double begin, double end) {
     Event event;
     event.rank = static_cast<std::int32_t>(r);
-    event.step = rank.played + 1;
+    event.step = rank.stepsDone + 1;
     event.planStep = rank.at;
     event.kind = kind;
     event.phase = ir::Phase::kData;
@@ -360,9 +361,9 @@ class Simulator {
       event.phase = step.phase;
       if (kind == EventKind::kTransfer) event.bytes = step.bytes;
     }
-    event.inFlight =
+    event.asynchronous =
         rank.at >= 0 && scripts_[rank.script].steps[static_cast<std::size_t>(rank.at)]->stream ==
-                            plan::kFlightStream;
+                            plan::kCommunicationStream;
     event.begin = nanoseconds(begin);
     event.end = nanoseconds(end);
     rank.events.push_back(event);
@@ -390,7 +391,7 @@ class Simulator {
             spent.waiting += seconds;
             break;
           case EventKind::kTransfer:
-            spent.transfer += event.inFlight ? 0 : seconds;
+            spent.transfer += event.asynchronous ? 0 : seconds;
             break;
           case EventKind::kCompute:
             (event.phase == ir::Phase::kBackward    ? spent.backward
@@ -417,7 +418,7 @@ class Simulator {
   std::vector<Script> scripts_;
   std::vector<Rank> ranks_;
   std::vector<Host> hosts_;
-  std::vector<Meeting> meetings_;
+  std::vector<Rendezvous> rendezvous_;
   std::map<std::pair<std::string, int>, std::size_t> groups_;
   std::map<std::pair<std::size_t, std::size_t>, Channel> channels_;  // from, to
   std::priority_queue<Due, std::vector<Due>, std::greater<>> agenda_;
@@ -429,7 +430,7 @@ class Simulator {
 
 Simulation simulate(const plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost,
                     const SimulateOptions& options) {
-  std::vector<std::vector<plan::Play>> schedule = plan.schedule;
+  std::vector<std::vector<plan::ScheduleEntry>> schedule = plan.schedule;
   if (options.program != "step") {
     if (plan.find(options.program) == nullptr) return {};
     schedule.assign(schedule.size(), {{options.program, 0, 0}});

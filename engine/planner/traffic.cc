@@ -8,10 +8,10 @@ namespace lockstep::planner {
 std::vector<Traffic> messageTraffic(const plan::Plan& plan) {
   std::map<std::pair<int, int>, Traffic> links;
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
-    for (const plan::Play& play : plan.plays(rank)) {
-      for (const plan::Step& step : plan.find(play.program, rank)->steps) {
+    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
+      for (const plan::Step& step : plan.find(entry.program, rank)->steps) {
         if (!plan::isSend(step)) continue;
-        const plan::Peers peers = plan::peersOf(step, play.copy);
+        const plan::Peers peers = plan::peersOf(step, entry.copy);
         const std::vector<int> group = plan.mesh.group(rank, step.axis);
         for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {
           const int to = group[static_cast<std::size_t>(peer)];
@@ -34,10 +34,10 @@ ServedTables servedTables(const plan::Plan& plan, int worker) {
   for (const plan::StateSlot& slot : plan.state) {
     const bool parts = std::any_of(slot.members.begin(), slot.members.end(),
                                    [](const auto& member) { return member.rows > 0; });
-    if (parts && slot.name.starts_with("params.")) out.tableBytes += slot.type.bytes();
+    if (parts && slot.role == plan::StateRole::kParameters) out.tableBytes += slot.type.bytes();
   }
-  for (const plan::Play& play : plan.plays(worker)) {
-    const plan::Body& body = *plan.find(play.program, worker);
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(worker)) {
+    const plan::Body& body = *plan.find(entry.program, worker);
     for (const plan::Step& step : body.steps) {
       const bool received = step.op == ir::Op::kRecvRows;
       if (!received && step.op != ir::Op::kSendRows) continue;

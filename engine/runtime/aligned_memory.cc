@@ -12,12 +12,12 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr std::size_t kLine = 64, kPage = 4096;
-constexpr std::size_t kLarge = std::size_t{4} << 20;  // from here on mapped
+constexpr std::size_t kLarge = std::size_t{4} << 20;  // mapped from this size on
 
 std::size_t roundedUp(std::size_t bytes, std::size_t to) { return (bytes + to - 1) / to * to; }
 
-// Pages of the usual size: larger ones are faster only where the machine is no guest whose host
-// takes back what is free, and takes milliseconds to give one again.
+// Uses base pages: huge pages are faster only outside of virtual machines whose host reclaims free
+// memory, where supplying one takes milliseconds.
 std::byte* mapFilled(std::size_t bytes) {
   void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return nullptr;

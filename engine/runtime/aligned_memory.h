@@ -11,14 +11,13 @@
 namespace lockstep::runtime {
 
 struct FreeDeleter {
-  std::size_t mapped = 0;  // bytes, where it is a mapping of its own
+  std::size_t mapped = 0;  // bytes, if it is a mapping of its own
   void operator()(std::byte* memory) const;
 };
 using AlignedMemory = std::unique_ptr<std::byte[], FreeDeleter>;
 
-// All of it is there when it is given: nothing is left for whoever first writes to it.
-// kResourceExhausted, naming `what` it is for and how many bytes, where the system gives no such
-// memory.
+// Allocates memory whose pages are already populated, so that first writes do not fault. Errors:
+// kResourceExhausted, naming `what` it is for and its size.
 Result<AlignedMemory> allocateAligned(std::int64_t bytes, std::string_view what);
 
 }  // namespace lockstep::runtime

@@ -8,7 +8,8 @@
 namespace lockstep::runtime {
 namespace {
 
-// Messages go in pieces, so that little memory waits and one piece travels while another is added.
+// Messages are split into pieces, to bound the staging memory and to overlap transfer with
+// addition.
 constexpr std::int64_t kPieceBytes = 256 << 10;
 
 }  // namespace

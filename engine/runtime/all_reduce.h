@@ -1,4 +1,4 @@
-// Plays an all-reduce that is made of messages, over any communicator.
+// Runs an all-reduce built from point-to-point messages over any communicator.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace lockstep::runtime {
 
-// What is received in order to be added waits in `staging`, of at least stagingBytes(). Completion,
-// order and failure are those of the communicator's own calls. Allocates nothing.
+// Received data to be added is staged in `staging` of at least stagingBytes(). Completion, ordering
+// and failure: as for the communicator's own calls. Allocates nothing.
 Status allReduce(comm::Communicator& group, std::span<const plan::Exchange> exchanges, void* data,
                  DType dtype, comm::ReduceOp op, std::span<std::byte> staging);
 std::int64_t stagingBytes(std::span<const plan::Exchange> exchanges, DType dtype);

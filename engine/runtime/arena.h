@@ -1,4 +1,4 @@
-// Memory that operands lie in: the host's, or that of the backend's device.
+// Memory of operands, on the host or on the backend's device.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace lockstep::runtime {
 class Arena {
  public:
   Arena() = default;
-  // kResourceExhausted, or what the device says, where there is not as much.
+  // Errors: kResourceExhausted, or those of the device.
   static Result<Arena> make(backends::Backend& backend, std::int64_t bytes) {
     Arena out;
     if (device::Device* const device = backend.device()) {
@@ -35,7 +35,7 @@ class Arena {
 // Memory of the state slots, shared by all programs of a rank. Zero-filled, 64-byte aligned.
 class StateArena {
  public:
-  // Errors as of Arena. Without a backend, or with one that has no device, it is the host's.
+  // Errors: as for Arena. In host memory without a backend, or with one that has no device.
   static Result<std::unique_ptr<StateArena>> make(const plan::Plan& plan, int rank,
                                                   backends::Backend* backend = nullptr) {
     auto out = std::unique_ptr<StateArena>(new StateArena(plan.stateBytesOf(rank)));
@@ -50,10 +50,10 @@ class StateArena {
                     device::Memory::allocate(*out->device_, out->bytes_, device::Where::kPinned));
     return out;
   }
-  // Where kernels have it.
+  // The copy that kernels access.
   std::byte* operands() { return device_ != nullptr ? operands_.data() : memory_.get(); }
-  // Where the host reads and writes it: the same, or a copy of what is on the device, which fetch()
-  // brings here and put() back.
+  // The copy that the host accesses: the same memory, or a pinned mirror, which fetch() fills from
+  // the device and put() writes back.
   std::byte* data() { return device_ != nullptr ? pinned_.data() : memory_.get(); }
   Status fetch() { return copy(data(), operands()); }
   Status put() { return copy(operands(), data()); }

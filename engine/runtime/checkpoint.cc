@@ -420,7 +420,7 @@ Result<TensorFile> tensorsFor(const plan::Plan& plan, const std::string& checkpo
   for (const plan::StateSlot& slot : plan.state)
     for (const Member& member : slot.members) {
       // of other ranks they will do: see residuals()
-      if (slotKind(slot.name) == kResidual) continue;
+      if (slot.role == plan::StateRole::kResidual) continue;
       const std::string name = tensorName(slot, member);
       const auto found = file.entries.find(name);
       if (found == file.entries.end())
@@ -497,7 +497,7 @@ Status checkFinite(const plan::Plan& plan, const Loaded& loaded) {
       Error error =
           invalidArgument("the checkpoint {} is of a training that diverged", loaded.folder);
       error.why = fmt::format("the {} is not finite, from element {} on",
-                              stateTensorText(slot.name, member.name), at);
+                              stateTensorText(slot, member.name), at);
       error.next =
           "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
           "training.on_nonfinite=continue takes it all the same";
@@ -584,7 +584,8 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions
   std::vector<std::byte> merged;
   for (const plan::StateSlot& slot : state.plan.state)
     LOCKSTEP_TRY(whole.fill(slot, [&](const Member& member) {
-      if (slotKind(slot.name) == kResidual) return residuals(loaded->file, slot, member, merged);
+      if (slot.role == plan::StateRole::kResidual)
+        return residuals(loaded->file, slot, member, merged);
       return loaded->file.bytes(loaded->file.entries.at(tensorName(slot, member)));
     }));
   return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], options.seed};
@@ -626,9 +627,8 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
   Sha256 hash;
   bool any = false;
   for (const plan::StateSlot& slot : plan.state) {
-    const auto kind = slotKind(slot.name);
-    if ((kind != kParameters && kind != kStatistics) || slot.stage != plan.stageOf(rank) ||
-        !slot.axis.empty())
+    if ((slot.role != plan::StateRole::kParameters && slot.role != plan::StateRole::kStatistics) ||
+        slot.stage != plan.stageOf(rank) || !slot.axis.empty())
       continue;
     hash.update(slot.name);
     // What lies between members, and behind the last, is nobody's.

@@ -9,7 +9,7 @@
 namespace lockstep::runtime {
 namespace {
 
-// What a rank says of itself, and what rank 0 says to all: a word and a text.
+// The capability report of a rank, and the decision of rank 0: a word and a text.
 constexpr std::string_view kCan = "can ", kCannot = "cannot ";
 
 std::string factsOf(device::Device& device) {
@@ -18,7 +18,7 @@ std::string factsOf(device::Device& device) {
   return fmt::format("{}{} {}", kCan, device.properties().id, (*grouping)->version());
 }
 
-// Why the ranks that said this can form no groups; "" where they can.
+// Returns why ranks with these reports cannot form groups; "" if they can.
 std::string reasonAgainst(const std::vector<std::string>& facts) {
   std::map<std::string, std::size_t, std::less<>> devices;
   std::string_view version;
@@ -39,9 +39,9 @@ std::string reasonAgainst(const std::vector<std::string>& facts) {
   return {};
 }
 
-// Runs every kind of collective once. Devices connect when they first exchange something of a kind,
-// which takes all of a group and allocates: it is done here, and not while a rank captures a step
-// by itself.
+// Runs every kind of collective once. Devices connect on the first exchange of a kind, which
+// involves the whole group and allocates; this must not happen while a rank captures a step by
+// itself.
 Status connect(device::Device& device, device::Group& group) {
   using device::Memory;
   using device::Queue;
@@ -53,7 +53,7 @@ Status connect(device::Device& device, device::Group& group) {
   LOCKSTEP_ASSIGN(const auto done, device.makeEvent());
   std::vector<std::int64_t> even(static_cast<std::size_t>(size) + 1);
   std::iota(even.begin(), even.end(), 0);
-  std::vector<std::int64_t> uneven = even;  // uneven parts travel otherwise than even ones
+  std::vector<std::int64_t> uneven = even;  // uneven parts take another path
   ++uneven.back();
   group.allReduce(in.data(), size, DType::kF32, Reduce::kSum);
   for (const auto& cuts : {even, uneven}) {
@@ -114,7 +114,8 @@ Result<DeviceGroups> DeviceGroups::form(const cluster::Mesh& mesh, device::Devic
   if (!id)
     return makeError(Code::kInternal, "the ranks' store holds no identity of a group: {}", decided);
   LOCKSTEP_ASSIGN(out.all_, grouping->join({*id, as.rank, size, as.limit}));
-  // All ranks split along the same axes in the same order, those too that are in no group of one.
+  // All ranks split along the same axes in the same order, including those whose group has a single
+  // rank.
   for (const cluster::Axis& axis : axes) {
     const int coordinate = mesh.coordinate(as.rank, axis.name);
     const bool isIn = coordinate >= 0;

@@ -1,7 +1,7 @@
-// The groups of ranks' devices along each axis of a mesh. Where all devices can form them,
-// collectives, and messages between the stages of a pipeline, are given to the devices as part of a
-// step's work; else the host plays them on copies (DevicePlay). Along axis "servers" there are
-// none: a server adds up what it receives, and speaks to each worker.
+// Device groups along the axes of a mesh. Where all devices can form them, collectives, and
+// messages between pipeline stages, are enqueued on the devices as part of a step's work; otherwise
+// the host runs them on copies (DeviceRun). Axis "servers" has none: a server adds up what it
+// receives, and talks to each worker separately.
 #pragma once
 
 #include <memory>
@@ -20,16 +20,15 @@ class DeviceGroups {
  public:
   struct Member {
     int rank = 0;
-    std::string prefix;  // a name used once: run and generation
+    std::string prefix;  // unique name: run and generation
     Nanoseconds limit = 0;
   };
-  // All ranks of the mesh at once, each with a device. Rank 0 decides, by what all say of
-  // themselves, so that all do the same: without groups where one of them cannot, where they have
-  // different versions of what groups are made by, or where two ranks are on one device. Errors:
-  // what a device says of a group that does not form, and of the store.
+  // Collective over all ranks of the mesh, each with a device. Rank 0 decides for all: no groups if
+  // one of them cannot form any, if versions of the group library differ, or if two ranks share a
+  // device. Errors: those of the device while forming a group, and of the store.
   static Result<DeviceGroups> form(const cluster::Mesh& mesh, device::Device& device,
                                    comm::Store& store, const Member& as);
-  // Into what a rank's executors are bound with; the groups stay these.
+  // Adds the groups to `groups`, to bind executors with; this object keeps ownership.
   void addTo(Groups& groups) const;
   const std::string& whyNot() const { return whyNot_; }  // "" where there are groups
   const std::string& version() const { return version_; }

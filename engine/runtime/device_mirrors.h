@@ -1,10 +1,9 @@
-// The host's places, in pinned memory, for what the trainer writes to and reads from a program on a
-// device.
+// Pinned host buffers for what the trainer writes to and reads from a program on a device.
 //
-// What is known before a play's turn, its samples, is copied ahead: by queue kAhead into memory of
-// the device where it waits, while the play before is under way. The play's first work moves it to
-// where kernels read it, so that captured work has one address. What is known only then, and
-// results, are copied by the play itself.
+// Inputs known before a run (samples) are prefetched: queue kAhead copies them to a staging area on
+// the device during the previous run, and the run's first work moves them to their final place, so
+// that captured work uses fixed addresses. Inputs known only at the run, and results, are copied by
+// the run itself.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ class DeviceMirrors {
  public:
   explicit DeviceMirrors(device::Device& device) : device_(device) {}
 
-  // The place of an operand on the device; one for each.
+  // Adds an operand and returns its place on the device; call once for each.
   Result<backends::Operand> addInput(const backends::Operand& operand) {
     return add(operand, inputs_);
   }
@@ -28,26 +27,26 @@ class DeviceMirrors {
   Result<backends::Operand> addResult(const backends::Operand& operand) {
     return add(operand, results_);
   }
-  Status prepare();                   // once, when all are there
-  std::int64_t waitingBytes() const;  // of the device's memory, besides the operands
+  Status prepare();                   // call once, after all were added
+  std::int64_t waitingBytes() const;  // device memory besides the operands
 
-  // The host: until what was sent has left its places, and they may be written. What no play has
-  // expected is forgotten.
+  // Waits until sent data has left the buffers, so that the host may write them. Forgets what no
+  // run has expected.
   void awaitPlaces();
-  // What is written in the places is that of the play after the one whose work was given last.
+  // Sends the buffers' contents, for the run after the one enqueued last.
   void send();
-  // Given before a play's work: it waits for what was sent, which is sent now where it has not
-  // been.
+  // Call before a run's work is enqueued: makes it wait for sent data, and sends now if send() was
+  // not called.
   void expect();
 
-  // Of a play's work, which is captured: the first and the last.
+  // The first and the last work of a run; captured.
   void giveInputs();
   void giveResults();
 
  private:
   struct Copy {
     backends::Operand there;
-    device::Memory host, waiting;  // the second of what is copied ahead
+    device::Memory host, waiting;  // `waiting`: the staging area, of prefetched operands
   };
   Result<backends::Operand> add(const backends::Operand& operand, std::vector<Copy>& copies);
 

@@ -22,9 +22,9 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
   Sums total;
   total.metric.resize(metricSums(program.metrics()));
   const data::Batch* share = loader->next();
-  bool isAhead = false;  // it is written
+  bool isAhead = false;  // the next input is written
   std::optional<NonFiniteTensor> nonFinite;
-  // While a device is at work.
+  // Runs while the device is at work.
   const std::function<Status()> writeNext = [&]() -> Status {
     share = loader->next();
     isAhead = true;
@@ -34,10 +34,10 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
   while (share != nullptr) {
     if (!std::exchange(isAhead, false)) program.write(*share, 0, 1, batch, seed);
     program.writeScalars(0, 0, false);
-    LOCKSTEP_TRY(program.executor().play(step, nullptr, {}, writeNext));
+    LOCKSTEP_TRY(program.executor().run(step, nullptr, {}, writeNext));
     if (!isAhead) share = loader->next();
     if (!nonFinite) nonFinite = program.executor().nonFinite();
-    if (program.hasMetrics()) addTo(total, program.metrics());  // a server has none
+    if (program.hasMetrics()) addTo(total, program.metrics());  // servers have none
   }
   if (Sender* sender = groups.sender()) LOCKSTEP_TRY(sender->drain());
   if (!program.hasMetrics()) return Evaluation{};

@@ -1,4 +1,4 @@
-// Evaluation: program "evaluate" played over a data set.
+// Evaluation: runs program "evaluate" over a data set.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 namespace lockstep::runtime {
 
 struct Evaluation {
-  double loss = 0, metric = 0;  // of all samples; 0 on a rank that has no result, a server
-  bool finite = true;           // Σ w·loss is
-  // the first of this rank's, where its executor watches the loss
+  double loss = 0, metric = 0;  // over all samples; 0 on a rank without results (a server)
+  bool finite = true;           // whether Σ w·loss is finite
+  // the first non-finite tensor of this rank, if its executor watches the loss
   std::optional<NonFiniteTensor> nonFinite;
 };
-// All ranks call it together. `step` stands in errors.
+// Collective over all ranks. `step` appears in errors.
 Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::Dataset& data,
                             const Groups& groups, std::int64_t step, std::uint64_t seed);
 
-// Of a checkpoint's model, by a plan of one rank that needs no program but "evaluate".
+// Evaluates a checkpoint with a plan of one rank, which needs no program but "evaluate".
 Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string& checkpoint,
                                       const data::Dataset& data, backends::Backend& backend);
 

@@ -14,14 +14,13 @@
 #include "engine/plan/inputs.h"
 #include "engine/plan/message_order.h"
 #include "engine/runtime/all_reduce.h"
-#include "engine/runtime/device_play.h"
+#include "engine/runtime/device_run.h"
 #include "engine/runtime/finite.h"
 
 namespace lockstep::runtime {
 namespace {
 
-// Of a play on a device: the messages that are given before each of its steps, resolved to
-// addresses.
+// The messages issued before each step of a device run, resolved to addresses.
 struct MessageGroupOf {
   plan::StepId before = 0;
   bool awaited = false;
@@ -30,34 +29,34 @@ struct MessageGroupOf {
 };
 using MessagesOf = std::vector<MessageGroupOf>;
 
-// One step as it is played: everything resolved to addresses.
+// A bound step: everything resolved to addresses.
 struct BoundStep {
   backends::Kernel* kernel = nullptr;  // null: a collective
   comm::Communicator* group = nullptr;
-  device::Group* devices = nullptr;  // that play it, in its place
+  device::Group* devices = nullptr;  // device group that runs it instead
   ir::Op op{};
   ir::Phase phase{};
   void* in = nullptr;
   void* out = nullptr;
   std::int64_t count = 0;
-  std::int64_t bytes = 0;  // the plan's
+  std::int64_t bytes = 0;  // as in the plan
   std::int64_t messageBytes = 0;
   DType dtype{};
   comm::ReduceOp reduce{};
   int root = 0;
-  bool drains = false;  // in a group where messages travel nothing else does
-  int peers = 1;        // of a send-all or collect: so many, from coordinate 0
-  // of a send: its first; of rows each is two, how many and what
+  bool drains = false;  // no other traffic may share a group with messages: drain first
+  int peers = 1;        // multicast, recv-sum: number of peers, from coordinate 0
+  // send: index of its first message; messages of rows are two each, count and data
   std::size_t message = 0;
-  // Of rows: how many of each part, of which the first to go is `part`.
+  // messages of rows: number of rows per part, of which `part` is the first to be sent
   std::int32_t* counts = nullptr;
   int part = 0;
-  std::size_t head = 0;                 // of a send: its first
-  std::int64_t rows = 0, rowBytes = 0;  // at most
+  std::size_t head = 0;                 // send: its first
+  std::int64_t rows = 0, rowBytes = 0;  // maximum
   std::vector<std::int64_t> cuts;
-  std::vector<plan::Exchange> exchanges;  // of an all-reduce that is made of messages
-  int flight = -1;                        // of one that is played in flight: among these
-  int awaited = -1;                       // the last of them that must be done before
+  std::vector<plan::Exchange> exchanges;  // of an all-reduce built from messages
+  int async = -1;    // index of an asynchronous collective among `asyncCollectives`
+  int awaited = -1;  // the last asynchronous collective to wait for first
   std::vector<std::byte>* staging = nullptr;
   double Breakdown::*account = nullptr;
 };
@@ -99,29 +98,29 @@ struct Executor::Impl {
   StateArena* state = nullptr;
   int copy = 0;
   std::deque<Sender::Message> messages;
-  std::deque<std::int32_t> heads;  // of messages of rows: how many
-  std::int64_t moved = 0;          // bytes of the last of them
+  std::deque<std::int32_t> heads;  // row counts of messages of rows
+  std::int64_t moved = 0;          // bytes of the last message
   std::vector<std::unique_ptr<backends::Kernel>> kernels;
   std::vector<BoundStep> steps;
   Breakdown last;
   std::int64_t workspaceBytes = 0;
-  std::array<std::vector<std::byte>, plan::kStreams> staging;  // of all all-reduces of a stream
-  std::deque<InFlight::Collective> flights;
-  device::Device* device = nullptr;  // null: in the host's memory
-  // What a turn's play sends and receives, and where it is played; turns that send and receive the
-  // same have the same.
-  struct Turns {
+  std::array<std::vector<std::byte>, plan::kStreams>
+      staging;  // shared by the all-reduces of a stream
+  std::deque<AsyncCollectives::Collective> asyncCollectives;
+  device::Device* device = nullptr;  // null: host memory
+  // Device runs by their messages; schedule entries with the same messages share a run.
+  struct ScheduledRuns {
     std::vector<MessagesOf> messages;
-    std::vector<std::unique_ptr<DevicePlay>> plays;
-    // of Plan::plays() and of wholeSchedule(): which of `plays`
-    std::array<std::vector<std::size_t>, 2> ofTurn;
-    std::size_t alone = 0;  // of none of them
+    std::vector<std::unique_ptr<DeviceRun>> runs;
+    // index into `runs` for each entry of Plan::entriesOf() and of uncompressedSchedule()
+    std::array<std::vector<std::size_t>, 2> runOf;
+    std::size_t alone = 0;  // the run outside of any schedule
   };
-  Turns turns;
+  ScheduledRuns scheduled;
   std::optional<DeviceMirrors> mirrors;
-  // of a device: the host's places
+  // on a device: the host's buffers
   std::map<std::string, backends::Operand, std::less<>> inputs, results;
-  std::vector<DevicePlay::Span> spans;
+  std::vector<DeviceRun::Span> spans;
 
   std::byte* address(plan::BufferId id) const { return address(*body, copy, id); }
   std::byte* address(const plan::Body& of, int ofCopy, plan::BufferId id) const {
@@ -143,20 +142,21 @@ struct Executor::Impl {
   backends::Operand operand(plan::BufferId id) const {
     return {address(id), body->buffers[static_cast<std::size_t>(id)].type};
   }
-  // Nobody reads the memory of what ends, also where its end is a failure.
+  // Ensures that nothing accesses the memory any more, also after a failure.
   ~Impl() {
     for (const Sender::Message& message : messages) groups.sender()->giveUp(message);
-    for (const InFlight::Collective& flight : flights) groups.inFlight().giveUp(flight);
+    for (const AsyncCollectives::Collective& one : asyncCollectives)
+      groups.asyncCollectives().giveUp(one);
   }
   Status bindCompute(const plan::Step& step, backends::Backend& backend);
   Status bindCollective(const plan::Step& step);
   Status bindDevice(std::string_view program);
   Status bindMessages(std::string_view program);
-  std::size_t playOf(MessagesOf messages);  // among the turns'
-  Result<std::unique_ptr<DevicePlay>> bindPlay(const MessagesOf& messages);
+  std::size_t deviceRunOf(MessagesOf messages);  // index into scheduled.runs
+  Result<std::unique_ptr<DeviceRun>> bindDeviceRun(const MessagesOf& messages);
   static void giveToDevices(const BoundStep& step);
-  Status playOnDevice(std::int64_t step, std::vector<plan::Event>* events, Turn turn,
-                      const std::function<Status()>& meanwhile);
+  Status runOnDevice(std::int64_t step, std::vector<plan::Event>* events, ScheduleIndex index,
+                     const std::function<Status()>& meanwhile);
   void bindOrder();
   Status collective(const BoundStep& step);
   Status named(Status status, std::int64_t step) const;
@@ -178,9 +178,14 @@ struct Executor::Impl {
   }
   std::optional<NonFiniteTensor> lookAt(plan::BufferId id, std::size_t step) const;
   bool isThere(plan::BufferId id, std::size_t step, std::size_t last) const;
+  bool isStash(const std::string& state) const {
+    return std::any_of(plan->state.begin(), plan->state.end(), [&](const plan::StateSlot& slot) {
+      return slot.name == state && slot.role == plan::StateRole::kStash;
+    });
+  }
   std::optional<NonFiniteTensor> firstNonFinite(std::size_t last) const;
 
-  std::size_t lossStep = 0;  // computes it; as many as there are steps: none does
+  std::size_t lossStep = 0;  // the step that computes the loss; steps.size() if none
   backends::Operand loss;
 };
 
@@ -258,7 +263,7 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
     messages.push_back({in.data, bound.messageBytes, bound.root + peer});
     groups.sender()->prepare(messages.back());
   }
-  if (step.op == ir::Op::kCollect) {
+  if (step.op == ir::Op::kRecvSum) {
     const backends::Operand scratch = operand(step.outputs[1]);
     if (scratch.type != out.type || scratch.data == out.data)
       return makeError(Code::kInternal, "step {} adds up in memory of another type", step.name);
@@ -293,19 +298,19 @@ Status Executor::Impl::bindCollective(const plan::Step& step) {
   return {};
 }
 
-// What is in flight, and what of it each step waits for. It is played in the order of the steps:
-// when the last of what a step names is done, all is.
+// Binds the asynchronous collectives and what each step waits for. They run in step order, so the
+// last one that a step names covers all.
 void Executor::Impl::bindOrder() {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     BoundStep& bound = steps[i];
     if (body->steps[i].stream == plan::kComputeStream) {
       for (const plan::StepId before : body->steps[i].after)
-        bound.awaited = std::max(bound.awaited, steps[static_cast<std::size_t>(before)].flight);
+        bound.awaited = std::max(bound.awaited, steps[static_cast<std::size_t>(before)].async);
       continue;
     }
-    bound.flight = static_cast<int>(flights.size());
-    flights.push_back({bound.group, [this, &bound] { return collective(bound); }});
-    groups.inFlight().prepare();
+    bound.async = static_cast<int>(asyncCollectives.size());
+    asyncCollectives.push_back({bound.group, [this, &bound] { return collective(bound); }});
+    groups.asyncCollectives().prepare();
   }
 }
 
@@ -324,43 +329,43 @@ Status Executor::Impl::bindDevice(std::string_view program) {
   LOCKSTEP_TRY(mirrors->prepare());
   workspaceBytes += mirrors->waitingBytes();
   LOCKSTEP_TRY(bindMessages(program));
-  for (const MessagesOf& messages : turns.messages) {
-    LOCKSTEP_ASSIGN(auto play, bindPlay(messages));
-    turns.plays.push_back(std::move(play));
+  for (const MessagesOf& messages : scheduled.messages) {
+    LOCKSTEP_ASSIGN(auto run, bindDeviceRun(messages));
+    scheduled.runs.push_back(std::move(run));
   }
   spans.reserve(steps.size());
   return {};
 }
 
-std::size_t Executor::Impl::playOf(MessagesOf messages) {
-  const auto known = std::find(turns.messages.begin(), turns.messages.end(), messages);
-  if (known != turns.messages.end())
-    return static_cast<std::size_t>(known - turns.messages.begin());
-  turns.messages.push_back(std::move(messages));
-  return turns.messages.size() - 1;
+std::size_t Executor::Impl::deviceRunOf(MessagesOf messages) {
+  const auto known = std::find(scheduled.messages.begin(), scheduled.messages.end(), messages);
+  if (known != scheduled.messages.end())
+    return static_cast<std::size_t>(known - scheduled.messages.begin());
+  scheduled.messages.push_back(std::move(messages));
+  return scheduled.messages.size() - 1;
 }
 
 Status Executor::Impl::bindMessages(std::string_view program) {
   if (groups.devicesAlong(plan->mesh.messageAxis()) == nullptr) {
-    turns.alone = playOf({});
+    scheduled.alone = deviceRunOf({});
     return {};
   }
   const auto stages = static_cast<std::size_t>(plan->mesh.stages());
   const auto stage = static_cast<std::size_t>(plan->stageOf(rank));
-  // Those of the plays of this program and copy.
-  const auto bindSchedule = [&](const std::vector<std::vector<plan::Play>>& schedule,
-                                std::vector<std::size_t>& ofTurn) -> Status {
+  // Entries of this program and copy.
+  const auto bindSchedule = [&](const std::vector<std::vector<plan::ScheduleEntry>>& schedule,
+                                std::vector<std::size_t>& runOf) -> Status {
     LOCKSTEP_ASSIGN(const auto order, plan::messageOrder(*plan, schedule, rank));
-    const std::vector<plan::Play>& plays = schedule[stage];
-    ofTurn.resize(plays.size());
-    for (std::size_t p = 0; p < plays.size(); ++p) {
-      if (plays[p].program != program || plays[p].copy != copy) continue;
+    const std::vector<plan::ScheduleEntry>& entries = schedule[stage];
+    runOf.resize(entries.size());
+    for (std::size_t p = 0; p < entries.size(); ++p) {
+      if (entries[p].program != program || entries[p].copy != copy) continue;
       MessagesOf messages;
       for (const plan::MessageGroup& group : order[p]) {
         MessageGroupOf& one =
             messages.emplace_back(MessageGroupOf{group.before, group.awaited, {}});
         for (const auto& [of, at] : group.messages) {
-          const plan::Play& from = plays[static_cast<std::size_t>(of)];
+          const plan::ScheduleEntry& from = entries[static_cast<std::size_t>(of)];
           const plan::Body& its = *plan->find(from.program, rank);
           const plan::Step& step = its.steps[static_cast<std::size_t>(at)];
           const plan::BufferId buffer = plan::isSend(step) ? step.inputs[0] : step.outputs[0];
@@ -369,80 +374,82 @@ Status Executor::Impl::bindMessages(std::string_view program) {
                                   plan::peersOf(step, from.copy).first});
         }
       }
-      ofTurn[p] = playOf(std::move(messages));
+      runOf[p] = deviceRunOf(std::move(messages));
     }
     return {};
   };
-  const auto isOf = [&](const plan::Play& play) {
-    return play.program == program && play.copy == copy;
+  const auto isOf = [&](const plan::ScheduleEntry& entry) {
+    return entry.program == program && entry.copy == copy;
   };
-  if (const auto& plays = plan->schedule[stage]; std::any_of(plays.begin(), plays.end(), isOf))
-    LOCKSTEP_TRY(bindSchedule(plan->schedule, turns.ofTurn[0]));
-  if (plan->wholeSteps > 0) {
-    const auto whole = plan->wholeSchedule();
-    if (std::any_of(whole[stage].begin(), whole[stage].end(), isOf))
-      LOCKSTEP_TRY(bindSchedule(whole, turns.ofTurn[1]));
+  if (const auto& entries = plan->schedule[stage];
+      std::any_of(entries.begin(), entries.end(), isOf))
+    LOCKSTEP_TRY(bindSchedule(plan->schedule, scheduled.runOf[0]));
+  if (plan->uncompressedWarmupSteps > 0) {
+    const auto uncompressed = plan->uncompressedSchedule();
+    if (std::any_of(uncompressed[stage].begin(), uncompressed[stage].end(), isOf))
+      LOCKSTEP_TRY(bindSchedule(uncompressed, scheduled.runOf[1]));
   }
-  if (!turns.ofTurn[0].empty() || !turns.ofTurn[1].empty()) return {};
+  if (!scheduled.runOf[0].empty() || !scheduled.runOf[1].empty()) return {};
   std::vector<std::size_t> only;
   LOCKSTEP_TRY(bindSchedule(
-      std::vector(stages, std::vector<plan::Play>{{std::string(program), 0, copy}}), only));
-  turns.alone = only.front();
+      std::vector(stages, std::vector<plan::ScheduleEntry>{{std::string(program), 0, copy}}),
+      only));
+  scheduled.alone = only.front();
   return {};
 }
 
-// A collective that the host plays, in memory of its own, is inline: what is in flight elsewhere is
-// only sooner done.
-Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& messages) {
-  auto play = std::make_unique<DevicePlay>(*device, &*mirrors);
+// A collective that the host runs in memory of its own is synchronous: asynchronous ones merely
+// complete earlier.
+Result<std::unique_ptr<DeviceRun>> Executor::Impl::bindDeviceRun(const MessagesOf& messages) {
+  auto run = std::make_unique<DeviceRun>(*device, &*mirrors);
   auto next = messages.begin();
   const auto addMessages = [&](std::size_t before) {
     for (; next != messages.end() && static_cast<std::size_t>(next->before) == before; ++next)
-      play->addMessages([group = groups.devicesAlong(plan->mesh.messageAxis()),
-                         given = next->messages] { group->exchange(given); },
-                        next->awaited);
+      run->addMessages([group = groups.devicesAlong(plan->mesh.messageAxis()),
+                        given = next->messages] { group->exchange(given); },
+                       next->awaited);
   };
   for (std::size_t i = 0; i < steps.size(); ++i) {
     BoundStep& bound = steps[i];
     addMessages(i);
     for (const plan::StepId before : body->steps[i].after)
-      play->await(static_cast<std::size_t>(before));
+      run->await(static_cast<std::size_t>(before));
     if (bound.devices != nullptr && bound.op == ir::Op::kSend) {
-      play->addPosted();
+      run->addPosted();
       continue;
     }
     if (bound.devices != nullptr && bound.op == ir::Op::kRecv) {
-      play->addReceived();
+      run->addReceived();
       continue;
     }
     if (bound.devices != nullptr) {
-      play->addExchange([&bound] { giveToDevices(bound); },
-                        body->steps[i].stream != plan::kComputeStream);
+      run->addExchange([&bound] { giveToDevices(bound); },
+                       body->steps[i].stream != plan::kComputeStream);
       continue;
     }
     if (bound.kernel != nullptr) {
-      play->addKernel(*bound.kernel, bound.account);
+      run->addKernel(*bound.kernel, bound.account);
       continue;
     }
     const plan::Step& step = body->steps[i];
-    // The places it is played in are kept with the step: there is one play that has them.
-    if (turns.messages.size() > 1)
-      return makeError(
-          Code::kInternal,
-          "{} would be played by the host in a program that has plays of several kinds", step.name);
-    std::vector<DevicePlay::Staged> staged;
-    // all rows there is room for: how many there are is not known before
+    // The step holds the operands' addresses, so only one run may contain it.
+    if (scheduled.messages.size() > 1)
+      return makeError(Code::kInternal,
+                       "{} would run on the host in a program that has runs of several kinds",
+                       step.name);
+    std::vector<DeviceRun::Staged> staged;
+    // counts all rows that fit: the actual number is not known in advance
     if (bound.counts != nullptr) {
       const bool sends = plan::isSend(step);
       for (const plan::BufferId id : sends ? step.inputs : step.outputs)
         staged.push_back({operand(id), sends, !sends});
-      LOCKSTEP_ASSIGN(const std::vector<void*> places, play->addCollective(staged));
+      LOCKSTEP_ASSIGN(const std::vector<void*> places, run->addCollective(staged));
       bound.in = bound.out = places[0];
       bound.counts = static_cast<std::int32_t*>(places[1]);
       continue;
     }
-    // A part at the beginning of what it is gathered into lies in it; what is scattered does not
-    // lie in its part.
+    // An all-gather's part may alias the beginning of its output; a reduce-scatter's input must not
+    // alias its part.
     const bool inPlace = bound.in == bound.out && (step.inputs.empty() || step.outputs.empty() ||
                                                    operand(step.inputs[0]).type.bytes() <=
                                                        operand(step.outputs[0]).type.bytes());
@@ -451,15 +458,15 @@ Result<std::unique_ptr<DevicePlay>> Executor::Impl::bindPlay(const MessagesOf& m
                         !step.inputs.empty(), false});
     if (!step.outputs.empty())
       staged.push_back({operand(step.outputs[0]), inPlace && !step.inputs.empty(), true});
-    LOCKSTEP_ASSIGN(const std::vector<void*> places, play->addCollective(staged));
+    LOCKSTEP_ASSIGN(const std::vector<void*> places, run->addCollective(staged));
     bound.in = places.front();
     bound.out = places.back();
     for (int peer = 0; plan::isSend(step) && peer < bound.peers; ++peer)
       this->messages[bound.message + static_cast<std::size_t>(peer)].data = bound.in;
   }
   addMessages(steps.size());
-  LOCKSTEP_TRY(play->capture());
-  return play;
+  LOCKSTEP_TRY(run->capture());
+  return run;
 }
 
 void Executor::Impl::giveToDevices(const BoundStep& step) {
@@ -478,31 +485,32 @@ void Executor::Impl::giveToDevices(const BoundStep& step) {
     case ir::Op::kBroadcast:
       return group.broadcast(step.out, step.messageBytes, step.root);
     default:
-      LOCKSTEP_CHECK(false, "{} is not played by devices", ir::info(step.op).name);
+      LOCKSTEP_CHECK(false, "{} does not run on devices", ir::info(step.op).name);
   }
 }
 
-Status Executor::Impl::playOnDevice(std::int64_t step, std::vector<plan::Event>* events, Turn turn,
-                                    const std::function<Status()>& meanwhile) {
+Status Executor::Impl::runOnDevice(std::int64_t step, std::vector<plan::Event>* events,
+                                   ScheduleIndex index, const std::function<Status()>& meanwhile) {
   Breakdown spent;
   spans.clear();
-  const std::vector<std::size_t>& ofTurn = turns.ofTurn[turn.whole ? 1 : 0];
-  const bool isTurn = turn.play >= 0 && !ofTurn.empty();
-  DevicePlay& play =
-      *turns.plays[isTurn ? ofTurn[static_cast<std::size_t>(turn.play)] : turns.alone];
+  const std::vector<std::size_t>& runOf = scheduled.runOf[index.uncompressed ? 1 : 0];
+  const bool isScheduled = index.entry >= 0 && !runOf.empty();
+  DeviceRun& run =
+      *scheduled.runs[isScheduled ? runOf[static_cast<std::size_t>(index.entry)] : scheduled.alone];
   const auto collectively = [&](std::size_t i) { return collective(steps[i]); };
   LOCKSTEP_TRY(
-      named(play.play(collectively, meanwhile, spent, events == nullptr ? nullptr : &spans), step));
-  const std::size_t played = events == nullptr ? 0 : events->size();
+      named(run.run(collectively, meanwhile, spent, events == nullptr ? nullptr : &spans), step));
+  const std::size_t recorded = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
     plan::Event event;
     event.rank = rank;
     event.step = step;
-    event.planStep = static_cast<plan::StepId>(played + i);
+    event.planStep = static_cast<plan::StepId>(recorded + i);
     event.kind =
         steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
     event.phase = steps[i].phase;
-    event.inFlight = steps[i].devices != nullptr && body->steps[i].stream != plan::kComputeStream;
+    event.asynchronous =
+        steps[i].devices != nullptr && body->steps[i].stream != plan::kComputeStream;
     event.begin = spans[i].begin;
     event.end = spans[i].end;
     event.bytes = steps[i].bytes;
@@ -524,7 +532,7 @@ Status Executor::Impl::collective(const BoundStep& step) {
   Sender* const sender = groups.sender();
   switch (step.op) {
     case ir::Op::kSend:
-    case ir::Op::kSendAll:
+    case ir::Op::kMulticast:
       for (int peer = 0; peer < step.peers; ++peer)
         sender->post(messages[step.message + static_cast<std::size_t>(peer)]);
       return {};
@@ -534,7 +542,7 @@ Status Executor::Impl::collective(const BoundStep& step) {
       return recvRows(step);
     case ir::Op::kRecv:
       return step.group->recv(step.out, step.messageBytes, step.root, 0);
-    case ir::Op::kCollect:
+    case ir::Op::kRecvSum:
       LOCKSTEP_TRY(step.group->recv(step.out, step.messageBytes, step.root, 0));
       for (int peer = 1; peer < step.peers; ++peer) {
         LOCKSTEP_TRY(step.group->recv(step.in, step.messageBytes, step.root + peer, 0));
@@ -612,7 +620,7 @@ Status Executor::Impl::recvRows(const BoundStep& step) {
   return {};
 }
 
-// The number that models call "loss": what a rank's own samples add to it.
+// Binds the value named "loss": this rank's contribution to it.
 void Executor::Impl::bindLoss() {
   lossStep = steps.size();
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -625,8 +633,8 @@ void Executor::Impl::bindLoss() {
   }
 }
 
-// What is not finite in a buffer that a step reads or writes, by the name a person knows it by: of
-// a group the member.
+// Returns the first non-finite element of a buffer that a step reads or writes, by its display
+// name; for a group, the member.
 std::optional<NonFiniteTensor> Executor::Impl::lookAt(plan::BufferId id, std::size_t step) const {
   const std::int64_t at = runtime::firstNonFinite(bytesOf(id), buffer(id).type.dtype);
   if (at < 0) return std::nullopt;
@@ -640,24 +648,25 @@ std::optional<NonFiniteTensor> Executor::Impl::lookAt(plan::BufferId id, std::si
     if (place >= address(view) && place < address(view) + buffer(view).type.bytes()) named = view;
   }
   const std::string& name = buffer(named).name;
-  const auto isMemberOf = [&](const plan::StateSlot& slot, std::string_view kind) {
-    return slot.name.starts_with(kind) &&
+  const auto isMemberOf = [&](const plan::StateSlot& slot, plan::StateRole role) {
+    return slot.role == role &&
            std::any_of(slot.members.begin(), slot.members.end(),
                        [&](const auto& member) { return member.name == name; });
   };
   for (const plan::StateSlot& slot : plan->state)
-    if (isMemberOf(slot, "params.") || isMemberOf(slot, "stats."))
-      return NonFiniteTensor{orderOf(step), stateTensorText(slot.name, name)};
+    if (isMemberOf(slot, plan::StateRole::kParameters) ||
+        isMemberOf(slot, plan::StateRole::kStatistics))
+      return NonFiniteTensor{orderOf(step), stateTensorText(slot, name)};
   const bool isInput = buffer(rootOf(id)).kind == plan::BufferKind::kInput ||
                        body->steps[step].phase == ir::Phase::kData;
   return NonFiniteTensor{orderOf(step),
                          fmt::format("{} {}", isInput ? "input" : "activation", name)};
 }
 
-// Whether what `step` wrote to the buffer is there when `last` has been played.
+// Whether the buffer still holds the output of `step` after `last` has run.
 bool Executor::Impl::isThere(plan::BufferId id, std::size_t step, std::size_t last) const {
-  if (steps[step].flight >= 0 &&
-      !groups.inFlight().isDone(flights[static_cast<std::size_t>(steps[step].flight)]))
+  if (steps[step].async >= 0 && !groups.asyncCollectives().isDone(
+                                    asyncCollectives[static_cast<std::size_t>(steps[step].async)]))
     return false;
   const std::byte* const begin = address(id);
   const std::byte* const end = begin + buffer(id).type.bytes();
@@ -673,7 +682,7 @@ std::optional<NonFiniteTensor> Executor::Impl::firstNonFinite(std::size_t last) 
     for (const plan::BufferId id : step.inputs)
       if (buffer(rootOf(id)).kind != plan::BufferKind::kTemp)
         if (auto found = lookAt(id, i)) return found;
-    if (step.op == ir::Op::kRecvRows) continue;  // there is room for more rows than came
+    if (step.op == ir::Op::kRecvRows) continue;  // the buffer may be larger than what was received
     for (const plan::BufferId id : step.outputs)
       if (isThere(id, i, last))
         if (auto found = lookAt(id, i)) return found;
@@ -688,7 +697,7 @@ std::optional<NonFiniteTensor> Executor::firstNonFiniteKept() const {
     const plan::Step& step = self.body->steps[i];
     if (step.phase != ir::Phase::kForward) continue;
     for (const plan::BufferId id : step.outputs)
-      if (self.buffer(self.rootOf(id)).name.starts_with("carry."))
+      if (self.isStash(self.buffer(self.rootOf(id)).name))
         if (auto found = self.lookAt(id, i)) {
           found->text = fmt::format("activation {}", step.name);
           return found;
@@ -774,17 +783,17 @@ Status Executor::awaitSent(std::int64_t step) {
   return {};
 }
 
-Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn turn,
-                      const std::function<Status()>& meanwhile) {
+Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, ScheduleIndex index,
+                     const std::function<Status()>& meanwhile) {
   Impl& self = *impl_;
   const FlushSubnormals flushed;
   const Nanoseconds begin = monotonicNow();
   LOCKSTEP_TRY(awaitSent(step));
-  if (self.device != nullptr) return self.playOnDevice(step, events, turn, meanwhile);
+  if (self.device != nullptr) return self.runOnDevice(step, events, index, meanwhile);
   nonFinite_.reset();
   const std::size_t watched = watches_ ? self.lossStep : self.steps.size();
   Breakdown spent;
-  // The clock is read where the account changes, and round every step when events are wanted.
+  // Reads the clock where the account changes, and around every step if events are wanted.
   double Breakdown::*account = nullptr;
   Nanoseconds since = monotonicNow();
   if (!self.messages.empty()) spent.communication += static_cast<double>(since - begin) * 1e-9;
@@ -794,21 +803,23 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn 
     since = now;
     account = to;
   };
-  // Until it is done, and all that was in flight before it.
-  const auto await = [&](int flight) {
-    const InFlight::Collective& collective = self.flights[static_cast<std::size_t>(flight)];
-    if (!self.groups.inFlight().isDone(collective)) charge(&Breakdown::communication);
-    return self.named(self.groups.inFlight().wait(collective), step);
+  // Waits for the collective and all asynchronous ones before it.
+  const auto await = [&](int async) {
+    const AsyncCollectives::Collective& collective =
+        self.asyncCollectives[static_cast<std::size_t>(async)];
+    if (!self.groups.asyncCollectives().isDone(collective)) charge(&Breakdown::communication);
+    return self.named(self.groups.asyncCollectives().wait(collective), step);
   };
-  const std::size_t played = events == nullptr ? 0 : events->size();
+  const std::size_t recorded = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; i < self.steps.size(); ++i) {
     const BoundStep& bound = self.steps[i];
     const bool isCollective = bound.kernel == nullptr;
     if (bound.awaited >= 0) LOCKSTEP_TRY(await(bound.awaited));
-    if (bound.flight < 0 && (bound.account != account || events != nullptr)) charge(bound.account);
+    if (bound.async < 0 && (bound.account != account || events != nullptr)) charge(bound.account);
     if (isCollective && spent.firstCollective == 0) spent.firstCollective = monotonicNow();
-    if (bound.flight >= 0)
-      self.groups.inFlight().post(self.flights[static_cast<std::size_t>(bound.flight)]);
+    if (bound.async >= 0)
+      self.groups.asyncCollectives().post(
+          self.asyncCollectives[static_cast<std::size_t>(bound.async)]);
     else if (isCollective)
       LOCKSTEP_TRY(self.named(self.collective(bound), step));
     else
@@ -819,24 +830,25 @@ Status Executor::play(std::int64_t step, std::vector<plan::Event>* events, Turn 
       plan::Event event;
       event.rank = self.rank;
       event.step = step;
-      event.planStep = static_cast<plan::StepId>(played + i);
+      event.planStep = static_cast<plan::StepId>(recorded + i);
       event.kind = isCollective ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
       event.phase = bound.phase;
       event.begin = since;
       event.end = monotonicNow();
-      event.inFlight = bound.flight >= 0;
+      event.asynchronous = bound.async >= 0;
       event.bytes = bound.counts != nullptr ? self.moved : bound.bytes;
       events->push_back(event);
     }
   }
-  if (!self.flights.empty()) LOCKSTEP_TRY(await(static_cast<int>(self.flights.size()) - 1));
+  if (!self.asyncCollectives.empty())
+    LOCKSTEP_TRY(await(static_cast<int>(self.asyncCollectives.size()) - 1));
   charge(nullptr);
   for (std::size_t i = 0; events != nullptr && i < self.steps.size(); ++i) {
-    if (self.steps[i].flight < 0) continue;
-    const InFlight::Collective& collective =
-        self.flights[static_cast<std::size_t>(self.steps[i].flight)];
-    (*events)[played + i].begin = collective.begin;
-    (*events)[played + i].end = collective.end;
+    if (self.steps[i].async < 0) continue;
+    const AsyncCollectives::Collective& collective =
+        self.asyncCollectives[static_cast<std::size_t>(self.steps[i].async)];
+    (*events)[recorded + i].begin = collective.begin;
+    (*events)[recorded + i].end = collective.end;
   }
   self.last = spent;
   return {};

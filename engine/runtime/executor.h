@@ -1,4 +1,4 @@
-// Executor: binds one program of a Plan for one rank and plays it in real time.
+// Executor: binds one program of a Plan for one rank and runs it in real time.
 #pragma once
 
 #include <functional>
@@ -15,82 +15,81 @@
 
 namespace lockstep::runtime {
 
-// A number in a float operand of f32 or f64; writing one that is not there does nothing.
+// Reads or writes an element of an f32 or f64 operand; a write to an absent operand has no effect.
 double readFloat(const backends::Operand& operand, std::size_t index);
 void writeFloat(const backends::Operand& operand, std::size_t index, double value);
 
-// Seconds of one play by what they were spent on.
+// Breakdown of one run's time, in seconds.
 struct Breakdown {
   double forward = 0, backward = 0, optimizer = 0, communication = 0;
-  // of a device, that was done before the host had written what comes next
+  // device idle time, waiting for the host to write inputs
   double awaitedHost = 0;
-  Nanoseconds firstCollective = 0;   // when this rank arrived at its first collective; 0: none
-  void add(const Breakdown& play) {  // of a later play
-    forward += play.forward;
-    backward += play.backward;
-    optimizer += play.optimizer;
-    communication += play.communication;
-    awaitedHost += play.awaitedHost;
-    if (firstCollective == 0) firstCollective = play.firstCollective;
+  Nanoseconds firstCollective = 0;  // when this rank arrived at its first collective; 0: none
+  void add(const Breakdown& run) {  // adds a later run
+    forward += run.forward;
+    backward += run.backward;
+    optimizer += run.optimizer;
+    communication += run.communication;
+    awaitedHost += run.awaitedHost;
+    if (firstCollective == 0) firstCollective = run.firstCollective;
   }
 };
 
-// Which of a training step's plays a play is, of Plan::plays() or wholeSchedule(): what devices
-// send in it depends on those before it. -1: none of them.
-struct Turn {
-  int play = -1;
-  bool whole = false;
+// The index of a run among a training step's entries, of Plan::entriesOf() or of
+// uncompressedSchedule(): what devices send in it depends on the entries before it. -1: none.
+struct ScheduleIndex {
+  int entry = -1;
+  bool uncompressed = false;
 };
 
-// A tensor that is not finite, of a play.
+// A non-finite tensor of a run.
 struct NonFiniteTensor {
-  std::int64_t order = 0;  // where the plan comes to it: by stage, then by step
+  std::int64_t order = 0;  // position in the plan: by stage, then by step
   std::string text;        // "parameter dense1.weight", "activation dense2.matmul"
 };
 
 class Executor {
  public:
-  // All references, and the groups' communicators, are borrowed for the executor's life. `copy`
-  // says which it works on of the states that have several, or whom a conversation is with. `arena`
-  // is memory of the body's arenaBytes where the backend's operands lie (Arena); executors that are
-  // not played at once may have the same, results are then good until another play. Null: memory of
-  // its own. Errors: what the backend says of a step, with the step's name; kFailedPrecondition
-  // where a collective meets no group or one of another size.
+  // All references, and the groups' communicators, are borrowed for the executor's lifetime. `copy`
+  // selects the copy of states that have several, or the peer of a parameter-server session.
+  // `arena` holds the body's operands (body's arenaBytes, see Arena); executors that never run at
+  // the same time may share one, and results are then valid until another run. Null: allocates its
+  // own. Errors: those of the backend, with the step's name; kFailedPrecondition where a collective
+  // has no group or one of another size.
   static Result<std::unique_ptr<Executor>> bind(const plan::Plan& plan, std::string_view program,
                                                 int rank, backends::Backend& backend,
                                                 const Groups& groups, StateArena& state,
                                                 int copy = 0, std::byte* arena = nullptr);
   ~Executor();
 
-  // Where the trainer writes before a play, and reads after one: the host's memory. `data` is null
-  // for a name the program does not have.
+  // Inputs, written before a run, and results, read after one; in host memory. `data` is null for a
+  // name the program does not have.
   backends::Operand input(std::string_view name);
   backends::Operand result(std::string_view name);
-  // On a device samples are written between these two, for the next play, as soon as the play
-  // before has begun: they are copied while it is under way. Else these do nothing.
+  // On a device, write samples for the next run between these two calls, as soon as the current run
+  // has begun: they are copied while it is under way. No effect on other backends.
   void beginSamples();
   void endSamples();
-  // Plays once. Allocates nothing; waits for nothing but its collectives, and for what its last
-  // play sent. On a device steps are captured when they are bound, and given together (DevicePlay);
-  // `meanwhile`, where not null, is called then while the device is at work. Subnormal numbers are
-  // zero in it (base/subnormals.h). `events`, where not null, receives one event a plan step more;
-  // its capacity is enough for them.
-  Status play(std::int64_t step, std::vector<plan::Event>* events, Turn turn = {},
-              const std::function<Status()>& meanwhile = {});
-  // Until what the last play sent has been sent, and its memory may be written to by another
-  // executor. play() begins so.
+  // Runs the program once. Allocates nothing; waits only for its collectives and for the previous
+  // run's sends. On a device, steps were captured at bind time and are enqueued together
+  // (DeviceRun); `meanwhile`, if not null, is called while the device is at work. Subnormal numbers
+  // are flushed to zero (base/subnormals.h). `events`, if not null, receives one more event per
+  // plan step; its capacity must suffice.
+  Status run(std::int64_t step, std::vector<plan::Event>* events, ScheduleIndex index = {},
+             const std::function<Status()>& meanwhile = {});
+  // Waits until the last run's sends are complete, so that another executor may write the memory.
+  // run() begins with it.
   Status awaitSent(std::int64_t step);
-  // From here on plays look at the loss where they have computed it. Costs one number a play; not
+  // Makes subsequent runs check the loss once it is computed. Costs one number per run; no effect
   // on a device.
   void watchLoss() { watches_ = true; }
-  // Of the last play: where its loss was not finite, the first tensor that was not, of parameters
-  // and inputs as they are read and of results that nothing had taken the place of when the loss
-  // was there. Else none.
+  // If the last run's loss was not finite: its first non-finite tensor, among parameters and inputs
+  // as read and results not yet overwritten when the loss was available. Else none.
   const std::optional<NonFiniteTensor>& nonFinite() const { return nonFinite_; }
-  // The first that is not finite of what forward plays, of a pipeline's stage, have left for
-  // backward ones.
+  // The first non-finite tensor among those that a pipeline stage's forward runs have stashed for
+  // backward runs.
   std::optional<NonFiniteTensor> firstNonFiniteKept() const;
-  const Breakdown& last() const;    // of the last play
+  const Breakdown& last() const;    // of the last run
   std::int64_t boundBytes() const;  // its own arena and kernels' workspaces
   std::size_t steps() const;
   const plan::Body& body() const;

@@ -8,7 +8,7 @@
 namespace lockstep::runtime {
 namespace {
 
-// So that no number here is one of the order of samples or of augmentation.
+// Separates dropout from the streams of sample order and augmentation.
 constexpr std::uint64_t kDropoutStream = 0x64726f706f7574;
 
 }  // namespace
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Feed>> Feed::bind(const plan::Plan& plan, std::string_vie
     return invalidArgument("the plan's cut-points of program \"{}\" do not reach rank {}", program,
                            rank);
   feed->begin_ = cuts[coordinate];
-  // A server reads no samples.
+  // Servers read no samples.
   feed->end_ = plan.mesh.isServer(rank) ? feed->begin_ : cuts[coordinate + 1];
   for (const data::Field& field : dataset.fields()) {
     const backends::Operand to = feed->executor_->input(field.name);
@@ -68,7 +68,7 @@ void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t s
     const std::byte* from = batch.fields[f].data() + part * bytes;
     if (static_cast<std::int64_t>(bytes) == to.type.bytes()) {
       std::memcpy(to.data, from, bytes);
-    } else {  // u8 labels as i32
+    } else {  // u8 labels widened to i32
       auto* out = static_cast<std::int32_t*>(to.data);
       for (std::size_t i = 0; i < bytes; ++i) out[i] = std::to_integer<std::int32_t>(from[i]);
     }
@@ -94,8 +94,8 @@ void Feed::writeScalars(double learningRate, double updates, bool stop) {
 
 void Feed::writeMadeUp() {
   executor_->beginSamples();
-  // All that are there: what an input's memory was used for in the play before may be no label, nor
-  // any index.
+  // Fills all inputs: their memory may hold leftovers of the previous run that are no valid labels
+  // or indices.
   for (const plan::Buffer& buffer : executor_->body().buffers) {
     if (buffer.kind != plan::BufferKind::kInput) continue;
     const backends::Operand to = executor_->input(buffer.name);

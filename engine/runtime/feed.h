@@ -1,5 +1,4 @@
-// Feed: one program of a plan, bound, with the places its inputs are written to. See trainer.h for
-// what it feeds.
+// Feed: a bound program with its inputs. See trainer.h for what it feeds.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ namespace lockstep::runtime {
 
 class Feed {
  public:
-  // `cuts` over axis data of the program's batch. Errors: kInvalidArgument where the data does not
+  // `cuts` of the program's batch over axis data. Errors: kInvalidArgument where the data does not
   // fit the program's inputs.
   static Result<std::unique_ptr<Feed>> bind(const plan::Plan& plan, std::string_view program,
                                             int rank, std::span<const std::int64_t> cuts,
@@ -24,32 +23,31 @@ class Feed {
                                             backends::Backend& backend, const Groups& groups,
                                             StateArena& state, std::byte* arena, int copy = 0);
 
-  // The rank's samples of the batch.
+  // This rank's range of samples of the batch.
   std::int64_t begin() const { return begin_; }
   std::int64_t end() const { return end_; }
   Executor& executor() { return *executor_; }
 
   bool readsSamples() const;
-  // write() makes a difference
+  // whether write() has any effect
   bool isFed() const { return readsSamples() || dropout_.data != nullptr; }
   bool updates() const { return updates_.data != nullptr; }
-  // Loss, weight and the number asked to stop are there beside the metric's sums.
+  // Whether the metrics include loss, weight and the stop count, besides the metric's sums.
   bool hasMetrics() const { return metrics_.data != nullptr && metrics_.type.count() >= 3; }
   const backends::Operand& metrics() const { return metrics_; }
 
-  // One of the batch's `micros` micro-batches of `size` samples on all ranks. It is what the next
-  // play reads; on a device it may be written as soon as the last one has begun.
+  // Writes one of the batch's `micros` micro-batches, of `size` samples over all ranks, for the
+  // next run; on a device, possible as soon as the last run has begun.
   void write(const data::Batch& batch, int micro, int micros, std::int64_t size,
              std::uint64_t seed);
   void writeScalars(double learningRate, double updates, bool stop);
-  // In place of both: samples of zeros, label 0, of weight 1, and a learning rate of 0.
+  // Writes synthetic input instead: zero samples, label 0, weight 1, and a learning rate of 0.
   void writeMadeUp();
-  // What a server that does not wait for all says: after how many steps more, this one among them,
-  // to stop, 0 for never; and how stale the last gradient was.
+  // Control values of an asynchronous server: the number of remaining steps including this one, 0
+  // for no stop; and the staleness of the last gradient.
   double stopAfter() const { return readFloat(control_, 0); }
   double staleness() const { return readFloat(control_, 1); }
-  // Where the program updates by gradients of a scaled loss: the scale, and whether it updated
-  // nothing after all.
+  // With loss scaling: the scale, and whether the update was skipped.
   bool hasScale() const { return scaling_.data != nullptr; }
   double lossScale() const { return readFloat(scaling_, 0); }
   bool skipped() const { return readFloat(scaling_, 1) < 0; }

@@ -8,7 +8,7 @@
 namespace lockstep::runtime {
 namespace {
 
-// A number is finite where not all bits of its exponent are set.
+// A number is finite unless all bits of its exponent are set.
 template <typename Word>
 std::int64_t firstWith(std::span<const std::byte> data, Word exponent) {
   constexpr std::size_t kAtOnce = 1024;
@@ -44,14 +44,10 @@ std::int64_t firstNonFinite(std::span<const std::byte> data, DType dtype) {
   }
 }
 
-std::string stateTensorText(std::string_view slot, std::string_view member) {
-  std::string_view kind = slot;
-  if (const std::size_t dot = slot.rfind('.');
-      dot != std::string_view::npos && dot + 1 < slot.size() &&
-      std::isdigit(static_cast<unsigned char>(slot[dot + 1])) != 0)
-    kind = slot.substr(0, dot);
-  if (kind == "params") return fmt::format("parameter {}", member);
-  if (kind == "stats") return fmt::format("running statistic {}", member);
+std::string stateTensorText(const plan::StateSlot& slot, std::string_view member) {
+  if (slot.role == plan::StateRole::kParameters) return fmt::format("parameter {}", member);
+  if (slot.role == plan::StateRole::kStatistics) return fmt::format("running statistic {}", member);
+  const std::string_view kind = std::string_view(slot.name).substr(0, slot.name.rfind('.'));
   return fmt::format("optimizer state {} of {}", kind, member);
 }
 

@@ -1,4 +1,4 @@
-// Numbers that are none: where they are, and how a run that has them ends.
+// Non-finite numbers: finding them, and the error that ends a run on them.
 #pragma once
 
 #include <cstddef>
@@ -9,20 +9,19 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
+#include "engine/plan/plan.h"
 
 namespace lockstep::runtime {
 
-// Returns the first element that is infinite or not a number; -1 where all are finite, and of
-// integers.
+// Returns the index of the first infinite or NaN element; −1 if all are finite, and for integers.
 std::int64_t firstNonFinite(std::span<const std::byte> data, DType dtype);
 
-// Returns what a person calls a member of a state slot: "parameter dense1.weight", "running
-// statistic norm.mean", "optimizer state adam.m of dense1.weight". `slot` is the slot's name, with
-// its number or without.
-std::string stateTensorText(std::string_view slot, std::string_view member);
+// Returns the display name of a member of a state slot: "parameter dense1.weight", "running
+// statistic norm.mean", "optimizer state adam.m of dense1.weight".
+std::string stateTensorText(const plan::StateSlot& slot, std::string_view member);
 
-// Returns the error that ends a run after `step`, with `found` as what is not finite and `where` as
-// its first tensor, where that is known. The same on all ranks: it names none as its own.
+// Returns the error that ends a run after `step`: `found` is what is not finite, `where` its first
+// tensor, if known. Identical on all ranks.
 Error diverged(const std::string& found, const std::string& where, std::int64_t step);
 
 }  // namespace lockstep::runtime

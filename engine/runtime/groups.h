@@ -1,4 +1,4 @@
-// The communicators of one rank, by mesh axis, and the threads that play along them.
+// The communicators of one rank, by mesh axis, and the threads that run along them.
 #pragma once
 
 #include <map>
@@ -10,12 +10,13 @@
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
 #include "engine/device/device.h"
-#include "engine/runtime/in_flight.h"
+#include "engine/runtime/async_collectives.h"
 #include "engine/runtime/sender.h"
 
 namespace lockstep::runtime {
 
-// An axis of one rank has none. Communicators are borrowed; ranks are numbered by the coordinate.
+// Communicators by axis; an axis of one rank has none. Communicators are borrowed; ranks are
+// numbered by their coordinate.
 class Groups {
  public:
   Groups() = default;
@@ -30,19 +31,19 @@ class Groups {
     const auto found = groups_.find(axis);
     return found == groups_.end() ? nullptr : found->second;
   }
-  // Of the ranks' devices, which play what collectives they can along it; null: the host does.
+  // The device group of an axis, which runs the collectives it can; null: the host runs them.
   // Borrowed.
   void setDevices(std::string axis, device::Group* group) { devices_[std::move(axis)] = group; }
   device::Group* devicesAlong(std::string_view axis) const {
     const auto found = devices_.find(axis);
     return found == devices_.end() ? nullptr : found->second;
   }
-  // Of the axis whose ranks send each other messages; null where none do. Copies of these groups
-  // share it.
+  // The sender of the axis whose ranks exchange messages; null if there is none. Copies of these
+  // groups share it.
   Sender* sender() const { return sender_.get(); }
-  InFlight& inFlight() const { return *inFlight_; }  // shared likewise
+  AsyncCollectives& asyncCollectives() const { return *asyncCollectives_; }  // shared likewise
   const std::map<std::string, comm::Communicator*, std::less<>>& all() const { return groups_; }
-  // What rank 0 of the mesh has, to all its ranks: along one axis after another.
+  // Broadcasts from rank 0 of the mesh to all its ranks, along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {
     for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));
     return {};
@@ -52,7 +53,7 @@ class Groups {
   std::map<std::string, comm::Communicator*, std::less<>> groups_;
   std::map<std::string, device::Group*, std::less<>> devices_;
   std::shared_ptr<Sender> sender_;
-  std::shared_ptr<InFlight> inFlight_ = std::make_shared<InFlight>();
+  std::shared_ptr<AsyncCollectives> asyncCollectives_ = std::make_shared<AsyncCollectives>();
 };
 
 }  // namespace lockstep::runtime

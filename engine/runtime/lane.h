@@ -1,4 +1,4 @@
-// Lane: a thread that does pieces of work one after another, in the order they were posted.
+// Lane: a worker thread that runs items one after another, in the order they were posted.
 #pragma once
 
 #include <atomic>
@@ -14,13 +14,13 @@
 
 namespace lockstep::runtime {
 
-// Work is posted and waited for by one thread. A ticket is the piece's number, from 1.
+// Threads: one thread posts and waits. A ticket is an item's number, from 1.
 template <typename Work>
 class Lane {
  public:
-  explicit Lane(std::function<void(const Work&)> play)
-      : play_(std::move(play)), thread_(helperThread("lane", [this] { run(); })) {}
-  // The piece being done is done to its end, what was posted after it is not.
+  explicit Lane(std::function<void(const Work&)> handle)
+      : handle_(std::move(handle)), thread_(helperThread("lane", [this] { run(); })) {}
+  // Completes the current item and drops those posted after it.
   ~Lane() {
     ending_.store(true);
     posted_.fetch_add(1);
@@ -30,8 +30,8 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Room for one more piece that is posted and not done; posting allocates nothing. Waits until all
-  // is done: the thread looks at the ring after the next posting only.
+  // Reserves queue capacity for one more pending item; posting allocates nothing. Waits until the
+  // queue is empty, since the thread reads the ring only after the next post.
   void reserve() {
     wait(posted());
     ring_.resize(ring_.size() + 1);
@@ -54,20 +54,20 @@ class Lane {
     for (std::uint64_t at = 0;; ++at) {
       posted_.wait(at);
       if (ending_.load()) return;
-      play_(ring_[at % ring_.size()]);
+      handle_(ring_[at % ring_.size()]);
       done_.store(at + 1);
       done_.notify_all();
     }
   }
 
-  std::function<void(const Work&)> play_;
+  std::function<void(const Work&)> handle_;
   std::vector<Work> ring_;
   std::atomic<std::uint64_t> posted_{0}, done_{0};
   std::atomic<bool> ending_{false};
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // last: uses the members above
 };
 
-// The first of several threads' errors.
+// Keeps the first error of several threads.
 class FirstError {
  public:
   bool isSet() const { return set_.load(); }

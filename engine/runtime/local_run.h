@@ -1,4 +1,4 @@
-// A plan played with all its ranks as threads of this process, over in-process communicators.
+// Runs a plan with all its ranks as threads of this process, over in-process communicators.
 #pragma once
 
 #include <atomic>
@@ -14,17 +14,17 @@
 
 namespace lockstep::runtime {
 
-// The communicators of all ranks, one for every axis of the mesh that has several.
+// The communicators of all ranks, one per axis of the mesh with several ranks.
 class LocalGroups {
  public:
-  // Puts what a test wants between a rank and its group.
+  // Wraps a rank's communicator, for tests.
   using Wrap = std::function<std::unique_ptr<comm::Communicator>(
       int rank, std::unique_ptr<comm::Communicator>)>;
-  // Errors: as makeInProcessGroup() has them.
+  // Errors: those of makeInProcessGroup().
   static Result<LocalGroups> make(const cluster::Mesh& mesh, Nanoseconds timeout,
                                   const Wrap& wrap = {});
   Groups of(int rank) const;
-  void abort(int rank);  // threads: any
+  void abort(int rank);  // thread-safe
   Nanoseconds timeout() const { return timeout_; }
 
  private:
@@ -35,19 +35,19 @@ class LocalGroups {
 
 struct LocalRun {
   const plan::Plan& plan;
-  const TrainerOptions& options;  // files and tensors are rank 0's
+  const TrainerOptions& options;  // files and tensors: rank 0 only
   const data::Dataset& train;
   const data::Dataset& evaluate;
   std::string_view backend;
   backends::BackendOptions backendOptions;
-  // What opens a rank's; null: makeBackend() with these.
+  // Opens a rank's backend; null: makeBackend() with these options.
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
-  // where ranks' devices meet, if they have some; null: the host plays collectives
+  // rendezvous of the ranks' devices, if any; null: the host runs collectives
   comm::Store* rendezvous = nullptr;
 };
 
-// What every rank made of it, by rank. A rank that fails ends the others. `observer` gives each
-// rank's, which is called on its thread.
+// Returns every rank's result, by rank. A rank that fails aborts the others. `observer` returns
+// each rank's observer, which is called on the rank's thread.
 std::vector<Result<TrainerSummary>> trainLocally(
     const LocalRun& run, LocalGroups& groups, const std::atomic<bool>& stop,
     const std::function<TrainerObserver&(int rank)>& observer);

@@ -20,8 +20,8 @@ bool isExact(Op op) {
   switch (op) {
     case Op::kFill:
     case Op::kRandom:
-    case Op::kOwn:
-    case Op::kUnlessSkipped:
+    case Op::kPartialToLocal:
+    case Op::kSelectIfFinite:
     case Op::kConcat:
     case Op::kColumns:
     case Op::kMaxPool2d:

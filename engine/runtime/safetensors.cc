@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMostHeader = 100 << 20;  // as other readers have it
+constexpr std::uint64_t kMostHeader = 100 << 20;  // same limit as other readers
 constexpr const char* kChecksums = "checksums";
 constexpr const char* kCrc32c = "crc32c";
 constexpr const char* kChecksumTensor = "checksums.crc32c";
@@ -38,14 +38,13 @@ Error corrupt(const std::string& path, std::string why) {
 
 std::span<const std::byte> bytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-// What follows the tensors: the checksums of the header and of each, and that of these.
+// The trailer: the checksums of the header and of each tensor, and the checksum of these.
 std::string checksumText(std::vector<Crc> crcs) {
   crcs.push_back(crc32c(std::as_bytes(std::span(crcs))));
   return {reinterpret_cast<const char*>(crcs.data()), crcs.size() * sizeof(Crc)};
 }
 
-// Tensors by name, in the order in which the file has them: one after another, without a hole, to
-// its end.
+// Tensors by name in file order: contiguous, up to the end of the file.
 using Placed = std::vector<std::pair<std::string, TensorFile::Entry>>;
 
 Status checkPlaces(const std::string& path, const Placed& placed, std::size_t dataSize) {
@@ -60,7 +59,7 @@ Status checkPlaces(const std::string& path, const Placed& placed, std::size_t da
   return corrupt(path, fmt::format("{} bytes follow the last tensor", dataSize - end));
 }
 
-// Of a file whose last tensor is `sums`.
+// Verifies a file whose last tensor is `sums`.
 Status checkSums(const std::string& path, const TensorFile& file, const Placed& placed,
                  const TensorFile::Entry& sums) {
   std::vector<Crc> known(sums.size / sizeof(Crc));

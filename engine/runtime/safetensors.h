@@ -2,9 +2,9 @@
 // length, JSON header {name: {dtype, shape, data_offsets}, "__metadata__": {text: text}}, data.
 //
 // A file with checksums has the metadata {"checksums": "crc32c"} and ends with the tensor
-// "checksums.crc32c" u32[n + 2]: the CRC-32C of the header, its length included, of each of the
-// other n tensors in their order, and of the numbers before it. It is written in one go, and stays
-// a safetensors file to all who know nothing of it.
+// "checksums.crc32c" u32[n + 2]: the CRC-32C of the header including its length, of each of the
+// other n tensors in order, and of the preceding checksums. It is written in one pass, and remains
+// a valid safetensors file to other readers.
 #pragma once
 
 #include <cstddef>
@@ -34,9 +34,9 @@ struct TensorFile {
     Shape shape;
     std::size_t offset = 0, size = 0;  // bytes in `data`
   };
-  std::map<std::string, Entry> entries;  // but for the checksums
+  std::map<std::string, Entry> entries;  // without the checksums
   std::map<std::string, std::string> metadata;
-  bool verified = false;  // it has checksums, and they hold
+  bool verified = false;  // it has checksums, and they match
   std::string storage;    // the whole file
   std::size_t dataOffset = 0;
   std::span<const std::byte> bytes(const Entry& entry) const {
@@ -44,19 +44,19 @@ struct TensorFile {
   }
 };
 
-// Is given whole tensors, valid for the call.
+// Receives whole tensors, valid during the call.
 using TensorSink = std::function<void(const TensorInfo& tensor, std::span<const std::byte> bytes)>;
 
 enum class Checksums : std::uint8_t { kNone, kCrc32c };
 
-// Written in the order given, atomically. Names must be unique. `bytes` is asked for each tensor
-// in turn; what it gives is used before it is asked again.
+// Writes tensors in the given order, atomically. Names must be unique. `bytes` is called for each
+// tensor in turn; its result is used before the next call.
 using TensorBytes = std::function<Result<std::span<const std::byte>>(std::size_t index)>;
 Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tensors,
                     const std::map<std::string, std::string>& metadata, const TensorBytes& bytes,
                     Checksums checksums = Checksums::kNone);
-// Errors: kDataLoss naming the file and what is wrong with it, and the tensor whose checksum does
-// not hold; kNotFound; kResourceExhausted. Every offset is checked.
+// Errors: kDataLoss naming the file, the defect and the tensor whose checksum does not match;
+// kNotFound; kResourceExhausted. Every offset is validated.
 Result<TensorFile> readTensors(const std::string& path);
 
 }  // namespace lockstep::runtime

@@ -1,6 +1,5 @@
-// Sends messages to the ranks of one group, on a thread for each of them, so that a rank computes
-// while what it made travels, and neither ranks that send to each other nor messages to different
-// ranks wait for each other.
+// Sends messages to the ranks of one group, with a thread per peer, so that sending overlaps
+// computation, and neither mutual sends nor messages to different ranks block each other.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +12,34 @@
 
 namespace lockstep::runtime {
 
-// Order: to one rank as posted. Threads: messages to one rank are posted and waited for by one.
-// Failure: the first error of any message is told by every later call.
+// Order: messages to one rank are sent as posted. Threads: one thread posts and waits for the
+// messages to one rank. Failure: every later call returns the first error of any message.
 class Sender {
  public:
-  // Memory that is sent again and again, to one rank.
+  // A buffer that is sent repeatedly, to one rank.
   struct Message {
     const void* data = nullptr;
     std::int64_t bytes = 0;
     int peer = 0;
-    std::uint64_t ticket = 0;  // of the last posting; 0: never posted
+    std::uint64_t ticket = 0;  // of the last post; 0: never posted
   };
 
-  // The group is borrowed; nobody else sends in it.
+  // The group is borrowed; nothing else sends in it.
   explicit Sender(comm::Communicator& group) : group_(group) {}
-  // What has not been sent yet is given up, and the group with it.
+  // Abandons unsent messages, which aborts the group.
   ~Sender();
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
 
-  // Once for each message before it is posted; posting allocates nothing afterwards.
+  // Call once per message before posting it; post() allocates nothing.
   void prepare(const Message& message);
-  // The memory is not written until it has been sent. Precondition: waited for since the last time.
+  // The buffer must not be written until it has been sent. Precondition: waited for since the last
+  // post.
   void post(Message& message);
   Status wait(const Message& message);
-  Status drain();  // until all is sent
-  // Ends the group where the message is still being sent; afterwards its memory is nobody's.
+  Status drain();  // waits until all is sent
+  // Aborts the group if the message is still being sent; afterwards its memory is no longer
+  // accessed.
   void giveUp(const Message& message);
 
  private:

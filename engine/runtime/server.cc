@@ -11,13 +11,13 @@
 
 namespace lockstep::runtime {
 
-struct Server::Conversation {
-  std::unique_ptr<Executor> ask, fetch, give, take, apply;
+struct Server::Session {
+  std::unique_ptr<Executor> pullRequest, snapshot, sendParameters, receiveGradients, apply;
   backends::Operand rate, updates;
-  backends::Operand control, pushed;  // of the first server
-  backends::Operand relayed;          // of others: what the first one said
-  std::int64_t done = 0;              // steps of the worker
-  std::int64_t given = 0;             // updates there were when it was given parameters
+  backends::Operand control, pushed;  // on the first server
+  backends::Operand relayed;          // on other servers: relayed from the first
+  std::int64_t done = 0;              // steps completed by the worker
+  std::int64_t given = 0;             // number of updates when it was sent parameters
   std::int64_t staleness = 0;         // of its last gradient
 };
 
@@ -30,34 +30,36 @@ Result<std::unique_ptr<Server>> Server::bind(const plan::Plan& plan, int rank,
                                              StateArena& state) {
   auto server = std::unique_ptr<Server>(new Server(plan, rank, groups));
   for (int worker = 0; worker < plan.mesh.workers(); ++worker) {
-    auto with = std::make_unique<Conversation>();
-    const std::array executors{&with->ask, &with->fetch, &with->give, &with->take, &with->apply};
+    auto with = std::make_unique<Session>();
+    const std::array executors{&with->pullRequest, &with->snapshot, &with->sendParameters,
+                               &with->receiveGradients, &with->apply};
     for (std::size_t part = 0; part < executors.size(); ++part) {
-      LOCKSTEP_ASSIGN(*executors[part], Executor::bind(plan, plan::kConversation[part], rank,
+      LOCKSTEP_ASSIGN(*executors[part], Executor::bind(plan, plan::kServerSession[part], rank,
                                                        backend, groups, state, worker));
     }
     with->rate = with->apply->input("lr");
     with->updates = with->apply->input("t");
-    with->control = with->fetch->input("control");
-    with->pushed = with->take->result("pushed");
-    with->relayed = with->take->result(fmt::format("control.{}", plan.stageOf(rank)));
-    server->conversations_.push_back(std::move(with));
+    with->control = with->snapshot->input("control");
+    with->pushed = with->receiveGradients->result("pushed");
+    with->relayed = with->receiveGradients->result(fmt::format("control.{}", plan.stageOf(rank)));
+    server->sessions_.push_back(std::move(with));
   }
   return server;
 }
 
 std::int64_t Server::boundBytes() const {
   std::int64_t bytes = 0;
-  for (const auto& with : conversations_) {
-    bytes += with->ask->boundBytes() + with->fetch->boundBytes() + with->give->boundBytes() +
-             with->take->boundBytes() + with->apply->boundBytes();
+  for (const auto& with : sessions_) {
+    bytes += with->pullRequest->boundBytes() + with->snapshot->boundBytes() +
+             with->sendParameters->boundBytes() + with->receiveGradients->boundBytes() +
+             with->apply->boundBytes();
   }
   return bytes;
 }
 
 std::int64_t Server::slowest() const {
-  std::int64_t least = conversations_[0]->done;
-  for (const auto& with : conversations_) least = std::min(least, with->done);
+  std::int64_t least = sessions_[0]->done;
+  for (const auto& with : sessions_) least = std::min(least, with->done);
   return least;
 }
 
@@ -67,23 +69,22 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   finiteOnly_ = finiteOnly;
   updates_ = std::max(updates_, (first - 1) * plan_.mesh.workers());
   ended_ = 0;
-  for (auto& with : conversations_) with->done = first - 1;
-  // The first failure ends the others.
-  const auto end = [&](Status status, bool conversation) {
+  for (auto& with : sessions_) with->done = first - 1;
+  // The first failure ends the other sessions.
+  const auto end = [&](Status status, bool inSession) {
     std::unique_lock lock(mutex_);
     const bool failed = !status.ok() && failure_.ok();
     if (failed) failure_ = std::move(status);
-    if (conversation) ++ended_;
+    if (inSession) ++ended_;
     changed_.notify_all();
     lock.unlock();
     if (failed) groups_.along(plan_.mesh.messageAxis())->abort();
   };
   std::vector<std::thread> threads;
   Status started = withMemoryFor(
-      fmt::format("the threads of {} workers' conversations", conversations_.size()), 0,
-      [&]() -> Status {
-        threads.reserve(conversations_.size());
-        for (auto& with : conversations_)
+      fmt::format("the threads of {} workers' sessions", sessions_.size()), 0, [&]() -> Status {
+        threads.reserve(sessions_.size());
+        for (auto& with : sessions_)
           threads.push_back(helperThread(
               "server", [&, &own = *with] { end(talk(own, first, last, rates, stop), true); }));
         return {};
@@ -107,8 +108,8 @@ Result<std::int64_t> Server::serve(std::int64_t first, std::int64_t last, const 
   return slowest();
 }
 
-Status Server::talk(Conversation& with, std::int64_t first, std::int64_t last,
-                    const Schedule& rates, const std::atomic<bool>& stop) {
+Status Server::talk(Session& with, std::int64_t first, std::int64_t last, const Schedule& rates,
+                    const std::atomic<bool>& stop) {
   for (std::int64_t number = first; number <= last; ++number) {
     LOCKSTEP_ASSIGN(const bool wasLast, step(with, number, rates.at(number), stop));
     if (wasLast) break;
@@ -116,39 +117,39 @@ Status Server::talk(Conversation& with, std::int64_t first, std::int64_t last,
   return groups_.sender()->drain();
 }
 
-Result<bool> Server::step(Conversation& with, std::int64_t number, double rate,
+Result<bool> Server::step(Session& with, std::int64_t number, double rate,
                           const std::atomic<bool>& stop) {
-  // Others end, or fail within the group's time limit: nobody waits here for ever.
+  // Other sessions end, or fail within the group's timeout, so this wait is bounded.
   const auto mayBegin = [&] {
     return !failure_.ok() || plan_.staleness == plan::Plan::kAnyStaleness ||
            number - 1 - slowest() <= plan_.staleness;
   };
-  // A worker may take what it was told of a stop after it has sent what it made: until then it
-  // stays as it is.
-  LOCKSTEP_TRY(with.give->awaitSent(number));
-  LOCKSTEP_TRY(with.ask->play(number, nullptr));
+  // A worker may receive the control message as late as after sending its gradient; it must stay
+  // unchanged until then.
+  LOCKSTEP_TRY(with.sendParameters->awaitSent(number));
+  LOCKSTEP_TRY(with.pullRequest->run(number, nullptr));
   {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, mayBegin);
     LOCKSTEP_TRY(failure_);
-    // Who has been given a later step knows of no stop; every worker is given the one after it.
+    // Workers that already received a later step know of no stop, so all stop after the next one.
     if (stop.load(std::memory_order_relaxed) && stopAfter_ == 0) stopAfter_ = begun_ + 1;
     begun_ = std::max(begun_, number);
     writeFloat(with.control, 0, stopAfter_ > 0 ? static_cast<double>(stopAfter_ - number + 1) : 0);
     writeFloat(with.control, 1, static_cast<double>(with.staleness));
-    LOCKSTEP_TRY(with.fetch->play(number, nullptr));
+    LOCKSTEP_TRY(with.snapshot->run(number, nullptr));
     with.given = updates_;
   }
-  LOCKSTEP_TRY(with.give->play(number, nullptr));
-  LOCKSTEP_TRY(with.take->play(number, nullptr));
+  LOCKSTEP_TRY(with.sendParameters->run(number, nullptr));
+  LOCKSTEP_TRY(with.receiveGradients->run(number, nullptr));
   const std::lock_guard lock(mutex_);
   with.staleness = updates_ - with.given;
   writeFloat(with.rate, 0, rate);
   writeFloat(with.updates, 0, static_cast<double>(++updates_));
-  LOCKSTEP_TRY(with.apply->play(number, nullptr));
+  LOCKSTEP_TRY(with.apply->run(number, nullptr));
   Done& all = done_[number];
   all.step = number;
-  all.staleness += static_cast<double>(with.staleness) / static_cast<double>(conversations_.size());
+  all.staleness += static_cast<double>(with.staleness) / static_cast<double>(sessions_.size());
   all.worstStaleness = std::max(all.worstStaleness, static_cast<double>(with.staleness));
   if (with.pushed.data != nullptr) {
     all.sums.metric.resize(metricSums(with.pushed));

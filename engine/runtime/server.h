@@ -1,8 +1,7 @@
-// Server: what a parameter server does where its workers do not wait for each other. It has a
-// conversation with each of them, on a thread of its own, about one step after another: it is told
-// which rows of tables are wanted, copies the parameters and gives them, takes the gradient the
-// worker made of them, and applies it. Copies and updates are one at a time; what waits for
-// messages waits alone.
+// Server: an asynchronous parameter server. Runs a session with each worker on a thread of its own,
+// step by step: receives the pull request (the table rows wanted), snapshots the parameters and
+// sends them, receives the worker's gradient, and applies it. Snapshots and updates are serialized;
+// waiting for messages is not.
 #pragma once
 
 #include <atomic>
@@ -24,56 +23,54 @@ namespace lockstep::runtime {
 
 class Server {
  public:
-  // Of one step, when the slowest worker has done it: sums over all workers' samples.
+  // Totals of one step once the slowest worker has completed it: sums over all workers' samples.
   struct Done {
     std::int64_t step = 0;
-    Sums sums;  // known to the first server
-    // Updates between what a gradient was made of and when it was applied, by others: the mean over
-    // the workers, and the most.
+    Sums sums;  // known to the first server only
+    // Staleness: updates by other workers between the snapshot a gradient is based on and its
+    // application; mean and maximum over the workers.
     double staleness = 0, worstStaleness = 0;
   };
 
-  // All is borrowed for the server's life. Precondition: the rank is a server, plan.staleness is
-  // not 0.
+  // All arguments are borrowed for the server's lifetime. Preconditions: the rank is a server;
+  // plan.staleness is not 0.
   static Result<std::unique_ptr<Server>> bind(const plan::Plan& plan, int rank,
                                               backends::Backend& backend, const Groups& groups,
                                               StateArena& state);
   ~Server();
 
-  // Steps first … last of every worker, or fewer: where `stop` is set at the first server, or a
-  // worker was asked to stop, all workers end after the same step, soon. `done` is called on this
-  // thread, in the order of steps. With `finiteOnly` all end likewise, soon, where a worker's loss
-  // is not finite. The last step done. Errors: the first of any conversation; the group is then
-  // unusable.
+  // Serves steps first … last of every worker. If `stop` is set on the first server, or a worker
+  // was asked to stop, all workers end soon, after the same step; likewise with `finiteOnly` when a
+  // worker's loss is not finite. `done` is called on this thread, in step order. Returns the last
+  // step completed. Errors: the first of any session; the group is then unusable.
   Result<std::int64_t> serve(std::int64_t first, std::int64_t last, const Schedule& rates,
                              const std::atomic<bool>& stop, bool finiteOnly,
                              const std::function<void(const Done&)>& done);
-  bool stopped() const { return stopped_; }  // serve() ended because of a stop
+  bool stopped() const { return stopped_; }  // whether serve() ended because of a stop
   std::int64_t boundBytes() const;
 
  private:
-  struct Conversation;
+  struct Session;
   Server(const plan::Plan& plan, int rank, const Groups& groups);
-  Status talk(Conversation& with, std::int64_t first, std::int64_t last, const Schedule& rates,
+  Status talk(Session& with, std::int64_t first, std::int64_t last, const Schedule& rates,
               const std::atomic<bool>& stop);
-  // Whether it was the last before a stop.
-  Result<bool> step(Conversation& with, std::int64_t number, double rate,
-                    const std::atomic<bool>& stop);
+  // Returns whether it was the last before a stop.
+  Result<bool> step(Session& with, std::int64_t number, double rate, const std::atomic<bool>& stop);
   std::int64_t slowest() const;
 
   const plan::Plan& plan_;
   const int rank_;
   const Groups groups_;
-  std::vector<std::unique_ptr<Conversation>> conversations_;  // by worker
-  // of all below, of the state, and of what conversations say here
+  std::vector<std::unique_ptr<Session>> sessions_;  // by worker
+  // guards everything below, the state, and what sessions report
   std::mutex mutex_;
   std::condition_variable changed_;
   std::int64_t updates_ = 0;    // applied since the run began
-  std::int64_t begun_ = 0;      // the latest step any worker has been given
+  std::int64_t begun_ = 0;      // the latest step started by any worker
   std::int64_t stopAfter_ = 0;  // 0: none
-  // steps that not all workers have done, or were not told yet
+  // steps not yet completed by all workers, or not yet reported
   std::map<std::int64_t, Done> done_;
-  std::size_t ended_ = 0;  // conversations
+  std::size_t ended_ = 0;  // number of ended sessions
   bool stopped_ = false;
   bool finiteOnly_ = false;
   Status failure_;

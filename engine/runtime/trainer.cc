@@ -20,7 +20,7 @@
 namespace lockstep::runtime {
 namespace {
 
-// What is not finite: after which step, and the first tensor.
+// A non-finite finding: the step, and the first tensor.
 struct Found {
   std::int64_t step = 0;
   NonFiniteTensor tensor;
@@ -46,17 +46,17 @@ class Training {
 
  private:
   Status bind();
-  Status playMadeUp(std::int64_t step);
+  Status runMadeUp(std::int64_t step);
   Status warmUp();
   Status warmAgain();
   void clearWhatInitLeaves();
   Status startOrResume();
-  Status load();              // the rest of the epoch
-  Result<bool> trainEpoch();  // true: asked to stop
+  Status load();              // loads the rest of the epoch
+  Result<bool> trainEpoch();  // true if asked to stop
   Status evaluate();
   Status checkpoint();
   Status finishEpoch();
-  Result<bool> serveEpoch();  // as trainEpoch
+  Result<bool> serveEpoch();  // as trainEpoch()
   Status addSums();
   Status checkScale(std::int64_t step, double scale) const;
   void noteNonFinite(std::int64_t step);
@@ -66,9 +66,9 @@ class Training {
   Status checkState();
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
   Status step(const data::BatchPosition& position, Nanoseconds begin);
-  // A step's batch, where its epoch has one; that of the step before is gone then.
+  // Returns a step's batch, if its epoch has one; invalidates the previous step's.
   const data::Batch* batchOf(std::int64_t step);
-  void writeSamples(std::int64_t step, std::size_t play);
+  void writeSamples(std::int64_t step, std::size_t entry);
   Status writeAhead();
 
   RankState rankState() { return {plan_, rank_, *state_, groups_}; }
@@ -93,36 +93,36 @@ class Training {
   TrainerObserver& observer_;
 
   std::unique_ptr<StateArena> state_;
-  Arena arena_;  // of all programs: one at a time is played
+  Arena arena_;  // shared by all programs, which run one at a time
   std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
   std::unique_ptr<Feed> evalFeed_;
-  std::unique_ptr<Server> server_;  // where this is one whose workers do not wait for each other
-  struct BoundPlay {
+  std::unique_ptr<Server> server_;  // on an asynchronous server
+  struct BoundEntry {
     Feed* feed;
     int micro;
   };
-  const std::vector<BoundPlay>& playsOf(std::int64_t step) const {
-    return step <= plan_.wholeSteps ? wholePlays_ : plays_;
+  const std::vector<BoundEntry>& entriesOf(std::int64_t step) const {
+    return step <= plan_.uncompressedWarmupSteps ? uncompressedEntries_ : entries_;
   }
-  Status bindPlays(const std::vector<plan::Play>& plays, std::vector<BoundPlay>& bound);
+  Status bindEntries(const std::vector<plan::ScheduleEntry>& entries,
+                     std::vector<BoundEntry>& bound);
 
-  std::vector<BoundPlay> plays_;       // of a step, as the plan has them
-  std::vector<BoundPlay> wholePlays_;  // of the first ones: Plan::wholeSteps
-  std::int64_t updates_ = 0;           // of the optimizer in a step
+  std::vector<BoundEntry> entries_;              // entries of a step, as in the plan
+  std::vector<BoundEntry> uncompressedEntries_;  // of the first Plan::uncompressedWarmupSteps
+  std::int64_t updates_ = 0;                     // optimizer updates per step
   std::vector<plan::Event> events_;
-  std::unique_ptr<data::Loader> loader_;  // of the epoch under way, or the one to come
+  std::unique_ptr<data::Loader> loader_;  // of the current or next epoch
   const data::Batch* batch_ = nullptr;
-  std::int64_t batchStep_ = 0;  // that it is of
-  // By step and number in it: what is played, and the last play whose samples have been written. A
-  // device plays while those of the next are.
-  std::pair<std::int64_t, std::size_t> playing_, written_;
-  Sums sums_;  // of the step
+  std::int64_t batchStep_ = 0;  // the step of batch_
+  // By step and index: the running entry, and the last one whose samples have been written. On a
+  // device, the next samples are written while it runs.
+  std::pair<std::int64_t, std::size_t> running_, written_;
+  Sums sums_;  // of the current step
   Progress progress_;
   TrainerSummary summary_;
   bool stopAgreed_ = false;
-  std::int64_t skippedInARow_ = 0, tried_ = 0;  // updates
-  // Of this rank, where its loss was not finite: after which step, and the first tensor that was
-  // not.
+  std::int64_t skippedInARow_ = 0, tried_ = 0;  // numbers of updates
+  // This rank's finding if its loss was not finite: the step, and the first non-finite tensor.
   std::optional<Found> nonFinite_;
   double trainedSamples_ = 0, trainedSeconds_ = 0;
 };
@@ -139,46 +139,47 @@ Status Training::bind() {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, *state_));
     return {};
   }
-  LOCKSTEP_TRY(bindPlays(plan_.plays(rank_), plays_));
-  if (plan_.wholeSteps > 0) {
+  LOCKSTEP_TRY(bindEntries(plan_.entriesOf(rank_), entries_));
+  if (plan_.uncompressedWarmupSteps > 0) {
     const auto stage = static_cast<std::size_t>(plan_.stageOf(rank_));
-    LOCKSTEP_TRY(bindPlays(plan_.wholeSchedule()[stage], wholePlays_));
+    LOCKSTEP_TRY(bindEntries(plan_.uncompressedSchedule()[stage], uncompressedEntries_));
   }
   std::size_t steps = 0;
-  for (const BoundPlay& play : plays_) {
-    if (play.feed->updates()) ++updates_;
-    steps += play.feed->executor().steps();
+  for (const BoundEntry& entry : entries_) {
+    if (entry.feed->updates()) ++updates_;
+    steps += entry.feed->executor().steps();
   }
   const bool evaluates = !evalFeed_ || evalFeed_->hasMetrics() || plan_.mesh.isServer(rank_);
-  if (plays_.empty() || !plays_.back().feed->hasMetrics() || !evaluates)
+  if (entries_.empty() || !entries_.back().feed->hasMetrics() || !evaluates)
     return invalidArgument("a program of the plan has no result \"metrics\" of at least three");
-  sums_.metric.resize(metricSums(plays_.back().feed->metrics()));
+  sums_.metric.resize(metricSums(entries_.back().feed->metrics()));
   events_.reserve(steps);
   return {};
 }
 
-Status Training::bindPlays(const std::vector<plan::Play>& plays, std::vector<BoundPlay>& bound) {
-  for (const plan::Play& play : plays) {
-    std::unique_ptr<Feed>& feed = feeds_[{play.program, play.copy}];
+Status Training::bindEntries(const std::vector<plan::ScheduleEntry>& entries,
+                             std::vector<BoundEntry>& bound) {
+  for (const plan::ScheduleEntry& entry : entries) {
+    std::unique_ptr<Feed>& feed = feeds_[{entry.program, entry.copy}];
     if (!feed) {
-      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, play.program, rank_, plan_.batchCuts, trainData_,
-                                       backend_, groups_, *state_, arena_.data(), play.copy));
+      LOCKSTEP_ASSIGN(feed, Feed::bind(plan_, entry.program, rank_, plan_.batchCuts, trainData_,
+                                       backend_, groups_, *state_, arena_.data(), entry.copy));
       if (endsWhereNotFinite()) feed->executor().watchLoss();
     }
-    bound.push_back({feed.get(), play.micro});
+    bound.push_back({feed.get(), entry.micro});
   }
   return {};
 }
 
-// What step `step` plays, or as many as are short together, where the plan says that one takes no
-// longer than is to be warmed up.
-Status Training::playMadeUp(std::int64_t step) {
+// Warm-up: runs what step `step` runs, or several short ones, if the predicted time is at most the
+// time to warm up.
+Status Training::runMadeUp(std::int64_t step) {
   if (server_ || plan_.mesh.stages() > 1) return {};
-  // The same on all ranks.
+  // Identical on all ranks.
   double predicted = 0;
-  for (const plan::Play& play : plan_.plays(rank_)) {
+  for (const plan::ScheduleEntry& entry : plan_.entriesOf(rank_)) {
     double longest = 0;
-    for (const plan::Body& body : plan_.find(play.program)->bodies) {
+    for (const plan::Body& body : plan_.find(entry.program)->bodies) {
       double seconds = 0;
       for (const plan::Step& step : body.steps) seconds += step.seconds;
       longest = std::max(longest, seconds);
@@ -186,46 +187,44 @@ Status Training::playMadeUp(std::int64_t step) {
     predicted += longest;
   }
   if (predicted > options_.warmUpSeconds) return {};
-  // What is very short is played until it has the time it will take for long.
+  // Repeats very short steps until they reach their steady-state time.
   constexpr double kSeconds = 2e-3;
   constexpr int kMost = 10;
   const int times =
       std::clamp(predicted > 0 ? static_cast<int>(kSeconds / predicted) : 1, 1, kMost);
   for (int time = 0; time < times; ++time) {
-    for (const BoundPlay& play : playsOf(step)) {
-      play.feed->writeMadeUp();
-      LOCKSTEP_TRY(play.feed->executor().play(0, nullptr));
+    for (const BoundEntry& entry : entriesOf(step)) {
+      entry.feed->writeMadeUp();
+      LOCKSTEP_TRY(entry.feed->executor().run(0, nullptr));
     }
   }
   return {};
 }
 
 Status Training::warmUp() {
-  LOCKSTEP_TRY(playMadeUp(1));
-  // On a device what has been played lies there alone.
+  LOCKSTEP_TRY(runMadeUp(1));
+  // On a device only device memory was touched.
   if (backend_.device() == nullptr) clearWhatInitLeaves();
   return state_->put();
 }
 
-// While a rank waited for the others, its caches went to what else ran. Where the state is small it
-// is laid aside.
+// While a rank waited for the others, its caches were evicted. A small state is saved aside.
 Status Training::warmAgain() {
   constexpr std::int64_t kSmall = 32 << 20;
   if (plan_.staleness != 0 || plan_.mesh.stages() > 1) return {};
   if (state_->bytes() <= kSmall && progress_.step < lastStep()) {
     LOCKSTEP_TRY(state_->fetch());
     const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
-    LOCKSTEP_TRY(playMadeUp(progress_.step + 1));
+    LOCKSTEP_TRY(runMadeUp(progress_.step + 1));
     std::copy(aside.begin(), aside.end(), state_->data());
     LOCKSTEP_TRY(state_->put());
   }
-  // Who is first would have the others' way to it in the first step.
+  // A barrier: otherwise the first step of the first rank would include the others' delay.
   comm::Communicator* const data = groups_.along(cluster::kDataAxis);
   return data != nullptr ? data->barrier() : Status();
 }
 
-// The state is as it was at first where init does not write; large tables are not gone through for
-// it.
+// Restores the initial state where init does not write it; skips large tables.
 void Training::clearWhatInitLeaves() {
   std::vector<std::pair<std::int64_t, std::int64_t>> written;
   if (const plan::Body* const init =
@@ -254,13 +253,13 @@ Status Training::startOrResume() {
   if (options_.resumeFrom.empty()) {
     LOCKSTEP_ASSIGN(const auto init, Executor::bind(plan_, "init", rank_, backend_, groups_,
                                                     *state_, 0, arena_.data()));
-    return init->play(0, nullptr);
+    return init->run(0, nullptr);
   }
   LOCKSTEP_ASSIGN(progress_,
                   readCheckpoint(options_.resumeFrom,
                                  {options_.seed, options_.nonFinite, options_.warn}, rankState()));
   LOCKSTEP_TRY(state_->put());
-  // Sums that are each worker's own: the first has them.
+  // Sums are per worker: the first one keeps the initial value.
   if (plan_.staleness != 0 && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
   return {};
 }
@@ -271,34 +270,35 @@ const data::Batch* Training::batchOf(std::int64_t step) {
   return batch_;
 }
 
-void Training::writeSamples(std::int64_t step, std::size_t play) {
-  const auto& [feed, micro] = playsOf(step)[play];
+void Training::writeSamples(std::int64_t step, std::size_t entry) {
+  const auto& [feed, micro] = entriesOf(step)[entry];
   feed->write(*batch_, micro, plan_.microBatches, plan_.globalBatch / plan_.microBatches,
               options_.seed);
-  written_ = {step, play};
+  written_ = {step, entry};
 }
 
-// Of the next play that has any. One at a time, so that nothing is written over that is still to be
-// played.
+// Writes the samples of the next entry that has any; one at a time, so that nothing pending is
+// overwritten.
 Status Training::writeAhead() {
-  if (written_ > playing_) return {};
+  if (written_ > running_) return {};
   const auto next = [this](std::int64_t step, std::size_t from) {
-    const std::vector<BoundPlay>& plays = playsOf(step);
-    while (from < plays.size() && !plays[from].feed->isFed()) ++from;
+    const std::vector<BoundEntry>& entries = entriesOf(step);
+    while (from < entries.size() && !entries[from].feed->isFed()) ++from;
     return from;
   };
-  auto [step, play] = playing_;
-  play = next(step, play + 1);
-  if (play == playsOf(step).size()) play = next(++step, 0);
-  if (play < playsOf(step).size() && batchOf(step) != nullptr) writeSamples(step, play);
+  auto [step, entry] = running_;
+  entry = next(step, entry + 1);
+  if (entry == entriesOf(step).size()) entry = next(++step, 0);
+  if (entry < entriesOf(step).size() && batchOf(step) != nullptr) writeSamples(step, entry);
   return {};
 }
 
 Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
-  // Events are of the plan's own plays.
-  const bool whole = number <= plan_.wholeSteps;
-  const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0 && !whole;
+  // Events cover the plan's own entries only.
+  const bool uncompressed = number <= plan_.uncompressedWarmupSteps;
+  const bool withEvents =
+      options_.eventsEvery > 0 && number % options_.eventsEvery == 0 && !uncompressed;
   const double rate = options_.schedule.at(number);
   const bool stop = stop_.load(std::memory_order_relaxed);
   events_.clear();
@@ -307,17 +307,17 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   double dataSeconds = 0;
   std::int64_t update = (number - 1) * updates_;
   StepRecord record;
-  const std::vector<BoundPlay>& plays = playsOf(number);
-  for (std::size_t p = 0; p < plays.size(); ++p) {
-    Feed* const feed = plays[p].feed;
+  const std::vector<BoundEntry>& entries = entriesOf(number);
+  for (std::size_t p = 0; p < entries.size(); ++p) {
+    Feed* const feed = entries[p].feed;
     if (feed->updates()) ++update;
-    playing_ = {number, p};
-    if (feed->isFed() && written_ < playing_) writeSamples(number, p);
+    running_ = {number, p};
+    if (feed->isFed() && written_ < running_) writeSamples(number, p);
     feed->writeScalars(rate, static_cast<double>(update), stop);
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
-    LOCKSTEP_TRY(feed->executor().play(number, withEvents ? &events_ : nullptr,
-                                       {static_cast<int>(p), whole},
-                                       [this] { return writeAhead(); }));
+    LOCKSTEP_TRY(feed->executor().run(number, withEvents ? &events_ : nullptr,
+                                      {static_cast<int>(p), uncompressed},
+                                      [this] { return writeAhead(); }));
     spent.add(feed->executor().last());
     if (const auto& found = feed->executor().nonFinite(); found && !nonFinite_)
       nonFinite_ = Found{number, *found};
@@ -334,7 +334,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
   }
   dataSeconds += spent.awaitedHost;
-  const Feed& last = *plays.back().feed;
+  const Feed& last = *entries.back().feed;
   sums_.loss = sums_.weight = 0;
   std::fill(sums_.metric.begin(), sums_.metric.end(), 0.0);
   addTo(sums_, last.metrics());
@@ -358,20 +358,22 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   record.optimizer = static_cast<float>(spent.optimizer);
   record.collectiveBegin = spent.firstCollective;
   record.samples = position.count;
-  if (plan_.staleness != 0) record.staleness = static_cast<float>(plays_.back().feed->staleness());
+  if (plan_.staleness != 0)
+    record.staleness = static_cast<float>(entries_.back().feed->staleness());
   observer_.onStep(record);
   if (withEvents) observer_.onEvents(events_);
   trainedSamples_ += static_cast<double>(record.samples);
   trainedSeconds_ += static_cast<double>(record.end - record.begin) * 1e-9;
-  if (number == plan_.wholeSteps) {  // their memory is free from here on
-    wholePlays_.clear();
-    std::erase_if(feeds_,
-                  [](const auto& feed) { return feed.first.first.ends_with(plan::Plan::kWhole); });
+  if (number == plan_.uncompressedWarmupSteps) {  // their memory is free from here on
+    uncompressedEntries_.clear();
+    std::erase_if(feeds_, [](const auto& feed) {
+      return feed.first.first.ends_with(plan::Plan::kUncompressed);
+    });
   }
   if (!endsWhereNotFinite()) return {};
   LOCKSTEP_TRY(checkScale(number, static_cast<double>(record.lossScale)));
   const bool isFinite = std::isfinite(sums_.loss) || record.skipped > 0;
-  if (plan_.staleness != 0) {  // workers meet when all have stopped
+  if (plan_.staleness != 0) {  // asynchronous workers synchronize when all have stopped
     if (!isFinite && !nonFinite_) noteNonFinite(number);
     return {};
   }
@@ -383,7 +385,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   return endDiverged("the loss");
 }
 
-// All ranks find the same. By the hundredth update the scale has been at its least long before.
+// Identical on all ranks. By the hundredth update the scale has long been at its minimum.
 Status Training::checkScale(std::int64_t step, double scale) const {
   constexpr std::int64_t kHopeless = 100;
   const bool neverUpdated =
@@ -398,9 +400,9 @@ Status Training::checkScale(std::int64_t step, double scale) const {
   return error;
 }
 
-// What other stages than the loss's know of it: what they kept.
+// Other stages than the loss's inspect what they stashed.
 void Training::noteNonFinite(std::int64_t step) {
-  for (const auto& [play, feed] : feeds_) {
+  for (const auto& [key, feed] : feeds_) {
     const auto kept = feed->executor().firstNonFiniteKept();
     if (kept && (!nonFinite_ || kept->order < nonFinite_->tensor.order))
       nonFinite_ = Found{step, *kept};
@@ -412,7 +414,7 @@ namespace {
 
 constexpr std::int64_t kNotFound = std::numeric_limits<std::int64_t>::max();
 
-// What a rank found, as ranks tell each other.
+// Wire format of a rank's finding.
 struct FoundMessage {
   std::int64_t step = kNotFound;
   std::int64_t order = kNotFound;
@@ -436,7 +438,7 @@ FoundMessage messageOf(int rank, const std::optional<Found>& found) {
   return out;
 }
 
-// The first of what all ranks found, on all of them.
+// Collective: returns the first finding of all ranks.
 Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) {
   FoundMessage first = mine;
   for (const auto& [axis, group] : groups.all()) {
@@ -451,8 +453,7 @@ Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) 
 
 }  // namespace
 
-// All ranks together. Where none knows more than that the loss is not finite, they look at the
-// state.
+// Collective. If no rank has a finding beyond the non-finite loss, inspects the state.
 Status Training::endDiverged(std::string_view what) {
   LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(rank_, nonFinite_), groups_));
   if (first.step == kNotFound) return {};
@@ -466,7 +467,7 @@ Status Training::endDiverged(std::string_view what) {
   return diverged(fmt::format("{} is not finite in step {}", what, step), where, step);
 }
 
-// The first tensor that is not finite of the state this rank holds, in the order of the plan.
+// Returns the first non-finite tensor of the state on this rank, in plan order.
 std::optional<Found> Training::stateNotFinite(std::int64_t step) const {
   for (std::size_t s = 0; s < plan_.state.size(); ++s) {
     const plan::StateSlot& slot = plan_.state[s];
@@ -482,13 +483,13 @@ std::optional<Found> Training::stateNotFinite(std::int64_t step) const {
       const std::span bytes(state_->data() + slot.offset + (begin - held) * size,
                             static_cast<std::size_t>((end - begin) * size));
       if (firstNonFinite(bytes, slot.type.dtype) >= 0)
-        return Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot.name, member.name)}};
+        return Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot, member.name)}};
     }
   }
   return std::nullopt;
 }
 
-// All ranks together, before what they hold is written: nobody waits for a disk to know.
+// Collective. Checks the state before it is written, independently of the disk.
 Status Training::checkState() {
   if (!endsWhereNotFinite()) return {};
   LOCKSTEP_ASSIGN(const FoundMessage first,
@@ -499,7 +500,7 @@ Status Training::checkState() {
       progress_.step);
 }
 
-// Of workers that did not tell each other.
+// Synchronizes the findings of asynchronous workers.
 Status Training::endIfDiverged() {
   if (plan_.staleness == 0 || !endsWhereNotFinite()) return {};
   return endDiverged("the loss");
@@ -510,11 +511,11 @@ Status Training::load() {
   data::Loader::Options options;
   options.globalBatch = plan_.globalBatch;
   options.microBatches = plan_.microBatches;
-  options.begin = plays_.front().feed->begin();
+  options.begin = entries_.front().feed->begin();
   options.end = options.begin;
-  // The stages between the first and the last read no samples.
-  for (const BoundPlay& play : plays_)
-    if (play.feed->readsSamples()) options.end = play.feed->end();
+  // Stages between the first and the last read no samples.
+  for (const BoundEntry& entry : entries_)
+    if (entry.feed->readsSamples()) options.end = entry.feed->end();
   options.seed = options_.seed;
   options.shuffle = options_.shuffle;
   options.augment = options_.augment;
@@ -566,7 +567,7 @@ Result<bool> Training::serveEpoch() {
   return server_->stopped();
 }
 
-// Of workers that did not tell each other how they were getting on.
+// Adds up the sums of asynchronous workers.
 Status Training::addSums() {
   comm::Communicator* const workers = groups_.along(cluster::kDataAxis);
   if (plan_.staleness == 0 || server_ || workers == nullptr) return {};
@@ -585,7 +586,7 @@ Status Training::evaluate() {
   summary_.evalMetric = found.metric;
   if (!endsWhereNotFinite()) return {};
   std::int64_t finite = found.finite ? 1 : 0;
-  // a server has no result
+  // servers have no result
   if (plan_.mesh.servers() > 0) LOCKSTEP_TRY(groups_.broadcast(&finite, sizeof finite));
   if (finite != 0) return {};
   nonFinite_.reset();
@@ -629,14 +630,14 @@ Status Training::finishEpoch() {
 
 Result<TrainerSummary> Training::run() {
   LOCKSTEP_TRY(bind());
-  // It loads while the rest is made; where the training goes on from is not known yet.
+  // Prefetching overlaps the remaining setup, unless a resume may change where to start.
   if (!server_ && options_.resumeFrom.empty()) LOCKSTEP_TRY(load());
   if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmUp());
   LOCKSTEP_TRY(startOrResume());
   if (!server_ && !loader_ && progress_.step < lastStep()) LOCKSTEP_TRY(load());
   std::int64_t bytes = state_->bytes() + plan_.arenaBytesOf(rank_);
   if (evalFeed_) bytes += evalFeed_->executor().boundBytes();
-  for (const auto& [play, feed] : feeds_) bytes += feed->executor().boundBytes();
+  for (const auto& [key, feed] : feeds_) bytes += feed->executor().boundBytes();
   if (server_) bytes += server_->boundBytes();
   if (options_.beforeFirst) {
     LOCKSTEP_TRY(state_->fetch());

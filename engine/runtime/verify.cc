@@ -14,7 +14,7 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr Nanoseconds kPeerLimit = 120'000'000'000;
-constexpr int kNoisyPlays = 6;
+constexpr int kNoisyRuns = 6;
 constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where noise differs by 1
 // Sixteen times what rounding one result puts it off: a sum of many terms is off by that of its
 // partial sums.
@@ -155,7 +155,7 @@ Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, doub
     return error;
   }
   for (const plan::StateSlot& slot : plan.state)  // running statistics have no gradients
-    if (slot.name.starts_with("stats."))
+    if (slot.role == plan::StateRole::kStatistics)
       for (const auto& member : slot.members) probed.tensors.erase(member.name);
   for (auto& [name, tensor] : probed.tensors) {
     const Tensor& before = probed.start.at(name);
@@ -315,15 +315,15 @@ Experiment disturbed(const Experiment& experiment, std::string_view precision, i
 
 Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& one,
                 const std::atomic<bool>& stop) {
-  std::vector<std::vector<Reference::Noise>> along(kNoisyPlays);  // by play and batch
-  for (int play = 0; play < kNoisyPlays; ++play) {
-    const Experiment noisy = disturbed(experiment, plans.probe.precision, play);
+  std::vector<std::vector<Reference::Noise>> along(kNoisyRuns);  // by run and batch
+  for (int run = 0; run < kNoisyRuns; ++run) {
+    const Experiment noisy = disturbed(experiment, plans.probe.precision, run);
     for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
       LOCKSTEP_ASSIGN(const Tensors other,
                       gradient(plans.probe, noisy, static_cast<int>(batch), stop));
       Apart apart = apartness(other, one.gradients[batch], kLeastShare);
       widen(one.gradientNoise[batch], apart);
-      along[static_cast<std::size_t>(play)].push_back(std::move(apart.along));
+      along[static_cast<std::size_t>(run)].push_back(std::move(apart.along));
     }
     LOCKSTEP_ASSIGN(const Tensors moved,
                     probe(plans.probe, noisy, one.updateRate, 0, kUpdateSteps, stop));
@@ -331,7 +331,7 @@ Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& 
     LOCKSTEP_ASSIGN(const Training trained,
                     trainOnce(plans.train, noisy, experiment.batches, experiment.schedule,
                               experiment.steps, false, stop));
-    one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.played.losses));
+    one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.result.losses));
   }
   const double least = limitsOf(plans.probe.precision).gradients.least;
   for (const auto& each : along)
@@ -356,12 +356,12 @@ class RareNoise {
     const bool rounds = plan_.precision != "fp64" && plan_.precision != "fp32";
     if (!rounds || gaveUp_ || std::isinf(difference) || difference <= tolerance.of(known))
       return known;
-    constexpr int kMorePlays = 24;
+    constexpr int kMoreRuns = 24;
     Tensors first;
-    for (int play = 0; play < kMorePlays && difference > tolerance.of(known); ++play) {
+    for (int run = 0; run < kMoreRuns && difference > tolerance.of(known); ++run) {
       LOCKSTEP_ASSIGN(Tensors noisy,
-                      probe(disturbed(experiment_, plan_.precision, kNoisyPlays + play)));
-      if (play == 0)
+                      probe(disturbed(experiment_, plan_.precision, kNoisyRuns + run)));
+      if (run == 0)
         first = std::move(noisy);
       else
         known = std::max(known, apartness(noisy, first, kLeastShare).tensors.at(name));
@@ -386,11 +386,11 @@ Result<Moved> movedByRounding(const plan::Plan& plan, const Experiment& experime
   Moved out;
   Tensors first;
   double evaluation = 0;
-  for (int play = 0; play < kNoisyPlays; ++play) {
+  for (int run = 0; run < kNoisyRuns; ++run) {
     LOCKSTEP_ASSIGN(Training noisy,
-                    trainOnce(plan, disturbed(experiment, plan.precision, play), experiment.batches,
+                    trainOnce(plan, disturbed(experiment, plan.precision, run), experiment.batches,
                               experiment.schedule, experiment.steps, true, stop));
-    if (play == 0) first = noisy.tensors, evaluation = noisy.summary.evalLoss;
+    if (run == 0) first = noisy.tensors, evaluation = noisy.summary.evalLoss;
     out.evaluation =
         std::max(out.evaluation, worstRelative({noisy.summary.evalLoss}, {evaluation}));
     for (const auto& [name, tensor] : noisy.tensors) {
@@ -428,7 +428,7 @@ Steady steadyApart(const Tensor& a, const Tensor& b, const std::vector<double>& 
 // that is 0 but for rounding, as that of a key's bias, adagrad with weight decay makes steps as
 // long as any. Where tensors differ, what rounding alone moves is left out. The evaluation depends
 // on these weights too: running statistics lag behind them.
-Status compareEnds(const Played& mine, const Played& theirs, const plan::Plan& several,
+Status compareEnds(const RunResult& mine, const RunResult& theirs, const plan::Plan& several,
                    const Limits& limits, const Experiment& experiment, std::vector<Finding>& out,
                    const std::atomic<bool>& stop) {
   const Tolerance& tolerance = limits.gradients;
@@ -485,10 +485,10 @@ double updateRate(const Tensors& start, const Tensors& gradients) {
 }
 
 // Of plans that are to be equal to one rank.
-Status compareEqual(const Reference& one, const Played& mine, const PlanPair& several,
+Status compareEqual(const Reference& one, const RunResult& mine, const PlanPair& several,
                     const Experiment& experiment, std::vector<Finding>& out,
                     const std::atomic<bool>& stop) {
-  const Played& theirs = one.played;
+  const RunResult& theirs = one.result;
   const Limits limits = limitsOf(several.train.precision);
   Worst gradients("gradients");
   RareNoise rare(several.probe, experiment);
@@ -610,9 +610,9 @@ void KeptBatches::read(std::int64_t index, std::size_t field, std::byte* out) co
   std::memcpy(out, bytes_[field].data() + static_cast<std::size_t>(index) * bytes, bytes);
 }
 
-Result<Played> play(const PlanPair& plans, const Experiment& experiment,
-                    const std::atomic<bool>& stop) {
-  Played out;
+Result<RunResult> runPlans(const PlanPair& plans, const Experiment& experiment,
+                           const std::atomic<bool>& stop) {
+  RunResult out;
   LOCKSTEP_ASSIGN(Training trained, trainOnce(plans.train, experiment, experiment.batches,
                                               experiment.schedule, experiment.steps, true, stop));
   out.start = std::move(trained.start);
@@ -624,17 +624,17 @@ Result<Played> play(const PlanPair& plans, const Experiment& experiment,
   return out;
 }
 
-Result<Reference> playReference(const PlanPair& plans, const Experiment& experiment,
-                                const std::atomic<bool>& stop) {
+Result<Reference> runReference(const PlanPair& plans, const Experiment& experiment,
+                               const std::atomic<bool>& stop) {
   Reference out;
-  LOCKSTEP_ASSIGN(out.played, play(plans, experiment, stop));
+  LOCKSTEP_ASSIGN(out.result, runPlans(plans, experiment, stop));
   if (!experiment.equal) return out;
   for (int batch = 0; batch < experiment.probeCount; ++batch) {
     LOCKSTEP_ASSIGN(Tensors of, gradient(plans.probe, experiment, batch, stop));
     out.gradients.push_back(std::move(of));
   }
   out.gradientNoise.resize(out.gradients.size());
-  out.updateRate = updateRate(out.played.start, out.gradients.front());
+  out.updateRate = updateRate(out.result.start, out.gradients.front());
   LOCKSTEP_ASSIGN(out.updates,
                   probe(plans.probe, experiment, out.updateRate, 0, kUpdateSteps, stop));
   if (plans.probe.precision != "fp64") LOCKSTEP_TRY(addNoise(plans, experiment, out, stop));
@@ -666,8 +666,8 @@ Result<std::vector<std::pair<std::string, double>>> gradientLengths(
 
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop) {
-  LOCKSTEP_ASSIGN(const Played mine, play(several, experiment, stop));
-  const Played& theirs = one.played;
+  LOCKSTEP_ASSIGN(const RunResult mine, runPlans(several, experiment, stop));
+  const RunResult& theirs = one.result;
   std::vector<Finding> out;
   out.push_back(sameBits("initial weights", mine.start, theirs.start));
   if (experiment.equal) {
@@ -687,7 +687,7 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                   trainOnce(several.train, experiment, experiment.batches, experiment.schedule,
                             experiment.steps, false, stop));
   std::size_t at = 0;
-  Finding bits{"two plays", worstRelative(again.losses, mine.losses, &at), 0, "", false};
+  Finding bits{"two runs", worstRelative(again.losses, mine.losses, &at), 0, "", false};
   bits.holds = bits.difference == 0 && again.summary.weightsSha256 == mine.weightsSha256;
   if (!bits.holds) bits.where = bits.difference > 0 ? stepText(at) : "weights at the end";
   out.push_back(std::move(bits));

@@ -39,7 +39,7 @@ class KeptBatches final : public data::Dataset {
   std::int64_t size_ = 0;
 };
 
-// What all plans that are compared are played with.
+// What all plans that are compared run with.
 struct Experiment {
   const data::Dataset& batches;  // KeptBatches of the training plans
   std::int64_t steps = 1;
@@ -47,7 +47,7 @@ struct Experiment {
   const data::Dataset& probes;
   int probeCount = 1;  // gradients are compared on each of so many batches
   // Of a strategy that is by design not equal to one rank, initial weights, ranks and quality alone
-  // are compared; two plays where the order of its sums is fixed.
+  // are compared; two runs where the order of its sums is fixed.
   bool equal = true, fixedOrder = true;
   Schedule schedule;
   std::string backend = "reference";
@@ -75,7 +75,7 @@ struct Tensor {
 using Tensors = std::map<std::string, Tensor>;  // whole ones, by their names in the model
 
 // What a plan made of the batches.
-struct Played {
+struct RunResult {
   Tensors start;               // parameters and running statistics before the first step
   Tensors end;                 // the same after the last step
   std::vector<double> losses;  // of the steps
@@ -84,15 +84,15 @@ struct Played {
   std::string weightsSha256;   // of `end`
 };
 // Errors: what a rank says; kCancelled where `stop` was set.
-Result<Played> play(const PlanPair& plans, const Experiment& experiment,
-                    const std::atomic<bool>& stop);
+Result<RunResult> runPlans(const PlanPair& plans, const Experiment& experiment,
+                           const std::atomic<bool>& stop);
 
-// One rank, and what rounding does to it: everything is played again a few times with results that
+// One rank, and what rounding does to it: everything runs again a few times with results that
 // are off by what rounding puts them off (rounding_noise.h). Of fp64, and where equality is not
 // meant, there is no noise.
 struct Reference {
   using Noise = std::map<std::string, double>;  // of each tensor: the greatest relative difference
-  Played played;
+  RunResult result;
   std::vector<Tensors> gradients;  // of each probe's batch, all times the same number
   std::vector<Noise> gradientNoise;
   double scaleNoise = 0;  // of how much too long the gradients are altogether
@@ -101,8 +101,8 @@ struct Reference {
   Noise updateNoise;
   double lossNoise = 0;  // greatest relative difference of a step's loss
 };
-Result<Reference> playReference(const PlanPair& plans, const Experiment& experiment,
-                                const std::atomic<bool>& stop);
+Result<Reference> runReference(const PlanPair& plans, const Experiment& experiment,
+                               const std::atomic<bool>& stop);
 
 struct Finding {
   std::string check;      // "gradients"
@@ -147,9 +147,9 @@ Limits limitsOf(std::string_view precision);
 //   updates             of every tensor after kUpdateSteps steps of plain descent: each has what
 //   the one before made losses              of each step with the run's optimizer weights at the
 //   end, evaluation    in fp64 only. Elements that rounding alone changes are left out all ranks
-//   those that hold the same weights at the end hold the same bits two plays           the same
+//   those that hold the same weights at the end hold the same bits two runs           the same
 //   bits
-// Of others: initial weights, all ranks, two plays where the order of sums is fixed, and
+// Of others: initial weights, all ranks, two runs where the order of sums is fixed, and
 //   quality             the loss of all batches after the last step is within a tenth of one
 //   rank's, or below it; after few
 //                       steps that says nothing

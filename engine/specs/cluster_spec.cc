@@ -32,7 +32,7 @@ bool works(const NodeSpec& node) {
   return node.roles().empty() || has(node, "worker") || has(node, "chief");
 }
 
-// Usable as the name of a folder, which a node's part of a run has.
+// Checks that a node name is usable as a folder name.
 bool isNodeName(std::string_view name) {
   return !name.empty() && name.size() <= 128 && name.front() != '.' &&
          std::all_of(name.begin(), name.end(), [](char c) {
@@ -83,15 +83,16 @@ bool isLoopback(std::string_view address) {
          address == "::1" || address == "[::1]" || address == "ip6-localhost";
 }
 
-// Equal for nodes on one host, as far as the spec tells: names of SSH may hide that two hosts are
-// one.
+// Returns a key that is equal for nodes on one host, as far as the spec tells: two SSH names may
+// mean one host.
 std::string hostOf(const NodeSpec& node) {
   if (!node.has_ssh() || (isLoopback(node.ssh().host()) && node.ssh().proxy_jump().empty()))
     return {};
   return node.ssh().host() + " " + node.ssh().proxy_jump();
 }
 
-// No node is reached at an address that leads each host to itself.
+// Checks that node addresses are not loopback or wildcard addresses where nodes are on several
+// hosts.
 Status checkAddresses(const ClusterSpec& spec) {
   for (int i = 0; i < spec.nodes_size(); ++i) {
     const NodeSpec& node = spec.nodes(i);
@@ -129,9 +130,9 @@ void addHost(const std::string& name, int cores, cluster::Cluster& out) {
   if (it == out.hosts.end()) out.hosts.push_back({name, std::max(1, cores)});
 }
 
-const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the communicator, from the cluster
+const std::vector<Remedy> kChosen{{{"comm", ""}}};  // the default communicator
 
-// GPUs exchange among themselves what all give at one time, and none is two ranks'.
+// NCCL needs one GPU for each rank, and no parameter servers.
 Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster& cluster) {
   if (hasServers(strategy))
     return wrongField(
@@ -186,11 +187,11 @@ Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strateg
     constexpr double kMax = 1e12;
     LOCKSTEP_TRY(checkNumber(path + ".bandwidth_mbit", link.bandwidth_mbit(), 0, kMax));
     LOCKSTEP_TRY(checkNumber(path + ".latency_us", link.latency_us(), 0, kMax));
-    // The slowest link is the group's pace.
+    // the slowest link limits the group
     if (link.bandwidth_mbit() > 0) slowest = std::min(slowest, link.bandwidth_mbit() * 1e6 / 8);
     out.link.latency = std::max(out.link.latency, link.latency_us() * 1e-6);
   }
-  // Processors move what goes over Gloo, however fast the link.
+  // Gloo transfers are CPU-bound, however fast the link.
   if (std::isfinite(slowest))
     out.link.bytesPerSecond = kind == "nccl" ? slowest : std::min(out.link.bytesPerSecond, slowest);
   return {};

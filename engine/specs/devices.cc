@@ -28,7 +28,7 @@ std::string backendOn(std::string_view deviceKind, const TrainingSpec& training)
 
 std::vector<RankDevice> rankDevices(const NodeSpec& node, const TrainingSpec& training) {
   std::vector<RankDevice> out;
-  std::array<int, 2> numbers{};  // of cpu and cuda
+  std::array<int, 2> numbers{};  // next index of cpu and cuda devices
   const auto add = [&](const std::string& kind, int ranks, int gpus, int threads) {
     RankDevice one;
     one.backend = backendOn(kind, training);

@@ -1,4 +1,4 @@
-// Errors as they travel.
+// Conversion of errors to and from their protobuf message.
 #pragma once
 
 #include "engine/base/status.h"

@@ -1,4 +1,4 @@
-// Checks of single fields; errors carry the field's path in `why`, and remedies that work.
+// Checks of single fields. Errors have the field's path in `why`, and valid remedies.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@
 namespace lockstep::specs {
 
 Error wrongField(std::string path, std::string what, std::vector<Remedy> remedies = {});
-// value in [lowest, highest].
+// Checks that value is in [lowest, highest].
 Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest,
                   std::int64_t highest);
-// Finite, lowest ≤ value < below.
+// Checks that value is finite and lowest ≤ value < below.
 Status checkNumber(std::string_view path, double value, double lowest, double below);
-// One of `known`; "did you mean" for the nearest.
+// Checks that `value` is one of `known`; the error suggests the nearest.
 Status checkKind(std::string_view path, std::string_view value,
                  std::span<const std::string_view> known);
 inline Status checkKind(std::string_view path, std::string_view value,

@@ -50,7 +50,7 @@ std::string_view stem(const LayerSpec& layer) {
   return "layer";
 }
 
-// The number counts the layers of the kind, named or not; a name that is taken is passed over.
+// The number counts the layers of the kind, named or not; names in use are skipped.
 void nameLayers(ModelSpec& spec) {
   std::set<std::string, std::less<>> taken;
   for (const LayerSpec& layer : spec.layers()) taken.insert(layer.name());
@@ -80,7 +80,7 @@ Status fillLayer(LayerSpec& layer, const std::string& path) {
       auto& norm = *layer.mutable_batch_norm();
       if (norm.momentum() == 0) norm.set_momentum(0.9);
       if (norm.epsilon() == 0) norm.set_epsilon(1e-5);
-      // where there are micro-batches it is filled in before
+      // with micro-batches it is already filled in
       if (norm.groups() == 0) norm.set_groups(1);
       return {};
     }

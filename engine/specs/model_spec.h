@@ -1,4 +1,4 @@
-// Defaults of a model spec, filled in place.
+// Fills in the defaults of a model spec.
 #pragma once
 
 #include "engine/base/status.h"
@@ -6,8 +6,8 @@
 
 namespace lockstep::specs {
 
-bool isTable(const spec::v1::InputSpec& input);  // rows of a table: a shape of one number, no text
-// Paths in errors start at "model".
+bool isTable(const spec::v1::InputSpec& input);  // table rows: a shape of one number, no text
+// Error paths start at "model".
 Status fillModel(spec::v1::ModelSpec& spec);
 
 }  // namespace lockstep::specs

@@ -37,9 +37,9 @@ constexpr double kMaxShare = 1e6;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxGathered = std::int64_t{1} << 40;  // bytes
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
-constexpr std::int64_t kUsualSteps = 1000;  // what is advised where a number of steps is missing
+constexpr std::int64_t kUsualSteps = 1000;  // suggested if a number of steps is missing
 constexpr int kMaxScaleDigits = 64;
-constexpr std::int64_t kMaxScaleInterval = 1 << 24;  // an f32 counts so far
+constexpr std::int64_t kMaxScaleInterval = 1 << 24;  // exact in f32
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
 Status checkHash(const std::string& path, const std::string& hash) {
@@ -50,7 +50,7 @@ Status checkHash(const std::string& path, const std::string& hash) {
   return wrongField(path, "not a SHA-256; expected 64 digits of 0-9 and a-f", {{{path, ""}}});
 }
 
-// Of a text or a table, of which a part may be used.
+// Checks a text or a table, of which a part may be used.
 Status checkPart(const std::string& path, const char* kind, const std::string& file,
                  const std::string& sha256, DataFiles& files) {
   if (file.empty())
@@ -190,7 +190,7 @@ Status fillBackend(TrainingSpec& training) {
   if (training.precision().empty()) training.set_precision("fp32");
   LOCKSTEP_TRY(checkKind("training.precision", training.precision(), precisions()));
   const bool isDouble = training.precision() == "fp64";
-  if (training.backend().empty()) return {};  // as the ranks' devices are: rankDevices()
+  if (training.backend().empty()) return {};  // by device: rankDevices()
   LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
   if (isDouble && (training.backend() == "onednn" || training.backend() == "cuda"))
     return wrongField("training.backend",
@@ -225,7 +225,7 @@ Status fillLossScale(TrainingSpec& training) {
 
 Status fillTraining(TrainingSpec& training) {
   if (training.batch() == 0) training.set_batch(64);
-  // Without epochs, a limit of steps alone says how long.
+  // Without epochs, only a step limit ends the run.
   if (training.epochs() == 0 && training.max_steps() == 0) training.set_epochs(1);
   if (!training.has_seed()) training.set_seed(1);
   LOCKSTEP_TRY(checkRange("training.batch", training.batch(), 1, kMaxBatch));
@@ -264,7 +264,7 @@ std::vector<DataFile> dataFiles(const DataSpec& data) {
 
 namespace {
 
-// A number of equal parts that something divides the batch into.
+// A number of equal parts that a field divides the batch into.
 struct Parts {
   std::string field;
   std::int64_t count = 1;
@@ -284,7 +284,7 @@ std::vector<Parts> partsOfBatch(const RunSpec& spec) {
   return out;
 }
 
-// The least batch, not smaller than the spec's, that all of these divide; 0 where that is none.
+// Returns the least batch, at least the spec's, that all of these divide; 0 if there is none.
 std::int64_t divisibleBatch(const RunSpec& spec) {
   std::int64_t unit = 1;
   for (const Parts& parts : partsOfBatch(spec)) {
@@ -295,7 +295,7 @@ std::int64_t divisibleBatch(const RunSpec& spec) {
   return batch <= kMaxBatch ? batch : 0;
 }
 
-// Statistics of each micro-batch, in every batch norm.
+// Returns the remedy that gives each micro-batch its own statistics in all batch norm layers.
 Remedy oneGroupEach(const RunSpec& spec) {
   Remedy out;
   for (int i = 0; i < spec.model().layers_size(); ++i)
@@ -305,7 +305,7 @@ Remedy oneGroupEach(const RunSpec& spec) {
   return out;
 }
 
-// What divides the batch into parts divides it evenly.
+// Checks that all part counts divide the batch.
 Status checkParts(const RunSpec& spec) {
   const std::int64_t batch = spec.training().batch();
   for (const auto& [field, count] : partsOfBatch(spec)) {
@@ -357,7 +357,7 @@ Status checkStatisticsGroups(const RunSpec& spec) {
 Status checkAndFill(RunSpec& spec) {
   if (spec.version() == 0) spec.set_version(1);
   LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
-  for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics of each micro-batch
+  for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics for each micro-batch
     if (layer.has_batch_norm() && layer.batch_norm().groups() == 0)
       layer.mutable_batch_norm()->set_groups(std::max(1, spec.strategy().micro_batches()));
   LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
@@ -403,7 +403,7 @@ Status checkAndFill(RunSpec& spec) {
           {{{"strategy.shares", ""}}});
   const double all = std::accumulate(strategy.shares().begin(), strategy.shares().end(), 0.0);
   for (int i = 0; i < strategy.shares_size(); ++i)
-    if (strategy.shares(i) * kMaxShare < all)  // no batch would leave it a sample
+    if (strategy.shares(i) * kMaxShare < all)  // no batch gives it a sample
       return wrongField(
           fmt::format("strategy.shares[{}]", i),
           fmt::format("strategy.shares[{}] is {} of {}; expected at least 1/{:.0f} of all", i,
@@ -453,7 +453,7 @@ Status checkAndFill(RunSpec& spec) {
 
 namespace {
 
-// Statistics of batch norm are of all ranks' samples, and local steps have none such.
+// Returns the default local steps; 1 with batch norm, whose statistics span all ranks' samples.
 int localSteps(const RunSpec& spec, int dataRanks) {
   for (const auto& layer : spec.model().layers())
     if (layer.has_batch_norm()) return 1;
@@ -497,8 +497,8 @@ Precision precisionOf(const TrainingSpec& training) {
   Precision out;
   if (training.precision() == "fp64") out.compute = DType::kF64;
   out.tf32 = training.precision() == "tf32";
-  if (training.precision() == "bf16") out.products = DType::kBf16;
-  if (training.precision() == "fp16") out.products = DType::kF16;
+  if (training.precision() == "bf16") out.matmulDtype = DType::kBf16;
+  if (training.precision() == "fp16") out.matmulDtype = DType::kF16;
   return out;
 }
 

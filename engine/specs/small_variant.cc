@@ -34,7 +34,7 @@ class Shrink {
   void batch(int dataRanks) {
     auto& training = *out_.spec.mutable_training();
     const std::int64_t before = training.batch();
-    // Chosen for the batch as it is.
+    // Chosen for the original batch.
     auto& strategy = *out_.spec.mutable_strategy();
     const cluster::Strategy* const kind = cluster::findStrategy(strategy.kind());
     if (const auto parts = microBatches(out_.spec, dataRanks);
@@ -45,7 +45,7 @@ class Shrink {
     say("batch", before, training.batch());
   }
 
-  // Fewer tokens and channels; as many heads and blocks.
+  // Fewer tokens and channels; the same heads and blocks.
   void text() {
     auto& model = *out_.spec.mutable_model();
     if (model.input().shape_size() == 1) {
@@ -72,7 +72,7 @@ class Shrink {
     say("channels", channels, fewer);
   }
 
-  // All convolutions have the same fraction of their filters.
+  // All convolutions keep the same fraction of their filters.
   void images() {
     std::int64_t common = 0, least = 0;
     for (const LayerSpec& layer : out_.spec.model().layers()) {
@@ -105,14 +105,14 @@ class Shrink {
 std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
   const std::int64_t batch = spec.training().batch();
   const auto parts = microBatches(spec, dataRanks);
-  if (!parts.ok() || batch % *parts != 0) return batch;  // to be refused with the reason
+  if (!parts.ok() || batch % *parts != 0) return batch;  // the planner refuses it with the reason
   const std::vector<double> shares(spec.strategy().shares().begin(),
                                    spec.strategy().shares().end());
   const auto cuts = [&](std::int64_t samples) {
     return shares.empty() ? cluster::evenCuts(samples, dataRanks)
                           : cluster::cutsBy(samples, shares);
   };
-  std::vector<std::int64_t> groups;  // of statistics, of a micro-batch
+  std::vector<std::int64_t> groups;  // statistics groups of a micro-batch
   for (const LayerSpec& layer : spec.model().layers())
     if (layer.has_batch_norm())
       groups.push_back(std::max<std::int64_t>(1, layer.batch_norm().groups() / *parts));

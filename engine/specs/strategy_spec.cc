@@ -32,7 +32,7 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
   if (servers == 0) servers = hasServers(strategy) ? std::max(strategy.servers(), 1) : 0;
   if (servers >= ranks) {
     Remedy fewer{{"strategy.servers", fmt::format("{}", ranks - 1)}};
-    if (ranks == 1) {  // a strategy without servers
+    if (ranks == 1) {  // suggest a strategy without servers
       fewer.front().value = "0";
       fewer.push_back({"strategy.kind", "multi-worker-mirrored"});
       if (strategy.staleness() != 0) fewer.push_back({"strategy.staleness", "0"});

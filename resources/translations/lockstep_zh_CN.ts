@@ -1410,7 +1410,7 @@ It uses:
             <translation>损失不是有限数时结束运行；continue：不结束</translation>
         </message>
         <message>
-            <source>Collectives played while the rank computes; auto: those between hosts</source>
+            <source>Collectives overlapped with computation; auto: those between hosts</source>
             <translation>在计算的同时进行的集合通信；auto：主机之间的</translation>
         </message>
         <message>

@@ -1,4 +1,4 @@
-// What the agent knows of a node's GPUs, of a library that a script plays.
+// What the agent knows of a node's GPUs, of a library driven by a script.
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <thread>
 
-#include "agent/base/lines.h"
+#include "agent/base/line_collector.h"
 #include "agent/base/paths.h"
 #include "agent/base/run_folder.h"
 #include "agent/host/cores.h"

@@ -646,7 +646,7 @@ class AgentRunTest : public QObject {
     const std::uint64_t seen = run.records->records().back().sequence();
     run.records.reset();  // one client, as in life
     const std::int64_t begin = monotonicNow();
-    std::int64_t played = 0;
+    std::int64_t stepsSeen = 0;
     const auto watchersBefore = watchers(), workersBefore = workers();
     std::vector<double> milliseconds;
     auto context = deadline(60);
@@ -658,7 +658,7 @@ class AgentRunTest : public QObject {
     while (milliseconds.size() < 100 && reader->Read(&record)) {
       if (!record.has_steps()) continue;
       const auto& steps = record.steps();
-      if (steps.rank() == 0) played += steps.loss_size();
+      if (steps.rank() == 0) stepsSeen += steps.loss_size();
       std::int64_t end = steps.duration_ns(steps.duration_ns_size() - 1);
       for (std::int64_t delta : steps.begin_ns()) end += delta;
       milliseconds.push_back(static_cast<double>(monotonicNow() - end) * 1e-6);
@@ -673,7 +673,7 @@ class AgentRunTest : public QObject {
     const double share = static_cast<double>(watchers() - watchersBefore) /
                          static_cast<double>(std::max<std::int64_t>(1, workers() - workersBefore));
     qInfo("agent and supervisor take %.2f %% of the workers' CPU time at %.0f steps/s", share * 100,
-          static_cast<double>(played) / (static_cast<double>(monotonicNow() - begin) * 1e-9));
+          static_cast<double>(stepsSeen) / (static_cast<double>(monotonicNow() - begin) * 1e-9));
     QVERIFY(share < 0.05);  // the figure is 1 %; a loaded machine measures it in ticks of 10 ms
   }
 

@@ -1,6 +1,6 @@
 // lockstep_comm_bench [RANKS [SIDE…]]: the f32 all-reduce of our communicators beside Gloo's own
 // algorithms, ranks as processes of this host, each on a core of its own where there are enough.
-// For each size the sides play in turn, three rounds; the median of the rounds' medians counts.
+// For each size the sides run in turn, three rounds; the median of the rounds' medians counts.
 // Prints a line a size and side: bytes, side, µs, bus bandwidth (bytes × 2 (n - 1) / n over the
 // time), and for ours how many times that of Gloo's best.
 #include <gloo/allreduce.h>
@@ -65,8 +65,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// All ranks play equally often: rank 0's clock decides.
-double play(comm::Communicator& group, const Side& side, float* data, std::int64_t count) {
+// All ranks run equally often: rank 0's clock decides.
+double measure(comm::Communicator& group, const Side& side, float* data, std::int64_t count) {
   std::vector<double> times;
   for (int i = 0; i < 2; ++i) side.reduce(data, count);
   const Nanoseconds begin = monotonicNow();
@@ -88,7 +88,7 @@ void compare(comm::Communicator& group, std::vector<Side>& sides, std::int64_t b
   for (int round = 0; round < kRounds; ++round)
     for (Side& side : sides) {
       side.medians.resize(static_cast<std::size_t>(round));
-      side.medians.push_back(play(group, side, data.data(), count));
+      side.medians.push_back(measure(group, side, data.data(), count));
     }
   for (Side& side : sides) side.rest();
   if (group.rank() != 0) return;
@@ -108,10 +108,10 @@ void compare(comm::Communicator& group, std::vector<Side>& sides, std::int64_t b
   std::fflush(stdout);
 }
 
-void rankOf(int rank, const GroupOptions& options, const Meeting& meeting,
+void rankOf(int rank, const GroupOptions& options, const GroupSetup& setup,
             const std::string& folder, const std::vector<std::string>& wanted) {
   const auto open = [&](const char* kind) {
-    auto made = groupKind(kind).open(options, rank, meeting);
+    auto made = groupKind(kind).open(options, rank, setup);
     LOCKSTEP_CHECK(made.ok(), "{}", made.error().text());
     return std::move(*made);
   };
@@ -165,14 +165,14 @@ int main(int argc, char** argv) {
   std::string folder = (std::filesystem::temp_directory_path() / "lockstep-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 1;
   FolderStore store(folder);
-  const Meeting meeting(options.size, store);
+  const GroupSetup setup(options.size, store);
   const std::string own = folder + "/gloo";
   std::filesystem::create_directory(own);
   std::vector<pid_t> ranks;
   for (int rank = 0; rank < options.size; ++rank) {
     const pid_t pid = fork();
     if (pid == 0) {
-      rankOf(rank, options, meeting, own, wanted);
+      rankOf(rank, options, setup, own, wanted);
       _exit(0);
     }
     ranks.push_back(pid);

@@ -64,7 +64,7 @@ class Step {
     *static_cast<float*>(buffers_.at(name).data) = value;
   }
 
-  // Plays whole steps; each kernel's least and median time.
+  // Runs whole steps; each kernel's least and median time.
   void measure(double seconds) {
     std::vector<std::vector<Nanoseconds>> times(kernels_.size());
     std::vector<Nanoseconds> totals;

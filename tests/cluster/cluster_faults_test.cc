@@ -3,9 +3,9 @@
 // direction, strangers at every port, damaged checkpoints, disks that are slow or full. Each case
 // ends within a stated time, with words that say what happened, and leaves nothing behind.
 //
-// Victims and moments are chosen by a seed, which is printed. tests/cluster/faults plays them again
+// Victims and moments are chosen by a seed, which is printed. tests/cluster/faults repeats them
 // and again: LOCKSTEP_FAULTS_SEED is the first round's, LOCKSTEP_FAULTS_ROUNDS says how many;
-// without it, one of the faults of a worker's node is played, and none of those that take a minute.
+// without it, one of the faults of a worker's node runs, and none of those that take a minute.
 #include <arpa/inet.h>
 #include <signal.h>
 #include <sys/mount.h>

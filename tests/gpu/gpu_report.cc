@@ -156,7 +156,7 @@ class Report {
     return "";
   }
 
-  Child play(const Words& words, double limit = 0) {
+  Child launch(const Words& words, double limit = 0) {
     std::string text;
     for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
     std::fprintf(stderr, "%s\n", text.c_str());
@@ -168,7 +168,7 @@ class Report {
   }
   // A run goes on when its client has been ended.
   void kill(const std::string& run) {
-    if (!run.empty()) play(lockstep({"kill", run, "--json"}), 60);
+    if (!run.empty()) launch(lockstep({"kill", run, "--json"}), 60);
   }
   // Agents that this program's runs have started leave.
   void leave() {
@@ -210,7 +210,7 @@ class Report {
   // Where not 0, there is no device for the rest, and that is the exit.
   int selftest() {
     const Child child =
-        play({at("lockstep-agent"), "selftest", "--device", options_.device, "--json"});
+        launch({at("lockstep-agent"), "selftest", "--device", options_.device, "--json"});
     Json part = partOf(child, child.code == 0);
     part["kernels"] = part["speeds"] = part["steps"] = all_["gpus"] = all_["libraries"] =
         Json::array();
@@ -255,7 +255,7 @@ class Report {
   }
 
   void conformance() {
-    const Child child = play({at("backends_conformance_test")});
+    const Child child = launch({at("backends_conformance_test")});
     Json part = partOf(child, child.code == 0);
     part["failures"] = Json::array();
     std::istringstream lines(child.output);
@@ -276,7 +276,7 @@ class Report {
                   backend(),    "--examples", at("resources/examples")};
       if (precision == std::string("bf16")) words.insert(words.end(), {"--precision", precision});
       if (!options_.full) words.push_back("--small");
-      const Child child = play(words);
+      const Child child = launch(words);
       Json part = partOf(child, child.code == 0);
       int held = 0, refused = 0, failed = 0;
       Json refusals = Json::array(), failures = Json::array();
@@ -304,7 +304,7 @@ class Report {
   void steps() {
     for (const Training& one : kTrainings) {
       if (!onCuda() && one.tokens > 0) continue;  // a processor takes minutes for a step
-      const Child child = play(lockstep(
+      const Child child = launch(lockstep(
           {"run", at(one.spec), "--local", "1", "--json", "--set", "training.epochs=100", "--set",
            fmt::format("training.max_steps={}", one.tokens > 0 ? 40 : 1000), "--set",
            "training.backend=" + backend(), "--set", fmt::format("training.batch={}", one.batch),
@@ -316,7 +316,7 @@ class Report {
       if (child.overtime) kill(run);
       if (child.code == 0 && !run.empty()) {
         const std::vector<Json> rows =
-            objects(play(lockstep({"history", "show", run, "--json"}), 60).output);
+            objects(launch(lockstep({"history", "show", run, "--json"}), 60).output);
         const double predicted = rows.empty() ? 0 : rows[0].value("predicted_step_seconds", 0.0);
         const double measured = rows.empty() ? 0 : rows[0].value("measured_step_seconds", 0.0);
         part["predicted_step_seconds"] = predicted;
@@ -325,7 +325,7 @@ class Report {
         if (measured > 0 && predicted > 0)
           claim(fmt::format("predicted step of {}", one.name), predicted / measured - 1, text,
                 std::abs(predicted / measured - 1) <= kPrediction);
-        const std::string logs = play(lockstep({"logs", run}), 60).output;
+        const std::string logs = launch(lockstep({"logs", run}), 60).output;
         if (const auto bound = logs.find("is bound to the plan: "); bound != std::string::npos) {
           const double bytes =
               1024 * std::atof(logs.c_str() + bound + std::string("is bound to the plan: ").size());
@@ -341,7 +341,7 @@ class Report {
   void training() {
     for (const Training& one : kTrainings) {
       if (!onCuda() && one.tokens > 0) continue;
-      const Child child = play(
+      const Child child = launch(
           lockstep({"bench", "train", "--model", at(one.spec), "--batch", std::to_string(one.batch),
                     "--ranks", "1", "--seconds", fmt::format("{}", options_.seconds), "--json",
                     "--set", "training.backend=" + backend()}));
@@ -373,7 +373,7 @@ class Report {
     for (const Training& one : kTrainings)
       if (onCuda() || one.tokens == 0)
         words.insert(words.end(), {"--model", fmt::format("{}:{}", one.name, one.batch)});
-    const Child child = play(words);
+    const Child child = launch(words);
     Json part = partOf(child, child.code == 0);
     part["variants"] = Json::array();
     std::map<std::string, std::map<std::string, Json>> found;
@@ -414,10 +414,10 @@ class Report {
   // 100 steps from the same weights, batch by batch, in fp32.
   void losses() {
     const Child child =
-        play({options_.python, at("tests/oracle/torch_losses"), "fashion-mlp", "fashion-cnn",
-              "gpt-tiny", "gpt-small", "--device", options_.device, "--fashion",
-              at("resources/fashion"), "--text", at("resources/examples/kjv.txt"), "--lockstep",
-              at("lockstep"), "--set", "training.backend=" + backend()});
+        launch({options_.python, at("tests/oracle/torch_losses"), "fashion-mlp", "fashion-cnn",
+                "gpt-tiny", "gpt-small", "--device", options_.device, "--fashion",
+                at("resources/fashion"), "--text", at("resources/examples/kjv.txt"), "--lockstep",
+                at("lockstep"), "--set", "training.backend=" + backend()});
     Json part = partOf(child, child.code == 0);
     part["said"] = Json::array();
     std::istringstream lines(child.output);

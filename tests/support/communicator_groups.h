@@ -1,4 +1,4 @@
-// Groups of ranks for tests: as threads of this process or as forked processes, over any kind of
+// Groups of ranks for tests, as threads of this process or as forked processes, over any kind of
 // communicator.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace lockstep::tests {
 
 using comm::MemoryStore;
 
-// Ranks of one host meet in a folder.
+// A store for ranks of one host, in a folder.
 class FolderStore final : public comm::Store {
  public:
   explicit FolderStore(std::string folder) : folder_(std::move(folder)) {}
@@ -56,57 +56,57 @@ struct GroupOptions {
   bool oversubscribed = true;
 };
 
-// The thread sanitizer breaks where a child of a fork starts and ends threads, as Gloo does and who
-// sends and receives at once.
+// The thread sanitizer does not support forked children that start and end threads, as Gloo and
+// concurrent sends and receives do.
 #ifdef __SANITIZE_THREAD__
 inline constexpr bool kForkedThreadsWork = false;
 #else
 inline constexpr bool kForkedThreadsWork = true;
 #endif
 
-using RankBody = std::function<std::string(comm::Communicator&)>;  // "" or what went wrong
+using RankBody = std::function<std::string(comm::Communicator&)>;  // returns "", or the error
 
 inline std::string uniquePrefix() {
   static int count = 0;
   return "group" + std::to_string(getpid()) + "-" + std::to_string(count++);
 }
 
-// What the ranks of a group have in common before it is one.
-struct Meeting {
-  Meeting(int size, comm::Store& shared)
+// Shared by the ranks before their group is formed.
+struct GroupSetup {
+  GroupSetup(int size, comm::Store& shared)
       : memory(comm::makeSharedMemory(comm::sharedMemoryBytes(size)).value()),
         prefix(uniquePrefix()),
         store(shared) {}
-  ~Meeting() { close(memory); }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
+  ~GroupSetup() { close(memory); }
+  GroupSetup(const GroupSetup&) = delete;
+  GroupSetup& operator=(const GroupSetup&) = delete;
 
   int memory;
   std::string prefix;
   comm::Store& store;
 };
 
-// Every kind of communicator, and how a group of it is formed.
+// The kinds of communicators, and how to form a group.
 struct GroupKind {
   const char* name;
-  // All ranks together, as threads of one process; null where each, a process perhaps, opens its
-  // own.
+  // Forms all ranks as threads of one process; null if each rank, perhaps in its own process, opens
+  // its own.
   Result<std::vector<std::unique_ptr<comm::Communicator>>> (*together)(int size,
                                                                        Nanoseconds timeout);
   Result<std::unique_ptr<comm::Communicator>> (*open)(const GroupOptions& options, int rank,
-                                                      const Meeting& meeting);
+                                                      const GroupSetup& setup);
 };
 inline constexpr GroupKind kGroupKinds[] = {
     {"in-process", comm::makeInProcessGroup, nullptr},
     {"shm", nullptr,
-     [](const GroupOptions& options, int rank, const Meeting& meeting) {
-       return comm::openSharedMemory(meeting.memory, 0, rank, options.size, options.oversubscribed,
+     [](const GroupOptions& options, int rank, const GroupSetup& setup) {
+       return comm::openSharedMemory(setup.memory, 0, rank, options.size, options.oversubscribed,
                                      options.timeout);
      }},
     {"gloo", nullptr,
-     [](const GroupOptions& options, int rank, const Meeting& meeting) {
-       return comm::connectGloo({rank, options.size, "", "", meeting.prefix, options.timeout},
-                                meeting.store);
+     [](const GroupOptions& options, int rank, const GroupSetup& setup) {
+       return comm::connectGloo({rank, options.size, "", "", setup.prefix, options.timeout},
+                                setup.store);
      }},
 };
 inline const GroupKind& groupKind(std::string_view name) {
@@ -115,14 +115,14 @@ inline const GroupKind& groupKind(std::string_view name) {
   std::abort();
 }
 
-// Plays `body` once a rank on threads; gives each rank's answer.
+// Runs `body` for every rank on a thread; returns the ranks' answers.
 inline std::vector<std::string> runAsThreads(const GroupOptions& options, const RankBody& body) {
   std::vector<std::string> answers(static_cast<std::size_t>(options.size));
   const GroupKind& kind = groupKind(options.kind);
   std::vector<std::unique_ptr<comm::Communicator>> group;
   if (kind.together != nullptr) group = kind.together(options.size, options.timeout).value();
   MemoryStore store;
-  const Meeting meeting(options.size, store);
+  const GroupSetup setup(options.size, store);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.size; ++rank) {
     threads.emplace_back([&, rank] {
@@ -131,7 +131,7 @@ inline std::vector<std::string> runAsThreads(const GroupOptions& options, const 
       if (!group.empty()) {
         own = std::move(group[static_cast<std::size_t>(rank)]);
       } else {
-        auto made = kind.open(options, rank, meeting);
+        auto made = kind.open(options, rank, setup);
         if (!made.ok()) {
           answer = made.error().text();
           return;
@@ -145,7 +145,7 @@ inline std::vector<std::string> runAsThreads(const GroupOptions& options, const 
   return answers;
 }
 
-// Ranks as processes, each with a pipe on which it says that it goes on and, last, its answer.
+// Ranks as processes, each with a pipe for progress marks and, last, its answer.
 class ProcessGroup {
  public:
   using Say = std::function<void()>;
@@ -153,7 +153,7 @@ class ProcessGroup {
 
   ProcessGroup(const GroupOptions& options, const std::string& folder, const Body& body) {
     FolderStore store(folder);
-    const Meeting meeting(options.size, store);
+    const GroupSetup setup(options.size, store);
     for (int rank = 0; rank < options.size; ++rank) {
       int ends[2];
       if (pipe(ends) != 0) std::abort();
@@ -161,7 +161,7 @@ class ProcessGroup {
       if (pid == 0) {
         for (const int other : pipes_) close(other);
         close(ends[0]);
-        child(options, meeting, body, rank, ends[1]);
+        child(options, setup, body, rank, ends[1]);
       }
       close(ends[1]);
       pids_.push_back(pid);
@@ -181,13 +181,13 @@ class ProcessGroup {
 
   pid_t pid(int rank) const { return pids_[static_cast<std::size_t>(rank)]; }
 
-  // Waits until the rank has said once more that it goes on; false if it ended instead.
+  // Waits for the rank's next progress mark; false if it ended instead.
   bool progress(int rank) {
     char byte = 0;
     return read(pipes_[static_cast<std::size_t>(rank)], &byte, 1) == 1 && byte == '.';
   }
 
-  // The rank's answer, once its process has closed the pipe; "?" where it gave none.
+  // Returns the rank's answer once its process has closed the pipe; "?" if there was none.
   std::string answer(int rank) {
     std::string text;
     char buffer[512];
@@ -199,12 +199,12 @@ class ProcessGroup {
   }
 
  private:
-  [[noreturn]] static void child(const GroupOptions& options, const Meeting& meeting,
+  [[noreturn]] static void child(const GroupOptions& options, const GroupSetup& setup,
                                  const Body& body, int rank, int pipe) {
     const auto write = [pipe](std::string_view text) {
       if (::write(pipe, text.data(), text.size()) < 0) _exit(3);
     };
-    auto made = groupKind(options.kind).open(options, rank, meeting);
+    auto made = groupKind(options.kind).open(options, rank, setup);
     const std::string answer = made.ok() ? body(**made, [&] { write("."); }) : made.error().text();
     if (made.ok()) made->reset();
     write("=" + answer);

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "engine/base/clock.h"
-#include "tests/support/cuda_words.h"
+#include "tests/support/cuda_intrinsics.h"
 
 namespace lockstep::testing {
 
@@ -33,7 +33,7 @@ std::map<std::string, Body, std::less<>>& kernels() {
   return all;
 }
 
-// Goes on with what `to` is the stack of, and leaves in `from` where to come back to.
+// Switches to the stack `to`; stores in `from` where to resume.
 extern "C" void lockstepSwitchStacks(void** from, void* to);
 asm(R"(
 .text
@@ -66,18 +66,18 @@ float ofF16(unsigned bits) {
   return (bits & 0x8000) != 0 ? -size : size;
 }
 
-// The block that is played.
+// The running block.
 class Block {
  public:
-  void play(Body body, const void* arguments) {
+  void run(Body body, const void* arguments) {
     body_ = body;
     arguments_ = arguments;
     for (unsigned t = 0; t < blockDim.x; ++t) {
       Thread& thread = threads_[t];
       thread.waits = Waits::kForTheBlock;
       LOCKSTEP_CHECK(thread.copies.empty(), "a thread has ended without waiting for its copies");
-      // As if it had called lockstepSwitchStacks() at the beginning of enter(), which never
-      // returns.
+      // Initial frame: as if it had called lockstepSwitchStacks() at the start of enter(), which
+      // never returns.
       auto** top = reinterpret_cast<void**>(stacks_ + (t + 1) * kStack) - 2;
       *top = reinterpret_cast<void*>(&Block::enter);
       thread.stack = top - kSavedRegisters;
@@ -87,7 +87,7 @@ class Block {
       order_ = order_ * 6364136223846793005u + 1442695040888963407u;
       const bool backwards = (order_ >> 60 & 1) != 0;
       for (unsigned w = 0; w < warps; ++w)
-        if (playWarp(backwards ? warps - 1 - w : w) == Waits::kForNothing) ++ended;
+        if (runWarp(backwards ? warps - 1 - w : w) == Waits::kForNothing) ++ended;
       LOCKSTEP_CHECK(ended == 0 || ended == warps,
                      "threads of a block go separate ways at a barrier");
     }
@@ -104,8 +104,8 @@ class Block {
       bits |= (all[lane].value != 0 ? 1u : 0u) << lane;
     return bits;
   }
-  // The fragments as the PTX ISA lays them out: "Matrix Fragments for mma.m16n8k16 with floating
-  // point type".
+  // Fragments as the PTX ISA defines them: "Matrix Fragments for mma.m16n8k16 with floating point
+  // type".
   void multiply(float (*number)(unsigned), float* d, const unsigned* a, unsigned b0, unsigned b1) {
     Said mine;
     for (unsigned i = 0; i < 8; ++i) mine.a[i] = number(a[i / 2] >> (i % 2 * 16) & 0xffff);
@@ -116,8 +116,8 @@ class Block {
       const unsigned row = group + i / 2 * 8, column = place * 2 + i % 2;
       double sum = static_cast<double>(d[i]);
       for (unsigned k = 0; k < 16; ++k) {
-        // Of a: rows below 8 are elements 0, 1, 4 and 5, columns below 8 the first four. Of b: rows
-        // below 8 the first two.
+        // In a: rows below 8 are elements 0, 1, 4 and 5; columns below 8 the first four. In b: rows
+        // below 8 are the first two.
         const float left = all[row % 8 * 4 + k % 8 / 2].a[k / 8 * 4 + row / 8 * 2 + k % 2];
         const float right = all[column * 4 + k % 8 / 2].b[k / 8 * 2 + k % 2];
         sum += static_cast<double>(left) * static_cast<double>(right);
@@ -135,16 +135,16 @@ class Block {
                                static_cast<unsigned>(all[m * 8 + first + 1].row[line]) << 16
                          : all[m * 8 + line].row[first] |
                                static_cast<unsigned>(all[m * 8 + line].row[first + 1]) << 16;
-    wait(Waits::kForTheWarp);  // what is read now is what was there
+    wait(Waits::kForTheWarp);  // reads the previous values
   }
-  void copyAhead(void* to, const void* from, unsigned bytes, bool there) {
+  void cpAsync(void* to, const void* from, unsigned bytes, bool there) {
     LOCKSTEP_CHECK(reinterpret_cast<std::uintptr_t>(to) % bytes == 0 &&
                        reinterpret_cast<std::uintptr_t>(from) % bytes == 0,
                    "a copy ahead does not lie on {} bytes", bytes);
     std::memset(to, 0xff, bytes);
     threads_[threadIdx.x].copies.push_back({to, from, bytes, there});
   }
-  void waitForCopies() {
+  void cpAsyncWait() {
     for (const Copy& copy : threads_[threadIdx.x].copies) {
       if (copy.there)
         std::memcpy(copy.to, copy.from, copy.bytes);
@@ -159,7 +159,7 @@ class Block {
   }
 
  private:
-  enum class Waits { kForTheBlock, kForTheWarp, kForNothing };  // nothing: it has ended
+  enum class Waits { kForTheBlock, kForTheWarp, kForNothing };  // kForNothing: it has ended
   struct Copy {
     void* to;
     const void* from;
@@ -169,10 +169,10 @@ class Block {
   struct Thread {
     void* stack = nullptr;
     Waits waits{};
-    unsigned turn = 0;  // of what it has said
+    unsigned turn = 0;  // number of exchanges so far
     std::vector<Copy> copies;
   };
-  // What a thread tells the others of its warp.
+  // What a thread shares with its warp.
   struct Said {
     float value = 0;
     const std::uint16_t* row = nullptr;
@@ -187,8 +187,8 @@ class Block {
     threads_[threadIdx.x].waits = what;
     lockstepSwitchStacks(&threads_[threadIdx.x].stack, scheduler_);
   }
-  // As far as the next barrier.
-  Waits playWarp(unsigned warp) {
+  // Runs the warp up to the next barrier.
+  Waits runWarp(unsigned warp) {
     for (;;) {
       for (unsigned t = warp * kWarpThreads; t < (warp + 1) * kWarpThreads; ++t) {
         threadIdx.x = t;
@@ -201,7 +201,8 @@ class Block {
       if (first != Waits::kForTheWarp) return first;
     }
   }
-  // What all threads of the warp say, each as often as the others: good until the next time.
+  // Shares a value among all threads of the warp, which must all take part; valid until the next
+  // call.
   const Said* say(const Said& mine) {
     auto& said = said_[threads_[threadIdx.x].turn++ % 2];
     said[threadIdx.x] = mine;
@@ -221,12 +222,12 @@ class Block {
   std::byte* const stacks_ = lines_.front().bytes.data();
 };
 
-struct Moment final : device::Event {
+struct TimedEvent final : device::Event {
   Nanoseconds at = 0;
   std::uint64_t marked = 0;  // the last mark; 0: none
 };
 using Action = std::function<void()>;
-struct Given {
+struct QueuedWork {
   device::Queue queue{};
   Action action;  // null: a mark or a wait
   std::uint64_t mark = 0, wait = 0;
@@ -248,29 +249,30 @@ class EmulatedGroup final : public device::Group {
         device_, id, device::Grouping::Member{{}, key, size, limit_}));
   }
   void allReduce(void* data, std::int64_t count, DType dtype, device::Reduce op) override {
-    give("all-reduce", count, dtype,
-         [=, this] { return comm_->allReduce(data, count, dtype, opOf(op)); });
+    enqueue("all-reduce", count, dtype,
+            [=, this] { return comm_->allReduce(data, count, dtype, opOf(op)); });
   }
   void reduceScatter(const void* in, void* out, std::span<const std::int64_t> cuts, DType dtype,
                      device::Reduce op) override {
-    give("reduce-scatter", cuts.back() - cuts[0], dtype,
-         [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
-           return comm_->reduceScatter(in, out, cuts, dtype, opOf(op));
-         });
+    enqueue("reduce-scatter", cuts.back() - cuts[0], dtype,
+            [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
+              return comm_->reduceScatter(in, out, cuts, dtype, opOf(op));
+            });
   }
   void allGather(const void* in, void* out, std::span<const std::int64_t> cuts,
                  DType dtype) override {
-    give("all-gather", cuts.back() - cuts[0], dtype,
-         [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
-           return comm_->allGather(in, out, cuts, dtype);
-         });
+    enqueue("all-gather", cuts.back() - cuts[0], dtype,
+            [=, this, cuts = std::vector(cuts.begin(), cuts.end())] {
+              return comm_->allGather(in, out, cuts, dtype);
+            });
   }
   void broadcast(void* data, std::int64_t bytes, int root) override {
-    give("broadcast", bytes, DType::kU8, [=, this] { return comm_->broadcast(data, bytes, root); });
+    enqueue("broadcast", bytes, DType::kU8,
+            [=, this] { return comm_->broadcast(data, bytes, root); });
   }
   void allToAll(const void* in, void* out, std::int64_t bytes) override {
-    give("all-to-all", bytes * size(), DType::kU8,
-         [=, this] { return comm_->allToAll(in, out, bytes); });
+    enqueue("all-to-all", bytes * size(), DType::kU8,
+            [=, this] { return comm_->allToAll(in, out, bytes); });
   }
   void exchange(std::span<const Message> messages) override;
   void abort();
@@ -279,7 +281,8 @@ class EmulatedGroup final : public device::Group {
   static comm::ReduceOp opOf(device::Reduce op) {
     return op == device::Reduce::kMax ? comm::ReduceOp::kMax : comm::ReduceOp::kSum;
   }
-  void give(std::string_view what, std::int64_t count, DType dtype, std::function<Status()> call);
+  void enqueue(std::string_view what, std::int64_t count, DType dtype,
+               std::function<Status()> call);
 
   Emulated& device_;
   const std::string id_;
@@ -309,7 +312,7 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   }
 
   Result<device::Grouping*> grouping() override {
-    if (meeting == nullptr)
+    if (rendezvous == nullptr)
       return makeError(Code::kFailedPrecondition, "emulated devices have nowhere to meet");
     return static_cast<device::Grouping*>(this);
   }
@@ -333,7 +336,7 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     return data;
   }
   void release(void* data, device::Where where) override {
-    touch([&] { play(std::exchange(given_, {})); });
+    touch([&] { run(std::exchange(queued_, {})); });
     auto& memory = where == device::Where::kDevice ? memory_ : pinned_;
     const auto at = memory.find(data);
     LOCKSTEP_CHECK(at != memory.end(), "what is released was not allocated");
@@ -354,60 +357,60 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     compute(fmt::format("launch {} {}×{}×{}", kernel.first, launch.blocks, launch.blocksDown,
                         launch.threads),
             [this, body = kernel.second, launch, arguments = std::move(arguments)] {
-              static std::mutex played;  // one at a time, whichever device's thread it is
-              const std::lock_guard lock(played);
+              static std::mutex running;  // one at a time over all devices
+              const std::lock_guard lock(running);
               if (failAt_ > 0 && --failAt_ == 0)
                 failed_ = makeError(Code::kInternal, "the device fell off the bus");
               blockDim = {launch.threads, 1};
               gridDim = {launch.blocks, launch.blocksDown};
               for (blockIdx.y = 0; blockIdx.y < launch.blocksDown; ++blockIdx.y)
                 for (blockIdx.x = 0; blockIdx.x < launch.blocks; ++blockIdx.x)
-                  Block::one().play(body, arguments.data());
+                  Block::one().run(body, arguments.data());
             });
   }
   void copy(void* to, const void* from, std::int64_t bytes, device::Queue queue) override {
     LOCKSTEP_CHECK(!capturing_ || queue != device::Queue::kAhead, "a copy ahead is in no capture");
-    give(fmt::format("copy {}{}", bytes, queue == device::Queue::kAhead ? " ahead" : ""), queue,
-         [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
+    enqueue(fmt::format("copy {}{}", bytes, queue == device::Queue::kAhead ? " ahead" : ""), queue,
+            [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   }
   void zero(void* memory, std::int64_t bytes) override {
     compute(fmt::format("zero {}", bytes),
             [=] { std::memset(memory, 0, static_cast<std::size_t>(bytes)); });
   }
-  Result<std::unique_ptr<device::Work>> bind(const device::Product& product) override;
+  Result<std::unique_ptr<device::Work>> bind(const device::Matmul& matmul) override;
 
   Result<std::unique_ptr<device::Event>> makeEvent() override {
-    return std::unique_ptr<device::Event>(std::make_unique<Moment>());
+    return std::unique_ptr<device::Event>(std::make_unique<TimedEvent>());
   }
   void record(device::Event& event, device::Queue queue) override {
-    auto& moment = static_cast<Moment&>(event);
+    auto& timestamp = static_cast<TimedEvent&>(event);
     if (capturing_)
-      recorded_.push_back(&moment);
+      recorded_.push_back(&timestamp);
     else
-      moment.marked = ++marks_;
-    give("record",
-         {queue, [&moment] { moment.at = monotonicNow(); }, capturing_ ? 0 : moment.marked, 0});
+      timestamp.marked = ++marks_;
+    enqueue("record", {queue, [&timestamp] { timestamp.at = monotonicNow(); },
+                       capturing_ ? 0 : timestamp.marked, 0});
   }
   void mark(device::Event& event, device::Queue queue) override {
-    static_cast<Moment&>(event).marked = ++marks_;
-    give(fmt::format("mark {}", nameOf(queue)), {queue, nullptr, marks_, 0});
+    static_cast<TimedEvent&>(event).marked = ++marks_;
+    enqueue(fmt::format("mark {}", nameOf(queue)), {queue, nullptr, marks_, 0});
   }
   void wait(const device::Event& event, device::Queue queue) override {
-    give(fmt::format("wait {}", nameOf(queue)),
-         {queue, nullptr, 0, static_cast<const Moment&>(event).marked});
+    enqueue(fmt::format("wait {}", nameOf(queue)),
+            {queue, nullptr, 0, static_cast<const TimedEvent&>(event).marked});
   }
   void await(const device::Event& event) override {
     LOCKSTEP_CHECK(!capturing_, "a capture is waited for");
     note("await");
-    const std::uint64_t mark = static_cast<const Moment&>(event).marked;
-    if (std::none_of(given_.begin(), given_.end(),
-                     [&](const Given& one) { return one.mark == mark; }))
+    const std::uint64_t mark = static_cast<const TimedEvent&>(event).marked;
+    if (std::none_of(queued_.begin(), queued_.end(),
+                     [&](const QueuedWork& one) { return one.mark == mark; }))
       return;
-    touch([&] { given_ = play(std::exchange(given_, {}), mark); });
+    touch([&] { queued_ = run(std::exchange(queued_, {}), mark); });
   }
   double seconds(const device::Event& from, const device::Event& to) override {
-    return static_cast<double>(static_cast<const Moment&>(to).at -
-                               static_cast<const Moment&>(from).at) *
+    return static_cast<double>(static_cast<const TimedEvent&>(to).at -
+                               static_cast<const TimedEvent&>(from).at) *
            1e-9;
   }
 
@@ -415,9 +418,9 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
     LOCKSTEP_CHECK(!capturing_, "a capture is synchronized");
     note("synchronize");
     compute("", [] {});
-    given_.back().mark = ++marks_;
+    queued_.back().mark = ++marks_;
     first_ = (first_ + 1) % kQueues;
-    touch([&] { given_ = play(std::exchange(given_, {}), marks_); });
+    touch([&] { queued_ = run(std::exchange(queued_, {}), marks_); });
     if (!failed_.ok())
       for (EmulatedGroup* group : groups) group->abort();
     return failed_;
@@ -430,37 +433,37 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   }
   Result<std::unique_ptr<device::Work>> endCapture() override;
 
-  void give(std::string call, Given given) {
+  void enqueue(std::string call, QueuedWork work) {
     if (!call.empty()) note((capturing_ ? "  " : "") + std::move(call));
-    (capturing_ ? captured_ : given_).push_back(std::move(given));
+    (capturing_ ? captured_ : queued_).push_back(std::move(work));
   }
-  void give(std::string call, device::Queue queue, Action action) {
-    give(std::move(call), {queue, std::move(action)});
+  void enqueue(std::string call, device::Queue queue, Action action) {
+    enqueue(std::move(call), {queue, std::move(action)});
   }
-  // Work that records these: they are as marked as all of it is.
-  void giveRecording(std::string call, Action action, const std::vector<Moment*>& recorded) {
+  // Enqueues work that records these events; they complete with all of it.
+  void enqueueRecording(std::string call, Action action, const std::vector<TimedEvent*>& recorded) {
     const std::uint64_t mark = recorded.empty() ? 0 : ++marks_;
-    for (Moment* moment : recorded) moment->marked = mark;
-    give(std::move(call), {device::Queue::kCompute, std::move(action), mark, 0});
+    for (TimedEvent* timestamp : recorded) timestamp->marked = mark;
+    enqueue(std::move(call), {device::Queue::kCompute, std::move(action), mark, 0});
   }
   void compute(std::string call, Action action) {
-    give(std::move(call), device::Queue::kCompute, std::move(action));
+    enqueue(std::move(call), device::Queue::kCompute, std::move(action));
   }
   void fail(const Status& status) {
     if (failed_.ok()) failed_ = status;
   }
-  // Each queue in its order, until `mark` is done, or all; what is left then. A mark that is not
-  // among these was done before.
-  std::vector<Given> play(std::vector<Given> all, std::uint64_t mark = 0) {
+  // Runs each queue in order until `mark` is reached, or to the end. Returns the remaining work. A
+  // mark not found was reached before.
+  std::vector<QueuedWork> run(std::vector<QueuedWork> all, std::uint64_t mark = 0) {
     std::set<std::uint64_t> open;
-    std::array<std::deque<Given>, kQueues> queues;
-    for (Given& one : all) {
+    std::array<std::deque<QueuedWork>, kQueues> queues;
+    for (QueuedWork& one : all) {
       if (one.mark != 0) open.insert(one.mark);
       queues[static_cast<std::size_t>(one.queue)].push_back(std::move(one));
     }
-    const auto advance = [&](std::deque<Given>& queue) {
+    const auto advance = [&](std::deque<QueuedWork>& queue) {
       if (queue.empty() || open.contains(queue.front().wait)) return false;
-      const Given next = std::move(queue.front());
+      const QueuedWork next = std::move(queue.front());
       queue.pop_front();
       if (next.action && failed_.ok()) next.action();
       open.erase(next.mark);
@@ -472,13 +475,13 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
         goes = advance(queues[(first_ + q) % kQueues]);
     }
     LOCKSTEP_CHECK(mark == 0 || !open.contains(mark), "the queues wait for each other");
-    std::vector<Given> left;
-    for (std::deque<Given>& queue : queues)
-      for (Given& one : queue) left.push_back(std::move(one));
+    std::vector<QueuedWork> left;
+    for (std::deque<QueuedWork>& queue : queues)
+      for (QueuedWork& one : queue) left.push_back(std::move(one));
     LOCKSTEP_CHECK(mark != 0 || left.empty(), "the queues wait for each other");
     return left;
   }
-  // What is given and done where memory may be touched.
+  // Runs `what` with device memory accessible.
   template <typename Do>
   void touch(Do what) {
     protect(PROT_READ | PROT_WRITE);
@@ -503,10 +506,10 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
            : queue == device::Queue::kExchange ? "exchange"
                                                : "ahead";
   }
-  std::vector<Given> given_, captured_;
-  std::vector<Moment*> recorded_;  // of what is captured
+  std::vector<QueuedWork> queued_, captured_;
+  std::vector<TimedEvent*> recorded_;  // events recorded in the capture
   std::uint64_t marks_ = 0;
-  std::size_t first_ = 0;  // the queue that goes ahead
+  std::size_t first_ = 0;  // the queue that runs first
   bool capturing_ = false;
   int failAt_ = 0;
   Status failed_;
@@ -514,49 +517,50 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
 
 class Repeated final : public device::Work {
  public:
-  Repeated(Emulated& device, std::string call, Action action, std::vector<Moment*> recorded = {})
+  Repeated(Emulated& device, std::string call, Action action,
+           std::vector<TimedEvent*> recorded = {})
       : device_(device),
         call_(std::move(call)),
         action_(std::move(action)),
         recorded_(std::move(recorded)) {}
-  void give() override { device_.giveRecording(call_, action_, recorded_); }
+  void enqueue() override { device_.enqueueRecording(call_, action_, recorded_); }
   std::int64_t workspaceBytes() const override { return 0; }
 
  private:
   Emulated& device_;
   std::string call_;
   Action action_;
-  std::vector<Moment*> recorded_;
+  std::vector<TimedEvent*> recorded_;
 };
 
-// Of f32 as a GPU reads it where it multiplies in tf32: 10 bits of fraction.
+// Rounds f32 to tf32 as a GPU does: 10 bits of mantissa.
 float inTf32(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0xffffe000u);
 }
 
-template <DType kFactor>
-float factorAt(const void* x, std::int64_t i) {
-  if constexpr (kFactor == DType::kF32) return static_cast<const float*>(x)[i];
+template <DType kOperand>
+float operandAt(const void* x, std::int64_t i) {
+  if constexpr (kOperand == DType::kF32) return static_cast<const float*>(x)[i];
   const unsigned bits = static_cast<const std::uint16_t*>(x)[i];
-  return kFactor == DType::kBf16 ? ofBf16(bits) : ofF16(bits);
+  return kOperand == DType::kBf16 ? ofBf16(bits) : ofF16(bits);
 }
-// Row by row, and b column by column.
-template <DType Factor>
-void multiply(const device::Product& p) {
+// Row by row, with b column by column.
+template <DType Operand>
+void multiply(const device::Matmul& p) {
   const std::int64_t pitch = p.pitch > 0 ? p.pitch : p.ta ? p.n : p.k;
   std::vector<float> rows(static_cast<std::size_t>(p.n * p.k)),
       columns(static_cast<std::size_t>(p.k * p.o));
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t k = 0; k < p.k; ++k)
       rows[static_cast<std::size_t>(n * p.k + k)] =
-          factorAt<Factor>(p.a, p.ta ? k * pitch + n : n * pitch + k);
+          operandAt<Operand>(p.a, p.ta ? k * pitch + n : n * pitch + k);
   for (std::int64_t o = 0; o < p.o; ++o)
     for (std::int64_t k = 0; k < p.k; ++k)
       columns[static_cast<std::size_t>(o * p.k + k)] =
-          factorAt<Factor>(p.b, p.tb ? o * p.k + k : k * p.o + o);
+          operandAt<Operand>(p.b, p.tb ? o * p.k + k : k * p.o + o);
   if (p.tf32)
-    for (auto* factors : {&rows, &columns})
-      std::transform(factors->begin(), factors->end(), factors->begin(), inTf32);
+    for (auto* operands : {&rows, &columns})
+      std::transform(operands->begin(), operands->end(), operands->begin(), inTf32);
   for (std::int64_t n = 0; n < p.n; ++n)
     for (std::int64_t o = 0; o < p.o; ++o) {
       double sum =
@@ -570,18 +574,18 @@ void multiply(const device::Product& p) {
     }
 }
 
-Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Product& product) {
+Result<std::unique_ptr<device::Work>> Emulated::bind(const device::Matmul& matmul) {
   return std::unique_ptr<device::Work>(std::make_unique<Repeated>(
       *this,
-      fmt::format("product {}×{}×{}{}{}", product.n, product.k, product.o,
-                  product.adds ? " added" : "", product.tf32 ? " tf32" : ""),
-      [product] {
-        if (product.factors == DType::kBf16)
-          multiply<DType::kBf16>(product);
-        else if (product.factors == DType::kF16)
-          multiply<DType::kF16>(product);
+      fmt::format("product {}×{}×{}{}{}", matmul.n, matmul.k, matmul.o, matmul.adds ? " added" : "",
+                  matmul.tf32 ? " tf32" : ""),
+      [matmul] {
+        if (matmul.operandDtype == DType::kBf16)
+          multiply<DType::kBf16>(matmul);
+        else if (matmul.operandDtype == DType::kF16)
+          multiply<DType::kF16>(matmul);
         else
-          multiply<DType::kF32>(product);
+          multiply<DType::kF32>(matmul);
       }));
 }
 
@@ -589,21 +593,23 @@ Result<std::unique_ptr<device::Work>> Emulated::endCapture() {
   LOCKSTEP_CHECK(capturing_);
   note("end capture");
   capturing_ = false;
-  // As a capture demands: what is not of queue kCompute comes from it, and goes back to it.
-  const auto ofExchange = [](const Given& one) { return one.queue == device::Queue::kExchange; };
+  // Captures must fork from kCompute and join it again.
+  const auto ofExchange = [](const QueuedWork& one) {
+    return one.queue == device::Queue::kExchange;
+  };
   if (const auto first = std::find_if(captured_.begin(), captured_.end(), ofExchange);
       first != captured_.end()) {
     const auto last = std::find_if(captured_.rbegin(), captured_.rend(), ofExchange);
     LOCKSTEP_CHECK(first->wait != 0, "a capture's exchange does not begin by waiting");
     LOCKSTEP_CHECK(last->mark != 0 && std::any_of(captured_.begin(), captured_.end(),
-                                                  [&](const Given& one) {
+                                                  [&](const QueuedWork& one) {
                                                     return one.queue == device::Queue::kCompute &&
                                                            one.wait == last->mark;
                                                   }),
                    "nothing in a capture waits for its last exchange");
   }
   return std::unique_ptr<device::Work>(std::make_unique<Repeated>(
-      *this, "replay", [this, all = std::exchange(captured_, {})] { play(all); },
+      *this, "replay", [this, all = std::exchange(captured_, {})] { run(all); },
       std::exchange(recorded_, {})));
 }
 
@@ -611,28 +617,29 @@ EmulatedGroup::EmulatedGroup(Emulated& device, std::string id, const device::Gro
     : device_(device),
       id_(std::move(id)),
       limit_(as.limit),
-      comm_(device.meeting->join(id_, as.rank, as.size, as.limit)) {
+      comm_(device.rendezvous->join(id_, as.rank, as.size, as.limit)) {
   device_.groups.push_back(this);
 }
 EmulatedGroup::~EmulatedGroup() { std::erase(device_.groups, this); }
-void EmulatedGroup::give(std::string_view what, std::int64_t count, DType dtype,
-                         std::function<Status()> call) {
-  device_.give(fmt::format("{} {}", what, count * static_cast<std::int64_t>(sizeOf(dtype))),
-               device::Queue::kExchange, [this, call = std::move(call)] { device_.fail(call()); });
+void EmulatedGroup::enqueue(std::string_view what, std::int64_t count, DType dtype,
+                            std::function<Status()> call) {
+  device_.enqueue(fmt::format("{} {}", what, count * static_cast<std::int64_t>(sizeOf(dtype))),
+                  device::Queue::kExchange,
+                  [this, call = std::move(call)] { device_.fail(call()); });
 }
 void EmulatedGroup::exchange(std::span<const Message> messages) {
   std::vector<std::string> calls;
   for (const Message& one : messages)
     calls.push_back(fmt::format("{} {} {} {}", one.sends ? "send" : "receive", one.bytes,
                                 one.sends ? "to" : "from", one.peer));
-  device_.give(fmt::format("{}", fmt::join(calls, ", ")), device::Queue::kExchange,
-               [this, all = std::vector(messages.begin(), messages.end())] {
-                 device_.fail(device_.meeting->exchange(id_, comm_->rank(), all, limit_));
-               });
+  device_.enqueue(fmt::format("{}", fmt::join(calls, ", ")), device::Queue::kExchange,
+                  [this, all = std::vector(messages.begin(), messages.end())] {
+                    device_.fail(device_.rendezvous->exchange(id_, comm_->rank(), all, limit_));
+                  });
 }
 void EmulatedGroup::abort() {
   comm_->abort();
-  device_.meeting->abort();
+  device_.rendezvous->abort();
 }
 
 }  // namespace
@@ -640,35 +647,35 @@ void EmulatedGroup::abort() {
 void blockBarrier() { Block::one().barrier(); }
 float shuffleXor(float x, int lane) { return Block::one().shuffleXor(x, lane); }
 unsigned ballot(bool one) { return Block::one().ballot(one); }
-unsigned pack(Narrow as, float first, float second) {
+unsigned pack(HalfFormat as, float first, float second) {
   const auto bitsOf = [as](float x) -> unsigned {
     const unsigned bits = std::bit_cast<unsigned>(x), size = bits & 0x7fffffff;
-    if (as == Narrow::kBf16)
+    if (as == HalfFormat::kBf16)
       return size > 0x7f800000 ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     if (size > 0x7f800000) return 0x7fff;
     const double value = std::abs(static_cast<double>(x));
     if (value >= 65520) return (bits >> 16 & 0x8000) | 0x7c00;
     const int exponent = value < 0x1p-14 ? -14 : std::ilogb(value);
-    // of 1024 the first has none
+    // the implicit leading bit adds 1024
     const auto steps = static_cast<unsigned>(std::nearbyint(std::ldexp(value, 10 - exponent)));
     return (bits >> 16 & 0x8000) | (static_cast<unsigned>(exponent + 14) * 1024 + steps);
   };
   return bitsOf(first) | bitsOf(second) << 16;
 }
-void multiplyFragments(Narrow as, float* d, const unsigned* a, unsigned b0, unsigned b1) {
-  Block::one().multiply(as == Narrow::kBf16 ? ofBf16 : ofF16, d, a, b0, b1);
+void multiplyFragments(HalfFormat as, float* d, const unsigned* a, unsigned b0, unsigned b1) {
+  Block::one().multiply(as == HalfFormat::kBf16 ? ofBf16 : ofF16, d, a, b0, b1);
 }
 void loadMatrices(unsigned* to, const void* row, bool transposed) {
   Block::one().loadMatrices(to, row, transposed);
 }
-void copyAhead(void* to, const void* from, unsigned bytes, bool there) {
-  Block::one().copyAhead(to, from, bytes, there);
+void cpAsync(void* to, const void* from, unsigned bytes, bool there) {
+  Block::one().cpAsync(to, from, bytes, there);
 }
-void waitForCopies() { Block::one().waitForCopies(); }
+void cpAsyncWait() { Block::one().cpAsyncWait(); }
 bool addKernel(const char* name, Body body) { return kernels().emplace(name, body).second; }
 
-std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id, int rank, int size,
-                                                          Nanoseconds limit) {
+std::unique_ptr<comm::Communicator> EmulatedRendezvous::join(const std::string& id, int rank,
+                                                             int size, Nanoseconds limit) {
   const std::lock_guard lock(mutex_);
   auto& group = groups_[id];
   if (group.empty()) group = comm::makeInProcessGroup(size, limit).value();
@@ -677,9 +684,9 @@ std::unique_ptr<comm::Communicator> EmulatedMeeting::join(const std::string& id,
   return std::move(group[static_cast<std::size_t>(rank)]);
 }
 
-Status EmulatedMeeting::exchange(const std::string& id, int rank,
-                                 std::span<const device::Group::Message> messages,
-                                 Nanoseconds limit) {
+Status EmulatedRendezvous::exchange(const std::string& id, int rank,
+                                    std::span<const device::Group::Message> messages,
+                                    Nanoseconds limit) {
   std::unique_lock lock(mutex_);
   std::vector<std::shared_ptr<Sent>> mine;
   for (const auto& one : messages) {
@@ -710,7 +717,7 @@ Status EmulatedMeeting::exchange(const std::string& id, int rank,
   });
 }
 
-void EmulatedMeeting::abort() {
+void EmulatedRendezvous::abort() {
   const std::lock_guard lock(mutex_);
   aborted_ = true;
   changed_.notify_all();

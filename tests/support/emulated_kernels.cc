@@ -1,5 +1,5 @@
-// The CUDA backend's kernels, for the host.
-#include "tests/support/cuda_words.h"
+// Compiles the CUDA backend's kernels for the host.
+#include "tests/support/cuda_intrinsics.h"
 
 #include "engine/backends/cuda/attention.cu"
 #include "engine/backends/cuda/attention_tensor.cu"

@@ -64,8 +64,8 @@ inline models::Model fashionCnn() {
   return model;
 }
 
-// Two residual blocks, the second of half the side; batch norm with statistics over the whole
-// batch, or over so many groups of it.
+// Two residual blocks, the second of half the resolution; batch norm with statistics over the whole
+// batch, or over `groups` groups of it.
 inline models::Model smallResnet(std::int64_t groups = 1) {
   using Kind = models::Layer::Kind;
   models::Model model;
@@ -143,7 +143,7 @@ inline models::Model smallGpt(std::int64_t vocabulary = 11) {
   return model;
 }
 
-// Sequences in which each token follows from the one before, mostly.
+// Sequences in which each token mostly follows from the previous one.
 class SyntheticText : public data::Dataset {
  public:
   SyntheticText(std::int64_t size, std::int64_t tokens, std::int64_t vocabulary)
@@ -170,7 +170,8 @@ class SyntheticText : public data::Dataset {
   std::vector<data::Field> fields_;
 };
 
-// Numbers and categories of a table, skewed; the label follows from some of them, mostly.
+// Numbers and categories of a table with a skewed distribution; the label mostly follows from some
+// of them.
 class SyntheticTable : public data::Dataset {
  public:
   SyntheticTable(std::int64_t size, std::int64_t numbers, std::int64_t columns,
@@ -239,7 +240,7 @@ inline models::Model smallCtr() {
   return model;
 }
 
-// Pixels with a pattern of their class plus noise: learnable, seeded, needs no file.
+// Images with a class-specific pattern plus noise: learnable and seeded, without files.
 class SyntheticImages : public data::Dataset {
  public:
   explicit SyntheticImages(std::int64_t size)
@@ -265,7 +266,7 @@ class SyntheticImages : public data::Dataset {
   std::vector<data::Field> fields_;
 };
 
-// Debian's dataset-fashion-mnist; null where it is not installed.
+// Debian's dataset-fashion-mnist; null if not installed.
 inline const data::Dataset* fashionMnist() {
   static const auto dataset = [] {
     const std::string folder = "/usr/share/datasets/fashion-mnist/";
@@ -276,7 +277,7 @@ inline const data::Dataset* fashionMnist() {
   return dataset.get();
 }
 
-// `model` of the ranks are along axis model, the rest along axis data.
+// `model` ranks along axis model, the rest along axis data.
 inline cluster::Cluster oneHost(int ranks, int cores = 2, int model = 1, int stages = 1,
                                 int servers = 0) {
   cluster::Cluster cluster;
@@ -302,12 +303,12 @@ struct RunSettings {
   std::string dense = "servers";
   std::vector<std::pair<std::string, int>> pins;
   std::vector<double> shares;
-  std::string schedule = "1f1b";  // of stages
+  std::string schedule = "1f1b";  // of pipeline stages
   std::int64_t batch = 96, evaluateBatch = 200;
   int microBatches = 1;
   bool inOrder = false;
   std::string allReduce = "auto";
-  int hosts = 1;  // the ranks are on, in order
+  int hosts = 1;  // hosts of the ranks, in order
   std::string overlap = "auto";
   std::int64_t gatherBytes = 0;
   std::string recompute = "none";
@@ -315,22 +316,23 @@ struct RunSettings {
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;
   std::string backend = "reference";
-  std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend;  // in its place
-  // where the ranks' devices become groups; null: they do not
+  std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>
+      openBackend;  // overrides the backend
+  // rendezvous of the ranks' devices; null: no groups
   comm::Store* rendezvous = nullptr;
   DType compute = DType::kF64;
-  DType products = DType::kF32;  // the type of their factors, where narrower
+  DType matmulDtype = DType::kF32;  // operand type of matmuls, if narrower
   bool tf32 = false;
   passes::Optimizer optimizer;
   std::optional<passes::LossScale> lossScale;
   std::int64_t bucketBytes = 0;
-  std::int64_t samples = 960;            // of synthetic images, where no data set is given
+  std::int64_t samples = 960;            // of synthetic images, if no data set is given
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
   runtime::TrainerOptions trainer;
   int failingRank = -1, failingCall = 0;
   Nanoseconds linkRest = 0;  // before each collective
   Nanoseconds collectiveLimit = 30'000'000'000;
-  int slowRank = -1;        // rests for some milliseconds after each step
+  int slowRank = -1;        // sleeps for some milliseconds after each step
   std::int64_t stopAt = 0;  // rank 0 asks for a stop after this step; 0: never
 };
 
@@ -343,7 +345,7 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
                                 settings.compute, models::Use::kTraining, settings.microBatches));
   LOCKSTEP_ASSIGN(request.evaluate, models::build(settings.model, settings.evaluateBatch,
                                                   settings.compute, models::Use::kEvaluation));
-  request.products = settings.products;
+  request.matmulDtype = settings.matmulDtype;
   request.tf32 = settings.tf32;
   request.training.optimizer = settings.optimizer;
   request.training.lossScale = settings.lossScale;
@@ -380,9 +382,9 @@ struct RunOutcome {
   std::vector<Result<runtime::TrainerSummary>> ranks;
   std::vector<runtime::StepRecord> steps;        // rank 0's
   std::vector<runtime::EpochRecord> epochs;      // rank 0's
-  std::vector<std::vector<plan::Event>> events;  // of each rank, all told steps one after another
+  std::vector<std::vector<plan::Event>> events;  // per rank: the recorded steps one after another
   std::vector<std::string> checkpoints;
-  std::int64_t spread = 0;  // the most steps a worker was seen ahead of another
+  std::int64_t spread = 0;  // the most steps that a worker was ahead of another
   bool ok() const {
     for (const auto& rank : ranks)
       if (!rank.ok()) return false;
@@ -403,7 +405,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     int rank = 0;
     const RunSettings* settings = nullptr;
     std::atomic<bool>* stop = nullptr;
-    std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps of the workers
+    std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps completed by the workers
     void onReady(std::int64_t) override {}
     void onStep(const runtime::StepRecord& record) override {
       if (rank == 0) out->steps.push_back(record);
@@ -477,7 +479,8 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   return out;
 }
 
-// By the plan as it is written and read again; why there is none is rank 0's error.
+// Trains with the plan after a round trip through its text; a planning error is returned as rank
+// 0's.
 inline RunOutcome trained(const RunSettings& settings) {
   const auto plan = planOf(settings);
   if (!plan.ok()) {
@@ -490,7 +493,8 @@ inline RunOutcome trained(const RunSettings& settings) {
   return run(settings, *parsed);
 }
 
-// Of the losses of all steps; infinite where one run has more of them, or one is not a number.
+// Worst relative difference of the losses over all steps; infinite if the numbers of steps differ
+// or a loss is not a number.
 inline double worstRelative(const RunOutcome& a, const RunOutcome& b) {
   if (a.steps.size() != b.steps.size()) return INFINITY;
   double worst = 0;

@@ -1,4 +1,4 @@
-// Plays a graph node by node on the reference backend: what a graph means, without plan, memory
+// Runs a graph node by node on the reference backend: what a graph means, without plan, memory
 // layout or streams.
 #pragma once
 
@@ -22,7 +22,7 @@ class Evaluation {
       : graph_(graph), memory_(graph.values().size()) {
     const auto backend = backends::makeBackend("reference", {});
     LOCKSTEP_CHECK(backend.ok(), "{}", backend.ok() ? "" : backend.error().text());
-    for (const ir::Node& node : graph.nodes()) play(**backend, node, feeds);
+    for (const ir::Node& node : graph.nodes()) run(**backend, node, feeds);
   }
 
   Numbers numbers(ir::ValueId id) const {
@@ -85,8 +85,8 @@ class Evaluation {
     }
   }
 
-  void play(backends::Backend& backend, const ir::Node& node,
-            const std::map<std::string, Numbers>& feeds) {
+  void run(backends::Backend& backend, const ir::Node& node,
+           const std::map<std::string, Numbers>& feeds) {
     for (ir::ValueId output : node.outputs)
       memory_[static_cast<std::size_t>(output)].resize(
           static_cast<std::size_t>(graph_.value(output).type.bytes()));
@@ -103,8 +103,8 @@ class Evaluation {
         results_[name] = numbers(node.inputs[0]);
         return;
       case ir::Op::kReshape:
-      case ir::Op::kSlice1:
-      case ir::Op::kPack:
+      case ir::Op::kFlatView:
+      case ir::Op::kFlatten:
         return view(node);
       default:
         break;
@@ -123,7 +123,7 @@ class Evaluation {
   void view(const ir::Node& node) {
     const ir::ValueId output = node.outputs[0];
     const std::size_t element = sizeOf(graph_.value(output).type.dtype);
-    if (node.op != ir::Op::kPack) {
+    if (node.op != ir::Op::kFlatten) {
       const auto offset = static_cast<std::size_t>(ir::intAttr(node.attrs, "offset")) * element;
       std::memcpy(data(output), data(node.inputs[0]) + offset,
                   static_cast<std::size_t>(graph_.value(output).type.bytes()));

@@ -1,4 +1,4 @@
-// A libnvidia-ml.so.1 as a script plays it: two GPUs that tell of their names and memory alone, and
+// A libnvidia-ml.so.1 driven by a script: two GPUs that tell of their names and memory alone, and
 // what the file LOCKSTEP_NVML_SCRIPT says besides, read anew with every call. Its lines are WORD
 // VALUES…; WORD is the name of something, of GPU 1 alone with "1." before it; "!N" instead of
 // values has the call fail with N, and "hang" has it wait until the script says otherwise. "xid
@@ -66,8 +66,8 @@ int indexOf(const void* device) {
 }
 
 // What the script says of it: 0 and its numbers, or the error; `otherwise` where it says nothing.
-int play(const void* device, const std::string& what, std::vector<unsigned long long>* numbers,
-         int otherwise) {
+int scripted(const void* device, const std::string& what, std::vector<unsigned long long>* numbers,
+             int otherwise) {
   for (;;) {
     std::vector<std::string> found;
     if (device != nullptr) found = words(std::to_string(indexOf(device)) + "." + what);
@@ -86,7 +86,7 @@ int play(const void* device, const std::string& what, std::vector<unsigned long 
 
 int one(const void* device, const std::string& what, auto* out) {
   std::vector<unsigned long long> numbers;
-  const int result = play(device, what, &numbers, kNotSupported);
+  const int result = scripted(device, what, &numbers, kNotSupported);
   if (result == 0) *out = static_cast<std::remove_pointer_t<decltype(out)>>(numbers.front());
   return result;
 }
@@ -97,7 +97,7 @@ int one(const void* device, const std::string& what, auto* out) {
 
 LOCKSTEP_FAKE int nvmlInit_v2() {
   std::vector<unsigned long long> ignored;
-  return play(nullptr, "init", &ignored, 0);
+  return scripted(nullptr, "init", &ignored, 0);
 }
 LOCKSTEP_FAKE int nvmlShutdown() { return 0; }
 LOCKSTEP_FAKE int nvmlSystemGetDriverVersion(char* text, unsigned size) {
@@ -112,7 +112,7 @@ LOCKSTEP_FAKE int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index >= devices.size()) return kNotFound;
   *device = &devices[index];
   std::vector<unsigned long long> ignored;
-  return play(*device, "handle", &ignored, 0);
+  return scripted(*device, "handle", &ignored, 0);
 }
 LOCKSTEP_FAKE int nvmlDeviceGetName(void* device, char* text, unsigned size) {
   std::snprintf(text, size, "Fake GPU %d", indexOf(device));
@@ -120,7 +120,7 @@ LOCKSTEP_FAKE int nvmlDeviceGetName(void* device, char* text, unsigned size) {
 }
 LOCKSTEP_FAKE int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
   std::vector<unsigned long long> used;
-  const int result = play(device, "memory", &used, 0);
+  const int result = scripted(device, "memory", &used, 0);
   *memory = {150'754'820'096, 0, used.empty() ? 754'820'096 : used.front()};
   memory->free = memory->total - memory->used;
   return result;
@@ -143,7 +143,7 @@ LOCKSTEP_FAKE const char* nvmlErrorString(int result) {
 #ifndef LOCKSTEP_OLD_NVML
 LOCKSTEP_FAKE int nvmlDeviceGetUtilizationRates(void* device, Utilization* share) {
   std::vector<unsigned long long> percent;
-  const int result = play(device, "utilization", &percent, kNotSupported);
+  const int result = scripted(device, "utilization", &percent, kNotSupported);
   if (result == 0)
     *share = {static_cast<unsigned>(percent.at(0)), static_cast<unsigned>(percent.at(1))};
   return result;
@@ -191,7 +191,7 @@ LOCKSTEP_FAKE int nvmlDeviceGetTotalEccErrors(void* device, int type, int counte
 }
 LOCKSTEP_FAKE int nvmlDeviceGetNvLinkState(void* device, unsigned link, int* active) {
   std::vector<unsigned long long> states;
-  const int result = play(device, "links", &states, kNotSupported);
+  const int result = scripted(device, "links", &states, kNotSupported);
   if (result != 0 || link >= states.size()) return result != 0 ? result : 2;
   *active = static_cast<int>(states[link]);
   return 0;
@@ -210,7 +210,7 @@ LOCKSTEP_FAKE int nvmlDeviceGetFieldValues(void* device, int count, Field* field
 LOCKSTEP_FAKE int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count,
                                                           Process* processes) {
   std::vector<unsigned long long> pids;
-  const int result = play(device, "processes", &pids, kNotSupported);
+  const int result = scripted(device, "processes", &pids, kNotSupported);
   if (result != 0) return result;
   if (*count < pids.size()) return 7;
   *count = static_cast<unsigned>(pids.size());

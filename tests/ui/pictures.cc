@@ -292,8 +292,8 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&window, prefix + "-run");
   app::RunUpdate update;
   update.slowChanged = true;
-  update.slow = app::SlowRank{2,       "local3", 1.83,       0.00387,
-                              0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+  update.slow = app::Straggler{2,       "local3", 1.83,       0.00387,
+                               0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
   run->document()->take(update);
   shoot(&window, prefix + "-run-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
@@ -306,8 +306,8 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   RunPage* gpuRun = window.openRun(QString::fromStdString(withGpus));
   (void)QTest::qWaitFor([&] { return gpuRun->document()->loaded(); }, 5000);
   update.slow =
-      app::SlowRank{2,       "local3", 1.36,       0.00387,
-                    0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
+      app::Straggler{2,       "local3", 1.36,       0.00387,
+                     0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
   gpuRun->document()->take(update);
   shoot(&window, prefix + "-run-gpu-straggler");
   gpuRun->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);

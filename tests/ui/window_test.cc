@@ -292,7 +292,7 @@ class WindowTest : public QObject {
     QCOMPARE(page->findChild<PlotView*>("pciePlot")->series().size(), std::size_t{12});
     app::RunUpdate update;
     update.slowChanged = true;
-    update.slow = app::SlowRank{
+    update.slow = app::Straggler{
         2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kGpuHeat, 0.4, 0.6, 3}};
     page->document()->take(update);
     auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
@@ -403,8 +403,8 @@ class WindowTest : public QObject {
     app::RunUpdate update;
     update.run = run;
     update.slowChanged = true;
-    update.slow = app::SlowRank{2,     "local3", 1.8,        0.004,
-                                0.002, 120,      "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+    update.slow = app::Straggler{2,     "local3", 1.8,        0.004,
+                                 0.002, 120,      "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
     update.breakdown = {{0, 0, .001, .002, .003, 0, .001, .007},
                         {1, 0, .001, .002, .003, 0, .001, .007},
                         {2, 0, .002, .004, 0, 0, .001, .007}};
@@ -715,7 +715,7 @@ class WindowTest : public QObject {
     update.row = page->document()->row();
     update.row->phase = app::RunPhase::kRunning;
     update.slowChanged = true;
-    update.slow = app::SlowRank{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {}};
+    update.slow = app::Straggler{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {}};
     page->document()->take(update);
     QCOMPARE(rows().size(), 2);
     page->document()->take(update);
@@ -1076,8 +1076,8 @@ class WindowTest : public QObject {
     QTest::qWait(50);
     const auto before = places();
     update.slowChanged = true;
-    update.slow = app::SlowRank{2,     "local3", 1.8,        0.004,
-                                0.002, 120,      "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+    update.slow = app::Straggler{2,     "local3", 1.8,        0.004,
+                                 0.002, 120,      "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
     page->document()->take(update);
     QTest::qWait(50);
     QCOMPARE(places(), before);

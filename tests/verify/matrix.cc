@@ -7,10 +7,10 @@
 //   --list          plans only
 //   --small         few rows, in fp64 only
 //   --whole-models  fp32 with the models as they are; else with their small variants
-//   --precision     of the models that are played in fp32 else: bf16 or fp16; nothing is played in
+//   --precision     of the models that run in fp32 else: bf16 or fp16; nothing runs in
 //   fp64
 //   --backend       onednn, or cuda: ranks are threads of this process, on the GPUs in turn.
-//   Nothing is played in fp64;
+//   Nothing runs in fp64;
 //                   a row that needs a kernel that cuda has not is refused. Exit 77, and a line
 //                   that says why, without a GPU
 //   --examples      where they are, else the source's; --json: a row is an object
@@ -319,7 +319,7 @@ int main(const std::vector<std::string>& words) {
   if (!options.backend.empty()) {
     const auto backend = backends::makeBackend(options.backend, {});
     if (!backend.ok()) {
-      std::printf("skipped: no row is played on %s: %s\n", options.backend.c_str(),
+      std::printf("skipped: no row runs on %s: %s\n", options.backend.c_str(),
                   backend.error().text().c_str());
       return 77;
     }

@@ -1,4 +1,4 @@
-// What `lockstep verify` plays: that it finds what is wrong, and names it.
+// What `lockstep verify` runs: that it finds what is wrong, and names it.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -133,7 +133,7 @@ int leaveOneOut(std::string* text, bool all) {
         if (step.op != ir::Op::kAllReduce || (found && !all)) continue;
         // The same bytes, of this rank alone.
         step.kind = plan::StepKind::kCompute;
-        step.op = ir::Op::kOwn;
+        step.op = ir::Op::kPartialToLocal;
         step.attrs = {};
         step.axis.clear();
         step.stream = 0;
@@ -167,7 +167,7 @@ class VerifyTest : public QObject {
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     for (const char* check : {"initial weights", "gradients", "losses", "weights at the end",
-                              "evaluation", "all ranks", "two plays"}) {
+                              "evaluation", "all ranks", "two runs"}) {
       QVERIFY2(find(*reply, check) != nullptr, check);
       QVERIFY2(find(*reply, check)->holds(), check);
     }
@@ -363,7 +363,7 @@ class VerifyTest : public QObject {
     QVERIFY2(!find(*reply, "gradients")->holds(), text(*reply).c_str());
   }
 
-  void narrowFactorsHoldWithinTheirOwnLimit_data() {
+  void operands16HoldWithinTheirOwnLimit_data() {
     QTest::addColumn<QString>("precision");
     QTest::addColumn<int>("ranks");
     QTest::addColumn<QStringList>("sets");
@@ -383,7 +383,7 @@ class VerifyTest : public QObject {
     QTest::addRow("fp16, steps left out")
         << "fp16" << 2 << QStringList{"training.loss_scale.initial=4294967296"};
   }
-  void narrowFactorsHoldWithinTheirOwnLimit() {
+  void operands16HoldWithinTheirOwnLimit() {
     QFETCH(QString, precision);
     QFETCH(int, ranks);
     QFETCH(QStringList, sets);
@@ -405,7 +405,7 @@ class VerifyTest : public QObject {
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     QVERIFY(find(*reply, "gradients") == nullptr);
-    for (const char* check : {"initial weights", "all ranks", "quality", "two plays"}) {
+    for (const char* check : {"initial weights", "all ranks", "quality", "two runs"}) {
       QVERIFY2(find(*reply, check) != nullptr, check);
       QVERIFY2(find(*reply, check)->holds(), check);
     }

@@ -25,7 +25,7 @@ LaunchDialog::~LaunchDialog() {
   dropMeasuring();
   if (launch_) {
     launch_->end();
-    destroyOn(workspace_.endings(), std::move(launch_), cluster_->keeper());
+    destroyAsync(workspace_.teardownPool(), std::move(launch_), cluster_->sessionRef());
   }
   if (job_) workspace_.jobs().finish(job_);
 }
@@ -33,7 +33,7 @@ LaunchDialog::~LaunchDialog() {
 void LaunchDialog::dropMeasuring() {
   if (!measured_) return;
   measured_->end();
-  destroyOn(workspace_.endings(), std::move(measured_), measuredOn_->keeper());
+  destroyAsync(workspace_.teardownPool(), std::move(measured_), measuredOn_->sessionRef());
 }
 
 // What is known of the nodes counts as soon as they are there.

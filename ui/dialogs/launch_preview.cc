@@ -59,8 +59,8 @@ std::vector<Candidate> compareStrategies(
 
 std::int64_t wireBytes(const plan::Plan& plan) {
   std::int64_t bytes = 0;
-  for (const plan::Play& play : plan.plays(0)) {
-    for (const plan::Step& one : plan.find(play.program, 0)->steps) {
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(0)) {
+    for (const plan::Step& one : plan.find(entry.program, 0)->steps) {
       if (one.kind == plan::StepKind::kCollective) bytes += one.bytes;
     }
   }

@@ -74,7 +74,7 @@ QWidget* PredictionView::buildPlacement() {
   placement_ = new QTableView(page);
   placement_->setObjectName("placementTable");
   placement_->setModel(placementModel_);
-  dressTable(placement_);
+  applyTableStyle(placement_);
   placement_->horizontalHeader()->setStretchLastSection(false);
   placementColumns_ =
       new ColumnFitter(placement_, {PlacementModel::kGradients, PlacementModel::kOptimizer,
@@ -117,7 +117,7 @@ QWidget* PredictionView::buildCandidates() {
   candidates_ = new QTableView(this);
   candidates_->setObjectName("candidateTable");
   candidates_->setModel(candidateModel_);
-  dressTable(candidates_);
+  applyTableStyle(candidates_);
   candidates_->horizontalHeader()->setStretchLastSection(false);
   candidates_->setColumnWidth(CandidateModel::kStrategy, 168);
   for (int column = CandidateModel::kEstimate; column < CandidateModel::kColumns; ++column) {

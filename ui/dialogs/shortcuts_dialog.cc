@@ -17,7 +17,7 @@ ShortcutsDialog::ShortcutsDialog(QList<QAction*> actions, QWidget* parent)
   }
   table_ = new QTableWidget(static_cast<int>(actions_.size()), 2, this);
   table_->setObjectName("shortcutsTable");
-  dressTable(table_);
+  applyTableStyle(table_);
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setMinimumSize(420, 420);
   table_->setColumnWidth(0, 250);

@@ -56,7 +56,7 @@ StrategyFields::StrategyFields(QFormLayout* form, QWidget* parent)
   pinTable_ = new QTableView(parent);
   pinTable_->setObjectName("launchPins");
   pinTable_->setModel(pins_);
-  dressTable(pinTable_);
+  applyTableStyle(pinTable_);
   pinTable_->verticalHeader()->setDefaultSectionSize(26);
   pinTable_->setColumnWidth(0, 120);
   pinTable_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

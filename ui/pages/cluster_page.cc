@@ -66,7 +66,7 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   table_ = new QTableView(this);
   table_->setObjectName("nodeTable");
   table_->setModel(nodes_);
-  dressTable(table_);
+  applyTableStyle(table_);
   table_->setItemDelegateForColumn(NodeTableModel::kState,
                                    new ToneDelegate(NodeTableModel::kToneRole, table_));
   for (int column : {NodeTableModel::kCpu, NodeTableModel::kMemory}) {

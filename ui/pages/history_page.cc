@@ -35,7 +35,7 @@ constexpr int kColumnWidths[RunTableModel::kNotes] = {124, 100, 150, 160, 84, 62
 constexpr int kLeastNotes = 90;
 constexpr std::size_t kMostCurves = 24;
 
-// Opens the history, does one thing, and hands the status on; played off the GUI thread.
+// Opens the history, does one thing, and hands the status on; run off the GUI thread.
 template <typename Work>
 auto withHistory(const std::string& folder, Work work)
     -> decltype(work(std::declval<app::History&>())) {
@@ -87,7 +87,7 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   table_ = new QTableView(this);
   table_->setObjectName("runTable");
   table_->setModel(runs_);
-  dressTable(table_);
+  applyTableStyle(table_);
   table_->setItemDelegateForColumn(RunTableModel::kState,
                                    new ToneDelegate(RunTableModel::kToneRole, table_));
   table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
@@ -119,7 +119,7 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   diffTable_ = new QTableView(this);
   diffTable_->setObjectName("specDifferences");
   diffTable_->setModel(diff_);
-  dressTable(diffTable_);
+  applyTableStyle(diffTable_);
   diffTable_->horizontalHeader()->setStretchLastSection(false);
   differences_ = makeToolButton("differencesButton", "compare", this);
   differences_->setCheckable(true);

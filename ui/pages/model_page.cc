@@ -61,7 +61,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   table_ = new QTableView(this);
   table_->setObjectName("layerTable");
   table_->setModel(layers_);
-  dressTable(table_);
+  applyTableStyle(table_);
   table_->setEditTriggers(QAbstractItemView::SelectedClicked | QAbstractItemView::DoubleClicked |
                           QAbstractItemView::EditKeyPressed);
   setColumns(table_, {118, 104, 92, 88, 86, 90, 56});
@@ -95,7 +95,7 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   fieldTable_ = new QTableView(this);
   fieldTable_->setObjectName("fieldTable");
   fieldTable_->setModel(fields_);
-  dressTable(fieldTable_);
+  applyTableStyle(fieldTable_);
   fieldTable_->verticalHeader()->setDefaultSectionSize(28);
   fieldTable_->horizontalHeader()->hide();
   fieldTable_->setItemDelegateForColumn(1, new FieldDelegate(fieldTable_));

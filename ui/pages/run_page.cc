@@ -246,7 +246,7 @@ QWidget* RunPage::buildOverview() {
   breakdownTable_ = new QTableView(page);
   breakdownTable_->setObjectName("breakdownTable");
   breakdownTable_->setModel(breakdownModel_);
-  dressTable(breakdownTable_);
+  applyTableStyle(breakdownTable_);
   setColumns(breakdownTable_, {64, 96, 66, 82, 92, 78, 78, 88, 72});
   breakdownEmpty_ = makeLabel("breakdownEmpty", page, "muted");
   breakdownEmpty_->setAlignment(Qt::AlignCenter);
@@ -335,7 +335,7 @@ QWidget* RunPage::buildLogs() {
   logTable_ = new QTableView(page);
   logTable_->setObjectName("logTable");
   logTable_->setModel(logFilter_);
-  dressTable(logTable_);
+  applyTableStyle(logTable_);
   logTable_->setFont(Theme::instance().monospace());
   logTable_->verticalHeader()->setDefaultSectionSize(22);
   setColumns(logTable_, {120, 140, 400});

@@ -4,8 +4,8 @@ namespace lockstep::ui {
 
 LiveCluster::LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
                          app::ClusterSessionOptions options, app::Inbox& inbox,
-                         QThreadPool& endings)
-    : endings_(endings) {
+                         QThreadPool& teardownPool)
+    : teardownPool_(teardownPool) {
   app::ClusterObserver observer;
   observer.onNode = [this](int node) { Q_EMIT nodeChanged(node); };
   observer.onLoad = [this](int node) { Q_EMIT loadChanged(node); };
@@ -16,7 +16,7 @@ LiveCluster::LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
 
 LiveCluster::~LiveCluster() {
   session_->end();
-  destroyOn<int>(endings_, nullptr, std::move(session_));
+  destroyAsync<int>(teardownPool_, nullptr, std::move(session_));
 }
 
 bool LiveCluster::anyConnected() const {

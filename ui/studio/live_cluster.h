@@ -12,7 +12,7 @@ namespace lockstep::ui {
 
 // Destroys what has been ended, and then what it needed to the end, on a thread of `pool`.
 template <typename T>
-void destroyOn(QThreadPool& pool, std::unique_ptr<T> ended, std::shared_ptr<void> needed = {}) {
+void destroyAsync(QThreadPool& pool, std::unique_ptr<T> ended, std::shared_ptr<void> needed = {}) {
   pool.start([ended = std::shared_ptr<T>(std::move(ended)), needed = std::move(needed)]() mutable {
     ended.reset();
     needed.reset();
@@ -24,12 +24,12 @@ class LiveCluster : public QObject {
 
  public:
   LiveCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster,
-              app::ClusterSessionOptions options, app::Inbox& inbox, QThreadPool& endings);
+              app::ClusterSessionOptions options, app::Inbox& inbox, QThreadPool& teardownPool);
   ~LiveCluster() override;
 
   app::ClusterSession& session() { return *session_; }
   // Keeps the session's nodes in being for a recorder or launch that is being destroyed.
-  std::shared_ptr<void> keeper() const { return session_; }
+  std::shared_ptr<void> sessionRef() const { return session_; }
   bool anyConnected() const;
 
  Q_SIGNALS:
@@ -38,7 +38,7 @@ class LiveCluster : public QObject {
   void question(const lockstep::app::NodeQuestion& question);
 
  private:
-  QThreadPool& endings_;
+  QThreadPool& teardownPool_;
   std::shared_ptr<app::ClusterSession> session_;
 };
 

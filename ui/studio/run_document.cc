@@ -164,7 +164,7 @@ std::string runOutcome(app::RunPhase phase) {
   }
 }
 
-std::string stragglerHeadline(const app::SlowRank& slow) {
+std::string stragglerHeadline(const app::Straggler& slow) {
   if (slow.halted)
     return fmt::format("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
   return fmt::format("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node,
@@ -185,7 +185,7 @@ RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
 RunDocument::~RunDocument() {
   if (!recorder_) return;
   recorder_->end();
-  destroyOn(workspace_.endings(), std::move(recorder_), cluster_->keeper());
+  destroyAsync(workspace_.teardownPool(), std::move(recorder_), cluster_->sessionRef());
 }
 
 void RunDocument::load() {

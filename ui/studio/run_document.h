@@ -36,7 +36,7 @@ class RunDocument : public QObject {
   const app::Preview* prediction() const { return prediction_ ? &*prediction_ : nullptr; }
   LogModel* logs() { return logs_; }
   const std::vector<app::StepBreakdown>& breakdown() const { return breakdown_; }
-  const std::optional<app::SlowRank>& slow() const { return slow_; }
+  const std::optional<app::Straggler>& slow() const { return slow_; }
   const std::vector<app::EpochRow>& epochs() const { return epochs_; }
   const app::RunProgress& progress() const { return progress_; }
   std::int64_t lastStep() const { return progress_.step(); }
@@ -92,7 +92,7 @@ class RunDocument : public QObject {
   std::map<std::string, std::shared_ptr<Series>> series_;
   std::map<std::string, double> lastX_;
   std::vector<app::StepBreakdown> breakdown_;
-  std::optional<app::SlowRank> slow_;
+  std::optional<app::Straggler> slow_;
   std::vector<app::EpochRow> epochs_;
   app::RunProgress progress_;
   bool loaded_ = false, ending_ = false;
@@ -110,7 +110,7 @@ QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunPhase phase);
 // English, for messageText(): what alerts keep.
 std::string runOutcome(app::RunPhase phase);
-std::string stragglerHeadline(const app::SlowRank& slow);
+std::string stragglerHeadline(const app::Straggler& slow);
 std::string unreachableText(const std::string& node);
 
 }  // namespace lockstep::ui

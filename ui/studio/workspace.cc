@@ -13,7 +13,7 @@ Workspace::Workspace(StudioOptions options, QObject* parent)
     : QObject(parent),
       options_(std::move(options)),
       settings_(QString::fromStdString(options_.home.root)) {
-  endings_.setMaxThreadCount(64);  // they wait more than they work
+  teardownPool_.setMaxThreadCount(64);  // they wait more than they work
   connect(&FrameClock::instance(), &FrameClock::drain, this, [this] { inbox_.drain(); });
   if (options_.examples.isEmpty()) {
     const QDir beside(QCoreApplication::applicationDirPath());
@@ -55,7 +55,7 @@ std::shared_ptr<LiveCluster> Workspace::makeCluster(
   options.home = home();
   options.sshConfig = sshConfig().toStdString();
   auto live =
-      std::make_shared<LiveCluster>(std::move(cluster), std::move(options), inbox_, endings_);
+      std::make_shared<LiveCluster>(std::move(cluster), std::move(options), inbox_, teardownPool_);
   connect(live.get(), &LiveCluster::question, this,
           [this, weak = std::weak_ptr(live)](const app::NodeQuestion& asked) {
             if (auto cluster = weak.lock()) Q_EMIT question(cluster, asked);

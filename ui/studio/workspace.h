@@ -33,7 +33,7 @@ class Workspace : public QObject {
   const QString& sshConfig() const { return options_.sshConfig; }
   app::Inbox& inbox() { return inbox_; }
   // where sessions, recorders and launches are destroyed
-  QThreadPool& endings() { return endings_; }
+  QThreadPool& teardownPool() { return teardownPool_; }
   Settings& settings() { return settings_; }
   JobTracker& jobs() { return jobs_; }
   QStringList examples() const;
@@ -57,7 +57,7 @@ class Workspace : public QObject {
   StudioOptions options_;
   Settings settings_;
   app::Inbox inbox_;
-  QThreadPool endings_;  // after what its tasks post to: it waits for them
+  QThreadPool teardownPool_;  // after what its tasks post to: it waits for them
   JobTracker jobs_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
   QTimer watch_;

@@ -6,7 +6,7 @@
 
 namespace lockstep::ui {
 
-void dressTable(QTableView* table) {
+void applyTableStyle(QTableView* table) {
   table->setShowGrid(false);
   table->setAlternatingRowColors(false);
   table->setSelectionBehavior(QAbstractItemView::SelectRows);

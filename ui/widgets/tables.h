@@ -9,7 +9,7 @@ class QTableView;
 
 namespace lockstep::ui {
 
-void dressTable(QTableView* table);  // rows, no grid, quiet header
+void applyTableStyle(QTableView* table);  // rows, no grid, quiet header
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
 
 // Hides columns of `spare`, the first of them first, until the others fit without scrolling; where

@@ -1,4 +1,4 @@
-// Work off the GUI thread: run(owner, work, done) plays `work` on a pool thread and hands its value
+// Work off the GUI thread: run(owner, work, done) runs `work` on a pool thread and hands its value
 // to `done` on the GUI thread, unless `owner` is gone by then. Nothing that takes over 100 ms runs
 // on the GUI thread.
 #pragma once

@@ -65,7 +65,7 @@ void MainWindow::makeDocks() {
   inspector_ = new QTableView(this);
   inspector_->setObjectName("inspector");
   inspector_->setModel(inspectorModel_);
-  dressTable(inspector_);
+  applyTableStyle(inspector_);
   inspector_->horizontalHeader()->hide();
   inspector_->setWordWrap(true);  // what went wrong is told whole
   inspector_->setItemDelegate(new WrapDelegate(inspector_));
@@ -91,7 +91,7 @@ void MainWindow::makeDocks() {
   alerts_ = new QTableView(this);
   alerts_->setObjectName("alerts");
   alerts_->setModel(alertModel_);
-  dressTable(alerts_);
+  applyTableStyle(alerts_);
   alerts_->verticalHeader()->setDefaultSectionSize(24);
   alerts_->setItemDelegateForColumn(AlertModel::kTime,
                                     new ToneDelegate(AlertModel::kToneRole, alerts_));

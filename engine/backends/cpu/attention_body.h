@@ -1,6 +1,6 @@
-// Attention of one sample and head, included by kernels_body.h. Keys and values are copied together
-// once; then a tile's rows at a time make their scores, so that where causal only pairs within a
-// tile and a panel are computed in vain.
+// Attention of one sample and head, included by kernels_body.h. Keys and values are packed once;
+// scores are then computed for one tile of rows at a time, so that causal attention wastes only
+// pairs within a tile and a panel.
 #pragma once
 
 namespace lockstep::backends::cpu {
@@ -12,15 +12,15 @@ inline std::int64_t panelled(std::int64_t n) {
   return (n + kPackedPanel - 1) / kPackedPanel * kPackedPanel;
 }
 
-// n×cols of a matrix, `stride` a row, in panels: [cols / panel][n][panel]; transposed, [n /
-// panel][cols][panel].
+// Packs an n×cols matrix of row pitch `stride` into panels: [cols / panel][n][panel]; transposed,
+// [n / panel][cols][panel].
 void packAll(const float* from, std::int64_t n, std::int64_t cols, std::int64_t stride,
              bool transposed, float* to) {
   packPanels(from, stride, transposed, transposed ? cols : n, transposed ? n : cols, kPackedPanel,
              to);
 }
 
-// c[rows×cols] = a·b, or added to c; b in panels of `k` rows, of which those from b on are meant.
+// c[rows×cols] = a·b, or added to c; b is in panels of `k` rows, used from b on.
 struct Block {
   std::int64_t rows, k, cols;
   const float* a;
@@ -54,12 +54,12 @@ void multiply(const Block& m) {
   }
 }
 
-// Rows [first, first + rows) see the first `seen` tokens at most; of row r `seenBy` them.
+// Rows [first, first + rows) see at most the first `seen` tokens; row r sees `seenBy`.
 inline std::int64_t seenBy(const Attention& a, std::int64_t row) {
   return a.causal ? row + 1 : a.tokens;
 }
 
-// What is behind the first `mine` of a row becomes x, up to a whole vector and up to `end`.
+// Fills a row from `mine` on with x, up to a full vector and up to `end`.
 inline void fillRest(float* row, std::int64_t mine, std::int64_t end, float x) {
   std::int64_t c = mine / kWidth * kWidth;
   if (c < mine) {
@@ -81,7 +81,7 @@ void attention(const Attention& o) {
                        seen = seenBy(a, first + rows - 1);
     multiply({rows, a.head, panelled(seen), a.q + first * a.qkvStride, Rows::kAlong, a.qkvStride,
               keys, a.head * kPackedPanel, scores, width, false});
-    // Each for all rows, so that none waits for the one before it.
+    // Each step for all rows, to shorten dependency chains.
     float top[kMaxRows], sum[kMaxRows];
     const auto vectorsOf = [&](std::int64_t r) {
       return (seenBy(a, first + r) + kWidth - 1) / kWidth * kWidth;

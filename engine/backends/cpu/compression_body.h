@@ -1,6 +1,6 @@
-// The bodies of the coding kernels: loops without branches, which the compiler vectorises. Part of
-// kernels_body.h. What is decoded is written out before it is added or subtracted, so that no
-// instruction set fuses it into a sum and all give the same bits.
+// Bodies of the encoding kernels: branch-free loops that the compiler vectorizes. Part of
+// kernels_body.h. Decoded values are stored before they are added or subtracted, so that no
+// instruction set fuses them into a sum and all results are bit-identical.
 #pragma once
 
 #include <immintrin.h>
@@ -46,7 +46,7 @@ void encodeFp16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
     const std::uint32_t f = bitsOf(x[i]), all = f & 0x7fffffffu;
     const std::uint32_t a = least(all, 0x477fe000u);  // 65504
     const std::uint32_t normal = (a + 0xfffu + ((a >> 13) & 1u) - 0x38000000u) >> 13;
-    // Below 2⁻¹⁴: beside ½ a float has the steps of 2⁻²⁴ that a small half has.
+    // Below 2⁻¹⁴: added to ½, a float has steps of 2⁻²⁴ like a subnormal fp16.
     const std::uint32_t small = bitsOf(floatOf(a) + 0.5f) - 0x3f000000u;
     const std::uint32_t finite = a < 0x38800000u ? small : normal;
     const std::uint32_t rest = all > kInfinity ? 0x7e00u : 0x7c00u;
@@ -103,7 +103,7 @@ void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* va
   auto* to = reinterpret_cast<std::int8_t*>(values);
   for (std::int64_t first = 0; first < n; first += kScaledTogether) {
     const std::int64_t last = first + kScaledTogether < n ? first + kScaledTogether : n;
-    std::uint32_t largest = 0;  // of the magnitudes' bits, which order like these
+    std::uint32_t largest = 0;  // bits of the largest magnitude, which order like the magnitudes
     for (std::int64_t i = first; i < last; ++i) {
       const std::uint32_t bits = bitsOf(x[i]) & 0x7fffffffu;
       largest = bits > largest ? bits : largest;
@@ -111,10 +111,10 @@ void encodeInt8(std::int64_t n, const float* x, std::byte* scales, std::byte* va
     const float scale =
         largest >= kInfinity ? floatOf(kInfinity | 1u << 22) : floatOf(largest) / 127.0f;
     scaleOf[first / kScaledTogether] = scale;
-    // Where nothing can be told apart by such a scale, all are 0.
+    // If the scale cannot distinguish any value, all become 0.
     const bool none = largest >= kInfinity || scale == 0.0f;
     const float by = none ? 1.0f : scale;
-    constexpr float kRound = 12582912.0f;  // 1.5·2²³: what is added to it loses its fraction
+    constexpr float kRound = 12582912.0f;  // 1.5·2²³: adding it rounds to an integer
     for (std::int64_t i = first; i < last; ++i) {
       float q = (x[i] / by + kRound) - kRound;
       q = q < -127.0f ? -127.0f : q;
@@ -134,11 +134,10 @@ void decodeInt8(std::int64_t n, const std::byte* scales, const std::byte* values
   }
 }
 
-void narrowBf16(std::int64_t n, const float* x, std::byte* y) { encodeBf16(n, x, nullptr, y); }
+void castToBf16(std::int64_t n, const float* x, std::byte* y) { encodeBf16(n, x, nullptr, y); }
 
-// Where instructions do it, and where they do not, the same bits, but for those of what is no
-// number.
-void narrowFp16(std::int64_t n, const float* x, std::byte* y) {
+// Bit-identical with and without conversion instructions, except for NaN payloads.
+void castToFp16(std::int64_t n, const float* x, std::byte* y) {
   auto* to = reinterpret_cast<Coded16*>(y);
   std::int64_t first = 0;
 #if defined(__AVX512F__)

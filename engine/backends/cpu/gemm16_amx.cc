@@ -1,4 +1,4 @@
-// Products of bf16 factors on the tiles of processors that have AMX: an instruction multiplies 16
+// Matmul of bf16 operands on the tiles of processors that have AMX: an instruction multiplies 16
 // rows of 32 numbers with 16 columns and adds to 16 × 16 sums in f32 (Intel, Instruction Set
 // Extensions Programming Reference, chapter 3).
 #include <cpuid.h>
@@ -125,7 +125,7 @@ struct Block {
 // What is written before it is in memory after it: loads of tiles do not say what they read.
 inline void settle() { asm volatile("" ::: "memory"); }
 
-void play(const Block& o) {
+void multiply(const Block& o) {
   constexpr int kPitch = kBlock * sizeof(float);
   alignas(64) float sums[kBlock * kBlock];
   const bool whole = o.rows == kBlock && o.columns == kBlock;
@@ -216,16 +216,16 @@ void gemm16Tiles(const Gemm16& g) {
         const std::uint32_t* const a1 = rows > kTile ? packs.a + words : packs.a;
         for (std::int64_t j = 0; j < columns; j += kBlock) {
           const std::uint32_t* const b0 = packs.b + j / kTile * words;
-          play({tiles,
-                {packs.a, a1},
-                {b0, columns - j > kTile ? b0 + words : b0},
-                g.c + (row * g.ldc + column + j),
-                g.ldc,
-                rows,
-                least(kBlock, columns - j),
-                g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column + j,
-                k > 0,
-                g.relu && k + depth >= g.k});
+          multiply({tiles,
+                    {packs.a, a1},
+                    {b0, columns - j > kTile ? b0 + words : b0},
+                    g.c + (row * g.ldc + column + j),
+                    g.ldc,
+                    rows,
+                    least(kBlock, columns - j),
+                    g.bias == nullptr || k + depth < g.k ? nullptr : g.bias + column + j,
+                    k > 0,
+                    g.relu && k + depth >= g.k});
         }
       }
     }

@@ -1,6 +1,6 @@
-// Products of bf16 factors, added up in f32. Part of kernels_body.h. Where the processor has
-// AVX-512-bf16 an instruction adds two products to a sum; elsewhere the same is written out, which
-// is how this is tested there.
+// Matmul of bf16 operands with f32 accumulation. Part of kernels_body.h. Processors with
+// AVX-512-bf16 add two products per instruction; elsewhere the same is emulated, which also serves
+// to test it.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 namespace lockstep::backends::cpu {
 namespace {
 
-// Both factors are packed two of k at a time, the first in the low half of 32 bits: of `a` kTile16
-// rows beside each other, of `b` a panel of kPanel16 columns. A tile of the result stays in
-// registers over a block of k. The blocks follow from k alone, so that an element's bits depend on
-// neither the rows nor the columns beside it.
+// Both operands are packed in pairs along k, the first in the low half of 32 bits: `a` as kTile16
+// adjacent rows, `b` as panels of kPanel16 columns. A tile of the result stays in registers over a
+// block of k. Blocks depend on k alone, so an element's bits are independent of the rows and
+// columns beside it.
 constexpr int kTile16 = kWidth == 16 ? 12 : 4, kVectors16 = 2, kPanel16 = kVectors16 * kWidth;
 static_assert(kPackRows16 % kTile16 == 0 && kPackColumns16 % kPanel16 == 0);
 
-// sum + the two products of each lane's halves.
+// Returns sum + the two products of each lane's halves.
 inline Vec addPairs(Vec sum, Mask a, Mask b) {
 #if defined(__AVX512BF16__)
   return (Vec)_mm512_dpbf16_ps((__m512)sum, (__m512bh)a, (__m512bh)b);
@@ -29,7 +29,8 @@ inline Vec addPairs(Vec sum, Mask a, Mask b) {
 #endif
 }
 
-// to[p·pitch + i] = elements (i, 2p) and (i, 2p + 1) of i < n, zeros up to `pitch`; `k` of them.
+// to[p·pitch + i] = elements (i, 2p) and (i, 2p + 1) for i < n, zero-padded to `pitch`; over `k`
+// elements.
 inline void packPairs(std::int64_t n, std::int64_t pitch, std::int64_t k, const std::uint16_t* from,
                       std::int64_t stride, std::int64_t kStride, std::uint32_t* to) {
   for (std::int64_t p = 0; 2 * p < k; ++p, to += pitch) {
@@ -51,7 +52,7 @@ struct Tile16 {
   const std::uint32_t *a, *b;
   float* c;
   std::int64_t ldc, rows, cols;
-  const float* bias;  // of the first block of k; null: none
+  const float* bias;  // for the first block of k; null: none
   bool accumulate, relu;
 };
 

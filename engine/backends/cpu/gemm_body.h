@@ -1,4 +1,4 @@
-// Products. Part of kernels_body.h.
+// Matmul in f32. Part of kernels_body.h.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace lockstep::backends::cpu {
 namespace {
 
-// A tile of R rows and V vectors stays in registers over a block of k; b is one panel
-// of V vectors a row. What stands in c is added to a block's sums at the end, so
-// that nothing waits for c. The blocks of k follow from k and how the rows lie alone: a row or a
-// column of the result has the same bits whatever others are computed with it.
+// A tile of R rows and V vectors stays in registers over a block of k; b is a panel of V vectors
+// per row. The previous value of c is added to a block's sums at the end, so that nothing waits for
+// c. Blocks depend on k and on the row layout alone: a row or a column of the result has the same
+// bits whatever is computed beside it.
 
-// How the rows of a tile lie: by tables of offsets; each along k, `stride` elements apart; or
-// beside each other, with `stride` elements from one k to the next.
+// Layout of a tile's rows: by offset tables; contiguous along k, `stride` elements apart; or
+// adjacent to each other, `stride` elements between steps of k.
 enum class Rows { kOffsets, kAlong, kAcross };
 
 constexpr int kPackedVectors = 2, kPackedPanel = kPackedVectors * kWidth;
@@ -29,12 +29,12 @@ struct Tile {
   std::int64_t ldb;
   float* c;
   std::int64_t ldc;
-  const float* start;  // what a row begins with, 0 where accumulating; V vectors
+  const float* start;  // initial value of a row, 0 if accumulating; V vectors
   bool accumulate, relu;
   std::int64_t last;  // lanes of the last vector
 };
 
-// Where k is no longer than that, fetching c ahead takes more time than it saves.
+// Up to this k, prefetching c costs more than it saves.
 constexpr std::int64_t kShort = 32;
 
 template <int R, int V, Rows kRowsLie>
@@ -72,7 +72,7 @@ void tile(const Tile& t) {
 #pragma GCC unroll 4
     for (std::int64_t k = 0; k < t.k; ++k, a += stride) step([=](int i) { return a[i]; });
   } else if constexpr (kRowsLie == Rows::kAlong) {
-    // Three rows from each of a few addresses leave registers for all.
+    // Addressing three rows from each base address leaves registers for all.
     const float* p[(R + 2) / 3];
 #pragma GCC unroll 8
     for (int i = 0; i < R; i += 3) p[i / 3] = t.a + i * t.stride;
@@ -83,7 +83,7 @@ void tile(const Tile& t) {
     if constexpr (V <= kPackedVectors) {
 #pragma GCC unroll 4
       for (std::int64_t k = 0; k < t.k; ++k) stepAt(k);
-    } else {  // no register is left for a second step's
+    } else {  // no registers left for unrolling
       for (std::int64_t k = 0; k < t.k; ++k) stepAt(k);
     }
   } else {
@@ -96,7 +96,7 @@ void tile(const Tile& t) {
       step([&](int i) { return p[i][at]; });
     }
   }
-  // f(vector of the sums, address, lanes of it) over the tile.
+  // Calls f(vector of sums, address, lanes) over the tile.
   const auto forTile = [&](auto f) {
     float* row = t.c;
 #pragma GCC unroll 16
@@ -152,7 +152,7 @@ constexpr Tiles kAcrossTiles[kPackedVectors + 1] = {
     {}, LOCKSTEP_TILES(1, Rows::kAcross), LOCKSTEP_TILES(2, Rows::kAcross)};
 #undef LOCKSTEP_TILES
 
-// to[i·stride + r] = from[r][i] of n ≤ 8 lines, for i < k; the rest of 8 elements is undefined.
+// to[i·stride + r] = from[r][i] for n ≤ 8 rows and i < k; the rest of the 8 elements is undefined.
 void interleave(std::int64_t n, const float* const* from, std::int64_t k, float* to,
                 std::int64_t stride) {
   std::int64_t i = 0;
@@ -185,8 +185,8 @@ void interleave(std::int64_t n, const float* const* from, std::int64_t k, float*
     for (std::int64_t r = 0; r < n; ++r) to[i * stride + r] = from[r][i];
 }
 
-// k rows of `width` columns of b, which is k×width, or width×k where `transposed`; `panel` a row,
-// the rest 0.
+// Packs k rows of `width` columns of b, which is k×width, or width×k if `transposed`, into rows of
+// `panel`, zero-padded.
 void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k,
                std::int64_t width, std::int64_t panel, float* to) {
   if (width < panel)
@@ -208,10 +208,10 @@ void packPanel(const float* b, std::int64_t ldb, bool transposed, std::int64_t k
       store(to + i * panel + j, loadPart(b + i * ldb + j, lanes));
   }
 }
-// How many lines ahead of the one that is copied memory is asked for: each is a place of its own.
+// Prefetch distance in lines; each line is at a separate address.
 constexpr std::int64_t kAhead = 12;
 
-// All panels of `cols` columns, one behind the other.
+// Packs all panels of `cols` columns, one after another.
 void packPanels(const float* b, std::int64_t ldb, bool transposed, std::int64_t k,
                 std::int64_t cols, std::int64_t panel, float* to) {
   const std::int64_t whole = transposed ? 0 : cols / panel, each = k * panel;
@@ -227,24 +227,24 @@ void packPanels(const float* b, std::int64_t ldb, bool transposed, std::int64_t 
     packPanel(b + (transposed ? j * ldb : j), ldb, transposed, k, least(panel, cols - j), panel,
               to + j * k);
 }
-// Where element (k, j) of b is.
+// Address of element (k, j) of b.
 inline const float* panelAt(const Gemm& g, std::int64_t k, std::int64_t j) {
   return g.b + (g.transposed ? j * g.ldb + k : k * g.ldb + j);
 }
 
-// n things in `parts` parts as equal as can be: where part i begins.
+// Splits n items as evenly as possible into `parts`: start of part i.
 struct Cuts {
   std::int64_t parts, each, more;
   Cuts(std::int64_t n, std::int64_t least) : parts(least), each(n / least), more(n % least) {}
   std::int64_t operator[](std::int64_t i) const { return i * each + cpu::least(i, more); }
 };
-// How many things of `most` at the most are n; at least one.
+// Number of parts of at most `most` items in n; at least one.
 inline std::int64_t partsOf(std::int64_t n, std::int64_t most) {
   return n > most ? (n + most - 1) / most : 1;
 }
 
-// Rows that lie beside each other, the chunks [first, end) of them, each behind the one before it
-// and of kTileRows elements a k; up to kPackSlack are written behind one.
+// Packs adjacent rows: chunks [first, end), one after another, with kTileRows elements per k;
+// writes up to kPackSlack beyond each.
 constexpr std::int64_t kTileRows = kRows[kPackedVectors];
 inline std::int64_t chunkStride(std::int64_t k) { return kTileRows * k + kPackSlack; }
 static_assert(kTileRows <= kPackSlack && kWidth <= kPackSlack);
@@ -252,7 +252,7 @@ static_assert(kTileRows <= kPackSlack && kWidth <= kPackSlack);
 void packChunks(const float* a, std::int64_t ld, std::int64_t k, const Cuts& chunks,
                 std::int64_t first, std::int64_t end, float* to) {
   const std::int64_t stride = chunkStride(k), bottom = chunks[end];
-  // All that a k has here at once: what is written behind a chunk's k is its next one's.
+  // Copies a whole k at once: what spills over a chunk's k is overwritten by its next one.
   for (std::int64_t i = 0; i < k; ++i, a += ld, to += kTileRows) {
     std::int64_t row = chunks[first], chunk = first;
     float* line = to;
@@ -271,10 +271,10 @@ void packChunks(const float* a, std::int64_t ld, std::int64_t k, const Cuts& chu
   }
 }
 
-// Blocks of k, in them panels of columns that the second cache holds, and beside these the rows:
-// where they lie along k from their place, else copied together if enough panels need them. Across
-// k every element of a row is in a cache line of its own, and blocks are shorter, so that these
-// lines last until the next rows need them.
+// Loops over blocks of k, within them over panels of columns that fit the second-level cache, and
+// within these over rows. Rows along k are read in place, unless enough panels need them to make
+// packing worthwhile. Across k, every element of a row is in a separate cache line; blocks are then
+// shorter, so that the lines survive until the next rows need them.
 constexpr std::int64_t kAcrossDepth = 192, kCopiedPanels = 9;
 void gemmBlocks(const Gemm& g) {
   Packs& packs = packsOfThread();
@@ -286,7 +286,7 @@ void gemmBlocks(const Gemm& g) {
   const Cuts wide(panels, partsOf(panels, kPackColumns / panel));
   const Cuts high(chunks.parts, partsOf(chunks.parts, kPackRows / kRows[vectors]));
   const bool copied = !along && vectors == 2 && panels >= kCopiedPanels;
-  const bool direct = !g.transposed && g.cols == panel;  // b is one panel as it stands
+  const bool direct = !g.transposed && g.cols == panel;  // b is already a single panel
   const auto* tiles = along ? kAlongTiles : kAcrossTiles;
   float start[4 * kWidth];
   for (std::int64_t block = 0; block < blocks.parts; ++block) {
@@ -325,7 +325,8 @@ void gemmBlocks(const Gemm& g) {
             const std::int64_t from = chunks[chunk];
             t.a = copied ? packs.a + (chunk - firstChunk) * chunkStride(k) : a + from * g.rowStride;
             t.c = g.c + from * g.ldc + j0;
-            if (along && p == firstPanel && chunk + 1 < chunks.parts)  // rows that nobody read yet
+            if (along && p == firstPanel &&
+                chunk + 1 < chunks.parts)  // prefetch rows not read so far
               for (std::int64_t r = chunks[chunk + 1]; r < chunks[chunk + 2]; ++r)
                 for (std::int64_t j = 0; j < k; j += 16)
                   __builtin_prefetch(a + r * g.rowStride + j);
@@ -337,18 +338,18 @@ void gemmBlocks(const Gemm& g) {
   }
 }
 
-// The most k of one panel beside rows that are read where they lie: it stays in the nearest cache.
-// Where k strides through `a`, every element of a row is in a cache line and perhaps a page of its
-// own.
+// Largest k of one panel with rows read in place: it stays in the first-level cache. Where k
+// strides through `a`, every element of a row is in a separate cache line, perhaps in a separate
+// page.
 constexpr std::int64_t kBlock = 256, kStridedBlock = 128;
 static_assert(kBlock * 4 * kWidth <= kPackDepth * kPackColumns);
 
-// One panel after the other, the rows read where they lie.
+// Panel by panel, with rows read in place.
 void gemmPanels(const Gemm& g) {
   const int vectors = g.cols <= kWidth ? 1 : kRows[4] > 0 && g.cols == 4 * kWidth ? 4 : 2;
   const std::int64_t panel = vectors * kWidth;
   const Cuts chunks(g.rows, partsOf(g.rows, kRows[vectors]));
-  // A row of exactly one panel is packed as it stands.
+  // A row of exactly one panel needs no packing.
   const bool direct = !g.transposed && g.cols == panel;
   float* const packed = packsOfThread().b;
   float start[4 * kWidth];
@@ -376,7 +377,7 @@ void gemmPanels(const Gemm& g) {
              accumulate,
              g.relu && k0 + k == g.k,
              width - (used - 1) * kWidth};
-      // Rows are shared out evenly, so that no tile is too small to keep the units busy.
+      // Rows are split evenly, so that no tile is too small to keep the units busy.
       for (std::int64_t chunk = 0; chunk < chunks.parts; ++chunk) {
         const std::int64_t from = chunks[chunk];
         t.rowOffset = g.rowOffset + from;

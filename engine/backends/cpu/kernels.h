@@ -1,5 +1,5 @@
-// Vectorised f32 kernels for plain layouts, compiled once per instruction set and chosen once at
-// run time. No operand needs alignment. Results depend on shapes alone, never on addresses.
+// Vectorized f32 kernels on plain layouts, compiled once per instruction set and selected once at
+// run time. Operands need no alignment. Results depend on shapes only, never on addresses.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,18 @@
 
 namespace lockstep::backends::cpu {
 
-// Where a product packs blocks of its operands, kPackDepth of k at a time.
+// Per-thread buffers for packed operand blocks of a matmul, kPackDepth of k at a time.
 inline constexpr std::int64_t kPackDepth = 384, kPackRows = 48, kPackColumns = 384;
-inline constexpr std::int64_t kPackSlack = 16;  // behind each tile's rows
+inline constexpr std::int64_t kPackSlack = 16;  // padding after each tile's rows
 struct Packs {
   alignas(64) float a[(kPackDepth + kPackSlack) * kPackRows];
   alignas(64) float b[kPackDepth * kPackColumns];
 };
-Packs& packsOfThread();  // made when a thread first asks
+Packs& packsOfThread();  // created on a thread's first call
 
-// c[rows×cols] = a·b (+ bias, or + c where accumulate), then relu. Element (i, k) of `a` is
-// a[i·rowStride + k·kStride], one of which is 1; or, of the patches of an image, a[rowOffset[i] +
-// kOffset[k]]. `b` is k×cols with leading dimension ldb, or cols×k where `transposed`.
+// c[rows×cols] = a·b (+ bias, or + c if accumulate), then ReLU. Element (i, k) of `a` is
+// a[i·rowStride + k·kStride], where one stride is 1; or, for image patches, a[rowOffset[i] +
+// kOffset[k]]. `b` is k×cols with leading dimension ldb, or cols×k if `transposed`.
 struct Gemm {
   std::int64_t rows = 0, k = 0, cols = 0;
   const float* a = nullptr;
@@ -33,8 +33,8 @@ struct Gemm {
   bool relu = false;
   bool accumulate = false;
 };
-// c[rows×cols] = a·b (+ bias), then relu, of bf16 factors with sums in f32: element (i, k) of `a`
-// is a[i·aRow + k·aK], (k, j) of `b` is b[k·bK + j·bColumn].
+// c[rows×cols] = a·b (+ bias), then ReLU, with bf16 operands and f32 accumulation: element (i, k)
+// of `a` is a[i·aRow + k·aK], (k, j) of `b` is b[k·bK + j·bColumn].
 struct Gemm16 {
   std::int64_t rows = 0, k = 0, cols = 0;
   const std::uint16_t* a = nullptr;
@@ -89,17 +89,18 @@ struct Adagrad {
   float scale, decay, epsilon, lr;
 };
 
-// Of one sample and head: matrices of tokens × head whose rows are a stride apart.
+// One sample and head: matrices of tokens × head with the given row strides.
 struct Attention {
   std::int64_t tokens, head;
   bool causal;
   float scale;  // of the scores
   std::int64_t qkvStride, yStride, lseStride;
   const float *q, *k, *v, *dy, *y, *lse;
-  float *yOut, *lseOut, *dq, *dk, *dv;  // of attention; of its gradient
-  float* work;                          // attentionFloats() of them, aligned to 64 bytes
+  float *yOut, *lseOut, *dq, *dk, *dv;  // outputs of attention, and of its gradient
+  float* work;                          // attentionFloats() floats, aligned to 64 bytes
 };
-// The rows whose probabilities and their gradients are held at a time: a share of the second cache.
+// Number of rows whose probabilities and gradients are held at a time: a share of the second-level
+// cache.
 static constexpr inline std::int64_t attentionBlock(std::int64_t tokens) {
   const std::int64_t fit = 36864 / tokens / 12 * 12, most = fit < 12 ? 12 : fit > 144 ? 144 : fit;
   const std::int64_t blocks = (tokens + most - 1) / most;
@@ -112,8 +113,8 @@ static constexpr inline std::int64_t attentionFloats(std::int64_t tokens, std::i
               : width * head + tokens * wide + 14 * width;
 }
 
-// rows × channels each, rows `stride` apart where channels are summed, but gain and bias of a row
-// and mean and rstd of a column.
+// Matrices of rows × channels, with rows `stride` apart where channels are summed; gain and bias
+// per channel, mean and rstd per row.
 struct LayerNorm {
   std::int64_t rows, channels, stride;
   float epsilon;
@@ -122,7 +123,7 @@ struct LayerNorm {
 };
 
 // One group of batch norm: `samples` of `pixels` × channels, rows `stride` apart where they are
-// summed. Coefficients are a channel's, and a sample's weight where given.
+// summed. Coefficients are per channel; sample weights are optional.
 struct BatchNorm {
   std::int64_t samples, pixels, channels, stride;
   const float *x, *dy, *w;
@@ -131,8 +132,8 @@ struct BatchNorm {
   float *y, *first, *second;
 };
 
-// y[i] = scale·randomNormal(key, first + i), or where not normal scale·(2·randomUniform(key, first
-// + i) − 1): computed in f64 and the same bits whoever computes it.
+// y[i] = scale·randomNormal(key, first + i), or, unless normal, scale·(2·randomUniform(key, first +
+// i) − 1); computed in f64 and bit-identical on every instruction set.
 struct Random {
   std::uint64_t key, first;
   std::int64_t n;
@@ -149,9 +150,9 @@ struct Kernels {
   void (*random)(const Random&);
   void (*gemm)(const Gemm&);
   void (*gemm16)(const Gemm16&);
-  bool adds16;  // gemm16 is faster than gemm of the same, widened
+  bool adds16;  // gemm16 is faster than widening followed by gemm
   void (*maxPool)(const Pool&, const float* x, float* y);
-  // dx is written whole.
+  // Writes all of dx.
   void (*maxPoolGrad)(const Pool&, const float* x, const float* y, const float* dy, float* dx);
   // Rows are `stride` apart.
   void (*reduceRows)(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x,
@@ -164,7 +165,7 @@ struct Kernels {
   void (*scale)(std::int64_t n, const float* x, float factor, float* y);
   void (*gelu)(std::int64_t n, const float* x, float* y);
   void (*geluGrad)(std::int64_t n, const float* dy, const float* x, float* dx);
-  // The weighted sum of the rows' losses; as ops kSoftmaxXent and kSoftmaxXentGrad say.
+  // Returns the weighted sum of the rows' losses; see ops kSoftmaxXent and kSoftmaxXentGrad.
   double (*softmaxXent)(std::int64_t rows, std::int64_t k, const float* logits,
                         const std::int32_t* label, const float* w, float* probs);
   void (*softmaxXentGrad)(std::int64_t rows, std::int64_t k, const float* probs,
@@ -185,12 +186,12 @@ struct Kernels {
   void (*meanPoolGrad)(std::int64_t samples, std::int64_t pixels, std::int64_t c, const float* dy,
                        float* dx);
   void (*castU8)(std::int64_t n, const std::uint8_t* x, float factor, float* y);
-  // By ir::Coding, all but kTopK: n elements, the first of them a multiple of kScaledTogether.
+  // Indexed by ir::Coding, except kTopK: n elements, starting at a multiple of kScaledTogether.
   void (*encode[3])(std::int64_t n, const float* x, std::byte* scales, std::byte* values);
   void (*decode[3])(std::int64_t n, const std::byte* scales, const std::byte* values, float* y);
-  // By ir::Coding, fp16 and bf16: the nearest of n elements; fp16 is infinity from 65520 on, where
-  // coding stays at 65504.
-  void (*narrow[2])(std::int64_t n, const float* x, std::byte* y);
+  // Indexed by ir::Coding, fp16 and bf16: rounds n elements to nearest. fp16 overflows to infinity
+  // from 65520 on, whereas encoding saturates at 65504.
+  void (*castTo16Bits[2])(std::int64_t n, const float* x, std::byte* y);
   void (*subtract)(std::int64_t n, const float* a, const float* b, float* y);
   void (*adam)(const Adam&);
   void (*sgd)(const Sgd&);
@@ -200,12 +201,12 @@ struct Kernels {
 extern const Kernels kBase;        // any x86-64
 extern const Kernels kAvx2;        // AVX2, FMA and F16C
 extern const Kernels kAvx512;      // AVX-512 F, BW, DQ, VL
-extern const Kernels kAvx512Bf16;  // these and AVX-512-bf16
-extern const Kernels kAmx;         // kAvx512, its gemm16 with AMX's tiles
+extern const Kernels kAvx512Bf16;  // kAvx512 and AVX-512-bf16
+extern const Kernels kAmx;         // kAvx512 with gemm16 on AMX tiles
 inline constexpr const Kernels* kAll[] = {&kBase, &kAvx2, &kAvx512, &kAvx512Bf16, &kAmx};
 
-// By gemm16_amx.cc: whether this process may use tiles, for which it asks the kernel; and a product
-// of them.
+// Implemented in gemm16_amx.cc: requests permission from the kernel to use AMX tiles; and the
+// matmul on them.
 bool allowTiles();
 void gemm16Tiles(const Gemm16& product);
 

@@ -1,6 +1,6 @@
-// The bodies of the kernels, compiled by each kernels_<isa>.cc with that instruction set's flags.
-// Everything has internal linkage and no library header with inline code is included: a function
-// compiled for AVX-512 must never be the linker's choice for a machine without it.
+// Kernel bodies, compiled by each kernels_<isa>.cc with that instruction set's flags. Everything
+// has internal linkage, and no library header with inline code is included: otherwise the linker
+// could pick a function compiled for AVX-512 on a machine without it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 
 // ---- pooling -------------------------------------------------------------------------------
 
-// kSize 0: the window is s.size.
+// kSize 0: the window size is s.size.
 template <int kSize>
 void maxPoolAs(const Pool& s, const float* x, float* y) {
   const std::int64_t size = kSize > 0 ? kSize : s.size;
@@ -43,8 +43,8 @@ void maxPoolGradAs(const Pool& s, const float* x, const float* y, const float* d
         forVectors(s.c, [=](std::int64_t c, auto n) {
           const Vec top = loadPart(y + c, n), all = loadPart(dy + c, n);
           const Vec given = s.relu ? where(top <= Vec{}, Vec{}, all) : all;
-          const Mask noNumber = top != top;  // of these windows the first NaN is the maximum
-          Mask open = Mask{} - 1;            // lanes whose first maximum is still to come
+          const Mask noNumber = top != top;  // windows whose maximum is their first NaN
+          Mask open = Mask{} - 1;            // lanes whose first maximum has not been found
           for (std::int64_t ky = 0; ky < size; ++ky)
             for (std::int64_t kx = 0; kx < size; ++kx) {
               const std::int64_t at = corner + (ky * s.w + kx) * s.c + c;
@@ -77,7 +77,7 @@ void maxPoolGrad(const Pool& s, const float* x, const float* y, const float* dy,
 
 // ---- rows ----------------------------------------------------------------------------------
 
-// Blocks of rows are summed first and the blocks' sums then: the error grows with the square root.
+// Sums blocks of rows first and then the blocks' sums: the error grows with the square root.
 constexpr std::int64_t kRowsPerBlock = 256;
 void reduceRows(std::int64_t rows, std::int64_t cols, std::int64_t stride, const float* x,
                 float* y) {
@@ -160,12 +160,12 @@ inline Vec loadOr(const float* p, std::int64_t n, float rest) {
 // x = n·ln 2 + r with ln 2 in two parts (Cody and Waite), a polynomial of r, times 2ⁿ; the
 // coefficients are those of Cephes' expf.
 inline Vec exponential(Vec x) {
-  x = smaller(splat(88.0f), larger(splat(-87.0f), x));  // in this order NaN stays NaN
-  // 1.5·2²³: what is added to it is rounded to a whole number
+  x = smaller(splat(88.0f), larger(splat(-87.0f), x));  // operand order preserves NaN
+  // 1.5·2²³: adding it rounds to an integer
   constexpr float kRound = 12582912.0f;
   const Vec n = (x * 1.44269504f + kRound) - kRound;
   const Vec r = x - n * 0.693359375f + n * 2.12194440e-4f;
-  // In pairs, so that little waits for little.
+  // Evaluated in pairs to shorten the dependency chain.
   const Vec square = r * r;
   const Vec p = ((r * 1.9875691500e-4f + 1.3981999507e-3f) * square +
                  (r * 8.3334519073e-3f + 4.1665795894e-2f)) *
@@ -190,14 +190,14 @@ void gelu(std::int64_t n, const float* x, float* y) {
 void geluGrad(std::int64_t n, const float* dy, const float* x, float* dx) {
   forVectors(n, [=](std::int64_t i, auto lanes) {
     const Vec v = loadPart(x + i, lanes), square = v * v;
-    // 1 − s is e·s
+    // 1 − s = e·s
     const Vec e = exponential(-v * (kGeluScale + kGeluCubic * square)), s = 1.0f / (1.0f + e);
     const Vec slope = s + v * (e * s * s) * (kGeluScale + 3.0f * kGeluCubic * square);
     storePart(dx + i, loadPart(dy + i, lanes) * slope, lanes);
   });
 }
 
-// What exponentials are taken beside; NaN, which they keep, is left out.
+// The maximum that exponentials are scaled by; ignores NaN, which the exponentials propagate.
 float largest(std::int64_t n, const float* x) {
   Vec top = splat(x[0]);
   forVectors(n, [&](std::int64_t i, auto lanes) { top = larger(top, loadOr(x + i, lanes, x[0])); });
@@ -236,7 +236,7 @@ void softmaxXentGrad(std::int64_t rows, std::int64_t k, const float* probs,
   }
 }
 
-// Blocks are summed in f32, their sums in f64.
+// Sums blocks in f32 and their sums in f64.
 double sumSquares(std::int64_t n, const float* x) {
   constexpr std::int64_t kInBlock = 4096;
   double sum = 0;
@@ -307,7 +307,7 @@ void layerNormGrad(const LayerNorm& o) {
   }
 }
 
-// V vectors of channels from i on, the last of `lanes`; rows in blocks as above.
+// V vectors of channels from i on, the last with `lanes`; rows in blocks as above.
 template <int V>
 [[gnu::always_inline]] inline void layerNormWeightsOf(const LayerNorm& a, std::int64_t i,
                                                       std::int64_t lanes) {
@@ -341,9 +341,9 @@ void layerNormWeights(const LayerNorm& o) {
 
 // ---- batch norm ----------------------------------------------------------------------------
 
-// Adds f(row, first, second) up over the rows of each sample, one vector of channels at a time. A
-// sample's rows are summed first, then the samples' sums; odd and even rows apart, so that
-// additions do not wait for each other.
+// Accumulates f(row, first, second) over the rows of each sample, one vector of channels at a time.
+// Sums a sample's rows first, then the samples' sums; odd and even rows are accumulated separately
+// to shorten dependency chains.
 template <typename F>
 [[gnu::always_inline]] inline void sumSamples(const BatchNorm& a, F f) {
   forVectors(a.channels, [&](std::int64_t c, auto n) {
@@ -455,7 +455,7 @@ void sgd(const Sgd& o) {
   });
 }
 
-// Where the gradient is 0 nothing moves, epsilon 0 or not.
+// A zero gradient changes nothing, even with epsilon 0.
 void adagrad(const Adagrad& o) {
   const Adagrad a = o;
   forVectors(a.n, [=](std::int64_t i, auto n) {
@@ -516,7 +516,7 @@ constexpr Kernels kernels(const char* isa, void (*random)(const Random&)) {
           .castU8 = castU8,
           .encode = {encodeFp16, encodeBf16, encodeInt8},
           .decode = {decodeFp16, decodeBf16, decodeInt8},
-          .narrow = {narrowFp16, narrowBf16},
+          .castTo16Bits = {castToFp16, castToBf16},
           .subtract = subtract,
           .adam = adam,
           .sgd = sgd,

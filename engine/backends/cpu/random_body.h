@@ -1,6 +1,6 @@
-// Random numbers, compiled by each random_<isa>.cc. Apart from kernels_body.h because here products
-// and sums must not be contracted: numbers are the same bits on every processor, those of
-// base/random.h.
+// Random numbers, compiled by each random_<isa>.cc. Separate from kernels_body.h because products
+// and sums must not be contracted here: numbers are bit-identical with base/random.h on every
+// processor.
 #pragma once
 
 #include <immintrin.h>
@@ -40,7 +40,7 @@ template <bool kNormal>
 void fillRandom(const Random& o) {
   const Random a = o;
   const Words key = Words{} + a.key;
-  constexpr std::uint64_t kEach = kNormal ? 2 : 1;  // words a number
+  constexpr std::uint64_t kEach = kNormal ? 2 : 1;  // words per number
   Words index;
   for (int lane = 0; lane < kDoubles; ++lane)
     index[lane] = kEach * (a.first + static_cast<std::uint64_t>(lane));

@@ -1,4 +1,5 @@
-// Vectors of the instruction set that a kernels_<isa>.cc is compiled for. Part of kernels_body.h.
+// Vector types of the instruction set that a kernels_<isa>.cc is compiled for. Part of
+// kernels_body.h.
 #pragma once
 
 #include <immintrin.h>
@@ -22,7 +23,7 @@ inline Vec load(const float* p) { return *reinterpret_cast<const Vec*>(p); }
 inline void store(float* p, Vec v) { *reinterpret_cast<Vec*>(p) = v; }
 inline Vec splat(float x) { return x - Vec{}; }
 inline Vec where(Mask mask, Vec a, Vec b) { return mask ? a : b; }
-// a > b ? a : b and a < b ? a : b; so b where either is no number.
+// a > b ? a : b and a < b ? a : b; hence b if either is NaN.
 inline Vec larger(Vec a, Vec b) {
 #if defined(__AVX512F__)
   return static_cast<Vec>(
@@ -43,9 +44,9 @@ inline Vec smaller(Vec a, Vec b) {
   return static_cast<Vec>(_mm_min_ps(static_cast<__m128>(a), static_cast<__m128>(b)));
 #endif
 }
-// The larger; NaN where either is NaN.
+// Returns the larger; NaN if either is NaN.
 inline Vec maximum(Vec a, Vec b) { return where(a == a, larger(a, b), a); }
-// ReLU; NaN stays NaN.
+// ReLU; propagates NaN.
 inline Vec rectified(Vec v) { return larger(Vec{}, v); }
 inline Vec squareRoot(Vec v) {
 #if defined(__AVX512F__)
@@ -63,7 +64,7 @@ inline __m256i lanes(std::int64_t n) {
                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
 #endif
-// The first `n` lanes, 0 < n <= kWidth; the others read as 0 and are not written.
+// The first `n` lanes, 0 < n <= kWidth; others read as 0 and are not written.
 inline Vec loadPart(const float* p, std::int64_t n) {
   if (n == kWidth) return load(p);
 #if defined(__AVX512F__)
@@ -88,13 +89,13 @@ inline void storePart(float* p, Vec v, std::int64_t n) {
 }
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-// The first n lanes.
+// Mask of the first n lanes.
 inline Mask firstLanes(std::int64_t n) {
   Mask lane;
   for (int i = 0; i < kWidth; ++i) lane[i] = i;
   return lane < Mask{} + static_cast<std::int32_t>(n);
 }
-// f of all lanes, halves at a time.
+// Reduces all lanes with f by halving.
 template <int kHalf = kWidth / 2, typename F>
 [[gnu::always_inline]] inline float folded(Vec v, F f) {
   if constexpr (kHalf == 0) {
@@ -110,11 +111,11 @@ inline float total(Vec v) {
 }
 inline float largestOf(Vec v) { return folded(v, larger); }
 
-// All lanes, a count that is known where f below is compiled.
+// All lanes; a compile-time constant for f below.
 struct AllLanes {
   constexpr operator std::int64_t() const { return kWidth; }
 };
-// f(i, lanes) over n elements in vectors.
+// Calls f(i, lanes) over n elements in vectors.
 template <typename F>
 [[gnu::always_inline]] inline void forVectors(std::int64_t n, F f) {
   std::int64_t i = 0;

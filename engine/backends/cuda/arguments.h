@@ -1,5 +1,4 @@
-// The arguments of kernels, as binders fill and kernels read them. Tensors are f32, row-major,
-// unless said otherwise.
+// Kernel arguments, filled by KernelBinder. Tensors are f32, row-major, unless noted.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +8,19 @@ namespace lockstep::backends::cuda {
 using Index = std::int64_t;
 
 inline constexpr unsigned kWarp = 32;
-inline constexpr unsigned kThreads = 256;  // of a block, where a kernel does not say otherwise
+inline constexpr unsigned kThreads = 256;  // default block size
 
-// A type that elements are read or written in.
+// Storage type of elements.
 enum class Element : int { kF32, kBf16, kF16, kI32, kU8 };
 
-// y[i] = function(a[i], b[i]); b is null of functions of one operand. The second kernel takes four
-// at a time.
+// y[i] = function(a[i], b[i]); b is null for unary functions. The second kernel handles four
+// elements at a time.
 enum class Function : int {
   kFill,
   kCopy,
   kAdd,
   kScale,
-  kWeigh,
+  kScaleByRatio,
   kRelu,
   kReluGrad,
   kGelu,
@@ -33,7 +32,7 @@ struct ElementwiseArguments {
   Function function;
   Index n;
   const float *a, *b;
-  const float *part, *total;  // of kWeigh: a·part/total
+  const float *part, *total;  // of kScaleByRatio: a·part/total
   float* y;
   float factor;  // of kFill and kScale
 };
@@ -49,7 +48,7 @@ struct BiasAddArguments {  // y[i] = x[i] + b[i mod period]
   const float *x, *b;
   float* y;
 };
-struct AddRanksArguments {  // y[i] = sum[i] + x[i] + x[n + i] + …
+struct OrderedSumArguments {  // y[i] = sum[i] + x[i] + x[n + i] + …
   Index n, ranks;
   const float *sum, *x;
   float* y;
@@ -80,8 +79,8 @@ struct DropoutArguments {
   float* y;
 };
 
-// y[block] = Σ over its share of x, or of their squares; blocks share out n alike whatever the GPU.
-// With ids x is rows of `columns`, of which those of id −1 count nothing.
+// y[block] = Σ over its share of x, or of the squares; the partition of n is the same on every GPU.
+// With ids, x has rows of `columns`, and rows of id −1 are skipped.
 struct SumArguments {
   Index n;
   bool squares;
@@ -99,7 +98,7 @@ struct LossScaleArguments {  // as kLossScale
   const float *scale, *good, *skipped, *norm;
   float *newScale, *newGood, *newSkipped;
 };
-struct UnlessSkippedArguments {  // y[i] = norm < 0 ? before[i] : x[i]
+struct SelectIfFiniteArguments {  // y[i] = norm < 0 ? before[i] : x[i]
   Index n;
   const float *x, *before, *norm;
   float* y;
@@ -109,17 +108,16 @@ struct ClipNormArguments {
   const float *norm, *squares;
   float* y;
 };
-// y[part·columns + c] = Σ over the part's rows of x[r·columns + c]. A block is kWarp columns by
-// kThreads / kWarp.
+// y[part·columns + c] = Σ over the part's rows of x[r·columns + c]. A block has kWarp columns by
+// kThreads / kWarp rows.
 struct ColumnSumArguments {
   Index rows, columns, parts;
   const float* x;
   float* y;
 };
 
-// An image beside its columns: row (b·oh + oy)·ow + ox of these is what the window there has of the
-// image, tap after tap, and zeros beyond its edges and behind the last tap, up to `pitch`. c and
-// pitch count elements of `unit` bytes.
+// im2col: row (b·oh + oy)·ow + ox holds the pixels of that window, tap by tap, with zeros for
+// padding and up to `pitch`. c and pitch count elements of `unit` bytes.
 struct ImageArguments {
   unsigned b, h, w, c, kh, kw, oh, ow, stride, pad, pitch, unit;
   const void* x;
@@ -130,7 +128,7 @@ struct PoolArguments {  // as PoolShape; with `four` c counts fours
   bool relu, four;
   const float *x, *dy;
   float* y;
-  // of overlapping windows: which tap is the first maximum, −1 where none has a gradient
+  // for overlapping windows: the tap of the first maximum, −1 where the gradient is blocked
   std::int32_t* places;
 };
 struct MeanPoolArguments {  // with `four` channels counts fours
@@ -151,15 +149,16 @@ struct LayerNormGradArguments {
   const float *dy, *x, *gain, *mean, *rstd;
   float* dx;
 };
-// As ColumnSumArguments: of each part the sums of dy·x̂ and of dy.
+// As ColumnSumArguments: for each part the sums of dy·x̂ and of dy.
 struct LayerNormWeightGradArguments {
   Index rows, channels, parts;
   const float *dy, *x, *mean, *rstd;
   float *dgain, *dbias;
 };
 
-// As BatchNormShape; which are used says the op. A block is `lanes` columns, of four channels with
-// `four`, by kThreads / lanes rows; blocks down are the parts of each group's rows.
+// As BatchNormShape; fields in use depend on the op. A block has `lanes` columns (of four channels
+// each with `four`) by kThreads / lanes rows; the grid's y dimension is the parts of each group's
+// rows.
 struct BatchNormArguments {
   Index samples, pixels, channels, groups;
   unsigned lanes, parts;
@@ -179,23 +178,23 @@ struct XentArguments {
   Index rows, classes;
   const float *x, *w, *dloss;
   const std::int32_t* label;
-  float *y, *losses;  // losses: of each row
+  float *y, *losses;  // losses: one per row
 };
-// Of classes from `first` on, those of other ranks beside them: as kRowMax, kXentTerms, kXentLoss
-// and their gradients.
+// Vocabulary-parallel cross-entropy over the classes from `first` on: kRowMax, kXentTerms,
+// kXentLoss and their gradients.
 struct DividedXentArguments {
   Index rows, classes, first;
   const float *x, *m, *s, *t, *ds, *dt, *w, *dloss;
   const std::int32_t* label;
   float *y, *second;
 };
-struct HistogramArguments {  // bin: of each row
+struct HistogramArguments {  // bin: one per row
   Index rows, bins;
   const float *x, *target, *w;
   std::int32_t* bin;
   float* y;
 };
-struct PairLossArguments {  // of each element: squared error, or binary cross-entropy
+struct PairLossArguments {  // per element: squared error, or binary cross-entropy
   Index n, columns;
   bool binary;
   const float *x, *target, *w, *dloss;
@@ -209,18 +208,17 @@ struct EmbeddingArguments {
   float* y;
 };
 
-// One pass of a sort by keys, which keeps the order of equal ones: by the kSortDigits-valued digit
-// from bit `shift` on. Blocks have a tile of keys each. What moves with a key is its place; places
-// null: 0, 1, 2, …
+// One pass of a stable radix sort by the digit (kSortDigits values) from bit `shift` on. Each block
+// handles a tile of keys. The payload of a key is its original position; places null: 0, 1, 2, …
 inline constexpr unsigned kSortBits = 8, kSortDigits = 1u << kSortBits;
 struct SortArguments {
   Index n, tile;
   unsigned tiles, shift;
   const std::uint32_t *keys, *places;
   std::uint32_t *keysOut, *placesOut;
-  std::uint32_t* counts;  // of each digit those of each tile; then where the first of them goes
+  std::uint32_t* counts;  // per digit and tile: the count, then the offset of its first key
 };
-// As kCombineRows; keys: ids sorted, which those below 0 are the last of.
+// As kCombineRows; keys: sorted ids, negative ones last.
 struct CombineArguments {
   Index n, channels;
   const std::uint32_t *keys, *places;
@@ -228,23 +226,23 @@ struct CombineArguments {
   float* sums;
   std::int32_t* ids;
 };
-// As kDistinct. keys, places: of what was sorted last, ids or parts.
-struct DistinctArguments {
+// As kUnique. keys, places: result of the last sort, by id or part.
+struct UniqueArguments {
   Index n, most, parts;
   const std::uint32_t *keys, *places;
   const std::int32_t* ids;
-  const std::int32_t* cuts;  // where each part begins
-  // of each place: its part, or `parts`; the id's first place; that one's number
+  const std::int32_t* cuts;  // first id of each part
+  // per position: its part, or `parts`; the first position of its id; the index of that
   std::uint32_t *part, *first, *number;
   std::int32_t *each, *counts, *out;
 };
-struct EmbeddingGradArguments {  // keys: ids sorted; y is zero before
+struct EmbeddingGradArguments {  // keys: sorted ids; y is zero-initialized
   Index n, channels, vocabulary, first;
   const std::uint32_t *keys, *places;
   const float* dy;
   float* y;
 };
-struct RowsUpdateArguments {  // as kAdagradRows or, without, kSgdRows; in place
+struct RowsUpdateArguments {  // as kAdagradRows or, without accumulator, kSgdRows; in place
   Index n, channels, first, elements;
   bool adagrad;
   float epsilon;
@@ -255,21 +253,21 @@ struct RowsUpdateArguments {  // as kAdagradRows or, without, kSgdRows; in place
 
 // As ir::Coding.
 enum class Coding : int { kFp16, kBf16, kInt8, kTopK };
-// As CodingShape; x and residual of all parts one after another. Of a sum the payloads are R, of an
-// encoding one a part.
+// As CodingShape; x and residual hold all parts consecutively. kDecodeSum has R payloads, kEncode
+// one per part.
 struct CodingArguments {
   Coding coding;
-  Index count, parts, payload, values;  // values: where a payload's begin
+  Index count, parts, payload, values;  // values: their offset in a payload
   const float *x, *residual;
-  float* y;  // what is left, or the sum
+  float* y;  // the new residual, or the sum
   std::uint8_t* payloads;
 };
-inline constexpr unsigned kScaleGroup = 256;  // elements of one scale: a block
-// The `kept` of t of largest magnitude: their bits are found from the top. A block has `range`
-// elements of a part (y).
+inline constexpr unsigned kScaleGroup = 256;  // elements per scale; one block
+// Selects the `kept` elements of t of largest magnitude by radix selection from the top bits. A
+// block handles `range` elements of one part (y).
 inline constexpr unsigned kTopKDigits = 2048;
 struct TopKState {
-  Index wanted;  // of those that have the bits found so far
+  Index wanted;  // remaining elements among those with the prefix found so far
   std::uint32_t found;
 };
 struct TopKArguments {
@@ -277,9 +275,9 @@ struct TopKArguments {
   unsigned shift;
   float* t;
   std::uint8_t* payloads;
-  TopKState* state;       // of each part
-  std::uint32_t* counts;  // of each part kTopKDigits, zero between plays
-  // of each block of each part: how many are larger than the last, and equal
+  TopKState* state;       // one per part
+  std::uint32_t* counts;  // kTopKDigits per part, zero between runs
+  // per block and part: the number of elements larger than and equal to the last one
   std::uint32_t* above;
 };
 struct AddKeptArguments {  // y[index] += value
@@ -298,37 +296,36 @@ struct AttentionArguments {
 };
 inline constexpr int kQueryTile = 32;
 inline constexpr unsigned kAttentionThreads = 128;
-// kernels for heads up to the first, and up to the second
+// head sizes of the narrow and the wide kernels
 inline constexpr int kNarrowHead = 64, kLargestHead = 128;
 
-// The same by tensor cores (attention_tensor.cu). Factors are of 16 bits: of each sample and head
-// its tokens one after another, each of kNarrowHead or kLargestHead numbers, those beyond the
-// head's channels 0.
-struct alignas(8) RowTerms {  // of a row of scores: log2 of Σ exp, and Σ dy·y
+// The same on tensor cores (attention_tensor.cu). Operands have 16 bits and are stored per sample
+// and head, token by token, padded with zeros to kNarrowHead or kLargestHead channels.
+struct alignas(8) RowTerms {  // per row of scores: log2 of Σ exp, and Σ dy·y
   float sum, offset;
 };
 struct TensorAttentionArguments {
   Index samples, tokens, heads, head;
   bool causal;
-  // two neighbouring elements of out, of which the first's place is even, lie on 8 bytes
+  // pairs of elements of `out` (the first at an even index) are 8-byte aligned
   bool paired;
   float scale;
   const std::uint16_t *q, *k, *v, *dy;
-  const RowTerms* terms;  // in the order of the factors' tokens
+  const RowTerms* terms;  // in the order of the operands' tokens
   float *out, *lseOut;
 };
-// A row of qkv, or of dy, a block.
-struct NarrowHeadsArguments {
+// One row of qkv, or of dy, per block.
+struct CastHeadsArguments {
   Index samples, tokens, heads, head;
-  int pitch;  // numbers of a token
-  // eight neighbouring elements of x, the first's place a multiple of eight, lie on 16 bytes
+  int pitch;  // elements per token
+  // groups of eight elements of x (the first at a multiple of eight) are 16-byte aligned
   bool onSixteen;
-  const float *x, *y, *lse;  // y, lse: with dy
+  const float *x, *y, *lse;  // y, lse: only for dy
   std::uint16_t* to;
   RowTerms* terms;
 };
 inline constexpr unsigned kTensorThreads = 128;
-inline constexpr int kTensorRows = 128, kTensorRowsWide = 64;  // queries or keys of a block
+inline constexpr int kTensorRows = 128, kTensorRowsWide = 64;  // queries or keys per block
 
 struct OptimizerArguments {
   Index n;

@@ -1,6 +1,6 @@
 // Attention without a score matrix (Dao et al.: "FlashAttention", 2022): tiles of queries against
-// tiles of keys, with the rows' sums kept up as they come. Of a row of queries four neighbouring
-// threads have a quarter of the scores of each tile, and a quarter of the channels of its result.
+// tiles of keys, with running row sums. Four adjacent threads share a row of queries; each has a
+// quarter of the scores of each tile and a quarter of the channels of the result.
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
@@ -9,20 +9,19 @@ namespace {
 constexpr int kQuarter = 4;
 static_assert(kAttentionThreads == kQueryTile * kQuarter);
 
-// Of a kernel for heads of up to kHead_ channels: so many in shared memory, of which those beyond a
-// head's are 0.
+// Tile sizes of a kernel for heads of up to kHead_ channels, zero-padded in shared memory.
 template <int kHead_, int kKeyTile_>
 struct Tiles {
   static constexpr int kHead = kHead_, kKeyTile = kKeyTile_;
-  static constexpr int kScores = kKeyTile / kQuarter, kChannels = kHead / kQuarter;  // of a thread
+  static constexpr int kScores = kKeyTile / kQuarter, kChannels = kHead / kQuarter;  // per thread
   using Queries = float[kQueryTile][kHead + 1];
   using Keys = float[kKeyTile][kHead + 1];
   using Scores = float[kQueryTile][kKeyTile + 1];
 };
 using Narrow = Tiles<kNarrowHead, 16>;
-using Wide = Tiles<kLargestHead, 8>;  // 48 KiB of shared memory are all there is
+using Wide = Tiles<kLargestHead, 8>;  // limited by 48 KiB of shared memory
 
-// Blocks: the tiles of the tokens of one sample and head, then of the next head.
+// Blocks: the token tiles of one sample and head, then of the next head.
 LOCKSTEP_DEVICE Index tilesOf(const AttentionArguments& a) {
   return (a.tokens + kQueryTile - 1) / kQueryTile;
 }
@@ -30,11 +29,11 @@ LOCKSTEP_DEVICE Index firstToken(const AttentionArguments& a) {
   return blockIdx.x % tilesOf(a) * kQueryTile;
 }
 
-// Of one sample and head; a row is a token. From one to the next qkv is 3·heads·head apart, y
-// heads·head.
+// Operands of one sample and head; rows are tokens. The token stride is 3·heads·head in qkv and
+// heads·head in y.
 struct Head {
   const float *q, *k, *v;
-  Index stride, y, yStride, sums;  // y, sums: of the first token
+  Index stride, y, yStride, sums;  // y, sums: offsets of the first token
 };
 LOCKSTEP_DEVICE Head headOf(const AttentionArguments& a) {
   const Index at = blockIdx.x / tilesOf(a), sample = at / a.heads, head = at % a.heads,
@@ -49,7 +48,7 @@ LOCKSTEP_DEVICE Head headOf(const AttentionArguments& a) {
           sample * a.tokens * a.heads + head};
 }
 
-// Rows first … first + kRows of x into shared memory, zeros beyond the last token.
+// Loads rows first … first + kRows of x into shared memory, zero-filled beyond the last token.
 template <int kRows, int kPitch>
 LOCKSTEP_DEVICE void load(float (&to)[kRows][kPitch], const float* x, Index stride, Index first,
                           const AttentionArguments& a) {
@@ -72,7 +71,7 @@ LOCKSTEP_DEVICE float dotOf(const float* x, const float* y) {
 LOCKSTEP_DEVICE bool sees(const AttentionArguments& a, Index query, Index key) {
   return key < a.tokens && (!a.causal || key <= query);
 }
-// The keys that any query of the tile sees end here.
+// End of the keys visible to any query of the tile.
 LOCKSTEP_DEVICE Index keysEnd(const AttentionArguments& a, Index firstQuery) {
   const Index end = firstQuery + kQueryTile;
   return a.causal && end < a.tokens ? end : a.tokens;
@@ -91,7 +90,7 @@ LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
   float out[T::kChannels] = {}, top = -INFINITY, sum = 0;
   load(q, head.q, head.stride, firstQuery, a);
   for (Index firstKey = 0; firstKey < keysEnd(a, firstQuery); firstKey += T::kKeyTile) {
-    __syncthreads();  // the tile before has been read
+    __syncthreads();  // the previous tile has been read
     load(k, head.k, head.stride, firstKey, a);
     load(v, head.v, head.stride, firstKey, a);
     __syncthreads();
@@ -132,7 +131,7 @@ LOCKSTEP_DEVICE void attend(const AttentionArguments& a) {
   if (quarter == 0) a.lseOut[head.sums + query * a.heads] = top + logf(sum);
 }
 
-// dq of a tile of queries, from all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
+// dq of a tile of queries, over all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
 template <typename T>
 LOCKSTEP_DEVICE void attendQueryGrad(const AttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Queries q, dy;
@@ -173,8 +172,8 @@ LOCKSTEP_DEVICE void attendQueryGrad(const AttentionArguments& a) {
     if (c * kQuarter + quarter < a.head) a.out[at + c * kQuarter + quarter] = out[c];
 }
 
-// dk and dv of a tile of as many keys as there are rows in a tile of queries, from all queries that
-// see them, as many at a time as there are keys in one.
+// dk and dv of a tile of keys (as many as rows in a query tile), over all queries that see them,
+// one key tile's number of queries at a time.
 template <typename T>
 LOCKSTEP_DEVICE void attendKeyGrad(const AttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Queries k, v;
@@ -226,7 +225,7 @@ LOCKSTEP_DEVICE void attendKeyGrad(const AttentionArguments& a) {
 LOCKSTEP_KERNEL(attention, AttentionArguments) { attend<Narrow>(a); }
 LOCKSTEP_KERNEL(attentionWide, AttentionArguments) { attend<Wide>(a); }
 
-// Σ dy·y of each row and head, into `out` as lse lies: a thread each.
+// Writes Σ dy·y of each row and head to `out`, in the layout of lse; one thread each.
 LOCKSTEP_KERNEL(attentionOffsets, AttentionArguments) {
   for (Index i = firstOf(); i < a.samples * a.tokens * a.heads; i += strideOf()) {
     float sum = 0;

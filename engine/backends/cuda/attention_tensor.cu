@@ -1,8 +1,9 @@
-// Attention by tensor cores (Dao: "FlashAttention-2", 2023), of 16-bit factors that are made first,
-// once: a warp has 16 or 32 rows, of queries or of keys, and goes over the tiles of the other ones,
-// whose copies are on the way while those before are multiplied. Scores stay in registers: as sums
-// of one product they are what the next one wants as its left factor. Nothing is added up in an
-// order that chance decides: of the gradient, queries' and keys' are kernels of their own.
+// Attention on tensor cores (Dao: "FlashAttention-2", 2023) with operands cast to 16 bits
+// beforehand. A warp has 16 or 32 rows, of queries or of keys, and iterates over tiles of the
+// others, copying the next tile asynchronously while it multiplies the current one. Scores stay in
+// registers: the accumulators of one multiplication have the layout of the left operand of the
+// next. No sum has a nondeterministic order: gradients of queries and of keys have kernels of their
+// own.
 #include "engine/backends/cuda/fragments.h"
 
 namespace lockstep::backends::cuda {
@@ -10,15 +11,15 @@ namespace {
 
 constexpr int kTensorWarps = static_cast<int>(kTensorThreads / kWarp);
 
-// Of a kernel for heads of up to kHead_ channels: how many keys, and of the keys' gradient queries,
-// are multiplied with between two barriers. Tiles are there twice, in 48 KiB of shared memory.
+// Tile sizes of a kernel for heads of up to kHead_ channels: the number of keys (for the keys'
+// gradient, queries) between two barriers. Tiles are double-buffered in 48 KiB of shared memory.
 template <int kHead_, int kRows_, int kKeys_, int kQueries_>
 struct TensorTiles {
   static constexpr int kHead = kHead_, kRows = kRows_, kKeys = kKeys_, kQueries = kQueries_;
-  static constexpr int kSteps = kHead / kFragment;  // of a product over channels
-  // sums side by side that have a row's channels
+  static constexpr int kSteps = kHead / kFragment;  // of a multiplication over channels
+  // accumulators per row of channels
   static constexpr int kOut = kHead / 8;
-  static constexpr int kBands = kRows / kTensorWarps / kFragment;  // of 16 rows, of a warp
+  static constexpr int kBands = kRows / kTensorWarps / kFragment;  // bands of 16 rows per warp
   using Row = TileRow<kHead>;
   using Left = unsigned[kBands][kSteps][4];
   using Out = float[kBands][kOut][4];
@@ -26,9 +27,9 @@ struct TensorTiles {
 using NarrowHeads = TensorTiles<kNarrowHead, kTensorRows, 64, 32>;
 using WideHeads = TensorTiles<kLargestHead, kTensorRowsWide, 32, 16>;
 
-// What a warp has: rows of one sample and head. Where causal, blocks with more to do come first.
+// A warp's rows of one sample and head. With causal attention, blocks with more work come first.
 struct Place {
-  Index head, factors;  // of the sample and head: which it is, and where its factors begin
+  Index head, operands;  // index of the sample and head, and offset of its operands
   int tokens, first, warpFirst, warpEnd;  // the block's first row, and the warp's rows
 };
 template <typename T>
@@ -36,14 +37,14 @@ LOCKSTEP_DEVICE Place placeOf(const TensorAttentionArguments& a, bool lastFirst)
   const Index tiles = (a.tokens + T::kRows - 1) / T::kRows, tile = blockIdx.x % tiles;
   Place at{};
   at.head = blockIdx.x / tiles;
-  at.factors = at.head * a.tokens * T::kHead;
+  at.operands = at.head * a.tokens * T::kHead;
   at.tokens = static_cast<int>(a.tokens);
   at.first = static_cast<int>(lastFirst ? tiles - 1 - tile : tile) * T::kRows;
   at.warpFirst = at.first + warpOf() * T::kBands * kFragment;
   at.warpEnd = at.warpFirst + T::kBands * kFragment;
   return at;
 }
-// The keys that any query of the block sees end here.
+// End of the keys visible to any query of the block.
 template <typename T>
 LOCKSTEP_DEVICE int tensorKeysEnd(const TensorAttentionArguments& a, const Place& at) {
   return a.causal && at.first + T::kRows < at.tokens ? at.first + T::kRows : at.tokens;
@@ -59,8 +60,8 @@ LOCKSTEP_DEVICE void readRows(typename T::Left& to, const std::uint16_t* x, cons
   }
 }
 
-// The scores that count nothing: of keys beyond the last, and where causal of keys behind the
-// query. Rows are queries and columns keys from these on, or with kKeysFirst the other way round.
+// Masks scores of keys beyond the last and, if causal, of keys after the query. Rows are queries
+// and columns keys from these indices on; with kKeysFirst the other way round.
 template <bool kKeysFirst, int kBands, int kColumns>
 LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4],
                                 const TensorAttentionArguments& a, int firstRow, int firstColumn) {
@@ -80,7 +81,7 @@ LOCKSTEP_DEVICE void maskScores(float (&scores)[kBands][kColumns][4],
   }
 }
 
-// A row of half `half` of a band: x[c] = factor·sums.
+// Writes a row of half `half` of a band: x[c] = factor·sums.
 template <typename T>
 LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, float* x,
                               const float (&sums)[T::kOut][4], int half, float factor) {
@@ -108,16 +109,16 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
   float top[T::kBands][2], sum[T::kBands][2] = {};
   LOCKSTEP_UNROLL
   for (int i = 0; i < T::kBands; ++i) top[i][0] = top[i][1] = -INFINITY;
-  copyRows(k[0], a.k + at.factors, 0, at.tokens);
-  copyRows(v[0], a.v + at.factors, 0, at.tokens);
-  readRows<T>(q, a.q + at.factors, at);
+  copyRows(k[0], a.k + at.operands, 0, at.tokens);
+  copyRows(v[0], a.v + at.operands, 0, at.tokens);
+  readRows<T>(q, a.q + at.operands, at);
   int stage = 0;
   for (int firstKey = 0; firstKey < keysEnd; firstKey += T::kKeys, stage ^= 1) {
-    waitForCopies();
+    cpAsyncWait();
     __syncthreads();  // this tile is there, and the one before has been read
     if (firstKey + T::kKeys < keysEnd) {
-      copyRows(k[stage ^ 1], a.k + at.factors, firstKey + T::kKeys, at.tokens);
-      copyRows(v[stage ^ 1], a.v + at.factors, firstKey + T::kKeys, at.tokens);
+      copyRows(k[stage ^ 1], a.k + at.operands, firstKey + T::kKeys, at.tokens);
+      copyRows(v[stage ^ 1], a.v + at.operands, firstKey + T::kKeys, at.tokens);
     }
     if (a.causal && firstKey >= at.warpEnd) continue;  // none of the warp's sees any
     float scores[T::kBands][T::kKeys / 8][4] = {};
@@ -145,8 +146,8 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
         for (int n = 0; n < T::kKeys / 8; ++n) {
           most = fmaxf(most, fmaxf(scores[i][n][2 * half], scores[i][n][2 * half + 1]));
         }
-        // The first key is seen by all: from the first tile on a row's largest score is finite
-        // where scores are.
+        // Every query sees the first key, so a row's maximum is finite from the first tile on if
+        // its scores are.
         const float newTop = fmaxf(top[i][half], quarterMax(most)),
                     kept = powerOfTwo(unit * (top[i][half] - newTop));
         const float shift = unit * newTop;
@@ -201,7 +202,7 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
   }
 }
 
-// dq of the block's queries, from all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
+// dq of the block's queries, over all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
 template <typename F, typename T>
 LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Row k[2][T::kKeys], v[2][T::kKeys];
@@ -211,10 +212,10 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
   typename T::Left q, dy;
   typename T::Out dq = {};
   RowTerms terms[T::kBands][2];
-  copyRows(k[0], a.k + at.factors, 0, at.tokens);
-  copyRows(v[0], a.v + at.factors, 0, at.tokens);
-  readRows<T>(q, a.q + at.factors, at);
-  readRows<T>(dy, a.dy + at.factors, at);
+  copyRows(k[0], a.k + at.operands, 0, at.tokens);
+  copyRows(v[0], a.v + at.operands, 0, at.tokens);
+  readRows<T>(q, a.q + at.operands, at);
+  readRows<T>(dy, a.dy + at.operands, at);
   LOCKSTEP_UNROLL
   for (int i = 0; i < T::kBands; ++i) {
     LOCKSTEP_UNROLL
@@ -225,11 +226,11 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
   }
   int stage = 0;
   for (int firstKey = 0; firstKey < keysEnd; firstKey += T::kKeys, stage ^= 1) {
-    waitForCopies();
+    cpAsyncWait();
     __syncthreads();  // this tile is there, and the one before has been read
     if (firstKey + T::kKeys < keysEnd) {
-      copyRows(k[stage ^ 1], a.k + at.factors, firstKey + T::kKeys, at.tokens);
-      copyRows(v[stage ^ 1], a.v + at.factors, firstKey + T::kKeys, at.tokens);
+      copyRows(k[stage ^ 1], a.k + at.operands, firstKey + T::kKeys, at.tokens);
+      copyRows(v[stage ^ 1], a.v + at.operands, firstKey + T::kKeys, at.tokens);
     }
     LOCKSTEP_UNROLL
     for (int some = 0; some < T::kKeys; some += kFragment) {
@@ -292,8 +293,8 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
   }
 }
 
-// dk and dv of the block's keys, from all queries that see them: dv = pᵀ·dy, dk = scale·dsᵀ·q.
-// Scores are made as their transposes, so that a row is a key's.
+// dk and dv of the block's keys, over all queries that see them: dv = pᵀ·dy, dk = scale·dsᵀ·q.
+// Computes transposed scores, so that a row is a key's.
 template <typename F, typename T>
 LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Row q[2][T::kQueries], dy[2][T::kQueries], v[T::kRows];
@@ -303,21 +304,21 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
   typename T::Left k;
   typename T::Out dk = {}, dv = {};
   const auto copyQueries = [&](int stage, int first) {
-    copyRows(q[stage], a.q + at.factors, first, at.tokens);
-    copyRows(dy[stage], a.dy + at.factors, first, at.tokens);
+    copyRows(q[stage], a.q + at.operands, first, at.tokens);
+    copyRows(dy[stage], a.dy + at.operands, first, at.tokens);
     const int r = static_cast<int>(threadIdx.x), query = first + r;
     if (r < T::kQueries)
-      copyAhead<8>(&terms[stage][r], a.terms + at.head * a.tokens + (query < at.tokens ? query : 0),
-                   query < at.tokens);
+      cpAsync<8>(&terms[stage][r], a.terms + at.head * a.tokens + (query < at.tokens ? query : 0),
+                 query < at.tokens);
   };
   const int firstOfAll = a.causal ? at.first : 0;
-  copyRows(v, a.v + at.factors, at.first, at.tokens);
+  copyRows(v, a.v + at.operands, at.first, at.tokens);
   copyQueries(0, firstOfAll);
-  readRows<T>(k, a.k + at.factors, at);
+  readRows<T>(k, a.k + at.operands, at);
   const typename T::Row* const mine = v + warpOf() * T::kBands * kFragment;
   int stage = 0;
   for (int firstQuery = firstOfAll; firstQuery < at.tokens; firstQuery += T::kQueries, stage ^= 1) {
-    waitForCopies();
+    cpAsyncWait();
     __syncthreads();  // this tile is there, and the one before has been read
     if (firstQuery + T::kQueries < at.tokens) copyQueries(stage ^ 1, firstQuery + T::kQueries);
     LOCKSTEP_UNROLL
@@ -408,13 +409,13 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
   }
 }
 
-struct alignas(16) EightNarrow {
+struct alignas(16) EightHalves {
   unsigned x[4];
 };
 
-// q, k and v of a row of qkv, each of all tokens and heads before the next.
+// Casts q, k and v of a row of qkv, stored one after another for all tokens and heads.
 template <typename F>
-LOCKSTEP_DEVICE void narrowRow(const NarrowHeadsArguments& a) {
+LOCKSTEP_DEVICE void castRow(const CastHeadsArguments& a) {
   const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
   const int each = a.pitch / 8, head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   for (int i = static_cast<int>(threadIdx.x); i < 3 * heads * each;
@@ -432,19 +433,19 @@ LOCKSTEP_DEVICE void narrowRow(const NarrowHeadsArguments& a) {
       for (int e = 0; e < 8; ++e)
         if (c + e < head) four[e / 4].x[e % 4] = x[e];
     }
-    EightNarrow eight;
+    EightHalves eight;
     LOCKSTEP_UNROLL
     for (int e = 0; e < 4; ++e)
       eight.x[e] = F::pack(four[e / 2].x[e % 2 * 2], four[e / 2].x[e % 2 * 2 + 1]);
     const Index to = ((part % 3 * a.samples + sample) * heads + part / 3) * a.tokens + token;
-    *reinterpret_cast<EightNarrow*>(a.to + to * a.pitch + c) = eight;
+    *reinterpret_cast<EightHalves*>(a.to + to * a.pitch + c) = eight;
   }
 }
 
-// A row of dy, a warp a head, and the row's terms. Σ dy·y is of dy as products have it, so that the
-// sum of ds is 0.
+// Casts a row of dy, one warp per head, and computes the row's terms. Σ dy·y uses the rounded dy,
+// so that ds sums to 0.
 template <typename F>
-LOCKSTEP_DEVICE void narrowGradientRow(const NarrowHeadsArguments& a) {
+LOCKSTEP_DEVICE void castGradientRow(const CastHeadsArguments& a) {
   const Index row = blockIdx.x, sample = row / a.tokens, token = row % a.tokens;
   const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   for (int h = warpOf(); h < heads; h += static_cast<int>(blockDim.x / kWarp)) {
@@ -464,17 +465,13 @@ LOCKSTEP_DEVICE void narrowGradientRow(const NarrowHeadsArguments& a) {
 
 }  // namespace
 
-LOCKSTEP_TENSOR_KERNEL(attentionFactorsBf16, NarrowHeadsArguments, kThreads, 4) {
-  narrowRow<InBf16>(a);
+LOCKSTEP_TENSOR_KERNEL(attentionCastBf16, CastHeadsArguments, kThreads, 4) { castRow<InBf16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionCastF16, CastHeadsArguments, kThreads, 4) { castRow<InF16>(a); }
+LOCKSTEP_TENSOR_KERNEL(attentionTermsBf16, CastHeadsArguments, kThreads, 4) {
+  castGradientRow<InBf16>(a);
 }
-LOCKSTEP_TENSOR_KERNEL(attentionFactorsF16, NarrowHeadsArguments, kThreads, 4) {
-  narrowRow<InF16>(a);
-}
-LOCKSTEP_TENSOR_KERNEL(attentionTermsBf16, NarrowHeadsArguments, kThreads, 4) {
-  narrowGradientRow<InBf16>(a);
-}
-LOCKSTEP_TENSOR_KERNEL(attentionTermsF16, NarrowHeadsArguments, kThreads, 4) {
-  narrowGradientRow<InF16>(a);
+LOCKSTEP_TENSOR_KERNEL(attentionTermsF16, CastHeadsArguments, kThreads, 4) {
+  castGradientRow<InF16>(a);
 }
 
 #define LOCKSTEP_ATTENTION(form, F, T)                                                            \

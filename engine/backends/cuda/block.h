@@ -1,18 +1,18 @@
-// What a block's threads do together, and over how much of an array each thread goes.
+// Cooperation of a block's threads, and the range of an array per thread.
 #pragma once
 
 #include "engine/backends/cuda/arguments.h"
-#include "engine/backends/cuda/words.h"
+#include "engine/backends/cuda/intrinsics.h"
 
 namespace lockstep::backends::cuda {
 
-// for (Index i = firstOf(); i < n; i += strideOf()): all threads of the grid together go over n.
+// Grid-stride loop: for (Index i = firstOf(); i < n; i += strideOf()).
 LOCKSTEP_DEVICE Index firstOf() {
   return static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 LOCKSTEP_DEVICE Index strideOf() { return static_cast<Index>(gridDim.x) * blockDim.x; }
 
-// Of four neighbouring threads.
+// Sum over four adjacent threads.
 LOCKSTEP_DEVICE float quarterSum(float x) {
   x += __shfl_xor_sync(~0u, x, 1);
   return x + __shfl_xor_sync(~0u, x, 2);
@@ -22,10 +22,10 @@ LOCKSTEP_DEVICE float quarterMax(float x) {
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));
 }
 
-// The larger; NaN where either is NaN.
+// Returns the larger; NaN if either is NaN.
 LOCKSTEP_DEVICE float maximum(float x, float y) { return x > y || x != x ? x : y; }
 
-// The sum of the block's threads, in a fixed order, for all of them.
+// Returns the sum over the block's threads, in a fixed order, to all of them.
 LOCKSTEP_DEVICE float blockSum(float x) {
   LOCKSTEP_SHARED float parts[kWarp];
   for (int lane = kWarp / 2; lane > 0; lane /= 2) x += __shfl_xor_sync(~0u, x, lane);
@@ -48,8 +48,8 @@ LOCKSTEP_DEVICE float blockMax(float x) {
   return x;
 }
 
-// Of threads of the same lane in all of the block's rows of `lanes`, a power of two; good in the
-// first row.
+// Sums over threads of the same lane in all of the block's rows of `lanes` threads (a power of
+// two); valid in the first row.
 template <int N>
 LOCKSTEP_DEVICE void laneSums(float (&x)[N], unsigned lanes = kWarp) {
   LOCKSTEP_SHARED float parts[N][kThreads];
@@ -62,7 +62,7 @@ LOCKSTEP_DEVICE void laneSums(float (&x)[N], unsigned lanes = kWarp) {
   }
 }
 
-// What is read and written at once; of four where operands lie on 16 bytes.
+// A vector load or store; four elements where operands are 16-byte aligned.
 template <int N, typename T = float>
 struct alignas(sizeof(T) * N) Few {
   T x[N];
@@ -77,7 +77,7 @@ LOCKSTEP_DEVICE Few<N> fewAt(const float* x) {
 struct Bf16 {
   std::uint16_t bits;
 };
-// Fp16, of which those below 2⁻¹⁴ have a step of 2⁻²⁴.
+// Fp16; below 2⁻¹⁴ the step is 2⁻²⁴.
 struct F16 {
   std::uint16_t bits;
 };
@@ -94,13 +94,13 @@ LOCKSTEP_DEVICE float valueOf(Bf16 x) {
   return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
 }
 
-// The nearest. What is no number stays none; a finite number beyond the largest becomes that one in
-// bf16, and infinite in f16.
+// Rounds to nearest. NaN stays NaN; a finite number beyond the largest becomes the largest in bf16,
+// and infinite in f16.
 LOCKSTEP_DEVICE F16 toF16(float x) {
   const unsigned bits = __float_as_uint(x), size = bits & 0x7fffffffu;
   unsigned near = (size + 0xfffu + (size >> 13 & 1u) - 0x38000000u) >> 13;
   if (near > 0x7c00u) near = 0x7c00u;
-  // Below 2⁻¹⁴: beside ½ a float has the steps of 2⁻²⁴ that a small one has.
+  // Below 2⁻¹⁴: added to ½, a float has steps of 2⁻²⁴ like a subnormal f16.
   if (size < 0x38800000u) near = __float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u;
   if (size > 0x7f800000u) near = 0x7e00u;
   return {static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | near)};

@@ -1,10 +1,11 @@
-// Coding of gradients: the same bytes as a host's, so compiled with products and sums apart.
+// Gradient compression, byte-identical with the host's; compiled without contraction of products
+// and sums.
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
 namespace {
 
-// Of 2 or 4 bytes; a payload may lie anywhere.
+// Reads 2 or 4 bytes at any alignment.
 template <typename T>
 LOCKSTEP_DEVICE void put(std::uint8_t* to, T bits) {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof(T) == 0) {
@@ -23,7 +24,7 @@ LOCKSTEP_DEVICE T get(const std::uint8_t* from) {
   return bits;
 }
 
-// In 16 bits a finite number beyond the largest is that one.
+// Rounds to 16 bits, saturating at the largest finite number.
 LOCKSTEP_DEVICE std::uint16_t bitsOf(Coding coding, float x) {
   if (coding == Coding::kBf16) return toBf16(x).bits;
   return toF16(fabsf(x) < INFINITY ? fminf(fmaxf(x, -65504.0f), 65504.0f) : x).bits;
@@ -41,7 +42,7 @@ struct alignas(8) FourCodes {
 
 LOCKSTEP_DEVICE std::uint32_t magnitudeOf(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-// What is counted before a thread's own one in its block; and how many in all, in `total`.
+// Returns the number of threads before this one in the block that pass `one`; `total`: of all.
 LOCKSTEP_DEVICE unsigned countBefore(bool one, unsigned& total) {
   LOCKSTEP_SHARED unsigned counts[kThreads / kWarp];
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp,
@@ -60,7 +61,7 @@ LOCKSTEP_DEVICE unsigned countBefore(bool one, unsigned& total) {
 
 }  // namespace
 
-// 16 bits an element: the parts' payloads are one after another as their elements are.
+// 16 bits per element: payloads are contiguous like their elements.
 LOCKSTEP_KERNEL(encode16, CodingArguments) {
   const Index n = a.count * a.parts;
   const bool wide =
@@ -88,7 +89,7 @@ LOCKSTEP_KERNEL(encode16, CodingArguments) {
   }
 }
 
-// A block (x) has the elements of one scale, of one part (y).
+// A block (x) handles the elements of one scale, of one part (y).
 LOCKSTEP_KERNEL(encodeInt8, CodingArguments) {
   std::uint8_t* const payload = a.payloads + blockIdx.y * a.payload;
   const Index i = static_cast<Index>(blockIdx.x) * kScaleGroup + threadIdx.x,
@@ -99,13 +100,13 @@ LOCKSTEP_KERNEL(encodeInt8, CodingArguments) {
   const float scale = largest < INFINITY ? largest / 127.0f : NAN;
   if (threadIdx.x == 0) put(payload + 4 * static_cast<Index>(blockIdx.x), __float_as_uint(scale));
   const float q = scale > 0 ? fminf(fmaxf(rintf(t / scale), -127.0f), 127.0f) : 0.0f;
-  // Behind the last element a payload is filled up with zeros.
+  // Zero-fills the payload beyond the last element.
   if (i < a.payload - a.values)
     payload[a.values + i] = static_cast<std::uint8_t>(static_cast<int>(q));
   if (mine) a.y[at] = t - q * scale;
 }
 
-// Of all but top-k.
+// All encodings but top-k.
 LOCKSTEP_KERNEL(decodeSum, CodingArguments) {
   const bool wide =
       a.coding != Coding::kInt8 && onSixteen(a.y) && onSixteen(a.payloads) && a.payload % 8 == 0;
@@ -134,7 +135,7 @@ LOCKSTEP_KERNEL(decodeSum, CodingArguments) {
   }
 }
 
-// How many there are of each digit, of those that have the bits found so far.
+// Histogram of the current digit over elements with the prefix found so far.
 LOCKSTEP_KERNEL(topKCounts, TopKArguments) {
   LOCKSTEP_SHARED unsigned counts[kTopKDigits];
   const float* t = a.t + blockIdx.y * a.count;
@@ -153,8 +154,8 @@ LOCKSTEP_KERNEL(topKCounts, TopKArguments) {
     if (counts[i] > 0) atomicAdd(a.counts + blockIdx.y * kTopKDigits + i, counts[i]);
 }
 
-// A block a part: in which digit the last one that is kept is. Threads have the digits, from the
-// top, a few each.
+// One block per part: finds the digit of the last element kept. Each thread has a few digits, from
+// the top.
 LOCKSTEP_KERNEL(topKDigit, TopKArguments) {
   constexpr unsigned kEach = kTopKDigits / kThreads;
   LOCKSTEP_SHARED unsigned sums[kThreads];
@@ -199,8 +200,9 @@ LOCKSTEP_KERNEL(topKAbove, TopKArguments) {
         counts[threadIdx.x];
 }
 
-// Those above and, of those equal, the first `wanted`, by their index: before one are all above it
-// before, and as many equal ones, but no more than are wanted.
+// Writes the elements above and, among equal ones, the first `wanted` by index. An element's
+// position is the number of larger ones before it plus that of equal ones before it, at most
+// `wanted`.
 LOCKSTEP_KERNEL(topKWrite, TopKArguments) {
   LOCKSTEP_SHARED unsigned before[2];
   float* const t = a.t + blockIdx.y * a.count;
@@ -230,15 +232,15 @@ LOCKSTEP_KERNEL(topKWrite, TopKArguments) {
     const Index at = aboveBefore + (equalBefore < state.wanted ? equalBefore : state.wanted);
     put(values + 4 * at, __float_as_uint(x));
     put(indices + 4 * at, static_cast<std::uint32_t>(i));
-    t[i] = x - x;  // what is not finite leaves no zero
+    t[i] = x - x;  // a non-finite element leaves no residual
   }
 }
 
-// Of one payload, in which no index comes twice.
+// For one payload, whose indices are distinct.
 LOCKSTEP_KERNEL(addKept, AddKeptArguments) {
   for (Index k = firstOf(); k < a.kept; k += strideOf()) {
     const std::uint32_t at = get<std::uint32_t>(a.payload + 4 * (a.kept + k));
-    // it came from another rank
+    // untrusted: received from another rank
     if (at < a.count) a.y[at] += __uint_as_float(get<std::uint32_t>(a.payload + 4 * k));
   }
 }

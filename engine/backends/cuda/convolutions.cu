@@ -1,7 +1,7 @@
 #include "engine/backends/cuda/block.h"
 
-// What is divided to find out where a thread is has 32 bits, as GPUs divide several times faster
-// than in 64: threads go over less than 2³¹.
+// Index arithmetic uses 32 bits, in which GPUs divide several times faster than in 64; hence at
+// most 2³¹ elements.
 namespace lockstep::backends::cuda {
 namespace {
 
@@ -11,13 +11,13 @@ LOCKSTEP_DEVICE unsigned strideShort() { return static_cast<unsigned>(strideOf()
 struct Pixel {
   unsigned b, y, x;
 };
-// Of images of h lines of w.
+// Pixel of index i in images of h × w.
 LOCKSTEP_DEVICE Pixel pixelOf(unsigned i, unsigned h, unsigned w) {
   return {i / w / h, i / w % h, i % w};
 }
 
-// A window's taps of one line lie one after another in the image as in the columns: a thread has
-// one element of all of a window's lines.
+// im2col. A window's taps of one line are contiguous in both the image and the columns: a thread
+// copies one element of each of a window's lines.
 template <typename T>
 LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
   const unsigned run = a.kw * a.c, line = a.w * a.c, n = a.b * a.oh * a.ow * run;
@@ -26,7 +26,7 @@ LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
     const Pixel p = pixelOf(at, a.oh, a.ow);
     const T* image = static_cast<const T*>(a.x) + static_cast<Index>(p.b) * a.h * line;
     T* row = static_cast<T*>(a.y) + static_cast<Index>(at) * a.pitch;
-    // below 0: beyond 2³¹
+    // negative values wrap beyond 2³¹
     const unsigned top = p.y * a.stride - a.pad, left = (p.x * a.stride - a.pad) * a.c + u;
     for (unsigned ky = 0; ky < a.kh; ++ky)
       row[ky * run + u] =
@@ -35,8 +35,8 @@ LOCKSTEP_DEVICE void gather(const ImageArguments& a) {
   }
 }
 
-// A pixel of the image is the sum of the columns' elements that its own was copied to, in the order
-// of the taps.
+// col2im: a pixel is the sum of the column elements that it was copied to, in the order of the
+// taps.
 template <int N>
 LOCKSTEP_DEVICE void addUp(const ImageArguments& a) {
   const auto* columns = static_cast<const Few<N>*>(a.x);
@@ -61,7 +61,7 @@ LOCKSTEP_DEVICE void addUp(const ImageArguments& a) {
   }
 }
 
-// Of a window the maxima, and at which tap each is first. The first NaN is one.
+// Maxima of a window, and the tap at which each occurs first; the first NaN counts as the maximum.
 template <int N>
 struct Maximum {
   Few<N> value;
@@ -100,8 +100,8 @@ LOCKSTEP_DEVICE void pool(const PoolArguments& a) {
   }
 }
 
-// The image in squares of `stride`, in the corner of each of which is a window, but for those at
-// the edge that have none.
+// Non-overlapping windows: the image consists of squares of `stride`, each with a window in its
+// corner, except at the edge.
 template <int N>
 LOCKSTEP_DEVICE void poolGradApart(const PoolArguments& a) {
   const unsigned down = (a.h + a.stride - 1) / a.stride, across = (a.w + a.stride - 1) / a.stride;
@@ -129,7 +129,7 @@ LOCKSTEP_DEVICE void poolGradApart(const PoolArguments& a) {
   }
 }
 
-// Of windows that overlap: a pixel has the gradients of those of which it is the first maximum.
+// Overlapping windows: a pixel receives the gradients of the windows whose first maximum it is.
 template <int N>
 LOCKSTEP_DEVICE void poolGrad(const PoolArguments& a) {
   for (unsigned i = firstShort(); i < a.b * a.h * a.w * a.c; i += strideShort()) {
@@ -184,7 +184,7 @@ LOCKSTEP_KERNEL(columnsToImage, ImageArguments) {
     addUp<1>(a);
 }
 
-// The maxima or, for the gradient of windows that overlap, their places.
+// Writes the maxima or, for the gradient of overlapping windows, their taps.
 LOCKSTEP_KERNEL(maxPool2d, PoolArguments) { a.four ? pool<4>(a) : pool<1>(a); }
 LOCKSTEP_KERNEL(maxPool2dGradApart, PoolArguments) {
   a.four ? poolGradApart<4>(a) : poolGradApart<1>(a);

@@ -22,14 +22,14 @@ LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x
       return x + y;
     case Function::kScale:
       return x * a.factor;
-    case Function::kWeigh:
+    case Function::kScaleByRatio:
       return x * weight;
-    // NaN stays NaN, and where the output is NaN its gradient passes.
+    // Propagates NaN; where the output is NaN its gradient passes through.
     case Function::kRelu:
       return x <= 0 ? 0.0f : x;
     case Function::kReluGrad:
       return y <= 0 ? 0.0f : x;
-    // ½(1 + tanh u) = 1/(1 + e^−2u), which keeps its digits where it is small.
+    // ½(1 + tanh u) = 1/(1 + e^−2u), which is accurate for small results.
     case Function::kGelu:
       return x * halfOfTanh(x);
     case Function::kGeluGrad: {
@@ -45,7 +45,7 @@ LOCKSTEP_DEVICE float apply(const ElementwiseArguments& a, float weight, float x
 }
 
 LOCKSTEP_DEVICE float weightOf(const ElementwiseArguments& a) {
-  if (a.function != Function::kWeigh) return 0;
+  if (a.function != Function::kScaleByRatio) return 0;
   return *a.total <= 0 ? 0.0f : *a.part / *a.total;
 }
 
@@ -98,7 +98,7 @@ LOCKSTEP_KERNEL(castElements, CastArguments) {
   }
 }
 
-LOCKSTEP_KERNEL(unlessSkipped, UnlessSkippedArguments) {
+LOCKSTEP_KERNEL(selectIfFinite, SelectIfFiniteArguments) {
   const float* const from = *a.norm < 0 ? a.before : a.x;
   for (Index i = firstOf(); i < a.n; i += strideOf()) a.y[i] = from[i];
 }
@@ -107,7 +107,7 @@ LOCKSTEP_KERNEL(biasAdd, BiasAddArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) a.y[i] = a.x[i] + a.b[i % a.period];
 }
 
-LOCKSTEP_KERNEL(addRanks, AddRanksArguments) {
+LOCKSTEP_KERNEL(orderedSum, OrderedSumArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf()) {
     float sum = a.sum[i];
     for (Index r = 0; r < a.ranks; ++r) sum += a.x[r * a.n + i];

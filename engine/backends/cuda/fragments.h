@@ -1,12 +1,12 @@
-// Products of 16-bit factors by a warp's tensor cores: factors and sums in fragments (words.h),
-// tiles in shared memory.
+// Matmul of 16-bit operands by a warp's tensor cores: operands and accumulators in fragments
+// (intrinsics.h), tiles in shared memory.
 #pragma once
 
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
 
-// What factors are.
+// Operand formats.
 struct InBf16 {
   static LOCKSTEP_DEVICE unsigned pack(float first, float second) {
     return packBf16(first, second);
@@ -33,22 +33,22 @@ struct InF16 {
 struct alignas(8) Two {
   float x[2];
 };
-inline constexpr float kLog2e = 1.4426950408889634f;  // e^x is a power of two
-inline constexpr int kFragment = 16;                  // rows and columns of a left factor
+inline constexpr float kLog2e = 1.4426950408889634f;  // to compute e^x as 2^(x·log2 e)
+inline constexpr int kFragment = 16;                  // rows and columns of a left operand
 
 LOCKSTEP_DEVICE int laneOf() { return static_cast<int>(threadIdx.x % kWarp); }
 LOCKSTEP_DEVICE int warpOf() { return static_cast<int>(threadIdx.x / kWarp); }
 
-// A row of a tile in shared memory. Eight of them one below another lie on all banks: their rows'
-// pitch is 16 bytes beyond a multiple of 128.
+// A row of a tile in shared memory. The pitch is 16 bytes beyond a multiple of 128, so that eight
+// consecutive rows cover all banks.
 template <int kColumns>
 struct alignas(16) TileRow {
   static_assert(kColumns % 64 == 0);
   std::uint16_t x[kColumns + 8];
 };
 
-// Rows first … first + kRows of x into shared memory, zeros beyond the last; by all threads of the
-// block, on the way until they wait.
+// Starts copying rows first … first + kRows of x into shared memory, zero-filled beyond the last;
+// by all threads of the block, asynchronously.
 template <int kRows, int kColumns>
 LOCKSTEP_DEVICE void copyRows(TileRow<kColumns> (&to)[kRows], const std::uint16_t* x, int first,
                               int rows) {
@@ -57,16 +57,16 @@ LOCKSTEP_DEVICE void copyRows(TileRow<kColumns> (&to)[kRows], const std::uint16_
        i += static_cast<int>(kTensorThreads)) {
     const int r = i / kEach, c = i % kEach * 8;
     const bool there = first + r < rows;
-    copyAhead<16>(to[r].x + c, x + static_cast<Index>(there ? first + r : 0) * kColumns + c, there);
+    cpAsync<16>(to[r].x + c, x + static_cast<Index>(there ? first + r : 0) * kColumns + c, there);
   }
 }
 
-// A left factor: 16 rows and columns.
+// Loads a left operand of 16 rows and columns.
 template <int kColumns>
 LOCKSTEP_DEVICE void loadLeft(unsigned (&a)[4], const TileRow<kColumns>* rows, int column) {
   loadMatrices(a, rows[laneOf() % 16].x + column + laneOf() / 16 * 8);
 }
-// The same from the device's memory, zeros beyond the last row.
+// The same from device memory, zero-filled beyond the last row.
 template <int kColumns>
 LOCKSTEP_DEVICE void readLeft(unsigned (&a)[4], const std::uint16_t* x, int first, int rows,
                               int column) {
@@ -77,20 +77,21 @@ LOCKSTEP_DEVICE void readLeft(unsigned (&a)[4], const std::uint16_t* x, int firs
         r < rows ? *reinterpret_cast<const unsigned*>(x + static_cast<Index>(r) * kColumns + c) : 0;
   }
 }
-// Two right factors, b[0] and b[1], b[2] and b[3]: 16 of their rows are the tile's columns from
-// `column` on, and their 8 columns each its rows.
+// Loads two right operands, b[0..1] and b[2..3]: their 16 rows are the tile's columns from `column`
+// on, their 8 columns each the tile's rows.
 template <int kColumns>
 LOCKSTEP_DEVICE void loadRightOfRows(unsigned (&b)[4], const TileRow<kColumns>* rows, int column) {
   const int matrix = laneOf() / 8;
   loadMatrices(b, rows[matrix / 2 * 8 + laneOf() % 8].x + column + matrix % 2 * 8);
 }
-// Two whose rows are 16 of the tile's, and whose columns are its columns from `column` on.
+// Loads two right operands whose rows are 16 of the tile's rows, and whose columns are the tile's
+// columns from `column` on.
 template <int kColumns>
 LOCKSTEP_DEVICE void loadRightOfColumns(unsigned (&b)[4], const TileRow<kColumns>* rows,
                                         int column) {
   loadTransposed(b, rows[laneOf() % 16].x + column + laneOf() / 16 * 8);
 }
-// Two products' sums, of neighbouring columns, as the left factor of another product.
+// Packs two accumulators of adjacent columns as the left operand of another multiplication.
 template <typename F>
 LOCKSTEP_DEVICE void packLeft(unsigned (&a)[4], const float (&d)[4], const float (&next)[4]) {
   a[0] = F::pack(d[0], d[1]);
@@ -98,7 +99,7 @@ LOCKSTEP_DEVICE void packLeft(unsigned (&a)[4], const float (&d)[4], const float
   a[2] = F::pack(next[0], next[1]);
   a[3] = F::pack(next[2], next[3]);
 }
-// Of element e of sums.
+// Row and column of accumulator element e.
 LOCKSTEP_DEVICE int rowOf(int e) { return laneOf() / 4 + e / 2 * 8; }
 LOCKSTEP_DEVICE int columnOf(int e) { return laneOf() % 4 * 2 + e % 2; }
 

@@ -2,7 +2,7 @@
 
 namespace lockstep::backends::cuda {
 
-// A block a row: its loss, and in y its probabilities.
+// One block per row: its loss, and its probabilities in y.
 LOCKSTEP_KERNEL(softmaxXent, XentArguments) {
   const Index row = blockIdx.x;
   const float* x = a.x + row * a.classes;
@@ -14,11 +14,11 @@ LOCKSTEP_KERNEL(softmaxXent, XentArguments) {
   for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) sum += expf(x[i] - top);
   sum = blockSum(sum);
   if (threadIdx.x == 0) a.losses[row] = a.w[row] * (logf(sum) + top - x[a.label[row]]);
-  __syncthreads();  // y may be x
+  __syncthreads();  // y may alias x
   for (Index i = threadIdx.x; i < a.classes; i += blockDim.x) y[i] = expf(x[i] - top) / sum;
 }
 
-// x is the probabilities.
+// x holds the probabilities.
 LOCKSTEP_KERNEL(softmaxXentGrad, XentArguments) {
   for (Index i = firstOf(); i < a.rows * a.classes; i += strideOf()) {
     const Index row = i / a.classes;
@@ -26,7 +26,7 @@ LOCKSTEP_KERNEL(softmaxXentGrad, XentArguments) {
   }
 }
 
-// A thread a row: its weight where its first maximum is its label.
+// One thread per row: its weight if its first maximum is its label.
 LOCKSTEP_KERNEL(correctRows, XentArguments) {
   for (Index row = firstOf(); row < a.rows; row += strideOf()) {
     const float* x = a.x + row * a.classes;
@@ -37,7 +37,7 @@ LOCKSTEP_KERNEL(correctRows, XentArguments) {
   }
 }
 
-// A block a row.
+// One block per row.
 LOCKSTEP_KERNEL(rowMax, DividedXentArguments) {
   const float* x = a.x + blockIdx.x * a.classes;
   float top = x[0];
@@ -63,7 +63,7 @@ LOCKSTEP_KERNEL(xentTermsGrad, DividedXentArguments) {
     a.y[i] = a.ds[row] * expf(a.x[i] - a.m[row]) + t;
   }
 }
-// Of each row.
+// One loss per row.
 LOCKSTEP_KERNEL(xentLosses, DividedXentArguments) {
   for (Index row = firstOf(); row < a.rows; row += strideOf())
     a.y[row] = a.w[row] * (logf(a.s[row]) - a.t[row]);
@@ -76,7 +76,7 @@ LOCKSTEP_KERNEL(xentLossGrad, DividedXentArguments) {
   }
 }
 
-// In f64, so that a score lies in the same bin as on a host. What is no number counts as the least.
+// In f64, so that scores fall into the same bins as on a host. NaN counts as the lowest score.
 LOCKSTEP_KERNEL(scoreBins, HistogramArguments) {
   for (Index row = firstOf(); row < a.rows; row += strideOf()) {
     const double score = 1 / (1 + exp(-static_cast<double>(a.x[row])));
@@ -84,7 +84,7 @@ LOCKSTEP_KERNEL(scoreBins, HistogramArguments) {
     a.bin[row] = static_cast<std::int32_t>(bin < a.bins ? bin : a.bins - 1);
   }
 }
-// A warp a bin.
+// One warp per bin.
 LOCKSTEP_KERNEL(scoreHistogram, HistogramArguments) {
   const Index bin = firstOf() / kWarp;
   float hits = 0, others = 0;

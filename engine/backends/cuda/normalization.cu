@@ -2,7 +2,7 @@
 
 namespace lockstep::backends::cuda {
 
-// A block a row.
+// One block per row.
 LOCKSTEP_KERNEL(layerNorm, LayerNormArguments) {
   const Index row = blockIdx.x;
   const float* x = a.x + row * a.channels;
@@ -56,8 +56,8 @@ LOCKSTEP_KERNEL(layerNormWeightGrad, LayerNormWeightGradArguments) {
 
 namespace {
 
-// What a thread goes over of batch norm's rows × channels: N channels from c on, in rows [first,
-// last) by `step`.
+// A thread's range of batch norm's rows × channels: N channels from c on, in rows [first, last) by
+// `step`.
 template <int N>
 struct Share {
   Index group, c, first, last;
@@ -75,7 +75,7 @@ struct Share {
     return group * a.channels + c + i;
   }
 };
-// Rows are fewer than 2³¹.
+// Precondition: fewer than 2³¹ rows.
 LOCKSTEP_DEVICE unsigned sampleOf(const BatchNormArguments& a, Index row) {
   return static_cast<unsigned>(row) / static_cast<unsigned>(a.pixels);
 }
@@ -171,7 +171,7 @@ LOCKSTEP_DEVICE void normalizeGrad(const BatchNormArguments& a) {
 
 }  // namespace
 
-// Of each part of each group.
+// One result per part of each group.
 LOCKSTEP_KERNEL(batchMoments, BatchNormArguments) { a.four ? moments<4>(a) : moments<1>(a); }
 
 LOCKSTEP_KERNEL(batchStatistics, BatchNormArguments) {
@@ -196,7 +196,7 @@ LOCKSTEP_KERNEL(batchStatistics, BatchNormArguments) {
 
 LOCKSTEP_KERNEL(batchNorm, BatchNormArguments) { a.four ? normalize<4>(a) : normalize<1>(a); }
 
-// Of each part of each group into `third`; the groups are added up by the next.
+// Writes the sums of each part of each group to `third`; the next kernel adds the groups up.
 LOCKSTEP_KERNEL(batchNormSums, BatchNormArguments) {
   a.four ? gradientSums<4>(a) : gradientSums<1>(a);
 }

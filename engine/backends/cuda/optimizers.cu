@@ -7,8 +7,8 @@ LOCKSTEP_DEVICE float inverseNorm(const OptimizerArguments& a) {
   return *a.norm <= 0 ? 0.0f : 1 / *a.norm;
 }
 
-// Four elements at a time where operands lie on 16 bytes; the last ones one at a time. A norm below
-// 0 leaves all as it is.
+// Four elements at a time if operands are 16-byte aligned, then the rest singly. A norm below 0
+// skips the update.
 LOCKSTEP_DEVICE bool onFour(const void* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % 16 == 0;
 }
@@ -59,7 +59,7 @@ LOCKSTEP_KERNEL(adagrad, OptimizerArguments) {
   });
 }
 
-// The corrections in f64: of the first steps they are differences of nearly equal numbers.
+// Bias corrections in f64: in the first steps they are differences of nearly equal numbers.
 LOCKSTEP_KERNEL(adam, OptimizerArguments) {
   LOCKSTEP_SHARED float corrections[2];
   if (threadIdx.x == 0) {

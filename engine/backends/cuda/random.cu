@@ -1,5 +1,5 @@
-// Random numbers, the same bits as on a host: compiled with products and sums apart, as
-// base/normal.h asks.
+// Random numbers, bit-identical with a host's; compiled without contraction of products and sums,
+// as base/normal.h requires.
 #include "engine/backends/cuda/block.h"
 #include "engine/base/random.h"
 
@@ -7,7 +7,7 @@ namespace lockstep::backends::cuda {
 
 namespace {
 
-// randomNormal of base/random.h.
+// As randomNormal() of base/random.h.
 LOCKSTEP_DEVICE double normalNumber(std::uint64_t key, std::uint64_t index) {
   const double u = 1.0 - randomUniform(key, 2 * index), v = randomUniform(key, 2 * index + 1);
   return sqrt(random::logarithm<double, std::uint64_t>(u) * -2.0) *

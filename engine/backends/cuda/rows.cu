@@ -1,11 +1,11 @@
-// Gradients of tables, whole and row-sparse: rows are found by sorting their ids, so that no two
-// threads meet and sums have one order.
+// Gradients of tables, dense and row-sparse: rows are grouped by sorting their ids, so that no two
+// threads write one row and sums have a fixed order.
 #include "engine/backends/cuda/block.h"
 
 namespace lockstep::backends::cuda {
 namespace {
 
-// The first of the n keys, ascending, that is not below `key`.
+// Returns the index of the first of n ascending keys that is not below `key`.
 LOCKSTEP_DEVICE Index lowerBound(const std::uint32_t* keys, Index n, std::uint32_t key) {
   Index first = 0;
   for (Index count = n; count > 0;) {
@@ -17,8 +17,8 @@ LOCKSTEP_DEVICE Index lowerBound(const std::uint32_t* keys, Index n, std::uint32
   return first;
 }
 
-// Of keys sorted, of the same length each: the sum of column c of the rows of the key at `at`, the
-// first of its kind, in the order of their places.
+// Given sorted keys: returns the sum of column c over the rows whose key is that at `at`, the first
+// of its run, in order of position.
 LOCKSTEP_DEVICE float sumOfRows(const std::uint32_t* keys, const std::uint32_t* places, Index n,
                                 Index at, const float* rows, Index channels, Index c) {
   float sum = rows[places[at] * channels + c];
@@ -48,8 +48,8 @@ LOCKSTEP_KERNEL(sortCounts, SortArguments) {
   a.counts[threadIdx.x * a.tiles + blockIdx.x] = counts[threadIdx.x];
 }
 
-// One block, a thread a digit: before its first are all of lower digits, and those of its own in
-// tiles before.
+// One block, one thread per digit: the offset of a digit counts all lower digits, and its own in
+// earlier tiles.
 LOCKSTEP_KERNEL(sortOffsets, SortArguments) {
   LOCKSTEP_SHARED unsigned totals[kSortDigits];
   std::uint32_t* const mine = a.counts + threadIdx.x * a.tiles;
@@ -66,8 +66,8 @@ LOCKSTEP_KERNEL(sortOffsets, SortArguments) {
   }
 }
 
-// As many keys at a time as there are threads: before a thread's are those of its digit in earlier
-// lanes of its warp, in earlier warps, and what `next` has counted.
+// One key per thread at a time: its offset adds keys of its digit in earlier lanes of its warp, in
+// earlier warps, and those counted in `next`.
 LOCKSTEP_KERNEL(sortScatter, SortArguments) {
   constexpr unsigned kWarps = kThreads / kWarp;
   LOCKSTEP_SHARED unsigned counts[kWarps][kSortDigits], next[kSortDigits];
@@ -101,7 +101,7 @@ LOCKSTEP_KERNEL(sortScatter, SortArguments) {
   }
 }
 
-// A thread an element of the rows: that of an id's first row adds up all of the id's.
+// One thread per element of the rows: the thread of an id's first row adds up all rows of the id.
 LOCKSTEP_KERNEL(embeddingGrad, EmbeddingGradArguments) {
   for (Index i = firstOf(); i < a.n * a.channels; i += strideOf()) {
     const Index at = i / a.channels, c = i % a.channels;
@@ -112,7 +112,7 @@ LOCKSTEP_KERNEL(embeddingGrad, EmbeddingGradArguments) {
   }
 }
 
-// A thread an element. Of each id's rows the first one's thread adds up all, in their order.
+// One thread per element. The thread of an id's first row adds up all its rows in order.
 LOCKSTEP_KERNEL(combineRows, CombineArguments) {
   for (Index i = firstOf(); i < a.n * a.channels; i += strideOf()) {
     const Index at = i / a.channels, c = i % a.channels;
@@ -127,8 +127,8 @@ LOCKSTEP_KERNEL(combineRows, CombineArguments) {
   }
 }
 
-// Of ids sorted: what place each came first in, and of these in which part they are.
-LOCKSTEP_KERNEL(distinctParts, DistinctArguments) {
+// Given sorted ids: marks each id's first position and its part.
+LOCKSTEP_KERNEL(uniqueParts, UniqueArguments) {
   for (Index at = firstOf(); at < a.n; at += strideOf()) {
     const std::uint32_t key = a.keys[at], place = a.places[at];
     const Index head = lowerBound(a.keys, a.n, key);
@@ -138,8 +138,8 @@ LOCKSTEP_KERNEL(distinctParts, DistinctArguments) {
     a.part[place] = static_cast<std::uint32_t>(head == at ? part : a.parts);
   }
 }
-// Of parts sorted, which those that were no first place are the last of.
-LOCKSTEP_KERNEL(distinctNumbers, DistinctArguments) {
+// Given sorted parts: numbers the first positions; others come last.
+LOCKSTEP_KERNEL(uniqueNumbers, UniqueArguments) {
   for (Index at = firstOf(); at < a.most || at < a.parts; at += strideOf()) {
     if (at < a.parts) {
       const auto part = static_cast<std::uint32_t>(at);
@@ -152,12 +152,12 @@ LOCKSTEP_KERNEL(distinctNumbers, DistinctArguments) {
     if (one) a.number[a.places[at]] = static_cast<std::uint32_t>(at);
   }
 }
-LOCKSTEP_KERNEL(distinctPlaces, DistinctArguments) {
+LOCKSTEP_KERNEL(uniquePlaces, UniqueArguments) {
   for (Index i = firstOf(); i < a.n; i += strideOf())
     a.out[i] = static_cast<std::int32_t>(a.number[a.first[i]]);
 }
 
-// No id comes twice.
+// Ids are distinct.
 LOCKSTEP_KERNEL(updateRows, RowsUpdateArguments) {
   if (*a.norm < 0) return;
   const float scale = *a.norm <= 0 ? 0.0f : 1 / *a.norm, lr = *a.lr;

@@ -5,16 +5,16 @@
 #include <thread>
 
 #include "engine/device/cuda/groups.h"
-#include "engine/device/cuda/products.h"
+#include "engine/device/cuda/matmul.h"
 
 namespace lockstep::device::cuda {
 namespace {
 
-// What NVIDIA advises for cuBLASLt on sm_90.
+// NVIDIA's recommendation for cuBLASLt on sm_90.
 constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
-// From this compute capability on matrix units take factors of tf32; it is allowed, not demanded.
+// From this compute capability on, matrix units support tf32; tf32 is permitted, not required.
 constexpr int kTf32Major = 8;
-// How long work that was aborted may take to end.
+// Time limit for aborted work to end.
 constexpr Nanoseconds kAbortLimit = 5'000'000'000;
 
 Error failure(const Driver& driver, CUresult result, std::string what) {
@@ -46,11 +46,11 @@ class CudaDevice final : public Device {
     drain();
     grouping_.reset();
     if (lost_) {
-      static_cast<void>(products_.release());  // cuBLASLt waits for the GPU when it ends
+      static_cast<void>(library_.release());  // cuBLASLt waits for the GPU when it ends
       return;
     }
     if (exchange_ != nullptr) driver_.cuStreamDestroy(exchange_);
-    products_.reset();
+    library_.reset();
     if (workspace_ != nullptr) driver_.cuMemFree(address(workspace_));
     for (CUmodule module : modules_) driver_.cuModuleUnload(module);
     for (CUstream stream : {ahead_, stream_})
@@ -72,7 +72,7 @@ class CudaDevice final : public Device {
       modules_.push_back(module);
     }
     LOCKSTEP_ASSIGN(workspace_, allocate(kWorkspaceBytes, Where::kDevice));
-    LOCKSTEP_ASSIGN(products_, Products::open(stream_, workspace_, kWorkspaceBytes));
+    LOCKSTEP_ASSIGN(library_, MatmulLibrary::open(stream_, workspace_, kWorkspaceBytes));
     return {};
   }
 
@@ -124,11 +124,11 @@ class CudaDevice final : public Device {
     }
     return makeError(Code::kNotFound, "the CUDA module has no kernel {}", name);
   }
-  Result<std::unique_ptr<Work>> bind(const Product& product) override {
+  Result<std::unique_ptr<Work>> bind(const Matmul& matmul) override {
     use();
-    Product allowed = product;
-    allowed.tf32 = product.tf32 && properties_.major >= kTf32Major;
-    return products_->bind(allowed, failed_);
+    Matmul allowed = matmul;
+    allowed.tf32 = matmul.tf32 && properties_.major >= kTf32Major;
+    return library_->bind(allowed, failed_);
   }
 
   void launch(const Launch& launch) override {
@@ -157,7 +157,7 @@ class CudaDevice final : public Device {
     LOCKSTEP_TRY(check(driver_.cuEventCreate(&event, CU_EVENT_DEFAULT), "no event can be made"));
     return std::unique_ptr<Event>(std::make_unique<CudaEvent>(driver_, event));
   }
-  // In a capture it is a node of the graph: without the flag it would only order what is captured.
+  // In a capture, a node of the graph: without the flag it would only order captured work.
   void record(Event& event, Queue queue) override {
     use();
     note(driver_.cuEventRecordWithFlags(
@@ -165,7 +165,7 @@ class CudaDevice final : public Device {
              capturing_ ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT),
          "an event cannot be recorded");
   }
-  // In a capture these are edges of the graph, and no nodes.
+  // In a capture, edges of the graph rather than nodes.
   void mark(Event& event, Queue queue) override {
     use();
     note(driver_.cuEventRecordWithFlags(eventOf(event), streamOf(queue), CU_EVENT_RECORD_DEFAULT),
@@ -227,15 +227,15 @@ class CudaDevice final : public Device {
   CUstream streamOf(Queue queue) const {
     return queue == Queue::kCompute ? stream_ : queue == Queue::kExchange ? exchange_ : ahead_;
   }
-  // Waits for queue kCompute. Work of groups whose peers are gone does not end by itself: it is
-  // aborted when a group says so, or after the groups' limit, which is on all of it since a GPU
-  // does not tell what it does. Where aborted work does not end either the GPU is lost: no call
-  // that would wait for it is made any more.
+  // Waits for queue kCompute. Work of groups whose peers are gone does not end by itself; it is
+  // aborted when a group reports an error, or after the groups' timeout (applied to all work, since
+  // a GPU does not tell what it is doing). If aborted work does not end either, the GPU is lost,
+  // and no call that would wait for it is made any more.
   void awaitCompute() {
     if (lost_ || stream_ == nullptr) return;
     const Nanoseconds limit = grouping_ != nullptr ? grouping_->limit() : 0;
     if (limit == 0) return note(driver_.cuStreamSynchronize(stream_), "the GPU failed");
-    // sleeping costs a short step more than a long one
+    // sleeping costs short steps more than long ones
     constexpr Nanoseconds kBusy = 100'000'000, kLook = 1'000'000;
     const Nanoseconds begin = monotonicNow();
     Nanoseconds looked = begin, aborted = 0;
@@ -270,12 +270,12 @@ class CudaDevice final : public Device {
         std::this_thread::yield();
     }
   }
-  // Copies ahead wait for what was computed before them.
+  // Prefetching copies wait for preceding compute work.
   void drain() {
     awaitCompute();
     if (!lost_ && ahead_ != nullptr) driver_.cuStreamSynchronize(ahead_);
   }
-  void use() { driver_.cuCtxSetCurrent(context_); }  // of whatever thread it is
+  void use() { driver_.cuCtxSetCurrent(context_); }  // of the calling thread
   Status check(CUresult result, std::string what) const {
     if (result == CUDA_SUCCESS) return {};
     return failure(driver_, result, std::move(what));
@@ -289,11 +289,11 @@ class CudaDevice final : public Device {
   const Properties properties_;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
-  CUstream ahead_ = nullptr;  // of copies ahead
+  CUstream ahead_ = nullptr;  // of prefetching copies
   std::vector<CUmodule> modules_;
   void* workspace_ = nullptr;
-  std::unique_ptr<Products> products_;
-  CUstream exchange_ = nullptr;  // of what groups exchange
+  std::unique_ptr<MatmulLibrary> library_;
+  CUstream exchange_ = nullptr;  // of collectives and messages
   std::unique_ptr<CudaGrouping> grouping_;
   Status failed_;
   bool lost_ = false;  // it did not stop when its groups were aborted
@@ -308,7 +308,7 @@ class CudaDevice::Graph final : public Work {
     device_.awaitCompute();
     if (!device_.lost_) device_.driver_.cuGraphExecDestroy(graph_);
   }
-  void give() override {
+  void enqueue() override {
     device_.use();
     device_.note(device_.driver_.cuGraphLaunch(graph_, device_.stream_),
                  "a captured step cannot be launched");
@@ -325,7 +325,7 @@ Result<std::unique_ptr<Work>> CudaDevice::endCapture() {
   capturing_ = false;
   CUgraph graph = nullptr;
   const CUresult captured = driver_.cuStreamEndCapture(stream_, &graph);
-  if (!failed_.ok()) {  // what made the capture invalid says more than that it is
+  if (!failed_.ok()) {  // the cause is more informative than an invalid capture
     if (graph != nullptr) driver_.cuGraphDestroy(graph);
     return failed_.error();
   }

@@ -1,4 +1,4 @@
-// A GPU by its driver.
+// A GPU through the CUDA driver API.
 #pragma once
 
 #include <memory>
@@ -8,13 +8,13 @@
 
 namespace lockstep::device::cuda {
 
-// The module's program: one fat binary for each file of kernels, ended by null. Each has code of
-// compute capability 7.5, 8.0 and 9.0, and what the driver translates for later ones.
+// The module's program: one fat binary for each kernel file, terminated by null. Each contains code
+// for compute capability 7.5, 8.0 and 9.0, and PTX that the driver compiles for later ones.
 extern "C" const void* const lockstepProgram[];
 inline constexpr int kLeastMajor = 7, kLeastMinor = 5;
 
 Properties propertiesOf(const Driver& driver, CUdevice device);
-// `driver` outlives it. Errors: what the driver says.
+// `driver` must outlive it. Errors: those of the driver.
 Result<std::unique_ptr<Device>> openDevice(const Driver& driver, int ordinal,
                                            const void* const* program);
 

@@ -22,7 +22,7 @@ const std::string& newDriver() {
   return text;
 }
 
-// Fills `table`; the first name that the library does not have, or "".
+// Fills `table`. Returns the first symbol that the library lacks, or "".
 std::string resolve(void* handle, Driver& table) {
   std::string absent;
   const auto find = [&](auto& field, const char* name) {
@@ -50,7 +50,7 @@ FoundDriver find() {
   static Driver table;
   int version = 0;
   using GetVersion = decltype(&::cuDriverGetVersion);
-  // An old driver lacks functions: its version says more than their names.
+  // An old driver lacks symbols; its version is the better message.
   if (const auto get = reinterpret_cast<GetVersion>(dlsym(library.handle, "cuDriverGetVersion"));
       get != nullptr)
     get(&version);

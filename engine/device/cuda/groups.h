@@ -1,4 +1,4 @@
-// Groups of GPUs by NCCL, which is opened at run time.
+// Groups of GPUs over NCCL, which is opened at run time.
 #pragma once
 
 #include <cuda.h>
@@ -11,24 +11,25 @@
 
 namespace lockstep::device::cuda {
 
-// NCCL as this node has it, looked at once; `problem` is not empty where there is no using it.
+// NCCL as found on this node, probed once; `problem` is non-empty where it cannot be used.
 const Library& groupsLibrary();
 
-// All groups that one GPU is in. They fail together: what one of them waits for may be what another
-// one's ranks do.
+// All groups of one GPU. They fail together, since pending work of one may depend on ranks of
+// another.
 class CudaGrouping : public Grouping {
  public:
-  // `use` makes the GPU's context the thread's; work is given to `exchange`. `failed` is told what
-  // goes wrong with it. Errors: kFailedPrecondition without the library.
+  // `use` makes the GPU's context current on the thread; work is enqueued on `exchange`; `failed`
+  // receives asynchronous errors. Errors: kFailedPrecondition without the library.
   static Result<std::unique_ptr<CudaGrouping>> open(CUstream exchange, std::function<void()> use,
                                                     Status& failed);
-  // Looks whether a group has failed, and aborts all then.
+  // Checks all groups for errors; on the first, aborts all.
   virtual void poll() = 0;
-  // Ends what is under way: nothing is exchanged any more. Returns at once; the communicators are
-  // released when the graphs that captured them are gone, which the destructor awaits within a
-  // limit.
+  // Aborts all pending operations; nothing is exchanged afterwards. Returns at once. Communicators
+  // are released when the graphs that captured them are gone, for which the destructor waits within
+  // a timeout.
   virtual void abort() = 0;
-  // How long work may take that waits for others: the least of its groups'; 0 where there are none.
+  // Timeout of work that waits for other ranks: the minimum over the groups; 0 where there are
+  // none.
   virtual Nanoseconds limit() const = 0;
 };
 

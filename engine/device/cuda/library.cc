@@ -20,7 +20,7 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// "" stands for wherever the loader looks.
+// "" stands for the loader's search path.
 std::vector<std::string> folders() {
   std::vector<std::string> out;
   std::istringstream given(environment("LOCKSTEP_CUDA_LIBRARIES"));
@@ -60,7 +60,7 @@ OpenLibrary openLibrary(const std::string& file) {
       return out;
     }
     out.problem = dlerror();
-    // A file that is there and cannot be used says more than a loader that found none.
+    // A file that exists but cannot be loaded is more informative than one not found.
     if (!folder.empty()) return out;
   }
   return out;

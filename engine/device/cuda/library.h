@@ -1,4 +1,4 @@
-// NVIDIA's libraries, opened at run time.
+// Opens NVIDIA's libraries at run time.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 namespace lockstep::device::cuda {
 
 struct OpenLibrary {
-  void* handle = nullptr;  // null where there is none; kept to the process's end
+  void* handle = nullptr;  // null if not found; kept open until the process ends
   std::string path;        // the file
-  std::string problem;     // what the loader says
+  std::string problem;     // the loader's message
 };
-// Sought in the folders of LOCKSTEP_CUDA_LIBRARIES (a:b), where the loader looks, in CUDA_HOME, and
-// in /usr/local/cuda and /usr/local/cuda-*, the newest first.
+// Search order: the folders of LOCKSTEP_CUDA_LIBRARIES (a:b), the loader's path, CUDA_HOME, then
+// /usr/local/cuda and /usr/local/cuda-*, newest first.
 OpenLibrary openLibrary(const std::string& file);
 
 }  // namespace lockstep::device::cuda

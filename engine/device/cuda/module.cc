@@ -1,19 +1,19 @@
-// What the module exports.
+// Entry points of the module.
 #include "engine/device/module.h"
 
 #include "engine/device/cuda/cuda_device.h"
 #include "engine/device/cuda/driver.h"
 #include "engine/device/cuda/groups.h"
-#include "engine/device/cuda/products.h"
+#include "engine/device/cuda/matmul.h"
 
 namespace lockstep::device::cuda {
 namespace {
 
-// The driver's numbers of the GPUs that the module has code for.
+// Driver ordinals of the supported GPUs.
 struct Devices {
   std::vector<int> ordinals;
   std::vector<Properties> properties;
-  std::string others;  // what there is besides
+  std::string others;  // unsupported devices, for messages
 };
 Devices devices(const Driver& driver) {
   Devices out;
@@ -37,7 +37,7 @@ Devices devices(const Driver& driver) {
 Survey surveyNode() {
   const FoundDriver& driver = findDriver();
   Survey out;
-  out.libraries = {driver.library, productsLibrary(), groupsLibrary()};
+  out.libraries = {driver.library, cublasLtLibrary(), groupsLibrary()};
   out.usable = driver.usable;
   if (!out.usable.ok()) return out;
   Devices found = devices(*driver.driver);
@@ -50,9 +50,9 @@ Survey surveyNode() {
     out.usable = error;
     return out;
   }
-  if (const Library& products = productsLibrary(); !products.problem.empty()) {
+  if (const Library& cublas = cublasLtLibrary(); !cublas.problem.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "cuBLASLt cannot be used");
-    error.why = products.problem;
+    error.why = cublas.problem;
     error.next =
         "install the CUDA toolkit's libraries, or name their folder in LOCKSTEP_CUDA_LIBRARIES";
     out.usable = error;

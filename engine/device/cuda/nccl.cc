@@ -18,15 +18,13 @@
 namespace lockstep::device::cuda {
 namespace {
 
-#define LOCKSTEP_NCCL_CALLS(CALL)                                                              \
-  CALL(ncclGetVersion)                                                                         \
-  CALL(ncclGetErrorString)                                                                     \
-  CALL(ncclGetUniqueId)                                                                        \
-  CALL(ncclCommInitRankConfig)                                                                 \
-  CALL(ncclCommSplit) CALL(ncclCommGetAsyncError) CALL(ncclCommFinalize) CALL(ncclCommDestroy) \
-      CALL(ncclCommAbort) CALL(ncclGroupStart) CALL(ncclGroupEnd) CALL(ncclAllReduce)          \
-          CALL(ncclReduce) CALL(ncclReduceScatter) CALL(ncclAllGather) CALL(ncclBroadcast)     \
-              CALL(ncclSend) CALL(ncclRecv)
+// clang-format off
+#define LOCKSTEP_NCCL_CALLS(CALL)                                                                        \
+  CALL(ncclGetVersion) CALL(ncclGetErrorString) CALL(ncclGetUniqueId) CALL(ncclCommInitRankConfig)       \
+  CALL(ncclCommSplit) CALL(ncclCommGetAsyncError) CALL(ncclCommFinalize) CALL(ncclCommDestroy)           \
+  CALL(ncclCommAbort) CALL(ncclGroupStart) CALL(ncclGroupEnd) CALL(ncclAllReduce) CALL(ncclReduce)       \
+  CALL(ncclReduceScatter) CALL(ncclAllGather) CALL(ncclBroadcast) CALL(ncclSend) CALL(ncclRecv)
+// clang-format on
 
 struct Calls {
 #define LOCKSTEP_FIELD(name) decltype(&::name) name = nullptr;
@@ -34,7 +32,7 @@ struct Calls {
 #undef LOCKSTEP_FIELD
 };
 
-constexpr int kLeastVersion = NCCL_VERSION(2, 18, 0);  // from which communicators are split
+constexpr int kLeastVersion = NCCL_VERSION(2, 18, 0);  // the first with ncclCommSplit
 constexpr Nanoseconds kFinalizeLimit = 5'000'000'000;
 constexpr Nanoseconds kAbortLimit = 5'000'000'000;
 
@@ -54,8 +52,8 @@ Found find() {
   out.library.expected = fmt::format(
       "{} or later, as {} that the module was built with; for GPUs to exchange without the host",
       versionText(kLeastVersion), versionText(NCCL_VERSION_CODE));
-  // Rings and trees are connected when a group is formed, where all ranks are, not when a step that
-  // needs them is captured.
+  // Connects rings and trees when a group is formed, while all ranks take part, not when a step
+  // that needs them is captured.
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   const OpenLibrary library = openLibrary("libnccl.so.2");
   out.library.problem = library.problem;
@@ -70,7 +68,7 @@ Found find() {
 #undef LOCKSTEP_RESOLVE
   int version = 0;
   if (out.calls.ncclGetVersion != nullptr) out.calls.ncclGetVersion(&version);
-  // An old one lacks functions: its version says more than their names.
+  // An old version lacks symbols; its version is the better message.
   if (version > 0 && version < kLeastVersion)
     out.library.problem = fmt::format("it is {} ({})", versionText(version), library.path);
   if (!out.library.problem.empty()) return out;
@@ -105,14 +103,14 @@ ncclDataType_t typeOf(DType dtype) {
 }
 ncclRedOp_t reductionOf(Reduce op) { return op == Reduce::kMax ? ncclMax : ncclSum; }
 
-// Whether all parts are as large as the first.
+// Whether all parts are of equal size.
 bool even(std::span<const std::int64_t> cuts) {
   for (std::size_t i = 1; i + 1 < cuts.size(); ++i)
     if (cuts[i + 1] - cuts[i] != cuts[1] - cuts[0]) return false;
   return true;
 }
 
-// Called again and again, it soon leaves the core to others.
+// Back-off of a polling loop: spins first, then yields the core.
 void rest(Nanoseconds since) {
   constexpr Nanoseconds kBusy = 1'000'000;
   if (monotonicNow() - since > kBusy)
@@ -140,7 +138,7 @@ class Aborts {
       shared->changed.notify_all();
     }).detach();  // one that never returns must not keep the process
   }
-  // Returns how many have not returned within `limit`.
+  // Returns the number of calls that have not returned within `limit`.
   int await(Nanoseconds limit) {
     std::unique_lock lock(shared_->mutex);
     shared_->changed.wait_for(lock, std::chrono::nanoseconds(limit),
@@ -163,7 +161,7 @@ class NcclGrouping final : public CudaGrouping {
  public:
   NcclGrouping(CUstream exchange, std::function<void()> use, Status& failed)
       : exchange_(exchange), use_(std::move(use)), failed_(failed) {}
-  // Graphs that captured the groups are gone by now.
+  // Precondition: graphs that captured the groups are destroyed.
   ~NcclGrouping() override {
     if (const int left = aborts_.await(kAbortLimit); left > 0)
       logWarning("NCCL has not released {} communicator{} after {} s", left, left == 1 ? "" : "s",
@@ -180,7 +178,7 @@ class NcclGrouping final : public CudaGrouping {
 
  private:
   friend class NcclGroup;
-  // Without blocking=0 a call that waits for a peer that is not there would not return.
+  // With blocking=1, a call that waits for a missing peer would never return.
   static ncclConfig_t config() {
     ncclConfig_t out = NCCL_CONFIG_INITIALIZER;
     out.blocking = 0;
@@ -204,7 +202,7 @@ class NcclGroup final : public Group {
       : all_(all), rank_(rank), size_(size), limit_(limit) {
     all_.groups_.push_back(this);
   }
-  // Where nothing has failed others may still read what this rank has.
+  // Without a failure, peers may still be reading this rank's data.
   ~NcclGroup() override {
     std::erase(all_.groups_, this);
     if (comm_ == nullptr) return;
@@ -235,7 +233,7 @@ class NcclGroup final : public Group {
         fmt::format("the GPUs of {} of {} ranks do not become a group", size, size_);
     const ncclResult_t given = calls().ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color,
                                                      key, &part->comm_, &config);
-    // The old one makes the new one, which then makes itself.
+    // The old communicator creates the new one, which then initializes itself.
     Status status = formed(settle(given, comm_, what, limit_));
     if (status.ok() && part->comm_ != nullptr)
       status = part->formed(part->settle(ncclInProgress, part->comm_, what, limit_));
@@ -245,7 +243,7 @@ class NcclGroup final : public Group {
   }
 
   void allReduce(void* data, std::int64_t count, DType dtype, Reduce op) override {
-    give("an all-reduce", [&] {
+    enqueue("an all-reduce", [&] {
       return calls().ncclAllReduce(data, data, size(count), typeOf(dtype), reductionOf(op), comm_,
                                    all_.exchange_);
     });
@@ -255,7 +253,7 @@ class NcclGroup final : public Group {
     const auto* from = static_cast<const std::byte*>(in);
     const auto at = [&](std::int64_t element) { return from + element * bytesOf(dtype); };
     if (even(cuts)) {
-      give("a reduce-scatter", [&] {
+      enqueue("a reduce-scatter", [&] {
         return calls().ncclReduceScatter(at(cuts[0]), out, size(cuts[1] - cuts[0]), typeOf(dtype),
                                          reductionOf(op), comm_, all_.exchange_);
       });
@@ -271,7 +269,7 @@ class NcclGroup final : public Group {
     auto* to = static_cast<std::byte*>(out);
     const auto at = [&](std::int64_t element) { return to + element * bytesOf(dtype); };
     if (even(cuts)) {
-      give("an all-gather", [&] {
+      enqueue("an all-gather", [&] {
         return calls().ncclAllGather(in, at(cuts[0]), size(cuts[1] - cuts[0]), typeOf(dtype), comm_,
                                      all_.exchange_);
       });
@@ -283,12 +281,12 @@ class NcclGroup final : public Group {
     });
   }
   void broadcast(void* data, std::int64_t bytes, int root) override {
-    give("a broadcast", [&] {
+    enqueue("a broadcast", [&] {
       return calls().ncclBroadcast(data, data, size(bytes), ncclUint8, root, comm_, all_.exchange_);
     });
   }
   void allToAll(const void* in, void* out, std::int64_t bytes) override {
-    give("an all-to-all", [&] {
+    enqueue("an all-to-all", [&] {
       calls().ncclGroupStart();
       ncclResult_t worst = ncclSuccess;
       for (int peer = 0; peer < size_; ++peer) {
@@ -302,7 +300,7 @@ class NcclGroup final : public Group {
     });
   }
   void exchange(std::span<const Message> messages) override {
-    give("a message", [&] {
+    enqueue("a message", [&] {
       calls().ncclGroupStart();
       ncclResult_t worst = ncclSuccess;
       for (const Message& one : messages)
@@ -325,7 +323,8 @@ class NcclGroup final : public Group {
       worst = result == ncclSuccess ? worst : result;
   }
 
-  // What a call of `comm` comes to. A nonblocking communicator takes no other until it is known.
+  // Waits for the outcome of a call of `comm`; a nonblocking communicator accepts no other call
+  // until then.
   static Status settle(ncclResult_t result, ncclComm_t comm, std::string_view what,
                        Nanoseconds limit) {
     const Nanoseconds begin = monotonicNow();
@@ -351,17 +350,17 @@ class NcclGroup final : public Group {
     if (!status.ok()) all_.fail(status);
     return status;
   }
-  // Nothing more once anything has failed: peers would wait for what does not come, and find out by
+  // Does nothing after a failure: peers would wait for missing data, and detect the failure through
   // their own groups.
   template <typename Call>
-  void give(std::string_view what, Call call) {
+  void enqueue(std::string_view what, Call call) {
     if (!all_.failed_.ok()) return;
     all_.use_();
     (void)formed(settle(call(), comm_, fmt::format("{} of GPUs failed", what), limit_));
   }
   template <typename Call>
   void giveParts(std::string_view what, std::span<const std::int64_t> cuts, Call call) {
-    give(what, [&] {
+    enqueue(what, [&] {
       calls().ncclGroupStart();
       ncclResult_t worst = ncclSuccess;
       for (int root = 0; root < size_; ++root) {
@@ -376,7 +375,7 @@ class NcclGroup final : public Group {
   void abort() {
     if (comm_ != nullptr) all_.aborts_.start(calls().ncclCommAbort, std::exchange(comm_, nullptr));
   }
-  // ncclInProgress is of a call that settle() waits for.
+  // ncclInProgress belongs to a call that settle() waits for.
   Status state() const {
     ncclResult_t result = ncclSuccess;
     if (comm_ == nullptr || calls().ncclCommGetAsyncError(comm_, &result) != ncclSuccess ||

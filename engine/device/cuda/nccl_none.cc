@@ -1,4 +1,4 @@
-// Where the module is built without NCCL's header.
+// Stub for modules built without NCCL's header.
 #include "engine/device/cuda/groups.h"
 
 namespace lockstep::device::cuda {

@@ -109,13 +109,13 @@ class CliCommandsTest : public QObject {
     }
     QCOMPARE(exact,
              QStringList({"initial weights", "gradients", "gradient scale", "updates", "losses",
-                          "weights at the end", "evaluation", "all ranks", "two plays"}));
+                          "weights at the end", "evaluation", "all ranks", "two runs"}));
     const CliResult people =
         cli.run({"verify", example("fashion-mlp"), "--ranks", "2", "--steps", "2"});
     QVERIFY2(people.exit == 0, people.text());
     QVERIFY2(people.out.contains("The certificate holds"), people.out);
     QVERIFY2(people.out.contains("small variant: batch 32"), people.out);
-    QVERIFY2(people.err.contains("playing"), people.err);
+    QVERIFY2(people.err.contains("running"), people.err);
   }
 
   void verifyRefusesWhatCannotBe() {
@@ -314,7 +314,7 @@ class CliCommandsTest : public QObject {
     QCOMPARE(plan(QByteArray(129, 'n')).exit, 2);
   }
 
-  // The name of a model is written by anybody; a terminal plays none of it.
+  // The name of a model is written by anybody; a terminal interprets none of it.
   void foreignTextIsShown() {
     const Cli cli;
     QFile file(example("fashion-mlp"));

@@ -62,7 +62,7 @@ class CliTextTest : public QObject {
   }
 
   // Read by programs, and at times by a terminal: whatever a node says is printable ASCII.
-  void jsonLinesPlayNothing() {
+  void jsonLinesRunNothing() {
     QCOMPARE(JsonLine("log")
                  .add("text",
                       "\xc2\x9b"
@@ -132,7 +132,7 @@ class CliTextTest : public QObject {
     QCOMPARE(exitCodeOf(makeError(Code::kUnavailable, "x")), int(kNode));
   }
 
-  // What a file or a node says is shown; only the command's own colours are played.
+  // What a file or a node says is shown; only the command's own colours are interpreted.
   void foreignControlsAreShown() {
     const Style colours(true);
     QCOMPARE(shown("a\x1b[31mb\x07\r\x7f\tc\n"), std::string("a\\x1b[31mb\\x07\\x0d\\x7f\tc\n"));
@@ -182,13 +182,13 @@ class CliTextTest : public QObject {
 
   void storyKeepsOrder() {
     RunContext context;
-    RunStory story;
+    EventSequencer story;
     story.begin(context);
     RunUpdate update;
     update.series.push_back({"loss", {{1, 0.9}, {2, 0.8}, {3, 0.7}}});
     update.epochs.push_back({1, 2, 0.85, 0.8, 0.7});
     update.epochs.push_back({2, 4, 0.6, 0.5, 0.8});
-    const auto text = [](const std::vector<RunStory::Item>& items) {
+    const auto text = [](const std::vector<EventSequencer::Item>& items) {
       std::string out;
       for (const auto& item : items)
         out += item.step ? fmt::format("s{}.{} ", item.step->step, item.step->epoch)
@@ -209,11 +209,11 @@ class CliTextTest : public QObject {
   void stepsThatUpdateNothingAreNamed() {
     RunUpdate update;
     update.series.push_back({"loss", {{1, 0.9}, {2, 0.8}, {3, 0.7}}});
-    QVERIFY(RunStory::scaleNotes(update).empty());
+    QVERIFY(EventSequencer::scaleNotes(update).empty());
     update.series.push_back({"loss_scale", {{1, 65536}, {2, 32768}, {3, 16384}}});
-    QVERIFY(RunStory::scaleNotes(update).empty());
+    QVERIFY(EventSequencer::scaleNotes(update).empty());
     update.series.push_back({"skipped", {{1, 1}, {2, 1}}});
-    const auto notes = RunStory::scaleNotes(update);
+    const auto notes = EventSequencer::scaleNotes(update);
     QCOMPARE(notes.size(), std::size_t{1});
     QCOMPARE(notes[0], std::string("gradients are too large for fp16, nothing is updated in step "
                                    "1, 2; the loss scale is 16384"));
@@ -222,7 +222,7 @@ class CliTextTest : public QObject {
   void resumedStoryCountsOn() {
     RunContext context;
     context.scope.before = {{1, 100, 0, 0, 0}, {2, 200, 0, 0, 0}};
-    RunStory story;
+    EventSequencer story;
     story.begin(context);
     RunUpdate update;
     update.series.push_back({"loss", {{101, 0.5}, {200, 0.4}, {201, 0.3}}});

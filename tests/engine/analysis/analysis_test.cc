@@ -17,14 +17,14 @@ constexpr std::int64_t kWithinSteps = 20;
 
 Nanoseconds ns(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9); }
 
-// A synchronous run: every rank computes, all meet, all update. `compute(rank, step, now)` is the
-// time of a rank from the step's begin to its arrival.
+// A synchronous run: every rank computes, all synchronize, all update. `compute(rank, step, now)`
+// returns a rank's time from the start of the step to its arrival.
 class Run {
  public:
   using Compute = std::function<double(int rank, std::int64_t step, double now)>;
   Run(int world, Compute compute) : world_(world), compute_(std::move(compute)), analyzer_(world) {}
 
-  void play(int steps) {
+  void advance(int steps) {
     for (int i = 0; i < steps; ++i) {
       ++step_;
       std::vector<double> own;
@@ -71,8 +71,8 @@ class Run {
   bool everNamed_ = false;
 };
 
-// Noise as on an oversubscribed machine: a few per cent always, a scheduler's slice now and then,
-// rarely a long hiccup, on any rank.
+// Noise as on an oversubscribed machine: always a few per cent, now and then a scheduler's time
+// slice, rarely a long hiccup, on any rank.
 double noise(std::uint64_t seed, int rank, std::int64_t step) {
   const std::uint64_t key = randomKey(seed, static_cast<std::uint64_t>(rank));
   const auto at = static_cast<std::uint64_t>(step) * 8;
@@ -82,7 +82,7 @@ double noise(std::uint64_t seed, int rank, std::int64_t step) {
   return extra;
 }
 
-// Delays of `length` every `period` from `start` on, for work of `work` beginning at `now`.
+// Adds delays of `length` every `period` from `start` on to work of `work` beginning at `now`.
 double withBursts(double now, double work, double start, double period, double length) {
   double end = now + work;
   for (double burst = start; burst < end; burst += period) {
@@ -92,10 +92,10 @@ double withBursts(double now, double work, double start, double period, double l
   return end - now;
 }
 
-// Steps of three ranks on two cores as real runs told of them. The first line says "nobody" is to
-// be named, or "slowed RANK STEP": which rank was slowed after which step. The others: step, rank,
-// then microseconds: begin, end, arrival, data, forward, backward, communication, optimizer,
-// frozen, of that after the arrival.
+// Recorded steps of three ranks on two cores. The first line is "nobody" if no rank is to be
+// reported, or "slowed RANK STEP": which rank was slowed after which step. The other lines: step,
+// rank, then in microseconds begin, end, arrival, data, forward, backward, communication,
+// optimizer, frozen, and the frozen part after the arrival.
 struct Recording {
   int rank = -1;
   std::int64_t after = 0;
@@ -134,8 +134,8 @@ Recording readRecording(const QString& path) {
   return out;
 }
 
-// A step of three ranks, 50 ms of work each; rank 1 does not run for `before` seconds of its work
-// and for `after` seconds once all have arrived, rank 2 for `everyone` of its work, as rank 0.
+// A step of three ranks with 50 ms of work each. Rank 1 is frozen for `before` seconds of its work
+// and for `after` seconds once all have arrived; rank 2, like rank 0, for `everyone` of its work.
 void addFrozenStep(StepAnalyzer& analyzer, std::int64_t step, double before, double after,
                    double everyone = 0) {
   const double begin = static_cast<double>(step), work = 0.05;
@@ -159,7 +159,7 @@ class AnalysisTest : public QObject {
  private Q_SLOTS:
   void waitingIsTheTimeToTheLastArrival() {
     Run run(3, [](int rank, std::int64_t, double) { return 0.01 * (rank + 1); });
-    run.play(2);
+    run.advance(2);
     const auto steps = run.analyzer().take();
     QCOMPARE(steps.size(), std::size_t{2});
     for (int r = 0; r < 3; ++r) {
@@ -178,7 +178,7 @@ class AnalysisTest : public QObject {
     auto step = breakDown({a, b});
     QVERIFY(std::abs(step.ranks[0].waiting - 0.005) < 1e-12);
     QCOMPARE(step.ranks[0].transfer, 0.0);
-    a.arrival = b.arrival = 0;  // no arrivals told: the least communication is the transfer
+    a.arrival = b.arrival = 0;  // without arrivals, the least communication is the transfer
     step = breakDown({a, b});
     QVERIFY(std::abs(step.ranks[0].waiting - 0.001) < 1e-12);
     QVERIFY(std::abs(step.ranks[1].transfer - 0.004) < 1e-12);
@@ -200,7 +200,7 @@ class AnalysisTest : public QObject {
     tell(1, 3);
     tell(1, 1);
     QCOMPARE(analyzer.take().size(), std::size_t{2});
-    // Step 4 of rank 1 is lost: the steps after it are told once it is given up.
+    // Step 4 of rank 1 is lost: later steps are reported once it is given up.
     tell(0, 4);
     for (int step = 5; step < 5 + 5000; ++step) {
       tell(0, step);
@@ -224,19 +224,19 @@ class AnalysisTest : public QObject {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
       Run run(world,
               [&](int rank, std::int64_t step, double) { return work + noise(seed, rank, step); });
-      run.play(2000);
+      run.advance(2000);
       QVERIFY2(!run.everNamed(),
                qPrintable(QString("seed %1, step %2").arg(seed).arg(run.firstNamed())));
     }
   }
 
-  // Three ranks on two cores: two of them share one, and which two changes now and then.
+  // Three ranks on two cores: two of them share a core, and which two changes occasionally.
   void sharingCoresNamesNobody() {
     Run run(3, [](int rank, std::int64_t step, double) {
       const int alone = static_cast<int>(mix64(static_cast<std::uint64_t>(step / 37)) % 3);
       return (rank == alone ? 0.02 : 0.04) + noise(9, rank, step);
     });
-    run.play(2000);
+    run.advance(2000);
     QVERIFY(!run.everNamed());
   }
 
@@ -258,15 +258,15 @@ class AnalysisTest : public QObject {
     Run run(world, [&](int rank, std::int64_t step, double) {
       return work * (rank == 1 && step > 50 ? factor : 1) + noise(5, rank, step);
     });
-    run.play(50);
+    run.advance(50);
     QVERIFY(!run.everNamed());
-    run.play(20);
+    run.advance(20);
     QCOMPARE(run.stragglers().size(), std::size_t{1});
     const Straggler& straggler = run.stragglers()[0];
     QCOMPARE(straggler.rank, 1);
     QVERIFY(straggler.since >= 31 && straggler.since <= 53);
     QCOMPARE(slowPhaseName(straggler.phase), std::string_view("backward"));
-    run.play(40);
+    run.advance(40);
     const Straggler& settled = run.stragglers()[0];
     QVERIFY(std::abs(settled.factor - factor) < 0.25 * factor);
     const double without = work + kTransfer + kOptimizer;
@@ -289,18 +289,18 @@ class AnalysisTest : public QObject {
       const double own = work + 0.1 * noise(6, rank, step);
       return rank == 2 ? withBursts(now, own, 2.0, 0.5, 0.2) : own;
     });
-    int played = 0;
+    int steps = 0;
     while (run.step() < 1 || !run.everNamed()) {
-      run.play(1);
-      QVERIFY2(++played < 4000, "never named");
+      run.advance(1);
+      QVERIFY2(++steps < 4000, "never named");
     }
     const double begins = 2.0 / (work + kTransfer + kOptimizer);
     QVERIFY2(static_cast<double>(run.firstNamed()) - begins <= within,
              qPrintable(QString::number(run.firstNamed())));
     QCOMPARE(run.stragglers()[0].rank, 2);
-    // It stays named between the bursts.
+    // It stays reported between the bursts.
     for (int i = 0; i < 300; ++i) {
-      run.play(1);
+      run.advance(1);
       QCOMPARE(run.stragglers().size(), std::size_t{1});
     }
   }
@@ -335,13 +335,13 @@ class AnalysisTest : public QObject {
              qPrintable(QString::number(named - recording.after)));
   }
 
-  // A stop while the others wait for the rank's part of the transfer is its fault too.
+  // A freeze while the others wait for the rank's part of the transfer counts as its delay.
   void freezesInTheTransferAreNamed() {
     StepAnalyzer analyzer(3);
     std::int64_t step = 0;
     while (step < 20) addFrozenStep(analyzer, ++step, 0, 0);
     addFrozenStep(analyzer, ++step, 0, 0.14);
-    QVERIFY(analyzer.stragglers().empty());  // once is an accident
+    QVERIFY(analyzer.stragglers().empty());  // a single one is not reported
     for (int i = 0; i < 3; ++i) addFrozenStep(analyzer, ++step, 0, 0);
     addFrozenStep(analyzer, ++step, 0, 0.14);
     QCOMPARE(analyzer.stragglers().size(), std::size_t{1});
@@ -351,7 +351,7 @@ class AnalysisTest : public QObject {
     QVERIFY(analyzer.stragglers()[0].withoutSeconds < analyzer.stragglers()[0].stepSeconds - 0.01);
   }
 
-  // One stop that reaches over two steps is still one.
+  // One freeze that extends over two steps counts once.
   void oneFreezeNamesNobody() {
     StepAnalyzer analyzer(3);
     std::int64_t step = 0;
@@ -364,7 +364,7 @@ class AnalysisTest : public QObject {
     }
   }
 
-  // A machine that stands still stops all its ranks.
+  // A frozen machine freezes all its ranks.
   void freezesOfAllRanksNameNobody() {
     StepAnalyzer analyzer(3);
     for (std::int64_t step = 1; step <= 60; ++step) {
@@ -380,7 +380,7 @@ class AnalysisTest : public QObject {
     double now = 0;
     for (int step = 1; step <= 40; ++step) {
       for (int r = 0; r < 3; ++r) {
-        const double late = r == 1 && step > 1 ? 0.02 : 0;  // of the step before
+        const double late = r == 1 && step > 1 ? 0.02 : 0;  // of the previous step
         const double end = now + (step > 1 ? 0.02 : 0) + 0.03 + 0.01 + (r == 1 ? 0.02 : 0);
         analyzer.add({r, step, ns(now + late), ns(end), ns(now + late + 0.03), 0, 0.01, 0.02,
                       0.005 + (step > 1 ? 0.02 : 0) - late, r == 1 ? 0.025 : 0.005});
@@ -396,7 +396,7 @@ class AnalysisTest : public QObject {
     Run run(3, [](int rank, std::int64_t step, double) {
       return (rank == 0 && step <= 4 ? 0.3 : 0.02) + noise(3, rank, step);
     });
-    run.play(300);
+    run.advance(300);
     QVERIFY(!run.everNamed());
   }
 
@@ -404,9 +404,9 @@ class AnalysisTest : public QObject {
     Run run(3, [](int rank, std::int64_t step, double) {
       return 0.03 * (rank == 0 && step > 20 && step <= 100 ? 3 : 1) + noise(4, rank, step);
     });
-    run.play(100);
+    run.advance(100);
     QCOMPARE(run.stragglers().size(), std::size_t{1});
-    run.play(200);
+    run.advance(200);
     QVERIFY(run.stragglers().empty());
   }
 
@@ -414,7 +414,7 @@ class AnalysisTest : public QObject {
     Run run(5, [](int rank, std::int64_t step, double) {
       return 0.03 * (rank >= 3 ? 2 : 1) + 0.2 * noise(4, rank, step);
     });
-    run.play(60);
+    run.advance(60);
     QCOMPARE(run.stragglers().size(), std::size_t{2});
     QVERIFY(run.stragglers()[0].withoutSeconds < 0.6 * run.stragglers()[0].stepSeconds);
   }

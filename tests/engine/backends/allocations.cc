@@ -12,7 +12,7 @@ namespace lockstep::testing {
 std::int64_t allocations() { return count.load(); }
 }  // namespace lockstep::testing
 
-// In front of glibc's own for the executable and every library it loads.
+// Interposes glibc's allocator for the executable and every library it loads.
 #pragma GCC visibility push(default)
 extern "C" {
 void* __libc_malloc(std::size_t bytes);

@@ -1,4 +1,4 @@
-// How often this process has asked the heap for memory, in all its libraries.
+// Counts the heap allocations of this process, in all its libraries.
 #pragma once
 
 #include <cstdint>

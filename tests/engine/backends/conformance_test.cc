@@ -1,6 +1,6 @@
-// Every op with a kernel, on several shapes, on every backend, against the reference backend in
-// f64. Operands are aligned to their elements only, outputs are poisoned before the run and fenced
-// on both sides, and outputs that may lie on an input's memory are also tried there.
+// Compares every op that has a kernel, on several shapes and on every backend, with the reference
+// backend in f64. Operands are aligned to their elements only; outputs are poisoned before the run
+// and guarded on both sides; in-place execution is tested where permitted.
 #include <QTest>
 #include <algorithm>
 #include <array>
@@ -31,12 +31,13 @@ namespace {
 
 using backends::Case;
 using backends::Fill;
-using backends::narrowBits;
-using backends::ofNarrow;
+using backends::fromBits16;
+using backends::toBits16;
 using Outcome = backends::CaseOutcome;
 
-Outcome play(Backend& backend, const Case& one, DType compute, bool inPlace, bool aligned = false) {
-  return backends::play(backend, one, {compute, inPlace, aligned, testing::allocations});
+Outcome runCase(Backend& backend, const Case& one, DType compute, bool inPlace,
+                bool aligned = false) {
+  return backends::runCase(backend, one, {compute, inPlace, aligned, testing::allocations});
 }
 
 std::string wrong(const Outcome& want, const Outcome& got, bool sameBits = false) {
@@ -50,12 +51,12 @@ struct Named {
   std::string name;
   std::unique_ptr<Backend> backend;
   bool emulated = false;
-  // Where it matters on how many bytes operands lie; an emulated device's products do not ask.
+  // Whether results may depend on alignment; an emulated device's matmul does not.
   bool looksAtAddresses(Op op) const { return emulated ? op != Op::kMatmul : name == "cuda"; }
 };
 
-// Those that have these ops in f32 and whose device is here; "onednn" once for every instruction
-// set of this machine, and with two threads; "cuda" also as its kernels are played on the host.
+// Backends that support these ops in f32 and whose device is present: "onednn" once per instruction
+// set of this machine, and with two threads; "cuda" also emulated on the host.
 std::vector<Named> computing(std::initializer_list<Op> ops = {}) {
   std::vector<Named> all;
   for (const std::string& name : backends::backendNames()) {
@@ -63,17 +64,17 @@ std::vector<Named> computing(std::initializer_list<Op> ops = {}) {
     if (name == "timed" || (name == "cuda" && !backend.ok())) continue;
     all.push_back({name, backends::hosted(std::move(backend).value())});
   }
-  if (!test::kSanitized)  // its threads have stacks of their own, which sanitizers do not follow
+  if (!test::kSanitized)  // emulated threads switch stacks, which sanitizers do not follow
     all.push_back({"cuda on the host",
                    backends::hosted(backends::makeCuda(testing::makeEmulatedDevice())), true});
   for (const auto* kernels : backends::cpu::kAll)
     if (backends::cpu::runnable(*kernels))
       all.push_back(
           {fmt::format("onednn {}", kernels->isa), backends::makeOneDnn({}, *kernels).value()});
-  all.push_back(
-      {"onednn 2 threads", backends::makeBackend("onednn", {.threads = 2, .meeting = 1}).value()});
-  all.push_back(
-      {"onednn 4 threads", backends::makeBackend("onednn", {.threads = 4, .meeting = 1}).value()});
+  all.push_back({"onednn 2 threads",
+                 backends::makeBackend("onednn", {.threads = 2, .barrierCost = 1}).value()});
+  all.push_back({"onednn 4 threads",
+                 backends::makeBackend("onednn", {.threads = 4, .barrierCost = 1}).value()});
   for (const Op op : ops)
     std::erase_if(all, [op](const Named& one) { return !one.backend->supports(op, DType::kF32); });
   return all;
@@ -85,7 +86,8 @@ struct Coded {
   std::string problem;
 };
 
-// Ranks 0, 1 and 2 code two steps' gradients; the payloads and their sum are those of the second.
+// Ranks 0, 1 and 2 encode the gradients of two steps; returns the payloads and the sum of the
+// second.
 Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
   constexpr int kRanks = 3;
   const auto size = static_cast<std::size_t>(n);
@@ -109,7 +111,7 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
     if (!kernel.ok()) return {{}, {}, kernel.error().text()};
     for (int step = 0; step < 2; ++step) {
       for (std::size_t i = 0; i < size; ++i) {
-        // Of all magnitudes, some too large or too small for sixteen bits.
+        // All magnitudes, some beyond the range of 16 bits.
         const double scale = std::ldexp(1.0, static_cast<int>(i % 61) - 40);
         x[i] = static_cast<float>(randomNormal(static_cast<std::uint64_t>(5 * rank + step), i) *
                                   scale);
@@ -120,7 +122,7 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
     }
     for (std::size_t i = 0; i < size; ++i) {
       left[i] += static_cast<double>(residual[i]);
-      // What it sent may be more than it had: of small numbers beside large ones with one scale.
+      // May exceed the input: small numbers share a scale with large ones.
       magnitude[i] +=
           std::abs(static_cast<double>(x[i])) + 2 * std::abs(static_cast<double>(residual[i]));
     }
@@ -144,7 +146,7 @@ Coded codeAndAdd(Backend& backend, const char* coding, std::int64_t n) {
   return coded;
 }
 
-// What differs from the reference in f64, a line each; "" where nothing does.
+// Returns the differences from the reference in f64, one per line; "" if there are none.
 std::string disagreements(const std::vector<Case>& cases,
                           const std::function<void(const Case&, const Outcome&)>& see = {}) {
   std::string out;
@@ -164,13 +166,13 @@ std::string disagreements(const std::vector<Case>& cases,
     if (see) see(test, want);
     const bool canShare = backends::canBeInPlace(test.op);
     if (canShare)
-      blame(" in place, f64", wrong(want, play(*reference, test, DType::kF64, true), true));
+      blame(" in place, f64", wrong(want, runCase(*reference, test, DType::kF64, true), true));
     for (const Named& other : others) {
       if (!other.backend->supports(test.op, DType::kF32)) continue;
       for (const auto& [inPlace, aligned] :
            {std::pair{false, false}, {true, false}, {false, true}, {true, true}}) {
         if ((inPlace && !canShare) || (aligned && !other.looksAtAddresses(test.op))) continue;
-        const Outcome got = play(*other.backend, test, DType::kF32, inPlace, aligned);
+        const Outcome got = runCase(*other.backend, test, DType::kF32, inPlace, aligned);
         std::string text = got.problem.empty() ? wrong(want, got) : got.problem;
         const bool isHere = !other.emulated && other.name != "cuda";  // a driver may allocate
         if (text.empty() && got.allocations > 0 && isHere)
@@ -190,7 +192,7 @@ std::string disagreements(const std::vector<Case>& cases,
 class ConformanceTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  // What runs on processors runs on GPUs.
+  // Every op of the CPU backend has a CUDA kernel.
   void cudaHasAKernelOfEveryOp() {
     const auto reference = backends::makeBackend("reference", {}).value();
     const auto cuda = backends::makeCuda(testing::makeEmulatedDevice());
@@ -212,7 +214,7 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // Says why the row of "cuda" is not among those that all tests here go through.
+  // Reports why the row "cuda" is missing from the tests here.
   void hasAGpu() {
     const auto cuda = backends::makeBackend("cuda", {});
     if (!cuda.ok()) QSKIP(("not on a GPU: " + cuda.error().text()).c_str());
@@ -226,7 +228,7 @@ class ConformanceTest : public QObject {
     QVERIFY2(failed.empty(), failed.c_str());
   }
 
-  // Of shapes that nobody chose.
+  // Random shapes.
   void drawnShapesAgreeWithReference() {
     std::vector<Case> cases;
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -291,12 +293,12 @@ class ConformanceTest : public QObject {
     QVERIFY2(failed.empty(), failed.c_str());
   }
 
-  // Where nothing cancels, an element far below the largest of its output is held as that is: none
-  // is left out, or wrong.
+  // Without cancellation, elements far below the largest of their output are checked at their own
+  // magnitude: none may be missing or wrong.
   void smallElementsAreHeldToo() {
     if (far_.empty()) agreesWithReference();
     for (const Op op : {Op::kScale, Op::kCast, Op::kRelu, Op::kGelu, Op::kTanh, Op::kTanhGrad,
-                        Op::kWeigh, Op::kMaxPool2dGrad, Op::kXentTermsGrad}) {
+                        Op::kScaleByRatio, Op::kMaxPool2dGrad, Op::kXentTermsGrad}) {
       const std::string name(ir::info(op).name);
       QVERIFY2(far_.contains(op) && far_[op].all > 0, name.c_str());
       QVERIFY2(far_[op].held == far_[op].all,
@@ -304,7 +306,7 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // Of a product what an element may be wrong by follows from the magnitudes of its terms.
+  // A matmul's tolerance follows from the magnitudes of its terms.
   void conditioningIsTheSumOfMagnitudes() {
     for (const Case& test : backends::allCases()) {
       if (test.op != Op::kMatmul || test.name != "130x515x70 form 0") continue;
@@ -329,16 +331,16 @@ class ConformanceTest : public QObject {
     QFAIL("the case is no more");
   }
 
-  // An element that is off by 2⁻²⁰, a millionth, of the sum of its terms' magnitudes is found.
-  void productsThatAreSlightlyWrong() {
+  // Detects an element that is off by 2⁻²⁰ of the sum of its terms' magnitudes.
+  void slightlyWrongMatmulsAreFound() {
     int all = 0, found = 0;
     for (const Case& test : backends::allCases()) {
-      if (!backends::isProduct(test.op) || test.attrs.contains("act")) continue;
+      if (!backends::isMatmulOrConv(test.op) || test.attrs.contains("act")) continue;
       const Outcome want = backends::expected(test);
       const std::int64_t count = want.outputs[0].type().count();
       for (const std::int64_t i : {std::int64_t{0}, count / 2, count - 1}) {
         const double sum = 0x1p24 * want.conditioning[0][static_cast<std::size_t>(i)];
-        if (sum == 0) continue;  // of no terms: strides leave out pixels
+        if (sum == 0) continue;  // no terms: pixels skipped by strides
         Outcome got = want;
         got.outputs[0].set(i, want.outputs[0].at(i) + 0x1p-20 * sum);
         ++all;
@@ -349,7 +351,7 @@ class ConformanceTest : public QObject {
     QVERIFY(all > 300 && found == all);
   }
 
-  // Whose columns are as many bytes as of one sample, and of a few.
+  // Workspaces for the columns of one sample, and of a few.
   void convolutionsInPartsOfABatch() {
     if (test::kSanitized)
       QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
@@ -362,7 +364,7 @@ class ConformanceTest : public QObject {
           continue;
         if (test.inputs[0].shape[0] > 5) continue;
         const Outcome want = backends::expected(test),
-                      got = play(*cuda, test, DType::kF32, false, true);
+                      got = runCase(*cuda, test, DType::kF32, false, true);
         const std::string text = got.problem.empty() ? wrong(want, got) : got.problem;
         QVERIFY2(text.empty(), fmt::format("{} ({}) in {} bytes: {}", ir::info(test.op).name,
                                            test.name, bytes, text)
@@ -371,9 +373,9 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // One product after another, with columns of two of five samples at most, in memory that all
-  // kernels have in turn.
-  void convolutionsAreProducts() {
+  // Convolutions run as matmuls on columns of at most two of five samples, in scratch memory shared
+  // by all kernels.
+  void convolutionsAreMatmuls() {
     if (test::kSanitized)
       QSKIP("the emulated device's threads have stacks that sanitizers do not follow");
     std::vector<std::string> calls;
@@ -420,18 +422,18 @@ class ConformanceTest : public QObject {
 
   void sameBitsOnAnyThreads() {
     auto one = backends::makeBackend("onednn", {1}).value(),
-         three = backends::makeBackend("onednn", {.threads = 3, .meeting = 1}).value();
+         three = backends::makeBackend("onednn", {.threads = 3, .barrierCost = 1}).value();
     for (const Case& test : backends::allCases()) {
-      const Outcome want = play(*one, test, DType::kF32, false),
-                    got = play(*three, test, DType::kF32, false);
+      const Outcome want = runCase(*one, test, DType::kF32, false),
+                    got = runCase(*three, test, DType::kF32, false);
       const std::string text = got.problem.empty() ? wrong(want, got, true) : got.problem;
       QVERIFY2(text.empty(),
                fmt::format("{} ({}): {}", ir::info(test.op).name, test.name, text).c_str());
     }
   }
 
-  // Where there is an instruction for it, and where it is written out.
-  void productsOfBf16AsTheyArePacked() {
+  // With native instructions, and emulated.
+  void packedBf16Matmuls() {
     for (const auto* kernels : backends::cpu::kAll) {
       if (!backends::cpu::runnable(*kernels)) continue;
       for (const auto& [n, k, o] : {std::array<std::int64_t, 3>{1, 1, 1},
@@ -451,9 +453,9 @@ class ConformanceTest : public QObject {
               std::vector<float> bias(static_cast<std::size_t>(o)),
                   c(static_cast<std::size_t>(n * (o + 1)), 7.0f);
               for (std::size_t i = 0; i < a.size(); ++i)
-                a[i] = narrowBits(DType::kBf16, static_cast<float>(randomNormal(1, i)));
+                a[i] = toBits16(DType::kBf16, static_cast<float>(randomNormal(1, i)));
               for (std::size_t i = 0; i < b.size(); ++i)
-                b[i] = narrowBits(DType::kBf16, static_cast<float>(randomNormal(2, i)));
+                b[i] = toBits16(DType::kBf16, static_cast<float>(randomNormal(2, i)));
               for (std::size_t i = 0; i < bias.size(); ++i)
                 bias[i] = static_cast<float>(randomNormal(3, i));
               const backends::cpu::Gemm16 g{n,        k,          o,
@@ -469,9 +471,9 @@ class ConformanceTest : public QObject {
                          size = 1;
                   for (std::int64_t at = 0; at < k; ++at) {
                     const double product =
-                        static_cast<double>(ofNarrow(
+                        static_cast<double>(fromBits16(
                             DType::kBf16, a[static_cast<std::size_t>(i * g.aRow + at * g.aK)])) *
-                        static_cast<double>(ofNarrow(
+                        static_cast<double>(fromBits16(
                             DType::kBf16, b[static_cast<std::size_t>(at * g.bK + j * g.bColumn)]));
                     sum += product;
                     size += std::abs(product);
@@ -489,8 +491,8 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // The same bits by every instruction set, on any number of threads, and by plain loops: ranks
-  // that make their own initial weights have the same.
+  // Bit-identical on every instruction set, on any number of threads, and in plain loops: ranks
+  // that generate their own initial weights agree.
   void randomNumbersAreTheSameEverywhere() {
     for (const char* kind : {"normal", "uniform"})
       for (const std::int64_t n : {1, 7, 8, 1000, 100'003})
@@ -565,15 +567,15 @@ class ConformanceTest : public QObject {
             QVERIFY2(std::isnan(wide[i]), label.c_str());
             continue;
           }
-          QVERIFY2(narrow[i] == narrowBits(type, values[i]), label.c_str());
+          QVERIFY2(narrow[i] == toBits16(type, values[i]), label.c_str());
           QVERIFY2(std::bit_cast<std::uint32_t>(wide[i]) ==
-                       std::bit_cast<std::uint32_t>(ofNarrow(type, narrow[i])),
+                       std::bit_cast<std::uint32_t>(fromBits16(type, narrow[i])),
                    label.c_str());
         }
       }
   }
 
-  // A mean far from zero costs no digits where the shift, the running mean, is near it.
+  // A mean far from zero costs no precision if the shift (the running mean) is close to it.
   void varianceBesideALargeMean() {
     constexpr std::int64_t kSamples = 64, kPixels = 196, kChannels = 16;
     constexpr float kMean = 300, kDeviation = 0.5f;
@@ -624,8 +626,8 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // Gradients of three ranks are coded and added up: every backend sends the same bits and makes
-  // the same sum of them, and what is sent and what is left over are together what there was.
+  // Gradients of three ranks are encoded and summed: every backend sends the same bytes and
+  // computes the same sum, and payload plus residual equal the input.
   void codedGradients() {
     const std::vector<Named> backends = computing({Op::kEncode, Op::kDecodeSum});
     for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
@@ -645,7 +647,7 @@ class ConformanceTest : public QObject {
       }
   }
 
-  // What is not finite is not lost on the way.
+  // Non-finite numbers survive encoding.
   void codedTrouble() {
     for (const Named& one : computing({Op::kEncode, Op::kDecodeSum}))
       for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
@@ -671,7 +673,7 @@ class ConformanceTest : public QObject {
         }
   }
 
-  // What is no number or infinite among logits or scores is to be seen in what comes of them.
+  // NaN and infinity among logits or scores show in the results.
   void troubleInExponents() {
     for (const Named& one : computing({Op::kSoftmaxXent, Op::kAttention, Op::kGelu}))
       for (const float value : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
@@ -702,8 +704,8 @@ class ConformanceTest : public QObject {
         constexpr std::int64_t kTokens = 9, kHead = 8;
         ir::Attrs attrs{{"tokens", kTokens}, {"head", kHead}, {"causal", std::int64_t{1}}};
         for (const std::int64_t part : {0, 1, 2, 3, 4, 5}) {
-          if (part == 3) attrs["factors"] = std::string("f16");
-          // of infinite scores one may be the least
+          if (part == 3) attrs["operand_dtype"] = std::string("f16");
+          // an infinite score may be the minimum
           if (std::isinf(value) && part % 3 < 2) continue;
           std::vector<float> qkv(kTokens * 3 * kHead, 0.25f), y(kTokens * kHead), lse(kTokens);
           qkv[static_cast<std::size_t>(4 * 3 * kHead + part % 3 * kHead)] = value;
@@ -720,10 +722,10 @@ class ConformanceTest : public QObject {
       }
   }
 
-  // NaN in an element of an operand reaches every output that depends on it, of every op on every
-  // backend, as in PyTorch. What depends is what other numbers there change, in f64. Exempt is what
-  // chooses alone, what a finite norm is made of, and what a code keeps of an element, which top-k
-  // sends whole (codedTrouble).
+  // NaN in an operand reaches every output that depends on it, for every op on every backend, as in
+  // PyTorch. Dependence is determined in f64, by changing the element. Exempt: operands that are
+  // only compared, what finite-norm is computed from, and what an encoding keeps of an element;
+  // top-k sends NaN whole (codedTrouble).
   void nanReachesWhatDependsOnIt() {
     constexpr std::int64_t kMostElements = 4'000;
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -744,19 +746,19 @@ class ConformanceTest : public QObject {
                              fill != Fill::kManyIds && fill != Fill::kOwnIds &&
                              fill != Fill::kBytes && fill != Fill::kCoded && fill != Fill::kPooled;
         const bool isCompared = (test.op == Op::kFiniteNorm && k == 1) ||
-                                (test.op == Op::kUnlessSkipped && k == 2) ||
+                                (test.op == Op::kSelectIfFinite && k == 2) ||
                                 (test.op == Op::kLossScale && (k == 1 || k == 3));
         if (!isFloat || isCompared || backends::chooses(test.op, k)) continue;
         const std::int64_t count = ir::TensorType{DType::kF32, test.inputs[k].shape}.count();
         backends::CaseOptions options{.compute = DType::kF64};
-        const Outcome base = backends::play(*reference, test, options);
+        const Outcome base = backends::runCase(*reference, test, options);
         options.planted = {
             k, static_cast<std::int64_t>(randomUniform(77, ++drawn) * static_cast<double>(count)),
             0};
         std::vector<std::pair<std::size_t, std::int64_t>> dependent;
         for (const double value : {-1e3, 1e3, 1e12}) {
           options.planted->value = value;
-          const Outcome moved = backends::play(*reference, test, options);
+          const Outcome moved = backends::runCase(*reference, test, options);
           for (std::size_t o = 0; o < moved.outputs.size(); ++o)
             for (std::int64_t i = 0; i < moved.outputs[o].type().count(); ++i)
               if (moved.outputs[o].at(i) != base.outputs[o].at(i)) dependent.emplace_back(o, i);
@@ -764,7 +766,7 @@ class ConformanceTest : public QObject {
         seen.insert(test.op);
         options.planted->value = kNaN;
         const auto hold = [&](Backend& backend, const std::string& name) {
-          const Outcome got = backends::play(backend, test, options);
+          const Outcome got = backends::runCase(backend, test, options);
           std::string text = got.problem;
           for (const auto& [o, i] : dependent) {
             if (!text.empty()) break;
@@ -790,8 +792,8 @@ class ConformanceTest : public QObject {
     QVERIFY(reached > 1000);
   }
 
-  // Products so large that another library's kernels are taken, on two threads.
-  void nanPassesLargeProducts() {
+  // Matmuls large enough for another library's kernels, on two threads.
+  void nanPassesLargeMatmuls() {
     constexpr std::int64_t kSide = 512;
     const ir::Attrs attrs{{"act", std::string("relu")}};
     const ir::TensorType type{DType::kF32, {kSide, kSide}}, row{DType::kF32, {kSide}};
@@ -813,8 +815,8 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // Where ReLU's output is NaN its gradient passes; of a window with NaN the first NaN has the
-  // gradient: none is lost.
+  // Where ReLU's output is NaN its gradient passes; in a pooling window with NaN the first NaN
+  // receives the gradient.
   void gradientsPassNan() {
     constexpr std::int64_t kChannels = 5;
     const float nan = std::nanf("");
@@ -864,27 +866,27 @@ class ConformanceTest : public QObject {
     }
   }
 
-  // By tensor cores, where there are some: of one token y is v as it is rounded, and dv so dy. Of
-  // many the same bits in whatever order warps come, and those of the f64 reference on rounded
-  // operands but for what p and ds are rounded by.
-  void attentionOfNarrowFactors_data() {
+  // On tensor cores, where available: for one token, y is the rounded v, and dv the rounded dy. For
+  // many tokens: bit-identical whatever the order of warps, and equal to the f64 reference on
+  // rounded operands up to the rounding of p and ds.
+  void attentionOf16BitOperands_data() {
     QTest::addColumn<int>("major");
     QTest::addColumn<int>("minor");
-    QTest::addColumn<QString>("factors");
-    for (const char* factors : {"bf16", "f16"})
+    QTest::addColumn<QString>("operandDtype");
+    for (const char* operandDtype : {"bf16", "f16"})
       for (const auto& [major, minor] : {std::pair{9, 0}, {8, 0}, {7, 5}})
-        QTest::addRow("%s, %d.%d", factors, major, minor) << major << minor << factors;
+        QTest::addRow("%s, %d.%d", operandDtype, major, minor) << major << minor << operandDtype;
     QTest::addRow("f32, 9.0") << 9 << 0 << "";
   }
-  void attentionOfNarrowFactors() {
+  void attentionOf16BitOperands() {
     if (test::kSanitized) QSKIP("sanitizers do not follow the emulated device's stacks");
     QFETCH(int, major);
     QFETCH(int, minor);
-    QFETCH(QString, factors);
-    const bool byTensors = major >= 8 && !factors.isEmpty();
-    const DType type = factors == "f16" ? DType::kF16 : DType::kBf16;
-    const auto asFactor = [&](float x) {
-      return byTensors ? ofNarrow(type, narrowBits(type, x)) : x;
+    QFETCH(QString, operandDtype);
+    const bool byTensors = major >= 8 && !operandDtype.isEmpty();
+    const DType type = operandDtype == "f16" ? DType::kF16 : DType::kBf16;
+    const auto asOperand = [&](float x) {
+      return byTensors ? fromBits16(type, toBits16(type, x)) : x;
     };
     auto device = testing::makeEmulatedDevice();
     device->setComputeCapability(major, minor);
@@ -893,13 +895,14 @@ class ConformanceTest : public QObject {
     const auto cuda = backends::hosted(backends::makeCuda(std::move(device)));
     const auto attrsOf = [&](std::int64_t tokens, std::int64_t head) {
       ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", std::int64_t{1}}};
-      if (!factors.isEmpty()) attrs["factors"] = factors.toStdString();
+      if (!operandDtype.isEmpty()) attrs["operand_dtype"] = operandDtype.toStdString();
       return attrs;
     };
     struct Result {
       std::vector<float> y, lse, dqkv;
     };
-    const auto play = [&](Backend& on, std::int64_t tokens, std::int64_t head, auto qkv, auto dy) {
+    const auto runCase = [&](Backend& on, std::int64_t tokens, std::int64_t head, auto qkv,
+                             auto dy) {
       using Number = typename decltype(qkv)::value_type;
       const DType in = sizeof(Number) == 8 ? DType::kF64 : DType::kF32;
       const ir::Attrs attrs = attrsOf(tokens, head);
@@ -921,16 +924,15 @@ class ConformanceTest : public QObject {
       backward.value()->run();
       return Result{{y.begin(), y.end()}, {lse.begin(), lse.end()}, {dqkv.begin(), dqkv.end()}};
     };
-    // Between two neighbours, on the way to the even one, in f16 too small for all digits, and
-    // there too large.
+    // Midpoints that round to the even neighbour; in f16 also subnormal and overflowing numbers.
     const std::vector<float> odd{1.00390625f, 1.01171875f, 1.00048828125f, 1.00146484375f,
                                  -2.0009f,    3e-7f,       65520.0f,       -1.0f};
     std::vector<float> one(24, 0.5f);
     std::copy(odd.begin(), odd.end(), one.begin() + 16);
-    const Result single = play(*cuda, 1, 8, one, odd);
+    const Result single = runCase(*cuda, 1, 8, one, odd);
     for (std::size_t i = 0; i < 8; ++i) {
-      QCOMPARE(single.y[i], asFactor(odd[i]));
-      QCOMPARE(single.dqkv[16 + i], asFactor(odd[i]));
+      QCOMPARE(single.y[i], asOperand(odd[i]));
+      QCOMPARE(single.dqkv[16 + i], asOperand(odd[i]));
     }
     const auto launched = [&](const std::string& kernel) {
       return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
@@ -945,14 +947,14 @@ class ConformanceTest : public QObject {
     std::vector<float> qkv(kTokens * 3 * kHead), dy(kTokens * kHead);
     for (std::size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(randomNormal(1, i));
     for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(randomNormal(2, i));
-    const Result got = play(*cuda, kTokens, kHead, qkv, dy),
-                 again = play(*cuda, kTokens, kHead, qkv, dy);
+    const Result got = runCase(*cuda, kTokens, kHead, qkv, dy),
+                 again = runCase(*cuda, kTokens, kHead, qkv, dy);
     QVERIFY(got.y == again.y && got.lse == again.lse && got.dqkv == again.dqkv);
     std::vector<double> qkvRounded(qkv.size()), dyRounded(dy.size());
-    std::transform(qkv.begin(), qkv.end(), qkvRounded.begin(), asFactor);
-    std::transform(dy.begin(), dy.end(), dyRounded.begin(), asFactor);
-    const Result want = play(*backends::makeBackend("reference", {}).value(), kTokens, kHead,
-                             qkvRounded, dyRounded);
+    std::transform(qkv.begin(), qkv.end(), qkvRounded.begin(), asOperand);
+    std::transform(dy.begin(), dy.end(), dyRounded.begin(), asOperand);
+    const Result want = runCase(*backends::makeBackend("reference", {}).value(), kTokens, kHead,
+                                qkvRounded, dyRounded);
     const double unit = !byTensors ? 0 : type == DType::kF16 ? 0x1p-11 : 0x1p-8;
     const auto apart = [](const std::vector<float>& a, const std::vector<float>& b) {
       double most = 0, largest = 0;
@@ -992,7 +994,7 @@ class ConformanceTest : public QObject {
     auto onednn = backends::makeBackend("onednn", {}).value();
     QVERIFY(!onednn->supports(Op::kMatmul, DType::kF64));
     QVERIFY(!onednn->supports(Op::kAllReduce, DType::kF32));
-    // Kernels of GPUs write floats.
+    // GPU kernels write floats.
     const auto cuda = backends::makeCuda(testing::makeEmulatedDevice());
     const ir::Attrs attrs;
     float from = 0;
@@ -1011,7 +1013,7 @@ class ConformanceTest : public QObject {
              std::string("a head has 129 channels, and its kernels take at most 128"));
   }
 
-  // What a device says of work that failed is told, and outputs stay as they were.
+  // Errors of failed device work are reported, and outputs stay unchanged.
   void aDeviceThatFails() {
     if (test::kSanitized) QSKIP("sanitizers do not follow the emulated device's stacks");
     auto device = testing::makeEmulatedDevice();
@@ -1037,8 +1039,7 @@ class ConformanceTest : public QObject {
   }
 
  private:
-  // Elements that the largest of their output would hide, made wrong; how many of them are found to
-  // be.
+  // Corrupts elements that are small relative to their output; counts how many are detected.
   struct Far {
     int all = 0, held = 0;
   };

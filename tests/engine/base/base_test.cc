@@ -1,4 +1,4 @@
-// Base vocabulary: errors, hashes, logical randomness, durable files, suggestions.
+// Tests of engine/base: errors, hashes, random numbers, durable files, suggestions.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,7 +52,7 @@ class BaseTest : public QObject {
     QVERIFY(Status().code() == Code::kOk);
   }
 
-  // Known values (RFC 3720 B.4), and both ways agree on any bytes, in any pieces.
+  // Known values (RFC 3720 B.4); both implementations agree on any bytes in any pieces.
   void checksums() {
     const auto of = [](std::string_view text) { return crc32c(std::as_bytes(std::span(text))); };
     QCOMPARE(of(""), 0u);
@@ -189,27 +189,27 @@ class BaseTest : public QObject {
       normal += n;
       normalSquares += n * n;
     }
-    // Six standard deviations of the mean.
+    // Within six standard deviations of the mean.
     QVERIFY(std::abs(sum / kCount - 0.5) < 6 * 0.2887 / std::sqrt(kCount));
     QVERIFY(std::abs(squares / kCount - 1.0 / 3) < 6 * 0.2981 / std::sqrt(kCount));
     QVERIFY(std::abs(normal / kCount) < 6 / std::sqrt(kCount));
     QVERIFY(std::abs(normalSquares / kCount - 1) < 6 * std::sqrt(2.0 / kCount));
-    // Beside the mathematical library's, of the same words.
+    // Compares with the math library on the same random words.
     for (std::uint64_t i = 0; i < 200000; ++i) {
       const double u = 1.0 - randomUniform(key, 2 * i), v = randomUniform(key, 2 * i + 1);
       const double expected = std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
-      // That of the cosine's argument, rounded, is the library's way.
+      // The library rounds the cosine's argument.
       const double rounding = std::sqrt(-2.0 * std::log(u)) * 1e-15;
       QVERIFY(std::abs(randomNormal(key, i) - expected) <= rounding + 4e-16 * std::abs(expected));
     }
-    // The sequence is part of every trained model: it may never change.
+    // The sequence determines every trained model: it must never change.
     QCOMPARE(randomNormal(1, 0), 0x1.ce0d00fd648ddp-3);
     QCOMPARE(randomNormal(77, 5), -0x1.edab4f703bbep+0);
     QCOMPARE(mix64(0), std::uint64_t{0xe220a8397b1dcdafu});
     QCOMPARE(mix64(1), std::uint64_t{0x910a2dec89025cc1u});
   }
 
-  // Within two units in the last place, near the ends of their ranges and where they are zero too.
+  // Within two units in the last place, including range ends and zeros.
   void logarithmAndCosine() {
     const auto units = [](double got, long double exact) {
       int exponent = 0;
@@ -228,8 +228,8 @@ class BaseTest : public QObject {
       double v = randomUniform(4, i);
       if (i % 2 == 0)
         v = 0.25 * static_cast<double>(i % 4) + std::ldexp(v, -2 - static_cast<int>(i % 45));
-      // The nearest quarter of a turn is taken away exactly, or the library's π would be what is
-      // seen.
+      // Subtracts the nearest quarter turn exactly; otherwise the error of the library's π would
+      // dominate.
       const double quarter = std::nearbyint(4 * v), rest = v - quarter / 4;
       const long double y = 2 * std::numbers::pi_v<long double> * static_cast<long double>(rest);
       const long double exact[] = {std::cos(y), -std::sin(y), -std::cos(y), std::sin(y)};
@@ -277,7 +277,7 @@ class BaseTest : public QObject {
     QVERIFY(writeFileAtomically(link, "two").ok());
     QVERIFY(lstat(link.c_str(), &info) == 0 && S_ISLNK(info.st_mode));
     QCOMPARE(*readFile(file), std::string("two"));
-    // What fails leaves what was there, through a link too.
+    // A failed write keeps the previous contents, also through a link.
     QVERIFY(!writeFileAtomically(link, [&](const Append& append) -> Status {
                LOCKSTEP_TRY(append("thr"));
                return invalidArgument("no more");

@@ -1,4 +1,4 @@
-// Every kind of communicator × group size × operation against straightforward results.
+// Compares every kind of communicator × group size × operation with straightforward results.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ T reduced(int size, std::int64_t i, ReduceOp op) {
   return value;
 }
 
-// Rank 0 gets least, or nothing.
+// Rank 0 receives the smallest part, or nothing.
 std::vector<std::int64_t> unevenCuts(std::int64_t count, int size) {
   std::vector<std::int64_t> cuts;
   for (int r = 0; r <= size; ++r) cuts.push_back(count * r * r / (size * size));
@@ -81,7 +81,7 @@ std::string reductions(Communicator& group, DType dtype, ReduceOp op, std::int64
   return {};
 }
 
-// Sums of real numbers: equal bits on all ranks, and the same bits again.
+// Sums of floating-point numbers: bit-identical on all ranks and on repetition.
 std::string sameBits(Communicator& group, std::int64_t count) {
   std::vector<float> first(count), again(count);
   for (std::int64_t i = 0; i < count; ++i)
@@ -117,7 +117,7 @@ std::string movements(Communicator& group, std::int64_t bytes) {
   std::string out(size * bytes, '?');
   EXPECT_OK(group.allToAll(in.data(), out.data(), bytes));
   EXPECT(out == expected, "all-to-all of {} bytes", bytes);
-  // Around the ring; rank 0 receives first, which breaks the circle.
+  // Around the ring; rank 0 receives first, which breaks the cycle.
   if (size > 1) {
     const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
     std::string taken(bytes, '?');
@@ -125,7 +125,7 @@ std::string movements(Communicator& group, std::int64_t bytes) {
     EXPECT_OK(group.send(in.data() + next * bytes, bytes, next, rank));
     if (rank != 0) EXPECT_OK(group.recv(taken.data(), bytes, previous, previous));
     EXPECT(taken == bytesBetween(previous, rank, bytes), "message of {} bytes", bytes);
-    // All at once, each message of another length.
+    // All at once, with messages of different lengths.
     const auto lengthOf = [&](int r) { return bytes * (r + 1) / size; };
     taken.assign(static_cast<std::size_t>(lengthOf(previous)), '?');
     EXPECT_OK(group.exchange(in.data() + next * bytes, lengthOf(rank), next, taken.data(),
@@ -217,7 +217,7 @@ class CommunicatorConformanceTest : public QObject {
     const auto body = [](Communicator& group) -> std::string {
       const auto switched = comm::makeSwitched(group);
       const auto summed = [&](comm::Communication as, bool all) -> std::string {
-        switched->play(as);
+        switched->setCommunication(as);
         float values[] = {1, 2};
         if (all || group.rank() == 0)
           EXPECT_OK(switched->allReduce(values, 2, DType::kF32, ReduceOp::kSum));
@@ -226,11 +226,12 @@ class CommunicatorConformanceTest : public QObject {
         return {};
       };
       std::string wrong = summed(comm::Communication::kReal, true);
-      if (wrong.empty()) wrong = summed(comm::Communication::kNone, false);  // nobody is waited for
+      if (wrong.empty())
+        wrong = summed(comm::Communication::kNone, false);  // does not wait for peers
       if (wrong.empty()) wrong = summed(comm::Communication::kBarrier, true);
       if (wrong.empty()) wrong = summed(comm::Communication::kReal, true);
       if (!wrong.empty()) return wrong;
-      switched->play(comm::Communication::kBarrier);
+      switched->setCommunication(comm::Communication::kBarrier);
       EXPECT_OK(group.rank() == 0 ? switched->broadcast(nullptr, 1 << 20, 0) : group.barrier());
       const auto alone = comm::makeAlone(1, 3);
       EXPECT(alone->rank() == 1 && alone->size() == 3, "rank {} of {}", alone->rank(),
@@ -270,7 +271,7 @@ class CommunicatorConformanceTest : public QObject {
     QCOMPARE(group[0]->allReduce(&value, 1, DType::kF32, ReduceOp::kSum).code(), Code::kOk);
   }
 
-  // As many ranks as there is no memory for, and as no memory takes, are errors.
+  // A group too large for memory, or for the implementation, is an error.
   void groupsThatCannotBe() {
     for (const int size : {0, comm::kMaxSharedRanks + 1})
       QCOMPARE(comm::makeInProcessGroup(size, 1'000'000'000).error().code, Code::kInvalidArgument);

@@ -1,5 +1,5 @@
-// Peers that die, freeze, leave, disagree or never come: every rank learns it in bounded time, by
-// name.
+// Peers that die, hang, leave, disagree or never arrive: every rank gets an error that names the
+// peer, in bounded time.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -22,7 +22,7 @@ using comm::ReduceOp;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
-// All-reduces until an error, which is the answer: "code: text".
+// All-reduces until an error; returns it as "code: text".
 std::string reduceUntilError(Communicator& group, std::int64_t count,
                              const ProcessGroup::Say& say) {
   std::vector<float> data(count);
@@ -44,7 +44,7 @@ int listeningSockets() {
   return count;
 }
 
-// Connects to every port this process listens at, over and over, and does there what `kind` says.
+// Repeatedly connects to every port this process listens on, and misbehaves as `kind` says.
 class Strays {
  public:
   Strays(const std::string& kind, int size)
@@ -67,7 +67,7 @@ class Strays {
         continue;
       length = sizeof address;
       if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
-          address.sin_addr.s_addr == htonl(INADDR_LOOPBACK))  // that of the group
+          address.sin_addr.s_addr == htonl(INADDR_LOOPBACK))  // the group's listener
         found.push_back(address);
     }
     return found;
@@ -217,13 +217,13 @@ class CommunicatorFaultsTest : public QObject {
       QElapsedTimer clock;
       clock.start();
       const auto answers = runAsThreads({kind.name, 3}, [](Communicator& group) -> std::string {
-        // A barrier may still be pending on a peer when rank 1 has left it and aborts.
+        // A barrier may still be pending on a peer when rank 1 has completed it and aborts.
         if (auto status = group.barrier(); !status.ok())
           return status.error().why.find("rank 1 ") != std::string::npos ? ""
                                                                          : status.error().text();
         if (group.rank() == 1) {
           const auto aborting = std::async(std::launch::async, [&] { group.abort(); });
-          // Nobody sends: the call ends by the abort alone.
+          // Nobody sends: only the abort ends the call.
           char byte = 0;
           const auto status = group.recv(&byte, 1, 0, 0);
           const auto later = group.barrier();
@@ -308,7 +308,7 @@ class CommunicatorFaultsTest : public QObject {
   }
 
   void glooPeerUnreachable() {
-    // Rank 1's announced listener is gone before rank 0 connects.
+    // Rank 1's published listener closes before rank 0 connects.
     MemoryStore store;
     comm::GlooOptions options{1, 2, "", "", "p", kSecond / 10};
     QCOMPARE(comm::connectGloo(options, store).error().code, Code::kUnavailable);
@@ -318,7 +318,7 @@ class CommunicatorFaultsTest : public QObject {
     QVERIFY(made.error().text().find("rank 1 at 127.0.0.1:") != std::string::npos);
   }
 
-  // Whoever finds the port while a group forms: a scanner, a health check, a mistyped address.
+  // Unrelated connections while a group forms: scanners, health checks, wrong addresses.
   void strayConnectionsAreIgnored_data() {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<int>("size");
@@ -334,7 +334,7 @@ class CommunicatorFaultsTest : public QObject {
     QElapsedTimer clock;
     for (int round = 0; round < 5; ++round) {
       clock.start();
-      // Ranks come one after the other, so that listeners wait for a while.
+      // Ranks arrive one after another, so that listeners wait for a while.
       MemoryStore store;
       const std::string prefix = uniquePrefix();
       std::vector<std::string> answers(static_cast<std::size_t>(size));

@@ -50,7 +50,7 @@ std::string gzip(const std::string& text) {
   return out;
 }
 
-// Every field of every sample.
+// Returns every field of every sample.
 std::string contentOf(const data::Dataset& of) {
   std::string out;
   for (std::int64_t i = 0; i < of.size(); ++i)
@@ -62,7 +62,7 @@ std::string contentOf(const data::Dataset& of) {
   return out;
 }
 
-// 20 images of 2×3 whose pixels say which image they are of, labels 0 to 9.
+// 20 images of 2×3 whose pixels identify the image; labels 0 to 9.
 constexpr std::uint32_t kSamples = 20;
 std::string sampleImages() {
   std::string pixels;
@@ -85,13 +85,13 @@ std::vector<std::int64_t> epochOrder(std::int64_t size, std::uint64_t seed, std:
   return out;
 }
 
-// Sample i is the number i.
+// Sample i holds the number i.
 class Numbers final : public data::Dataset {
  public:
   explicit Numbers(std::int64_t size) : size_(size) {}
   std::int64_t size() const override { return size_; }
   const std::vector<data::Field>& fields() const override { return fields_; }
-  // Not inlined: the compiler would guess it for every data set and warn of the others' sizes.
+  // Not inlined: devirtualization would cause warnings about other data sets' sizes.
   [[gnu::noinline]] void read(std::int64_t index, std::size_t, std::byte* out) const override {
     std::memcpy(out, &index, sizeof index);
   }
@@ -101,7 +101,7 @@ class Numbers final : public data::Dataset {
   std::vector<data::Field> fields_{{"n", DType::kI64, {}}};
 };
 
-// Images of 4×5 pixels of two bytes, all different.
+// Images of 4×5 pixels of two bytes, all distinct.
 class Pictures final : public data::Dataset {
  public:
   explicit Pictures(std::int64_t size) : size_(size) {}
@@ -131,12 +131,12 @@ class DatasetTest : public QObject {
 
   std::string file(const char* name, const std::string& bytes) {
     const std::string path = folder_.filePath(name).toStdString();
-    std::filesystem::remove(path);  // a file written over is flushed to disk by some file systems
+    std::filesystem::remove(path);  // some file systems flush overwritten files to disk
     std::ofstream(path, std::ios::binary)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
-  // What opening says; inspecting has to say the same.
+  // Returns the error of opening; inspection must return the same.
   Error errorOf(const std::string& images, const std::string& labels, int classes = 10) {
     const IdxFiles files{file("images", images), file("labels", labels), "", ""};
     auto opened = data::openIdx(files, classes);
@@ -157,7 +157,7 @@ class DatasetTest : public QObject {
   }
 
  private Q_SLOTS:
-  // Every byte is a token, the label the one after it; parts do not share a byte.
+  // Every byte is a token, labelled with the next byte; ranges share no byte.
   void textInParts() {
     const std::string path = file("text", "abcdefghij\xff");
     const auto first = data::openText({path, 3, 0, 0.7});
@@ -185,7 +185,7 @@ class DatasetTest : public QObject {
     QVERIFY(data::openText({path + ".none", 3, 0, 1}).error().code == Code::kNotFound);
   }
 
-  // Criteo's lines: what is missing is 0, or a category of its own.
+  // Criteo's lines: a missing value is 0, or a category of its own.
   void tables() {
     const std::string rows = "1\t3\t\tab12\t\n0\t-1\t0.5\tab12\tff\r\n1\t0\t2e1\t\tff";
     data::TableFile table{file("table", rows), 2, 2, 1000, 2};
@@ -230,7 +230,7 @@ class DatasetTest : public QObject {
     table.to = 0.95;
     QVERIFY(!data::checkTable(table, *facts).ok() && !data::openTable(table).ok());
 
-    // Commas, a number for a label, no categories.
+    // Comma-separated, numeric label, no categories.
     const auto prices = data::openTable({file("prices", "2.5,1,2\n-1e3,,4\n"), 2, 0, 0, 0});
     QVERIFY2(prices.ok(), prices.ok() ? "" : prices.error().text().c_str());
     float price = 0;
@@ -262,7 +262,7 @@ class DatasetTest : public QObject {
     QVERIFY(!data::openTable({file("empty", ""), 2, 2, 1000, 2}).ok());
   }
 
-  // Whoever maps what was decoded sees what is read from the file.
+  // A mapped decoding equals what is read from the file.
   void decodedOnce() {
     const std::string folder = folder_.filePath("decoded").toStdString();
     data::DecodedFolder decoded(folder, {4 << 20, 0});
@@ -292,8 +292,7 @@ class DatasetTest : public QObject {
     QVERIFY(!idx.decodedImages.empty() && !idx.decodedLabels.empty());
     const auto mapped = data::openIdx(idx, 10);
     QVERIFY(read.ok() && mapped.ok() && equal(**read, **mapped));
-    // The files themselves are not needed, but to say what is wrong; what is asked of them still
-    // counts.
+    // The source files are needed only for error messages; expectations of them are still checked.
     QCOMPARE(data::openIdx(idx, 9).error().text(),
              data::openIdx({idx.images, idx.labels, "", ""}, 9).error().text());
     const std::string source = idx.images;
@@ -322,7 +321,7 @@ class DatasetTest : public QObject {
         else
           QCOMPARE(same.error().text(), whole.error().text());
       }
-    // What is no data file leaves nothing.
+    // An invalid data file caches nothing.
     const auto count = [&] {
       return std::distance(std::filesystem::directory_iterator(folder), {});
     };
@@ -332,7 +331,8 @@ class DatasetTest : public QObject {
     QCOMPARE(count(), before);
   }
 
-  // Torn, written to, or of other data: it is not given out, and who was given it reads the file.
+  // A truncated, modified or mismatched cache file is not returned; readers fall back to the
+  // source.
   void decodedAndSpoilt() {
     const std::string folder = folder_.filePath("spoilt").toStdString();
     const std::string source = file("images", sampleImages()),
@@ -369,8 +369,8 @@ class DatasetTest : public QObject {
       QVERIFY(decoded.find(data::idxDecoding(), facts->sha256).empty());
       QVERIFY(!std::filesystem::exists(path));
     }
-    // An element: only who reads all of it sees that, which the folder does after it was touched or
-    // begun anew.
+    // A modified element is only detected by a full read, which the folder does for touched files
+    // and after a restart.
     for (const bool anew : {false, true}) {
       auto decoded =
           std::make_unique<data::DecodedFolder>(folder, data::DecodedFolder::Limits{4 << 20, 0});
@@ -384,7 +384,7 @@ class DatasetTest : public QObject {
       QVERIFY(decoded->find(data::idxDecoding(), facts->sha256).empty());
       QVERIFY(!std::filesystem::exists(path));
     }
-    // Under another's name.
+    // Under another file's name.
     data::DecodedFolder decoded(folder, {4 << 20, 0});
     const auto facts = data::inspectIdx(source, &decoded),
                other = data::inspectIdx(labels, &decoded);
@@ -395,8 +395,7 @@ class DatasetTest : public QObject {
              Code::kNotFound);
   }
 
-  // What was not used for longest goes; what is larger than all that may be, or the disk has no
-  // room for, is not kept.
+  // Evicts least recently used files; does not cache what exceeds the limit or the disk.
   void decodedWithinLimits() {
     const std::string folder = folder_.filePath("limits").toStdString();
     constexpr std::int64_t kMost = 2 << 20;
@@ -413,7 +412,7 @@ class DatasetTest : public QObject {
     };
     for (int number = 0; number < 3; ++number) {
       hashes.push_back(data::inspectIdx(sized(number, 500 << 10), &decoded)->sha256);
-      QTest::qWait(20);  // a file system's clock
+      QTest::qWait(20);  // file-system timestamp granularity
     }
     QVERIFY(has(0) && has(1) && has(2));
     const auto held =
@@ -424,7 +423,7 @@ class DatasetTest : public QObject {
       QVERIFY(!decoded.find(data::idxDecoding(), hashes[number]).empty());
     hashes.push_back(data::inspectIdx(sized(3, 600 << 10), &decoded)->sha256);
     QVERIFY(has(0) && !has(1) && has(2) && has(3));
-    QCOMPARE(held->elements(), std::string(500 << 10, '\1'));  // who maps it still has it
+    QCOMPARE(held->elements(), std::string(500 << 10, '\1'));  // existing mappings stay valid
     QVERIFY(decoded.takes(1 << 20) && !decoded.takes(kMost));
     hashes.push_back(data::inspectIdx(sized(4, kMost), &decoded)->sha256);
     QVERIFY(!has(4) && has(3));
@@ -433,7 +432,7 @@ class DatasetTest : public QObject {
       sum += static_cast<std::int64_t>(entry.file_size());
     QVERIFY(sum <= kMost);
 
-    // A disk with less room than is to be left on it.
+    // A disk with less free space than is to be left.
     data::DecodedFolder full(folder_.filePath("full").toStdString(),
                              {kMost, std::int64_t{1} << 60});
     QVERIFY(!full.takes(1));
@@ -443,13 +442,13 @@ class DatasetTest : public QObject {
     QVERIFY(std::filesystem::is_empty(folder_.filePath("full").toStdString()));
     decoded.makeRoom(std::int64_t{1} << 60);
     QVERIFY(std::filesystem::is_empty(folder));
-    // What a killed process left.
+    // A leftover of a killed process.
     std::ofstream(folder + "/.part-1-1") << "x";
     const data::DecodedFolder again(folder, {kMost, 0});
     QVERIFY(std::filesystem::is_empty(folder));
   }
 
-  // Several decode the same, look for it, and remove it.
+  // Concurrent decoding, lookup and removal of the same file.
   void decodedByMany() {
     const std::string folder = folder_.filePath("many").toStdString();
     data::DecodedFolder decoded(folder, {4 << 20, 0});
@@ -515,7 +514,7 @@ class DatasetTest : public QObject {
     }
   }
 
-  // A function of its seed; the ceiling is that of the probabilities the labels were drawn with.
+  // A function of the seed; the ceiling uses the probabilities from which labels were drawn.
   void clickLogs() {
     const std::string path = folder_.filePath("clicks").toStdString();
     const auto made = data::writeClickLog({20'000, 3}, path);
@@ -535,7 +534,7 @@ class DatasetTest : public QObject {
   void plainAndPacked() {
     for (const bool packed : {false, true}) {
       const auto pack = [&](const std::string& text) { return packed ? gzip(text) : text; };
-      // The names say the opposite: the magic counts.
+      // File names are misleading: the magic number counts.
       IdxFiles files{file(packed ? "images" : "images.gz", pack(sampleImages())),
                      file("labels", pack(sampleLabels())), "", ""};
       files.imagesSha256 = sha256File(files.images).value();
@@ -578,7 +577,7 @@ class DatasetTest : public QObject {
     }
   }
 
-  // Named at once, whatever kind of data is expected: a FIFO would be waited for, for ever.
+  // Reported at once for any kind of data: a FIFO would block for ever.
   void filesThatAreNone() {
     const std::string fifo = folder_.filePath("fifo").toStdString();
     QCOMPARE(mkfifo(fifo.c_str(), 0600), 0);
@@ -597,8 +596,7 @@ class DatasetTest : public QObject {
       }
   }
 
-  // Small on the disk, gigabytes in memory: of what cannot be meant no more is read than shows
-  // that.
+  // Small on disk, gigabytes decompressed: reads no more than needed to reject the file.
   void largePackedFiles() {
     const auto zeros = [&](const char* name, int mebibytes, const std::string& first = "") {
       const std::string member = gzip(std::string(std::size_t{1} << 20, '\0'));
@@ -623,10 +621,10 @@ class DatasetTest : public QObject {
     const Error tooLarge = data::inspectText(zeros("large.gz", 4097)).error();
     QCOMPARE(tooLarge.code, Code::kResourceExhausted);
     QCOMPARE(tooLarge.why, std::string("it unpacks to more than 4 GiB"));
-    QVERIFY2(spent < clock.elapsed(), std::to_string(spent).c_str());  // it did not read them all
+    QVERIFY2(spent < clock.elapsed(), std::to_string(spent).c_str());  // it did not read all of it
   }
 
-  // What training takes, and nothing else.
+  // Accepts exactly what training accepts.
   void samplesThatFitTheModel() {
     data::FileFacts images, labels;
     images.dimensions = {kSamples, 2, 3};
@@ -698,7 +696,7 @@ class DatasetTest : public QObject {
     QVERIFY(label.why.starts_with("record 9 has label 9"));
     QVERIFY(label.what.find("labels") != std::string::npos);
 
-    // A flipped bit is caught by gzip's own checks, but in the padding after the last block.
+    // gzip's own checks detect a flipped bit, except in the padding after the last block.
     for (std::size_t i = 10; i < packed.size(); ++i) {
       std::string flipped = packed;
       flipped[i] = static_cast<char>(flipped[i] ^ 0x10);
@@ -707,7 +705,7 @@ class DatasetTest : public QObject {
   }
 
   void mutatedHeaders() {
-    // Never a crash, never a data set of another shape than its bytes.
+    // Never crashes, and never yields a data set of another shape than its bytes.
     const auto images = sampleImages();
     const std::string labels = file("labels", sampleLabels());
     for (std::uint64_t round = 0; round < 3000; ++round) {
@@ -743,7 +741,8 @@ class DatasetTest : public QObject {
     QCOMPARE(order, epochOrder(60'000, 1, 0, true));
     QVERIFY(order != epochOrder(60'000, 1, 1, true));
     QVERIFY(order != epochOrder(60'000, 2, 0, true));
-    // Every place is equally likely: 3! orders of 3, 60,000 epochs; 5 standard deviations.
+    // Every position is equally likely: 3! orders of 3 over 60,000 epochs, within 5 standard
+    // deviations.
     std::vector<int> counts(27);
     for (int epoch = 0; epoch < 60'000; ++epoch) {
       const auto small = epochOrder(3, 5, epoch, true);
@@ -753,7 +752,7 @@ class DatasetTest : public QObject {
     QVERIFY(epochOrder(0, 1, 0, true).empty());
   }
 
-  // What is computed for each position is a permutation as what stands in a table is, of any size.
+  // A computed order is a permutation like a table, for any size.
   void ordersWithoutTables() {
     for (std::int64_t size = 1; size <= 300; ++size)
       for (const std::uint64_t seed : {1u, 2u, 77u}) {
@@ -774,7 +773,7 @@ class DatasetTest : public QObject {
     }
     for (const int count : counts)
       QVERIFY2(std::abs(count - 6'000) < 5 * 74, fmt::format("{}", count).c_str());
-    // Neighbours land anywhere: the mean distance of two places is a third of the size, within five
+    // Neighbours are spread: the mean distance of two positions is a third of the size, within five
     // standard deviations.
     const auto wide = epochOrder(100'000, 9, 0, true, 0);
     double distance = 0;
@@ -784,7 +783,7 @@ class DatasetTest : public QObject {
              fmt::format("{}", distance / 1e5).c_str());
   }
 
-  // More samples than 32 bits count: no table, each sample below the size, none twice.
+  // More samples than fit 32 bits: no table, every sample below the size, no duplicates.
   void moreSamplesThan32Bits() {
     for (const std::int64_t size :
          {(std::int64_t{1} << 26) + 1, (std::int64_t{1} << 32) - 1, std::int64_t{1} << 32,
@@ -817,7 +816,7 @@ class DatasetTest : public QObject {
     QCOMPARE(count, 4);
   }
 
-  // No memory for its batches is an error that says for what, and how much.
+  // Without memory for the batches: an error that names purpose and size.
   void batchesThatNoMemoryHolds() {
     const Numbers numbers(1000);
     Loader::Options options;
@@ -889,7 +888,7 @@ class DatasetTest : public QObject {
     QVERIFY(resumed.next() == nullptr);
   }
 
-  // What a sample looks like in an epoch depends on neither the ranks nor who loads it.
+  // Augmentation depends neither on the number of ranks nor on which one loads a sample.
   void augmentedImagesAreTheSameWhateverTheWorldSize() {
     const Pictures pictures(30);
     const std::size_t bytes = static_cast<std::size_t>(pictures.fields()[0].bytes());
@@ -917,7 +916,8 @@ class DatasetTest : public QObject {
     QVERIFY(loaded(3) == one);
   }
 
-  // Every shift within the limit and both sides come up alike often; pixels stay what they are.
+  // Every shift within the limit and both orientations are equally frequent; pixel values are
+  // preserved.
   void augmentedImagesAreShiftedAndMirrored() {
     const Pictures pictures(1);
     std::vector<std::byte> image(4 * 5 * 2), out(image.size());

@@ -1,4 +1,4 @@
-// Graph construction, its text, its parser and its verifier.
+// Tests of graphs: construction, text, parser and verifier.
 #include <QTest>
 #include <clocale>
 #include <locale>
@@ -82,7 +82,7 @@ class GraphTest : public QObject {
     const std::locale before =
         std::locale::global(std::locale(std::locale::classic(), new CommaNumbers));
     const std::string formerly = std::setlocale(LC_ALL, nullptr);
-    std::setlocale(LC_ALL, "de_DE.UTF-8");  // where it is installed
+    std::setlocale(LC_ALL, "de_DE.UTF-8");  // if installed
     const std::string written = text(sample());
     const Result<Graph> graph = parse(kSampleText);
     std::locale::global(before);
@@ -158,8 +158,8 @@ class GraphTest : public QObject {
                         {{"tokens", std::int64_t{2}},
                          {"head", std::int64_t{1}},
                          {"causal", std::int64_t{0}},
-                         {"factors", "f8"}})),
-             "node y (attention): factors are \"f8\", expected bf16 or f16");
+                         {"operand_dtype", "f8"}})),
+             "node y (attention): operand_dtype is \"f8\", expected bf16 or f16");
   }
 
   void parserSaysWhereAndWhat_data() {
@@ -210,7 +210,7 @@ class GraphTest : public QObject {
              "node store.w (store): state w is f32[1] here and f32[4x3] elsewhere");
   }
 
-  // Whatever the bytes, the parser answers; what it accepts has a canonical text.
+  // The parser returns for any bytes; what it accepts has a canonical text.
   void mutationsNeverCrash() {
     const std::string_view pieces[] = {"%",
                                        "0",
@@ -236,8 +236,8 @@ class GraphTest : public QObject {
                                        "e308",
                                        "split 7 [0 1]",
                                        "matmul",
-                                       "pack",
-                                       "slice1",
+                                       "flatten",
+                                       "flat-view",
                                        "offset="};
     int accepted = 0;
     for (std::uint64_t seed = 0; seed < 20000; ++seed) {

@@ -1,4 +1,5 @@
-// Placement rules on one axis: what each op makes of split, partial and replicated inputs.
+// Tests of placement rules along one axis: the results of each op for split, partial and replicated
+// inputs.
 #include <QTest>
 
 #include "engine/ir/graph.h"
@@ -11,7 +12,7 @@ namespace {
 
 using Kind = AxisPlacement::Kind;
 
-// "r" replicated, "s0" split along dimension 0 ("s0x3": at thrice the cuts), "e0x3" split in two
+// "r" replicated, "s0" split along dimension 0 ("s0x3": with cuts times 3), "e0x3" split in two
 // equal parts of 3, "p" partial sum, "m" partial max.
 AxisPlacement placementOf(const std::string& word) {
   if (word == "p") return {Kind::kPartialSum, 0, {}};
@@ -40,8 +41,8 @@ QString wordOf(const AxisPlacement& placement) {
   return "?";
 }
 
-// The rule's answer for the last node of a graph whose values %0, %1, … have these placements:
-// the outputs, or "input i" and how it is wanted where not whole.
+// Returns the rule's result for the last node of a graph whose values %0, %1, … have these
+// placements: those of the outputs, or "input i" and the wanted placement unless replicated.
 QString place(const std::string& lines, const QStringList& words) {
   const Result<Graph> graph = parse("graph \"g\"\n" + lines);
   if (!graph.ok()) return QString::fromStdString(graph.error().what);
@@ -72,7 +73,7 @@ std::string fill(int id, const std::string& type) {
                      id, type.substr(0, open), id, shape, type, id);
 }
 
-// A graph of inputs with these types and one op over all of them.
+// Returns a graph with inputs of these types and one op that takes them all.
 std::string graphOf(const std::vector<std::string>& types, const std::string& op,
                     const std::string& attrs, const std::vector<std::string>& outputs) {
   std::string lines, operands, results, resultTypes;
@@ -220,10 +221,10 @@ class PlacementTest : public QObject {
     rows("embedding-grad of own rows",
          graphOf({"i32[4]", "f32[4x4]"}, "embedding-grad", " {local=1, shape=[6 4]}", {"f32[6x4]"}),
          {{"s0 s0", "e0x3"}, {"r r", "r"}, {"s0 r", "input 0"}});
-    rows("distinct",
-         graphOf({"i32[4]"}, "distinct", " {cuts=[0 5 9], shape=[6]}",
-                 {"i32[6]", "i32[2]", "i32[4]"}),
-         {{"s0", "e0x3 r s0"}, {"r", "r r r"}});
+    rows(
+        "unique",
+        graphOf({"i32[4]"}, "unique", " {cuts=[0 5 9], shape=[6]}", {"i32[6]", "i32[2]", "i32[4]"}),
+        {{"s0", "e0x3 r s0"}, {"r", "r r r"}});
     rows("push",
          graphOf({"f32[6x4]", "i32[2]"}, "push", " {count=2, part=1, rows=6}",
                  {"f32[6x4]", "i32[2]"}),
@@ -248,9 +249,9 @@ class PlacementTest : public QObject {
          {{"s1x2 s1x6 s1x2 s1", "s1x6"},
           {"r s1x6 s1x2 s1", "input 0 s1x2"},
           {"p r r r", "input 0"}});
-    rows("slice1", graphOf({"f32[4]"}, "slice1", " {offset=1, shape=[3]}", {"f32[3]"}),
+    rows("flat-view", graphOf({"f32[4]"}, "flat-view", " {offset=1, shape=[3]}", {"f32[3]"}),
          {{"p", "p"}, {"r", "r"}, {"s0", "input 0"}});
-    rows("pack", graphOf({"f32[2]", "f32[3x4]"}, "pack", "", {"f32[14]"}),
+    rows("flatten", graphOf({"f32[2]", "f32[3x4]"}, "flatten", "", {"f32[14]"}),
          {{"p p", "p"}, {"r r", "r"}, {"r p", "input 1"}, {"p r", "input 0"}, {"r s0", "input 1"}});
     rows(
         "softmax-xent",
@@ -313,7 +314,7 @@ class PlacementTest : public QObject {
     QCOMPARE(place(graph.toStdString(), inputs.split(' ')), outputs);
   }
 
-  // Doing what a rule asks for ends with a placement, for every op and any inputs.
+  // Meeting the demands of a rule ends with a placement, for every op and any inputs.
   void doingWhatIsAskedAlwaysEnds() {
     const std::pair<std::string, int> ops[] = {
         {graphOf({"f32[4x4]", "f32[4x4]"}, "matmul", "", {"f32[4x4]"}), 2},
@@ -322,7 +323,7 @@ class PlacementTest : public QObject {
         {graphOf({"f32[4x4]", "i32[4]", "f32[4]", "f32[1]"}, "softmax-xent-grad", "", {"f32[4x4]"}),
          4},
         {graphOf({"f32[4x4]", "i32[4]", "f32[4]"}, "softmax-xent", "", {"f32[1]", "f32[4x4]"}), 3},
-        {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "pack", "", {"f32[12]"}), 3},
+        {graphOf({"f32[4]", "f32[4]", "f32[4]"}, "flatten", "", {"f32[12]"}), 3},
         {graphOf({"f32[4x4x4x4]", "f32[3x3x4x4]", "f32[4]"}, "conv2d", " {pad=0, stride=1}",
                  {"f32[4x2x2x4]"}),
          3},

@@ -98,10 +98,10 @@ class DistributeTest : public QObject {
       const ir::Graph graph = stepGraph(fashionCnn(), bucket);
       const auto placed = passes::place(graph, "data", mirrored());
       QVERIFY2(placed.ok(), placed.ok() ? "" : placed.error().text().c_str());
-      QCOMPARE(countOf(*placed, Op::kAllReduce), countOf(graph, Op::kPack));
+      QCOMPARE(countOf(*placed, Op::kAllReduce), countOf(graph, Op::kFlatten));
       for (const ir::Node& node : placed->nodes()) {
         if (node.op != Op::kAllReduce) continue;
-        QCOMPARE(placed->node(placed->value(node.inputs[0]).producer).op, Op::kPack);
+        QCOMPARE(placed->node(placed->value(node.inputs[0]).producer).op, Op::kFlatten);
         QCOMPARE(node.phase, ir::Phase::kBackward);
       }
     }

@@ -97,7 +97,7 @@ std::vector<OpCase> opCases() {
   const std::int64_t zero = 0, one = 1, two = 2;
   return {
       {"reshape", Op::kReshape, {{2, 6}}, {{"shape", Shape{3, 4}}}},
-      {"pack", Op::kPack, {{3}, {2, 2}, {1}}, {}},
+      {"flatten", Op::kFlatten, {{3}, {2, 2}, {1}}, {}},
       {"cast", Op::kCast, {{4}}, {{"dtype", "f64"}, {"scale", 0.25}}},
       {"add", Op::kAdd, {{2, 3}, {2, 3}}, {}},
       {"scale", Op::kScale, {{4}}, {{"factor", -1.5}}},

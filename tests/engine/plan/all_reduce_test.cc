@@ -1,4 +1,4 @@
-// Every algorithm's messages, played in memory: the sums are whole on all ranks, in one order.
+// Simulates the messages of each algorithm in memory: all ranks get the same complete sums.
 #include <QTest>
 
 #include <cmath>
@@ -21,10 +21,10 @@ std::vector<std::int64_t> hostsOf(int ranks, int each) {
   return cuts;
 }
 
-// Ranks that send without waiting and receive when something is there; "" or what went wrong.
-class Play {
+// Simulates ranks whose sends do not block. run() returns "" or what went wrong.
+class Simulation {
  public:
-  Play(Algorithm how, int ranks, std::int64_t count, const std::vector<std::int64_t>& hosts) {
+  Simulation(Algorithm how, int ranks, std::int64_t count, const std::vector<std::int64_t>& hosts) {
     for (int rank = 0; rank < ranks; ++rank) {
       script_.push_back(plan::exchanges(how, rank, ranks, count, hosts));
       std::vector<float> mine;
@@ -46,7 +46,7 @@ class Play {
         while (step(rank)) moved = true;
     }
     for (std::size_t rank = 0; rank < script_.size(); ++rank)
-      if (at_[rank] < script_[rank].size()) return fmt::format("rank {} waits for ever", rank);
+      if (at_[rank] < script_[rank].size()) return fmt::format("rank {} waits forever", rank);
     for (const auto& [pair, messages] : mail_)
       if (!messages.empty()) return fmt::format("a message of rank {} is not received", pair.first);
     for (std::size_t rank = 0; rank < data_.size(); ++rank)
@@ -121,7 +121,7 @@ class AllReduceTest : public QObject {
       for (int ranks = 1; ranks <= 17; ++ranks)
         for (const int perHost : {1, 2, 3, 5})
           for (const std::int64_t count : {0, 1, 7, 1000}) {
-            const std::string wrong = Play(how, ranks, count, hostsOf(ranks, perHost)).run();
+            const std::string wrong = Simulation(how, ranks, count, hostsOf(ranks, perHost)).run();
             QVERIFY2(wrong.empty(),
                      fmt::format("{} of {} ranks, {} a host, {}: {}", ir::algorithmName(how), ranks,
                                  perHost, count, wrong)
@@ -131,9 +131,9 @@ class AllReduceTest : public QObject {
     QVERIFY(plan::exchanges(Algorithm::kDirect, 0, 4, 100).empty());
   }
 
-  // As many messages and elements as the literature says.
+  // The numbers of messages and elements are those of the literature.
   void whatARankSends() {
-    const auto of = [](Algorithm how) { return Play(how, 8, 800, hostsOf(8, 4)); };
+    const auto of = [](Algorithm how) { return Simulation(how, 8, 800, hostsOf(8, 4)); };
     QCOMPARE(of(Algorithm::kRing).mostSteps(), std::size_t{14});
     QCOMPARE(of(Algorithm::kRing).mostSent(), std::int64_t{1400});
     QCOMPARE(of(Algorithm::kHalvingDoubling).mostSteps(), std::size_t{6});

@@ -77,7 +77,7 @@ class PlanTextTest : public QObject {
     QVERIFY(errorOf(broken).find("rank 2 has no body") != std::string::npos);
   }
 
-  // Whatever the bytes: an error or a plan, and what was a plan is written and read again.
+  // Any bytes give an error or a plan, and a plan survives a round trip through text.
   void mutatedTextIsReadSafely() {
     const std::string whole = text(samplePlan());
     constexpr std::uint64_t kSeed = 20240501;

@@ -7,7 +7,7 @@ using namespace lockstep::plan;
 
 namespace {
 
-// What verify() says of the sample after `change`.
+// Returns verify()'s error for the sample plan after `change`.
 template <typename Change>
 std::string complaint(Change change) {
   Plan plan = samplePlan();
@@ -52,16 +52,16 @@ class PlanVerifyTest : public QObject {
     EXPECT("before all of it was written", body.steps[2].outputs = {5});
     EXPECT("before all of it was written", body.steps[1].inputs = {2});
   }
-  void whatIsInFlightHasAnOrder() {
-    EXPECT("stream 1", body.steps[2].stream = kFlightStream);  // no collective
+  void asynchronousCollectivesHaveAnOrder() {
+    EXPECT("stream 1", body.steps[2].stream = kCommunicationStream);  // no collective
     EXPECT("stream 2", body.steps[3].stream = 2);
     EXPECT("use the group along axis data without an order", Step again = body.steps[3];
            again.name = "again"; again.stream = kComputeStream;
            body.steps.insert(body.steps.begin() + 4, again));
-    // not so on the other ranks
+    // differs from the other ranks
     EXPECT("different collectives", body.steps[3].stream = kComputeStream);
   }
-  // A plan that is read may say anything: what a kernel or a collective goes by is checked before.
+  // A parsed plan may contain anything: the attributes of kernels and collectives are verified.
   void stepsAreAsTheirOperationsHaveThem() {
     EXPECT("attribute value is missing", body.steps[2].attrs.erase("value"));
     EXPECT("attribute speed is unknown", body.steps[2].attrs["speed"] = std::int64_t{1});
@@ -74,7 +74,7 @@ class PlanVerifyTest : public QObject {
     EXPECT("in buffer metrics, which is f32[16]", body.steps[2].attrs["shape"] = Shape{15});
   }
 
-  // The same memory one after the other is allowed.
+  // Buffers whose lives do not overlap may share memory.
   void memoryIsReused() {
     const std::string said = complaint([](Plan&, Body& body) {
       body.buffers.push_back({"late", f32({8}), BufferKind::kTemp, -1, 8192});
@@ -86,7 +86,7 @@ class PlanVerifyTest : public QObject {
     });
     QVERIFY2(said.empty(), said.c_str());
   }
-  void ranksPlayTheSameCollectives() {
+  void ranksRunTheSameCollectives() {
     EXPECT("different collectives", body.steps.erase(body.steps.begin() + 3);
            body.steps[3].after.clear());
     EXPECT("different collectives", body.steps[3].attrs["op"] = std::string("max"));

@@ -1,4 +1,4 @@
-// A small plan made by hand: two ranks, one group, one all-reduce.
+// A small handwritten plan: three ranks with two bodies, one group, one all-reduce.
 #pragma once
 
 #include "engine/plan/plan.h"
@@ -66,8 +66,14 @@ inline Plan samplePlan() {
   plan.globalBatch = 10;
   plan.batchCuts = {0, 4, 7, 10};
   plan.evaluateCuts = {0, 4, 7, 10};
-  plan.state = {
-      {"params.0", f32({16}), 0, 0, 1, "", {{"a", {3, 2}, 0}, {"scalar", {}, 8}, {"b", {7}, 9}}}};
+  plan.state = {{"params.0",
+                 StateRole::kParameters,
+                 f32({16}),
+                 0,
+                 0,
+                 1,
+                 "",
+                 {{"a", {3, 2}, 0}, {"scalar", {}, 8}, {"b", {7}, 9}}}};
   plan.stateBytes = 64;
   plan.schedule = {{{"step", 0, 0}}};
   plan.programs = {{"step", {sampleBody("worker.4", 4), sampleBody("worker.3", 3)}, {0, 1, 1}}};

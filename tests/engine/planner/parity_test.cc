@@ -1,5 +1,5 @@
 // What a plan computes does not depend on how it is distributed: several ranks, several groupings
-// and one rank agree step by step, played by the reference backend in f64.
+// and one rank agree step by step, run by the reference backend in f64.
 #include <QTest>
 
 #include <cmath>
@@ -68,8 +68,8 @@ void feed(runtime::Executor& executor, std::int64_t step, std::int64_t first, st
   setFloat(executor.input("stop"), 0, step == 3 && rank == 0 ? 1 : 0);
 }
 
-Status playRank(const plan::Plan& plan, int rank, comm::Communicator* group, Metrics& metrics,
-                std::vector<plan::Event>& events) {
+Status runRank(const plan::Plan& plan, int rank, comm::Communicator* group, Metrics& metrics,
+               std::vector<plan::Event>& events) {
   LOCKSTEP_ASSIGN(auto backend, backends::makeBackend("reference", {}));
   LOCKSTEP_ASSIGN(const auto state, runtime::StateArena::make(plan, rank));
   const auto bind = [&](const char* program) {
@@ -78,7 +78,7 @@ Status playRank(const plan::Plan& plan, int rank, comm::Communicator* group, Met
   LOCKSTEP_ASSIGN(auto init, bind("init"));
   LOCKSTEP_ASSIGN(auto step, bind("step"));
   LOCKSTEP_ASSIGN(auto evaluate, bind("evaluate"));
-  LOCKSTEP_TRY(init->play(0, nullptr));
+  LOCKSTEP_TRY(init->run(0, nullptr));
   const auto c = static_cast<std::size_t>(rank);
   const auto note = [&](runtime::Executor& executor) {
     const backends::Operand result = executor.result("metrics.accuracy");
@@ -87,42 +87,42 @@ Status playRank(const plan::Plan& plan, int rank, comm::Communicator* group, Met
   };
   for (int s = 1; s <= kSteps; ++s) {
     feed(*step, s, plan.batchCuts[c], plan.batchCuts[c + 1], rank);
-    std::vector<plan::Event> told;
-    told.reserve(step->steps());
-    LOCKSTEP_TRY(step->play(s, &told));
-    events.insert(events.end(), told.begin(), told.end());
+    std::vector<plan::Event> recorded;
+    recorded.reserve(step->steps());
+    LOCKSTEP_TRY(step->run(s, &recorded));
+    events.insert(events.end(), recorded.begin(), recorded.end());
     note(*step);
   }
   feed(*evaluate, 1000, plan.evaluateCuts[c], plan.evaluateCuts[c + 1], rank);
-  LOCKSTEP_TRY(evaluate->play(0, nullptr));
+  LOCKSTEP_TRY(evaluate->run(0, nullptr));
   note(*evaluate);
   return {};
 }
 
-struct Played {
+struct RunOutput {
   std::vector<Metrics> metrics;  // by rank
   std::vector<std::vector<plan::Event>> events;
 };
-Played play(const plan::Plan& plan) {
+RunOutput runPlan(const plan::Plan& plan) {
   const int ranks = plan.mesh.size();
   auto group = comm::makeInProcessGroup(ranks, kTimeout).value();
-  Played played;
-  played.metrics.resize(static_cast<std::size_t>(ranks));
-  played.events.resize(static_cast<std::size_t>(ranks));
+  RunOutput output;
+  output.metrics.resize(static_cast<std::size_t>(ranks));
+  output.events.resize(static_cast<std::size_t>(ranks));
   std::vector<Status> statuses(static_cast<std::size_t>(ranks));
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       const auto r = static_cast<std::size_t>(rank);
-      statuses[r] = playRank(plan, rank, ranks > 1 ? group[r].get() : nullptr, played.metrics[r],
-                             played.events[r]);
+      statuses[r] = runRank(plan, rank, ranks > 1 ? group[r].get() : nullptr, output.metrics[r],
+                            output.events[r]);
     });
   }
   threads.clear();
   for (const Status& status : statuses) {
     if (!status.ok()) qFatal("%s", status.error().text().c_str());
   }
-  return played;
+  return output;
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ class ParityTest : public QObject {
     asked.training.optimizer.kind = optimizer.toStdString();
     asked.training.optimizer.momentum = 0.9;
     asked.training.optimizer.weightDecay = 1e-3;
-    const Metrics one = play(planOf(asked, clusterOf(1))).metrics[0];
+    const Metrics one = runPlan(planOf(asked, clusterOf(1))).metrics[0];
     QCOMPARE(one.size(), std::size_t{kSteps + 1});
     QCOMPARE(one[2][3], 1.0);
     QCOMPARE(one[3][3], 0.0);
@@ -155,7 +155,7 @@ class ParityTest : public QObject {
     for (const int ranks : {1, 2, 3, 4}) {
       for (const std::int64_t bucket : {1, 512, 0}) {
         asked.bucketBytes = bucket;
-        for (const Metrics& metrics : play(planOf(asked, clusterOf(ranks))).metrics) {
+        for (const Metrics& metrics : runPlan(planOf(asked, clusterOf(ranks))).metrics) {
           QCOMPARE(metrics.size(), one.size());
           for (std::size_t s = 0; s < one.size(); ++s) {
             for (std::size_t i = 0; i < 4; ++i) {
@@ -183,11 +183,12 @@ class ParityTest : public QObject {
     planner::SimulateOptions options;
     options.steps = kSteps;
     const auto simulation = planner::simulate(plan, cluster, {}, options);
-    const Played played = play(plan);
-    using Told = std::tuple<std::int64_t, plan::StepId, plan::EventKind, ir::Phase, std::int64_t>;
+    const RunOutput output = runPlan(plan);
+    using Recorded =
+        std::tuple<std::int64_t, plan::StepId, plan::EventKind, ir::Phase, std::int64_t>;
     for (int rank = 0; rank < 3; ++rank) {
-      std::vector<Told> real, simulated;
-      for (const plan::Event& e : played.events[static_cast<std::size_t>(rank)]) {
+      std::vector<Recorded> real, simulated;
+      for (const plan::Event& e : output.events[static_cast<std::size_t>(rank)]) {
         real.emplace_back(e.step, e.planStep, e.kind, e.phase,
                           e.kind == plan::EventKind::kTransfer ? e.bytes : 0);
       }

@@ -43,8 +43,8 @@ class PlanTest : public QObject {
         most = std::max(most, body(plan, program.name.c_str(), rank).arenaBytes);
       }
       for (const plan::StateSlot& slot : plan.state) {
-        if (slot.stage != plan.stageOf(rank) || !slot.name.starts_with("carry.")) continue;
-        (slot.name.starts_with("carry.evaluate") ? evaluates : trains) +=
+        if (slot.stage != plan.stageOf(rank) || !slot.name.starts_with("stash.")) continue;
+        (slot.name.starts_with("stash.evaluate") ? evaluates : trains) +=
             slot.type.bytes() * slot.copies;
       }
       QVERIFY2(evaluates <= trains,
@@ -74,7 +74,7 @@ class PlanTest : public QObject {
   }
 
   // An algorithm that is asked for stands in every all-reduce of the replicas, in the text too; one
-  // that the cluster cannot play is refused.
+  // that the cluster cannot run is refused.
   void allReduceAlgorithms() {
     planner::PlanRequest asked = request(fashionMlp(), 64, 64);
     cluster::Cluster cluster = clusterOf(6, 1, 3);
@@ -389,10 +389,10 @@ class PlanTest : public QObject {
       struct Made {
         std::int64_t peak, forward, backward, untold;
       };
-      const auto made = [&](DType products) -> Made {
-        asked.products = products;
+      const auto made = [&](DType matmulDtype) -> Made {
+        asked.matmulDtype = matmulDtype;
         asked.training.lossScale.reset();
-        if (products == DType::kF16) asked.training.lossScale.emplace();
+        if (matmulDtype == DType::kF16) asked.training.lossScale.emplace();
         const plan::Plan plan = planOf(asked, clusterOf(ranks));
         const plan::Body& step = body(plan, "step");
         std::int64_t gathers[2] = {0, 0};
@@ -406,11 +406,11 @@ class PlanTest : public QObject {
           if (one.op != ir::Op::kAllGather ||
               step.buffers[rootOf(one.outputs[0])].kind != plan::BufferKind::kTemp)
             continue;
-          if (step.buffers[rootOf(one.outputs[0])].type.dtype == products)
+          if (step.buffers[rootOf(one.outputs[0])].type.dtype == matmulDtype)
             ++gathers[one.phase == ir::Phase::kForward ? 0 : 1];
           whole[rootOf(one.outputs[0])] = true;
         }
-        // By the steps that use them; what is in flight is in use until it is waited for.
+        // By the steps that use them; what is asynchronous is in use until it is waited for.
         std::vector<std::int64_t> during(step.steps.size(), 0);
         for (std::size_t b = 0; b < step.buffers.size(); ++b) {
           if (!whole[b]) continue;
@@ -425,7 +425,7 @@ class PlanTest : public QObject {
             end = k + 1;
             if (step.steps[k].stream == plan::kComputeStream) continue;
             const auto knows = [&](const plan::Step& later) {
-              return later.stream == plan::kFlightStream ||
+              return later.stream == plan::kCommunicationStream ||
                      std::any_of(later.after.begin(), later.after.end(), [&](plan::StepId id) {
                        return static_cast<std::size_t>(id) >= k;
                      });
@@ -438,11 +438,11 @@ class PlanTest : public QObject {
         return {step.arenaBytes, gathers[0], gathers[1], most - planner::gatheredWindow(plan, 0)};
       };
       const Made wide = made(DType::kF32);
-      for (const DType products : {DType::kBf16, DType::kF16}) {
-        const Made narrow = made(products);
+      for (const DType matmulDtype : {DType::kBf16, DType::kF16}) {
+        const Made narrow = made(matmulDtype);
         const std::string said = fmt::format(
             "{} layers, {} ranks, overlap {}, buckets {}: {}: {} bytes for {}; {} and {} gathers",
-            model.layers.size(), ranks, asked.overlap, asked.bucketBytes, dtypeName(products),
+            model.layers.size(), ranks, asked.overlap, asked.bucketBytes, dtypeName(matmulDtype),
             narrow.peak, wide.peak, narrow.forward, narrow.backward);
         worst = std::max(worst, static_cast<double>(narrow.peak) / static_cast<double>(wide.peak));
         QVERIFY2(narrow.untold == 0 && wide.untold == 0, said.c_str());
@@ -503,7 +503,7 @@ class PlanTest : public QObject {
 
   // Parameters that products alone read are cast before they travel; those that others read, biases
   // here, are not.
-  void narrowFactorsTravelInHalfTheBytes() {
+  void castParametersTravelInHalfTheBytes() {
     auto asked = request(fashionMlp(), 64, 64);
     asked.strategy = "zero-3";
     const auto gathered = [&](DType type) {
@@ -518,7 +518,7 @@ class PlanTest : public QObject {
       return elements;
     };
     const std::int64_t all = gathered(DType::kF32);
-    asked.products = DType::kBf16;
+    asked.matmulDtype = DType::kBf16;
     const std::int64_t wide = gathered(DType::kF32), narrow = gathered(DType::kBf16);
     QCOMPARE(wide + narrow, all);
     QVERIFY(narrow >= 784 * 128 + 128 * 10);
@@ -535,7 +535,7 @@ class PlanTest : public QObject {
   }
 
   // Attention's operands stay f32: the plan says what a GPU may round them to.
-  void attentionMayHaveNarrowFactors() {
+  void attentionMayHave16BitOperands() {
     models::Layer embedding = layer(models::Layer::Kind::kEmbedding, "embedding"),
                   block = layer(models::Layer::Kind::kTransformer, "block");
     embedding.units = 8;
@@ -546,10 +546,10 @@ class PlanTest : public QObject {
     model.vocabulary = model.classes = 11;
     model.layers = {embedding, block, dense("head", 11)};
     auto asked = request(model, 8, 8);
-    for (const auto& [products, factors] :
+    for (const auto& [matmulDtype, operandDtype] :
          {std::pair{DType::kBf16, "bf16"}, {DType::kF16, "f16"}, {DType::kF32, ""}}) {
-      asked.products = products;
-      if (products == DType::kF16)
+      asked.matmulDtype = matmulDtype;
+      if (matmulDtype == DType::kF16)
         asked.training.lossScale.emplace();
       else
         asked.training.lossScale.reset();
@@ -560,8 +560,8 @@ class PlanTest : public QObject {
           const bool isAttention =
               step.op == ir::Op::kAttention || step.op == ir::Op::kAttentionGrad;
           found += isAttention ? 1 : 0;
-          QCOMPARE(ir::textAttr(step.attrs, "factors"),
-                   std::string_view(isAttention ? factors : ""));
+          QCOMPARE(ir::textAttr(step.attrs, "operand_dtype"),
+                   std::string_view(isAttention ? operandDtype : ""));
           for (const int input : step.inputs)
             if (isAttention)
               QVERIFY(body(plan, program).buffers[static_cast<std::size_t>(input)].type.dtype ==

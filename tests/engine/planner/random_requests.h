@@ -51,8 +51,8 @@ class Draw {
         built(drawn.evaluatesLikeSteps ? batch : data * of({1, 4}), models::Use::kEvaluation, 1);
     asked.strategy = strategy;
     if (compute == DType::kF32)
-      asked.products = of({DType::kF32, DType::kF32, DType::kBf16, DType::kF16});
-    if (asked.products == DType::kF16) asked.training.lossScale.emplace();
+      asked.matmulDtype = of({DType::kF32, DType::kF32, DType::kBf16, DType::kF16});
+    if (asked.matmulDtype == DType::kF16) asked.training.lossScale.emplace();
     asked.training.optimizer.kind = of<const char*>({"adam", "adam", "sgd", "adagrad"});
     asked.training.optimizer.clipNorm = chance(3) ? 1 : 0;
     asked.training.optimizer.decayMatricesOnly = chance(3);
@@ -89,7 +89,7 @@ class Draw {
         "gather {} recompute {} "
         "schedule {} compression {} staleness {} dense {} inOrder {} link {} clip {}",
         modelText_, batch, asked.microBatches, strategy, data, stages, modelRanks, servers,
-        dtypeName(compute), dtypeName(asked.products), asked.bucketBytes, asked.overlap,
+        dtypeName(compute), dtypeName(asked.matmulDtype), asked.bucketBytes, asked.overlap,
         asked.gatherBytes, asked.recompute, asked.schedule, asked.compression, asked.staleness,
         asked.dense, asked.inOrder, cluster.link.kind, asked.training.optimizer.clipNorm);
     return drawn;

@@ -104,7 +104,7 @@ class SimulateTest : public QObject {
           step->bodies[static_cast<std::size_t>(step->bodyOfRank[static_cast<std::size_t>(rank)])]
               .steps;
       std::int64_t now = 0;
-      for (int played = 1; played <= 4; ++played) {
+      for (int number = 1; number <= 4; ++number) {
         for (int planStep = -1; planStep < static_cast<int>(steps.size()); ++planStep) {
           const plan::Event* event = &simulation.events[at++];
           if (event->kind == plan::EventKind::kWaiting) {
@@ -112,7 +112,7 @@ class SimulateTest : public QObject {
             event = &simulation.events[at++];
           }
           QCOMPARE(event->rank, rank);
-          QCOMPARE(event->step, played);
+          QCOMPARE(event->step, number);
           QCOMPARE(event->planStep, planStep);
           QVERIFY(event->begin >= now && event->end >= event->begin);
           now = event->end;

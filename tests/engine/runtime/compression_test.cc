@@ -33,7 +33,7 @@ RunSettings settingsFor(const char* coding, int ranks) {
   return settings;
 }
 
-// Ranks whose steps are played by hand, on made-up images.
+// Ranks whose steps run by hand, on made-up images.
 class Ranks {
  public:
   Ranks(const plan::Plan& plan, const RunSettings& settings)
@@ -49,26 +49,26 @@ class Ranks {
     }
   }
 
-  // Plays `steps` steps on all ranks; what went wrong.
-  std::string play(int steps) {
+  // Runs `steps` steps on all ranks; what went wrong.
+  std::string train(int steps) {
     std::vector<std::thread> threads;
     for (std::size_t r = 0; r < ranks_.size(); ++r)
       threads.emplace_back([&, r] {
         Rank& rank = ranks_[r];
-        if (played_ == 0) rank.status = rank.init->play(0, nullptr);
+        if (stepsDone_ == 0) rank.status = rank.init->run(0, nullptr);
         for (int step = 0; step < steps && rank.status.ok(); ++step) {
           for (int micro = 0; micro < plan_.microBatches && rank.status.ok(); ++micro) {
-            feed(*rank.step, static_cast<int>(r), (played_ + step) * plan_.microBatches + micro);
-            rank.status = rank.step->play(step, nullptr);
+            feed(*rank.step, static_cast<int>(r), (stepsDone_ + step) * plan_.microBatches + micro);
+            rank.status = rank.step->run(step, nullptr);
           }
           if (rank.update == nullptr || !rank.status.ok()) continue;
           feed(*rank.update, static_cast<int>(r), 0);
-          rank.status = rank.update->play(step, nullptr);
+          rank.status = rank.update->run(step, nullptr);
         }
         if (!rank.status.ok()) rank.group->abort();
       });
     for (std::thread& thread : threads) thread.join();
-    played_ += steps;
+    stepsDone_ += steps;
     for (const Rank& rank : ranks_)
       if (!rank.status.ok()) return rank.status.error().text();
     return {};
@@ -114,13 +114,13 @@ class Ranks {
   const plan::Plan& plan_;
   const SyntheticImages images_;
   std::vector<Rank> ranks_;
-  int played_ = 0;
+  int stepsDone_ = 0;
 };
 
 std::int64_t plannedBytes(const plan::Plan& plan, int rank) {
   std::int64_t bytes = 0;
-  for (const plan::Play& play : plan.plays(rank))
-    for (const plan::Step& step : plan.find(play.program, rank)->steps)
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+    for (const plan::Step& step : plan.find(entry.program, rank)->steps)
       if (step.kind == plan::StepKind::kCollective) bytes += step.bytes;
   return bytes;
 }
@@ -166,10 +166,10 @@ class CompressionTest : public QObject {
     QVERIFY2(encoded.ratio() >= ratio, fmt::format("{}", encoded.ratio()).c_str());
 
     Ranks all(*plan, settings);
-    QCOMPARE(all.play(1), std::string());
+    QCOMPARE(all.train(1), std::string());
     for (int r = 0; r < ranks; ++r)
       QCOMPARE(all[static_cast<std::size_t>(r)].group->bytes(), plannedBytes(*plan, r));
-    QCOMPARE(all.play(4), std::string());
+    QCOMPARE(all.train(4), std::string());
     bool residuals = false;
     for (const plan::StateSlot& slot : plan->state) {
       const auto bytes = static_cast<std::size_t>(slot.type.bytes());
@@ -204,8 +204,8 @@ class CompressionTest : public QObject {
     auto plan = planOf(settings), exactPlan = planOf(exact);
     QVERIFY(plan.ok() && exactPlan.ok());
     Ranks coded(*plan, settings), whole(*exactPlan, exact);
-    QCOMPARE(coded.play(1), std::string());
-    QCOMPARE(whole.play(1), std::string());
+    QCOMPARE(coded.train(1), std::string());
+    QCOMPARE(whole.train(1), std::string());
     const auto values = [](const Rank& rank, const plan::StateSlot& slot) {
       return std::span(static_cast<const double*>(rank.of(slot)),
                        static_cast<std::size_t>(slot.type.count()));

@@ -1,5 +1,5 @@
-// Training on a device: the same losses as in the host's memory, by what the device is asked for,
-// in which order.
+// Training on a device: compares losses with the host's, and checks the recorded device calls and
+// their order.
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
@@ -14,17 +14,17 @@ using namespace lockstep;
 
 namespace {
 
-// What the devices of a run were asked for, by rank, kept when they have gone.
+// The calls recorded by a run's devices, by rank; outlives the devices.
 struct Devices {
   std::vector<std::vector<std::string>> calls;
   int failingRank = -1, failAt = 0;
-  // Where they become groups; null: they do not.
-  std::unique_ptr<testing::EmulatedMeeting> meeting;
-  std::string oddVersion;  // of rank 1, where it is another
+  // Their rendezvous; null: no groups.
+  std::unique_ptr<testing::EmulatedRendezvous> rendezvous;
+  std::string oddVersion;  // group library version of rank 1, if different
   std::unique_ptr<tests::MemoryStore> store;
 
   void meet() {
-    meeting = std::make_unique<testing::EmulatedMeeting>();
+    rendezvous = std::make_unique<testing::EmulatedRendezvous>();
     store = std::make_unique<tests::MemoryStore>();
   }
   auto opener(int ranks) {
@@ -33,7 +33,7 @@ struct Devices {
       auto device = testing::makeEmulatedDevice();
       device->calls = &calls[static_cast<std::size_t>(rank)];
       if (rank == failingRank) device->failAt(failAt);
-      device->meeting = meeting.get();
+      device->rendezvous = rendezvous.get();
       if (rank == 1 && !oddVersion.empty()) device->version = oddVersion;
       return backends::makeCuda(std::move(device));
     };
@@ -58,7 +58,7 @@ test::RunOutcome onDevices(test::RunSettings settings, Devices& devices) {
   return test::trained(settings);
 }
 
-// Each piece of work is waited for before another is given; what is between them is copied ahead.
+// Whether each piece of work is waited for before the next is issued, except prefetching copies.
 bool allAreWaitedForOnce(const std::vector<std::string>& calls) {
   bool isGiven = false;
   for (const std::string& call : calls) {
@@ -73,7 +73,7 @@ std::ptrdiff_t countOf(const std::vector<std::string>& calls, std::string_view b
                        [&](const std::string& call) { return call.starts_with(beginning); });
 }
 
-// Why a training on devices is not that on the host; "" where it is, but for sums in another order.
+// Returns how a run on devices differs from the host's, up to the order of sums; "" if it does not.
 std::string difference(const test::RunOutcome& there, const test::RunOutcome& host) {
   if (!host.ok()) return "on the host: " + host.error();
   if (!there.ok()) return "on devices: " + there.error();
@@ -127,7 +127,7 @@ class DeviceTest : public QObject {
     QVERIFY(std::abs(there.epochs.back().evalLoss - host.epochs.back().evalLoss) < 1e-4);
   }
 
-  // Of tables the rows a batch touches; their servers are sent ids and rows.
+  // Tables are updated by the rows that a batch touches; their servers exchange ids and rows.
   void trainsTablesAsOnTheHost_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -175,12 +175,12 @@ class DeviceTest : public QObject {
       QVERIFY(std::abs(there.epochs.back().evalMetric - host.epochs.back().evalMetric) < 1e-3);
     std::ptrdiff_t byRows = 0;
     for (const auto& calls : devices.calls)
-      byRows += countOf(calls, "  launch updateRows") + countOf(calls, "  launch distinctPlaces");
+      byRows += countOf(calls, "  launch updateRows") + countOf(calls, "  launch uniquePlaces");
     if (strategy != "zero-1")
       QCOMPARE(byRows > 0, optimizer != "adam" || strategy == "parameter-server");
   }
 
-  // Several workers' conversations with one server are of one device, a thread each.
+  // Several workers' sessions with one server share a device, each on a thread of its own.
   void aServerTalksToSeveral() {
     test::RunSettings settings = settingsOf(test::smallCtr(), 24, 6);
     settings.strategy = "parameter-server";
@@ -241,7 +241,7 @@ class DeviceTest : public QObject {
     for (const auto& calls : devices.calls) QVERIFY(countOf(calls, kernel) > 0);
   }
 
-  // On processors it is fp32; a GPU rounds the factors of matrix products and convolutions.
+  // On CPUs tf32 is fp32; a GPU rounds the operands of matmuls and convolutions.
   void tf32RoundsOnDevicesAlone_data() {
     QTest::addColumn<bool>("text");
     QTest::addRow("gpt") << true;
@@ -265,11 +265,10 @@ class DeviceTest : public QObject {
         QVERIFY2(call.ends_with(" tf32"), call.c_str());
   }
 
-  // Losses of bf16 are apart by what attention's factors are rounded by, which processors leave as
-  // they are.
+  // With bf16, losses differ by the rounding of attention's operands, which CPUs do not round.
   void attentionRoundsOnDevicesAlone() {
     test::RunSettings settings = settingsOf(test::smallGpt(), 6, 3);
-    settings.products = DType::kBf16;
+    settings.matmulDtype = DType::kBf16;
     const test::RunOutcome host = test::trained(settings);
     Devices devices;
     const test::RunOutcome there = onDevices(settings, devices);
@@ -280,7 +279,7 @@ class DeviceTest : public QObject {
             countOf(devices.calls[0], "  launch attentionKeyGradBf16") > 0);
   }
 
-  // Products of fp16 factors, and the same steps that update nothing.
+  // Matmuls of fp16 operands; the same steps are skipped.
   void trainsInFp16AsOnTheHost_data() {
     QTest::addColumn<bool>("text");
     QTest::addColumn<QString>("strategy");
@@ -296,7 +295,7 @@ class DeviceTest : public QObject {
     test::RunSettings settings = settingsOf(text ? test::smallGpt() : test::fashionMlp(), 8, 8);
     settings.strategy = strategy.toStdString();
     settings.ranks = ranks;
-    settings.products = DType::kF16;
+    settings.matmulDtype = DType::kF16;
     settings.lossScale = passes::LossScale{.initial = 0x1p26, .growthInterval = 3};
     const test::RunOutcome host = test::trained(settings);
     QVERIFY2(host.ok(), host.error().c_str());
@@ -314,8 +313,8 @@ class DeviceTest : public QObject {
     QVERIFY2(worst < 1.0 / 2048, fmt::format("losses differ by {}", worst).c_str());
   }
 
-  // A loss that is not finite ends the run on all ranks alike; what a device has captured is not
-  // looked into, its state is.
+  // A non-finite loss ends the run identically on all ranks; captured tensors of a device are not
+  // inspected, its state is.
   void divergedRunsEnd_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -350,8 +349,7 @@ class DeviceTest : public QObject {
     QVERIFY2(taken.ok(), taken.error().c_str());
   }
 
-  // A step of one rank is one piece of work: what the trainer wrote is copied first, what it reads
-  // last.
+  // A single-rank step is one piece of work: inputs are copied first, results last.
   void aStepIsCapturedOnce() {
     Devices devices;
     const test::RunOutcome run = onDevices(settingsOf(test::fashionMlp(), 8, 5), devices);
@@ -368,8 +366,8 @@ class DeviceTest : public QObject {
                                                                : "work";
       if (kinds.empty() || kinds.back() != kind) kinds.push_back(kind);
     }
-    // Samples, and that they have left where they waited; what is known only now. Moments lie where
-    // another account begins: data and forward, backward, optimizer.
+    // Copies of samples from their staging area, then of inputs known only at the run. Timestamps
+    // lie where the account changes: data and forward, backward, optimizer.
     const std::vector<std::string> expected{"copy", "record", "copy", "record", "work", "record",
                                             "work", "record", "work", "record", "copy"};
     QVERIFY2(kinds == expected, fmt::format("{}", fmt::join(kinds, ", ")).c_str());
@@ -379,8 +377,7 @@ class DeviceTest : public QObject {
     QVERIFY(allAreWaitedForOnce(calls));
   }
 
-  // What devices exchange among themselves is part of the captured step, whichever queue goes
-  // ahead.
+  // Device collectives are part of the captured step, whichever queue runs first.
   void exchangesAsTheHostDoes_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -389,12 +386,12 @@ class DeviceTest : public QObject {
     QTest::addColumn<QString>("exchange");
     QTest::addRow("mirrored") << "mirrored" << 2 << 1 << "never"
                               << "all-reduce";
-    QTest::addRow("mirrored, in flight") << "mirrored" << 3 << 1 << "always"
-                                         << "all-reduce";
+    QTest::addRow("mirrored, asynchronous") << "mirrored" << 3 << 1 << "always"
+                                            << "all-reduce";
     QTest::addRow("zero-1") << "zero-1" << 2 << 1 << "never"
                             << "reduce-scatter";
-    QTest::addRow("zero-3, in flight") << "zero-3" << 2 << 1 << "always"
-                                       << "all-gather";
+    QTest::addRow("zero-3, asynchronous") << "zero-3" << 2 << 1 << "always"
+                                          << "all-gather";
     QTest::addRow("local-sgd") << "local-sgd" << 2 << 1 << "never"
                                << "all-reduce";
     QTest::addRow("tensors and data") << "mirrored" << 4 << 2 << "always"
@@ -414,7 +411,8 @@ class DeviceTest : public QObject {
     settings.bucketBytes = 1 << 12;
     settings.trainer.evaluate = true;
     settings.evaluateBatch = 100;
-    settings.trainer.eventsEvery = 3;  // in that step, kernels and exchanges are given one by one
+    settings.trainer.eventsEvery =
+        3;  // in that step, kernels and exchanges are enqueued one by one
     if (strategy == "local-sgd") settings.microBatches = 2;
     const test::RunOutcome host = test::trained(settings);
     Devices devices;
@@ -426,13 +424,13 @@ class DeviceTest : public QObject {
     QVERIFY(std::abs(there.epochs.back().evalLoss - host.epochs.back().evalLoss) < 1e-4);
     const auto plan = test::planOf(settings);
     std::ptrdiff_t collectives = 0;  // of all programs
-    bool inFlight = false;
+    bool asynchronous = false;
     for (const plan::Program& program : plan->programs)
       for (const plan::Step& step : plan->find(program.name, 0)->steps) {
         collectives += step.kind == plan::StepKind::kCollective ? 1 : 0;
-        inFlight = inFlight || step.stream != plan::kComputeStream;
+        asynchronous = asynchronous || step.stream != plan::kComputeStream;
       }
-    QCOMPARE(inFlight, overlap == "always");
+    QCOMPARE(asynchronous, overlap == "always");
     const auto exchangesOf = [](const std::vector<std::string>& calls) {
       std::vector<std::string> out;
       for (const std::string& call : calls)
@@ -445,13 +443,13 @@ class DeviceTest : public QObject {
     for (const auto& calls : devices.calls) {
       QVERIFY(countOf(calls, "  " + exchange.toStdString()) > 0);
       QVERIFY(exchangesOf(calls) == exchangesOf(devices.calls[0]));  // the same order on every rank
-      // Nothing cuts a program: each is captured as a whole, and waited for once.
+      // Each program is captured as a whole and waited for once.
       QVERIFY(allAreWaitedForOnce(calls));
       QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(plan->programs.size()));
       QCOMPARE(countOf(calls, "  mark exchange"), collectives);
       QCOMPARE(countOf(calls, "  wait exchange"), collectives);
     }
-    // Times of what was exchanged, as of what was computed.
+    // Communication has times, as computation does.
     for (const runtime::StepRecord& step : there.steps)
       QVERIFY(step.communication > 0 && step.backward > 0);
     const std::vector<plan::Step>& steps = plan->find("step", 0)->steps;
@@ -461,14 +459,13 @@ class DeviceTest : public QObject {
         const plan::Event& event = there.events[0][i];
         QCOMPARE(event.kind == plan::EventKind::kTransfer,
                  steps[i].kind == plan::StepKind::kCollective);
-        QCOMPARE(event.inFlight, steps[i].stream != plan::kComputeStream);
+        QCOMPARE(event.asynchronous, steps[i].stream != plan::kComputeStream);
         QVERIFY(event.begin > 0 && event.begin <= event.end);
       }
     }
   }
 
-  // Stages send each other messages as part of captured work, sends in both directions together;
-  // nothing goes through the host, whoever waits for whom.
+  // Stages exchange messages as part of captured work, both directions together, without the host.
   void messagesAreOfTheStep_data() {
     QTest::addColumn<QString>("schedule");
     QTest::addColumn<int>("ranks");
@@ -525,19 +522,18 @@ class DeviceTest : public QObject {
                  call.find("receive") != std::string::npos;
         }));
       QVERIFY(allAreWaitedForOnce(calls));
-      // Every play's events, a message's among them.
+      // The events of every run include messages.
       std::size_t steps = 0;
-      for (const plan::Play& play : plan->plays(rank))
-        steps += plan->find(play.program, rank)->steps.size();
+      for (const plan::ScheduleEntry& entry : plan->entriesOf(rank))
+        steps += plan->find(entry.program, rank)->steps.size();
       const auto& events = there.events[static_cast<std::size_t>(rank)];
       QCOMPARE(events.size(), steps);
       for (const plan::Event& event : events) QVERIFY(event.begin > 0 && event.begin <= event.end);
     }
   }
 
-  // While a step is under way the next one's samples are copied, to where they wait for it: not
-  // before those of this step have left there, nor before the host's place has been copied is it
-  // written again.
+  // The next step's samples are copied to their staging area during a step: after the current
+  // step's samples have left it, and the host buffer is rewritten only after it was copied.
   void samplesAreCopiedAhead() {
     Devices devices;
     test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 3);
@@ -564,8 +560,7 @@ class DeviceTest : public QObject {
     QVERIFY2(asked == expected, fmt::format("{}", fmt::join(asked, "; ")).c_str());
   }
 
-  // The same bits whether what was written ahead is played or forgotten, and whichever queue goes
-  // first.
+  // Bit-identical whether prefetched samples are used or discarded, and whichever queue runs first.
   void whatIsAheadChangesNoBits() {
     std::string bits;
     for (const std::int64_t epochSteps : {12, 4, 3}) {  // samples are ahead within an epoch
@@ -583,7 +578,7 @@ class DeviceTest : public QObject {
         bits = run.ranks[0]->replicaSha256;
         continue;
       }
-      // Stopped with samples ahead, and resumed.
+      // Stopped with samples prefetched, and resumed.
       settings.trainer.checkpointFolder = folder.path().toStdString();
       const test::RunOutcome part = onDevices(settings, devices);
       QVERIFY2(part.ok() && !part.checkpoints.empty(), part.error().c_str());
@@ -624,8 +619,8 @@ class DeviceTest : public QObject {
     QVERIFY(monotonicNow() - begin < 20'000'000'000);  // the others need not wait for a limit
   }
 
-  // Collectives of the host cut the step: their operand is copied down in the work before and up in
-  // the work after.
+  // Host collectives split the step: operands are copied to the host in the work before, and back
+  // in the work after.
   void collectivesAreBetween() {
     Devices devices;
     test::RunSettings settings = settingsOf(test::fashionMlp(), 8, 2);
@@ -646,7 +641,7 @@ class DeviceTest : public QObject {
       QCOMPARE(countOf(calls, "begin capture"),
                static_cast<std::ptrdiff_t>(1 + reduced.size() + 1));
       std::size_t at = 0;
-      // Each is between two moments: what it takes is communication.
+      // Each lies between two timestamps: its time is communication.
       for (std::size_t i = 3; i + 1 < calls.size() && at < reduced.size(); ++i) {
         if (calls[i] != "end capture") continue;
         const std::string copy = fmt::format("  copy {}", reduced[at++]);

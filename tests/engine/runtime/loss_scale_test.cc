@@ -1,5 +1,5 @@
-// Dynamic loss scaling: a step whose gradients are no finite numbers changes nothing, on any rank
-// and under any strategy, the scale follows, and training goes on as on one rank.
+// Dynamic loss scaling: a step with non-finite gradients changes nothing on any rank under any
+// strategy, the scale adapts, and training continues as on one rank.
 #include <QDir>
 #include <QRegularExpression>
 #include <QTemporaryDir>
@@ -40,7 +40,7 @@ void resnet(RunSettings& s, std::int64_t groups = 1) {
   s.trainer.schedule.peak = 0.01;
 }
 
-// Each without `ranks`, `strategy` and what belongs to it is what one rank trains.
+// Each row, without `ranks`, `strategy` and what belongs to it, equals training on one rank.
 constexpr Row kRows[] = {
     {"mirrored", [](RunSettings& s) { s.ranks = 2; }},
     {"uneven shares",
@@ -61,7 +61,7 @@ constexpr Row kRows[] = {
        s.ranks = 2, s.strategy = "zero-2", s.microBatches = 2, s.optimizer.clipNorm = 0.5;
      }},
     {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
-    {"zero-3 in flight",
+    {"zero-3 asynchronous",
      [](RunSettings& s) { s.ranks = 2, s.hosts = 2, s.strategy = "zero-3", s.overlap = "always"; }},
     {"tensor",
      [](RunSettings& s) { gpt(s), s.ranks = s.modelRanks = 2, s.strategy = "tensor-parallel"; }},
@@ -118,7 +118,7 @@ constexpr Row kRows[] = {
      [](RunSettings& s) { resnet(s, 2), s.ranks = 2, s.microBatches = 2; }},
     {"recomputed", [](RunSettings& s) { gpt(s), s.ranks = 2, s.recompute = "full"; }},
 };
-// Not meant to be equal to one rank.
+// Not required to equal one rank.
 constexpr Row kOthers[] = {
     {"local-sgd",
      [](RunSettings& s) { s.ranks = 2, s.strategy = "local-sgd", s.microBatches = 4; }},
@@ -140,7 +140,7 @@ constexpr Row kOthers[] = {
      [](RunSettings& s) { ctr(s), s.ranks = 2, s.compression = "bf16"; }},
 };
 
-// Workers that do not wait for each other, which have no loss scale.
+// Asynchronous workers, which have no loss scale.
 constexpr Row kApart[] = {
     {"stale by one",
      [](RunSettings& s) {
@@ -156,7 +156,7 @@ constexpr Row kApart[] = {
      }},
 };
 
-// In f64 nothing is lost, but that squares of 2^512 overflow; in fp16 factors do.
+// f64 is lossless, except that squares of 2^512 overflow; in fp16 operands overflow.
 RunSettings settingsOf(bool half, double initial) {
   RunSettings s;
   s.optimizer.kind = "adam";
@@ -167,7 +167,7 @@ RunSettings settingsOf(bool half, double initial) {
   if (half) {
     s.backend = "onednn";
     s.compute = DType::kF32;
-    s.products = DType::kF16;
+    s.matmulDtype = DType::kF16;
   }
   return s;
 }
@@ -175,13 +175,13 @@ RunSettings settingsOf(bool half, double initial) {
 RunSettings plainOf(const Row& row) {
   RunSettings s = settingsOf(true, 65536);
   s.lossScale.reset();
-  s.products = DType::kF32;
+  s.matmulDtype = DType::kF32;
   row.set(s);
   return s;
 }
 
-// Four dense layers after another, of nothing that takes a number that is none for zero, on inputs
-// large enough to overflow with large weights.
+// Four dense layers without ops that map NaN to zero, on inputs large enough to overflow with large
+// weights.
 models::Model tower() {
   models::Model model = fashionMlp();
   model.inputScale = 1;
@@ -195,7 +195,7 @@ models::Model tower() {
   return model;
 }
 
-// All ranks have the same error.
+// Whether all ranks have the same error.
 bool endsAlike(const RunOutcome& out) {
   for (const auto& rank : out.ranks) {
     const bool alike = !rank.ok() && rank.error().what == out.ranks[0].error().what &&
@@ -209,7 +209,7 @@ bool endsAlike(const RunOutcome& out) {
   return true;
 }
 
-// Changes an f32 tensor of a file, its checksum too.
+// Modifies an f32 tensor of a file, and its checksum.
 void change(const std::string& path, const std::string& tensor,
             const std::function<void(std::span<float>)>& make) {
   const runtime::TensorFile file = runtime::readTensors(path).value();
@@ -233,7 +233,7 @@ void change(const std::string& path, const std::string& tensor,
 }
 
 double tooLarge(bool half) { return half ? 0x1p60 : 0x1p700; }
-// Some steps are left out, and the others not.
+// A scale with which some steps are skipped and others not.
 double ratherLarge(bool half) { return half ? 0x1p22 : 0x1p516; }
 
 RunSettings alone(const RunSettings& several) {
@@ -279,8 +279,8 @@ Q_DECLARE_METATYPE(const Row*)
 class LossScaleTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  // Every step overflows: all ranks have the parameters and statistics they began with, bit by bit,
-  // what optimizers and coding keep is still zero, and the scale is halved each time.
+  // Every step overflows: all ranks keep their initial parameters and statistics bit by bit,
+  // optimizer and compression state stay zero, and the scale is halved each time.
   void whatOverflowsChangesNothing_data() {
     addAll();
     addRows(kOthers, true);
@@ -310,7 +310,7 @@ class LossScaleTest : public QObject {
       QCOMPARE(out.steps[i].skipped, updates);
       const int halvings = static_cast<int>(i + 1) * updates - 1;
       QCOMPARE(static_cast<double>(out.steps[i].lossScale),
-               // a record's is an f32
+               // records store f32
                half ? std::ldexp(settings.lossScale->initial, -halvings) : INFINITY);
       QVERIFY(std::isfinite(out.steps[i].loss));
     }
@@ -326,23 +326,23 @@ class LossScaleTest : public QObject {
       for (const std::byte byte : file.bytes(entry)) QVERIFY2(byte == std::byte{0}, name.c_str());
     }
     QVERIFY(others > 0);
-    // Parts of parameters too: a rate of zero leaves all as they were.
+    // Sharded parameters too: a rate of zero changes nothing.
     RunSettings untouched = settings;
     untouched.trainer.checkpointFolder.clear();
     untouched.trainer.beforeFirst = {};
     untouched.trainer.schedule.peak = 0;
     untouched.lossScale.reset();
-    untouched.products = DType::kF32;
+    untouched.matmulDtype = DType::kF32;
     untouched.trainer.maxSteps = 1;
     const RunOutcome same = trained(untouched);
     QVERIFY2(same.ok(), same.error().c_str());
-    if (!settings.model.name.starts_with("small-resnet"))  // its statistics moved
+    if (!settings.model.name.starts_with("small-resnet"))  // its running statistics changed
       QCOMPARE(out.ranks[0]->weightsSha256, same.ranks[0]->weightsSha256);
   }
 
-  // Some steps are left out and others not, and the scale grows again: losses, scales and steps
-  // left out are those of one rank, and without rounding of factors those of a training without a
-  // scale that has the other steps alone.
+  // Some steps are skipped and the scale grows again: losses, scales and skipped steps equal those
+  // of one rank, and, without rounding of operands, those of a training without loss scale over the
+  // other steps only.
   void severalRanksAgainstOne_data() { addAll(); }
   void severalRanksAgainstOne() {
     QFETCH(const Row*, row);
@@ -401,8 +401,8 @@ class LossScaleTest : public QObject {
     QCOMPARE(again.ranks[0]->weightsSha256, out.ranks[0]->weightsSha256);
   }
 
-  // A scale of a power of two costs no bit, and steps left out none of those that follow: a
-  // training without loss scale does the same, on the batches whose steps count.
+  // A power-of-two scale changes no bit, and skipped steps leave no trace: equals a training
+  // without loss scale on the batches of the remaining steps.
   void aScaleChangesNoBit() {
     RunSettings settings = settingsOf(false, 65536);
     settings.compute = DType::kF32;
@@ -465,16 +465,16 @@ class LossScaleTest : public QObject {
     }
   }
 
-  // What makes no number does so with any scale: it stays at 1, and when many updates in a row are
-  // left out the run ends on all ranks.
+  // What is non-finite at any scale: the scale stays at 1, and after many consecutive skipped
+  // updates the run ends on all ranks.
   void aScaleHasAnEnd() {
     RunSettings settings = settingsOf(true, 4);
-    settings.model.inputScale = 1e6;  // the factors of the first product are infinite
+    settings.model.inputScale = 1e6;  // the operands of the first matmul are infinite
     settings.trainer.maxSteps = 6;
     const RunOutcome out = trained(settings);
     QCOMPARE(out.steps.back().lossScale, 1.0f);
     QCOMPARE(out.steps.back().skipped, 1);
-    // A run that made no update at all has trained nothing.
+    // A run without any update has trained nothing.
     QVERIFY(!out.ok());
     QVERIFY2(out.error().find("none of the last 6 updates could be made, to step 6") !=
                  std::string::npos,
@@ -485,7 +485,7 @@ class LossScaleTest : public QObject {
     settings.trainer.nonFinite = runtime::NonFinite::kRefused;
     settings.ranks = 2;
     settings.trainer.maxSteps = 120;
-    // The first evaluation sees it too.
+    // The first evaluation detects it too.
     const RunOutcome evaluated = trained(settings);
     QVERIFY(!evaluated.ok());
     QVERIFY2(evaluated.error().find("the loss of the evaluation is not finite in step 10: the "
@@ -500,8 +500,8 @@ class LossScaleTest : public QObject {
              hopeless.error().c_str());
   }
 
-  // Without a loss scale a loss that is not finite ends the run, on all ranks with the same error:
-  // the step, and the first tensor that is not finite. Asked to, it goes on.
+  // Without loss scaling, a non-finite loss ends the run on all ranks with the same error: the step
+  // and the first non-finite tensor. On request the run continues.
   void divergedRunsEnd_data() {
     QTest::addColumn<const Row*>("row");
     for (const auto rows :
@@ -526,13 +526,13 @@ class LossScaleTest : public QObject {
         "(, on rank [0-9])?$");
     static const QRegularExpression kState(
         "^the training diverged: the (parameter|optimizer state|running statistic) [^ ].* is not "
-        "finite after step [0-9]+$");  // found by the checkpoint
+        "finite after step [0-9]+$");  // detected while checkpointing
     const QString what = QString::fromStdString(error.what);
     QVERIFY2((kWhat.match(what).hasMatch() &&
               kNamed.match(QString::fromStdString(error.why)).hasMatch()) ||
                  kState.match(what).hasMatch(),
              error.text().c_str());
-    // Nothing of it is kept to go on from.
+    // No checkpoint of it is kept.
     for (const std::string& checkpoint : out.checkpoints) {
       const auto file = runtime::readTensors(runtime::stateFile(checkpoint));
       QVERIFY(file.ok());
@@ -550,7 +550,7 @@ class LossScaleTest : public QObject {
     QVERIFY2(further.ok(), further.error().c_str());
   }
 
-  // The layer where numbers overflow first, wherever it is.
+  // Names the layer that overflows first, wherever it is.
   void theFirstTensorIsNamed_data() {
     QTest::addColumn<const Row*>("row");
     QTest::addColumn<int>("layer");
@@ -560,7 +560,7 @@ class LossScaleTest : public QObject {
         {"micro-batches", [](RunSettings& s) { s.ranks = 2, s.microBatches = 4; }},
         {"zero-2", [](RunSettings& s) { s.ranks = 2, s.strategy = "zero-2"; }},
         {"zero-3", [](RunSettings& s) { s.ranks = 3, s.strategy = "zero-3"; }},
-        {"zero-3 in flight",
+        {"zero-3 asynchronous",
          [](RunSettings& s) {
            s.ranks = s.hosts = 2, s.strategy = "zero-3", s.overlap = "always";
          }},
@@ -613,10 +613,10 @@ class LossScaleTest : public QObject {
     QVERIFY2(error.what == "the training diverged: the loss is not finite in step 3",
              error.text().c_str());
     QCOMPARE(error.step, 3);
-    // The loss may be computed where the logits were.
+    // The loss may alias the logits.
     const bool isLoss = layer == 4 && error.why.starts_with(
                                           "the first tensor that is not finite is activation loss");
-    // A worker that goes on meanwhile may read what another's gradient has spoilt.
+    // A worker that continues may read what another's gradient has corrupted.
     const bool isApart =
         settings.staleness != 0 &&
         error.why.starts_with("the first tensor that is not finite is parameter layer");
@@ -626,7 +626,7 @@ class LossScaleTest : public QObject {
              error.text().c_str());
   }
 
-  // A number of the data that is none is said to be the input's.
+  // Non-finite input data is attributed to the input.
   void dataThatIsNotFinite() {
     struct Spoilt : data::Dataset {
       SyntheticTable table{96, 4, 3, 400};
@@ -650,8 +650,7 @@ class LossScaleTest : public QObject {
     QVERIFY(out.ranks[0].error().step >= 1 && out.ranks[0].error().step <= 4);
   }
 
-  // What goes wrong in the last update is found too: by the evaluation, by the checkpoint, by what
-  // is exported.
+  // Errors of the last update are detected too: by the evaluation, the checkpoint or the export.
   void theLastUpdateCounts_data() {
     QTest::addColumn<const Row*>("row");
     QTest::addColumn<QString>("finds");
@@ -696,8 +695,8 @@ class LossScaleTest : public QObject {
     QVERIFY(!QDir(folder.filePath("all")).exists("step-000000001"));
   }
 
-  // State with numbers that are none is refused where it is read, by the tensor's name; asked to, a
-  // run goes on from it.
+  // Non-finite state is rejected when read, by the tensor's name; on request a run continues from
+  // it.
   void stateThatIsNotFiniteIsRefused() {
     QTemporaryDir folder;
     RunSettings settings = plainOf({"", [](RunSettings&) {}});
@@ -732,7 +731,7 @@ class LossScaleTest : public QObject {
       }
   }
 
-  // Losses follow those of fp32.
+  // Losses track those of fp32.
   void lossesOfFp32_data() {
     QTest::addColumn<bool>("text");
     QTest::addRow("cnn") << false;
@@ -747,7 +746,7 @@ class LossScaleTest : public QObject {
     settings.trainer.maxSteps = 100;
     const RunOutcome half = trained(settings);
     QVERIFY2(half.ok(), half.error().c_str());
-    settings.products = DType::kF32;
+    settings.matmulDtype = DType::kF32;
     settings.lossScale.reset();
     const RunOutcome single = trained(settings);
     QVERIFY2(single.ok(), single.error().c_str());
@@ -790,12 +789,12 @@ class LossScaleTest : public QObject {
     QVERIFY2(refused.error().next.find(next.toStdString()) != std::string::npos,
              refused.error().text().c_str());
     settings.lossScale.reset();
-    settings.products = DType::kBf16;
+    settings.matmulDtype = DType::kBf16;
     const auto taken = planOf(settings);
     QVERIFY2(taken.ok(), taken.ok() ? "" : taken.error().text().c_str());
   }
 
-  // One collective of one number more at most, and none where every rank has all gradients.
+  // At most one additional collective of one number, and none where every rank has all gradients.
   void oneCollectiveMore_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("more");

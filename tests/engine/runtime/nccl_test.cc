@@ -1,6 +1,6 @@
-// What the CUDA module asks of driver, cuBLASLt and NCCL when ranks' GPUs compute and exchange, by
-// libraries that write it down: streams, events and their order, what lies where, the same on every
-// rank; and what becomes of ranks whose peers fail.
+// What the CUDA module calls in the driver, cuBLASLt and NCCL, recorded by fake libraries: streams,
+// events and their order, and operand layouts, equal on every rank; and error handling when peers
+// fail.
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
@@ -8,7 +8,7 @@
 
 #include "engine/device/module.h"
 #include "engine/runtime/device_groups.h"
-#include "engine/runtime/device_play.h"
+#include "engine/runtime/device_run.h"
 #include "engine/runtime/executor.h"
 #include "tests/support/communicator_groups.h"
 
@@ -20,7 +20,7 @@ namespace {
 constexpr int kRanks = 2;
 constexpr int kF32 = 7, kU8 = 1;  // of ncclDataType_t
 constexpr Nanoseconds kLimit = 300'000'000;
-constexpr int kConnecting = 12;  // collectives and messages with which a group of two is connected
+constexpr int kConnecting = 12;  // collectives and messages that connect a group of two
 
 class Launching final : public backends::Kernel {
  public:
@@ -40,7 +40,7 @@ struct Rank {
   Status status;
 };
 
-// The ranks of a mesh, each of which has formed its groups, or has not.
+// The ranks of a mesh, with groups if they could be formed.
 std::vector<Rank> ranksOf(const cluster::Mesh& mesh) {
   static int meetings = 0;
   const std::string prefix = std::to_string(++meetings);
@@ -73,12 +73,12 @@ class NcclTest : public QObject {
   QString log_ = folder_.filePath("log");
   qint64 seen_ = 0;  // of it
 
-  // What has been asked of a GPU since the last time.
+  // Returns the calls recorded since the last time.
   std::map<int, QStringList> asked() {
     QFile file(log_);
     std::map<int, QStringList> out;
     if (!file.open(QIODevice::ReadOnly) || !file.seek(seen_)) return out;
-    // others may be writing: what is no whole line is read next time
+    // others may be writing: leave an incomplete line for the next read
     QByteArray more = file.readAll();
     more.truncate(more.lastIndexOf('\n') + 1);
     seen_ += more.size();
@@ -94,8 +94,8 @@ class NcclTest : public QObject {
         out << call;
     return out;
   }
-  // Waits until both communicators of a GPU are aborted, on whatever threads. Returns what else was
-  // asked.
+  // Waits until both communicators of a GPU are aborted, on whichever threads. Returns the other
+  // calls.
   QStringList askedBeside(QStringList aborts) {
     QStringList calls = asked().begin()->second;
     const auto missing = [&] {
@@ -141,24 +141,24 @@ class NcclTest : public QObject {
     asked();
   }
 
-  // cuBLASLt's matrices are column-major: b is its first factor, and rows are columns.
-  void productsLieWhereTheyAreSaidTo() {
+  // cuBLASLt's matrices are column-major: b is its first operand, and rows are columns.
+  void matmulOperandsAndLayouts() {
     auto opened = device::open(0);
     QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
     const auto at = [](std::uintptr_t address) { return reinterpret_cast<void*>(address); };
-    device::Product p{100,          27,         64,         false,      false,
-                      DType::kBf16, at(0x1010), at(0x2100), at(0x3000), at(0x4004)};
+    device::Matmul p{100,          27,         64,         false,      false,
+                     DType::kBf16, at(0x1010), at(0x2100), at(0x3000), at(0x4004)};
     p.pitch = 32;
-    device::Product adds{27,         100,        64,      true,       false, DType::kF32,
-                         at(0x1100), at(0x2008), nullptr, at(0x3000), true};
+    device::Matmul adds{27,         100,        64,      true,       false, DType::kF32,
+                        at(0x1100), at(0x2008), nullptr, at(0x3000), true};
     adds.pitch = 28;
     adds.adds = true;
-    const device::Product plain{100,         64,         27,         false,   true,
-                                DType::kF32, at(0x1100), at(0x2100), nullptr, at(0x3100)};
-    for (const device::Product& product : {p, adds, plain}) {
-      auto work = (*opened)->bind(product);
+    const device::Matmul plain{100,         64,         27,         false,   true,
+                               DType::kF32, at(0x1100), at(0x2100), nullptr, at(0x3100)};
+    for (const device::Matmul& matmul : {p, adds, plain}) {
+      auto work = (*opened)->bind(matmul);
       QVERIFY2(work.ok(), work.ok() ? "" : work.error().text().c_str());
-      (*work)->give();
+      (*work)->enqueue();
     }
     QVERIFY((*opened)->synchronize().ok());
     // operations: 0 none, 1 transposed; types: 0 f32, 14 bf16; computing: 68 f32, 77 by tf32
@@ -177,8 +177,7 @@ class NcclTest : public QObject {
                           "pitch 27 type 0 times 0, compute 68, epilogue 1 on compute"}));
   }
 
-  // One communicator of all ranks, of which one of each axis of several is split, without a call
-  // that blocks.
+  // One communicator of all ranks, split for each axis of several ranks, without blocking calls.
   void groupsAreFormed() {
     {
       auto ranks = ranksOf(cluster::Mesh({{"data", 2}, {"model", 1}}));
@@ -192,7 +191,7 @@ class NcclTest : public QObject {
                               QString("init comm 0 rank %1 of 2 id 7").arg(rank),
                               QString("split comm 0 color 0 key %1").arg(rank)}));
     }
-    // What has not failed ends in order.
+    // Without failures, communicators are finalized in order.
     for (const auto& [rank, calls] : asked())
       QCOMPARE(calls, (QStringList{"finalize comm 1", "destroy comm 1", "finalize comm 0",
                                    "destroy comm 0"}));
@@ -254,35 +253,35 @@ class NcclTest : public QObject {
     }
   }
 
-  // A step of kernels, a collective in flight behind one of them, and one that is waited for: one
-  // capture, in which the exchange's stream comes from the other and goes back to it, and one
-  // launch a play. The same on each rank.
+  // A step with kernels, an asynchronous collective after one of them, and a synchronous one: one
+  // capture, in which the exchange stream forks from and joins the other, and one launch per run.
+  // Identical on each rank.
   void aStepIsOneGraph() {
     auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
     QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
     asked();
-    std::vector<QStringList> captured, played;
+    std::vector<QStringList> captured, runCalls;
     for (Rank& rank : ranks) {
       Launching kernel(*rank.device);
-      runtime::DevicePlay play(*rank.device);
+      runtime::DeviceRun run(*rank.device);
       device::Group* const group = rank.along.devicesAlong("data");
-      play.addKernel(kernel, &runtime::Breakdown::backward);
-      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
-                       true);
-      play.addKernel(kernel, &runtime::Breakdown::backward);
-      play.await(1);
-      play.addKernel(kernel, &runtime::Breakdown::optimizer);
-      play.addExchange([&] { group->allReduce(nullptr, 32, DType::kF32, device::Reduce::kSum); },
-                       false);
-      QVERIFY(play.capture().ok());
+      run.addKernel(kernel, &runtime::Breakdown::backward);
+      run.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                      true);
+      run.addKernel(kernel, &runtime::Breakdown::backward);
+      run.await(1);
+      run.addKernel(kernel, &runtime::Breakdown::optimizer);
+      run.addExchange([&] { group->allReduce(nullptr, 32, DType::kF32, device::Reduce::kSum); },
+                      false);
+      QVERIFY(run.capture().ok());
       captured.push_back(asked().begin()->second);
       runtime::Breakdown spent;
       const auto none = [](std::size_t) -> Status {
         return makeError(Code::kInternal, "no collective is the host's");
       };
-      QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
-      QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
-      played.push_back(asked().begin()->second);
+      QVERIFY(run.run(none, nullptr, spent, nullptr).ok());
+      QVERIFY(run.run(none, nullptr, spent, nullptr).ok());
+      runCalls.push_back(asked().begin()->second);
       QVERIFY(spent.backward > 0 && spent.optimizer > 0 && spent.communication > 0 &&
               spent.firstCollective > 0);
     }
@@ -310,12 +309,12 @@ class NcclTest : public QObject {
                                "end capture"};
     QCOMPARE(captured[0].join("\n"), expected.join("\n"));
     QCOMPARE(captured[1].join("\n"), expected.join("\n"));
-    for (const QStringList& calls : played)
+    for (const QStringList& calls : runCalls)
       QCOMPARE(calls, (QStringList{"launch graph on compute", "launch graph on compute"}));
   }
 
-  // NCCL connects ranks when they first exchange something of a kind, which takes all of them: each
-  // group has done so with every kind before anything is captured.
+  // NCCL connects ranks on the first exchange of a kind, which involves all of them: every kind is
+  // exercised before anything is captured.
   void everyKindIsConnectedBeforeCapture() {
     for (const char* axis : {"data", "stage", "model"}) {
       auto ranks = ranksOf(cluster::Mesh({{axis, 2}}));
@@ -333,16 +332,15 @@ class NcclTest : public QObject {
     }
   }
 
-  // Messages are captured: what is received is waited for, what is only sent is beside what is
-  // computed.
+  // Messages are captured: receives are waited for, sends overlap computation.
   void messagesAreGivenTogether() {
     auto ranks = ranksOf(cluster::Mesh({{"stage", 2}, {"data", 1}}));
     QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
     asked();
     Launching kernel(*ranks[0].device);
-    runtime::DevicePlay play(*ranks[0].device);
+    runtime::DeviceRun run(*ranks[0].device);
     device::Group* const group = ranks[0].along.devicesAlong("stage");
-    const auto give = [&](bool sends, bool receives) {
+    const auto enqueue = [&](bool sends, bool receives) {
       return [=] {
         std::vector<device::Group::Message> messages;
         if (sends) messages.push_back({true, nullptr, 8, 1});
@@ -350,13 +348,13 @@ class NcclTest : public QObject {
         group->exchange(messages);
       };
     };
-    play.addMessages(give(true, true), true);
-    play.addReceived();
-    play.addKernel(kernel, &runtime::Breakdown::forward);
-    play.addMessages(give(true, false), false);
-    play.addKernel(kernel, &runtime::Breakdown::forward);
-    play.addPosted();
-    QVERIFY(play.capture().ok());
+    run.addMessages(enqueue(true, true), true);
+    run.addReceived();
+    run.addKernel(kernel, &runtime::Breakdown::forward);
+    run.addMessages(enqueue(true, false), false);
+    run.addKernel(kernel, &runtime::Breakdown::forward);
+    run.addPosted();
+    QVERIFY(run.capture().ok());
     const auto message = [](const char* what, int bytes) {
       return QString("%1 comm 1 in (nil) out (nil) count %2 type 1 on exchange captured")
           .arg(what)
@@ -388,8 +386,7 @@ class NcclTest : public QObject {
     QCOMPARE(untimed.join("\n"), expected.join("\n"));
   }
 
-  // Samples are copied by a stream of their own, which waits for nothing but that those before have
-  // left.
+  // Samples are copied on a stream of their own, which waits only for the previous ones to leave.
   void samplesAreAhead() {
     const auto gpu = device::open(0);
     QVERIFY(gpu.ok());
@@ -400,9 +397,9 @@ class NcclTest : public QObject {
     QCOMPARE(mirrors.waitingBytes(), std::int64_t{64});
     QVERIFY(mirrors.prepare().ok());
     Launching kernel(**gpu);
-    runtime::DevicePlay play(**gpu, &mirrors);
-    play.addKernel(kernel, &runtime::Breakdown::forward);
-    QVERIFY(play.capture().ok());
+    runtime::DeviceRun run(**gpu, &mirrors);
+    run.addKernel(kernel, &runtime::Breakdown::forward);
+    QVERIFY(run.capture().ok());
     asked();
     const auto none = [](std::size_t) -> Status {
       return makeError(Code::kInternal, "no collective is the host's");
@@ -413,8 +410,8 @@ class NcclTest : public QObject {
       return {};
     };
     runtime::Breakdown spent;
-    QVERIFY(play.play(none, next, spent, nullptr).ok());
-    QVERIFY(play.play(none, nullptr, spent, nullptr).ok());
+    QVERIFY(run.run(none, next, spent, nullptr).ok());
+    QVERIFY(run.run(none, nullptr, spent, nullptr).ok());
     QStringList calls = asked()[0];
     // Events are numbered from the device's first.
     const QString sent = calls.filter("on ahead").filter("record").first().section(' ', 1, 1);
@@ -449,7 +446,7 @@ class NcclTest : public QObject {
     for (const auto& [rank, calls] : asked()) QCOMPARE(calls.back(), QString("abort comm 0"));
   }
 
-  // A collective fails at rank 0: it aborts what it has, and so does rank 1, whose step would not
+  // A collective fails on rank 0: it aborts its groups, and so does rank 1, whose step would not
   // end.
   void whatFailsIsAbortedEverywhere() {
     auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
@@ -458,20 +455,20 @@ class NcclTest : public QObject {
     std::vector<std::string> said;
     for (Rank& rank : ranks) {
       asked();
-      runtime::DevicePlay play(*rank.device);
+      runtime::DeviceRun run(*rank.device);
       device::Group* const group = rank.along.devicesAlong("data");
       for (int i = 0; i < 3; ++i)
-        play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
-                         false);
+        run.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                        false);
       runtime::Breakdown spent;
-      Status status = play.capture();
+      Status status = run.capture();
       if (status.ok())
-        status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
+        status = run.run([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
       QVERIFY(!status.ok());
-      QVERIFY(!rank.device->synchronize().ok());  // and so after it
+      QVERIFY(!rank.device->synchronize().ok());  // persistent
       said.push_back(status.error().text());
       const QStringList calls = askedBeside({"abort comm 0", "abort comm 1"});
-      // nothing more is given
+      // nothing more is enqueued
       QCOMPARE(calls.filter("all-reduce").size(), said.size() == 1 ? 2 : 3);
     }
     QVERIFY2(
@@ -485,36 +482,36 @@ class NcclTest : public QObject {
   void whatDoesNotEndIsGivenUp() {
     auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
     QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
-    runtime::DevicePlay play(*ranks[0].device);
+    runtime::DeviceRun run(*ranks[0].device);
     device::Group* const group = ranks[0].along.devicesAlong("data");
-    play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
-                     false);
-    QVERIFY(play.capture().ok());
+    run.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                    false);
+    QVERIFY(run.capture().ok());
     qputenv("LOCKSTEP_FAKE_NCCL", "hang");
     asked();
     runtime::Breakdown spent;
     const Nanoseconds begin = monotonicNow();
-    const Status status = play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
+    const Status status = run.run([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
     const Nanoseconds took = monotonicNow() - begin;
     QVERIFY(status.code() == Code::kDeadlineExceeded);
     QVERIFY(took >= kLimit && took < 20 * kLimit);
     QCOMPARE(askedBeside({"abort comm 0", "abort comm 1"}), QStringList{"launch graph on compute"});
   }
 
-  // The error is told while the graphs that captured the groups are alive: NCCL gives a
-  // communicator up only after them. A step that has ended before its device goes, too, and groups
-  // that go before the graphs.
+  // The error is reported while the graphs that captured the groups are alive: NCCL releases a
+  // communicator only after them. Also covers a completed step before its device goes, and groups
+  // destroyed before the graphs.
   void groupsAreAbortedUnderTheirGraphs() {
     for (const char* fault : {"hang", "fail"}) {
       auto ranks = ranksOf(cluster::Mesh({{"data", 2}}));
       QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
-      std::vector<std::unique_ptr<runtime::DevicePlay>> plays;
+      std::vector<std::unique_ptr<runtime::DeviceRun>> runs;
       for (int i = 0; i < 3; ++i) {
-        plays.push_back(std::make_unique<runtime::DevicePlay>(*ranks[0].device));
+        runs.push_back(std::make_unique<runtime::DeviceRun>(*ranks[0].device));
         device::Group* const group = ranks[0].along.devicesAlong("data");
-        plays.back()->addExchange(
+        runs.back()->addExchange(
             [=] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); }, i % 2 == 0);
-        QVERIFY(plays.back()->capture().ok());
+        QVERIFY(runs.back()->capture().ok());
       }
       const bool hangs = fault == std::string("hang");
       qputenv("LOCKSTEP_FAKE_NCCL",
@@ -525,7 +522,7 @@ class NcclTest : public QObject {
       const Nanoseconds begin = monotonicNow();
       Status status;
       if (hangs) {
-        status = plays[1]->play(none, nullptr, spent, nullptr);
+        status = runs[1]->run(none, nullptr, spent, nullptr);
       } else {
         device::Group* const group = ranks[0].along.devicesAlong("data");
         group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum);
@@ -534,7 +531,7 @@ class NcclTest : public QObject {
       QVERIFY(!status.ok());
       QVERIFY(monotonicNow() - begin < 20 * kLimit);
       if (!hangs) ranks[0].groups = {};
-      plays.clear();
+      runs.clear();
       QCOMPARE(askedBeside({"abort comm 0", "abort comm 1"}).filter("abort"), QStringList());
       qputenv("LOCKSTEP_FAKE_NCCL", "");
       const Nanoseconds ending = monotonicNow();
@@ -543,7 +540,7 @@ class NcclTest : public QObject {
     }
   }
 
-  // A GPU that does not stop when it is told to: said once, and nothing waits for it again.
+  // A GPU that does not stop when aborted: reported once, and never waited for again.
   void aGpuThatDoesNotStopIsLeft() {
     Nanoseconds told = 0;
     {
@@ -551,15 +548,14 @@ class NcclTest : public QObject {
       QVERIFY(ranks[0].status.ok() && ranks[1].status.ok());
       auto memory = device::Memory::allocate(*ranks[0].device, 64, device::Where::kDevice);
       QVERIFY(memory.ok());
-      runtime::DevicePlay play(*ranks[0].device);
+      runtime::DeviceRun run(*ranks[0].device);
       device::Group* const group = ranks[0].along.devicesAlong("data");
-      play.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
-                       false);
-      QVERIFY(play.capture().ok());
+      run.addExchange([&] { group->allReduce(nullptr, 64, DType::kF32, device::Reduce::kSum); },
+                      false);
+      QVERIFY(run.capture().ok());
       qputenv("LOCKSTEP_FAKE_NCCL", "deaf");
       runtime::Breakdown spent;
-      const Status status =
-          play.play([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
+      const Status status = run.run([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
       QVERIFY(status.code() == Code::kDeadlineExceeded);
       QVERIFY2(status.error().why.find("the GPU has not stopped in 5 s") != std::string::npos,
                status.error().why.c_str());
@@ -568,7 +564,7 @@ class NcclTest : public QObject {
     QVERIFY(monotonicNow() - told < 12'000'000'000);
   }
 
-  // Without groups, and why, on all ranks alike.
+  // No groups, with the reason, identically on all ranks.
   void twoRanksOnOneGpuGoThroughTheHost() {
     tests::MemoryStore store;
     std::vector<std::string> said(kRanks);

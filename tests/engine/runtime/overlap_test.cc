@@ -1,4 +1,4 @@
-// Collectives in flight change no bit, take what memory they may, and hide behind what is computed.
+// Asynchronous collectives change no bit, stay within their memory limit, and overlap computation.
 #include <QTest>
 
 #include "tests/support/engine_run.h"
@@ -22,18 +22,18 @@ RunSettings gpt(const char* strategy, int ranks) {
 
 const plan::Body& stepOf(const plan::Plan& plan) { return plan.find("step")->bodies[0]; }
 
-std::vector<std::size_t> inFlight(const plan::Body& body) {
+std::vector<std::size_t> asynchronousSteps(const plan::Body& body) {
   std::vector<std::size_t> steps;
   for (std::size_t i = 0; i < body.steps.size(); ++i)
-    if (body.steps[i].stream == plan::kFlightStream) steps.push_back(i);
+    if (body.steps[i].stream == plan::kCommunicationStream) steps.push_back(i);
   return steps;
 }
 
-std::size_t flightsOf(const plan::Plan& plan) {
-  std::size_t flights = 0;
+std::size_t asynchronousCount(const plan::Plan& plan) {
+  std::size_t count = 0;
   for (const plan::Program& program : plan.programs)
-    for (const plan::Body& body : program.bodies) flights += inFlight(body).size();
-  return flights;
+    for (const plan::Body& body : program.bodies) count += asynchronousSteps(body).size();
+  return count;
 }
 
 plan::Plan planned(const RunSettings& settings) {
@@ -86,22 +86,22 @@ class OverlapTest : public QObject {
     settings.overlap = "never";
     const RunOutcome waiting = trained(settings);
     QVERIFY2(waiting.ok(), waiting.error().c_str());
-    QCOMPARE(flightsOf(planned(settings)), std::size_t{0});
+    QCOMPARE(asynchronousCount(planned(settings)), std::size_t{0});
     settings.overlap = "always";
-    const RunOutcome flying = trained(settings);
-    QVERIFY2(flying.ok(), flying.error().c_str());
-    QVERIFY(flightsOf(planned(settings)) > 0);
-    QCOMPARE(flying.ranks[0]->weightsSha256, waiting.ranks[0]->weightsSha256);
-    QCOMPARE(flying.steps.size(), waiting.steps.size());
-    for (std::size_t i = 0; i < flying.steps.size(); ++i)
-      QCOMPARE(flying.steps[i].loss, waiting.steps[i].loss);
+    const RunOutcome overlapped = trained(settings);
+    QVERIFY2(overlapped.ok(), overlapped.error().c_str());
+    QVERIFY(asynchronousCount(planned(settings)) > 0);
+    QCOMPARE(overlapped.ranks[0]->weightsSha256, waiting.ranks[0]->weightsSha256);
+    QCOMPARE(overlapped.steps.size(), waiting.steps.size());
+    for (std::size_t i = 0; i < overlapped.steps.size(); ++i)
+      QCOMPARE(overlapped.steps[i].loss, waiting.steps[i].loss);
   }
 
-  // Between hosts collectives fly where there is enough to compute behind them; on one host none
-  // do.
+  // Between hosts collectives are asynchronous where there is enough to compute meanwhile; on one
+  // host none do.
   void autoMeansBetweenHosts() {
     RunSettings settings = gpt("zero-3", 2);
-    QCOMPARE(flightsOf(planned(settings)), std::size_t{0});
+    QCOMPARE(asynchronousCount(planned(settings)), std::size_t{0});
     cluster::Cluster far = oneHost(2, 2);
     far.devices[1].host = "host1";
     far.link.kind = "gloo";
@@ -111,12 +111,12 @@ class OverlapTest : public QObject {
     QVERIFY(request.ok());
     const auto plan = planner::makePlan(*request, far, slow);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
-    QVERIFY(!inFlight(stepOf(*plan)).empty());
+    QVERIFY(!asynchronousSteps(stepOf(*plan)).empty());
     far.link.kind = "shm";
-    QCOMPARE(flightsOf(*planner::makePlan(*request, far, slow)), std::size_t{0});
+    QCOMPARE(asynchronousCount(*planner::makePlan(*request, far, slow)), std::size_t{0});
     far.link.kind = "nccl";  // GPUs have a queue for it, on one host too
     far.devices[1].host = "host";
-    QVERIFY(flightsOf(*planner::makePlan(*request, far, slow)) > 0);
+    QVERIFY(asynchronousCount(*planner::makePlan(*request, far, slow)) > 0);
     auto ring = *request;
     ring.allReduce = "ring";
     QVERIFY(!planner::makePlan(ring, far, slow).ok());
@@ -136,7 +136,7 @@ class OverlapTest : public QObject {
       // How many steps of computing lie between a gather and the first that reads it.
       const plan::Body& body = stepOf(plan);
       std::int64_t ahead = 0;
-      for (const std::size_t i : inFlight(body)) {
+      for (const std::size_t i : asynchronousSteps(body)) {
         if (body.steps[i].op != ir::Op::kAllGather) continue;
         for (std::size_t k = i + 1; k < body.steps.size(); ++k) {
           const auto& after = body.steps[k].after;
@@ -174,8 +174,8 @@ class OverlapTest : public QObject {
     settings.linkRest = 4'000'000;
     settings.trainer.maxSteps = 9;
     double real[2] = {}, simulated[2] = {};
-    const auto play = [&](int flies) {
-      settings.overlap = flies ? "always" : "never";
+    const auto measure = [&](int overlaps) {
+      settings.overlap = overlaps ? "always" : "never";
       plan::Plan plan = planned(settings);
       for (plan::Program& program : plan.programs)
         for (plan::Body& body : program.bodies)
@@ -183,20 +183,20 @@ class OverlapTest : public QObject {
             step.seconds = step.kind == plan::StepKind::kCollective ? 4e-3
                            : step.op == ir::Op::kMatmul             ? 2e-3
                                                                     : 1e-9;
-      simulated[flies] = planner::simulate(plan, oneHost(2, 2), {}).stepSeconds;
+      simulated[overlaps] = planner::simulate(plan, oneHost(2, 2), {}).stepSeconds;
       const RunOutcome out = run(settings, plan);
       QVERIFY2(out.ok(), out.error().c_str());
       std::vector<double> steps;
       for (const auto& step : out.steps)
         steps.push_back(static_cast<double>(step.end - step.begin) * 1e-9);
       std::sort(steps.begin(), steps.end());
-      real[flies] = steps[steps.size() / 2];
+      real[overlaps] = steps[steps.size() / 2];
     };
     const auto hidden = [&] { return real[0] - real[1] >= 0.7 * (simulated[0] - simulated[1]); };
     // Of real time, on a machine that may do other things meanwhile: once of three times is enough.
     for (int attempt = 0; attempt < 3 && (attempt == 0 || !hidden()); ++attempt) {
-      play(0);
-      play(1);
+      measure(0);
+      measure(1);
       qInfo("%.1f -> %.1f ms, simulated %.1f -> %.1f", 1e3 * real[0], 1e3 * real[1],
             1e3 * simulated[0], 1e3 * simulated[1]);
     }
@@ -222,7 +222,7 @@ class OverlapTest : public QObject {
     QVERIFY(planOf(settings).error().text().find("auto, always or never") != std::string::npos);
   }
 
-  // Whichever collective fails, in flight or not: every rank ends, with an error.
+  // Whichever collective fails, asynchronous or not: every rank ends, with an error.
   void everyCallCanFail() {
     for (int call = 0; call < 60; call += call < 12 ? 1 : 7) {
       RunSettings settings = gpt("zero-3", 3);

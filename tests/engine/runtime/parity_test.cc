@@ -1,4 +1,4 @@
-// The distribution changes nothing but the speed: several ranks against one.
+// Parity: distribution changes nothing but speed; several ranks compared with one.
 #include <pthread.h>
 
 #include <QElapsedTimer>
@@ -18,7 +18,7 @@ using namespace lockstep::test;
 
 namespace {
 
-// The strategies that divide the batch alone and update together, each with a placement of its own.
+// The strategies that divide only the batch and update together, each with its own placement.
 std::vector<const char*> dataStrategies() {
   std::vector<const char*> names;
   for (const cluster::Strategy& s : cluster::strategies())
@@ -27,13 +27,13 @@ std::vector<const char*> dataStrategies() {
   return names;
 }
 
-// Text, or images, with an epoch's last step half empty, a warm-up, and a mean gradient that is
-// longer at first than it may be.
+// Text or images with a short last step per epoch, warm-up, and a mean gradient that is clipped at
+// first.
 RunSettings clippedSteps(models::Model model) {
   RunSettings settings;
   settings.model = std::move(model);
   settings.batch = 16;
-  settings.samples = 200;  // 12 whole steps and one of 8 samples an epoch
+  settings.samples = 200;  // 12 full steps and one of 8 samples per epoch
   settings.bucketBytes = 8192;
   settings.trainer.epochs = 2;
   settings.trainer.maxSteps = 20;
@@ -137,7 +137,7 @@ class ParityTest : public QObject {
             10 * tolerance * one.epochs.back().evalLoss);
   }
 
-  // Whatever the number of ranks, in fp32 where the order of sums shows.
+  // Independent of the number of ranks, in fp32, where the order of sums shows.
   void oneOrderOnAnyNumberOfRanks_data() {
     QTest::addColumn<bool>("text");
     QTest::addColumn<QString>("backend");
@@ -154,7 +154,7 @@ class ParityTest : public QObject {
     settings.compute = DType::kF32;
     settings.batch = 48;
     settings.evaluateBatch = 48;
-    settings.samples = 200;  // the last batch of an epoch is not full
+    settings.samples = 200;  // the last batch of an epoch is short
     settings.bucketBytes = 8192;
     settings.optimizer.clipNorm = 0.3;
     settings.trainer.epochs = 3;
@@ -177,7 +177,7 @@ class ParityTest : public QObject {
       const RunOutcome asItGoes = with(ranks, 12 / ranks, false);
       otherwise = otherwise || asItGoes.ranks[0]->weightsSha256 != one.ranks[0]->weightsSha256;
     }
-    QVERIFY(otherwise);  // or the test shows nothing
+    QVERIFY(otherwise);  // otherwise the test is vacuous
   }
   void whatHasNoOrderIsRefused() {
     RunSettings settings;
@@ -194,7 +194,7 @@ class ParityTest : public QObject {
     }
   }
 
-  // Whatever the shares of the ranks.
+  // Independent of the ranks' shares.
   void unevenSharesAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     for (const char* strategy :
@@ -236,7 +236,7 @@ class ParityTest : public QObject {
     QVERIFY(planOf(settings).error().text().find("leave strategy.shares out") != std::string::npos);
   }
 
-  // Whatever the all-reduces are made of.
+  // Independent of the all-reduce algorithm.
   void everyAllReduceAgainstOne_data() {
     QTest::addColumn<QString>("algorithm");
     QTest::addColumn<int>("ranks");
@@ -340,8 +340,7 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
-  // Where ranks can share the vocabulary evenly, each has a part of the tied table, and no rank a
-  // softmax.
+  // Vocabulary parallelism: each rank has a part of the tied table, and none a full softmax.
   void vocabularyAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -387,8 +386,8 @@ class ParityTest : public QObject {
     }
   }
 
-  // One update a step is data parallel: the mean of the ranks' updates is the update by the mean
-  // gradient.
+  // With one update per step, local updates are data parallelism: the mean of the ranks' updates is
+  // the update by the mean gradient.
   void localUpdateAgainstOne_data() {
     QTest::addColumn<int>("ranks");
     QTest::addColumn<int>("modelRanks");
@@ -400,7 +399,7 @@ class ParityTest : public QObject {
     QFETCH(int, ranks);
     QFETCH(int, modelRanks);
     RunSettings settings = clippedSteps(smallGpt());
-    settings.optimizer = {};  // each rank would clip its own gradient
+    settings.optimizer = {};  // clipping would be per rank
     settings.optimizer.kind = "sgd";
     settings.optimizer.momentum = 0.9;
     settings.optimizer.weightDecay = 0.01;
@@ -419,7 +418,7 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
-  // One rank's local updates are steps of a smaller batch.
+  // One rank's local updates are steps with a smaller batch.
   void localUpdatesAreSteps() {
     RunSettings settings;
     settings.batch = 8;
@@ -439,8 +438,7 @@ class ParityTest : public QObject {
     }
   }
 
-  // Ranks that update by themselves learn as well as one rank does; the same again gives the same
-  // bits.
+  // Ranks with local updates learn as well as one rank, and reproducibly to the bit.
   void localUpdatesOfSeveralRanks() {
     RunSettings settings;
     settings.batch = 48;
@@ -462,7 +460,7 @@ class ParityTest : public QObject {
     QVERIFY(averaged.evalMetric >= single.evalMetric - 0.01);
   }
 
-  // A worker that is alone with its servers waits for nobody in any case.
+  // A single asynchronous worker waits for nobody.
   void workerByItselfAgainstOne_data() {
     QTest::addColumn<int>("servers");
     QTest::newRow("1 server") << 1;
@@ -486,8 +484,7 @@ class ParityTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <= 1e-9);
   }
 
-  // Workers by themselves learn as well; none comes further ahead than it may, one of them being
-  // slow.
+  // Asynchronous workers learn as well; none exceeds the staleness bound although one is slow.
   void workersByThemselves_data() {
     QTest::addColumn<int>("servers");
     QTest::addColumn<int>("staleness");
@@ -523,14 +520,13 @@ class ParityTest : public QObject {
     if (staleness < 0) {
       QVERIFY(several.spread > 5);
     } else {
-      // A step ends one further ahead than it began, and is seen to end a little later than it
-      // does.
+      // A step ends one further ahead than it began, and the observation lags a little.
       QVERIFY(several.spread <= staleness + 2);
       QVERIFY(worst <= 2 * (2 * staleness + 1));
     }
   }
 
-  // Asked to stop, workers that are apart stop after one step and can go on from there.
+  // Asynchronous workers stop after the same step and can resume from there.
   void workersByThemselvesStop() {
     const QTemporaryDir folder;
     RunSettings settings;
@@ -560,7 +556,7 @@ class ParityTest : public QObject {
     QCOMPARE(resumed.epochs.back().evalMetric, 1.0);
   }
 
-  // Whichever message fails, of a worker or of a server: every rank ends, with an error, and soon.
+  // Whichever message fails, of a worker or of a server: every rank soon ends with an error.
   void serversAndWorkersFail_data() {
     QTest::addColumn<int>("staleness");
     QTest::newRow("together") << 0;
@@ -589,8 +585,8 @@ class ParityTest : public QObject {
       }
   }
 
-  // Batch norm with equal statistics groups: sums over ranks where there is one group, none where
-  // the groups lie within ranks. A batch at the end of an epoch is partly padding.
+  // Batch norm with equal statistics groups: sums over ranks for a single group, none where groups
+  // lie within ranks. The last batch of an epoch is partly padding.
   void batchNormAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("ranks");
@@ -630,7 +626,7 @@ class ParityTest : public QObject {
     RunSettings settings;
     settings.model = smallResnet(groups);
     settings.batch = 16;
-    // 12 whole steps and one of 8 samples an epoch: of 4 groups 2 are empty
+    // 12 full steps and one of 8 samples per epoch: of 4 groups 2 are empty
     settings.samples = 200;
     settings.bucketBytes = 2048;
     settings.optimizer.kind = "sgd";
@@ -653,7 +649,7 @@ class ParityTest : public QObject {
     QCOMPARE(one.steps.size(), std::size_t{20});
     QVERIFY(worst <= 1e-9);
     QVERIFY(one.steps.back().loss < one.steps.front().loss);
-    // Evaluation reads the running statistics.
+    // Evaluation uses the running statistics.
     QVERIFY(std::isfinite(one.epochs.back().evalLoss));
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) <=
             1e-9 * one.epochs.back().evalLoss);
@@ -686,7 +682,7 @@ class ParityTest : public QObject {
              local.error().text().c_str());
   }
 
-  // Layers anywhere, also back and forth.
+  // Layers pinned to any stages, including back and forth.
   void pinnedLayersAgainstOne() {
     RunSettings settings = clippedSteps(smallGpt());
     const RunOutcome one = trained(settings);
@@ -748,8 +744,8 @@ class ParityTest : public QObject {
     QVERIFY(a.ranks[0]->weightsSha256 != c.ranks[0]->weightsSha256);
   }
 
-  // Sums, not means: however many samples are evaluated at once, the last of them less, the loss
-  // and the metric are the same.
+  // Metrics are sums, not means: loss and metric are independent of the evaluation batch size,
+  // including a short last batch.
   void evaluationIsTheSameInAnyParts_data() {
     QTest::addColumn<QString>("strategy");
     QTest::addColumn<int>("stages");
@@ -780,9 +776,9 @@ class ParityTest : public QObject {
     }
   }
 
-  // Both players say the same things in the same order: per rank, the same plan steps of the same
-  // kinds. (Waiting is told by the simulator, which knows all ranks; readers derive it for real
-  // runs.)
+  // The executor and the simulator say the same things in the same order: per rank, the same plan
+  // steps of the same kinds. (Waiting is told by the simulator, which knows all ranks; readers
+  // derive it for real runs.)
   void executorAndSimulatorTellTheSameOrder_data() {
     QTest::addColumn<bool>("cnn");
     QTest::addColumn<QString>("schedule");
@@ -842,10 +838,10 @@ class ParityTest : public QObject {
     QVERIFY(zero.ranks[0]->weightsSha256 != one.ranks[0]->weightsSha256);
   }
 
-  // Without a number of epochs, training goes on over as many as its steps need.
+  // Without a number of epochs, training continues over as many as its steps need.
   void stepsAloneSayHowLong() {
     RunSettings settings;
-    settings.samples = 960;  // ten steps an epoch
+    settings.samples = 960;  // ten steps per epoch
     settings.trainer.epochs = 0;
     settings.trainer.maxSteps = 25;
     const RunOutcome out = trained(settings);
@@ -867,7 +863,7 @@ class ParityTest : public QObject {
     settings.trainer.epochs = 3;
     auto plan = planOf(settings);
     QVERIFY(plan.ok());
-    // The stop input of one rank alone stops all after the same step.
+    // The stop input of a single rank stops all after the same step.
     const plan::Program* step = plan->find("step");
     QVERIFY(step != nullptr);
     struct Stopper : runtime::TrainerObserver {
@@ -904,7 +900,7 @@ class ParityTest : public QObject {
     QCOMPARE(status, (std::vector<std::string>(3, "stopped")));
   }
 
-  // A server that has no memory for a thread of each worker ends the run with an error.
+  // A server without memory for a thread per worker ends the run with an error.
   void aServerWithoutThreads() {
     if (test::kSanitized) QSKIP("sanitizers make threads' stacks themselves");
     RunSettings settings;
@@ -923,7 +919,7 @@ class ParityTest : public QObject {
           ++*ready;
           return;
         }
-        // All threads but the server's are there by then.
+        // All threads but the server's exist by then.
         for (int i = 0; i < 1000 && *ready < 3; ++i)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         pthread_attr_t attributes;
@@ -954,9 +950,9 @@ class ParityTest : public QObject {
     QCOMPARE(pthread_setattr_default_np(&before), 0);
     pthread_attr_destroy(&before);
     for (const auto& rank : ranks) QVERIFY(!rank.ok());
-    QVERIFY2(ranks[3].error().what.starts_with(
-                 "out of memory for the threads of 3 workers' conversations"),
-             ranks[3].error().what.c_str());
+    QVERIFY2(
+        ranks[3].error().what.starts_with("out of memory for the threads of 3 workers' sessions"),
+        ranks[3].error().what.c_str());
   }
 };
 

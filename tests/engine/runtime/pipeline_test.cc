@@ -1,5 +1,5 @@
-// Pipelines: schedules, the proof that stages do not wait for ever, and their bubbles in both
-// players against the closed formulas.
+// Pipelines: schedules, verification that stages do not deadlock, and bubbles in executor and
+// simulator compared with the closed formulas.
 #include <QElapsedTimer>
 #include <QTest>
 
@@ -19,7 +19,7 @@ using namespace lockstep::test;
 
 namespace {
 
-// One layer for each stage.
+// One layer per stage.
 models::Model equalBlocks(int layers) {
   models::Model model;
   model.name = "blocks";
@@ -48,11 +48,11 @@ RunSettings pipelineOf(int stages, int microBatches, const std::string& schedule
 }
 
 // Every stage's forward pass takes `unit`, its backward pass twice that, everything else nothing.
-void setTimes(plan::Plan& plan, double unit, bool weightsApart) {
+void setTimes(plan::Plan& plan, double unit, bool splitWeightGrad) {
   for (plan::Program& program : plan.programs) {
     const double seconds = program.name == "forward"    ? unit
                            : program.name == "weights"  ? unit
-                           : program.name == "backward" ? (weightsApart ? unit : 2 * unit)
+                           : program.name == "backward" ? (splitWeightGrad ? unit : 2 * unit)
                                                         : 1e-9;
     for (plan::Body& body : program.bodies) {
       bool first = true;
@@ -68,7 +68,7 @@ void setTimes(plan::Plan& plan, double unit, bool weightsApart) {
   }
 }
 
-// The share of a step in which a stage is idle: every stage has the same work.
+// Fraction of a step in which a stage is idle, with equal work on all stages.
 double idle(double stepSeconds, double unit, int microBatches) {
   return 1 - 3 * unit * microBatches / stepSeconds;
 }
@@ -89,7 +89,7 @@ class PipelineTest : public QObject {
     QCOMPARE(passes::balanceStages({3, 1, 1, 1}, 2), (Stages{0, 1, 1, 1}));
     QCOMPARE(passes::balanceStages({0, 0, 5}, 3), (Stages{0, 1, 2}));
     QCOMPARE(passes::balanceStages({1}, 1), (Stages{0}));
-    // Against every division there is.
+    // Compares with every possible division.
     for (std::uint64_t seed = 0; seed < 50; ++seed) {
       std::vector<double> costs;
       for (std::uint64_t i = 0; i < 7; ++i)
@@ -111,10 +111,10 @@ class PipelineTest : public QObject {
     }
   }
 
-  // On devices, where a message is a meeting: what ranks give together meets, whatever sends at the
-  // same time.
+  // On devices a message is a rendezvous: messages that ranks issue together must match, whatever
+  // else is sent at the same time.
   void messagesOfDevicesMeet_data() {
-    // the first stage and the last send each other the table and its gradient
+    // the first and the last stage exchange the tied table and its gradient
     QTest::addColumn<bool>("tied");
     QTest::addColumn<QString>("schedule");
     QTest::addColumn<int>("stages");
@@ -135,37 +135,37 @@ class PipelineTest : public QObject {
     QFETCH(int, micros);
     RunSettings settings = pipelineOf(stages, micros, schedule.toStdString());
     if (tied) settings.model = smallGpt();
-    settings.optimizer.clipNorm = 1;  // each stage sends all others
+    settings.optimizer.clipNorm = 1;  // each stage sends to all others
     const auto plan = planOf(settings);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
-    // What a rank gives, in order: messages that are given together, or a collective of all.
-    struct Given {
+    // What a rank issues, in order: a group of messages, or a collective over all.
+    struct MessageGroup {
       std::vector<std::tuple<bool, int, std::string>> messages;  // sends, peer, which
       std::size_t met = 0;
       std::string collective;
     };
-    std::vector<std::deque<Given>> ranks(static_cast<std::size_t>(stages));
+    std::vector<std::deque<MessageGroup>> ranks(static_cast<std::size_t>(stages));
     std::size_t all = 0, together = 0;
     for (int rank = 0; rank < stages; ++rank) {
       const auto order = plan::messageOrder(*plan, plan->schedule, rank);
       QVERIFY2(order.ok(), order.ok() ? "" : order.error().text().c_str());
-      const auto& plays = plan->plays(rank);
+      const auto& entries = plan->entriesOf(rank);
       std::set<std::pair<int, plan::StepId>> said;
-      for (std::size_t p = 0; p < plays.size(); ++p) {
-        const plan::Body& body = *plan->find(plays[p].program, rank);
+      for (std::size_t p = 0; p < entries.size(); ++p) {
+        const plan::Body& body = *plan->find(entries[p].program, rank);
         auto group = (*order)[p].begin();
         for (plan::StepId s = 0; s <= static_cast<plan::StepId>(body.steps.size()); ++s) {
           for (; group != (*order)[p].end() && group->before == s; ++group) {
-            Given given;
+            MessageGroup given;
             bool sends = false, receives = false;
             for (const auto& message : group->messages) {
-              const plan::Play& of = plays[static_cast<std::size_t>(message.play)];
+              const plan::ScheduleEntry& of = entries[static_cast<std::size_t>(message.entry)];
               const plan::Step& step =
                   plan->find(of.program, rank)->steps[static_cast<std::size_t>(message.step)];
-              QVERIFY(said.emplace(message.play, message.step).second);  // once
-              // Not before the plan's order comes to it.
+              QVERIFY(said.emplace(message.entry, message.step).second);  // once
+              // Not before its place in the plan's order.
               if (plan::isSend(step))
-                QVERIFY(std::pair(message.play, message.step) < std::pair(static_cast<int>(p), s));
+                QVERIFY(std::pair(message.entry, message.step) < std::pair(static_cast<int>(p), s));
               (plan::isSend(step) ? sends : receives) = true;
               given.messages.emplace_back(plan::isSend(step), plan::peersOf(step, of.copy).first,
                                           fmt::format("{} {}", step.name, of.micro));
@@ -187,14 +187,14 @@ class PipelineTest : public QObject {
         QVERIFY(group == (*order)[p].end());
       }
       std::size_t messages = 0;
-      for (const plan::Play& play : plays)
-        for (const plan::Step& step : plan->find(play.program, rank)->steps)
+      for (const plan::ScheduleEntry& entry : entries)
+        for (const plan::Step& step : plan->find(entry.program, rank)->steps)
           messages += plan::isMessage(step) ? 1 : 0;
       QCOMPARE(said.size(), messages);
     }
     if (schedule == "1f1b" && micros > stages) QVERIFY(together > 0);
-    // Messages that both sides are at meet, those between two ranks in order; who has met all of a
-    // group goes on.
+    // Messages that both sides have reached match, in order per pair of ranks; a rank proceeds when
+    // a whole group has matched.
     std::size_t met = 0;
     for (bool goes = true; goes;) {
       goes = false;
@@ -255,36 +255,37 @@ class PipelineTest : public QObject {
     QVERIFY(messages > 0);
   }
 
-  void schedulesPlayEveryMicroBatchOnce() {
+  void schedulesRunEveryMicroBatchOnce() {
     for (const std::string_view kind : planner::pipelineSchedules())
       for (const int stages : {2, 3, 8})
         for (const int micros : {1, 2, 5, 16}) {
           const auto schedule = planner::pipelineSchedule(kind, stages, micros);
           for (int s = 0; s < stages; ++s) {
-            const auto& plays = schedule.plays[static_cast<std::size_t>(s)];
+            const auto& entries = schedule.entries[static_cast<std::size_t>(s)];
             std::map<std::string, std::vector<int>> micro;
             int onTheWay = 0, most = 0;
-            for (const plan::Play& play : plays) {
-              micro[play.program].push_back(play.micro);
-              onTheWay += play.program == "forward"                                          ? 1
-                          : play.program == (schedule.weightsApart ? "weights" : "backward") ? -1
-                                                                                             : 0;
+            for (const plan::ScheduleEntry& entry : entries) {
+              micro[entry.program].push_back(entry.micro);
+              onTheWay += entry.program == "forward" ? 1
+                          : entry.program == (schedule.splitWeightGrad ? "weights" : "backward")
+                              ? -1
+                              : 0;
               most = std::max(most, onTheWay);
             }
             std::vector<int> all(static_cast<std::size_t>(micros));
             for (int i = 0; i < micros; ++i) all[static_cast<std::size_t>(i)] = i;
             QCOMPARE(micro["forward"], all);
             QCOMPARE(micro["backward"], all);
-            QCOMPARE(micro["weights"], schedule.weightsApart ? all : std::vector<int>{});
-            QCOMPARE(plays.back().program, std::string("update"));
+            QCOMPARE(micro["weights"], schedule.splitWeightGrad ? all : std::vector<int>{});
+            QCOMPARE(entries.back().program, std::string("update"));
             QCOMPARE(most, schedule.copies[static_cast<std::size_t>(s)]);
             if (kind == "1f1b") QCOMPARE(most, std::min(stages - s, micros));
           }
         }
   }
 
-  // What would make ranks wait for ever, or read what is not there, is no plan.
-  void schedulesThatCannotBePlayedAreRefused() {
+  // A schedule that deadlocks, or reads missing data, is rejected.
+  void schedulesThatCannotRunAreRefused() {
     const auto plan = planOf(pipelineOf(3, 4, "1f1b"));
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
     QVERIFY(plan::verify(*plan).ok());
@@ -299,15 +300,15 @@ class PipelineTest : public QObject {
     };
     QVERIFY(refused([](plan::Plan& p) { std::swap(p.schedule[0][0], p.schedule[0][3]); },
                     "before it was written"));
-    // The first stage waits for a gradient before it has passed on what that needs.
+    // The first stage waits for a gradient before it has sent what that depends on.
     QVERIFY(refused(
         [](plan::Plan& p) {
-          auto& plays = p.schedule[2];  // forward 0, backward 0, forward 1, …
-          std::rotate(plays.begin(), plays.begin() + 2, plays.begin() + 4);
+          auto& entries = p.schedule[2];  // forward 0, backward 0, forward 1, …
+          std::rotate(entries.begin(), entries.begin() + 2, entries.begin() + 4);
         },
         "sends"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[1].erase(p.schedule[1].begin()); }, ""));
-    QVERIFY(refused([](plan::Plan& p) { p.schedule[0].pop_back(); }, "waits for ever"));
+    QVERIFY(refused([](plan::Plan& p) { p.schedule[0].pop_back(); }, "waits forever"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].copy = 3; }, "copy 3"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].micro = 4; }, "micro-batch 4"));
     QVERIFY(refused([](plan::Plan& p) { p.schedule[0][0].program = "sideways"; }, "sideways"));
@@ -362,8 +363,7 @@ class PipelineTest : public QObject {
     const double simulated =
         idle(planner::simulate(*plan, cluster, {}).stepSeconds, kUnit, microBatches);
     settings.trainer.maxSteps = 5;
-    // What else the machine does adds to what is idle: again where it was much, and the least
-    // counts.
+    // Other load adds to the idle time: repeats if it was large, and keeps the minimum.
     double measured = 1;
     for (int tries = 0; tries < 5 && measured > limit + 0.05; ++tries) {
       const RunOutcome real = run(settings, *plan);
@@ -374,7 +374,7 @@ class PipelineTest : public QObject {
       std::sort(steps.begin(), steps.end());
       measured = std::min(measured, idle(steps[steps.size() / 2], kUnit, microBatches));
     }
-    qInfo("idle: %.1f %% simulated, %.1f %% played, %.1f %% by the formula", 100 * simulated,
+    qInfo("idle: %.1f %% simulated, %.1f %% measured, %.1f %% by the formula", 100 * simulated,
           100 * measured, 100 * limit);
     if (schedule == "zb-h1") {
       QVERIFY(simulated <= limit);
@@ -385,7 +385,7 @@ class PipelineTest : public QObject {
     }
   }
 
-  // Whichever message or collective fails, on whichever stage: every rank ends, with an error.
+  // Whichever message or collective fails, on whichever stage: every rank ends with an error.
   void everyCallCanFail() {
     for (const int rank : {0, 1, 2})
       for (int call = 0; call < 30; call += call < 8 ? 1 : 5) {

@@ -1,5 +1,5 @@
 // Ratios that hold on every machine: one fused kernel beats the kernels it stands for, and ranks
-// that exchange gradients lose little to ranks that only meet. Both sides are played in turn and
+// that exchange gradients lose little to ranks that only meet. Both sides run in turn and
 // their least times compared, until the ratio is there or the rounds are over.
 #include <QTest>
 
@@ -19,7 +19,7 @@ constexpr int kLeastRounds = 5, kMostRounds = 200;
 
 double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
 
-// Kernels played one after another, on named memory that others may share.
+// Kernels that run one after another, on named memory that others may share.
 class Kernels {
  public:
   using Memory = std::map<std::string, std::pair<runtime::AlignedMemory, ir::TensorType>>;
@@ -51,7 +51,7 @@ class Kernels {
     LOCKSTEP_CHECK(kernel.ok(), "{}", kernel.error().text());
     kernels_.push_back(std::move(*kernel));
   }
-  double play() {
+  double run() {
     const Nanoseconds begin = monotonicNow();
     for (const auto& kernel : kernels_) kernel->run();
     return since(begin);
@@ -67,18 +67,18 @@ class Kernels {
   std::vector<std::unique_ptr<backends::Kernel>> kernels_;
 };
 
-// How much longer the parts take than what is fused.
+// Time of the parts relative to the fused kernel.
 double gain(Kernels& fused, Kernels& parts, double enough) {
   double one = 1e9, many = 1e9;
   for (int round = 0; round < kMostRounds && (round < kLeastRounds || many / one < enough);
        ++round) {
-    one = std::min(one, fused.play());
-    many = std::min(many, parts.play());
+    one = std::min(one, fused.run());
+    many = std::min(many, parts.run());
   }
   return many / one;
 }
 
-// Images of zeros: reading them takes nobody's time.
+// Zero images, which take no time to read.
 class Blank final : public data::Dataset {
  public:
   explicit Blank(std::int64_t size)
@@ -94,8 +94,8 @@ class Blank final : public data::Dataset {
   std::vector<data::Field> fields_;
 };
 
-// Blocks of steps with all-reduces and of steps with barriers in their place, in turn; a block's
-// first step, where ranks come together again, is not counted.
+// Alternates blocks of steps with all-reduces and with barriers instead; a block's first step,
+// where ranks synchronize, is not counted.
 class Blocks final : public runtime::TrainerObserver {
  public:
   static constexpr std::int64_t kBlock = 6;
@@ -108,8 +108,9 @@ class Blocks final : public runtime::TrainerObserver {
     if (place != kBlock - 1) return;
     double& least = block % 2 == 0 ? real_ : barrier_;
     least = std::min(least, static_cast<double>(record.end - begin_));
-    group_.play(block % 2 == 0 ? comm::Communication::kBarrier : comm::Communication::kReal);
-    // The next step is a real one, in which all agree on the end.
+    group_.setCommunication(block % 2 == 0 ? comm::Communication::kBarrier
+                                           : comm::Communication::kReal);
+    // The next step is a real one, in which all agree to stop.
     if (block % 2 == 1 && block > 2 * kLeastRounds && share() >= enough_) stop_ = true;
   }
   void onEvents(const std::vector<plan::Event>&) override {}
@@ -147,7 +148,7 @@ class RatiosTest : public QObject {
     QVERIFY(found >= kEnough);
   }
 
-  // Against whole scores, masked or not, and their softmax.
+  // Compared with full scores, masked or not, and their softmax.
   void attentionInOneKernel() {
     constexpr double kEnough = 1.3;
     constexpr std::int64_t kTokens = 256, kHead = 64, kHeads = 4;

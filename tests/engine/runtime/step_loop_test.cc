@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kWarmUp = 20, kSteps = 120;
 
-// What oneDNN says of the primitives it plays, to a file in place of the standard output.
+// What oneDNN says of the primitives it runs, to a file in place of the standard output.
 class Verbose {
  public:
   explicit Verbose(const QString& path)
@@ -67,7 +67,7 @@ class StepLoopTest : public QObject {
   void allocatesAndReordersNothing_data() {
     QTest::addColumn<models::Model>("model");
     QTest::addColumn<int>("threads");
-    QTest::addColumn<bool>("primitives");  // played by oneDNN
+    QTest::addColumn<bool>("primitives");  // run by oneDNN
     for (const int threads : {1, 2}) {
       QTest::addRow("fashion-mlp on %d thread%s", threads, threads > 1 ? "s" : "")
           << test::fashionMlp() << threads << false;
@@ -92,7 +92,7 @@ class StepLoopTest : public QObject {
     const auto plan = test::planOf(settings);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
     const test::SyntheticImages train(settings.batch * (kSteps + 1)), evaluate(200);
-    const auto play = [&]() -> std::int64_t {
+    const auto runStep = [&]() -> std::int64_t {
       auto backend = backends::makeBackend("onednn", {threads});
       runtime::TrainerOptions options;
       options.maxSteps = kSteps + 1;
@@ -103,17 +103,17 @@ class StepLoopTest : public QObject {
           runtime::train(*plan, 0, options, train, evaluate, **backend, nullptr, stop, counting);
       return done.ok() ? counting.allocations : -1;
     };
-    const std::int64_t allocations = play();
+    const std::int64_t allocations = runStep();
     const QTemporaryDir folder;
     {
       const Verbose verbose(folder.filePath("said"));
-      QVERIFY(play() >= 0);
+      QVERIFY(runStep() >= 0);
     }
     QFile file(folder.filePath("said"));
     QVERIFY(file.open(QIODevice::ReadOnly));
     const QByteArray said = file.readAll();
     const auto reorders = said.count(",reorder,");
-    // Silence means nothing where oneDNN plays no primitive.
+    // Silence means nothing where oneDNN runs no primitive.
     QVERIFY(!primitives || said.contains(",exec,"));
     qInfo("%s: %lld allocations and %lld reorders in %lld steps", QTest::currentDataTag(),
           static_cast<long long>(allocations), static_cast<long long>(reorders),

@@ -1,5 +1,5 @@
-// Tables of categories: updated by the rows a batch touches, on any number of ranks, and measured
-// by their AUC. Dropout: the same masks for every division of the work.
+// Embedding tables: row-sparse updates on any number of ranks, and AUC. Dropout: identical masks
+// for every division of the work.
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
@@ -75,7 +75,7 @@ RunSettings divided(RunSettings settings) {
   return settings;
 }
 
-// Parameter servers by how workers and optimizer go about it.
+// Parameter-server configurations: synchronous and asynchronous workers, and optimizers.
 void servings() {
   QTest::addColumn<int>("workers");
   QTest::addColumn<int>("servers");
@@ -134,11 +134,11 @@ RunSettings optimized(RunSettings settings) {
   return settings;
 }
 
-// Bytes of rows that a rank's plan sends in a step, at most.
+// Maximum bytes of rows that a rank's plan sends per step.
 std::int64_t rowBytes(const plan::Plan& plan, int rank) {
   std::int64_t bytes = 0;
-  for (const plan::Play& play : plan.plays(rank))
-    for (const plan::Step& step : plan.find(play.program, rank)->steps)
+  for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+    for (const plan::Step& step : plan.find(entry.program, rank)->steps)
       if (step.op == ir::Op::kSendRows) bytes += step.bytes;
   return bytes;
 }
@@ -156,12 +156,12 @@ models::Layer dropout(const char* name, double rate) {
 class TableTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
-  // Rows that a batch does not touch stay as a dense update leaves them: the same bits.
+  // Untouched rows are left as by a dense update, bit by bit.
   void byRowsAsByTheWholeTable() {
     RunSettings settings = tables();
     const plan::Plan rows = planOf(settings).value();
     QVERIFY(updatesRows(rows));
-    settings.optimizer.weightDecay = 1e-300;  // moves every row, by nothing
+    settings.optimizer.weightDecay = 1e-300;  // touches every row without changing it
     const plan::Plan whole = planOf(settings).value();
     QVERIFY(!updatesRows(whole));
     QVERIFY(rows.find("step")->bodies[0].arenaBytes < whole.find("step")->bodies[0].arenaBytes);
@@ -171,7 +171,7 @@ class TableTest : public QObject {
     QCOMPARE(a.ranks[0]->weightsSha256, b.ranks[0]->weightsSha256);
   }
 
-  // What ranks exchange of a table grows with the batch, not with the table.
+  // Exchanged data grows with the batch, not with the table.
   void exchangeIsOfRows() {
     RunSettings settings = tables();
     settings.ranks = 2;
@@ -202,7 +202,7 @@ class TableTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalMetric - auc) <= 1e-9);
   }
 
-  // Tables on servers by rows, with the dense part there or with the workers.
+  // Row-sharded tables on servers, with the dense part there or on the workers.
   void serversAgainstOne_data() { servings(); }
   void serversAgainstOne() {
     const RunSettings settings = optimized(tables());
@@ -215,12 +215,12 @@ class TableTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalMetric - one.epochs.back().evalMetric) <= 1e-9);
   }
 
-  // Workers by themselves learn as well as one rank.
+  // Asynchronous workers learn as well as one rank.
   void serversOfWorkersByThemselves() {
     RunSettings settings = tables();
     settings.trainer.maxSteps = 0;
     settings.trainer.epochs = 12;
-    settings.trainer.schedule.peak = 0.03;  // gradients of a third of the batch each
+    settings.trainer.schedule.peak = 0.03;  // each gradient is of a third of the batch
     const RunOutcome one = trained(settings);
     settings.strategy = "parameter-server";
     settings.ranks = 5;
@@ -234,8 +234,8 @@ class TableTest : public QObject {
     }
   }
 
-  // What travels of a table grows with the batch, not with the table, and is at most what the plan
-  // says; no worker has any of it.
+  // Exchanged data grows with the batch, not with the table, and is at most what the plan states;
+  // no worker holds rows.
   void serversExchangeRows() {
     RunSettings settings = tables();
     settings.strategy = "parameter-server";
@@ -264,8 +264,8 @@ class TableTest : public QObject {
     std::int64_t sent = 0, received = 0, planned = 0;
     for (int rank = 0; rank < settings.ranks; ++rank) {
       std::vector<const plan::Step*> steps;
-      for (const plan::Play& play : plan.plays(rank))
-        for (const plan::Step& step : plan.find(play.program, rank)->steps) steps.push_back(&step);
+      for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+        for (const plan::Step& step : plan.find(entry.program, rank)->steps) steps.push_back(&step);
       std::int64_t mine = 0;
       for (const plan::Event& event : out.events[static_cast<std::size_t>(rank)]) {
         const ir::Op op = steps[static_cast<std::size_t>(event.planStep)]->op;
@@ -305,7 +305,7 @@ class TableTest : public QObject {
     QVERIFY(refused(settings, "no table for servers to hold"));
   }
 
-  // A checkpoint has whole tables, whoever held which rows.
+  // A checkpoint has full tables, whichever server held which rows.
   void tablesFromServersAreWhole() {
     const QTemporaryDir folder;
     RunSettings settings = tables();
@@ -348,7 +348,7 @@ class TableTest : public QObject {
     }
   }
 
-  // Masks are a function of seed, step, layer and place in the batch.
+  // Masks are a function of seed, step, layer and position in the batch.
   void dropoutIsTheSameForEveryDivision_data() { divisions(); }
   void dropoutIsTheSameForEveryDivision() {
     RunSettings settings;
@@ -372,7 +372,7 @@ class TableTest : public QObject {
     QVERIFY(std::abs(several.epochs.back().evalLoss - one.epochs.back().evalLoss) < 1e-9);
   }
 
-  // Between two dense layers that ranks share, a rank masks its own columns.
+  // Between two tensor-parallel dense layers, a rank masks its own columns.
   void dropoutOfSharedColumns() {
     RunSettings settings;
     settings.model.layers.insert(settings.model.layers.begin() + 2, dropout("dropout", 0.5));
@@ -388,7 +388,7 @@ class TableTest : public QObject {
     QVERIFY(worstRelative(two, one) <= 1e-9);
   }
 
-  // The histogram's AUC against that of all pairs, within its own bound.
+  // Compares the histogram's AUC with that over all pairs, within its error bound.
   void aucOfAHistogram() {
     constexpr std::size_t kSamples = 500, kBins = 64;
     std::vector<double> scores, sums(2 * kBins, 0.0);

@@ -1,5 +1,4 @@
-// The step played before there is a state leaves nothing behind: a run with it and one without are
-// the same, bit by bit.
+// The warm-up step leaves nothing behind: runs with and without it are bit-identical.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -25,7 +24,7 @@ struct Left {
   bool operator==(const Left&) const = default;
 };
 
-// Empty: it failed, which is said.
+// nullopt: it failed, which is reported
 std::optional<Left> leftBy(RunSettings settings, double warmUpSeconds) {
   const QTemporaryDir folder;
   settings.trainer.warmUpSeconds = warmUpSeconds;
@@ -79,7 +78,7 @@ class WarmUpTest : public QObject {
       s.compute = DType::kF64;
       s.ranks = 2;
     });
-    // What the first micro-batch leaves in memory is no label of the second's.
+    // Leftovers of the first micro-batch are no valid labels of the second.
     add("micro-batches", [](RunSettings& s) {
       s.ranks = 2;
       s.microBatches = 4;
@@ -125,14 +124,14 @@ class WarmUpTest : public QObject {
     });
     add("fp16, scaled", [](RunSettings& s) {
       s.ranks = 2;
-      s.products = DType::kF16;
+      s.matmulDtype = DType::kF16;
       s.lossScale = passes::LossScale{};
     });
-    add("in flight", [](RunSettings& s) {
+    add("asynchronous", [](RunSettings& s) {
       s.ranks = 2;
       s.overlap = "always";
     });
-    // Not played, and none the worse for being asked for.
+    // Requested but not run: no effect.
     add("stages", [](RunSettings& s) {
       s.ranks = s.stages = 2;
       s.strategy = "pipeline";
@@ -158,7 +157,7 @@ class WarmUpTest : public QObject {
     QVERIFY(with->checkpoints == without->checkpoints);
   }
 
-  // What is resumed is what was kept, not what was warmed up with.
+  // A resumed run continues from the checkpoint, not from the warm-up.
   void leavesNothingOfWhatIsResumed_data() {
     QTest::addColumn<QString>("compression");
     QTest::newRow("plain") << "";
@@ -188,7 +187,7 @@ class WarmUpTest : public QObject {
     QVERIFY(*with == *without);
   }
 
-  // Inputs are zeros of weight 1 before every play, whatever is in their memory.
+  // Synthetic inputs are zeros of weight 1 before every run, whatever was in memory.
   void madeUpInputs() {
     RunSettings settings;
     settings.backend = "onednn";

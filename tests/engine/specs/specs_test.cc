@@ -347,7 +347,7 @@ class SpecsTest : public QObject {
     QCOMPARE(spec.training().loss_scale().initial(), 65536.0);
     QCOMPARE(spec.training().loss_scale().growth_interval(), 2000);
     QVERIFY(!spec.training().loss_scale().fixed());
-    QVERIFY(precisionOf(spec.training()).products == DType::kF16);
+    QVERIFY(precisionOf(spec.training()).matmulDtype == DType::kF16);
     QVERIFY(precisionOf(spec.training()).compute == DType::kF32);
   }
 
@@ -362,7 +362,7 @@ class SpecsTest : public QObject {
     spec.mutable_training()->set_precision("tf32");
     QVERIFY(checkAndFill(spec).ok());
     QVERIFY(precisionOf(spec.training()).tf32);
-    QVERIFY(precisionOf(spec.training()).products == DType::kF32);
+    QVERIFY(precisionOf(spec.training()).matmulDtype == DType::kF32);
   }
 
   void ranksComputeOnTheirDevices() {

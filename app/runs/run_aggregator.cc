@@ -1,0 +1,442 @@
+#include "app/runs/run_aggregator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/specs/error_info.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::size_t kMostDurations = 4000;
+constexpr int kHaltedSamples = 4;
+constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
+constexpr double kAboveOthers = 1.5;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+template <typename List>
+double at(const List& list, int index) {
+  return index < list.size() ? static_cast<double>(list.Get(index)) : 0.0;
+}
+
+}  // namespace
+
+RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes)
+    : row_(std::move(row)),
+      phaseBefore_(row_.phase),
+      coordinator_(nodes.front().node),
+      analyzer_(std::max(row_.world, 1)) {
+  for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
+}
+
+bool RunAggregator::finished(const std::string& node) const {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.finished;
+}
+
+void RunAggregator::addError(const Error& error) {
+  batch_.errors.push_back(error);
+  update_.errors.push_back(error);
+  if (row_.error.empty()) {
+    row_.error = error.text();
+    rowChanged_ = true;
+  }
+}
+
+void RunAggregator::addWarning(const std::string& node, Error warning, std::int64_t wallNs) {
+  if (warning.node.empty()) warning.node = node;
+  const LogRow row{0, wallNs, node, -1, "warning: " + warning.text()};
+  batch_.logs.push_back(row);
+  update_.logs.push_back(row);
+  update_.warnings.push_back(std::move(warning));
+}
+
+void RunAggregator::fail(const Error& error) {
+  addError(error);
+  end(RunPhase::kFailed, wallNow());
+  ++fresh_;
+}
+
+void RunAggregator::setUnreachable(std::int64_t sinceNs) {
+  if (ended() || row_.unreachableNs == sinceNs) return;
+  row_.unreachableNs = sinceNs;
+  rowChanged_ = true;
+  ++fresh_;
+}
+
+void RunAggregator::end(RunPhase phase, std::int64_t wallNs) {
+  row_.unreachableNs = 0;
+  if (!ended()) phaseBefore_ = row_.phase;
+  row_.phase = phase;
+  row_.finishedNs = wallNs;
+  rowChanged_ = true;
+}
+
+void RunAggregator::add(const std::string& name, const run::v1::Record& record) {
+  Node& node = nodes_[name];
+  if (record.sequence() <= node.sequence) return;
+  node.sequence = record.sequence();
+  if (record.sequence() <= node.cursor && record.body_case() != run::v1::Record::kSteps &&
+      record.body_case() != run::v1::Record::kFinished)
+    return;
+  ++fresh_;
+  switch (record.body_case()) {
+    case run::v1::Record::kStarted: {
+      const auto& started = record.started();
+      node.bootId = started.boot_id();
+      for (int rank : started.ranks()) nodeOfRank_[rank] = name;
+      if (name == coordinator_ && row_.startedNs == 0) {
+        row_.startedNs = record.wall_ns();
+        if (!isFinal(row_.phase)) row_.phase = RunPhase::kRunning;
+        row_.version = started.version();
+        update_.started = rowChanged_ = true;
+      }
+      break;
+    }
+    case run::v1::Record::kSteps:
+      addSteps(node, record.steps());
+      break;
+    case run::v1::Record::kEpoch: {
+      const auto& epoch = record.epoch();
+      points("epoch/train_loss")
+          .push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
+      row_.figures.epochs = epoch.epoch();
+      row_.figures.trainLoss = epoch.train_loss();
+      addEpoch(epoch);
+      break;
+    }
+    case run::v1::Record::kEvaluation:
+      addEpoch(record.evaluation());
+      break;
+    case run::v1::Record::kWarning:
+      addWarning(name, specs::fromInfo(record.warning()), record.wall_ns());
+      break;
+    case run::v1::Record::kLog: {
+      const auto& log = record.log();
+      const auto line = [&](const std::string& text) {
+        const LogRow row{0, record.wall_ns(), name, log.rank(), text};
+        batch_.logs.push_back(row);
+        update_.logs.push_back(row);
+      };
+      if (log.dropped() > 0) line(fmt::format("… {} lines dropped", log.dropped()));
+      for (const std::string& text : log.lines()) line(text);
+      break;
+    }
+    case run::v1::Record::kNodeSample:
+      addSample(name, node, record);
+      break;
+    case run::v1::Record::kEvents:
+      batch_.events.push_back(
+          {record.events().rank(), record.events().step(), record.events().SerializeAsString()});
+      break;
+    case run::v1::Record::kError: {
+      Error error = specs::fromInfo(record.error());
+      if (error.node.empty()) error.node = name;
+      addError(error);
+      break;
+    }
+    case run::v1::Record::kFinished:
+      node.finished = true;
+      addFinished(name, record.finished(), record.wall_ns());
+      break;
+    case run::v1::Record::kClock:
+      node.clockOffset = record.clock().offset_ns();
+      points("node/" + name + "/clock_offset")
+          .push_back({static_cast<double>(record.wall_ns()) * 1e-9,
+                      static_cast<double>(record.clock().offset_ns()) * 1e-9});
+      break;
+    case run::v1::Record::kLost: {
+      const LogRow row{0, record.wall_ns(), name, -1,
+                       fmt::format("records {} to {} are lost: {}", record.lost().from(),
+                                   record.lost().to(), record.lost().why())};
+      batch_.logs.push_back(row);
+      update_.logs.push_back(row);
+      break;
+    }
+    case run::v1::Record::kRank:
+      nodeOfRank_[record.rank().rank()] = name;
+      break;
+    default:
+      break;  // checkpoints are the node's; newer kinds are for newer studios
+  }
+}
+
+void RunAggregator::addEpoch(const run::v1::EpochInfo& epoch) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const bool later = epoch.evaluated_later();
+  const EpochRow row{epoch.epoch(), epoch.step(), epoch.train_loss(),
+                     later ? kUnknown : epoch.eval_loss(), later ? kUnknown : epoch.eval_metric()};
+  batch_.epochs.push_back(row);
+  update_.epochs.push_back(row);
+  rowChanged_ = true;
+  if (later) return;
+  const auto x = static_cast<double>(row.epoch);
+  points("epoch/eval_loss").push_back({x, row.evalLoss});
+  if (const std::string& metric = row_.figures.metric; !metric.empty())
+    points("epoch/eval_" + metric).push_back({x, row.evalMetric});
+  row_.figures.evalLoss = row.evalLoss;
+  row_.figures.evalMetric = row.evalMetric;
+}
+
+void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
+  const int rank = chunk.rank();
+  // One booted host has one monotonic clock; others are brought to the coordinator's.
+  const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
+  const std::int64_t offset = sameClock ? 0 : node.clockOffset;
+  for (auto& [other, load] : loads_) load.stoppedInRow = 0;
+  std::int64_t begin = 0;
+  auto& seconds = points(fmt::format("rank/{}/step", rank));
+  std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
+  *scale = nullptr;
+  if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
+  if (rank == 0) {
+    loss = &points("loss");
+    rate = &points("samples_per_second");
+    if (chunk.loss_scale_size() > 0) scale = &points("loss_scale");
+    if (!row_.figures.metric.empty()) metric = &points(row_.figures.metric);
+  }
+  for (int i = 0; i < chunk.begin_ns_size(); ++i) {
+    begin += chunk.begin_ns(i);
+    analysis::StepSample sample;
+    sample.rank = rank;
+    sample.step = chunk.first_step() + i;
+    sample.begin = begin + offset;
+    const auto duration = static_cast<std::int64_t>(at(chunk.duration_ns(), i));
+    sample.end = sample.begin + duration;
+    if (const auto arrival = static_cast<std::int64_t>(at(chunk.arrival_ns(), i)); arrival > 0)
+      sample.arrival = sample.begin + arrival;
+    sample.data = at(chunk.data(), i);
+    sample.forward = at(chunk.forward(), i);
+    sample.backward = at(chunk.backward(), i);
+    sample.communication = at(chunk.communication(), i);
+    sample.optimizer = at(chunk.optimizer(), i);
+    sample.frozen = at(chunk.frozen(), i);
+    sample.frozenArrived = at(chunk.frozen_arrived(), i);
+    analyzer_.add(sample);
+    const auto x = static_cast<double>(sample.step);
+    const double length = static_cast<double>(duration) * 1e-9;
+    seconds.push_back({x, length});
+    if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
+    if (rank != 0) continue;
+    loss->push_back({x, at(chunk.loss(), i)});
+    if (metric != nullptr) metric->push_back({x, at(chunk.metric(), i)});
+    if (scale != nullptr) scale->push_back({x, at(chunk.loss_scale(), i)});
+    if (const double skipped = at(chunk.skipped(), i); skipped > 0)
+      points("skipped").push_back({x, skipped});
+    if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
+    row_.figures.steps = std::max(row_.figures.steps, sample.step);
+    if (++durationSkip_ >= durationStride_) {
+      durationSkip_ = 0;
+      durations_.push_back(length);
+      if (durations_.size() >= kMostDurations) {  // every other one from here on
+        for (std::size_t k = 0; k < durations_.size() / 2; ++k) durations_[k] = durations_[2 * k];
+        durations_.resize(durations_.size() / 2);
+        durationStride_ *= 2;
+      }
+    }
+    rowChanged_ = true;
+  }
+}
+
+void RunAggregator::addSample(const std::string& name, Node& node, const run::v1::Record& record) {
+  const auto& sample = record.node_sample();
+  const double x = static_cast<double>(record.wall_ns()) * 1e-9;
+  if (x <= node.lastSample) return;
+  node.lastSample = x;
+  const std::string prefix = "node/" + name + "/";
+  const std::pair<const char*, double> values[] = {{"cpu", sample.cpu()},
+                                                   {"memory", sample.memory_used()},
+                                                   {"net_in", sample.network_in()},
+                                                   {"net_out", sample.network_out()},
+                                                   {"loopback", sample.loopback()},
+                                                   {"disk_read", sample.disk_read()},
+                                                   {"disk_write", sample.disk_write()}};
+  for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
+  for (const auto& gpu : sample.gpu())
+    gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {
+      points(series).push_back({x, value});
+    });
+  for (Error& warning : gpus_.warnings()) addWarning(name, std::move(warning), record.wall_ns());
+  for (const auto& rank : sample.rank()) {
+    points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
+    points(fmt::format("rank/{}/memory", rank.rank())).push_back({x, rank.memory()});
+    RankLoad& load = loads_[rank.rank()];
+    constexpr double kFade = 0.85;
+    load.seen = load.seen * kFade + 1;
+    load.stopped = load.stopped * kFade + (rank.stopped() ? 1 : 0);
+    load.cpu = load.cpu * kFade + rank.cpu();
+    load.waiting = load.waiting * kFade + rank.waiting();
+    load.throttled = load.throttled * kFade + rank.throttled();
+    load.stoppedInRow = rank.stopped() ? load.stoppedInRow + 1 : 0;
+    load.node = name;
+    load.gpu = rank.has_gpu() ? rank.gpu() : -1;
+  }
+}
+
+void RunAggregator::addFinished(const std::string& name, const run::v1::Finished& finished,
+                                std::int64_t wallNs) {
+  if (name != coordinator_) return;
+  const int state = finished.state();  // from a node: any number
+  const bool known = state >= static_cast<int>(RunPhase::kSucceeded) &&
+                     state <= static_cast<int>(RunPhase::kExpired);
+  end(known ? static_cast<RunPhase>(state) : RunPhase::kFailed, wallNs);
+  RunFigures& figures = row_.figures;
+  figures.steps = std::max(figures.steps, finished.steps());
+  figures.epochs = std::max(figures.epochs, finished.epochs());
+  if (row_.phase != RunPhase::kFailed) {
+    if (finished.has_train_loss()) figures.trainLoss = finished.train_loss();
+    // Of a run that ended well these are of its end, known or not.
+    if (row_.phase == RunPhase::kSucceeded || finished.eval_loss() != 0 ||
+        finished.eval_metric() != 0) {
+      figures.evalLoss = finished.eval_loss();
+      figures.evalMetric = finished.eval_metric();
+    }
+  }
+  figures.samplesPerSecond = finished.samples_per_second();
+  figures.weightsSha256 = finished.weights_sha256();
+}
+
+SlowEvidence RunAggregator::evidence(const analysis::Straggler& straggler) const {
+  SlowEvidence result;
+  double stopped = 0, throttled = 0, waiting = 0;
+  if (const auto found = loads_.find(straggler.rank); found != loads_.end()) {
+    const RankLoad& load = found->second;
+    stopped = load.stopped / load.seen;
+    throttled = load.throttled / load.seen;
+    waiting = load.waiting / load.seen;
+    result.cores = load.cpu / load.seen;
+  }
+  std::vector<double> waitings, powers;  // powers: of the others
+  std::optional<GpuWatch::Figures> gpu;
+  int gpuIndex = -1;
+  bool narrow = false, allNarrow = true;  // its GPU's link; those of all ranks that have one
+  for (const auto& [rank, load] : loads_) {
+    waitings.push_back(load.waiting / load.seen);
+    const auto figures = load.gpu < 0 ? std::nullopt : gpus_.figures(load.node, load.gpu);
+    if (!figures) continue;
+    const bool few = figures->lanes < figures->lanesMax;
+    allNarrow = allNarrow && few;
+    if (rank != straggler.rank) {
+      powers.push_back(figures->power);
+      continue;
+    }
+    gpu = figures;
+    gpuIndex = load.gpu;
+    narrow = few;
+  }
+  if (stopped > kStoppedShare) {
+    result.cause = SlowCause::kStopped;
+    // Where the process tells of freezes it is more exact than a look now and then.
+    result.share = straggler.frozenShare > 0 ? straggler.frozenShare : stopped;
+  } else if (throttled > kThrottledShare) {
+    result.cause = SlowCause::kThrottled;
+    result.share = throttled;
+  } else if (straggler.frozenShare > kStoppedShare) {
+    result.cause = SlowCause::kFrozen;
+    result.share = straggler.frozenShare;
+  } else if (gpu && gpu->heat > kThrottledShare) {
+    result.cause = SlowCause::kGpuHeat;
+    result.share = gpu->heat;
+  } else if (waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings))) {
+    result.cause = SlowCause::kCrowded;
+    result.share = waiting;
+  } else if (gpu && gpu->power > kThrottledShare &&
+             gpu->power > kAboveOthers * median(std::move(powers))) {
+    result.cause = SlowCause::kGpuPower;
+    result.share = gpu->power;
+  } else if (narrow && !allNarrow) {
+    result.cause = SlowCause::kGpuLink;
+    result.lanes = gpu->lanes;
+    result.lanesMax = gpu->lanesMax;
+  }
+  if (result.cause >= SlowCause::kGpuHeat) result.gpu = gpuIndex;
+  result.share = std::min(result.share, 1.0);
+  return result;
+}
+
+std::optional<Straggler> RunAggregator::slowest() const {
+  Straggler result;
+  const auto place = [&](int rank) {
+    result.rank = rank;
+    if (const auto node = nodeOfRank_.find(rank); node != nodeOfRank_.end())
+      result.node = node->second;
+  };
+  for (const auto& [rank, load] : loads_) {
+    if (ended() || load.stoppedInRow < kHaltedSamples) continue;
+    place(rank);
+    result.halted = true;
+    result.sinceStep = row_.figures.steps;
+    result.evidence = {SlowCause::kStopped, 1, 0};
+    return result;
+  }
+  const auto& slow = analyzer_.stragglers();
+  if (slow.empty()) return std::nullopt;
+  const auto& worst = *std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
+    return a.lostShare < b.lostShare;
+  });
+  place(worst.rank);
+  result.factor = worst.factor;
+  result.stepSeconds = worst.stepSeconds;
+  result.withoutSeconds = worst.withoutSeconds;
+  result.sinceStep = worst.since;
+  result.phase = analysis::slowPhaseName(worst.phase);
+  result.evidence = evidence(worst);
+  return result;
+}
+
+void RunAggregator::analyse() {
+  using analysis::Breakdown;
+  constexpr std::pair<const char*, double Breakdown::*> kParts[] = {
+      {"data", &Breakdown::data},         {"forward", &Breakdown::forward},
+      {"backward", &Breakdown::backward}, {"waiting", &Breakdown::waiting},
+      {"transfer", &Breakdown::transfer}, {"optimizer", &Breakdown::optimizer}};
+  const std::vector<analysis::StepBreakdown> steps = analyzer_.take();
+  for (std::size_t r = 0; !steps.empty() && r < steps.front().ranks.size(); ++r)
+    for (const auto& [key, part] : kParts) {
+      std::vector<Point>& line = points(fmt::format("rank/{}/{}", r, key));
+      for (const analysis::StepBreakdown& step : steps)
+        line.push_back({static_cast<double>(step.step), step.ranks[r].*part});
+    }
+  const analysis::StepBreakdown recent = analyzer_.recent();
+  for (std::size_t r = 0; r < recent.ranks.size(); ++r) {
+    const analysis::Breakdown& spent = recent.ranks[r];
+    update_.breakdown.push_back({static_cast<int>(r), spent.data, spent.forward, spent.backward,
+                                 spent.waiting, spent.transfer, spent.optimizer, recent.seconds});
+  }
+  std::optional<Straggler> now = slowest();
+  update_.slowChanged = now.has_value() || slow_.has_value();
+  update_.slow = now;
+  slow_ = std::move(now);
+}
+
+RunAggregator::Taken RunAggregator::take() {
+  analyse();
+  Taken out;
+  row_.measuredStepSeconds = median(durations_);
+  for (auto& [name, points] : series_)
+    if (!points.empty()) batch_.series.push_back({name, std::move(points)});
+  series_.clear();
+  for (const auto& [name, node] : nodes_)
+    if (node.sequence > node.cursor) batch_.cursors.push_back({name, node.sequence});
+  update_.run = row_.run;
+  update_.series = batch_.series;
+  if (rowChanged_) update_.row = row_;
+  if (ended() && update_.row) update_.row->phase = phaseBefore_;
+  update_.ending = ended();
+  out.batch = std::move(batch_);
+  out.update = std::move(update_);
+  batch_ = {};
+  update_ = {};
+  rowChanged_ = false;
+  fresh_ = 0;
+  return out;
+}
+
+}  // namespace lockstep::app

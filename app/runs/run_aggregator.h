@@ -1,0 +1,99 @@
+// RunAggregator: what the nodes of one run have said, turned into curves, rows and answers. Pure
+// bookkeeping: no threads, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/history/history.h"
+#include "app/runs/gpu_watch.h"
+#include "app/runs/run_update.h"
+#include "engine/analysis/analysis.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::app {
+
+class RunAggregator {
+ public:
+  // `nodes`: of the run, the coordinator first; `row` as the history has it. What came up to a
+  // node's cursor is in the history already: of that only two are taken. Steps, so that a recorder
+  // that takes over completes the breakdown of steps not all ranks had told of; and the end, which
+  // history gets last.
+  struct NodeCursor {
+    std::string node;
+    std::uint64_t sequence = 0;
+  };
+  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes);
+
+  // Of one node, in the order of its sequence numbers.
+  void add(const std::string& node, const run::v1::Record& record);
+
+  // What has come since the last take, for the history and for observers.
+  struct Taken {
+    RunBatch batch;
+    RunUpdate update;
+  };
+  Taken take();
+  bool empty() const { return fresh_ == 0; }
+
+  bool finished(const std::string& node) const;
+  // The coordinator said how the run ended. What other nodes said before may still come, so until
+  // then the rows of take() keep the phase before; row() has the final one.
+  bool ended() const { return isFinal(row_.phase); }
+  const RunRow& row() const { return row_; }
+  // Since when, by the wall clock, the coordinator has been out of reach; 0: it answers.
+  void setUnreachable(std::int64_t sinceNs);
+  // The run can't be followed to its end: failed with this error.
+  void fail(const Error& error);
+
+ private:
+  struct Node {
+    std::int64_t clockOffset = 0;  // to the coordinator's clock, ns
+    std::string bootId;
+    bool finished = false;
+    std::uint64_t sequence = 0, cursor = 0;
+    double lastSample = 0;
+  };
+  struct RankLoad {
+    double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
+    int stoppedInRow = 0;  // samples since the last that was not, or the last step
+    std::string node;
+    int gpu = -1;  // that it computes on
+  };
+
+  void addEpoch(const run::v1::EpochInfo& epoch);
+  void addSteps(Node& node, const run::v1::StepChunk& chunk);
+  void addSample(const std::string& name, Node& node, const run::v1::Record& record);
+  void end(RunPhase phase, std::int64_t wallNs);
+  void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
+  void addError(const Error& error);
+  void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
+  void analyse();
+  std::optional<Straggler> slowest() const;
+  SlowEvidence evidence(const analysis::Straggler& straggler) const;
+  std::vector<Point>& points(const std::string& series) { return series_[series]; }
+
+  RunRow row_;
+  RunPhase phaseBefore_;  // the last one that was not final
+  bool rowChanged_ = false;
+  std::string coordinator_;
+  std::map<std::string, Node> nodes_;
+  std::map<int, std::string> nodeOfRank_;
+  std::map<int, RankLoad> loads_;
+  GpuWatch gpus_;
+  analysis::StepAnalyzer analyzer_;
+  std::vector<double> durations_;  // of rank 0's steps, thinned when many
+  std::size_t durationStride_ = 1, durationSkip_ = 0;
+
+  std::map<std::string, std::vector<Point>> series_;
+  RunUpdate update_;
+  RunBatch batch_;
+  std::size_t fresh_ = 0;
+  std::optional<Straggler> slow_;
+};
+
+}  // namespace lockstep::app

@@ -1,0 +1,46 @@
+#include "app/runs/straggler.h"
+
+#include <fmt/format.h>
+
+namespace lockstep::app {
+
+std::string evidenceText(const SlowEvidence& evidence) {
+  const double percent = 100 * evidence.share;
+  switch (evidence.cause) {
+    case SlowCause::kStopped:
+      return fmt::format("its process was stopped {:.0f} % of the time", percent);
+    case SlowCause::kThrottled:
+      return fmt::format("a CPU quota held it back {:.0f} % of the time", percent);
+    case SlowCause::kCrowded:
+      return fmt::format("other work had its cores {:.0f} % of the time", percent);
+    case SlowCause::kFrozen:
+      return fmt::format("its process did not run {:.0f} % of the time", percent);
+    case SlowCause::kGpuHeat:
+      return fmt::format("its GPU {} was slowed down for heat {:.0f} % of the time", evidence.gpu,
+                         percent);
+    case SlowCause::kGpuPower:
+      return fmt::format("its GPU {} was held at its power limit {:.0f} % of the time",
+                         evidence.gpu, percent);
+    case SlowCause::kGpuLink:
+      return fmt::format("the PCIe link of its GPU {} has {} of {} lanes", evidence.gpu,
+                         evidence.lanes, evidence.lanesMax);
+    case SlowCause::kUnknown:
+      break;
+  }
+  return evidence.cores > 0 ? fmt::format("it had {:.2f} cores", evidence.cores) : std::string();
+}
+
+std::string stragglerText(const Straggler& slow) {
+  std::string text = fmt::format("rank {} ({}) ", slow.rank, slow.node);
+  if (slow.halted)
+    return text + fmt::format("is stopped: no step has ended since step {}", slow.sinceStep);
+  text += fmt::format("is slow: {:.1f} times the others' time in {} since step {}", slow.factor,
+                      slow.phase, slow.sinceStep);
+  if (const std::string why = evidenceText(slow.evidence); !why.empty()) text += "; " + why;
+  if (slow.withoutSeconds > 0)
+    text += fmt::format("; a step takes {:.1f} ms, {:.1f} without it", 1e3 * slow.stepSeconds,
+                        1e3 * slow.withoutSeconds);
+  return text;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,352 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numbers>
+
+#include "engine/backends/cases.h"
+#include "engine/backends/hosted.h"
+#include "engine/backends/reference.h"
+#include "engine/base/random.h"
+
+namespace lockstep::backends {
+namespace {
+
+using ir::Op;
+
+constexpr double kFence = 12345.0;
+
+// Operands are perturbed by kDisturbance times Cauchy-distributed numbers. Sums of these are Cauchy
+// too, Σ a·c with scale Σ|a|, so one run measures a sum of magnitudes (Indyk 2006), and the maximum
+// of a few runs rarely underestimates it much.
+constexpr double kDisturbance = 0x1p-40;
+constexpr std::uint64_t kDisturbances = 3;
+
+// Rounds to 8 significant bits, ties to even.
+std::uint16_t bf16Bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if (std::isnan(x)) return 0x7fc0;
+  if (std::isinf(x)) return static_cast<std::uint16_t>(bits >> 16);
+  const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  // saturates at the largest finite number
+  return static_cast<std::uint16_t>((rounded & 0x7f80) == 0x7f80 ? rounded - 1 : rounded);
+}
+float ofBf16(std::uint16_t bits) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+// Rounds to 11 significant bits with exponents from −14 to 15; overflow is infinite.
+std::uint16_t f16Bits(float x) {
+  const int sign = std::signbit(x) ? 0x8000 : 0;
+  if (std::isnan(x)) return 0x7e00;
+  const double size = std::abs(static_cast<double>(x));
+  if (size >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
+  const int exponent = size < 0x1p-14 ? -14 : std::ilogb(size);
+  // the implicit leading bit adds 1024
+  const auto steps = static_cast<int>(std::nearbyint(std::ldexp(size, 10 - exponent)));
+  return static_cast<std::uint16_t>(sign |
+                                    (size < 0x1p-14 ? steps : ((exponent + 14) << 10) + steps));
+}
+float ofF16(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  const float size = exponent == 31
+                         ? (fraction == 0 ? INFINITY : NAN)
+                         : std::ldexp(static_cast<float>(exponent > 0 ? 1024 + fraction : fraction),
+                                      std::max(exponent, 1) - 25);
+  return std::copysign(size, (bits & 0x8000) != 0 ? -1.0f : 1.0f);
+}
+
+DType dtypeOf(Fill fill, DType compute) {
+  if (fill == Fill::kBf16 && compute == DType::kF32) return DType::kBf16;
+  if (fill == Fill::kF16 && compute == DType::kF32) return DType::kF16;
+  if (fill == Fill::kLabels || fill == Fill::kIds || fill == Fill::kManyIds ||
+      fill == Fill::kOwnIds)
+    return DType::kI32;
+  return fill == Fill::kBytes || fill == Fill::kCoded ? DType::kU8 : compute;
+}
+
+// Returns at least the first `count` numbers; cached, since many tensors share a fill and key.
+const std::vector<double>& drawn(Fill fill, std::uint64_t key, std::int64_t count) {
+  static std::map<std::pair<Fill, std::uint64_t>, std::vector<double>> all;
+  std::vector<double>& numbers = all[{fill, key}];
+  for (std::size_t i = numbers.size(); i < static_cast<std::size_t>(count); ++i)
+    numbers.push_back(draw(fill, key, i));
+  return numbers;
+}
+
+void disturb(CaseTensor& x, std::uint64_t key) {
+  for (std::int64_t i = 0; i < x.type().count(); ++i)
+    x.set(i,
+          x.at(i) * (1 + kDisturbance *
+                             std::tan(std::numbers::pi *
+                                      (randomUniform(key, static_cast<std::uint64_t>(i)) - 0.5))));
+}
+
+// Writes the maxima of x's windows.
+void pool(const Case& one, CaseTensor& x, CaseTensor& out) {
+  makeReference()
+      ->bind({Op::kMaxPool2d, one.name, &one.attrs, {x.operand()}, {out.operand()}})
+      .value()
+      ->run();
+}
+
+void code(const Case& one, CaseTensor& out) {
+  ir::Attrs attrs = one.attrs;
+  const std::int64_t count = std::get<Shape>(attrs.at("shape"))[0];
+  attrs.erase("shape");
+  attrs.erase("dtype");
+  const auto kept = attrs.contains("kept") ? std::get<std::int64_t>(attrs.at("kept")) : 0;
+  const std::int64_t bytes =
+      ir::payloadBytes(*ir::codingFromName(std::get<std::string>(attrs.at("coding"))), count, kept);
+  const auto reference = makeReference();
+  for (std::int64_t rank = 0; rank * bytes < out.type().bytes(); ++rank) {
+    CaseTensor gradient({DType::kF32, {count}}), left({DType::kF32, {count}});
+    gradient.setFilled(Fill::kFewValues, 200 + static_cast<std::uint64_t>(rank));
+    left.fill(0);
+    Operand payload{out.bytes().data() + rank * bytes, {DType::kU8, {bytes}}};
+    reference
+        ->bind({Op::kEncode,
+                one.name,
+                &attrs,
+                {gradient.operand(), left.operand()},
+                {left.operand(), payload}})
+        .value()
+        ->run();
+  }
+}
+
+}  // namespace
+
+std::uint16_t toBits16(DType type, float x) {
+  return type == DType::kF16 ? f16Bits(x) : bf16Bits(x);
+}
+float fromBits16(DType type, std::uint16_t bits) {
+  return type == DType::kF16 ? ofF16(bits) : ofBf16(bits);
+}
+
+double draw(Fill fill, std::uint64_t key, std::uint64_t i) {
+  switch (fill) {
+    case Fill::kNormal:
+      return static_cast<float>(randomNormal(key, i));
+    case Fill::kBf16:
+    case Fill::kShort:
+      return ofBf16(bf16Bits(static_cast<float>(randomNormal(key, i))));
+    case Fill::kF16:
+      return ofF16(f16Bits(static_cast<float>(randomNormal(key, i))));
+    case Fill::kFewValues:
+      return std::floor(randomUniform(key, i) * 5) - 2;
+    case Fill::kPositive:
+      return static_cast<float>(0.5 + randomUniform(key, i));
+    case Fill::kLabels:
+      return std::floor(randomUniform(key, i) * 3);
+    case Fill::kIds:
+      return std::floor(randomUniform(key, i) * 3) - 1;
+    case Fill::kManyIds:  // below 1000, lower ids more often
+      return std::floor(randomUniform(key, i) * randomUniform(key, ~i) * 1000);
+    case Fill::kOwnIds:  // distinct, except −1
+      return i % 4 == 1 ? -1.0 : static_cast<double>(i);
+    case Fill::kBytes:
+      return std::floor(randomUniform(key, i) * 256);
+    case Fill::kBelow:
+      return -1;
+    case Fill::kInfinite:
+      return INFINITY;
+    case Fill::kBound:  // bound of the scores of positive operands
+      return 16;
+    case Fill::kPooled:
+    case Fill::kCoded:
+      break;  // derived from other operands
+  }
+  return 0;
+}
+
+CaseTensor::CaseTensor(ir::TensorType type, bool aligned) : type_(std::move(type)) {
+  static_assert(__STDCPP_DEFAULT_NEW_ALIGNMENT__ >= 16);
+  before_ = aligned ? 16 : static_cast<std::int64_t>(sizeOf(type_.dtype));
+  bytes_.resize(static_cast<std::size_t>(before_ + type_.bytes()) + sizeOf(type_.dtype));
+  set(-1, kFence);
+  set(type_.count(), kFence);
+}
+
+double CaseTensor::at(std::int64_t i) const {
+  const std::byte* p = address(i);
+  switch (type_.dtype) {
+    case DType::kF32:
+      return *reinterpret_cast<const float*>(p);
+    case DType::kF64:
+      return *reinterpret_cast<const double*>(p);
+    case DType::kI32:
+      return *reinterpret_cast<const std::int32_t*>(p);
+    case DType::kBf16:
+    case DType::kF16:
+      return fromBits16(type_.dtype, *reinterpret_cast<const std::uint16_t*>(p));
+    default:
+      return *reinterpret_cast<const std::uint8_t*>(p);
+  }
+}
+
+void CaseTensor::set(std::int64_t i, double value) {
+  std::byte* p = address(i);
+  switch (type_.dtype) {
+    case DType::kF32:
+      *reinterpret_cast<float*>(p) = static_cast<float>(value);
+      break;
+    case DType::kF64:
+      *reinterpret_cast<double*>(p) = value;
+      break;
+    case DType::kI32:
+      *reinterpret_cast<std::int32_t*>(p) = static_cast<std::int32_t>(value);
+      break;
+    case DType::kBf16:
+    case DType::kF16:
+      *reinterpret_cast<std::uint16_t*>(p) = toBits16(type_.dtype, static_cast<float>(value));
+      break;
+    default:
+      *reinterpret_cast<std::uint8_t*>(p) =
+          static_cast<std::uint8_t>(static_cast<int>(value) & 255);
+  }
+}
+
+void CaseTensor::fill(double value) {
+  for (std::int64_t i = 0, count = type_.count(); i < count; ++i) set(i, value);
+}
+
+void CaseTensor::setFilled(Fill with, std::uint64_t key) {
+  const std::int64_t count = type_.count();
+  const std::vector<double>& numbers = drawn(with, key, count);
+  for (std::int64_t i = 0; i < count; ++i) set(i, numbers[static_cast<std::size_t>(i)]);
+}
+
+bool CaseTensor::fenced() const {
+  const double fence =
+      sizeOf(type_.dtype) == 2 ? fromBits16(type_.dtype, toBits16(type_.dtype, kFence)) : kFence;
+  return !isFloat(type_.dtype) || (at(-1) == fence && at(type_.count()) == fence);
+}
+
+bool chooses(Op op, std::size_t operand) {
+  return (op == Op::kMaxPool2dGrad && operand < 2) || (op == Op::kReluGrad && operand == 1) ||
+         (op == Op::kCountCorrect && operand == 0) || (op == Op::kScoreHistogram && operand == 0);
+}
+
+bool canBeInPlace(Op op) {
+  const std::vector<int>& places = ir::info(op).inPlace;
+  return std::any_of(places.begin(), places.end(), [](int i) { return i >= 0; });
+}
+
+CaseOutcome runCase(Backend& backend, const Case& one, const CaseOptions& options) {
+  CaseOutcome outcome;
+  ir::Attrs attrs = one.attrs;
+  if (attrs.contains("dtype")) attrs["dtype"] = std::string(dtypeName(options.compute));
+  std::vector<CaseTensor> inputs;
+  std::vector<ir::TensorType> types;
+  for (const CaseInput& input : one.inputs) {
+    types.push_back({dtypeOf(input.fill, options.compute), input.shape});
+    inputs.emplace_back(types.back(), options.aligned);
+  }
+  const ir::OpInfo& info = ir::info(one.op);
+  auto inferred = info.infer(types, attrs);
+  if (!inferred.ok()) return {{}, inferred.error().text()};
+  for (const ir::TensorType& type : *inferred) outcome.outputs.emplace_back(type, options.aligned);
+
+  KernelSpec spec;
+  spec.op = one.op;
+  spec.name = one.name;
+  spec.attrs = &attrs;
+  for (CaseTensor& input : inputs) spec.inputs.push_back(input.operand());
+  auto shared = [&](std::size_t i) { return options.inPlace ? info.inPlace[i] : -1; };
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i)
+    spec.outputs.push_back(shared(i) < 0 ? outcome.outputs[i].operand()
+                                         : inputs[static_cast<std::size_t>(shared(i))].operand());
+  auto kernel = backend.bind(spec);
+  if (!kernel.ok()) return {{}, kernel.error().text()};
+  for (int run = options.disturbed == 0 ? 0 : 1; run < 2; ++run) {
+    for (CaseTensor& output : outcome.outputs)
+      output.fill(std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (one.inputs[k].fill == Fill::kPooled)
+        pool(one, inputs[k - 1], inputs[k]);
+      else if (one.inputs[k].fill == Fill::kCoded)
+        code(one, inputs[k]);
+      else
+        inputs[k].setFilled(one.inputs[k].fill, 100 + k);
+      for (std::int64_t i = 0; options.magnitudes && i < inputs[k].type().count(); ++i)
+        inputs[k].set(i, std::abs(inputs[k].at(i)));
+      if (options.planted && options.planted->operand == k)
+        inputs[k].set(options.planted->element, options.planted->value);
+      if (options.disturbed != 0 && isFloat(types[k].dtype) && !chooses(one.op, k))
+        disturb(inputs[k], options.disturbed * 1000 + k);
+    }
+    const std::int64_t before = options.allocations != nullptr ? options.allocations() : 0;
+    (*kernel)->run();
+    outcome.allocations = (options.allocations != nullptr ? options.allocations() : 0) - before;
+    if (const Status failed = failureOf(backend); !failed.ok()) return {{}, failed.error().text()};
+  }
+  for (std::size_t i = 0; i < outcome.outputs.size(); ++i)
+    if (shared(i) >= 0) outcome.outputs[i] = inputs[static_cast<std::size_t>(shared(i))];
+  for (const CaseTensor& output : outcome.outputs)
+    if (!output.fenced()) outcome.problem = "wrote outside its output";
+  for (const CaseTensor& input : inputs)
+    if (!input.fenced()) outcome.problem = "wrote outside its output";
+  if (one.op == Op::kCombineRows) outcome.outputs.pop_back();  // scratch
+  if (backend.name() == "cuda") outcome.rounding = one.rounding;
+  return outcome;
+}
+
+CaseOutcome expected(const Case& one) {
+  const auto reference = makeReference();
+  CaseOutcome out = runCase(*reference, one, {.compute = DType::kF64});
+  if (isMatmulOrConv(one.op) && out.problem.empty()) {
+    const CaseOutcome sums = runCase(*reference, one, {.compute = DType::kF64, .magnitudes = true});
+    std::vector<double>& conditioning = out.conditioning.emplace_back();
+    for (std::int64_t i = 0; i < sums.outputs[0].type().count(); ++i)
+      conditioning.push_back(0x1p-24 * sums.outputs[0].at(i));
+    out.relative = 0;
+    out.units = kProductUnits;
+    return out;
+  }
+  for (std::uint64_t key = 1; key <= kDisturbances && out.problem.empty(); ++key) {
+    const CaseOutcome other = runCase(*reference, one, {.compute = DType::kF64, .disturbed = key});
+    out.conditioning.resize(out.outputs.size());
+    for (std::size_t k = 0; k < out.outputs.size(); ++k) {
+      const CaseTensor &a = out.outputs[k], &b = other.outputs[k];
+      std::vector<double>& conditioning = out.conditioning[k];
+      conditioning.resize(static_cast<std::size_t>(a.type().count()));
+      for (std::int64_t i = 0; i < a.type().count(); ++i) {
+        const double off = std::abs(a.at(i) - b.at(i)) * (0x1p-24 / kDisturbance);
+        double& most = conditioning[static_cast<std::size_t>(i)];
+        if (off > most) most = off;
+      }
+    }
+  }
+  return out;
+}
+
+CaseDifference difference(const CaseOutcome& want, const CaseOutcome& got) {
+  CaseDifference out;
+  for (std::size_t k = 0; k < want.outputs.size(); ++k) {
+    const CaseTensor &a = want.outputs[k], &b = got.outputs[k];
+    double largest = 1e-30;
+    for (std::int64_t i = 0; i < a.type().count(); ++i)
+      largest = std::max(largest, std::abs(a.at(i)));
+    for (std::int64_t i = 0; i < a.type().count(); ++i) {
+      const double apart = std::abs(a.at(i) - b.at(i));
+      if (apart == 0 || a.at(i) == b.at(i)) continue;  // also for infinities
+      const double relative = apart / largest - got.rounding;
+      if (!(relative <= out.relative)) out.relative = std::isnan(relative) ? INFINITY : relative;
+      double allowed = std::numeric_limits<float>::min() + want.relative * std::abs(a.at(i));
+      if (!want.conditioning.empty())
+        allowed += want.units * want.conditioning[k][static_cast<std::size_t>(i)];
+      allowed = std::min(allowed, kCaseTolerance * largest) + got.rounding * largest;
+      if (!isFloat(a.type().dtype)) allowed = 0;
+      const double share = apart / allowed;
+      if (share <= out.share) continue;
+      out.share = std::isnan(share) ? INFINITY : share;
+      out.where =
+          fmt::format("output {} element {}: {} instead of {}, of at most {}; {:.2g} is allowed", k,
+                      i, b.at(i), a.at(i), largest, allowed);
+    }
+  }
+  return out;
+}
+
+}  // namespace lockstep::backends

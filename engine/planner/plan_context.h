@@ -1,0 +1,32 @@
+// What is fixed before a plan is built: the request, the cluster, and what the checks derived.
+#pragma once
+
+#include <optional>
+
+#include "engine/cluster/mesh.h"
+#include "engine/cluster/strategies.h"
+#include "engine/passes/compress.h"
+#include "engine/planner/planner.h"
+#include "engine/planner/pricing.h"
+
+namespace lockstep::planner {
+
+// References outlive the context.
+struct PlanContext {
+  const PlanRequest& request;
+  const cluster::Cluster& cluster;
+  const CostModel& cost;
+  cluster::Strategy strategy;
+  std::optional<passes::Compression> compression;  // of gradients that ranks sum
+
+  const cluster::Mesh& mesh() const { return cluster.mesh; }
+  int ranks() const { return cluster.mesh.axisSize(cluster::kDataAxis); }
+  int modelRanks() const { return cluster.mesh.axisSize(cluster::kModelAxis); }
+  int stages() const { return cluster.mesh.stages(); }
+  int servers() const { return cluster.mesh.servers(); }
+  bool isPipeline() const { return stages() > 1 && servers() == 0; }
+  // Workers run ahead of each other: each has a parameter-server session of its own.
+  bool isAsynchronous() const { return request.staleness != 0; }
+};
+
+}  // namespace lockstep::planner

@@ -1,0 +1,694 @@
+// What needs no node: previews, identities, the book of records.
+#include <QProcess>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <cmath>
+#include <random>
+
+#include "app/runs/log_line.h"
+#include "app/runs/preview.h"
+#include "app/runs/relaunch.h"
+#include "app/runs/run_aggregator.h"
+#include "app/runs/run_progress.h"
+#include "app/runs/tls.h"
+#include "app/specs/spec_text.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+
+namespace {
+
+LaunchRequest requestFor(const std::string& example, int nodes, const std::string& comm = {}) {
+  auto spec =
+      loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + example + ".yaml");
+  if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
+  LaunchRequest request;
+  request.spec = spec->spec;
+  request.cluster = localCluster(nodes, "/nowhere", comm).spec;
+  return request;
+}
+
+run::v1::Record stepsRecord(std::uint64_t sequence, int rank, std::int64_t first, int count,
+                            double forwardSeconds) {
+  run::v1::Record record;
+  record.set_sequence(sequence);
+  auto* chunk = record.mutable_steps();
+  chunk->set_rank(rank);
+  chunk->set_first_step(first);
+  for (int i = 0; i < count; ++i) {
+    const std::int64_t begin = (first + i) * 20'000'000;
+    chunk->add_begin_ns(i == 0 ? begin : 20'000'000);
+    chunk->add_duration_ns(20'000'000);
+    chunk->add_loss(1.0 / static_cast<double>(first + i));
+    chunk->add_metric(0.5f);
+    chunk->add_data(0.0001f);
+    chunk->add_forward(static_cast<float>(forwardSeconds));
+    chunk->add_backward(0);
+    chunk->add_communication(static_cast<float>(0.0199 - forwardSeconds));
+    chunk->add_optimizer(0);
+    chunk->add_arrival_ns(static_cast<std::int64_t>(forwardSeconds * 1e9) + 100'000);
+    chunk->add_samples(64);
+  }
+  return record;
+}
+
+// A look at the ranks of a node, `seconds` after the first.
+run::v1::Record sampleRecord(std::uint64_t sequence, double seconds,
+                             const std::vector<run::v1::RankSample>& ranks) {
+  run::v1::Record record;
+  record.set_sequence(sequence);
+  record.set_wall_ns(static_cast<std::int64_t>((1000 + seconds) * 1e9));
+  record.mutable_node_sample();
+  for (const auto& rank : ranks) *record.mutable_node_sample()->add_rank() = rank;
+  return record;
+}
+
+run::v1::RankSample rankSample(int rank, bool stopped, double waiting, double throttled) {
+  run::v1::RankSample sample;
+  sample.set_rank(rank);
+  sample.set_cpu(0.5);
+  sample.set_stopped(stopped);
+  sample.set_waiting(waiting);
+  sample.set_throttled(throttled);
+  return sample;
+}
+
+const RunBatch::Series* find(const RunBatch& batch, const std::string& name) {
+  for (const auto& series : batch.series)
+    if (series.name == name) return &series;
+  return nullptr;
+}
+
+RunRow rowOf(int world) {
+  RunRow row;
+  row.run = "r";
+  row.world = world;
+  return row;
+}
+
+}  // namespace
+
+class RecordBookTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void previewsSayWhoDoesWhat() {
+    for (const std::string example : {"fashion-mlp", "fashion-cnn"}) {
+      auto preview = makePreview(requestFor(example, 3),
+                                 {{"local1", "h", 2}, {"local2", "h", 2}, {"local3", "h", 2}});
+      QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+      QCOMPARE(preview->ranks.size(), std::size_t{3});
+      QCOMPARE(preview->comm, std::string("gloo"));
+      std::int64_t samples = 0;
+      for (const auto& rank : preview->ranks) {
+        samples += rank.samples;
+        QVERIFY(rank.totalBytes() > rank.parameterBytes && rank.parameterBytes > 100'000);
+      }
+      QCOMPARE(samples, preview->plan.globalBatch);
+      QVERIFY(preview->stepSeconds > 0);
+      QVERIFY(!preview->remarks.empty());  // three threads share two cores
+      auto plan = plan::parse(preview->planText);
+      QVERIFY(plan.ok());
+      QCOMPARE(plan::text(*plan), preview->planText);
+      auto back = parsePrediction(predictionJson(*preview));
+      QVERIFY(back.ok());
+      QCOMPARE(back->stepSeconds, preview->stepSeconds);
+      QCOMPARE(back->ranks.size(), std::size_t{3});
+      QCOMPARE(back->ranks[2].waiting, preview->ranks[2].waiting);
+      QVERIFY(previewText(*preview).find("local2") != std::string::npos);
+    }
+    QVERIFY(!parsePrediction("[1").ok());
+    QVERIFY(parsePrediction("{\"ranks\":[1,{\"rank\":\"x\"}],\"remarks\":3}").ok());
+  }
+
+  void sharedMemoryIsForOneNode() {
+    auto preview = makePreview(requestFor("fashion-mlp", 3, "shm"), {});
+    QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
+    QCOMPARE(preview->comm, std::string("shm"));
+    QCOMPARE(preview->ranks.size(), std::size_t{3});
+  }
+
+  void identitiesNameRunNodeAndGeneration() {
+    auto identities = makeRunIdentities("20240101-120000-abcd", 3, {"n1", "n2"});
+    QVERIFY(identities.ok());
+    QCOMPARE(identities->size(), std::size_t{2});
+    BIO* bio = BIO_new_mem_buf(identities->at("n2").certificatePem.data(), -1);
+    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    QVERIFY(certificate != nullptr);
+    auto* names = static_cast<GENERAL_NAMES*>(
+        X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr));
+    QVERIFY(names != nullptr);
+    QCOMPARE(sk_GENERAL_NAME_num(names), 1);
+    const GENERAL_NAME* name = sk_GENERAL_NAME_value(names, 0);
+    QCOMPARE(name->type, GEN_URI);
+    const auto* uri = name->d.uniformResourceIdentifier;
+    QCOMPARE(QByteArray(reinterpret_cast<const char*>(ASN1_STRING_get0_data(uri)),
+                        ASN1_STRING_length(uri)),
+             QByteArray("lockstep://run/20240101-120000-abcd/node/n2/generation/3"));
+    GENERAL_NAMES_free(names);
+    X509_free(certificate);
+    BIO_free(bio);
+    QVERIFY(identities->at("n1").keyPem != identities->at("n2").keyPem);
+  }
+
+  // Of any run, resumed or not: step, epoch and time left are those of a run that was never
+  // interrupted.
+  void progressCountsOnAfterAResume() {
+    std::mt19937 random(17);
+    const auto pick = [&](int from, int to) {
+      return std::uniform_int_distribution<int>(from, to)(random);
+    };
+    for (int trial = 0; trial < 300; ++trial) {
+      const std::int64_t perEpoch = pick(1, 400), epochs = pick(1, 6), total = perEpoch * epochs;
+      const std::int64_t resumedAt = pick(0, 3) == 0 ? 0 : pick(0, static_cast<int>(total) - 1);
+      const std::int64_t now = pick(static_cast<int>(resumedAt) + 1, static_cast<int>(total));
+      const bool known = pick(0, 1) == 1;  // the size of the data
+      RunScope scope{epochs, 0, 32, known ? perEpoch * 32 - pick(0, 31) : 0, {}};
+      // What the run before told of, beyond where this one goes on too.
+      const std::int64_t before =
+          std::min<std::int64_t>(total, resumedAt + (resumedAt > 0 ? pick(0, 50) : 0));
+      for (std::int64_t epoch = 1; epoch * perEpoch <= before; ++epoch)
+        scope.before.push_back({epoch, epoch * perEpoch, 1, 1, 1});
+      RunProgress progress;
+      progress.begin(scope);
+      RunBatch::Series loss{"loss", {}}, seconds{"rank/0/step", {}}, rate{"samples_per_second", {}};
+      for (std::int64_t step = resumedAt + 1; step <= now; ++step) {
+        const double x = static_cast<double>(step), length = 0.001 * pick(1, 40);
+        loss.points.push_back({x, 1});
+        seconds.points.push_back({x, length});
+        rate.points.push_back({x, 32 / length});
+      }
+      for (int again = 0; again < 2; ++again) {  // a recorder that takes over tells it again
+        for (const auto* series : {&loss, &seconds, &rate})
+          progress.addSeries(*series, 5'000'000'000);
+        for (std::int64_t epoch = resumedAt / perEpoch + 1; epoch * perEpoch <= now; ++epoch)
+          progress.addEpoch({epoch, epoch * perEpoch, 1, 1, 1});
+      }
+      const auto where = fmt::format("{} steps an epoch, {} epochs, from {}, at {}", perEpoch,
+                                     epochs, resumedAt, now);
+      QCOMPARE(progress.step(), now);
+      QCOMPARE(progress.firstStep(), resumedAt + 1);
+      const bool told = known || now >= perEpoch || before >= perEpoch;
+      QVERIFY2(progress.totalSteps() == (told ? total : 0), where.c_str());
+      QVERIFY2(progress.epoch() == (now - 1) / perEpoch + 1, where.c_str());
+      // Half a second a step of its own, so for those to come.
+      const double left = progress.secondsLeft(0.5 * static_cast<double>(now - resumedAt));
+      QVERIFY2(std::abs(left - (told ? 0.5 * static_cast<double>(total - now) : -1)) < 1e-6,
+               where.c_str());
+      // Throughput and step time are of the same steps.
+      const Pace pace = progress.pace();
+      QVERIFY2(std::abs(pace.stepSeconds * pace.samplesPerSecond - 32) < 1e-9, where.c_str());
+      QCOMPARE(progress.stalledSeconds(7'000'000'000), 0.0);
+      QCOMPARE(progress.stalledSeconds(25'000'000'000), 20.0);
+    }
+  }
+
+  // A limit of steps may end a run within an epoch, which the next run goes on with.
+  void aLimitOfStepsEndsAnEpochEarly() {
+    RunProgress progress;
+    progress.begin({5, 600, 64, 60'000, {{1, 300, 1, 1, 1}}});
+    progress.addSeries({"loss", {{301, 1}, {400, 1}}}, 0);
+    QCOMPARE(progress.totalSteps(), 600);
+    QCOMPARE(progress.epoch(), 1);
+    progress.addEpoch({1, 600, 1, 1, 1});
+    QCOMPARE(progress.stepsPerEpoch(), 938);
+    QCOMPARE(progress.epoch(), 1);
+    RunProgress endless;  // nothing is known of the data
+    endless.begin({0, 0, 0, 0, {}});
+    endless.addSeries({"loss", {{1, 1}}}, 0);
+    QCOMPARE(endless.totalSteps(), 0);
+    QCOMPARE(endless.fraction(), 0.0);
+    QVERIFY(endless.secondsLeft(10) < 0);
+  }
+
+  // The rows of a table are those that a run of it has: seeded lengths round the ends of blocks,
+  // with and without an end of the last line.
+  void rowsOfATableAreCounted() {
+    QTemporaryDir folder;
+    auto history = History::open(folder.filePath("history").toStdString());
+    QVERIFY(history.ok());
+    std::mt19937 random(9);
+    int packs = 0;
+    RunDocuments documents;
+    documents.specYaml =
+        "version: 1\nmodel:\n  name: ctr\n  input: {shape: [1], columns: 1, categories: 10}\n"
+        "  layers:\n    - dense: {units: 1}\n  loss: binary-cross-entropy\n"
+        "data:\n  format: table\n  train: {table: " +
+        folder.filePath("t.tsv").toStdString() +
+        ", from: 0.25, to: 0.75}\n  evaluate: {table: t.tsv, from: 0.9}\ntraining: {batch: 4, "
+        "epochs: 1}\n";
+    for (const int bytes : {0, 1, 5, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20}) {
+      for (const bool ended : {false, true, true}) {  // the last time as gzip
+        std::string text;
+        while (static_cast<int>(text.size()) < bytes)
+          text += "1\t" + std::to_string(random() % 1000) + "\tx\n";
+        text.resize(static_cast<std::size_t>(bytes));
+        if (!text.empty()) text.back() = ended ? '\n' : 'x';
+        QFile file(folder.filePath("t.tsv"));
+        QVERIFY(file.open(QIODevice::WriteOnly | QIODevice::Truncate));
+        file.write(text.data(), bytes);
+        file.close();
+        if (ended && packs++ % 2 == 1) {
+          QCOMPARE(QProcess::execute("gzip", {"-k", file.fileName()}), 0);
+          QVERIFY(QFile::remove(file.fileName()) &&
+                  QFile::rename(file.fileName() + ".gz", file.fileName()));
+        }
+        const auto rows = static_cast<std::int64_t>(std::count(text.begin(), text.end(), '\n')) +
+                          (ended || text.empty() ? 0 : 1);
+        const RunScope scope = scopeOf(**history, {}, documents);
+        QCOMPARE(scope.batch, 4);
+        QCOMPARE(scope.samples, rows * 3 / 4 - rows / 4);
+      }
+    }
+  }
+
+  void logLinesSayTheirTime() {
+    const LogLine line = parseLogLine("2024-05-01T12:00:00.123Z W the step waited");
+    QCOMPARE(isoTime(line.wallNs), std::string("2024-05-01T12:00:00.123Z"));
+    QCOMPARE(line.level, 'W');
+    QCOMPARE(line.text, std::string_view("the step waited"));
+    for (const char* other :
+         {"", "words", "2024-05-01T12:00:00.123Z", "2024-05-01T12:00:00.123Z X text",
+          "2024-05-01 12:00:00.123Z I text", "12 I text"}) {
+      QCOMPARE(parseLogLine(other).text, std::string_view(other));
+      QCOMPARE(parseLogLine(other).wallNs, 0);
+    }
+  }
+
+  void aRunIsLaunchedAgainAsItRan() {
+    QTemporaryDir folder;
+    auto history = History::open(folder.path().toStdString());
+    QVERIFY(history.ok());
+    RunRow row = rowOf(2);
+    row.name = "mlp";
+    RunDocuments documents;
+    const std::string file =
+        std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/fashion-mlp.yaml";
+    const auto written = loadRunSpec(file);
+    QVERIFY(written.ok());
+    documents.specYaml = written->yaml;
+    documents.specResolved = toYaml(*written->spec);
+    documents.clusterYaml = localCluster(2, "/nowhere", "").yaml;
+    documents.nodes = R"([{"node": "local1", "folder": "/w/runs/r"}])";
+    QVERIFY((*history)->add(row, documents).ok());
+    const auto resumed = relaunchOf(**history, "r", RelaunchKind::kResume);
+    QVERIFY(resumed.ok());
+    QCOMPARE(resumed->checkpoints, std::string("/w/runs/r/checkpoints"));
+    QCOMPARE(resumed->specYaml, written->yaml);  // with its comments
+    QVERIFY(relaunchOf(**history, "r", RelaunchKind::kRerun)->checkpoints.empty());
+    // With --set the text says something else than what ran.
+    documents.specResolved = toYaml(*loadRunSpec(file, {"training.batch=96"})->spec);
+    documents.nodes.clear();
+    QVERIFY((*history)->setDocuments("r", documents).ok());
+    const auto anew = relaunchOf(**history, "r", RelaunchKind::kRerun);
+    QVERIFY(anew.ok());
+    QCOMPARE(completeRunSpec(anew->specYaml, {})->spec->training().batch(), 96);
+    const auto never = relaunchOf(**history, "r", RelaunchKind::kResume);
+    QVERIFY(!never.ok());
+    QCOMPARE(never.error().code, Code::kFailedPrecondition);
+    QVERIFY(!relaunchOf(**history, "other", RelaunchKind::kRerun).ok());
+  }
+
+  void stepsBecomeCurvesAndWaiting() {
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    book.add("n2", stepsRecord(1, 1, 1, 30, 0.010));
+    const auto taken = book.take();
+    QCOMPARE(find(taken.batch, "loss")->points.size(), std::size_t{30});
+    QCOMPARE(find(taken.batch, "loss")->points[3].y, 0.25);
+    QVERIFY(find(taken.batch, "rank/0/staleness") == nullptr);
+    const auto* waiting = find(taken.batch, "rank/0/waiting");
+    QVERIFY(waiting != nullptr);
+    QCOMPARE(waiting->points.size(), std::size_t{30});
+    QVERIFY(std::abs(waiting->points[5].y - 0.008) < 1e-6);
+    QVERIFY(find(taken.batch, "rank/1/waiting")->points[5].y < 1e-6);
+    QCOMPARE(taken.batch.cursors.size(), std::size_t{2});
+    QVERIFY(std::abs(taken.update.row->measuredStepSeconds - 0.02) < 1e-9);
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->rank, 1);
+    // Told again: nothing new.
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    QVERIFY(book.empty());
+  }
+
+  void stepsThatUpdateNothingAreASeries() {
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    for (const int rank : {0, 1}) {
+      run::v1::Record record = stepsRecord(1, rank, 1, 4, 0.002);
+      for (const float scale : {65536.0f, 65536.0f, 32768.0f, 32768.0f})
+        record.mutable_steps()->add_loss_scale(scale);
+      for (const int skipped : {0, 1, 0, 0}) record.mutable_steps()->add_skipped(skipped);
+      book.add(rank == 0 ? "n1" : "n2", record);
+    }
+    const auto taken = book.take();
+    QCOMPARE(find(taken.batch, "loss_scale")->points.size(), std::size_t{4});
+    QCOMPARE(find(taken.batch, "loss_scale")->points[2].y, 32768.0);
+    QCOMPARE(find(taken.batch, "skipped")->points.size(), std::size_t{1});
+    QCOMPARE(find(taken.batch, "skipped")->points[0].x, 2.0);
+    QCOMPARE(find(taken.batch, "skipped")->points[0].y, 1.0);
+  }
+
+  // Curves of GPUs are what their driver tells; what is wrong is told once.
+  void gpusAreSeriesAndWarnings() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    const auto sample = [&](const std::function<void(run::v1::GpuSample&)>& set) {
+      ++sequence;
+      run::v1::Record record = sampleRecord(sequence, static_cast<double>(sequence), {});
+      run::v1::GpuSample& one = *record.mutable_node_sample()->add_gpu();
+      one.set_index(3);
+      one.set_utilisation(0.9);
+      one.set_power_w(600);
+      one.set_throttle_known(true);
+      one.set_ecc_uncorrected(7);  // from before the run
+      one.set_xids(0);
+      set(one);
+      book.add("n1", record);
+    };
+    for (int i = 0; i < 3; ++i) sample([](auto&) {});
+    auto taken = book.take();
+    QVERIFY(taken.update.warnings.empty());
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/utilisation")->points.size(), std::size_t{3});
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/utilisation")->points[0].y, 0.9);
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/power")->points[0].y, 600.0);
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/throttled")->points[2].y, 0.0);
+    // did not change
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/ecc_uncorrected")->points.size(), std::size_t{1});
+    for (const char* absent :
+         {"memory", "memory_utilisation", "temperature", "sm_clock", "memory_clock", "pcie_in",
+          "pcie_out", "nvlink_in", "nvlink_out", "ecc_corrected"})
+      QVERIFY2(find(taken.batch, std::string("node/n1/gpu/3/") + absent) == nullptr, absent);
+    // Under its power limit it works as it should; for a moment of heat nobody is called.
+    for (int i = 0; i < 20; ++i) sample([](auto& gpu) { gpu.add_throttle("power"); });
+    sample([](auto& gpu) { gpu.add_throttle("heat"); });
+    taken = book.take();
+    QVERIFY(taken.update.warnings.empty());
+    QCOMPARE(find(taken.batch, "node/n1/gpu/3/throttled")->points[0].y, 1.0);
+    for (int i = 0; i < 20; ++i)
+      sample([](auto& gpu) {
+        gpu.add_throttle("heat");
+        gpu.set_temperature_c(91);
+      });
+    sample([](auto& gpu) {
+      gpu.set_ecc_uncorrected(9);
+      gpu.set_xids(1);
+      gpu.set_last_xid(48);
+      gpu.set_pcie_width(8);
+      gpu.set_pcie_width_max(16);
+    });
+    for (int i = 0; i < 3; ++i)
+      sample([](auto& gpu) {
+        const std::string problem = "GPU is lost";
+        gpu.Clear();
+        gpu.set_index(3);
+        gpu.set_problem(problem);
+        gpu.set_xids(1);
+      });
+    taken = book.take();
+    QStringList told;
+    for (const Error& warning : taken.update.warnings) {
+      QCOMPARE(warning.node, std::string("n1"));
+      told << QString::fromStdString(warning.what);
+    }
+    QCOMPARE(told,
+             (QStringList{"GPU 3 is slowed down for heat",
+                          "the driver tells of an error of GPU 3: Xid 48",
+                          "GPU 3 has uncorrected memory errors: 9",
+                          "the PCIe link of GPU 3 has 8 of 16 lanes", "GPU 3 does not answer"}));
+    QCOMPARE(taken.update.warnings[0].why, std::string("it has 91 °C"));
+    QCOMPARE(taken.update.warnings[4].why, std::string("GPU is lost"));
+    QCOMPARE(taken.batch.logs.size(), std::size_t{5});
+    // Back and away again is news.
+    sample([](auto&) {});
+    sample([](auto& gpu) { gpu.set_problem("GPU is lost"); });
+    QCOMPARE(book.take().update.warnings.size(), std::size_t{1});
+  }
+
+  void theGpuOfASlowRankIsNamed_data() {
+    QTest::addColumn<QStringList>("throttle");  // of the slow rank's GPU
+    QTest::addColumn<QStringList>("others");
+    QTest::addColumn<int>("lanes");
+    QTest::addColumn<int>("othersLanes");
+    QTest::addColumn<int>("cause");
+    QTest::addColumn<QString>("words");
+    const QStringList none, heat{"heat"}, power{"power"};
+    QTest::newRow("heat") << heat << none << 16 << 16 << int(SlowCause::kGpuHeat)
+                          << "its GPU 6 was slowed down for heat 100 % of the time";
+    QTest::newRow("power") << power << none << 16 << 16 << int(SlowCause::kGpuPower)
+                           << "its GPU 6 was held at its power limit 100 % of the time";
+    QTest::newRow("power as all are")
+        << power << power << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("narrow link") << none << none << 8 << 16 << int(SlowCause::kGpuLink)
+                                 << "the PCIe link of its GPU 6 has 8 of 16 lanes";
+    QTest::newRow("narrow links all")
+        << none << none << 8 << 8 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    QTest::newRow("another's heat")
+        << none << heat << 16 << 16 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+  }
+  void theGpuOfASlowRankIsNamed() {
+    QFETCH(QStringList, throttle);
+    QFETCH(QStringList, others);
+    QFETCH(int, lanes);
+    QFETCH(int, othersLanes);
+    QFETCH(int, cause);
+    QFETCH(QString, words);
+    RunAggregator book(rowOf(3), {{"n1", 0}});
+    std::vector<run::v1::RankSample> ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      ranks.push_back(rankSample(rank, false, 0, 0));
+      ranks.back().set_gpu(5 + rank);
+    }
+    run::v1::Record record = sampleRecord(1, 0, ranks);
+    for (int index = 0; index < 8; ++index) {
+      run::v1::GpuSample& gpu = *record.mutable_node_sample()->add_gpu();
+      gpu.set_index(index);
+      gpu.set_throttle_known(true);
+      for (const QString& word : index == 6 ? throttle : others)
+        gpu.add_throttle(word.toStdString());
+      gpu.set_pcie_width(index == 6 ? lanes : othersLanes);
+      gpu.set_pcie_width_max(16);
+    }
+    book.add("n1", record);
+    for (int rank = 0; rank < 3; ++rank)
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30,
+                                 rank == 1 ? 0.010 : 0.002));
+    const auto taken = book.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(int(taken.update.slow->evidence.cause), cause);
+    const QString text = QString::fromStdString(stragglerText(*taken.update.slow));
+    QVERIFY2(text.contains(words), qPrintable(text));
+  }
+
+  void theCauseOfSlownessIsSaid_data() {
+    QTest::addColumn<bool>("stopped");
+    QTest::addColumn<double>("waiting");
+    QTest::addColumn<double>("throttled");
+    QTest::addColumn<int>("cause");
+    QTest::addColumn<QString>("words");
+    QTest::newRow("stopped") << true << 0.1 << 0.0 << int(SlowCause::kStopped)
+                             << "its process was stopped 100 % of the time";
+    QTest::newRow("quota") << false << 0.5 << 0.5 << int(SlowCause::kThrottled)
+                           << "a CPU quota held it back 50 % of the time";
+    QTest::newRow("crowded") << false << 0.6 << 0.0 << int(SlowCause::kCrowded)
+                             << "other work had its cores 60 % of the time";
+    QTest::newRow("crowded as all are")
+        << false << 0.25 << 0.0 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+  }
+  void theCauseOfSlownessIsSaid() {
+    QFETCH(bool, stopped);
+    QFETCH(double, waiting);
+    QFETCH(double, throttled);
+    QFETCH(int, cause);
+    QFETCH(QString, words);
+    RunAggregator book(rowOf(3), {{"n1", 0}});
+    book.add("n1",
+             sampleRecord(1, 0,
+                          {rankSample(0, false, 0.2, 0), rankSample(1, stopped, waiting, throttled),
+                           rankSample(2, false, 0.2, 0)}));
+    for (int rank = 0; rank < 3; ++rank)
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30,
+                                 rank == 1 ? 0.010 : 0.002));
+    const auto taken = book.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->rank, 1);
+    QCOMPARE(int(taken.update.slow->evidence.cause), cause);
+    const QString text = QString::fromStdString(stragglerText(*taken.update.slow));
+    QVERIFY2(text.contains(words), qPrintable(text));
+  }
+
+  // A rank that stays stopped ends no step: the looks at it say so.
+  void aRankThatStaysStoppedIsNamed() {
+    RunAggregator book(rowOf(2), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    book.add("n1", stepsRecord(++sequence, 0, 1, 8, 0.002));
+    const auto look = [&](bool stopped) {
+      const double seconds = 0.25 * static_cast<double>(sequence);
+      book.add("n1", sampleRecord(++sequence, seconds,
+                                  {rankSample(0, false, 0, 0), rankSample(1, stopped, 0, 0)}));
+      return book.take().update.slow;
+    };
+    for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
+    const auto slow = look(true);
+    QVERIFY(slow.has_value());
+    QCOMPARE(slow->rank, 1);
+    QVERIFY(slow->halted);
+    QCOMPARE(QString::fromStdString(stragglerText(*slow)),
+             QString("rank 1 () is stopped: no step has ended since step 8"));
+    QVERIFY(!look(false));
+    for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
+    book.add("n1", stepsRecord(++sequence, 0, 9, 1, 0.002));
+    QVERIFY(!look(true));
+  }
+
+  void theCoordinatorSaysTheEnd() {
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    run::v1::Record finished;
+    finished.set_sequence(1);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n2", finished);
+    QVERIFY(!book.ended() && book.finished("n2"));
+    finished.mutable_finished()->set_weights_sha256("ab");
+    finished.mutable_finished()->set_steps(7);
+    book.add("n1", finished);
+    QVERIFY(book.ended());
+    QCOMPARE(book.row().figures.weightsSha256, std::string("ab"));
+    QCOMPARE(book.row().figures.steps, std::int64_t{7});
+  }
+
+  // A run that was killed has the loss of its last whole epoch, or none; one that ended has what
+  // its ranks said.
+  void aKilledRunsLossIsWhatWasSeen() {
+    for (const bool whole : {false, true})
+      for (const auto state : {run::v1::FAILED, run::v1::STOPPED}) {
+        RunAggregator book(rowOf(1), {{"n1", 0}});
+        run::v1::Record record;
+        record.set_sequence(1);
+        if (whole) {
+          record.mutable_epoch()->set_epoch(1);
+          record.mutable_epoch()->set_train_loss(0.5);
+          book.add("n1", record);
+          record.set_sequence(2);
+        }
+        record.mutable_finished()->set_state(state);
+        record.mutable_finished()->set_steps(7);
+        book.add("n1", record);
+        const double loss = book.row().figures.trainLoss;
+        QVERIFY2(whole ? loss == 0.5 : std::isnan(loss), fmt::format("{}", loss).c_str());
+      }
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_finished()->set_state(run::v1::STOPPED);
+    record.mutable_finished()->set_train_loss(0.25);
+    book.add("n1", record);
+    QCOMPARE(book.row().figures.trainLoss, 0.25);
+  }
+
+  // What a person sees as the end comes after everything that was recorded up to it.
+  void theEndIsToldAfterTheLastRecords() {
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    book.add("n1", stepsRecord(1, 0, 1, 3, 0.01));
+    run::v1::Record finished;
+    finished.set_sequence(2);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n1", finished);
+    auto taken = book.take();
+    QVERIFY(taken.update.ending && !isFinal(taken.update.row->phase));
+    QVERIFY(find(taken.batch, "rank/1/waiting") == nullptr);
+    book.add("n2", stepsRecord(1, 1, 1, 3, 0.02));
+    taken = book.take();
+    QCOMPARE(find(taken.batch, "rank/1/waiting")->points.size(), std::size_t{3});
+    QVERIFY(taken.update.ending && (!taken.update.row || !isFinal(taken.update.row->phase)));
+    QCOMPARE(book.row().phase, RunPhase::kSucceeded);
+  }
+
+  // Of a run with a node of role evaluator.
+  void whatIsEvaluatedLaterCompletesItsEpoch() {
+    RunRow row = rowOf(1);
+    row.figures.metric = "accuracy";
+    RunAggregator book(row, {{"n1", 0}, {"n2", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_epoch()->set_epoch(1);
+    record.mutable_epoch()->set_step(40);
+    record.mutable_epoch()->set_train_loss(0.5);
+    record.mutable_epoch()->set_evaluated_later(true);
+    book.add("n1", record);
+    auto taken = book.take();
+    QVERIFY(!taken.update.epochs.at(0).evaluated());
+    QCOMPARE(taken.update.row->figures.epochs, std::int64_t{1});
+    QCOMPARE(taken.update.row->figures.evalLoss, 0.0);
+    QVERIFY(find(taken.batch, "epoch/eval_loss") == nullptr);
+    const run::v1::EpochInfo epoch = record.epoch();
+    record.set_sequence(2);
+    *record.mutable_evaluation() = epoch;
+    record.mutable_evaluation()->set_evaluated_later(false);
+    record.mutable_evaluation()->set_eval_loss(0.25);
+    record.mutable_evaluation()->set_eval_metric(0.9);
+    book.add("n1", record);
+    taken = book.take();
+    QCOMPARE(taken.update.epochs.at(0).evalLoss, 0.25);
+    QCOMPARE(taken.update.epochs.at(0).step, std::int64_t{40});
+    QCOMPARE(taken.update.row->figures.evalMetric, 0.9);
+    QCOMPARE(find(taken.batch, "epoch/eval_accuracy")->points.at(0).x, 1.0);
+    QVERIFY(find(taken.batch, "epoch/train_loss") == nullptr);
+    record.set_sequence(3);
+    record.mutable_warning()->set_code("aborted");
+    record.mutable_warning()->set_what("the weights after step 80 could not be evaluated");
+    book.add("n1", record);
+    taken = book.take();
+    QCOMPARE(taken.update.warnings.size(), std::size_t{1});
+    QVERIFY(taken.update.errors.empty() && book.row().error.empty());
+    QVERIFY(taken.update.logs.at(0).text.find("warning: ") == 0);
+    // The last epoch's evaluation did not come: an older one is not its.
+    record.set_sequence(4);
+    record.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    book.add("n1", record);
+    QCOMPARE(book.row().figures.evalLoss, 0.0);
+  }
+
+  void errorsReachRowAndObservers() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    run::v1::Record record;
+    record.set_sequence(1);
+    record.mutable_error()->set_code("aborted");
+    record.mutable_error()->set_what("rank 1 was killed");
+    record.mutable_error()->set_rank(1);
+    book.add("n1", record);
+    const auto taken = book.take();
+    QCOMPARE(taken.update.errors.size(), std::size_t{1});
+    QCOMPARE(taken.update.errors[0].node, std::string("n1"));
+    QVERIFY(taken.update.row->error.find("rank 1 was killed") != std::string::npos);
+  }
+
+  // A recorder that takes over: what the history has is not told twice, but for steps.
+  void takingOver() {
+    RunAggregator book(rowOf(1), {{"n1", 5}});
+    run::v1::Record log;
+    log.set_sequence(4);
+    log.mutable_log()->add_lines("old");
+    book.add("n1", log);
+    QVERIFY(book.empty());
+    book.add("n1", stepsRecord(5, 0, 1, 3, 0.01));
+    log.set_sequence(6);
+    book.add("n1", log);
+    const auto taken = book.take();
+    QCOMPARE(taken.batch.logs.size(), std::size_t{1});
+    QCOMPARE(find(taken.batch, "loss")->points.size(), std::size_t{3});
+    QCOMPARE(taken.batch.cursors.front().sequence, std::uint64_t{6});
+    // The recorder before may have read the end and ended before it wrote it.
+    RunAggregator later(rowOf(1), {{"n1", 7}});
+    run::v1::Record finished;
+    finished.set_sequence(7);
+    finished.mutable_finished()->set_state(run::v1::SUCCEEDED);
+    later.add("n1", finished);
+    QVERIFY(later.ended());
+  }
+};
+
+QTEST_GUILESS_MAIN(RecordBookTest)
+#include "record_book_test.moc"
