@@ -45,6 +45,34 @@ class CliCommandsTest : public QObject {
     QVERIFY(json.last()["prediction"].toObject()["step_seconds"].toDouble() > 0);
   }
 
+  // The passes of every program, in order, and the graphs after one of them.
+  void planListsItsPasses() {
+    const Cli cli;
+    const QStringList asked{"plan", example("fashion-mlp"), "--local", "3"};
+    const CliResult result = cli.run(asked + QStringList{"--passes"});
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.out.indexOf("autodiff") < result.out.indexOf("place-data"), result.out);
+    const CliResult json = cli.run(asked + QStringList{"--passes", "--json"});
+    const QJsonArray passes = json.last()["passes"].toArray();
+    QVERIFY(passes.size() > 10);
+    QCOMPARE(passes[0].toObject()["pass"].toString(), QString("autodiff"));
+    for (const auto& pass : passes) {
+      QVERIFY(pass.toObject()["nodes_after"].toInt() > 0);
+      QVERIFY(pass.toObject()["runs"].toInt() > 0);
+    }
+    const CliResult dump = cli.run(asked + QStringList{"--dump-after", "place-data"});
+    QVERIFY2(dump.exit == 0, dump.text());
+    for (const char* program : {"init", "step", "evaluate"})
+      QVERIFY2(dump.out.contains(QByteArray("# ") + program + " after place-data"), dump.out);
+    QVERIFY(dump.out.contains("all-reduce"));
+    const CliResult unknown = cli.run(asked + QStringList{"--dump-after", "placed"});
+    QCOMPARE(unknown.exit, 2);
+    QVERIFY2(unknown.err.contains("placed") && unknown.err.contains("place-data"), unknown.err);
+    const CliResult measured = cli.run(asked + QStringList{"--passes", "--measure"});
+    QCOMPARE(measured.exit, 2);
+    QVERIFY2(measured.err.contains("--measure"), measured.err);
+  }
+
   // How gradients travel is said before the run, and what it costs.
   void planSaysWhatTravels() {
     const Cli cli;
