@@ -93,7 +93,7 @@ RunRow rowOf(int world) {
 
 }  // namespace
 
-class RecordBookTest : public QObject {
+class RunAggregatorTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
   void previewsSayWhoDoesWhat() {
@@ -690,5 +690,5 @@ class RecordBookTest : public QObject {
   }
 };
 
-QTEST_GUILESS_MAIN(RecordBookTest)
-#include "record_book_test.moc"
+QTEST_GUILESS_MAIN(RunAggregatorTest)
+#include "run_aggregator_test.moc"
