@@ -2,8 +2,10 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "agent/base/commands.h"
@@ -19,6 +21,7 @@
 #include "engine/base/log.h"
 #include "engine/device/module.h"
 #include "engine/runtime/evaluate.h"
+#include "engine/runtime/heartbeat.h"
 #include "engine/runtime/trainer.h"
 #include "engine/specs/specs.h"
 
@@ -268,6 +271,34 @@ runtime::Schedule scheduleOf(const spec::v1::TrainingSpec& training) {
   return out;
 }
 
+namespace {
+
+// Tells the supervisor why the worker failed.
+void sendFailure(Error error, const node::v1::WorkerStart& start, WorkerLink& link) {
+  if (error.rank < 0) error.rank = start.rank();
+  if (error.node.empty()) error.node = start.node();
+  logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);
+  node::v1::FromWorker message;
+  *message.mutable_failed() = toInfo(error);
+  link.channel().send(message);
+  std::fflush(nullptr);
+}
+
+// A thread that hangs in a disk cannot be joined: the process leaves without it. The limit is
+// LOCKSTEP_DISK_LIMIT seconds where the environment has it.
+void leaveStuckDisks(const node::v1::WorkerStart& start, WorkerLink& link) {
+  if (const char* given = std::getenv("LOCKSTEP_DISK_LIMIT"); given != nullptr) {
+    if (const int seconds = std::atoi(given); seconds > 0)
+      runtime::diskWait().limit = std::chrono::seconds(seconds);
+  }
+  runtime::diskWait().onStuck = [&start, &link](const Error& error) {
+    sendFailure(error, start, link);
+    _exit(kFailedExit);
+  };
+}
+
+}  // namespace
+
 int workerCommand(Arguments& arguments) {
   const int fd = static_cast<int>(arguments.number("--fd", -1));
   if (fd < 0 || !arguments.rest().empty()) {
@@ -281,6 +312,7 @@ int workerCommand(Arguments& arguments) {
   auto* link = new WorkerLink(fd);
   node::v1::WorkerStart start;
   if (!link->start(start)) return kOrphanExit;
+  leaveStuckDisks(start, *link);
   Status status;
   if (start.mode() == "measure")
     status = measureSteps(start, *link);
@@ -302,16 +334,7 @@ int workerCommand(Arguments& arguments) {
     status = surveyDevices(*link);
   else
     status = train(start, *link);
-  if (!status.ok()) {
-    Error error = status.error();
-    if (error.rank < 0) error.rank = start.rank();
-    if (error.node.empty()) error.node = start.node();
-    // advice goes with it
-    logError("{}{}{}", error.what, error.why.empty() ? "" : ": ", error.why);
-    node::v1::FromWorker message;
-    *message.mutable_failed() = toInfo(error);
-    link->channel().send(message);
-  }
+  if (!status.ok()) sendFailure(status.error(), start, *link);
   std::fflush(nullptr);
   // Straight out: threads of libraries may still be waiting for peers.
   _exit(status.ok() ? 0 : kFailedExit);

@@ -16,6 +16,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/base/memory.h"
+#include "engine/base/threads.h"
 #include "engine/runtime/finite.h"
 #include "engine/runtime/heartbeat.h"
 #include "engine/runtime/safetensors.h"
@@ -261,7 +262,7 @@ using Write = std::function<Status(const TensorBytes& bytes)>;
 class Handover {
  public:
   explicit Handover(const Write& write) {
-    thread_ = std::jthread([this, &write] {
+    thread_ = helperThread("checkpoint", [this, &write] {
       Status status = withMemoryFor("what rank 0 writes", 0, [&] {
         return write([this](std::size_t index) { return take(index); });
       });
@@ -271,11 +272,14 @@ class Handover {
       changed_.notify_all();
     });
   }
-  // What has not been given by then never will be.
+  // Tensors that have not been given by then never will be.
   ~Handover() {
-    const std::lock_guard lock(mutex_);
-    abandoned_ = true;
-    changed_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      abandoned_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
   }
   // Returns when the tensor has been written, or nothing more is.
   Status give(std::span<const std::byte> tensor, Heartbeat& heartbeat) {
@@ -307,7 +311,7 @@ class Handover {
   std::size_t asked_ = 0, given_ = 0;
   bool ended_ = false, abandoned_ = false;
   Status result_;
-  std::jthread thread_;
+  std::thread thread_;
 };
 
 // Whether other ranks take part in making a whole tensor of it.
@@ -321,11 +325,12 @@ bool isGathered(const RankState& state, const Place& place) {
 // All ranks together make one tensor after another whole. Rank 0 gives each to `sink` and writes it
 // by `write`, where not null; the others wait as long as that takes. `written` is what became of
 // it: the others' files are not touched.
-Status gather(const RankState& state, const std::vector<Place>& places, const Write& write,
+Status gather(const RankState& state, const std::vector<Place>& places, const std::string& file,
+              const Write& write,
               const std::function<void(std::size_t, std::span<const std::byte>)>& sink,
               Status& written) {
   WholeTensors whole(state);
-  Heartbeat heartbeat(state.groups, state.rank);
+  Heartbeat heartbeat(state.groups, state.rank, "writing " + file);
   std::optional<Handover> handover;
   if (state.rank == 0 && write) handover.emplace(write);
   for (std::size_t i = 0; i < places.size(); ++i) {
@@ -381,7 +386,7 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
     return {};
   };
   Status written;
-  LOCKSTEP_TRY(gather(state, places, write, {}, written));
+  LOCKSTEP_TRY(gather(state, places, target.string(), write, {}, written));
   if (!written.ok()) {
     Error cause = written.error();
     cause.next = cause.code == Code::kResourceExhausted
@@ -571,7 +576,7 @@ Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions
                                 const RankState& state) {
   std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
   Result<Loaded> loaded = makeError(Code::kAborted, "rank 0 could not read the checkpoint");
-  LOCKSTEP_TRY(Heartbeat(state.groups, state.rank).doAtRankZero([&] {
+  LOCKSTEP_TRY(Heartbeat(state.groups, state.rank, "reading " + checkpoint).doAtRankZero([&] {
     loaded = load(checkpoint, state.plan, options);
     return Status();  // the others learn of an error by the header
   }));
@@ -670,7 +675,7 @@ Result<std::string> exportModel(const std::string& path, const RankState& state,
                           bytes);
     };
   Status written;
-  LOCKSTEP_TRY(gather(state, places, write, note, written));
+  LOCKSTEP_TRY(gather(state, places, path, write, note, written));
   LOCKSTEP_TRY(written);
   return state.rank == 0 ? hash.hex() : std::string();
 }

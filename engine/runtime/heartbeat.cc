@@ -1,28 +1,45 @@
 #include "engine/runtime/heartbeat.h"
 
+#include <algorithm>
+#include <thread>
+#include <utility>
+
 #include "engine/base/memory.h"
+#include "engine/base/threads.h"
 
 namespace lockstep::runtime {
 namespace {
 
 constexpr std::chrono::seconds kInterval{1};
-// For one tensor, or for what the disk still has to take at the end.
-constexpr std::chrono::minutes kLimit{30};
-
 // What rank 0 says.
 constexpr std::int64_t kAlive = 0, kGoOn = 1, kStuck = 2;
 
-Error stuck() {
-  Error error = makeError(Code::kDeadlineExceeded, "rank 0 has waited {} minutes for its disk",
-                          kLimit.count());
-  error.next = "see whether the disk of its node's work folder answers, then resume";
-  return error;
+std::string durationText(std::chrono::nanoseconds duration) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+  return seconds >= 120 ? fmt::format("{} min", seconds / 60) : fmt::format("{} s", seconds);
 }
 
 }  // namespace
 
-Heartbeat::Heartbeat(const Groups& groups, int rank)
-    : groups_(groups), rank_(rank), due_(std::chrono::steady_clock::now() + kInterval) {}
+DiskWait& diskWait() {
+  static DiskWait wait;
+  return wait;
+}
+
+Heartbeat::Heartbeat(const Groups& groups, int rank, std::string task)
+    : groups_(groups),
+      rank_(rank),
+      task_(std::move(task)),
+      due_(std::chrono::steady_clock::now() + kInterval) {}
+
+Error Heartbeat::stuck() const {
+  Error error = makeError(Code::kDeadlineExceeded, "rank 0 has waited {} for its disk",
+                          durationText(diskWait().limit));
+  error.rank = 0;
+  error.why = task_;
+  error.next = "see whether the disk of its node's work folder answers, then resume";
+  return error;
+}
 
 Status Heartbeat::tell(std::int64_t& said) {
   Status told = groups_.broadcast(&said, sizeof said);
@@ -40,40 +57,41 @@ Status Heartbeat::meet() {
 
 Status Heartbeat::await(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                         const std::function<bool()>& done) {
-  const auto end = std::chrono::steady_clock::now() + kLimit;
+  const auto end = std::chrono::steady_clock::now() + diskWait().limit;
   for (;;) {
-    const bool isDone = changed.wait_until(lock, due_, done);
+    const bool isDone = changed.wait_until(lock, std::min(due_, end), done);
     const auto now = std::chrono::steady_clock::now();
     if (isDone && now < due_) return {};
     std::int64_t said = isDone || now < end ? kAlive : kStuck;
     lock.unlock();
     const Status told = tell(said);
     lock.lock();
+    if (said == kStuck) {
+      if (diskWait().onStuck) diskWait().onStuck(stuck());
+      return stuck();
+    }
     LOCKSTEP_TRY(told);
-    if (said == kStuck) return stuck();
     if (isDone) return {};
   }
 }
 
 Status Heartbeat::doAtRankZero(const std::function<Status()>& work) {
-  if (groups_.all().empty()) return work();
   if (rank_ != 0) return meet();
   std::mutex mutex;
   std::condition_variable changed;
   bool done = false;
   Status result;
-  Status waited;
-  {
-    const std::jthread thread([&] {
-      Status status = withMemoryFor("what rank 0 reads", 0, work);
-      const std::lock_guard lock(mutex);
-      result = std::move(status);
-      done = true;
-      changed.notify_all();
-    });
-    std::unique_lock lock(mutex);
-    waited = await(lock, changed, [&] { return done; });
-  }
+  std::thread thread = helperThread("disk", [&] {
+    Status status = withMemoryFor("what rank 0 reads", 0, work);
+    const std::lock_guard lock(mutex);
+    result = std::move(status);
+    done = true;
+    changed.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  const Status waited = await(lock, changed, [&] { return done; });
+  lock.unlock();
+  thread.join();
   LOCKSTEP_TRY(waited);
   LOCKSTEP_TRY(meet());
   return result;

@@ -3,24 +3,35 @@
 //
 // The work has a thread of its own. Until it is done, rank 0 tells the others once a second that it
 // is alive, so that their collectives go on and end by their own limit where rank 0 is frozen or
-// dead. If the disk makes no progress for 30 minutes, the other ranks fail with kDeadlineExceeded.
-// Rank 0 itself still joins its thread, so it ends when the disk answers or when it is killed.
+// dead. Where the disk makes no progress for DiskWait::limit, the run ends on all ranks.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <thread>
+#include <string>
 
 #include "engine/base/status.h"
 #include "engine/runtime/groups.h"
 
 namespace lockstep::runtime {
 
+// How this process waits for its disk. Set before ranks run.
+struct DiskWait {
+  // The longest wait for one tensor, or for one flush.
+  std::chrono::nanoseconds limit = std::chrono::minutes(30);
+  // Called on rank 0 when the limit has passed; does not return. A thread that hangs in the kernel
+  // cannot be joined, so a process that can leaves by _exit. Null: rank 0 returns the error when
+  // the disk answers; the other ranks return it at once.
+  std::function<void(const Error&)> onStuck;
+};
+DiskWait& diskWait();
+
 class Heartbeat {
  public:
-  Heartbeat(const Groups& groups, int rank);
+  // `task` is what rank 0 does, for errors: "writing /runs/7/checkpoints".
+  Heartbeat(const Groups& groups, int rank, std::string task);
 
   // All ranks: the others wait here until rank 0 comes. A collective.
   Status meet();
@@ -33,8 +44,10 @@ class Heartbeat {
 
  private:
   Status tell(std::int64_t& said);
+  Error stuck() const;
   const Groups groups_;
   const int rank_;
+  const std::string task_;
   std::chrono::steady_clock::time_point due_;  // of the next one
 };
 

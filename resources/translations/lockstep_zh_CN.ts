@@ -4007,8 +4007,8 @@ It uses:
             <translation>它不是普通文件</translation>
         </message>
         <message>
-            <source>rank 0 has waited %1 minutes for its disk</source>
-            <translation>rank 0 等待其磁盘已有 %1 分钟</translation>
+            <source>rank 0 has waited %1 for its disk</source>
+            <translation>rank 0 等待其磁盘已有 %1</translation>
         </message>
         <message>
             <source>see whether the disk of its node&apos;s work folder answers, then resume</source>

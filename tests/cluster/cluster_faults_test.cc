@@ -44,7 +44,8 @@ constexpr int kEndedMs = 10000;    // a run that was given up, on a node that an
 constexpr int kResumesMs = 60000;  // a run of some seconds, from a checkpoint
 constexpr int kSweptMs =
     130000;  // what killed processes left: once it is a minute old, each minute
-constexpr int kSlowDiskSeconds = 40;  // longer than ranks wait for one that is silent
+constexpr int kSlowDiskSeconds = 40;   // longer than ranks wait for one that is silent
+constexpr int kDiskLimitSeconds = 55;  // after which a run ends on a disk that hangs
 
 // Strangers at every TCP port on which a process of the hosts listens, but for sshd's.
 class Strangers {
@@ -135,8 +136,9 @@ class ClusterFaultsTest : public QObject {
     fs::create_directories(workdir(kSmall).toStdString());
     mounted_ = ::mount("lockstep-test", qPrintable(workdir(kSmall)), "tmpfs", 0, "size=300m") == 0;
     const std::string disk =
-        "SetEnv SHLVL=1 LD_PRELOAD=" LOCKSTEP_SLOW_DISK_LIBRARY " LOCKSTEP_SLOW_DISK=";
-    hosts_ = Hosts::start(kHosts, folder_.path(), folder_ / "id", &why_, disk + slowDisk(), true);
+        fmt::format("SetEnv SHLVL=1 LD_PRELOAD={} LOCKSTEP_DISK_LIMIT={} LOCKSTEP_SLOW_DISK={}",
+                    LOCKSTEP_SLOW_DISK_LIBRARY, kDiskLimitSeconds, slowDisk());
+    hosts_ = Hosts::start(kHosts, folder_.path(), folder_ / "id", &why_, disk, true);
     if (hosts_ && !hosts_->enter()) {
       hosts_.reset();
       why_ = "the bridge's namespace cannot be entered";
@@ -172,7 +174,7 @@ class ClusterFaultsTest : public QObject {
     const int rounds = qEnvironmentVariable("LOCKSTEP_FAULTS_ROUNDS", "0").toInt();
     const QStringList worker{"node silent", "node frozen", "node gone"};
     const QStringList always{"coordinator gone", "given up", "strangers", "damaged checkpoints"};
-    const QStringList slow{"one direction cut", "full disk", "slow disk"};
+    const QStringList slow{"one direction cut", "full disk", "slow disk", "hung disk"};
     if (rounds == 0) {
       for (const QString& fault : QStringList{worker[static_cast<int>(first % 3)]} + always)
         QTest::addRow("%s, seed %u", qPrintable(fault), first) << fault << first;
@@ -196,6 +198,8 @@ class ClusterFaultsTest : public QObject {
       damagedCheckpoints();
     else if (fault == "slow disk")
       slowDiskUnderCheckpoint();
+    else if (fault == "hung disk")
+      hungDiskUnderCheckpoint();
     else if (fault == "full disk")
       fullDisk();
     else
@@ -569,6 +573,34 @@ class ClusterFaultsTest : public QObject {
     const QJsonObject error = result.first("error");
     const QString words = error["what"].toString() + " " + error["why"].toString();
     QVERIFY2(words.contains("rank 0"), result.text());
+  }
+
+  // Nothing moves on the first node's disk any more: the run ends at the limit, on all nodes,
+  // though the thread that writes cannot be ended.
+  void hungDiskUnderCheckpoint() {
+    QByteArray out;
+    QString run;
+    const std::string begun = slowDisk() + ".begun";
+    ::unlink(begun.c_str());
+    writeText(slowDisk(), std::to_string(100 * kDiskLimitSeconds));
+    const auto process =
+        start({"--set", "training.batch=2000", "--set", "training.epochs=2"}, cluster_);
+    QVERIFY2(awaitSteps(*process, 1, out, run), out.right(2000));
+    QVERIFY(waitFor([&] { return fs::exists(begun); }));
+    ::unlink(slowDisk().c_str());
+    QElapsedTimer clock;
+    clock.start();
+    const CliResult result = cli_.finish(*process, out, kEndsMs + 1000 * kDiskLimitSeconds);
+    qInfo("ended after %lld ms", clock.elapsed());
+    QCOMPARE(result.exit, 1);
+    QVERIFY(clock.elapsed() >= 1000 * (kDiskLimitSeconds - 2));
+    QVERIFY(clock.elapsed() < 1000 * kDiskLimitSeconds + 15000);
+    const QJsonObject error = result.first("error");
+    QVERIFY2(error["what"].toString().contains(
+                 QString("rank 0 has waited %1 s for its disk").arg(kDiskLimitSeconds)),
+             result.text());
+    QVERIFY2(error["why"].toString().contains("writing"), result.text());
+    endsEverywhere(run);
   }
 
   // Of a node's work folder, while a run is under way.

@@ -501,7 +501,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "it has %1 bytes, and its header would have %2"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "it is a folder"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "it is not a regular file"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Message", "rank 0 has waited %1 minutes for its disk"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "rank 0 has waited %1 for its disk"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "see whether the disk of its node's work folder answers, then resume"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "none of the %1 checkpoints there can be used: begin anew"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "resume from another checkpoint, or begin anew"),
