@@ -37,7 +37,8 @@ std::string keyOf(const node::v1::VerifyRequest& request) {
 }
 
 // Ranks on GPUs: each on another, as far as there are.
-OpenBackend openers(const std::string& backend) {
+std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openers(
+    const std::string& backend) {
   if (backend != "cuda") return nullptr;
   const int gpus = std::max(1, static_cast<int>(device::survey().devices.size()));
   return
@@ -48,7 +49,7 @@ OpenBackend openers(const std::string& backend) {
 
 Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request,
                                           std::map<std::string, runtime::Reference>* known,
-                                          const OpenBackend& openSeveral) {
+                                          const WrapBackend& wrapSeveral) {
   LOCKSTEP_ASSIGN(const plan::Plan one, parsePlan(request.one(), "one"));
   LOCKSTEP_ASSIGN(const plan::Plan oneProbe, parsePlan(request.one_probe(), "one_probe"));
   LOCKSTEP_ASSIGN(const plan::Plan several, parsePlan(request.several(), "several"));
@@ -99,7 +100,8 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
                                  .schedule = scheduleOf(training),
                                  .backend = training.backend(),
                                  .backendOptions = {},
-                                 .openBackend = openers(training.backend())};
+                                 .openBackend = openers(training.backend()),
+                                 .wrapBackend = nullptr};
   const std::atomic<bool> stop{false};
   std::map<std::string, runtime::Reference> here;
   if (known == nullptr) known = &here;
@@ -110,7 +112,7 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
     known->emplace(key, std::move(reference));
   }
   const runtime::Reference& reference = known->at(key);
-  if (openSeveral) experiment.openBackend = openSeveral;
+  experiment.wrapBackend = wrapSeveral;
   LOCKSTEP_ASSIGN(const runtime::Verified verified,
                   runtime::verifyAgainst(reference, {severalProbe, several}, experiment, stop));
 

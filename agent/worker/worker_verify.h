@@ -12,14 +12,15 @@
 
 namespace lockstep::agent {
 
-using OpenBackend = std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>;
+using WrapBackend =
+    std::function<std::unique_ptr<backends::Backend>(int rank, std::unique_ptr<backends::Backend>)>;
 
-// What one rank made of its plans is kept in `known`, where it is not null, for questions that have
-// the same ones. `openSeveral`, where not null, opens the backends of the several ranks. Errors:
-// kInvalidArgument of what cannot be read; what a rank says.
+// Results of one rank are cached in `known`, where it is not null, for requests with the same
+// one-rank plans. `wrapSeveral`, where not null, wraps the backends of the several ranks, for tests
+// of faults. Errors: kInvalidArgument for a request that cannot be read; those of a rank.
 Result<node::v1::VerifyReply> verifyPlans(
     const node::v1::VerifyRequest& request,
     std::map<std::string, runtime::Reference>* known = nullptr,
-    const OpenBackend& openSeveral = nullptr);
+    const WrapBackend& wrapSeveral = nullptr);
 
 }  // namespace lockstep::agent

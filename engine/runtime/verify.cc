@@ -8,9 +8,39 @@
 
 #include "engine/base/memory.h"
 #include "engine/comm/memory_store.h"
+#include "engine/runtime/double_storage.h"
 #include "engine/runtime/rounding_noise.h"
 
 namespace lockstep::runtime {
+
+struct Reference::More {
+  // Noise of runs beyond those that every verification begins with.
+  struct Rare {
+    int runs = 0;
+    Noise noise;
+  };
+  // How much rounding alone changes the results of training.
+  struct Moved {
+    std::map<std::string, std::vector<double>> weights;  // each element of each tensor
+    double evaluation = 0;                               // relative
+  };
+  // What a plan computes with fp64 sums.
+  struct Exact {
+    std::vector<Tensors> gradients;  // of the first batches
+    Tensors updates;
+    std::vector<double> losses;
+  };
+  More(plan::Plan ofProbe, plan::Plan ofTrain)
+      : probe(std::move(ofProbe)), train(std::move(ofTrain)) {}
+
+  plan::Plan probe, train;
+  std::vector<Rare> gradients;  // by batch
+  Rare updates;
+  std::optional<Moved> moved;
+  std::optional<Exact> exact;
+  std::optional<Exact> noisyExact;
+};
+
 namespace {
 
 constexpr Nanoseconds kPeerLimit = 120'000'000'000;
@@ -19,12 +49,26 @@ constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where no
 // Sixteen times what rounding one result puts it off: a sum of many terms is off by that of its
 // partial sums.
 constexpr double kNoise = 0x1p-20, kNoiseOfDouble = 0x1p-49;
-// Elements that rounding alone moves by more of a tensor's limit than this are none that it says
-// anything of.
+// The smallest share of batches in which a tensor has to be decided.
+constexpr double kLeastDecided = 0.5;
+// Elements that rounding alone moves by more of a tensor's limit than this are set aside; at most
+// such shares of a tensor, and of all.
 constexpr double kSteady = 0x1p-10;
-// The largest tolerance of an fp64 evaluation that depends on such elements; beyond it, it is
-// undecided.
-constexpr double kMostOfEvaluation = 1e-6;
+constexpr double kMostAside = 0.5, kMostAsideOfAll = 0.25;
+// Runs of the gradients of one batch, that of other batches included, which show a fault that
+// comes and goes; those of the same batch are the same bits.
+constexpr int kGradientRuns = 4;
+// With fp64 sums: batches whose gradients are compared, the largest limit, and the largest plans,
+// which take about five minutes.
+constexpr int kExactBatches = 3;
+constexpr double kMostOfExact = 1e-6;
+constexpr double kMostExactFlops = 3e11;
+// The largest limits of such elements, and of an fp64 evaluation that depends on them; beyond these
+// they are undecided.
+constexpr double kMostOfAside = 1e-5, kMostOfEvaluation = 1e-6;
+// How much further than noise says such elements may be apart: what moves a gradient of 0 is the
+// same for all samples of a rank, and seldom so where each result has noise of its own.
+constexpr double kAsideTimes = 8;
 // Of its norm, all parameters move about so far in a first step of `updates`.
 constexpr double kUpdateLength = 0x1p-6;
 // So great that what is left of a parameter after a step is its gradient; a power of two, so that
@@ -111,14 +155,23 @@ Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
   const SomeBatches batch(batches, plan.globalBatch, 0);
   const data::Dataset& evaluate =
       experiment.equal ? static_cast<const data::Dataset&>(batch) : batches;
+  auto openBackend = experiment.openBackend;
+  if (experiment.wrapBackend)
+    openBackend = [&experiment](int rank) -> Result<std::unique_ptr<backends::Backend>> {
+      LOCKSTEP_ASSIGN(std::unique_ptr<backends::Backend> backend,
+                      experiment.openBackend
+                          ? experiment.openBackend(rank)
+                          : backends::makeBackend(experiment.backend, experiment.backendOptions));
+      return experiment.wrapBackend(rank, std::move(backend));
+    };
   LOCKSTEP_ASSIGN(LocalGroups groups, LocalGroups::make(plan.mesh, kPeerLimit));
   std::vector<std::unique_ptr<Collect>> observers;
   for (int rank = 0; rank < plan.mesh.size(); ++rank)
     observers.push_back(std::make_unique<Collect>(steps));
   comm::MemoryStore store;
   auto ranks = trainLocally(
-      {plan, options, batches, evaluate, experiment.backend, experiment.backendOptions,
-       experiment.openBackend, plan.staleness == 0 ? &store : nullptr},
+      {plan, options, batches, evaluate, experiment.backend, experiment.backendOptions, openBackend,
+       plan.staleness == 0 ? &store : nullptr},
       groups, stop,
       [&](int rank) -> TrainerObserver& { return *observers[static_cast<std::size_t>(rank)]; });
   // A rank that was ended by another's error is not what a person wants to hear of.
@@ -248,8 +301,9 @@ class Worst {
            const std::string& where) {
     const double limit = tolerance.of(noise);
     const bool decides = tolerance.decides(noise);
-    bool& decided = decided_[what];
-    decided = decided || decides;
+    Batches& of = batches_[what];
+    ++of.all;
+    of.decided += decides;
     ++all_;
     if (limit > tolerance.least) ++stretched_;
     if (!decides) ++aside_;
@@ -262,9 +316,10 @@ class Worst {
     found_.limit = limit;
     found_.where = where;
   }
+  void setUndecided() { found_.undecided = true; }
   Finding take() {
-    found_.undecided =
-        std::any_of(decided_.begin(), decided_.end(), [](const auto& one) { return !one.second; });
+    for (const auto& [what, of] : batches_)
+      found_.undecided = found_.undecided || of.decided < kLeastDecided * of.all;
     if (stretched_ > 0 && all_ > 1)
       found_.where +=
           fmt::format("; rounding alone moves {} of {} by up to {:.0e}", stretched_, all_, noise_);
@@ -276,7 +331,10 @@ class Worst {
   Finding found_;
   double share_ = 0, noise_ = 0;
   int all_ = 0, stretched_ = 0, aside_ = 0;
-  std::map<std::string, bool> decided_;
+  struct Batches {
+    int decided = 0, all = 0;
+  };
+  std::map<std::string, Batches> batches_;  // by what is compared
 };
 
 Finding sameBits(std::string check, const Tensors& a, const Tensors& b) {
@@ -298,6 +356,7 @@ void widen(Reference::Noise& noise, const Apart& apart) {
 // On processors, where results can be disturbed.
 Experiment disturbed(const Experiment& experiment, std::string_view precision, int number) {
   Experiment out = experiment;
+  out.wrapBackend = nullptr;
   if (out.backend != "reference") out.backend = "onednn";
   // Processors compute tf32 as fp32, and GPUs round factors to 11 bits: of what is off by kNoise,
   // this share changes sides.
@@ -339,134 +398,144 @@ Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& 
   return {};
 }
 
+using Rare = Reference::More::Rare;
+using Moved = Reference::More::Moved;
+using Exact = Reference::More::Exact;
+
 // Rounding noise of matmul operands in 16 bits (bf16, fp16, tf32). It is rare but large: a value
 // near a tie is rounded the other way. A few noisy runs may therefore miss it. Where a tensor
-// differs by more than they explain, this runs the plan under test up to 24 more times with noise.
+// differs by more than they explain, this runs the one-rank plan up to 24 more times with noise.
 // If these do not explain the difference either, no other difference is excused.
 class RareNoise {
  public:
   using Probe = std::function<Result<Tensors>(const Experiment& experiment)>;
-  RareNoise(const plan::Plan& plan, const Experiment& experiment)
-      : plan_(plan), experiment_(experiment) {}
+  RareNoise(std::string_view precision, const Experiment& experiment)
+      : precision_(precision), experiment_(experiment) {}
 
-  // Returns the largest difference of the tensor `name` between noisy runs of `probe`, at least
-  // `known`.
+  // Returns the largest difference of the tensor `name` between noisy runs of the one-rank `probe`
+  // and `reference`, at least `known`. Adds to what is `measured`.
   Result<double> of(const std::string& name, double difference, double known,
-                    const Tolerance& tolerance, const Probe& probe) {
-    const bool rounds = plan_.precision != "fp64" && plan_.precision != "fp32";
-    if (!rounds || gaveUp_ || std::isinf(difference) || difference <= tolerance.of(known))
-      return known;
+                    const Tolerance& tolerance, Rare& measured, const Tensors& reference,
+                    const Probe& probe) {
     constexpr int kMoreRuns = 24;
-    Tensors first;
-    for (int run = 0; run < kMoreRuns && difference > tolerance.of(known); ++run) {
-      LOCKSTEP_ASSIGN(Tensors noisy,
-                      probe(disturbed(experiment_, plan_.precision, kNoisyRuns + run)));
-      if (run == 0)
-        first = std::move(noisy);
-      else
-        known = std::max(known, apartness(noisy, first, kLeastShare).tensors.at(name));
+    const bool rounds = precision_ != "fp64" && precision_ != "fp32";
+    if (!rounds || std::isinf(difference)) return known;
+    const auto most = [&] {
+      const auto found = measured.noise.find(name);
+      return found == measured.noise.end() ? known : std::max(known, found->second);
+    };
+    while (!gaveUp_ && difference > tolerance.of(most()) && measured.runs < kMoreRuns) {
+      LOCKSTEP_ASSIGN(const Tensors noisy,
+                      probe(disturbed(experiment_, precision_, kNoisyRuns + measured.runs)));
+      ++measured.runs;
+      widen(measured.noise, apartness(noisy, reference, kLeastShare));
     }
-    gaveUp_ = difference > tolerance.of(known);
-    return known;
+    gaveUp_ = gaveUp_ || difference > tolerance.of(most());
+    return most();
   }
 
  private:
-  const plan::Plan& plan_;
+  const std::string_view precision_;
   const Experiment& experiment_;
   bool gaveUp_ = false;
 };
 
-// How much rounding alone changes the results of training.
-struct Moved {
-  std::map<std::string, std::vector<double>> weights;  // each element of each tensor
-  double evaluation = 0;                               // relative
-};
-Result<Moved> movedByRounding(const plan::Plan& plan, const Experiment& experiment,
-                              const std::atomic<bool>& stop) {
+// Measures, on one rank, once.
+Status measureMoved(const Reference& one, const Experiment& experiment,
+                    const std::atomic<bool>& stop) {
+  Reference::More& more = *one.more;
+  if (more.moved) return {};
   Moved out;
-  Tensors first;
-  double evaluation = 0;
   for (int run = 0; run < kNoisyRuns; ++run) {
-    LOCKSTEP_ASSIGN(Training noisy,
-                    trainOnce(plan, disturbed(experiment, plan.precision, run), experiment.batches,
-                              experiment.schedule, experiment.steps, true, stop));
-    if (run == 0) first = noisy.tensors, evaluation = noisy.summary.evalLoss;
+    LOCKSTEP_ASSIGN(
+        const Training noisy,
+        trainOnce(more.train, disturbed(experiment, more.train.precision, run), experiment.batches,
+                  experiment.schedule, experiment.steps, true, stop));
     out.evaluation =
-        std::max(out.evaluation, worstRelative({noisy.summary.evalLoss}, {evaluation}));
+        std::max(out.evaluation, worstRelative({noisy.summary.evalLoss}, {one.result.evaluation}));
     for (const auto& [name, tensor] : noisy.tensors) {
       std::vector<double>& moved = out.weights[name];
+      const Tensor& end = one.result.end.at(name);
       moved.resize(tensor.count());
       for (std::size_t i = 0; i < tensor.count(); ++i)
-        moved[i] = std::max(moved[i], std::abs(tensor.at(i) - first.at(name).at(i)));
+        moved[i] = std::max(moved[i], std::abs(tensor.at(i) - end.at(i)));
     }
   }
-  return out;
+  more.moved = std::move(out);
+  return {};
 }
 
-// ‖a − b‖ / ‖b‖ of the elements that rounding alone moves by no more than `most`·‖b‖, and how many
-// it moves further.
+// ‖a − b‖ / ‖b‖ of the elements that rounding alone moves by no more than `most`·‖b‖, and of those
+// that it moves further and are set aside; `noise` is how far it moves these.
 struct Steady {
-  double difference = 0;
+  double difference = 0, asideDifference = 0, noise = 0;
   std::size_t aside = 0;
 };
 Steady steadyApart(const Tensor& a, const Tensor& b, const std::vector<double>& moved,
                    double most) {
-  double apart = 0, norm = 0;
-  for (std::size_t i = 0; i < b.count(); ++i) norm += b.at(i) * b.at(i);
+  double apart = 0, asideApart = 0, asideMoved = 0, squares = 0;
+  for (std::size_t i = 0; i < b.count(); ++i) squares += b.at(i) * b.at(i);
+  const double norm = std::sqrt(squares);
   Steady out;
   for (std::size_t i = 0; i < b.count(); ++i) {
-    if (moved[i] > most * std::sqrt(norm))
-      ++out.aside;
-    else
-      apart += (a.at(i) - b.at(i)) * (a.at(i) - b.at(i));
+    const double by = a.at(i) - b.at(i);
+    if (moved[i] <= most * norm) {
+      apart += by * by;
+      continue;
+    }
+    ++out.aside;
+    asideApart += by * by;
+    asideMoved += moved[i] * moved[i];
   }
-  out.difference = relative(std::sqrt(apart), std::sqrt(norm));
+  out.difference = relative(std::sqrt(apart), norm);
+  out.asideDifference = relative(std::sqrt(asideApart), norm);
+  out.noise = relative(std::sqrt(asideMoved), norm);
   return out;
 }
 
 // Weights of fp64 are nearly equal but where an optimizer makes much of rounding: of a gradient
 // that is 0 but for rounding, as that of a key's bias, adagrad with weight decay makes steps as
-// long as any. Where tensors differ, what rounding alone moves is left out. The evaluation depends
-// on these weights too: running statistics lag behind them.
-Status compareEnds(const RunResult& mine, const RunResult& theirs, const plan::Plan& several,
-                   const Limits& limits, const Experiment& experiment, std::vector<Finding>& out,
+// long as any. Where tensors differ, what rounding alone moves on one rank is set aside. The
+// evaluation depends on these weights too: running statistics lag behind them.
+Status compareEnds(const Reference& one, const RunResult& mine, const Limits& limits,
+                   const Experiment& experiment, std::vector<Finding>& out,
                    const std::atomic<bool>& stop) {
+  const RunResult& theirs = one.result;
   const Tolerance& tolerance = limits.gradients;
+  const Tolerance ofAside{tolerance.least, kMostOfAside};
   Worst weights("weights at the end"), evaluation("evaluation");
-  std::optional<Moved> moved;
-  const auto measure = [&]() -> Status {
-    if (moved) return {};
-    LOCKSTEP_ASSIGN(moved, movedByRounding(several, experiment, stop));
-    return {};
-  };
-  std::size_t aside = 0, tensors = 0;
+  std::size_t aside = 0, undecided = 0, all = 0;
   for (const auto& [name, difference] : apartness(mine.end, theirs.end).tensors) {
     const auto a = mine.end.find(name), b = theirs.end.find(name);
+    if (b != theirs.end.end()) all += b->second.count();
     if (difference <= tolerance.least || a == mine.end.end() || b == theirs.end.end() ||
         a->second.count() != b->second.count()) {
       weights.add(difference, tolerance, 0, name, name);
-      ++tensors;
       continue;
     }
-    LOCKSTEP_TRY(measure());
-    const Steady steady =
-        steadyApart(a->second, b->second, moved->weights.at(name), kSteady * tolerance.least);
-    aside += steady.aside;
-    if (steady.aside == b->second.count()) continue;
+    LOCKSTEP_TRY(measureMoved(one, experiment, stop));
+    const Steady steady = steadyApart(a->second, b->second, one.more->moved->weights.at(name),
+                                      kSteady * tolerance.least);
     weights.add(steady.difference, tolerance, 0, name, name);
-    ++tensors;
+    if (steady.aside == 0) continue;
+    const double noise = kAsideTimes * steady.noise;
+    weights.add(steady.asideDifference, ofAside, noise, name, name);
+    aside += steady.aside;
+    if (ofAside.decides(noise)) continue;
+    undecided += steady.aside;
+    if (static_cast<double>(steady.aside) > kMostAside * static_cast<double>(b->second.count()))
+      weights.setUndecided();
   }
-  if (tensors == 0) weights.add(0, tolerance, 1, "", "");  // nothing is left that could decide
+  if (static_cast<double>(undecided) > kMostAsideOfAll * static_cast<double>(all))
+    weights.setUndecided();
   out.push_back(weights.take());
   if (aside > 0)
-    out.back().where += fmt::format("; without {} elements that rounding alone moves", aside);
+    out.back().where +=
+        fmt::format("; without {} of {} elements that rounding alone moves", aside, all);
 
   const double apart = worstRelative({mine.evaluation}, {theirs.evaluation});
   double noise = 0;
-  if (apart > limits.losses.least && aside > 0) {
-    LOCKSTEP_TRY(measure());
-    noise = moved->evaluation;
-  }
+  if (apart > limits.losses.least && aside > 0) noise = one.more->moved->evaluation;
   evaluation.add(apart, {limits.losses.least, kMostOfEvaluation}, noise, "", "");
   out.push_back(evaluation.take());
   return {};
@@ -484,32 +553,141 @@ double updateRate(const Tensors& start, const Tensors& gradients) {
   return std::isfinite(rate) && rate > 0 ? std::exp2(std::round(std::log2(rate))) : 1;
 }
 
+// Gradients, updates and losses with fp64 sums.
+Result<Exact> runExact(const plan::Plan& probePlan, const plan::Plan& trainPlan, double rate,
+                       const Experiment& exact, const std::atomic<bool>& stop) {
+  Exact out;
+  for (int batch = 0; batch < exact.probeCount; ++batch) {
+    LOCKSTEP_ASSIGN(Tensors of, gradient(probePlan, exact, batch, stop));
+    out.gradients.push_back(std::move(of));
+  }
+  LOCKSTEP_ASSIGN(out.updates, probe(probePlan, exact, rate, 0, kUpdateSteps, stop));
+  LOCKSTEP_ASSIGN(Training trained, trainOnce(trainPlan, exact, exact.batches, exact.schedule,
+                                              exact.steps, false, stop));
+  out.losses = std::move(trained.losses);
+  return out;
+}
+
+double stepFlops(const plan::Plan& plan) {
+  double out = 0;
+  for (int rank = 0; rank < plan.mesh.size(); ++rank)
+    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
+      if (const plan::Body* body = plan.find(entry.program, rank))
+        for (const plan::Step& step : body->steps) out += step.flops;
+  return out;
+}
+
+// Compares plans with fp64 sums; null where they are too large for it.
+Result<std::optional<Finding>> compareExact(const Reference& one, const PlanPair& several,
+                                            const Experiment& experiment,
+                                            const std::atomic<bool>& stop) {
+  Reference::More& more = *one.more;
+  const std::int64_t steps = std::min<std::int64_t>(experiment.steps, kUpdateSteps);
+  const int batches = std::min(experiment.probeCount, kExactBatches);
+  const double flops = stepFlops(more.probe) * (batches + kUpdateSteps) +
+                       stepFlops(more.train) * static_cast<double>(steps);
+  if (flops > kMostExactFlops) return std::optional<Finding>();
+  const auto probePlan = withDoubleStorage(several.probe),
+             trainPlan = withDoubleStorage(several.train);
+  if (!probePlan.ok() || !trainPlan.ok()) return std::optional<Finding>();
+  const DoubleFields batchesOf(experiment.batches), probesOf(experiment.probes);
+  Experiment exact{.batches = batchesOf,
+                   .steps = steps,
+                   .probes = probesOf,
+                   .probeCount = batches,
+                   .schedule = experiment.schedule,
+                   .backend = "reference",
+                   .backendOptions = {},
+                   .openBackend = nullptr,
+                   .wrapBackend = nullptr};
+  const auto alone = [&](const Experiment& as) -> Result<Exact> {
+    LOCKSTEP_ASSIGN(const plan::Plan oneProbe, withDoubleStorage(more.probe));
+    LOCKSTEP_ASSIGN(const plan::Plan oneTrain, withDoubleStorage(more.train));
+    return runExact(oneProbe, oneTrain, one.updateRate, as, stop);
+  };
+  if (!more.exact) {
+    LOCKSTEP_ASSIGN(more.exact, alone(exact));
+  }
+  const Exact& theirs = *more.exact;
+  exact.wrapBackend = experiment.wrapBackend;
+  LOCKSTEP_ASSIGN(const Exact mine, runExact(*probePlan, *trainPlan, one.updateRate, exact, stop));
+
+  const Tolerance tolerance{limitsOf("fp64").gradients.least, kMostOfExact};
+  const auto compare = [&](const Exact& a, const auto& add) {
+    for (std::size_t batch = 0; batch < theirs.gradients.size(); ++batch)
+      for (const auto& [name, difference] :
+           apartness(a.gradients[batch], theirs.gradients[batch], kLeastShare).tensors)
+        add(difference, fmt::format("gradient of {} in batch {}", name, batch + 1), "");
+    for (const auto& [name, difference] : apartness(a.updates, theirs.updates, kLeastShare).tensors)
+      add(difference, "update of " + name, "");
+    std::size_t at = 0;
+    const double difference = worstRelative(a.losses, theirs.losses, &at);
+    add(difference, "loss", " of " + stepText(at));
+  };
+  Reference::Noise noise;
+  bool apart = false;
+  compare(mine, [&](double difference, const std::string&, const std::string&) {
+    apart = apart || !(difference <= tolerance.least);
+  });
+  if (apart) {
+    if (!more.noisyExact) {
+      LOCKSTEP_ASSIGN(more.noisyExact, alone(disturbed(exact, "fp64", 0)));
+    }
+    compare(*more.noisyExact, [&](double difference, const std::string& what, const std::string&) {
+      noise[what] = difference;
+    });
+  }
+  Worst worst("fp64 sums");
+  compare(mine, [&](double difference, const std::string& what, const std::string& where) {
+    const auto known = noise.find(what);
+    worst.add(difference, tolerance, known == noise.end() ? 0 : known->second, what, what + where);
+  });
+  return std::optional(worst.take());
+}
+
+// The greatest difference between runs of one plan on the same batch.
+struct Repeat {
+  double difference = 0;
+  std::string where;
+};
+
 // Of plans that are to be equal to one rank.
-Status compareEqual(const Reference& one, const RunResult& mine, const PlanPair& several,
-                    const Experiment& experiment, std::vector<Finding>& out,
-                    const std::atomic<bool>& stop) {
+Result<Repeat> compareEqual(const Reference& one, const RunResult& mine, const PlanPair& several,
+                            const Experiment& experiment, std::vector<Finding>& out,
+                            const std::atomic<bool>& stop) {
   const RunResult& theirs = one.result;
   const Limits limits = limitsOf(several.train.precision);
+  Reference::More& more = *one.more;
+  const std::size_t first = out.size();
   Worst gradients("gradients");
-  RareNoise rare(several.probe, experiment);
+  RareNoise rare(several.probe.precision, experiment);
   std::vector<Reference::Noise> along;
+  Repeat repeat;
   for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
-    const auto probed = [&](const Experiment& as) {
-      return gradient(several.probe, as, static_cast<int>(batch), stop);
+    const auto probed = [&](const plan::Plan& plan, const Experiment& as) {
+      return gradient(plan, as, static_cast<int>(batch), stop);
     };
-    LOCKSTEP_ASSIGN(const Tensors stepped, probed(experiment));
+    LOCKSTEP_ASSIGN(const Tensors stepped, probed(several.probe, experiment));
     Apart apart = apartness(stepped, one.gradients[batch], kLeastShare);
     for (const auto& [name, difference] : apart.tensors) {
       const auto& noise = one.gradientNoise[batch];
       const auto known = noise.find(name);
       LOCKSTEP_ASSIGN(const double moved,
                       rare.of(name, difference, known == noise.end() ? 0 : known->second,
-                              limits.gradients, probed));
+                              limits.gradients, more.gradients[batch], one.gradients[batch],
+                              [&](const Experiment& as) { return probed(more.probe, as); }));
       gradients.add(
           difference, limits.gradients, moved, name,
           one.gradients.size() == 1 ? name : fmt::format("{} in batch {}", name, batch + 1));
     }
     along.push_back(std::move(apart.along));
+    if (batch > 0 || !experiment.fixedOrder) continue;
+    const int runs = std::max(1, kGradientRuns - experiment.probeCount);
+    for (int run = 0; run < runs && repeat.difference == 0; ++run) {
+      LOCKSTEP_ASSIGN(const Tensors again, probed(several.probe, experiment));
+      const Finding bits = sameBits("", again, stepped);
+      repeat = {bits.difference, bits.where};
+    }
   }
   out.push_back(gradients.take());
   Worst scales("gradient scale");
@@ -517,16 +695,17 @@ Status compareEqual(const Reference& one, const RunResult& mine, const PlanPair&
              one.scaleNoise, "", "");
   out.push_back(scales.take());
 
-  const auto updated = [&](const Experiment& as) {
-    return probe(several.probe, as, one.updateRate, 0, kUpdateSteps, stop);
+  const auto updated = [&](const plan::Plan& plan, const Experiment& as) {
+    return probe(plan, as, one.updateRate, 0, kUpdateSteps, stop);
   };
-  LOCKSTEP_ASSIGN(const Tensors moved, updated(experiment));
+  LOCKSTEP_ASSIGN(const Tensors moved, updated(several.probe, experiment));
   Worst updates("updates");
   for (const auto& [name, difference] : apartness(moved, one.updates, kLeastShare).tensors) {
     const auto known = one.updateNoise.find(name);
     LOCKSTEP_ASSIGN(const double noise,
                     rare.of(name, difference, known == one.updateNoise.end() ? 0 : known->second,
-                            limits.updates, updated));
+                            limits.updates, more.updates, one.updates,
+                            [&](const Experiment& as) { return updated(more.probe, as); }));
     updates.add(difference, limits.updates, noise, name, name);
   }
   out.push_back(updates.take());
@@ -536,8 +715,22 @@ Status compareEqual(const Reference& one, const RunResult& mine, const PlanPair&
   const double apart = worstRelative(mine.losses, theirs.losses, &at);
   losses.add(apart, limits.losses, one.lossNoise, "", stepText(at));
   out.push_back(losses.take());
-  if (several.train.precision != "fp64") return {};
-  return compareEnds(mine, theirs, several.train, limits, experiment, out, stop);
+  if (several.train.precision == "fp64") {
+    LOCKSTEP_TRY(compareEnds(one, mine, limits, experiment, out, stop));
+    return repeat;
+  }
+  const auto isUndecided = [](const Finding& one) { return one.undecided; };
+  if (std::none_of(out.begin() + static_cast<std::ptrdiff_t>(first), out.end(), isUndecided))
+    return repeat;
+  LOCKSTEP_ASSIGN(const auto exact, compareExact(one, several, experiment, stop));
+  if (!exact) return repeat;
+  for (Finding& finding : out) {
+    if (!finding.undecided || exact->undecided) continue;
+    finding.undecided = false;
+    finding.where += "; decided by fp64 sums";
+  }
+  out.push_back(*exact);
+  return repeat;
 }
 
 }  // namespace
@@ -629,6 +822,8 @@ Result<Reference> runReference(const PlanPair& plans, const Experiment& experime
   Reference out;
   LOCKSTEP_ASSIGN(out.result, runPlans(plans, experiment, stop));
   if (!experiment.equal) return out;
+  out.more = std::make_shared<Reference::More>(plans.probe, plans.train);
+  out.more->gradients.resize(static_cast<std::size_t>(experiment.probeCount));
   for (int batch = 0; batch < experiment.probeCount; ++batch) {
     LOCKSTEP_ASSIGN(Tensors of, gradient(plans.probe, experiment, batch, stop));
     out.gradients.push_back(std::move(of));
@@ -670,8 +865,9 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
   const RunResult& theirs = one.result;
   std::vector<Finding> out;
   out.push_back(sameBits("initial weights", mine.start, theirs.start));
+  Repeat repeat;
   if (experiment.equal) {
-    LOCKSTEP_TRY(compareEqual(one, mine, several, experiment, out, stop));
+    LOCKSTEP_ASSIGN(repeat, compareEqual(one, mine, several, experiment, out, stop));
   } else {
     const double worse = (mine.evaluation - theirs.evaluation) / std::abs(theirs.evaluation);
     out.push_back(
@@ -688,8 +884,12 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                             experiment.steps, false, stop));
   std::size_t at = 0;
   Finding bits{"two runs", worstRelative(again.losses, mine.losses, &at), 0, "", false};
-  bits.holds = bits.difference == 0 && again.summary.weightsSha256 == mine.weightsSha256;
-  if (!bits.holds) bits.where = bits.difference > 0 ? stepText(at) : "weights at the end";
+  const bool sameEnd = bits.difference == 0 && again.summary.weightsSha256 == mine.weightsSha256;
+  bits.holds = sameEnd && repeat.difference == 0;
+  if (!sameEnd)
+    bits.where = bits.difference > 0 ? stepText(at) : "weights at the end";
+  else
+    bits.difference = repeat.difference, bits.where = repeat.where;
   out.push_back(std::move(bits));
   return Verified{std::move(out), mine.losses};
 }

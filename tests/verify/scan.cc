@@ -373,6 +373,8 @@ Status planned(const Combination& one, const Attempt& attempt) {
   return {};
 }
 
+std::map<std::string, int> undecided;  // verifications, by the check that one leaves undecided
+
 Status verified(const Combination& one, const Attempt& attempt) {
   LOCKSTEP_ASSIGN(const Specs specs, specsOf(one, attempt));
   app::LaunchRequest request;
@@ -383,11 +385,14 @@ Status verified(const Combination& one, const Attempt& attempt) {
                   app::verifyCase(*specs.run, *specs.cluster, one.precision, 3));
   auto reply = agent::verifyPlans(*question.request);
   if (!reply.ok()) return makeError(Code::kInternal, "verification: {}", reply.error().text());
-  for (const auto& finding : reply->findings())
+  for (const auto& finding : reply->findings()) {
+    if (finding.undecided())
+      ++undecided[finding.check() + " in " + question.request->spec().training().precision()];
     // chance decides that of so few and small steps
     if (!finding.holds() && finding.check() != "quality")
       return makeError(Code::kInternal, "{} differ by {:.1e}, limit {:.1e}: {}", finding.check(),
                        finding.difference(), finding.limit(), finding.where());
+  }
   return {};
 }
 
@@ -554,6 +559,8 @@ Tally scan(const Options& options, bool small, const std::string& folder) {
       tally.refused - tally.failed < 0 ? 0 : tally.refused - tally.failed,
       rounds.empty() ? "" : " (", rounds.c_str(), rounds.empty() ? "" : (" of the remedies)"),
       tally.failed);
+  for (const auto& [check, times] : undecided)
+    if (small) std::printf("undecided %d times: %s\n", times, check.c_str());
   return tally;
 }
 

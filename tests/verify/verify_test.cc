@@ -2,16 +2,21 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <array>
+#include <barrier>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <random>
+#include <set>
 
 #include "agent/worker/worker_verify.h"
 #include "app/runs/preview.h"
 #include "app/runs/verification.h"
 #include "app/specs/spec_text.h"
+#include "engine/base/random.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/executor.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -25,6 +30,7 @@ constexpr const char* kMlp = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-ml
 
 constexpr const char* kGpt = LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml";
 constexpr const char* kCnn = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-cnn.yaml";
+constexpr const char* kResnet = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-resnet.yaml";
 
 Result<app::VerifyCase> caseOf(int ranks, const std::vector<std::string>& sets,
                                app::Precision precision = app::Precision::kSmallDouble,
@@ -90,19 +96,53 @@ void scale(const backends::Operand& x, std::int64_t first, std::int64_t count, d
 }
 
 // Of kernels of one op on one rank (-1: on all), every run of it.
-agent::OpenBackend fault(const node::v1::VerifyRequest& request, ir::Op op, int rank,
-                         const std::function<Fault()>& make) {
-  const std::string backend = request.spec().training().backend();
-  return [=](int mine) -> Result<std::unique_ptr<backends::Backend>> {
-    LOCKSTEP_ASSIGN(std::unique_ptr<backends::Backend> inner, backends::makeBackend(backend, {}));
+agent::WrapBackend fault(ir::Op op, int rank, const std::function<Fault()>& make) {
+  return [=](int mine,
+             std::unique_ptr<backends::Backend> inner) -> std::unique_ptr<backends::Backend> {
     if (rank >= 0 && mine != rank) return inner;
     auto first = std::make_shared<bool>(true);
-    return std::unique_ptr<backends::Backend>(
-        std::make_unique<Faulty>(std::move(inner), [=](const backends::KernelSpec& spec) {
-          if (spec.op != op || !*first) return Fault();
-          if (op == ir::Op::kAdam) *first = false;  // one bucket's
-          return make();
-        }));
+    return std::make_unique<Faulty>(std::move(inner), [=](const backends::KernelSpec& spec) {
+      if (spec.op != op || !*first) return Fault();
+      if (op == ir::Op::kAdam) *first = false;  // one bucket's
+      return make();
+    });
+  };
+}
+
+// An all-reduce over two ranks, threads of this process, in the place of a plan's.
+class SharedSum {
+ public:
+  void add(int rank, const backends::Operand& mine) {
+    operands_[static_cast<std::size_t>(rank)] = mine;
+    barrier_.arrive_and_wait();
+    std::vector<double> sum(static_cast<std::size_t>(mine.type.count()));
+    for (const backends::Operand& one : operands_)
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += runtime::readFloat(one, i);
+    barrier_.arrive_and_wait();
+    for (std::size_t i = 0; i < sum.size(); ++i) runtime::writeFloat(mine, i, sum[i]);
+  }
+
+ private:
+  std::barrier<> barrier_{2};
+  std::array<backends::Operand, 2> operands_;
+};
+
+// The step that leaveOneOut() has put in the place of an all-reduce adds up gradients after all,
+// but not in those steps of those runs of the plan that are faulty.
+using Pattern = std::function<bool(int run, int step)>;
+agent::WrapBackend onlySometimesReduced(const std::string& name, const Pattern& isFaulty) {
+  auto sum = std::make_shared<SharedSum>();
+  auto runs = std::make_shared<std::array<int, 2>>();
+  return [=](int rank,
+             std::unique_ptr<backends::Backend> inner) -> std::unique_ptr<backends::Backend> {
+    const int run = (*runs)[static_cast<std::size_t>(rank)]++;
+    return std::make_unique<Faulty>(std::move(inner), [=](const backends::KernelSpec& spec) {
+      if (spec.op != ir::Op::kPartialToLocal || spec.name != name) return Fault();
+      return Fault([=, step = 0](const backends::KernelSpec& of, backends::Kernel& kernel) mutable {
+        kernel.run();
+        if (!isFaulty(run, step++)) sum->add(rank, of.outputs[0]);
+      });
+    });
   };
 }
 
@@ -119,12 +159,12 @@ Fault stale() {
   };
 }
 
-// Gradients of the first bucket of `several` plans that are not added up over the ranks; how many
-// steps that were.
-int leaveOneOut(std::string* text, bool all) {
+// Gradients of the first bucket, or of all, of a plan of several ranks are not added up over the
+// ranks. Returns the names of these steps.
+std::set<std::string> leaveOneOut(std::string* text, bool all) {
   auto plan = plan::parse(*text);
-  if (!plan.ok()) return 0;
-  int removed = 0;
+  if (!plan.ok()) return {};
+  std::set<std::string> removed;
   for (plan::Program& program : plan->programs)
     for (plan::Body& body : program.bodies) {
       bool found = false;
@@ -138,7 +178,7 @@ int leaveOneOut(std::string* text, bool all) {
         step.axis.clear();
         step.stream = 0;
         found = true;
-        ++removed;
+        removed.insert(step.name);
       }
     }
   *text = plan::text(*plan);
@@ -181,7 +221,7 @@ class VerifyTest : public QObject {
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     node::v1::VerifyRequest request = *one->request;
     for (std::string* text : {request.mutable_several(), request.mutable_several_probe()}) {
-      QVERIFY(leaveOneOut(text, true) > 0);
+      QVERIFY(!leaveOneOut(text, true).empty());
     }
     const auto reply = agent::verifyPlans(request);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
@@ -258,36 +298,138 @@ class VerifyTest : public QObject {
         cnn ? kCnn : kMlp);
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     node::v1::VerifyRequest request = *one->request;
-    agent::OpenBackend open;
+    agent::WrapBackend wrap;
     if (what == "a rank's gradients 1.001 times as long")
-      open = fault(request, ir::Op::kSoftmaxXentGrad, 1, [] {
+      wrap = fault(ir::Op::kSoftmaxXentGrad, 1, [] {
         return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
           kernel.run();
           scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
         };
       });
     if (what == "a rank's weight gradient 1.001 times as long")
-      open = fault(request, cnn ? ir::Op::kConv2dWeightGrad : ir::Op::kReduceRows, 1, [] {
+      wrap = fault(cnn ? ir::Op::kConv2dWeightGrad : ir::Op::kReduceRows, 1, [] {
         return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
           kernel.run();
           scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
         };
       });
     if (what == "a sample left out")
-      open = fault(request, ir::Op::kSoftmaxXentGrad, 1, [] {
+      wrap = fault(ir::Op::kSoftmaxXentGrad, 1, [] {
         return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
           kernel.run();
           scale(spec.outputs[0], 0, spec.outputs[0].type.shape[1], 0);
         };
       });
-    if (what == "parameters of the step before") open = fault(request, ir::Op::kAdam, -1, stale);
+    if (what == "parameters of the step before") wrap = fault(ir::Op::kAdam, -1, stale);
     if (what == "a bucket not added up")
       for (std::string* plan : {request.mutable_several(), request.mutable_several_probe()})
-        QVERIFY(leaveOneOut(plan, false) > 0);
-    const auto reply = agent::verifyPlans(request, &known_, open);
+        QVERIFY(!leaveOneOut(plan, false).empty());
+    const auto reply = agent::verifyPlans(request, &known_, wrap);
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     qInfo("%s", text(*reply).c_str());
     QVERIFY2(holds(*reply) == (what == "nothing"), text(*reply).c_str());
+    for (const auto& finding : reply->findings())
+      QVERIFY2(!finding.undecided(), text(*reply).c_str());
+  }
+
+  // A fault that comes and goes is found: all that excuses a difference is measured on one rank.
+  void faultsThatComeAndGoAreFound_data() {
+    QTest::addColumn<QString>("precision");
+    QTest::addColumn<QString>("when");
+    QTest::addColumn<int>("seed");
+    for (const char* precision : {"fp64", "fp32", "tf32", "bf16", "fp16"}) {
+      QTest::addRow("%s, never", precision) << precision << "never" << 0;
+      for (int first = 0; first < 3; ++first)
+        QTest::addRow("%s, one of three runs, from run %d", precision, first)
+            << precision << "every third run" << first;
+      for (int seed = 1; seed <= 3; ++seed)
+        for (const char* when : {"runs at random", "steps at random"})
+          QTest::addRow("%s, %s, seed %d", precision, when, seed) << precision << when << seed;
+    }
+  }
+  void faultsThatComeAndGoAreFound() {
+    QFETCH(QString, precision);
+    QFETCH(QString, when);
+    QFETCH(int, seed);
+    std::vector<std::string> sets{"strategy.bucket_bytes=3000"};
+    if (precision != "fp64") sets.push_back("training.precision=" + precision.toStdString());
+    const auto one = caseOf(
+        2, sets, precision == "fp64" ? app::Precision::kSmallDouble : app::Precision::kSmallSingle,
+        kCnn);
+    QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
+    node::v1::VerifyRequest request = *one->request;
+    std::string name;
+    for (std::string* plan : {request.mutable_several(), request.mutable_several_probe()}) {
+      const std::set<std::string> names = leaveOneOut(plan, false);
+      QCOMPARE(names.size(), std::size_t{1});
+      name = *names.begin();
+    }
+    const auto oneOfThree = [seed](int index) {
+      return randomBits(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(index)) % 3 ==
+             0;
+    };
+    const auto reply =
+        agent::verifyPlans(request, &known_, onlySometimesReduced(name, [=](int run, int step) {
+                             return when == "every third run"   ? run % 3 == seed
+                                    : when == "runs at random"  ? oneOfThree(run)
+                                    : when == "steps at random" ? oneOfThree(1000 * run + step)
+                                                                : false;
+                           }));
+    QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
+    qInfo("%s", text(*reply).c_str());
+    QVERIFY2(holds(*reply) == (when == "never"), text(*reply).c_str());
+  }
+
+  // In a residual network with batch norm one operand that is rounded otherwise moves all
+  // gradients by 1 % in bf16: fp64 sums decide, and find what is wrong.
+  void batchNormIsDecidedByDoubleSums_data() {
+    QTest::addColumn<QString>("precision");
+    QTest::addColumn<QString>("what");
+    for (const char* precision : {"bf16", "fp16"})
+      for (const char* what :
+           {"nothing", "a rank's weight gradient 1.001 times as long", "a sample left out",
+            "a bucket not added up", "a bucket not added up in one of three runs"})
+        QTest::addRow("%s: %s", precision, what) << precision << what;
+  }
+  void batchNormIsDecidedByDoubleSums() {
+    QFETCH(QString, precision);
+    QFETCH(QString, what);
+    const auto one =
+        caseOf(2, {"training.precision=" + precision.toStdString(), "strategy.bucket_bytes=100000"},
+               app::Precision::kSmallSingle, kResnet);
+    QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
+    node::v1::VerifyRequest request = *one->request;
+    agent::WrapBackend wrap;
+    if (what == "a rank's weight gradient 1.001 times as long")
+      wrap = fault(ir::Op::kConv2dWeightGrad, 1, [] {
+        return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+          kernel.run();
+          scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
+        };
+      });
+    if (what == "a sample left out")
+      wrap = fault(ir::Op::kSoftmaxXentGrad, 1, [] {
+        return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+          kernel.run();
+          scale(spec.outputs[0], 0, spec.outputs[0].type.shape[1], 0);
+        };
+      });
+    if (what.startsWith("a bucket not added up")) {
+      std::string name;
+      for (std::string* plan : {request.mutable_several(), request.mutable_several_probe()}) {
+        const std::set<std::string> names = leaveOneOut(plan, false);
+        QCOMPARE(names.size(), std::size_t{1});
+        name = *names.begin();
+      }
+      if (what.endsWith("in one of three runs"))
+        wrap = onlySometimesReduced(name, [](int run, int) { return run % 3 == 1; });
+    }
+    const auto reply = agent::verifyPlans(request, &known_, wrap);
+    QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
+    qInfo("%s", text(*reply).c_str());
+    QVERIFY2(holds(*reply) == (what == "nothing"), text(*reply).c_str());
+    const auto* exact = find(*reply, "fp64 sums");
+    QVERIFY2(exact != nullptr && exact->holds() == (what == "nothing"), text(*reply).c_str());
     for (const auto& finding : reply->findings())
       QVERIFY2(!finding.undecided(), text(*reply).c_str());
   }
@@ -313,13 +455,12 @@ class VerifyTest : public QObject {
     QVERIFY2(holds(*reply) && !weights->undecided(), ::text(*reply).c_str());
     QVERIFY2(weights->where().find("elements that rounding alone moves") != std::string::npos,
              ::text(*reply).c_str());
-    reply = agent::verifyPlans(
-        *one->request, nullptr, fault(*one->request, ir::Op::kSoftmaxXentGrad, 1, [] {
-          return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
-            kernel.run();
-            scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
-          };
-        }));
+    reply = agent::verifyPlans(*one->request, nullptr, fault(ir::Op::kSoftmaxXentGrad, 1, [] {
+      return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+        kernel.run();
+        scale(spec.outputs[0], 0, spec.outputs[0].type.count(), 1.001);
+      };
+    }));
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     QVERIFY2(!find(*reply, "weights at the end")->holds() && !find(*reply, "gradients")->holds(),
              ::text(*reply).c_str());
@@ -345,22 +486,39 @@ class VerifyTest : public QObject {
     QVERIFY2(holds(*reply), text(*reply).c_str());
     for (const auto& finding : reply->findings())
       QVERIFY2(!finding.undecided(), text(*reply).c_str());
-    reply =
-        agent::verifyPlans(*one->request, nullptr, fault(*one->request, ir::Op::kReduceRows, 1, [] {
-          return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
-            kernel.run();
-            const std::int64_t filters = spec.outputs[0].type.count();
-            if (filters == 10) return;  // of the classes
-            for (std::int64_t i = 0; i < filters; ++i) {
-              if (spec.outputs[0].type.dtype == DType::kF64)
-                static_cast<double*>(spec.outputs[0].data)[i] += 1e-3;
-              else
-                static_cast<float*>(spec.outputs[0].data)[i] += 1e-3f;
-            }
-          };
-        }));
+    reply = agent::verifyPlans(*one->request, nullptr, fault(ir::Op::kReduceRows, 1, [] {
+      return [](const backends::KernelSpec& spec, backends::Kernel& kernel) {
+        kernel.run();
+        const std::int64_t filters = spec.outputs[0].type.count();
+        if (filters == 10) return;  // of the classes
+        for (std::int64_t i = 0; i < filters; ++i) {
+          if (spec.outputs[0].type.dtype == DType::kF64)
+            static_cast<double*>(spec.outputs[0].data)[i] += 1e-3;
+          else
+            static_cast<float*>(spec.outputs[0].data)[i] += 1e-3f;
+        }
+      };
+    }));
     QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
     QVERIFY2(!find(*reply, "gradients")->holds(), text(*reply).c_str());
+  }
+
+  // Adagrad makes long steps of the gradient of a bias before a batch norm, which is 0 but for
+  // rounding: all of the tensor is set aside, and says nothing.
+  void aTensorSetAsideIsUndecided() {
+    const auto one = caseOf(
+        2,
+        {"model.layers=[{conv2d: {filters: 8, kernel: 3}}, {batch_norm: {activation: relu}}, "
+         "{max_pool2d: {size: 2}}, {flatten: {}}, {dense: {units: 10}}]",
+         "training.optimizer={kind: adagrad, learning_rate: 0.01}"},
+        app::Precision::kSmallDouble, kCnn);
+    QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
+    const auto reply = agent::verifyPlans(*one->request);
+    QVERIFY2(reply.ok(), reply.ok() ? "" : reply.error().text().c_str());
+    qInfo("%s", text(*reply).c_str());
+    QVERIFY2(holds(*reply) && find(*reply, "weights at the end")->undecided(),
+             text(*reply).c_str());
+    QVERIFY2(!find(*reply, "gradients")->undecided(), text(*reply).c_str());
   }
 
   void operands16HoldWithinTheirOwnLimit_data() {
