@@ -59,9 +59,9 @@ class PlanTextTest : public QObject {
     QCOMPARE(errorOf(""), std::string("my.plan:1:1: the text ends here, expected \"plan\""));
     QCOMPARE(errorOf("plan x"),
              std::string("my.plan:1:6: found x, expected the plan's name in quotes"));
-    QCOMPARE(errorOf("plan \"x\" version 2"),
-             std::string("my.plan:1:18: 2 is out of range, expected version from 1 to 1"));
-    QCOMPARE(errorOf("plan \"x\nversion 1"),
+    QCOMPARE(errorOf("plan \"x\" version 3"),
+             std::string("my.plan:1:18: 3 is out of range, expected version from 2 to 2"));
+    QCOMPARE(errorOf("plan \"x\nversion 2"),
              std::string("my.plan:1:6: this quote is never closed"));
     const std::string whole = text(samplePlan());
     std::string broken = whole;
