@@ -403,7 +403,7 @@ void RunControl::localFailure(ErrorInfo error, bool cascading) {
     noteFailure(std::move(error), cascading);
     return;
   }
-  // A cause that comes after its cascading is told too.
+  // A cause that comes after its cascading failure is sent too.
   if (told_ && (cascading || !sentCascading_)) return;
   told_ = error;
   sentCascading_ = cascading;

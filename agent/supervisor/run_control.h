@@ -163,7 +163,7 @@ class RunControl {
   std::string doneStatus_;                  // of this node
   std::optional<run::v1::ErrorInfo> told_;  // what this node has told the coordinator
   bool sentCascading_ = false;
-  std::optional<run::v1::ErrorInfo> pendingCause_;  // a cascading, waiting for its cause
+  std::optional<run::v1::ErrorInfo> pendingCause_;  // a cascading failure that waits for its cause
   std::optional<run::v1::RunState> outcome_;        // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;
