@@ -59,10 +59,10 @@ constexpr double kMostAside = 0.5, kMostAsideOfAll = 0.25;
 // comes and goes; those of the same batch are the same bits.
 constexpr int kGradientRuns = 4;
 // With fp64 sums: batches whose gradients are compared, the largest limit, and the largest plans,
-// which take about five minutes.
+// which take some minutes.
 constexpr int kExactBatches = 3;
 constexpr double kMostOfExact = 1e-6;
-constexpr double kMostExactFlops = 3e11;
+constexpr double kMostExactFlops = 1e11;
 // The largest limits of such elements, and of an fp64 evaluation that depends on them; beyond these
 // they are undecided.
 constexpr double kMostOfAside = 1e-5, kMostOfEvaluation = 1e-6;
@@ -727,7 +727,7 @@ Result<Repeat> compareEqual(const Reference& one, const RunResult& mine, const P
   for (Finding& finding : out) {
     if (!finding.undecided || exact->undecided) continue;
     finding.undecided = false;
-    finding.where += "; decided by fp64 sums";
+    finding.where += finding.where.empty() ? "decided by fp64 sums" : "; decided by fp64 sums";
   }
   out.push_back(*exact);
   return repeat;
