@@ -16,6 +16,7 @@
 #include "agent/base/unix_server.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/base/list_folder.h"
 
 extern char** environ;
 
@@ -96,18 +97,16 @@ RunFolder runFolder(const Workdir& workdir, const std::string& run, const std::s
 
 std::vector<RunFolder> findRuns(const Workdir& workdir, const std::string& run) {
   std::vector<RunFolder> out;
-  std::error_code ignored;
   auto add = [&](const std::filesystem::path& folder) {
-    for (const auto& node : std::filesystem::directory_iterator(folder, ignored)) {
-      RunFolder found{node.path().string(), workdir.runtime};
+    for (const auto& node : listFolder(folder)) {
+      RunFolder found{node.string(), workdir.runtime};
       if (access(found.request().c_str(), F_OK) == 0) out.push_back(std::move(found));
     }
   };
   if (!run.empty()) {
     add(workdir.runs() + "/" + run);
   } else {
-    for (const auto& folder : std::filesystem::directory_iterator(workdir.runs(), ignored))
-      add(folder.path());
+    for (const auto& folder : listFolder(workdir.runs())) add(folder);
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
   return out;

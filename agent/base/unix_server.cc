@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "agent/base/paths.h"
+#include "engine/base/list_folder.h"
 #include "engine/base/log.h"
 
 namespace lockstep::agent {
@@ -132,10 +133,9 @@ UnixServer::~UnixServer() {
 
 int UnixServer::connections() const {
   std::set<ino_t> open;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+  for (const auto& entry : listFolder("/proc/self/fd")) {
     struct stat info {};
-    if (stat(entry.path().c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) open.insert(info.st_ino);
+    if (stat(entry.c_str(), &info) == 0 && S_ISSOCK(info.st_mode)) open.insert(info.st_ino);
   }
   std::lock_guard lock(state_->mutex);
   std::erase_if(state_->sockets, [&](ino_t inode) { return !open.contains(inode); });

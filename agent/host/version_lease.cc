@@ -11,6 +11,8 @@
 #include "agent/base/paths.h"
 #include "agent/host/metrics.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
+#include "engine/base/list_folder.h"
 
 namespace lockstep::agent {
 namespace {
@@ -27,6 +29,16 @@ std::string ownPrefix() {
   return fmt::format("{}.{}.", bootId(), number);
 }
 
+// Identifies this host across boots; "" where it cannot. A host name alone is no identity: hosts
+// with equal names may share a home.
+std::string hostIdentity() {
+  const auto machine = readFile("/etc/machine-id", 4096);
+  constexpr std::size_t kDigits = 32;  // "uninitialized" during a first boot
+  if (!machine.ok() || machine->size() < kDigits) return {};
+  // The id itself is not for others to read: see machine-id(5).
+  return fmt::format("{} {}\n", hostName(), sha256Hex("lockstep lease " + *machine).substr(0, 16));
+}
+
 bool isDead(const std::filesystem::path& lease) {
   const std::string name = lease.filename().string();
   if (const std::string own = ownPrefix(); name.starts_with(own)) {
@@ -34,8 +46,9 @@ bool isDead(const std::filesystem::path& lease) {
     return pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
   }
   if (name.starts_with(bootId() + ".")) return false;  // of a container beside this one
+  const std::string own = hostIdentity();
   const auto host = readFile(lease.string(), 4096);
-  return host.ok() && *host == hostName() + "\n";
+  return !own.empty() && host.ok() && *host == own;
 }
 
 }  // namespace
@@ -56,14 +69,11 @@ VersionLease::~VersionLease() {
 void removeDeadLeases() {
   const std::string folder = versionFolder();
   if (folder.empty()) return;
-  std::error_code ignored;
-  for (const auto& version :
-       std::filesystem::directory_iterator(std::filesystem::path(folder).parent_path(), ignored))
-    for (const auto& lease :
-         std::filesystem::directory_iterator(version.path() / "leases", ignored))
-      if (isDead(lease.path())) unlink(lease.path().c_str());
+  for (const auto& version : listFolder(std::filesystem::path(folder).parent_path()))
+    for (const auto& lease : listFolder(version / "leases"))
+      if (isDead(lease)) unlink(lease.c_str());
 }
 
-void VersionLease::renew() const { (void)writeFileAtomically(path_, hostName() + "\n", 0600); }
+void VersionLease::renew() const { (void)writeFileAtomically(path_, hostIdentity(), 0600); }
 
 }  // namespace lockstep::agent

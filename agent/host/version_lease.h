@@ -23,8 +23,9 @@ class VersionLease {
   std::string path_;
 };
 
-// Of processes of this host that were killed, and of this host before it was started anew: of all
-// versions beside the one this program is of.
+// Removes, from all deployed versions, the leases of processes of this host that were killed and
+// those of earlier boots of this host, known by its name and /etc/machine-id. Leases of other hosts
+// stay.
 void removeDeadLeases();
 
 }  // namespace lockstep::agent

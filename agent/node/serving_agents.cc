@@ -6,6 +6,7 @@
 
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
+#include "engine/base/list_folder.h"
 
 namespace lockstep::agent {
 namespace {
@@ -29,9 +30,7 @@ std::optional<ServingAgent> findAgent(const Workdir& workdir, std::string_view v
 
 std::vector<ServingAgent> servingAgents(const Workdir& workdir) {
   std::vector<ServingAgent> out;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(workdir.runtime, ignored)) {
-    const std::filesystem::path& path = entry.path();
+  for (const std::filesystem::path& path : listFolder(workdir.runtime)) {
     if (path.extension() != ".lock" || !path.filename().string().starts_with("agent")) continue;
     std::filesystem::path socket = path;
     socket.replace_extension(".sock");

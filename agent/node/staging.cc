@@ -13,6 +13,7 @@
 
 #include "agent/host/metrics.h"
 #include "engine/base/hash.h"
+#include "engine/base/list_folder.h"
 
 namespace lockstep::agent {
 namespace {
@@ -137,9 +138,8 @@ class Staging::KeyedLock {
 
 Staging::Staging(const Workdir& workdir, DataCache& cache)
     : folder_(workdir.path + "/data"), cache_(cache) {
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(folder_, failed))
-    if (entry.path().filename().string().starts_with(partPrefix())) unlink(entry.path().c_str());
+  for (const auto& entry : listFolder(folder_))
+    if (entry.filename().string().starts_with(partPrefix())) unlink(entry.c_str());
 }
 
 bool Staging::holds(const std::string& path, const std::string& sha256, std::int64_t bytes) {
@@ -157,9 +157,8 @@ bool Staging::holds(const std::string& path, const std::string& sha256, std::int
 }
 
 std::string Staging::staged(const std::string& sha256, std::int64_t bytes) {
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(folder_ + "/" + sha256, failed))
-    if (holds(entry.path(), sha256, bytes)) return entry.path();
+  for (const auto& entry : listFolder(folder_ + "/" + sha256))
+    if (holds(entry, sha256, bytes)) return entry;
   return {};
 }
 

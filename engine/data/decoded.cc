@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "engine/base/hash.h"
+#include "engine/base/list_folder.h"
 #include "engine/base/log.h"
 #include "engine/base/unique_fd.h"
 
@@ -145,9 +146,8 @@ struct DecodedFolder::Entry {
 
 DecodedFolder::DecodedFolder(std::string path, Limits limits)
     : path_(std::move(path)), limits_(limits) {
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(path_, failed))
-    if (entry.path().filename().string().starts_with(kPart)) unlink(entry.path().c_str());
+  for (const auto& entry : listFolder(path_))
+    if (entry.filename().string().starts_with(kPart)) unlink(entry.c_str());
 }
 
 std::string DecodedFolder::nameOf(std::string_view decoding, std::string_view sha256) const {
@@ -156,12 +156,10 @@ std::string DecodedFolder::nameOf(std::string_view decoding, std::string_view sh
 
 std::vector<DecodedFolder::Entry> DecodedFolder::entries() const {
   std::vector<Entry> out;
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(path_, failed)) {
+  for (const auto& entry : listFolder(path_)) {
     struct stat info {};
-    if (entry.path().filename().string().starts_with('.') || stat(entry.path().c_str(), &info) != 0)
-      continue;
-    out.push_back({entry.path(), static_cast<std::int64_t>(info.st_size), info.st_atim});
+    if (entry.filename().string().starts_with('.') || stat(entry.c_str(), &info) != 0) continue;
+    out.push_back({entry, static_cast<std::int64_t>(info.st_size), info.st_atim});
   }
   std::sort(out.begin(), out.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.used.tv_sec, a.used.tv_nsec) < std::pair(b.used.tv_sec, b.used.tv_nsec);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "engine/base/hash.h"
+#include "engine/base/list_folder.h"
 #include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/runtime/finite.h"
@@ -224,9 +225,8 @@ std::optional<std::int64_t> stepOf(const fs::path& folder) {
 
 std::vector<std::pair<std::int64_t, fs::path>> checkpointsIn(const fs::path& folder) {
   std::vector<std::pair<std::int64_t, fs::path>> out;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (const auto step = stepOf(entry.path())) out.emplace_back(*step, entry.path());
+  for (const auto& entry : listFolder(folder))
+    if (const auto step = stepOf(entry)) out.emplace_back(*step, entry);
   std::sort(out.begin(), out.end());
   return out;
 }

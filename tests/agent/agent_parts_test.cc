@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "agent/base/line_collector.h"
@@ -25,6 +27,7 @@
 #include "agent/worker/telemetry.h"
 #include "engine/base/file.h"
 #include "engine/base/threads.h"
+#include "engine/base/unique_fd.h"
 
 using namespace lockstep;
 using namespace lockstep::agent;
@@ -317,9 +320,8 @@ class AgentPartsTest : public QObject {
     const RunFolder folder = runFolder(*workdir, "run", "n1");
     QVERIFY(makeFolders(folder.path).ok());
     QVERIFY(writeFileAtomically(folder.request(), "").ok());
-    std::atomic<bool> ending{false};
-    std::thread sweeper([&] {
-      while (!ending) sweepWorkdir(*workdir);
+    std::jthread sweeper([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) sweepWorkdir(*workdir);
     });
     int lost = 0, served = 0;
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
@@ -343,10 +345,56 @@ class AgentPartsTest : public QObject {
       close(lock);
       std::this_thread::sleep_for(std::chrono::microseconds(served % 50));
     }
-    ending = true;
+    sweeper.request_stop();
     sweeper.join();
     QVERIFY(served > 100);
     QVERIFY2(lost == 0, qPrintable(QString("%1 of %2").arg(lost).arg(served)));
+  }
+
+  // Requests of runs that ended lose their keys; one without keys is read once, not each minute.
+  void sweepsDropKeysOnce() {
+    const auto workdir = openWorkdir(path("keys"));
+    QVERIFY(workdir.ok());
+    const RunFolder folder = runFolder(*workdir, "run", "n1");
+    QVERIFY(makeFolders(folder.path).ok());
+    node::v1::PrepareRequest request;
+    request.set_run("run");
+    request.mutable_tls();
+    const std::string keyed = request.SerializeAsString();
+    QVERIFY(writeFileAtomically(folder.request(), keyed).ok());
+    const auto setAge = [&](std::time_t seconds) {
+      const timespec times[2] = {{seconds, 0}, {seconds, 0}};
+      return utimensat(AT_FDCWD, folder.request().c_str(), times, 0) == 0;
+    };
+    const auto hasKeys = [&] { return folder.readRequest()->has_tls(); };
+    Sweeper sweeper(*workdir);
+    sweeper.sweep();
+    QVERIFY(hasKeys());  // made just now
+    QVERIFY(setAge(1000));
+    {
+      const UniqueFd lock(tryLock(folder.lock()));  // of a supervisor
+      QVERIFY(lock);
+      sweeper.sweep();
+      QVERIFY(hasKeys());
+    }
+    sweeper.sweep();
+    QVERIFY(!hasKeys());
+    QCOMPARE(folder.readRequest()->run(), "run");
+    QVERIFY(!std::filesystem::exists(folder.request() + ".keyless"));
+    QVERIFY(setAge(2000));
+    sweeper.sweep();  // remembers it
+    {
+      // in place, so that the file is the same one
+      std::ofstream file(folder.request(), std::ios::binary | std::ios::in);
+      file << keyed;
+      std::filesystem::resize_file(folder.request(), keyed.size());
+    }
+    QVERIFY(setAge(2000));
+    sweeper.sweep();
+    QVERIFY(hasKeys());  // not read
+    QVERIFY(setAge(3000));
+    sweeper.sweep();
+    QVERIFY(!hasKeys());
   }
 
   void longWorkdirsGetAShortSocket() {

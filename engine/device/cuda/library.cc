@@ -1,4 +1,5 @@
 #include "engine/device/cuda/library.h"
+#include "engine/base/list_folder.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -31,10 +32,9 @@ std::vector<std::string> folders() {
     out.push_back(home + "/lib64");
   out.emplace_back("/usr/local/cuda/lib64");
   std::vector<std::string> versions;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/usr/local", ignored))
-    if (entry.path().filename().string().starts_with("cuda-"))
-      versions.push_back(entry.path().string() + "/lib64");
+  for (const auto& entry : listFolder("/usr/local"))
+    if (entry.filename().string().starts_with("cuda-"))
+      versions.push_back(entry.string() + "/lib64");
   std::sort(versions.begin(), versions.end(), std::greater<>());
   out.insert(out.end(), versions.begin(), versions.end());
   return out;
