@@ -3,7 +3,10 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 
 namespace lockstep::app {
@@ -85,6 +88,44 @@ std::string immutableUri(const std::string& path) {
   return out + "?immutable=1";
 }
 
+// A temporary folder, removed with all it holds.
+struct TemporaryFolder {
+  std::string path;
+  TemporaryFolder() = default;
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path.empty()) std::filesystem::remove_all(path, ignored);
+  }
+};
+
+// Copies a database and its write-ahead log, which an immutable database would ignore, and merges
+// them. Returns the copy's path.
+Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::string name = fs::temp_directory_path(error).string() + "/lockstep-history-XXXXXX";
+  if (error || mkdtemp(name.data()) == nullptr)
+    return systemError(error ? error.value() : errno, "cannot make a folder for a copy of " + path);
+  folder.path = name;
+  std::string copy = name + "/copy.db";
+  fs::copy_file(path, copy, error);
+  if (!error) fs::copy_file(path + "-wal", copy + "-wal", error);
+  if (error) return systemError(error.value(), "cannot copy " + path + " and its log");
+  fs::permissions(copy, fs::perms::owner_read | fs::perms::owner_write, error);
+  fs::permissions(copy + "-wal", fs::perms::owner_read | fs::perms::owner_write, error);
+  sqlite3* handle = nullptr;
+  int merged = sqlite3_open_v2(copy.c_str(), &handle, SQLITE_OPEN_READWRITE, nullptr);
+  if (merged == SQLITE_OK)
+    merged = sqlite3_exec(handle, "PRAGMA wal_checkpoint(TRUNCATE)", nullptr, nullptr, nullptr);
+  sqlite3_close(handle);
+  if (merged == SQLITE_OK) return copy;
+  Error failed = makeError(Code::kDataLoss, "cannot use {}", path);
+  failed.why = std::string("its write-ahead log cannot be merged: ") + sqlite3_errstr(merged);
+  return failed;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
@@ -95,7 +136,13 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   const bool readOnly = onReadOnlyFileSystem(path);
   const int access = readOnly ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
                               : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  const int opened = sqlite3_open_v2((readOnly ? immutableUri(path) : path).c_str(),
+  struct stat info {};
+  std::string file = path;
+  TemporaryFolder copies;  // an open file outlives its name
+  if (readOnly && stat((path + "-wal").c_str(), &info) == 0 && info.st_size > 0) {
+    LOCKSTEP_ASSIGN(file, mergedCopy(path, copies));
+  }
+  const int opened = sqlite3_open_v2((readOnly ? immutableUri(file) : file).c_str(),
                                      &database->handle_, access | SQLITE_OPEN_NOMUTEX, nullptr);
   if (opened != SQLITE_OK) return database->error(opened);
   sqlite3_busy_timeout(database->handle_, 5000);
@@ -110,8 +157,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   LOCKSTEP_ASSIGN(std::int64_t current, found());
   // A page that is cut off would be read as zeros.
   LOCKSTEP_ASSIGN(const std::int64_t page, number("PRAGMA page_size"));
-  struct stat info {};
-  if (stat(path.c_str(), &info) == 0 && info.st_size % page != 0) {
+  if (stat(file.c_str(), &info) == 0 && info.st_size % page != 0) {
     Error error = makeError(Code::kDataLoss, "cannot use {}", path);
     error.why = "its end is cut off";
     return error;

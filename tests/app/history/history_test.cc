@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "app/history/history.h"
 #include "app/history/sqlite.h"
@@ -453,6 +454,28 @@ class HistoryTest : public QObject {
     QVERIFY(!(*opened)->remove("r").ok());
     const auto other = History::open((path + "/other").toStdString());
     QVERIFY(!other.ok() && other.error().why.find("Read-only") != std::string::npos);
+  }
+
+  // What a writer that was killed left in its log is read where nothing can be written.
+  void aReadOnlyHistoryWithALogIsWhole() {
+    if (::geteuid() != 0) QSKIP("mounting needs root");
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    namespace fs = std::filesystem;
+    const std::string from = dir_->path().toStdString(), copy = from + "/copy";
+    fs::create_directories(copy + "/runs");
+    for (const char* file : {"/history.db", "/history.db-wal"}) fs::copy(from + file, copy + file);
+    QVERIFY(fs::file_size(copy + "/history.db-wal") > 0);
+    const char* const path = copy.c_str();
+    if (::mount(path, path, nullptr, MS_BIND, nullptr) != 0) QSKIP("nothing can be mounted here");
+    const auto unmount = qScopeGuard([&] { ::umount2(path, MNT_DETACH); });
+    QCOMPARE(::mount(nullptr, path, nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY, nullptr), 0);
+    auto opened = History::open(copy);
+    QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+    const auto rows = (*opened)->list();
+    QVERIFY(rows.ok());
+    QCOMPARE(rows->size(), 1u);
+    QCOMPARE(rows->front().run, "r");
+    QVERIFY(!(*opened)->setNotes("r", "x").ok());
   }
 
  private:
