@@ -190,7 +190,7 @@ class History {
   // keeps it until it has said in the documents where the run is.
   Result<std::unique_ptr<RunStore>> begin(const RunRow& row, const RunDocuments& documents);
   // Launches whose process ended before it could say where the run is: they are EXPIRED from now
-  // on.
+  // on. Runs of a lost history that were being recorded, and are no longer: FAILED.
   Status expireAbandoned();
   Status update(const RunRow& row);  // the whole row, by its id
   Status setDocuments(const std::string& run, const RunDocuments& documents);
