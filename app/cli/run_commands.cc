@@ -124,7 +124,11 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
     }
     return result;
   }
-  if (!over) return leftOutOfReach(run);
+  if (!over) {
+    const Error left = leftOutOfReach(run);
+    report.failed(left);
+    return left;
+  }
   if (error) return *error;
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow stored, history->row(run));

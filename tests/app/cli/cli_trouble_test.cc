@@ -113,6 +113,40 @@ class CliTroubleTest : public QObject {
     checkNothingStays(cli, "none");
   }
 
+  // With nobody there to kill the run it is left, and summed up with the last step known.
+  void ctrlCTwiceLeavesARunOutOfReach() {
+    const Cli cli;
+    const auto process = cli.start(longRun());
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QByteArray started = out.split('\n').front();
+    const qsizetype at = started.indexOf("\"run\":\"") + 7;
+    const QString run = QString::fromUtf8(started.mid(at, started.indexOf('"', at) - at));
+    QList<pid_t> frozen;
+    for (const QString& found : cli.processes(run))
+      if (found.contains("lockstep-agent supervise") || found.contains("lockstep-agent serve"))
+        frozen.push_back(found.section(' ', 0, 0).toInt());
+    const auto thaw = qScopeGuard([&] {
+      for (const pid_t pid : frozen) ::kill(pid, SIGCONT);
+    });
+    QCOMPARE(frozen.size(), 4);
+    for (const pid_t pid : frozen) ::kill(pid, SIGSTOP);
+    const pid_t client = static_cast<pid_t>(process->processId());
+    ::kill(client, SIGINT);
+    QVERIFY(cli.awaitError(*process, "Ctrl-C again"));
+    ::kill(client, SIGINT);
+    const CliResult result = cli.finish(*process, out, 60000);
+    QVERIFY2(result.exit > 0, result.text());
+    const QJsonObject error = result.first("error");
+    QVERIFY2(error["what"].toString().contains("could not be killed"), result.text());
+    QVERIFY2(error["next"].toString().contains("attach"), result.text());
+    QCOMPARE(result.last()["event"].toString(), QString("finished"));
+    QVERIFY2(result.last()["steps"].toInt() > 0, result.text());
+    for (const pid_t pid : frozen) ::kill(pid, SIGCONT);
+    cli.run({"kill", run});
+    checkNothingStays(cli, run);
+  }
+
   void ctrlCDuringTheLaunchCancels() {
     const Cli cli;
     const auto process = cli.start(longRun());
