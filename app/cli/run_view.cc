@@ -165,11 +165,11 @@ class LiveView final : public RunReport {
   }
 
   std::string headline() const {
-    std::string state(runPhaseName(phase_));
-    state = phase_ == RunPhase::kSucceeded ? style_.green(state)
-            : phase_ == RunPhase::kFailed  ? style_.red(state)
-            : isFinal(phase_)              ? style_.yellow(state)
-                                           : style_.cyan(state);
+    std::string state(stateName(phase_));
+    state = phase_ == RunState::SUCCEEDED ? style_.green(state)
+            : phase_ == RunState::FAILED  ? style_.red(state)
+            : isFinal(phase_)             ? style_.yellow(state)
+                                          : style_.cyan(state);
     return fmt::format("{}  {}  {}  {}", style_.bold(context_.row.name), state, context_.row.run,
                        style_.dim(fmt::format("{} ranks · {} · {}", context_.row.world,
                                               context_.row.strategy, context_.row.comm)));
@@ -386,7 +386,7 @@ class LiveView final : public RunReport {
   RunContext context_;
   Preview predicted_;
   EventSequencer story_;
-  RunPhase phase_ = RunPhase::kLaunching;
+  RunState phase_ = RunState::LAUNCHING;
   EventSequencer::Step step_;
   std::optional<EpochRow> lastEpoch_;
   Curve loss_;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -63,20 +64,28 @@ enum class FieldType : std::uint8_t {
   kMessageList,
   kMap,
 };
+// A text of the option table in the studio's languages.
+struct OptionText {
+  std::string english, chinese;
+  bool empty() const { return english.empty(); }
+};
+// What the option table says about a field.
 struct FieldInfo {
   std::string name;
   FieldType type = FieldType::kText;
-  std::vector<std::string> choices;  // of a text field with a closed set; empty: free
-  std::string help;                  // one line of English, the key for translation
-  // what leaving it out means, the same: "automatic"; "" : see defaultOf()
-  std::string unset;
-  bool needed = false;  // has no default
-  bool file = false;    // names a file of this machine
+  OptionText label;
+  OptionText help;                   // one line
+  OptionText unset;                  // what leaving it out means: "automatic", "64"; "": required
+  std::vector<std::string> choices;  // of a text field with a closed set; empty: any text
+  std::string unit;
+  std::optional<double> min, max, below;  // of a number; `below` is exclusive
+  bool needed = false;                    // has no default
+  bool file = false;                      // names a file of this machine
+  bool advanced = false;                  // forms show it on request
 };
 struct LayerKind {
-  std::string name;  // "conv2d"
-  std::string help;  // as of FieldInfo
-  std::string yaml;  // a layer of this kind to begin with: "conv2d: {filters: 32, kernel: 3}"
+  FieldInfo field;   // name "conv2d", label, help
+  std::string yaml;  // a new layer of this kind: "conv2d: {filters: 32, kernel: 3}"
 };
 
 class SpecText {
@@ -132,7 +141,13 @@ class SpecText {
   // The fields below a message: "training", "model.layers[].conv2d", "nodes[]"; "" is the whole.
   // Indices in brackets are ignored. Empty for what is no message.
   static std::vector<FieldInfo> fields(SpecKind kind, std::string_view path);
-  // The kinds a layer can be, in the order of the spec's definition.
+  // Returns the field at `path`: "strategy.stages", "nodes.ssh.host"; nullopt if there is none.
+  static std::optional<FieldInfo> field(SpecKind kind, std::string_view path);
+  // Returns whether the field `name` of the message at `path` has an effect where the message has
+  // these values of its scalar fields.
+  static bool isUsed(SpecKind kind, std::string_view path, std::string_view name,
+                     const std::vector<std::pair<std::string, std::string>>& values);
+  // Returns the kinds of layers, in the order of the spec's definition.
   static std::vector<LayerKind> layerKinds();
   // The place in this text of an error whose `why` is a path.
   SpecProblem locate(const Error& error) const;

@@ -73,6 +73,7 @@ struct PlanRequest {
   // which activations are made again: "none", "selective", "full"
   std::string recompute = "none";
   int staleness = 0;  // of parameter servers: see Plan::staleness
+  bool isAsynchronous() const { return staleness != 0; }
   // where parameters are that are no tables touched by rows: on the
   // servers too, or "all-reduce": with the workers, who do that
   std::string dense = "servers";

@@ -603,7 +603,7 @@ class RunAggregatorTest : public QObject {
     taken = book.take();
     QCOMPARE(find(taken.batch, "rank/1/waiting")->points.size(), std::size_t{3});
     QVERIFY(taken.update.ending && (!taken.update.row || !isFinal(taken.update.row->phase)));
-    QCOMPARE(book.row().phase, RunPhase::kSucceeded);
+    QCOMPARE(book.row().phase, RunState::SUCCEEDED);
   }
 
   // Of a run with a node of role evaluator.
