@@ -232,8 +232,6 @@ struct Decoder {
     if (right && specs::setField(out, field, node.value)) return;
     problem(node, path, "'" + (item ? lastName(path) : field.name()) + "' is " + shown(node),
             expected(field) + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
-    if (node.kind == YamlNode::Kind::kScalar && isZeroRefused(field, node.value))
-      problems.back().remedies = {{{path, fmt::format("{}", specs::optionOf(field).min())}}};
   }
 };
 

@@ -2353,8 +2353,8 @@ It uses:
             <translation>应为其中之一：%1</translation>
         </message>
         <message>
-            <source>expected a whole number, at least 1</source>
-            <translation>应为不小于 1 的整数</translation>
+            <source>expected a whole number, at least %1</source>
+            <translation>应为不小于 %1 的整数</translation>
         </message>
         <message>
             <source>expected a whole number, 0 or more</source>

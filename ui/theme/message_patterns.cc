@@ -299,7 +299,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "version %1 of this format is not known"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "did you mean '%1'?"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected one of %1"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected a whole number, at least 1"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected a whole number, at least %1"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected a whole number, 0 or more"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected a whole number"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "expected a number"),
