@@ -1,4 +1,4 @@
-// What is fixed before a plan is built: the request, the cluster, and what the checks derived.
+// The fixed inputs of the planner: the request, the cluster, and what the checks derived from them.
 #pragma once
 
 #include <optional>
