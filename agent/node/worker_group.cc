@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "agent/base/grpc_status.h"
+#include "agent/base/key_value_store.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
 #include "agent/worker/prepare.h"
@@ -90,8 +91,7 @@ struct Group {
     std::optional<FromWorker> answer;
   };
   std::vector<Member> members;
-  std::map<std::string, std::string> kv;
-  std::map<std::string, std::vector<std::pair<std::size_t, std::uint64_t>>> waiting;
+  KeyValueStore kv;
   int sharedMemory = -1;
   CoreClaims cores;
   std::string what;  // they are for
@@ -124,19 +124,16 @@ struct Group {
         for (Member& member : members) member.process->send(go);
         break;
       }
-      case FromWorker::kKvSet: {
-        kv[message.kv_set().key()] = message.kv_set().value();
-        if (auto asked = waiting.extract(message.kv_set().key()); !asked.empty())
-          for (const auto& [member, id] : asked.mapped())
-            answer(member, id, message.kv_set().key());
+      case FromWorker::kKvSet:
+        kv.set(message.kv_set().key(), message.kv_set().value());
+        break;
+      case FromWorker::kKvGet: {
+        const std::string& key = message.kv_get().key();
+        kv.get(key, [this, at, id = message.kv_get().id(), key](const std::string& value) {
+          members[at].process->send(keyValueReply<ToWorker>(id, key, value));
+        });
         break;
       }
-      case FromWorker::kKvGet:
-        if (kv.contains(message.kv_get().key()))
-          answer(at, message.kv_get().id(), message.kv_get().key());
-        else
-          waiting[message.kv_get().key()].emplace_back(at, message.kv_get().id());
-        break;
       case FromWorker::kFailed:
         end(fromInfo(message.failed()));
         break;
@@ -152,14 +149,6 @@ struct Group {
       default:
         break;
     }
-  }
-
-  void answer(std::size_t at, std::uint64_t id, const std::string& key) {
-    ToWorker message;
-    message.mutable_kv_value()->set_id(id);
-    message.mutable_kv_value()->set_key(key);
-    message.mutable_kv_value()->set_value(kv[key]);
-    members[at].process->send(message);
   }
 
   Status start(EventLoop& loop, std::vector<WorkerStart>& starts) {

@@ -108,11 +108,7 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       const std::uint64_t id = message.kv_get().id();
       const std::string key = message.kv_get().key();
       kvGet(key, [this, node, id, key](const std::string& value) {
-        ToPeer answer;
-        answer.mutable_kv_value()->set_id(id);
-        answer.mutable_kv_value()->set_key(key);
-        answer.mutable_kv_value()->set_value(value);
-        if (server_) server_->send(node, answer);
+        if (server_) server_->send(node, keyValueReply<ToPeer>(id, key, value));
       });
       break;
     }
@@ -466,7 +462,7 @@ void RunControl::finish() {
   setState(*outcome_);  // before anyone can read of the end and act on it
   spool_.append(std::move(record));
   if (Status status = spool_.flush(); !status.ok()) logWarning("{}", status.error().text());
-  kvWaiting_.clear();
+  kv_.dropWaiting();
   kvAsked_.clear();
   workers_.clear();
   // Kept for a moment, so that what was said last goes out.

@@ -462,9 +462,7 @@ void RunControl::sample() {
 
 void RunControl::kvSet(const std::string& key, const std::string& value) {
   if (coordinates()) {
-    kv_[key] = value;
-    if (auto waiting = kvWaiting_.extract(key); !waiting.empty())
-      for (auto& answer : waiting.mapped()) answer(value);
+    kv_.set(key, value);
     return;
   }
   kvTold_.emplace_back(key, value);
@@ -474,12 +472,9 @@ void RunControl::kvSet(const std::string& key, const std::string& value) {
   if (client_) client_->send(std::move(message));
 }
 
-void RunControl::kvGet(const std::string& key, std::function<void(const std::string&)> answer) {
+void RunControl::kvGet(const std::string& key, KeyValueStore::Answer answer) {
   if (coordinates()) {
-    if (auto at = kv_.find(key); at != kv_.end())
-      answer(at->second);
-    else
-      kvWaiting_[key].push_back(std::move(answer));
+    kv_.get(key, std::move(answer));
     return;
   }
   const std::uint64_t id = nextGet_++;
@@ -493,11 +488,7 @@ void RunControl::kvGet(const std::string& key, std::function<void(const std::str
 void RunControl::localKvGet(Worker& worker, std::uint64_t id, const std::string& key) {
   kvGet(key, [&worker, id, key](const std::string& value) {
     if (worker.exited) return;
-    ToWorker answer;
-    answer.mutable_kv_value()->set_id(id);
-    answer.mutable_kv_value()->set_key(key);
-    answer.mutable_kv_value()->set_value(value);
-    worker.process->send(answer);
+    worker.process->send(keyValueReply<ToWorker>(id, key, value));
   });
 }
 

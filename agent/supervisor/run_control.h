@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "agent/base/event_loop.h"
+#include "agent/base/key_value_store.h"
 #include "agent/base/run_folder.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
@@ -109,7 +110,7 @@ class RunControl {
 
   // Rendezvous key/value store
   void kvSet(const std::string& key, const std::string& value);
-  void kvGet(const std::string& key, std::function<void(const std::string&)> answer);
+  void kvGet(const std::string& key, KeyValueStore::Answer answer);
   void localKvGet(Worker& worker, std::uint64_t id, const std::string& key);
 
   // Agreement between nodes
@@ -150,10 +151,9 @@ class RunControl {
   std::map<std::string, Peer> peers_;
   std::unique_ptr<Evaluations> evaluations_;  // at the coordinator
   std::unique_ptr<Evaluator> evaluator_;      // at the node of that role
-  std::map<std::string, std::string> kv_;
-  std::map<std::string, std::vector<std::function<void(const std::string&)>>> kvWaiting_;
+  KeyValueStore kv_;                          // at the coordinator
   std::uint64_t nextGet_ = 1;
-  std::map<std::uint64_t, std::pair<std::string, std::function<void(const std::string&)>>> kvAsked_;
+  std::map<std::uint64_t, std::pair<std::string, KeyValueStore::Answer>> kvAsked_;
   // sent again after a reconnect
   std::vector<std::pair<std::string, std::string>> kvTold_;
 

@@ -139,9 +139,10 @@ int conclude(RunReport& report, const Result<RunResult>& result, bool told) {
   }
   const Error& error = result.error();
   if (!told) report.failed(error);
-  RunResult none;
-  none.status = error.code == Code::kCancelled ? "stopped" : "failed";
-  report.finished(none);
+  RunResult known;  // what it had come to, as far as this program was told
+  known.status = error.code == Code::kCancelled ? "stopped" : "failed";
+  known.figures = report.model().figures();
+  report.finished(known);
   return exitCodeOf(error);
 }
 

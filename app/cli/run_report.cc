@@ -60,6 +60,7 @@ class JsonReport final : public RunReport {
     tellHeld();
     finishedLine(result).print();
   }
+  const RunModel& model() const override { return story_.model(); }
 
  private:
   static constexpr std::chrono::milliseconds kPause{110};
@@ -109,7 +110,6 @@ class PlainReport final : public RunReport {
   explicit PlainReport(std::int64_t every) : every_(every) {}
   void progress(const std::string& text) override { put(stderr, text + "\n"); }
   void started(const RunContext& context) override {
-    context_ = context;
     story_.begin(context);
     print(fmt::format("run {}: {}, {} ranks, {}, {}", context.row.run, context.row.name,
                       context.row.world, context.row.strategy, context.row.comm));
@@ -128,8 +128,9 @@ class PlainReport final : public RunReport {
   void failed(const Error& error) override { put(stderr, "error: " + error.text() + "\n"); }
   void finished(const RunResult& result) override {
     tell(story_.rest());
-    if (!context_.row.run.empty()) print(resultText(result));  // else the error says it all
+    if (!model().row().run.empty()) print(resultText(result));  // else the error says it all
   }
+  const RunModel& model() const override { return story_.model(); }
 
  private:
   static void print(const std::string& line) { put(stdout, line + "\n"); }
@@ -139,7 +140,7 @@ class PlainReport final : public RunReport {
     if (!item.evaluation) out += "  train loss " + lossText(row.trainLoss);
     if (row.evaluated())
       out += fmt::format("  test loss {}{}", lossText(row.evalLoss),
-                         testText("  ", context_.row.figures.metric, row.evalMetric));
+                         testText("  ", model().row().figures.metric, row.evalMetric));
     return out;
   }
   void tell(const std::vector<EventSequencer::Item>& items) {
@@ -156,18 +157,16 @@ class PlainReport final : public RunReport {
         Clock::now() - lastProgress_ < std::chrono::seconds(5))
       return;
     lastProgress_ = Clock::now();
-    const RunProgress& progress = story_.progress();
-    const std::int64_t total = progress.totalSteps();
+    const std::int64_t total = model().progress().totalSteps();
     std::fprintf(
         stderr, "%s\n",
         fmt::format("epoch {}, step {}{}, loss {:.4f}, {:.0f} samples/s", last->step->epoch,
                     last->step->step, total > 0 ? fmt::format(" of {}", total) : "",
-                    last->step->loss, progress.pace().samplesPerSecond)
+                    last->step->loss, model().progress().pace().samplesPerSecond)
             .c_str());
   }
 
   std::int64_t every_;
-  RunContext context_;
   EventSequencer story_;
   int slowRank_ = -1;
   Clock::time_point lastProgress_ = Clock::now();
@@ -215,7 +214,7 @@ std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
   return std::make_unique<PlainReport>(options.every);
 }
 
-void EventSequencer::begin(const RunContext& context) { progress_.begin(context.scope); }
+void EventSequencer::begin(const RunContext& context) { model_.begin(context.row, context.scope); }
 
 void EventSequencer::tell(const EpochRow& row, std::vector<Item>& out) {
   if (row.epoch <= lastEpoch_) {
@@ -225,11 +224,11 @@ void EventSequencer::tell(const EpochRow& row, std::vector<Item>& out) {
   }
   if (!row.evaluated()) unevaluated_.insert(row.epoch);
   lastEpoch_ = row.epoch;
-  progress_.addEpoch(row);
   out.push_back({std::nullopt, row});
 }
 
 std::vector<EventSequencer::Item> EventSequencer::take(const RunUpdate& update) {
+  model_.add(update, monotonicNow());
   for (const EpochRow& row : update.epochs) waiting_.push_back(row);
   std::stable_sort(waiting_.begin(), waiting_.end(),
                    [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
@@ -239,14 +238,13 @@ std::vector<EventSequencer::Item> EventSequencer::take(const RunUpdate& update) 
     while (told < waiting_.size() && waiting_[told].step <= step) tell(waiting_[told++], out);
   };
   for (const auto& series : update.series) {
-    progress_.addSeries(series, monotonicNow());
     if (series.name != "loss") continue;
     for (const Point& point : series.points) {
       const auto step = static_cast<std::int64_t>(std::llround(point.x));
       if (step <= lastStep_) continue;
       epochsUpTo(step - 1);
       lastStep_ = step;
-      out.push_back({Step{step, progress_.epochOf(step), point.y}, std::nullopt});
+      out.push_back({Step{step, model_.progress().epochOf(step), point.y}, std::nullopt});
     }
   }
   epochsUpTo(lastStep_);

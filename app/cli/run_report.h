@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/run_model.h"
 #include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
 
@@ -38,6 +39,7 @@ class RunReport {
   virtual void idle() = 0;                           // about thirty times a second
   virtual void failed(const Error& error) = 0;
   virtual void finished(const RunResult& result) = 0;  // last
+  virtual const RunModel& model() const = 0;           // what has been told of the run
 };
 
 struct ReportOptions {
@@ -68,11 +70,11 @@ class EventSequencer {
   static std::vector<std::string> scaleNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
   std::vector<Error> newWarnings(const RunUpdate& update);
-  const RunProgress& progress() const { return progress_; }
+  const RunModel& model() const { return model_; }
 
  private:
   void tell(const EpochRow& row, std::vector<Item>& out);
-  RunProgress progress_;
+  RunModel model_;
   std::vector<EpochRow> waiting_;
   static std::vector<Error> notTold(const std::vector<Error>& errors,
                                     std::vector<std::string>& told);

@@ -67,12 +67,10 @@ class LiveView final : public RunReport {
   }
 
   void started(const RunContext& context) override {
-    context_ = context;
     story_.begin(context);
     if (auto prediction = parsePrediction(context.documents.prediction); prediction.ok())
       predicted_ = std::move(*prediction);
     for (const RankPreview& rank : predicted_.ranks) nodes_[rank.node];
-    phase_ = context.row.phase;
     progress_.clear();
     draw(true);
   }
@@ -80,19 +78,10 @@ class LiveView final : public RunReport {
   void update(const RunUpdate& update) override {
     for (const auto& series : update.series) take(series);
     for (const auto& item : story_.take(update)) {
-      if (item.epoch) {
-        if (item.epoch->evaluated()) lastEpoch_ = item.epoch;
-      } else {
-        step_ = *item.step;
-        loss_.add(item.step->loss);
-      }
+      if (!item.step) continue;
+      step_ = *item.step;
+      loss_.add(item.step->loss);
     }
-    if (update.row) {
-      phase_ = update.row->phase;
-      context_.row = *update.row;
-    }
-    if (!update.breakdown.empty()) breakdown_ = update.breakdown;
-    if (update.slowChanged) slow_ = update.slow;
     for (const RunUpdate::Node& node : update.nodes) {
       nodes_[node.name].reachable = node.reachable;
       nodes_[node.name].detail = node.detail;
@@ -118,7 +107,7 @@ class LiveView final : public RunReport {
     (void)story_.rest();
     progress_.clear();
     ended_ = true;
-    if (context_.row.run.empty()) return erase();  // nothing ran: the error says it all
+    if (row().run.empty()) return erase();  // nothing ran: the error says it all
     draw(true);
     const std::string text = resultText(result);
     const std::string line = result.status == "succeeded" ? style_.green(text)
@@ -128,14 +117,18 @@ class LiveView final : public RunReport {
     drawn_ = 0;
   }
 
+  const RunModel& model() const override { return story_.model(); }
+
  private:
+  const RunRow& row() const { return model().row(); }
+
   void take(const RunBatch::Series& series) {
     if (series.points.empty()) return;
     const double value = series.points.back().y;
     if (series.name == "loss_scale") lossScale_ = value;
     if (series.name == "skipped")
       for (const Point& point : series.points) skipped_ += std::llround(point.y);
-    if (series.name == context_.row.figures.metric) {
+    if (series.name == row().figures.metric) {
       metric_ = value;
       return;
     }
@@ -165,18 +158,19 @@ class LiveView final : public RunReport {
   }
 
   std::string headline() const {
-    std::string state(stateName(phase_));
-    state = phase_ == RunState::SUCCEEDED ? style_.green(state)
-            : phase_ == RunState::FAILED  ? style_.red(state)
-            : isFinal(phase_)             ? style_.yellow(state)
-                                          : style_.cyan(state);
-    return fmt::format("{}  {}  {}  {}", style_.bold(context_.row.name), state, context_.row.run,
-                       style_.dim(fmt::format("{} ranks · {} · {}", context_.row.world,
-                                              context_.row.strategy, context_.row.comm)));
+    const RunState phase = row().phase;
+    std::string state(stateName(phase));
+    state = phase == RunState::SUCCEEDED ? style_.green(state)
+            : phase == RunState::FAILED  ? style_.red(state)
+            : model().over()             ? style_.yellow(state)
+                                         : style_.cyan(state);
+    return fmt::format(
+        "{}  {}  {}  {}", style_.bold(row().name), state, row().run,
+        style_.dim(fmt::format("{} ranks · {} · {}", row().world, row().strategy, row().comm)));
   }
 
   std::string progressLine(int columns) const {
-    const RunProgress& progress = story_.progress();
+    const RunProgress& progress = model().progress();
     const std::int64_t total = progress.totalSteps();
     const double share = progress.fraction();
     std::string text =
@@ -185,9 +179,7 @@ class LiveView final : public RunReport {
     if (total <= 0) return text;
     text += fmt::format("/{}", total);
     std::string after = fmt::format("{:3.0f} %", 100 * share);
-    const double left =
-        progress.secondsLeft(static_cast<double>(wallNow() - context_.row.startedNs) * 1e-9);
-    if (!isFinal(phase_) && context_.row.startedNs > 0 && left >= 0)
+    if (const double left = model().secondsLeft(wallNow()); left >= 0)
       after += "  " + durationText(left) + " left";
     const int room = columns - static_cast<int>(width(text) + width(after)) - 4;
     if (room >= 8) text += "  " + style_.cyan(bar(share, std::min(room, 50)));
@@ -197,12 +189,13 @@ class LiveView final : public RunReport {
   std::string lossLine(int columns) const {
     if (step_.step == 0) return style_.dim("waiting for the first step");
     std::string text = fmt::format("loss {:<8.4f}", step_.loss);
-    const std::string& metric = context_.row.figures.metric;
+    const std::string& metric = row().figures.metric;
     if (std::isfinite(metric_)) text += "  train " + metricText(metric, metric_);
-    if (lastEpoch_)
-      text += fmt::format("  test {}{}loss {}", metricText(metric, lastEpoch_->evalMetric),
-                          metric.empty() ? "" : ", ", lastEpoch_->evalLoss);
-    const double stalled = stalledSeconds(), rate = story_.progress().pace().samplesPerSecond;
+    if (const EpochRow* last = model().lastEvaluated())
+      text += fmt::format("  test {}{}loss {}", metricText(metric, last->evalMetric),
+                          metric.empty() ? "" : ", ", last->evalLoss);
+    const Nanoseconds now = monotonicNow();
+    const double stalled = model().stalledSeconds(now), rate = model().pace(now).samplesPerSecond;
     if (stalled > 0)
       text += fmt::format("  no step for {:.0f} s", stalled);
     else if (rate > 0)
@@ -214,17 +207,8 @@ class LiveView final : public RunReport {
     return text;
   }
 
-  // Seconds without a step, where that is long.
-  double stalledSeconds() const {
-    return isFinal(phase_) ? 0 : story_.progress().stalledSeconds(monotonicNow());
-  }
-
   std::string stepLine() const {
-    // Of the steps that the samples a second are of; of a run that has ended, what the history
-    // keeps.
-    const double measured = isFinal(phase_)        ? context_.row.measuredStepSeconds
-                            : stalledSeconds() > 0 ? 0
-                                                   : story_.progress().pace().stepSeconds;
+    const double measured = model().pace(monotonicNow()).stepSeconds;
     std::string text = "step time " + (measured > 0 ? millisecondsText(measured) + " ms" : "–");
     if (predicted_.stepSeconds > 0) {
       text += "  predicted " + millisecondsText(predicted_.stepSeconds) + " ms";
@@ -258,19 +242,21 @@ class LiveView final : public RunReport {
       table.header.push_back(phase.name);
       table.right.push_back(true);
     }
-    const std::size_t ranks = std::max(breakdown_.size(), predicted_.ranks.size());
+    const std::vector<StepBreakdown>& breakdown = model().breakdown();
+    const std::optional<Straggler>& straggler = model().slow();
+    const std::size_t ranks = std::max(breakdown.size(), predicted_.ranks.size());
     const auto fill = [&](bool withPredicted) {
       table.rows.clear();
       for (std::size_t r = 0; r < ranks; ++r) {
         const RankPreview* predicted = r < predicted_.ranks.size() ? &predicted_.ranks[r] : nullptr;
-        const StepBreakdown* measured = r < breakdown_.size() ? &breakdown_[r] : nullptr;
-        const bool slow = slow_ && slow_->rank == static_cast<int>(r);
+        const StepBreakdown* measured = r < breakdown.size() ? &breakdown[r] : nullptr;
+        const bool slow = straggler && straggler->rank == static_cast<int>(r);
         const std::string number = fmt::format("{}", r);
         std::vector<std::string> row{slow ? style_.yellow(number) : number,
                                      predicted ? predicted->node : ""};
         for (const Phase& phase : kPhases) {
           std::string cell = measured ? millisecondsText(measured->*phase.measured) : "–";
-          if (slow && slow_->phase == phase.name) cell = style_.yellow(cell);
+          if (slow && straggler->phase == phase.name) cell = style_.yellow(cell);
           if (withPredicted && predicted)
             cell += style_.dim(padded(millisecondsText(predicted->*phase.predicted), 7, true));
           row.push_back(std::move(cell));
@@ -334,14 +320,14 @@ class LiveView final : public RunReport {
 
   std::vector<std::string> lines(const TerminalSize& size) const {
     const int columns = size.columns - 1;
-    if (context_.row.run.empty()) return {style_.dim("· ") + progress_};
+    if (row().run.empty()) return {style_.dim("· ") + progress_};
     std::vector<std::string> out{headline(), progressLine(columns), lossLine(columns), stepLine()};
     const auto room = [&] { return size.rows - 1 - static_cast<int>(out.size()); };
     const auto append = [&](const std::vector<std::string>& more, int limit) {
       for (int i = 0; i < static_cast<int>(more.size()) && i < limit; ++i)
         out.push_back(more[static_cast<std::size_t>(i)]);
     };
-    if (slow_) out.push_back(style_.yellow(stragglerText(*slow_)));
+    if (model().slow()) out.push_back(style_.yellow(stragglerText(*model().slow())));
     append(rankTable(columns), std::max(0, room() - 2));
     if (!nodes_.empty()) append(nodeTable(), std::max(0, room() - 1));
     append(gpuTable(), std::max(0, room() - 1));
@@ -383,18 +369,13 @@ class LiveView final : public RunReport {
   }
 
   Style style_;
-  RunContext context_;
   Preview predicted_;
   EventSequencer story_;
-  RunState phase_ = RunState::LAUNCHING;
   EventSequencer::Step step_;
-  std::optional<EpochRow> lastEpoch_;
   Curve loss_;
   double metric_ = NAN;
   double lossScale_ = 0;  // of fp16
   std::int64_t skipped_ = 0;
-  std::vector<StepBreakdown> breakdown_;
-  std::optional<Straggler> slow_;
   std::map<std::string, NodeFigures> nodes_;
   std::deque<std::string> logs_;
   std::string progress_;

@@ -14,6 +14,7 @@
 #include "app/history/sqlite.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/list_folder.h"
 
 namespace lockstep::app {
 namespace {
@@ -183,17 +184,20 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
 
 // The runs whose files are there, where history.db was lost: what their files know of them.
 void History::listAgain() {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder() + "/runs", error)) {
-    if (entry.path().extension() != ".db") continue;
-    const auto store = openRunStore(entry.path().string());
+  for (const fs::path& path : listFolder(folder() + "/runs")) {
+    if (path.extension() != ".db") continue;
+    const auto store = openRunStore(path.string());
     if (!store.ok()) continue;
     RunRow row;
-    row.run = entry.path().stem().string();
-    row.phase = RunState::EXPIRED;
+    row.run = path.stem().string();
+    // One that is being recorded is under way; expireAbandoned() ends it once nobody records it.
+    const auto lock = lockRunStore(path.string());
+    const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
+    if (lock.ok()) close(*lock);
+    row.phase = recorded ? RunState::RUNNING : RunState::EXPIRED;
     row.error = "the history was lost: of the run only what it recorded is known";
     struct stat info {};
-    if (stat(entry.path().c_str(), &info) == 0)
+    if (stat(path.c_str(), &info) == 0)
       row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
     for (const SeriesInfo& series : (*store)->series()) {
       if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
@@ -235,29 +239,38 @@ Result<std::unique_ptr<RunStore>> History::begin(const RunRow& row, const RunDoc
 }
 
 Status History::expireAbandoned() {
+  // A run under way has documents, but for those of a lost history.
   constexpr std::string_view kAbandoned =
-      "phase=? AND NOT EXISTS (SELECT 1 FROM document WHERE document.run=run.run AND nodes<>'')";
-  std::vector<std::string> launching;
+      "(phase=? AND NOT EXISTS "
+      "(SELECT 1 FROM document WHERE document.run=run.run AND nodes<>'') OR phase=? AND NOT EXISTS "
+      "(SELECT 1 FROM document WHERE document.run=run.run AND (nodes<>'' OR spec<>'')))";
+  std::vector<std::string> abandoned;
   {
     Statement rows(*state_->database, fmt::format("SELECT run FROM run WHERE {}", kAbandoned));
-    rows.bind(static_cast<int>(RunState::LAUNCHING));
-    while (rows.step()) launching.push_back(rows.text(0));
+    rows.bind(static_cast<int>(RunState::LAUNCHING)).bind(static_cast<int>(RunState::RUNNING));
+    while (rows.step()) abandoned.push_back(rows.text(0));
     LOCKSTEP_TRY(rows.status());
   }
-  for (const std::string& run : launching) {
+  for (const std::string& run : abandoned) {
     const auto lock = lockRunStore(state_->pathOf(run));
-    if (!lock.ok()) continue;  // its launch is under way
+    if (!lock.ok()) continue;  // its launch, or its recorder, is under way
     // Asked again under the lock: a launch may have ended between the list and the lock.
     const Status updated = state_->changed(
-        Statement(*state_->database,
-                  fmt::format("UPDATE run SET phase=?, error=?, finished=? WHERE run=? AND {}",
-                              kAbandoned))
+        Statement(
+            *state_->database,
+            fmt::format("UPDATE run SET phase=CASE phase WHEN ? THEN ? ELSE ? END, "
+                        "error=CASE WHEN coalesce(error,'')='' THEN ? ELSE error END, finished=? "
+                        "WHERE run=? AND {}",
+                        kAbandoned))
+            .bind(static_cast<int>(RunState::LAUNCHING))
             .bind(static_cast<int>(RunState::EXPIRED))
+            .bind(static_cast<int>(RunState::FAILED))
             .bind(std::string_view(
                 "its launch was never completed: the program that launched it ended"))
             .bind(wallNow())
             .bind(std::string_view(run))
             .bind(static_cast<int>(RunState::LAUNCHING))
+            .bind(static_cast<int>(RunState::RUNNING))
             .run());
     close(*lock);
     LOCKSTEP_TRY(updated);

@@ -182,7 +182,8 @@ class History {
   // Like add, but returns the run's store, locked before the row is visible. A launch holds it
   // until the documents say where the run is.
   Result<std::unique_ptr<RunStore>> begin(const RunRow& row, const RunDocuments& documents);
-  // Marks launches as EXPIRED whose process ended before it recorded where the run is.
+  // Marks launches as EXPIRED whose process ended before it recorded where the run is, and runs of
+  // a lost history that are no longer recorded as FAILED.
   Status expireAbandoned();
   Status update(const RunRow& row);  // the whole row, by its id
   Status setDocuments(const std::string& run, const RunDocuments& documents);

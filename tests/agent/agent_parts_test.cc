@@ -16,6 +16,7 @@
 #include <fstream>
 #include <thread>
 
+#include "agent/base/key_value_store.h"
 #include "agent/base/line_collector.h"
 #include "agent/base/paths.h"
 #include "agent/base/run_folder.h"
@@ -28,6 +29,7 @@
 #include "engine/base/file.h"
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
+#include "lockstep/node/v1/worker.pb.h"
 
 using namespace lockstep;
 using namespace lockstep::agent;
@@ -60,6 +62,29 @@ class AgentPartsTest : public QObject {
   std::string path(const char* name) { return folder_.filePath(name).toStdString(); }
 
  private Q_SLOTS:
+  void theStoreAnswersGetsInTheirOrder() {
+    KeyValueStore store;
+    std::vector<std::string> answers;
+    const auto answer = [&](const std::string& who) {
+      return [&answers, who](const std::string& value) { answers.push_back(who + value); };
+    };
+    store.get("a", answer("first "));
+    store.get("b", answer("other "));
+    store.get("a", answer("second "));
+    QVERIFY(answers.empty());
+    store.set("a", "1");
+    QCOMPARE(answers, (std::vector<std::string>{"first 1", "second 1"}));
+    store.set("a", "2");  // what was answered is not answered again
+    store.get("a", answer("third "));
+    QCOMPARE(answers.size(), 3u);
+    QCOMPARE(answers.back(), std::string("third 2"));
+    store.dropWaiting();
+    store.set("b", "3");
+    QCOMPARE(answers.size(), 3u);
+    const auto reply = keyValueReply<node::v1::ToWorker>(7, "a", "2").kv_value();
+    QVERIFY(reply.id() == 7 && reply.key() == "a" && reply.value() == "2");
+  }
+
   void noTwoRanksHoldOneCore() {
     const std::string scope = "lockstep-test-" + std::to_string(getpid());
     const std::vector<int> given = givenCores();

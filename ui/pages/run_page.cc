@@ -576,7 +576,7 @@ void RunPage::refreshRow() {
 
 void RunPage::refreshFigures() {
   const app::RunRow& row = document_->row();
-  const std::int64_t step = std::max(document_->lastStep(), row.figures.steps);
+  const std::int64_t step = document_->lastStep();
   const app::RunProgress& progress = document_->progress();
   const bool over = app::isFinal(row.phase);
   const std::int64_t total = over ? 0 : progress.totalSteps();

@@ -177,7 +177,9 @@ std::string unreachableText(const std::string& node) {
 
 RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
     : QObject(parent), run_(std::move(run)), workspace_(workspace), logs_(new LogModel(this)) {
-  row_.run = run_.toStdString();
+  app::RunRow row;
+  row.run = run_.toStdString();
+  model_.begin(std::move(row), {});
   cluster_ = workspace_.clusterForRun(run_);  // of the launch that just ended, before it lets go
   load();
 }
@@ -200,12 +202,10 @@ void RunDocument::load() {
           Q_EMIT failed(loaded->status.error());
           return;
         }
-        row_ = loaded->row;
         documents_ = std::move(loaded->documents);
         prediction_ = std::move(loaded->prediction);
-        progress_.begin(std::move(loaded->scope));
-        epochs_ = std::move(loaded->epochs);
-        for (const auto& epoch : epochs_) progress_.addEpoch(epoch);
+        model_.begin(loaded->row, std::move(loaded->scope));
+        for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         logs_->append(loaded->logs);
         Q_EMIT rowChanged();
         takeOver(loaded);
@@ -218,9 +218,12 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
   while (loaded->seriesAt < loaded->series.size() && spent.elapsed() < kSliceMs) {
     const auto& from = loaded->series[loaded->seriesAt];
     const std::size_t end = std::min(from.points.size(), loaded->pointAt + kSlicePoints);
-    append({from.name,
-            {from.points.begin() + static_cast<std::ptrdiff_t>(loaded->pointAt),
-             from.points.begin() + static_cast<std::ptrdiff_t>(end)}});
+    const app::RunBatch::Series slice{
+        from.name,
+        {from.points.begin() + static_cast<std::ptrdiff_t>(loaded->pointAt),
+         from.points.begin() + static_cast<std::ptrdiff_t>(end)}};
+    model_.addSeries(slice, monotonicNow());
+    append(slice);
     loaded->pointAt = end;
     if (end < from.points.size()) continue;
     loaded->pointAt = 0;
@@ -235,7 +238,7 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
   Q_EMIT rowChanged();
   Q_EMIT breakdownChanged();
   for (const auto& error : loaded->errors) Q_EMIT failed(error);
-  if (app::isFinal(row_.phase) && !app::lacksModel(row_)) return;
+  if (model_.over() && !app::lacksModel(row())) return;
   if (!cluster_) cluster_ = workspace_.clusterForRun(run_);
   if (!cluster_ && loaded->cluster) {
     cluster_ = workspace_.makeCluster(loaded->cluster);
@@ -269,7 +272,8 @@ void RunDocument::append(const app::RunBatch::Series& given) {
   const auto line = series(given.name);
   const bool time = isTimeSeries(given.name);
   const double origin =
-      time ? static_cast<double>(row_.startedNs > 0 ? row_.startedNs : row_.createdNs) * 1e-9 : 0;
+      time ? static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9
+           : 0;
   // Where history and recorder overlap, what is known stays.
   auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
   for (const app::Point& point : given.points) {
@@ -277,32 +281,17 @@ void RunDocument::append(const app::RunBatch::Series& given) {
     last->second = point.x;
     line->append(point.x - origin, point.y);
   }
-  progress_.addSeries(given, monotonicNow());
   if (isNew) Q_EMIT seriesAdded(QString::fromStdString(given.name));
 }
 
 void RunDocument::take(const app::RunUpdate& update) {
-  const bool over = app::isFinal(row_.phase);
-  if (update.row) row_ = *update.row;
+  const bool over = model_.over();
+  model_.add(update, monotonicNow());
   ending_ = (ending_ || update.ending) && !update.finished;
   for (const auto& series : update.series) append(series);
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
-  for (const auto& epoch : update.epochs) {
-    progress_.addEpoch(epoch);
-    const auto known = std::find_if(epochs_.begin(), epochs_.end(), [&](const app::EpochRow& row) {
-      return row.epoch == epoch.epoch;
-    });
-    if (known != epochs_.end() && epoch.evaluated()) *known = epoch;
-    if (epochs_.empty() || epoch.epoch > epochs_.back().epoch) epochs_.push_back(epoch);
-  }
-  if (!update.breakdown.empty()) {
-    breakdown_ = update.breakdown;
-    Q_EMIT breakdownChanged();
-  }
-  if (update.slowChanged) {
-    slow_ = update.slow;
-    Q_EMIT slowChanged();
-  }
+  if (!update.breakdown.empty()) Q_EMIT breakdownChanged();
+  if (update.slowChanged) Q_EMIT slowChanged();
   for (const auto& node : update.nodes) {
     Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, messageText(node.detail));
   }
@@ -316,34 +305,16 @@ void RunDocument::take(const app::RunUpdate& update) {
   }
 }
 
-double RunDocument::elapsedSeconds() const {
-  if (row_.startedNs == 0) return 0;
-  const qint64 end =
-      row_.finishedNs > 0 ? row_.finishedNs : QDateTime::currentMSecsSinceEpoch() * 1'000'000;
-  return std::max(0.0, static_cast<double>(end - row_.startedNs) * 1e-9);
-}
-
-double RunDocument::remainingSeconds() const {
-  return app::isFinal(row_.phase) ? -1 : progress_.secondsLeft(elapsedSeconds());
-}
-
-double RunDocument::stalledSeconds() const {
-  return app::isFinal(row_.phase) ? 0 : progress_.stalledSeconds(monotonicNow());
-}
-
-app::Pace RunDocument::pace() const {
-  if (app::isFinal(row_.phase) && row_.figures.samplesPerSecond > 0) {
-    const double mean = progress_.meanStepSeconds();
-    return {mean > 0 ? mean : row_.measuredStepSeconds, row_.figures.samplesPerSecond};
-  }
-  return stalledSeconds() > 0 ? app::Pace() : progress_.pace();
-}
+double RunDocument::elapsedSeconds() const { return model_.elapsedSeconds(wallNow()); }
+double RunDocument::remainingSeconds() const { return model_.secondsLeft(wallNow()); }
+double RunDocument::stalledSeconds() const { return model_.stalledSeconds(monotonicNow()); }
+app::Pace RunDocument::pace() const { return model_.pace(monotonicNow()); }
 
 bool RunDocument::canResume() const {
-  return canRelaunch() && app::checkpointFolderOf(row_.run, documents_).ok();
+  return canRelaunch() && app::checkpointFolderOf(row().run, documents_).ok();
 }
 
-bool RunDocument::canStop() const { return recorder_ && !ending_ && !app::isFinal(row_.phase); }
+bool RunDocument::canStop() const { return recorder_ && !ending_ && !model_.over(); }
 
 void RunDocument::stop() {
   if (!recorder_) return;

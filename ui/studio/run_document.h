@@ -10,7 +10,7 @@
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/runs/recorder.h"
-#include "app/runs/run_progress.h"
+#include "app/runs/run_model.h"
 #include "app/specs/spec_text.h"
 #include "ui/models/log_model.h"
 #include "ui/plots/series.h"
@@ -29,17 +29,17 @@ class RunDocument : public QObject {
   ~RunDocument() override;
 
   const QString& run() const { return run_; }
-  const app::RunRow& row() const { return row_; }
+  const app::RunRow& row() const { return model_.row(); }
   bool loaded() const { return loaded_; }
   bool ending() const { return ending_; }  // its last records are being read
   const app::RunDocuments& documents() const { return documents_; }
   const app::Preview* prediction() const { return prediction_ ? &*prediction_ : nullptr; }
   LogModel* logs() { return logs_; }
-  const std::vector<app::StepBreakdown>& breakdown() const { return breakdown_; }
-  const std::optional<app::Straggler>& slow() const { return slow_; }
-  const std::vector<app::EpochRow>& epochs() const { return epochs_; }
-  const app::RunProgress& progress() const { return progress_; }
-  std::int64_t lastStep() const { return progress_.step(); }
+  const std::vector<app::StepBreakdown>& breakdown() const { return model_.breakdown(); }
+  const std::optional<app::Straggler>& slow() const { return model_.slow(); }
+  const std::vector<app::EpochRow>& epochs() const { return model_.epochs(); }
+  const app::RunProgress& progress() const { return model_.progress(); }
+  std::int64_t lastStep() const { return model_.step(); }
   double elapsedSeconds() const;
   double remainingSeconds() const;  // below 0: not known
   // Returns the pace shown: of a running run that of its last steps, none while it is stalled; of
@@ -51,9 +51,7 @@ class RunDocument : public QObject {
   std::shared_ptr<Series> series(const std::string& name);
   const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
   bool canStop() const;
-  bool canRelaunch() const {
-    return loaded_ && app::isFinal(row_.phase) && !documents_.specYaml.empty();
-  }
+  bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
   bool canResume() const;
 
   void stop();
@@ -86,16 +84,12 @@ class RunDocument : public QObject {
 
   QString run_;
   Workspace& workspace_;
-  app::RunRow row_;
+  app::RunModel model_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
   LogModel* logs_;
   std::map<std::string, std::shared_ptr<Series>> series_;
   std::map<std::string, double> lastX_;
-  std::vector<app::StepBreakdown> breakdown_;
-  std::optional<app::Straggler> slow_;
-  std::vector<app::EpochRow> epochs_;
-  app::RunProgress progress_;
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction

@@ -413,6 +413,28 @@ class HistoryTest : public QObject {
     QVERIFY(history_->remove("r").ok());
   }
 
+  // A run that is being recorded when the history is lost goes on until its recorder ends.
+  void aRunBeingRecordedIsListedAsRunning() {
+    auto store = history_->begin(rowOf("live"), {});
+    QVERIFY(store.ok() && (*store)->append(lossBatch(1, 20)).ok());
+    history_.reset();
+    QVERIFY(QFile::rename(dir_->path() + "/history.db", dir_->path() + "/aside"));
+    auto opened = History::open(dir_->path().toStdString());
+    QVERIFY(opened.ok());
+    QVERIFY((*opened)->expireAbandoned().ok());
+    auto row = (*opened)->row("live");
+    QCOMPARE(row->phase, RunState::RUNNING);
+    QCOMPARE(row->figures.steps, 20);
+    QVERIFY((*store)->append(lossBatch(21, 20)).ok());  // the lock was left with its recorder
+    const std::string why = row->error;
+    store->reset();
+    QVERIFY((*opened)->expireAbandoned().ok());
+    row = (*opened)->row("live");
+    QCOMPARE(row->phase, RunState::FAILED);
+    QCOMPARE(row->error, why);
+    QVERIFY(row->finishedNs > 0);
+  }
+
   // However much is cut off, a part of a history is not taken for the whole.
   void aTruncatedHistoryIsRefused() {
     RunDocuments documents;

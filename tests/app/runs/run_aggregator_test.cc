@@ -13,6 +13,7 @@
 #include "app/runs/preview.h"
 #include "app/runs/relaunch.h"
 #include "app/runs/run_aggregator.h"
+#include "app/runs/run_model.h"
 #include "app/runs/run_progress.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
@@ -205,6 +206,78 @@ class RunAggregatorTest : public QObject {
       QCOMPARE(progress.stalledSeconds(7'000'000'000), 0.0);
       QCOMPARE(progress.stalledSeconds(25'000'000'000), 20.0);
     }
+  }
+
+  // What window and command line show of a run that was resumed after step 250 of 4 epochs of 100.
+  void theModelOfAResumedRun() {
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    RunRow row;
+    row.run = "r";
+    row.resumedFrom = "before";
+    row.phase = RunState::RUNNING;
+    RunModel model;
+    model.begin(row, {4, 0, 10, 1000, {{1, 100, 1, 1, 1}, {2, 200, 1, 1, 1}}});
+    QCOMPARE(model.step(), 0);
+    QCOMPARE(model.elapsedSeconds(kSecond), 0.0);  // it has not started
+    QVERIFY(model.secondsLeft(kSecond) < 0 && model.lastEvaluated() == nullptr);
+    row.startedNs = 10 * kSecond;
+    RunUpdate update;
+    update.row = row;
+    RunBatch::Series loss{"loss", {}}, seconds{"rank/0/step", {}}, rate{"samples_per_second", {}};
+    for (int step = 251; step <= 310; ++step) {
+      loss.points.push_back({static_cast<double>(step), 1});
+      seconds.points.push_back({static_cast<double>(step), 0.5});
+      rate.points.push_back({static_cast<double>(step), 20});
+    }
+    update.series = {loss, seconds, rate};
+    update.epochs = {{3, 300, 0.75, NAN, NAN}};
+    update.breakdown = {{0, 0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.5}};
+    update.slowChanged = true;
+    update.slow.emplace().rank = 1;
+    for (int again = 0; again < 2; ++again) model.add(update, kSecond);
+    QCOMPARE(model.step(), 310);
+    QCOMPARE(model.progress().totalSteps(), 400);
+    QCOMPARE(model.progress().epoch(), 4);
+    QCOMPARE(model.progress().fraction(), 310.0 / 400);
+    QCOMPARE(model.epochs().size(), 1u);  // those of the run before are not its own
+    // 60 steps of its own took 30 s: so the other 90 will.
+    QCOMPARE(model.elapsedSeconds(40 * kSecond), 30.0);
+    QCOMPARE(model.secondsLeft(40 * kSecond), 45.0);
+    QCOMPARE(model.pace(kSecond).stepSeconds, 0.5);
+    QCOMPARE(model.pace(kSecond).samplesPerSecond, 20.0);
+    QCOMPARE(model.stalledSeconds(31 * kSecond), 30.0);
+    QCOMPARE(model.pace(31 * kSecond).samplesPerSecond, 0.0);
+    QCOMPARE(model.breakdown().size(), 1u);
+    QCOMPARE(model.slow()->rank, 1);
+    // Where its end is never told, the figures are those of the last step that was.
+    QCOMPARE(model.figures().steps, 310);
+    QCOMPARE(model.figures().epochs, 3);
+    QCOMPARE(model.figures().trainLoss, 0.75);
+
+    RunUpdate evaluated;
+    evaluated.epochs = {{3, 300, 0.75, 0.5, 0.9}};
+    evaluated.slowChanged = true;
+    model.add(evaluated, kSecond);
+    QCOMPARE(model.epochs().size(), 1u);
+    QCOMPARE(model.lastEvaluated()->evalLoss, 0.5);
+    QVERIFY(!model.slow());
+    model.add(update, kSecond);  // without its evaluation: that stays
+    QCOMPARE(model.lastEvaluated()->evalLoss, 0.5);
+
+    RunUpdate end;
+    row.phase = RunState::SUCCEEDED;
+    row.finishedNs = 60 * kSecond;
+    row.figures.steps = 400;
+    row.figures.samplesPerSecond = 18;
+    end.row = row;
+    model.add(end, kSecond);
+    QVERIFY(model.over());
+    QCOMPARE(model.step(), 400);
+    QCOMPARE(model.elapsedSeconds(100 * kSecond), 50.0);
+    QVERIFY(model.secondsLeft(100 * kSecond) < 0);
+    QCOMPARE(model.stalledSeconds(100 * kSecond), 0.0);
+    QCOMPARE(model.pace(100 * kSecond).stepSeconds, 0.5);
+    QCOMPARE(model.pace(100 * kSecond).samplesPerSecond, 18.0);
   }
 
   // A limit of steps may end a run within an epoch, which the next run goes on with.
