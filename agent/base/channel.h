@@ -15,11 +15,11 @@ namespace lockstep::agent {
 
 inline constexpr std::size_t kMaxFrame = std::size_t{64} << 20;
 
-// The supervisor's end, on its loop. Never blocks: what the socket does not take is kept.
+// The supervisor's end, on its loop. Never blocks; unsent bytes are buffered.
 class Channel {
  public:
-  // `onFrame` receives each message's bytes; `onEnd` once, at the end of the stream or after a
-  // malformed frame. Both may destroy the channel.
+  // `onFrame` receives the bytes of each message. `onEnd` is called once, at the end of the stream
+  // or after a malformed frame. Both may destroy the channel.
   Channel(EventLoop& loop, int fd, std::function<void(std::string_view)> onFrame,
           std::function<void()> onEnd);
   ~Channel();
@@ -41,7 +41,7 @@ class Channel {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
-// The worker's end: blocking. Threads: any may send; one receives.
+// The worker's end; blocking. Any thread may send, one receives.
 class BlockingChannel {
  public:
   explicit BlockingChannel(int fd) : fd_(fd) {}

@@ -1,4 +1,4 @@
-// The subcommands of lockstep-agent. Each returns the process's exit code.
+// The subcommands of lockstep-agent. Each returns the exit code of the process.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace lockstep::agent {
 
-// "--name value" pairs, "--flag"s and plain words.
+// Parses "--name value" pairs, "--flag"s and words.
 class Arguments {
  public:
   explicit Arguments(std::vector<std::string> words) : words_(std::move(words)) {}
@@ -16,7 +16,7 @@ class Arguments {
   std::optional<std::string> value(std::string_view name);
   double number(std::string_view name, double fallback);
   std::optional<std::string> word();  // the next plain word
-  // What nobody took; empty if all were understood.
+  // Returns the arguments that were not read; empty if all were.
   std::string rest() const { return words_.empty() ? "" : words_.front(); }
 
  private:

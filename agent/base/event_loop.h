@@ -1,6 +1,6 @@
-// EventLoop: descriptors, timers and posted work, all handled on the one thread that calls run().
-// A process that spawns workers does so from that thread, which lives as long as the process: the
-// parent-death signal follows the thread that spawned.
+// EventLoop: handles descriptors, timers and posted work on the thread that calls run(). Workers
+// are spawned on that thread, which lives as long as the process, since the parent-death signal is
+// tied to the spawning thread.
 #pragma once
 
 #include <functional>
@@ -22,17 +22,17 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Any thread. Work posted after run() returned is never done.
+  // Thread-safe. Work posted after run() returned is dropped.
   void post(std::function<void()> work);
-  // Posts and waits for the work; on the loop's own thread does it at once. False if the loop has
-  // ended first.
+  // Posts work and waits for it; on the loop's own thread, runs it at once. Returns false if the
+  // loop ended first.
   bool call(const std::function<void()>& work);
 
-  // Loop's thread only, or before run().
+  // Must be called on the loop's thread, or before run().
   void watch(int fd, short events, std::function<void(short revents)> handler);
   void unwatch(int fd);
   TimerId after(Nanoseconds delay, std::function<void()> work);
-  // At the multiples of `interval` on the monotonic clock, as long as the loop runs.
+  // Runs at multiples of `interval` on the monotonic clock, as long as the loop runs.
   void every(Nanoseconds interval, std::function<void()> work);
   void cancel(TimerId timer);
 

@@ -1,5 +1,5 @@
-// Errors between the engine, the messages and gRPC. A failed call carries the whole ErrorInfo,
-// serialised, in the status's details; its message is Error::text().
+// Converts errors between the engine, messages and gRPC. A failed call carries the serialised
+// ErrorInfo in the status's details; its message is Error::text().
 #pragma once
 
 #include <grpcpp/support/status.h>

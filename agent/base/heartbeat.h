@@ -1,6 +1,6 @@
-// Waking costs more than what there is to do on it. So what a node tells of a run it tells on one
-// beat: workers of their steps, the supervisor of the node's load, and a moment later all of it
-// goes to who reads it.
+// The period at which a node reports on a run. Workers report steps and the supervisor samples the
+// node's load at the same instant, and the records are sent shortly after: waking up costs more
+// than the work done.
 #pragma once
 
 #include "engine/base/clock.h"
@@ -8,9 +8,9 @@
 namespace lockstep::agent {
 
 constexpr Nanoseconds kHeartbeat = 125'000'000;
-constexpr Nanoseconds kHeartbeatGrace = 25'000'000;  // by then workers have told
+constexpr Nanoseconds kHeartbeatGrace = 25'000'000;  // workers have reported by then
 
-// The first multiple of `interval` on the monotonic clock that is later than `now`.
+// Returns the first multiple of `interval` on the monotonic clock after `now`.
 constexpr Nanoseconds nextMultiple(Nanoseconds now, Nanoseconds interval) {
   return (now / interval + 1) * interval;
 }

@@ -1,5 +1,5 @@
-// From the bytes of a worker's output to lines: split, made valid UTF-8, limited in rate, the last
-// ones remembered for error messages.
+// Splits a worker's output into lines of valid UTF-8, limits their rate, and keeps the last ones
+// for error messages.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@ class LineCollector {
 
   void add(std::string_view bytes, Nanoseconds now);
   void end(Nanoseconds now);  // what is left without a newline is a line
-  // Lines since the last call, and how many were left out before them.
+  // Returns the lines since the last call, and how many were dropped before them.
   std::vector<std::string> take(std::uint64_t& dropped);
   bool empty() const { return lines_.empty() && dropped_ == 0; }
   std::string tail() const;  // the last lines, joined by newlines
@@ -36,8 +36,8 @@ class LineCollector {
   Nanoseconds filled_ = 0;
 };
 
-// Output kept in a file of at most two times `limit` bytes: the newest, and what came before it in
-// "<path>.1". Failures to write are ignored: the records have the lines too.
+// A rotating log file of at most two times `limit` bytes; older output is in "<path>.1". Write
+// errors are ignored, since the records have the lines too.
 class BoundedFile {
  public:
   BoundedFile(std::string path, std::int64_t limit);

@@ -112,11 +112,6 @@ std::vector<RunFolder> findRuns(const Workdir& workdir, const std::string& run) 
   return out;
 }
 
-bool isFinal(run::v1::RunState state) {
-  return state == run::v1::SUCCEEDED || state == run::v1::FAILED || state == run::v1::STOPPED ||
-         state == run::v1::EXPIRED;
-}
-
 int tryLock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return -1;

@@ -1,5 +1,5 @@
-// A run's folder on a node, <workdir>/runs/<run>/<node>/: what a supervisor was asked for, what it
-// keeps, and where it is reached.
+// A run's folder on a node, <workdir>/runs/<run>/<node>/: the supervisor's request, records and
+// socket.
 #pragma once
 
 #include <optional>
@@ -9,18 +9,21 @@
 #include "agent/base/paths.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
+#include "engine/specs/states.h"
 #include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
+
+using specs::isFinal;
 
 struct RunFolder {
   std::string path;
   std::string runtime;  // of the workdir: where the socket goes
 
-  // 0600: has the run's key until that is read
+  // mode 0600; has the run's key until it is read
   std::string request() const { return path + "/request.pb"; }
   std::string plan() const { return path + "/plan.txt"; }
-  // of the data, when it was prepared
+  // of the data at prepare time
   std::string hashes() const { return path + "/hashes.pb"; }
   std::string spool() const { return path + "/spool.db"; }
   std::string state() const { return path + "/state"; }
@@ -42,20 +45,20 @@ struct SupervisorInfo {
   std::string peerAddress;
 };
 Status writeSupervisor(const RunFolder& folder, const SupervisorInfo& info);
-// None where no supervisor holds the folder's lock or it does not serve yet.
+// None if no supervisor holds the folder's lock, or it does not serve yet.
 std::optional<SupervisorInfo> findSupervisor(const RunFolder& folder);
 
 RunFolder runFolder(const Workdir& workdir, const std::string& run, const std::string& node);
 std::vector<RunFolder> findRuns(const Workdir& workdir, const std::string& run);  // "": all
-bool isFinal(run::v1::RunState state);
 
-// Exclusive, released by the descriptor's end. Negative: held by another process.
+// Takes an exclusive lock, released when the descriptor is closed. Negative: held by another
+// process.
 int tryLock(const std::string& path);
 bool isLocked(const std::string& path);
 
-// Starts `lockstep-agent supervise FOLDER…` in a session of its own. Returns its pid, to be reaped.
+// Starts `lockstep-agent supervise FOLDER…` in a new session. Returns its pid; the caller reaps it.
 Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options);
-// Waits until the supervisor serves, or its process ends.
+// Waits until the supervisor serves or exits.
 Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanoseconds limit);
 
 }  // namespace lockstep::agent

@@ -1,5 +1,5 @@
-// A gRPC server on a unix socket, reached by this user's processes only: our own accept loop checks
-// the peer's uid before gRPC sees the connection.
+// A gRPC server on a unix socket for this user's processes only: an accept loop checks the peer's
+// uid before gRPC gets the connection.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,11 @@ namespace lockstep::agent {
 
 class UnixServer {
  public:
-  // Takes the place of a stale socket at `path`; the caller holds the lock that says it is stale.
+  // Replaces a stale socket at `path`. The caller holds the lock that proves it stale.
   static Result<std::unique_ptr<UnixServer>> start(const std::string& path, grpc::Service& service);
   ~UnixServer();  // removes the socket, cancels calls in progress, waits for their handlers
 
-  // Accepts no more connections and removes the socket; those that are there go on.
+  // Stops accepting connections and removes the socket; open connections stay.
   void close();
   int connections() const;  // open now
 
@@ -32,8 +32,8 @@ class UnixServer {
   std::unique_ptr<State> state_;
 };
 
-// Both ends of a unix connection, with close-on-exec. `peer`, where not null, receives the pid of
-// the process at the other end. kPermissionDenied if that is another user's.
+// Connects to a unix socket, with close-on-exec. `peer`, if not null, receives the pid of the other
+// process. kPermissionDenied if it is another user's.
 Result<int> connectUnix(const std::string& path, pid_t* peer);
 
 }  // namespace lockstep::agent

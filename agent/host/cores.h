@@ -1,4 +1,4 @@
-// Which cores the compute threads of a node's ranks are pinned to.
+// Assigns cores to the compute threads of a node's ranks.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace lockstep::agent {
 
-// Cores held for ranks, so that no two ranks on this host, of whatever run and agent, are pinned to
-// one. A core is held by a bound name of the network namespace, which the kernel frees when the
-// process ends.
+// Claims cores for ranks, so that no two ranks on this host, of any run and agent, are pinned to
+// one. A core is claimed by an abstract socket name of the network namespace, which the kernel
+// frees when the process ends.
 class CoreClaims {
  public:
   static constexpr const char* kScope = "lockstep-core";
@@ -22,15 +22,15 @@ class CoreClaims {
   CoreClaims(CoreClaims&& other) noexcept;
   CoreClaims& operator=(CoreClaims&& other) noexcept;
 
-  // Cores for all ranks, `threads` of each, or for none, and why. Cores at rest come first, and of
-  // hyper-threads one a core before their siblings: which are at rest it looks at for 30 ms where
-  // there is a choice. `scope` says among whom cores are held.
+  // Claims `threads` cores for each rank, or none and says why. Prefers idle cores, and one
+  // hyper-thread per core before siblings; where there is a choice, observes for 30 ms which are
+  // idle. `scope` is the namespace of the claims.
   static CoreClaims claim(const std::vector<int>& threads, const std::string& scope = kScope);
-  // As many cores as `threads`, only such as are at rest.
+  // Claims `threads` idle cores.
   static CoreClaims claimAtRest(int threads, const std::string& scope = kScope);
 
   bool pinned() const { return !cores_.empty(); }
-  // its cores, one a thread; none where not pinned
+  // one core per thread; empty if not pinned
   const std::vector<int>& of(std::size_t rank) const;
   const std::string& whyNot() const { return whyNot_; }
 
@@ -44,15 +44,14 @@ class CoreClaims {
   std::string whyNot_;
 };
 
-// What a worker is told of its cores.
+// The cores of a worker.
 void setCores(const CoreClaims& claims, std::size_t rank, node::v1::WorkerStart& out);
 
-// Keeps the thread that makes it on the cores it was given. Where others run on them and it has to
-// wait for more than a quarter of two seconds it moves to cores that are at rest and nobody holds,
-// if there are any.
+// Keeps the constructing thread on its cores. If other processes use them and it waits for more
+// than a quarter of two seconds, moves it to idle unclaimed cores, if there are any.
 class PinnedThread {
  public:
-  // logs what it does
+  // logs moves
   explicit PinnedThread(const node::v1::WorkerStart& start, std::string scope = CoreClaims::kScope);
   ~PinnedThread();
   PinnedThread(const PinnedThread&) = delete;

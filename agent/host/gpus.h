@@ -1,4 +1,4 @@
-// The GPUs of this node and what they do, as NVIDIA's management library tells it.
+// The GPUs of this node and their load, from NVIDIA's management library (NVML).
 #pragma once
 
 #include <chrono>
@@ -13,29 +13,29 @@ namespace lockstep::agent {
 
 struct GpuReading {
   std::vector<run::v1::GpuSample> gpus;
-  // by process; where the driver knows this system's process numbers
+  // process → GPU, if the driver knows the process ids of this system
   std::map<int, int> gpuOfProcess;
   std::string driver;   // "580.65.06"
-  std::string problem;  // why there are none, or none that answer
+  std::string problem;  // why there are none, or none answers
 };
 
-// Asks the library on a thread of its own, as its calls may take seconds or hang: nobody waits for
-// it longer than they say. The thread is there only while somebody asks, and without the library
-// not at all; then nothing of the driver is held open, so that it can be replaced. Threads: any.
+// Calls the library on its own thread, since calls may take seconds or hang; callers wait no longer
+// than their limit. The thread lives only while readings are requested, and only if the library
+// exists. While idle nothing of the driver is open, so that the driver can be updated. Thread-safe.
 class GpuMonitor {
  public:
-  // `file`: of the library.
+  // `file` is the library's.
   explicit GpuMonitor(std::string file);
-  // A thread that hangs in the driver is left to itself.
+  // Leaks a thread that hangs in the driver.
   ~GpuMonitor();
   GpuMonitor(const GpuMonitor&) = delete;
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
-  // What there is, asked now; after `limit` what is known. Looks for the library again where it was
-  // missing.
+  // Requests a reading and waits for it; after `limit` returns the last one. Looks for the library
+  // again if it was missing.
   std::shared_ptr<const GpuReading> look(std::chrono::milliseconds limit);
-  // What was asked last, and the wish for more: at a steady pace no older than the time between two
-  // calls. Waits for nothing.
+  // Returns the last reading and requests the next. Called at a steady rate, the reading is no
+  // older than one period. Does not block.
   std::shared_ptr<const GpuReading> latest();
 
  private:
@@ -46,7 +46,7 @@ class GpuMonitor {
   std::shared_ptr<State> state_;
 };
 
-// Of this process; LOCKSTEP_NVML names another file than libnvidia-ml.so.1.
+// Returns the monitor of this process. LOCKSTEP_NVML overrides the file libnvidia-ml.so.1.
 GpuMonitor& gpuMonitor();
 
 }  // namespace lockstep::agent

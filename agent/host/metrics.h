@@ -1,4 +1,4 @@
-// What a node is and how loaded it is, from /proc and /sys, its GPUs from the driver.
+// Inventory and load of a node, from /proc, /sys and the GPU driver.
 #pragma once
 
 #include <map>
@@ -12,23 +12,25 @@
 
 namespace lockstep::agent {
 
-// Cores this process may use: its affinity, bounded by the cpu quota of its cgroups (v1 and v2).
+// Returns the cores this process may use: its affinity, bounded by the CPU quotas of its cgroups
+// (v1 and v2).
 int usableCores();
-// Bytes this process and its children could take: what the kernel could give, bounded by the memory
-// limits of their cgroups (v1 and v2). -1 unknown.
+// Returns the bytes this process and its children can allocate: available memory, bounded by the
+// memory limits of their cgroups (v1 and v2). -1: unknown.
 std::int64_t memoryAvailable();
-std::int64_t diskFree(const std::string& folder);  // bytes; -1 unknown
-std::int64_t processMemory(int pid);               // resident bytes; 0 unknown
+std::int64_t diskFree(const std::string& folder);  // bytes; -1: unknown
+std::int64_t processMemory(int pid);               // resident bytes; 0: unknown
 node::v1::Inventory inventory(const std::string& workdir);
 
-// A file of /proc or /sys read again and again: it stays open, as opening costs more than reading.
+// A file of /proc or /sys that is read repeatedly. It stays open, since opening costs more than
+// reading.
 class CachedProcFile {
  public:
   explicit CachedProcFile(std::string path) : path_(std::move(path)) {}
   ~CachedProcFile();
   CachedProcFile(CachedProcFile&& other) noexcept;
   CachedProcFile& operator=(CachedProcFile&&) = delete;
-  // What it says now, until the next call; empty where it cannot be read.
+  // Returns the current content, valid until the next call; empty if it cannot be read.
   std::string_view read();
 
  private:
@@ -36,8 +38,8 @@ class CachedProcFile {
   int fd_ = -1;
 };
 
-// Rates are over the time since the sample before; the first has none. GPUs are as they were when
-// the sample before was taken, as nothing waits for their driver. Threads: one at a time.
+// Samples the load of a node. Rates are averages since the previous sample; the first has none. GPU
+// readings are one sample old, since nothing waits for their driver. Not thread-safe.
 class NodeSampler {
  public:
   explicit NodeSampler(std::string workdir, GpuMonitor& gpus = gpuMonitor());
@@ -50,16 +52,16 @@ class NodeSampler {
   };
   struct ProcessTimes {
     double cpu = 0, waiting = 0, throttled = 0;
-  };  // seconds, ever
-  // What is kept of a rank's process from one sample to the next.
+  };  // seconds since the process started
+  // State of a rank's process between samples.
   struct Process {
     explicit Process(int pid);
     CachedProcFile stat, memory, schedule, groups;
-    std::string groupsText;  // of which `throttles` are
+    std::string groupsText;  // content of `groups` that `throttles` belong to
     std::vector<CachedProcFile> throttles;
     ProcessTimes times;
-    bool known = false;  // its times
-    // Seconds, ever, that a quota has held it back.
+    bool known = false;  // `times` is set
+    // Returns the seconds that a CPU quota has throttled it.
     double throttledSeconds();
   };
 

@@ -1,5 +1,5 @@
-// NVIDIA's management library, opened at run time: asking it starts nothing on a GPU. Any call may
-// take seconds, where the driver wakes a GPU, or never return, where one hangs.
+// NVIDIA's management library (NVML), opened at run time; queries start nothing on a GPU. Any call
+// may take seconds if the driver wakes a GPU, or never return if one hangs.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ namespace lockstep::agent {
 
 struct NvmlCalls;
 
-// Critical errors that the driver told of, by GPU; they outlast the library that is opened anew.
+// Critical driver errors (Xid) by GPU; they outlast a reopened library.
 struct XidCount {
   std::uint64_t count = 0;
   int last = 0;
 };
 using XidCounts = std::map<int, XidCount>;
 
-// Open and started as long as it lives. Threads: one at a time.
+// Opened and initialised as long as it lives. Not thread-safe.
 class Nvml {
  public:
-  // Errors: kNotFound, there is no such library; kUnavailable, it lacks what is needed, or the
+  // Errors: kNotFound if there is no such library; kUnavailable if it lacks a function or the
   // driver does not answer.
   static Result<std::unique_ptr<Nvml>> open(const std::string& file, XidCounts& xids);
   ~Nvml();
@@ -34,13 +34,13 @@ class Nvml {
   Nvml& operator=(const Nvml&) = delete;
 
   const std::string& driver() const { return driver_; }  // "580.65.06"
-  // Asks all GPUs. One that does not answer has a sample that says why. An error is of the driver
-  // or the library: it is to be opened anew.
+  // Queries all GPUs. The sample of a GPU that does not answer says why. On an error of driver or
+  // library, reopen it.
   Status read();
   std::vector<run::v1::GpuSample> samples() const;
-  // On which GPU a process computes; of several the first.
+  // Returns the GPU that a process uses; of several, the first.
   const std::map<int, int>& gpuOfProcess() const { return gpuOfProcess_; }
-  // A GPU that is lost may answer again once the library is opened anew.
+  // A lost GPU may answer again after the library is reopened.
   bool anyProblem() const;
 
  private:

@@ -1,7 +1,7 @@
-// Says that a process runs from a deployed version, to every host that shares its folder: a file
-// versions/<version>/leases/<boot id>.<process namespace>.<pid>, made anew each hour. What removes
-// old versions (app/deploy) spares one with a lease of a process here, or of another host in three
-// days.
+// Lease of a process on the deployed version it runs from, visible to every host that shares the
+// folder: a file versions/<version>/leases/<boot id>.<process namespace>.<pid>, renewed each hour.
+// Cleanup of old versions (app/deploy) spares versions with a lease of a live process here, or of
+// another host in the last three days.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace lockstep::agent {
 
 class VersionLease {
  public:
-  // Renewed by the loop; nothing where this program is of no deployed version.
+  // Renewed by the loop. Does nothing if this program is not of a deployed version.
   explicit VersionLease(EventLoop& loop);
   ~VersionLease();  // given back
   VersionLease(const VersionLease&) = delete;
@@ -23,9 +23,8 @@ class VersionLease {
   std::string path_;
 };
 
-// Removes, from all deployed versions, the leases of processes of this host that were killed and
-// those of earlier boots of this host, known by its name and /etc/machine-id. Leases of other hosts
-// stay.
+// Removes leases of dead processes and of earlier boots of this host, known by its name and
+// /etc/machine-id, from all deployed versions. Leases of other hosts stay.
 void removeDeadLeases();
 
 }  // namespace lockstep::agent

@@ -68,9 +68,6 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     }
     reply->set_protocol(kProtocol);
     reply->set_version(version_);
-    for (const char* feature :
-         {"measure", "bench", "verify", "gloo", "shm", "serve-ended-runs", "stage-files"})
-      reply->add_features(feature);
     *reply->mutable_inventory() = inventory(workdir_.path);
     return grpc::Status::OK;
   }

@@ -1,4 +1,4 @@
-// What the agent serves.
+// The gRPC services of the agent.
 #pragma once
 
 #include <memory>

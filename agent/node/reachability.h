@@ -1,5 +1,5 @@
-// Proof that nodes reach each other before a run depends on it: one listens and greets, the others
-// connect and expect that greeting.
+// Checks that nodes reach each other before a run: one listens and sends a greeting, the others
+// connect and expect it.
 #pragma once
 
 #include <functional>
@@ -8,14 +8,13 @@
 
 namespace lockstep::agent {
 
-// Listens on every address of the request, on free ports, and greets who connects, until
-// `cancelled` or for a minute. `ready` is called once with where it listens; false from it ends the
-// call.
+// Listens on every address of the request, on free ports, and greets each connection, until
+// `cancelled` or for a minute. Calls `ready` once with the addresses; returns if it returns false.
 void listenForPeers(const node::v1::ListenForPeersRequest& request,
                     const std::function<bool(const node::v1::ListenForPeersReply&)>& ready,
                     const std::function<bool()>& cancelled);
 
-// Connects to all targets at once, and says of each why it was not reached.
+// Connects to all targets concurrently. Reports why a target was not reached.
 node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
                                      const std::function<bool()>& cancelled);
 

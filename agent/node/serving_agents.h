@@ -1,4 +1,4 @@
-// Agents that serve a workdir on this host: one of each version in use.
+// The agents that serve a workdir on this host, one per version in use.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Data files that clients bring to this node: <workdir>/data/<SHA-256>/<name>.
+// Data files uploaded to this node: <workdir>/data/<SHA-256>/<name>.
 #pragma once
 
 #include <condition_variable>
@@ -14,20 +14,22 @@
 
 namespace lockstep::agent {
 
-// A file has its name only once all of it is there and has its hash, and is replaced whole: who
-// reads one is not disturbed. Threads: any.
+// A file gets its name by an atomic rename, once it is complete and its hash is right. Readers of
+// an older file are not disturbed. Thread-safe.
 class Staging {
  public:
-  // Removes what an agent of this host that was killed left half-written.
+  // Removes partial files of killed agents of this host.
   Staging(const Workdir& workdir, DataCache& cache);
 
-  // Where the node has the file, at the path asked for or staged; an empty path: nowhere.
+  // Finds the file on the node, at the requested path or staged. The path is empty if there is
+  // none.
   Result<node::v1::FindFileReply> find(const node::v1::FindFileRequest& request);
 
-  // the next piece; false: no more come
+  // Reads the next chunk; returns false at the end.
   using Read = std::function<bool(node::v1::StageFileRequest&)>;
-  // Takes a file, unless it is there already. One at a time brings the same content, others wait.
-  // Failure: nothing stays. kResourceExhausted: no space. kDataLoss: what came is not the file.
+  // Receives a file, unless it is there already. Uploads of the same content wait for the first.
+  // Leaves nothing behind on failure. Errors: kResourceExhausted if the disk is full, kDataLoss if
+  // the hash is wrong.
   Result<node::v1::StageFileReply> receive(const Read& read,
                                            const std::function<bool()>& cancelled);
 

@@ -1,4 +1,4 @@
-// Removes what processes left that were killed, or on a disk that was full.
+// Garbage collection of what killed processes and full disks left behind.
 #pragma once
 
 #include <array>
@@ -14,14 +14,13 @@
 
 namespace lockstep::agent {
 
-// Sockets nobody serves, keys of runs that are not under way, folders half removed, leases of
-// processes that are gone. Idempotent; what was made in the last minute is left alone, as it may be
-// on its way. What somebody serves again meanwhile is not touched: it is looked at and removed
-// under the lock that its server would hold.
+// Removes sockets without a server, keys of runs that are not running, partly removed folders and
+// leases of dead processes. Idempotent. Spares everything younger than a minute, which may be in
+// progress. Takes the lock that a server would hold, so that a server that starts meanwhile is
+// safe.
 void sweepWorkdir(const Workdir& workdir);
 
-// Sweeps repeatedly. Remembers which requests have no keys, and does not read them again while
-// their files are the same.
+// Sweeps repeatedly. Caches which requests have no keys, until their files change.
 class Sweeper {
  public:
   explicit Sweeper(Workdir workdir) : workdir_(std::move(workdir)) {}
@@ -35,8 +34,8 @@ class Sweeper {
   std::map<std::string, Stamp> keyless_;  // requests
 };
 
-// At once, and then each minute until it is stopped. A disk may make it slow: it has a thread of
-// its own.
+// Sweeps at once and then every minute until stopped, on its own thread, since the disk may be
+// slow.
 void keepSwept(const Workdir& workdir, const std::stop_token& stop);
 
 }  // namespace lockstep::agent

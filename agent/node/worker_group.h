@@ -1,5 +1,5 @@
-// Workers that run one question for the agent (what do steps and collectives cost here, how fast
-// does this train) and answer once.
+// Workers that run one benchmark for the agent (step costs, collectives, training speed) and return
+// one result.
 #pragma once
 
 #include <functional>
@@ -13,10 +13,10 @@
 
 namespace lockstep::agent {
 
-// Starts one worker for each of `starts` from the loop's thread, is their rendezvous store, lets
-// them go when all are ready, and returns their answers in the same order. Whatever happens, no
-// worker is left when it returns. Not to be called on the loop's thread. `what` it is for is told
-// by errors: "the measurement".
+// Starts one worker for each of `starts` on the loop's thread, serves their rendezvous store,
+// starts them together when all are ready, and returns their results in the same order. No worker
+// outlives the call. Must not be called on the loop's thread. Errors name `what` it is for: "the
+// measurement".
 Result<std::vector<node::v1::FromWorker>> runWorkers(EventLoop& loop,
                                                      std::vector<node::v1::WorkerStart> starts,
                                                      std::string_view what, Nanoseconds limit,
@@ -28,8 +28,8 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
 Result<node::v1::BenchReply> bench(EventLoop& loop, const node::v1::BenchRequest& request,
                                    const std::string& folder,
                                    const std::function<bool()>& cancelled);
-// What the node's ranks could compute on. Its problem is part of the answer; an error is that there
-// was none in time.
+// Returns the GPUs of the node. A problem with them is part of the result; an error means that
+// there was no result in time.
 Result<node::v1::GpuSurvey> surveyGpus(EventLoop& loop);
 Result<node::v1::VerifyReply> verify(EventLoop& loop, const node::v1::VerifyRequest& request,
                                      const std::function<bool()>& cancelled);

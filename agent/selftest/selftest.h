@@ -1,6 +1,6 @@
-// What a node computes with, put to the test: every kernel against the reference backend, how fast
-// products and copies are, and a training step of two ranks against one rank's. A backend that
-// fails in the middle is a finding like any other. Threads: one at a time.
+// Self-test of a node's backends: every kernel against the reference backend, the speed of matmuls
+// and copies, and a training step of two ranks against one rank's. A backend that fails is a
+// finding, not an error. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace lockstep::agent {
 
-// All cases of an op.
+// The result of all cases of an op.
 struct KernelFinding {
   std::string op;
   int cases = 0;
@@ -29,14 +29,14 @@ struct KernelFindings {
 };
 KernelFindings testKernels(std::unique_ptr<backends::Backend> backend);
 
-// What a device is made for, by the name its driver has for it; 0: not known. Of products the dense
-// rate with sums in f32.
+// Data sheet figures of a device by its driver name; 0: unknown. Matmul rates are dense, with f32
+// accumulation.
 struct DevicePeaks {
   double bf16 = 0, f16 = 0, f32 = 0;  // FLOP/s
   double memory = 0;                  // bytes/s
 };
 DevicePeaks knownPeaks(const std::string& name);
-// Of a PCIe link in one direction, before its protocol's share; 0: not known.
+// PCIe bandwidth in one direction, before protocol overhead; 0: unknown.
 double pcieBytesPerSecond(int generation, int lanes);
 
 struct SpeedFinding {
@@ -53,7 +53,7 @@ struct SpeedOptions {
   DevicePeaks peaks;
   double pcie = 0;  // bytes/s of the link
 };
-// A backend on a device copies to and from the host as well.
+// For backends with a device, copies to and from the host are included.
 std::vector<SpeedFinding> measureSpeeds(backends::Backend& backend, const SpeedOptions& options);
 
 struct StepFinding {
@@ -65,7 +65,8 @@ struct StepFinding {
   std::vector<Check> checks;
   std::string why;  // "": it holds
 };
-// Three steps of a small GPT by two ranks, as threads, and by one. `open` opens a rank's backend.
+// Runs three steps of a small GPT on two ranks, as threads, and on one. `open` opens a rank's
+// backend.
 StepFinding testTwoRanks(
     const std::function<Result<std::unique_ptr<backends::Backend>>(int rank)>& open);
 

@@ -1,6 +1,6 @@
-// Evaluations: at the coordinator of a run in which a node of role evaluator evaluates. Which
-// checkpoint is the newest that is to be evaluated, its bytes, and what came of it. A checkpoint
-// that is being fetched stays readable when newer ones have taken its place. Threads: one.
+// Evaluations: the coordinator's side of evaluation by an evaluator node. Tracks the newest
+// checkpoint to evaluate, serves its bytes and keeps its result. A checkpoint stays readable while
+// it is being fetched, even if newer ones replace it. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,22 @@ class Evaluations {
   Evaluations& operator=(const Evaluations&) = delete;
   const std::string& node() const { return node_; }
 
-  // An epoch has ended: the checkpoint of its step is to be evaluated once it has been written.
+  // Records the end of an epoch, whose checkpoint is evaluated once it is written.
   void onEpoch(const run::v1::EpochInfo& epoch) { ended_ = epoch; }
-  // True where this is that checkpoint: newest() is to be told.
+  // Returns whether this is that checkpoint; the evaluator must then be sent newest().
   bool onCheckpoint(const run::v1::CheckpointInfo& checkpoint);
 
-  // The newest checkpoint, where nothing has come of it yet.
+  // Returns the newest checkpoint, if it has no result yet.
   std::optional<node::v1::Evaluate> newest() const;
   node::v1::CheckpointPart part(const node::v1::CheckpointGet& asked);
-  // False where it was known already.
+  // Returns false if the result is a duplicate.
   bool onEvaluated(const node::v1::Evaluated& evaluated);
   void giveUp() { lost_ = true; }  // nothing more will come
   bool lost() const { return lost_; }
   bool awaited() const { return !lost_ && newest().has_value(); }
-  // Of the newest checkpoint that was evaluated.
+  // Returns the result of the newest evaluated checkpoint.
   const std::optional<run::v1::EpochInfo>& last() const { return last_; }
-  // Whether that is the newest there is.
+  // Returns whether the newest checkpoint is evaluated.
   bool complete() const { return last_ && newest_ && last_->step() == newest_->epoch().step(); }
 
  private:

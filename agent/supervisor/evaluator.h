@@ -1,6 +1,6 @@
-// Evaluator: on a node of role evaluator. Of the run's checkpoints it is told of it takes the
-// newest, fetches it from the coordinator part by part, and evaluates it in a worker started for
-// it, one at a time: the one that fails leaves the next untouched. On the loop's thread.
+// Evaluator: evaluates checkpoints on a node of role evaluator. Takes the newest checkpoint
+// announced, fetches it from the coordinator in chunks and evaluates it in a new worker, one at a
+// time; a failure does not affect the next. Runs on the loop's thread.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class Evaluator {
   void onNewest(const node::v1::Evaluate& newest);
   void onPart(const node::v1::CheckpointPart& part);
   void onJoin();  // what was said and asked before may be lost
-  // of the worker; -1 while there is none
+  // the worker's; -1: none
   int pid() const { return worker_ ? worker_->pid() : -1; }
 
  private:

@@ -1,8 +1,8 @@
-// Peers: what the supervisors of one run say to each other, over mutual TLS with keys made for the
-// run. The coordinator serves; every other node holds one outgoing stream to it and takes it up
-// again when it breaks. Identity is the URI in the certificate's subject alternative names,
-// lockstep://run/<run>/node/<node>/generation/<g>; both sides check it, and every message's run and
-// generation. Handlers are called on the loop's thread; none after the object's destructor began.
+// Peers: communication between the supervisors of a run, over mutual TLS with keys made for the
+// run. The coordinator is the server; every other node keeps one stream to it and reconnects when
+// it breaks. The identity is the URI in the certificate's subject alternative names,
+// lockstep://run/<run>/node/<node>/generation/<g>. Both sides check it, and run and generation of
+// every message. Handlers are called on the loop's thread, and not after destruction has begun.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace lockstep::agent {
 
 std::string peerIdentity(const std::string& run, const std::string& node, int generation);
 
-// The numeric address of this node for its peers: `address`, or the interface's.
+// Returns the numeric address of this node for its peers: `address`, or the interface's.
 Result<std::string> peerAddress(const spec::v1::NodeSpec& node);
 
 class PeerServer {
@@ -28,13 +28,13 @@ class PeerServer {
     std::function<void(const std::string& node)> onLeave;
     std::function<void(const std::string& node, const node::v1::FromPeer&)> onMessage;
   };
-  // At a free port of `address`.
+  // Listens on a free port of `address`.
   static Result<std::unique_ptr<PeerServer>> start(EventLoop& loop, const std::string& address,
                                                    const node::v1::PrepareRequest& request,
                                                    Handlers handlers);
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
-  // To a node that has joined; nothing where it has not. Sets run and generation. Any thread.
+  // Sends to a node, if it has joined. Sets run and generation. Thread-safe.
   void send(const std::string& node, node::v1::ToPeer message);
 
  private:
@@ -55,7 +55,7 @@ class PeerClient {
   PeerClient(EventLoop& loop, const std::string& address, const node::v1::PrepareRequest& request,
              Handlers handlers);
   ~PeerClient();
-  // Lost while there is no stream: onJoin says everything again. Sets run and generation.
+  // Drops the message while there is no stream; onJoin resends the state. Sets run and generation.
   void send(node::v1::FromPeer message);
 
  private:

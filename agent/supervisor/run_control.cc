@@ -163,6 +163,10 @@ Status RunControl::commit(const node::v1::CommitRequest& request) {
 }
 
 void RunControl::setState(run::v1::RunState state) {
+  if (const Status allowed = specs::checkTransition(state_, state); !allowed.ok()) {
+    say(allowed.error().text());
+    return;
+  }
   state_ = state;
   if (Status status = folder_.writeState(state); !status.ok())
     logWarning("{}", status.error().text());

@@ -1,14 +1,14 @@
-// RunControl: one run on one node. Owns the workers and their records, follows the coordinator or
-// is it. Everything happens on the loop's thread.
+// RunControl: one run on one node. Owns the workers and their records. One node is the coordinator;
+// the others follow it. Runs on the loop's thread.
 //
-// PREPARED until the client's Commit has reached the coordinator, which tells the others; each node
-// then starts its workers; when all of them are bound, everyone goes. The run ends when every
-// worker of every node ended well, or with the first error: the coordinator collects errors, lets
-// one that says what began it go before those that only say that a peer failed, and ends the run
-// everywhere with it.
+// Two-phase start: a run is PREPARED until the client's Commit reaches the coordinator, which
+// forwards it. Each node then starts its workers. When all workers are bound, the coordinator lets
+// them begin. The run ends when all workers have succeeded, or with the first error: the
+// coordinator collects errors for a moment, prefers a root cause to cascading failures, and aborts
+// all nodes.
 //
-// A node of role evaluator is one of them without ranks. What fails there is told as a warning and
-// ends nothing; once the ranks have ended, what it makes of the last epoch is awaited for a while.
+// The evaluator node has no ranks. Its failures are warnings. After the ranks have ended, the
+// coordinator waits a limited time for its evaluation of the last epoch.
 #pragma once
 
 #include <functional>
@@ -41,25 +41,25 @@ struct RunLimits {
   Nanoseconds stopTerm = 10'000'000'000;   // from Stop to SIGTERM
   Nanoseconds stopKill = 15'000'000'000;   // from Stop to SIGKILL
   Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
-  // For the error that began it to arrive: who waited for a silent rank asks it for its last words
-  // for a second.
+  // How long a cascading failure waits for its root cause. A rank that waited for a silent peer
+  // first asks it for its last error, for a second.
   Nanoseconds grace = 2'000'000'000;
 };
 
 class RunControl {
  public:
-  // `onOver` once, when the last record has been written.
+  // `onOver` is called once, when the last record is written.
   RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareRequest request, Spool& spool,
              std::string version, RunLimits limits, std::function<void()> onOver);
   ~RunControl();
 
-  // Listens for peers where this node coordinates several. Returns that address or "".
+  // Listens for peers if this node coordinates several. Returns the address, or "".
   Result<std::string> start();
   Status commit(const node::v1::CommitRequest& request);
   Status stop(const std::string& run, int generation);
   Status kill(const std::string& run, int generation, const std::string& why);
   run::v1::RunState state() const { return state_; }
-  void say(std::string line);  // a log line of the supervisor, to the records too
+  void say(std::string line);  // logs a line, also as a record
 
  private:
   struct Worker {
@@ -71,16 +71,16 @@ class RunControl {
     std::optional<run::v1::ErrorInfo> failed;
     std::int64_t lastStep = -1;
   };
-  struct Peer {  // another node, as the coordinator sees it
+  struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
-    std::string done;  // its status, once its workers ended well
+    std::string done;  // its status, once its workers have succeeded
     EventLoop::TimerId lost = 0;
   };
 
   void watchFolder(const std::stop_token& stop);
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
-  // this node, and does nothing else
+  // Returns whether this is the evaluator node.
   bool evaluates() const { return !request_.evaluation_plan().empty(); }
   bool isEvaluator(const std::string& node) const {
     return evaluations_ && evaluations_->node() == node;
@@ -88,7 +88,7 @@ class RunControl {
   void setState(run::v1::RunState state);
   void join(const std::string& address);
 
-  // Workers.
+  // Workers
   void committed();
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
@@ -99,7 +99,7 @@ class RunControl {
   bool workersGone() const;
   void sample();
 
-  // Evaluation by a node of its own.
+  // Evaluator node
   void startEvaluator();
   void onEpoch(run::v1::Record& record);
   void onCheckpoint(const run::v1::CheckpointInfo& checkpoint);
@@ -108,12 +108,12 @@ class RunControl {
   void evaluatorLost(const std::string& why);
   void warn(run::v1::ErrorInfo warning);
 
-  // Key/value store of the rendezvous.
+  // Rendezvous key/value store
   void kvSet(const std::string& key, const std::string& value);
   void kvGet(const std::string& key, KeyValueStore::Answer answer);
   void localKvGet(Worker& worker, std::uint64_t id, const std::string& key);
 
-  // Agreement.
+  // Agreement between nodes
   void onPeerJoin(const std::string& node, const node::v1::PeerHello& hello);
   void onPeerLeave(const std::string& node);
   void onPeerMessage(const std::string& node, const node::v1::FromPeer& message);
@@ -144,7 +144,7 @@ class RunControl {
   run::v1::RunState state_ = run::v1::PREPARED;
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
-  CoreClaims cores_;  // while workers are there
+  CoreClaims cores_;  // while workers run
   NodeSampler sampler_;
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PeerClient> client_;
@@ -154,20 +154,21 @@ class RunControl {
   KeyValueStore kv_;                          // at the coordinator
   std::uint64_t nextGet_ = 1;
   std::map<std::uint64_t, std::pair<std::string, KeyValueStore::Answer>> kvAsked_;
-  // said again when the stream is up again
+  // sent again after a reconnect
   std::vector<std::pair<std::string, std::string>> kvTold_;
 
   bool committed_ = false, ready_ = false, gone_ = false, stopping_ = false, forced_ = false;
   bool aborted_ = false, over_ = false;
   run::v1::ErrorInfo abortedWith_;
-  std::string doneStatus_;                  // of this node
-  std::optional<run::v1::ErrorInfo> told_;  // what this node has told the coordinator
+  std::string doneStatus_;                  // this node's
+  std::optional<run::v1::ErrorInfo> told_;  // sent to the coordinator
   bool sentCascading_ = false;
-  std::optional<run::v1::ErrorInfo> pendingCause_;  // a cascading failure that waits for its cause
-  std::optional<run::v1::RunState> outcome_;        // once known
+  std::optional<run::v1::ErrorInfo>
+      pendingCause_;                          // a cascading failure waiting for its root cause
+  std::optional<run::v1::RunState> outcome_;  // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;
-  std::jthread folderWatch_;  // the last member: it uses the others
+  std::jthread folderWatch_;  // declared last: uses the other members
 };
 
 }  // namespace lockstep::agent

@@ -1,10 +1,10 @@
 // Spool: the records of one run on one node, numbered from 1, in an SQLite file (WAL).
 //
-// append() numbers a record and makes it readable at once; a thread of the spool commits what came,
-// records and cursor in one transaction, every 250 ms or 256 records. Reading deletes nothing. Size
-// and age do, oldest first; and where the disk takes no more, records past a limit in memory go.
-// A reader is told of every gap by a `lost` record numbered as the last record of the gap.
-// Threads: any.
+// append() numbers a record and makes it readable at once. A thread commits records and cursor in
+// one transaction, every 250 ms or 256 records. Reading deletes nothing. Records are dropped oldest
+// first when the file is too large or they are too old, and, when the disk is full, past a limit in
+// memory. Readers see each gap as a `lost` record with the number of the gap's last record.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -27,8 +27,8 @@ namespace lockstep::agent {
 struct SpoolOptions {
   std::int64_t limitBytes = std::int64_t{256} << 20;
   Nanoseconds maxAge = Nanoseconds{30} * 86'400'000'000'000;
-  std::int64_t pendingBytes = std::int64_t{16} << 20;  // in memory while the disk takes nothing
-  std::int64_t maxPages = 0;                           // of the file; 0: no limit
+  std::int64_t pendingBytes = std::int64_t{16} << 20;  // in memory while the disk is full
+  std::int64_t maxPages = 0;                           // of the file; 0: unlimited
   // Called on the spool's thread when writing begins to fail.
   std::function<void(const Error&)> onTrouble;
 };
@@ -36,26 +36,26 @@ struct SpoolOptions {
 class Spool {
  public:
   static Result<std::unique_ptr<Spool>> open(const std::string& path, SpoolOptions options);
-  ~Spool();  // commits what is left
+  ~Spool();  // commits pending records
   Spool(const Spool&) = delete;
   Spool& operator=(const Spool&) = delete;
 
   // Sets sequence and times.
   std::uint64_t append(run::v1::Record record);
-  // Up to `count` serialised records numbered after `after`, in order, with gaps told; where there
-  // is none waits for those of the next beats, or for the last record, at most `wait`.
+  // Returns up to `count` serialised records after number `after`, in order, with `lost` records
+  // for gaps. If there is none, waits for the next heartbeat's or the last record, at most `wait`.
   struct Kept {
     std::uint64_t sequence = 0;
     std::string bytes;
   };
   std::vector<Kept> read(std::uint64_t after, std::size_t count, Nanoseconds wait);
   std::uint64_t last() const;
-  bool finished() const;  // the last record is `finished`
-  // Numbers that are not used: after a supervisor was killed, readers may have seen records that
-  // were not committed, and their numbers must not be given to others.
+  bool finished() const;  // whether the last record is `finished`
+  // Skips numbers. After a crash readers may have seen records that were not committed; their
+  // numbers must not be reused.
   void skip(std::uint64_t count, std::string why);
   void wakeReaders();
-  Status flush();  // commits now
+  Status flush();  // commits pending records
 
  private:
   struct Lost {
@@ -72,25 +72,25 @@ class Spool {
   Kept lostRecord(std::uint64_t from, std::uint64_t to) const;  // mutex_ held
 
   SpoolOptions options_;
-  struct Statements;                        // of the writer, prepared once
+  struct Statements;                        // the writer's, prepared once
   sqlite3* writer_ = nullptr;               // writeMutex_
   std::unique_ptr<Statements> statements_;  // writeMutex_
   sqlite3* reader_ = nullptr;               // readMutex_
   std::mutex writeMutex_, readMutex_;
-  std::mutex flushMutex_;  // one commits at a time, so that nothing is counted twice
+  std::mutex flushMutex_;  // serialises commits
 
   mutable std::mutex mutex_;
   std::condition_variable woken_, pendingChanged_;
-  std::deque<Kept> tail_;  // newest records; holds all that are pending
+  std::deque<Kept> tail_;  // newest records, including all pending ones
   std::int64_t tailBytes_ = 0;
-  std::deque<std::uint64_t> pending_;  // sequences not yet committed, all in tail_
+  std::deque<std::uint64_t> pending_;  // sequence numbers not yet committed
   std::int64_t pendingBytes_ = 0;
   std::vector<Lost> lost_;
   std::size_t lostWritten_ = 0;
   std::uint64_t last_ = 0;
   std::int64_t fileBytes_ = 0;
   bool finished_ = false, stop_ = false, troubled_ = false;
-  bool idle_ = false;  // the thread waits for a record to commit
+  bool idle_ = false;  // the thread waits for a record
   std::uint64_t wakes_ = 0;
   std::thread thread_;
 };

@@ -18,6 +18,7 @@
 #include "engine/plan/plan.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::agent {
@@ -361,7 +362,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
     error.next = "use comm: shm";
     return error;
   }
-  const auto comms = specs::commKinds();
+  const auto comms = specs::valuesOf<spec::v1::ClusterSpec>("comm");
   if (std::find(comms.begin(), comms.end(), request.comm()) == comms.end())
     return invalidArgument("comm \"{}\" is not known: {} are", request.comm(),
                            fmt::join(comms, ", "));

@@ -1,4 +1,4 @@
-// What is checked on a node before a run may begin there.
+// Checks that a node can run its part of a run before it starts.
 #pragma once
 
 #include <functional>
@@ -18,16 +18,16 @@
 
 namespace lockstep::agent {
 
-// What a node knows of data files below its workdir. Threads: any.
+// Facts about data files, and their decoded forms, cached below the workdir. Thread-safe.
 class DataCache {
  public:
   explicit DataCache(const Workdir& workdir)
       : path_(workdir.path + "/data-files"), decoded_(workdir.path + "/decoded/" + hostName()) {}
-  // What a file is, remembered by path, modification time and size.
+  // Returns the facts about a file, cached by path, modification time and size.
   Result<data::FileFacts> inspect(const std::string& file, const std::string& kind,
                                   const std::function<Result<data::FileFacts>()>& read);
-  // What was decoded of files. Of this host: on a shared file system others have theirs beside
-  // them, and remove them.
+  // Decoded files of this host. On a shared file system each host has its own folder, so that no
+  // host removes another's files.
   data::DecodedFolder& decoded() { return decoded_; }
 
  private:
@@ -39,46 +39,44 @@ class DataCache {
   data::DecodedFolder decoded_;
 };
 
-// Before the name of a data file: where it is decoded, "decoded.train.images" → path.
+// Prefix of the key of a decoded data file: "decoded.train.images" → path.
 inline constexpr std::string_view kDecoded = "decoded.";
 
-// The data files of a run on this node: "train.images" → path, from `given` or the spec.
+// Returns the data files of a run on this node: "train.images" → path, from `given` or the spec.
 std::map<std::string, std::string> dataPaths(
     const spec::v1::RunSpec& spec, const google::protobuf::Map<std::string, std::string>& given);
 
-// The table in which a run that trains on one has its data; `train`, or those to evaluate on.
+// Returns the table that a run trains on (`train`) or evaluates on.
 data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path);
 
-// What a worker has for itself, in bytes: its share of the plan, what data it does not map, and
-// what its threads and libraries keep. Workspaces of large layers' kernels come on top, known only
-// where they are bound.
+// Returns the private memory of a worker in bytes: its part of the plan, data that is not mapped,
+// threads and libraries. Excludes workspaces of kernels, which are known only once they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
 // Returns the nodes of the run in rank order, then the evaluator's node if the run has one. The
 // first is the coordinator.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
 
-// What the ranks of the request's node compute on, in their order.
+// Returns the devices of the ranks of the request's node, in rank order.
 std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request);
 
-// Checks that a node has the GPUs that its ranks are to compute on, that they compute in
-// `precision` (Plan::precision), and that they have the memory: rank i needs bytes[i].
+// Checks that a node has the GPUs of its ranks, that these support `precision` (Plan::precision)
+// and have enough memory: rank i needs bytes[i].
 Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankDevice>& ranks,
                  const std::vector<std::int64_t>& bytes, std::string_view precision);
 
-// That run and node can be names of folders.
+// Checks that the names of run and node are usable as folder names.
 Status checkNames(const node::v1::PrepareRequest& request);
 
 struct FoundData {
   std::map<std::string, std::string> hashes;   // "train.images" → SHA-256
-  std::map<std::string, std::string> decoded;  // → path; of text, and where there is no room, none
-  std::int64_t ownBytes = 0;                   // that each worker reads into memory of its own
-  std::int64_t mappedBytes = 0;                // that all workers map
+  std::map<std::string, std::string> decoded;  // → path; none for text, or if the disk is full
+  std::int64_t ownBytes = 0;                   // read into private memory by each worker
+  std::int64_t mappedBytes = 0;                // mapped by all workers
 };
-// The plan and its hash, ranks, data files that are whole, belong together and fit the plan,
-// the checkpoint to go on from, GPUs, space. Decodes data files, and says what it found in `data`.
-// `survey` is asked where ranks compute on GPUs. Errors name the file, what was found and what to
-// do.
+// Checks the plan and its hash, ranks, data files, the checkpoint to resume from, GPUs and disk
+// space. Decodes data files and reports them in `data`. `survey` is called if ranks compute on
+// GPUs. Errors name the file, what was found and what to do.
 using GpuSurveyor = std::function<Result<node::v1::GpuSurvey>()>;
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
                     DataCache& cache, FoundData& data, const GpuSurveyor& survey);

@@ -115,7 +115,7 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
                                           WorkerLink& link, runtime::Groups& groups) {
   // Workers that go ahead of each other do not give the same at the same time.
   if (!start.all_on_gpus() || backend.device() == nullptr || plan.mesh.size() < 2 ||
-      plan.staleness != 0)
+      plan.isAsynchronous())
     return runtime::DeviceGroups();
   const std::string interface =
       start.interface().empty() ? comm::interfaceOf(start.address()) : start.interface();

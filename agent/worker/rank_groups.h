@@ -1,4 +1,4 @@
-// The groups of ranks along each axis of a mesh, as processes of a run form them.
+// The communicators of a rank along each axis of the mesh.
 #pragma once
 
 #include <memory>
@@ -14,21 +14,21 @@
 
 namespace lockstep::agent {
 
-// One memory for all groups of a mesh whose ranks are on one node; 0 bytes where there are none.
+// Returns the bytes of shared memory for all groups of a mesh on one node; 0 if there are none.
 Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh);
 
-// How long a rank waits for a peer that makes no progress, the same on all: a peer in a slow step
-// is not frozen.
+// Returns how long a rank waits for a peer without progress. Equal on all ranks, and longer than
+// their slowest step.
 inline constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
 Nanoseconds collectiveLimit(const plan::Plan& plan);
 
-// The plan's mesh where it is for so many ranks, else one axis data of them.
+// Returns the plan's mesh if it has this many ranks, else a mesh with one axis data.
 cluster::Mesh meshFor(const plan::Plan& plan, int ranks);
 
-// A rank's communicators, one an axis of several ranks.
+// A rank's communicators, one for each axis of more than one rank.
 class RankGroups {
  public:
-  // Errors: what comm says of the first group that does not form.
+  // Errors: those of the first communicator that cannot be formed.
   static Result<RankGroups> form(const node::v1::WorkerStart& start, const cluster::Mesh& mesh,
                                  WorkerLink& link, Nanoseconds limit = kCollectiveLimit);
   const runtime::Groups& groups() const { return groups_; }
@@ -38,8 +38,8 @@ class RankGroups {
   runtime::Groups groups_;
 };
 
-// Those of the ranks' devices, where each rank of the run has one and they can be formed; `groups`
-// is told of them. The backend outlives them.
+// Forms the device communicators (NCCL), if every rank has a device and they can be formed, and
+// registers them with `groups`. The backend outlives them.
 Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
                                           const plan::Plan& plan, backends::Backend& backend,
                                           WorkerLink& link, runtime::Groups& groups);

@@ -1,4 +1,4 @@
-// Telemetry of a worker: from the step loop, which waits for nothing, to the control channel.
+// Telemetry of a worker: from the step loop, which never blocks on it, to the control channel.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@
 
 namespace lockstep::agent {
 
-// Single producer, single consumer, lock-free. The slot at index i mod size is the producer's while
-// head - tail < size, and the consumer's from the release of head until that of tail.
+// Single-producer, single-consumer, lock-free ring. Slot i mod size belongs to the producer while
+// head - tail < size, and to the consumer from the release of head until that of tail.
 class StepRing {
  public:
   static constexpr std::size_t kSize = 8192;
@@ -46,8 +46,8 @@ class StepRing {
   std::array<runtime::StepRecord, kSize> slots_;
 };
 
-// When no thread of this process ran, as noticed by one that sleeps for kTick again and again and
-// wakes late: stopped, held back by a quota, suspended with its machine.
+// Detects times in which no thread of this process ran (stopped, throttled by a quota, machine
+// suspended), by a thread that sleeps for kTick repeatedly and wakes late.
 class FreezeWatch {
  public:
   static constexpr Nanoseconds kTick = 10'000'000;
@@ -64,12 +64,12 @@ class FreezeWatch {
   std::deque<Freeze> freezes_;  // in order
 };
 
-// Packs consecutive steps as columns; a gap, left by a full ring, begins a new chunk that says how
-// many steps are missing before it.
+// Packs consecutive steps as columns. A gap, left by a full ring, starts a new chunk with the
+// number of steps missing before it.
 class StepPacker {
  public:
   explicit StepPacker(int rank) : rank_(rank) {}
-  // False: the record does not follow on; take() first, then add it again.
+  // Returns false if the step does not follow the last one; call take(), then add it again.
   bool add(const runtime::StepRecord& record, const FreezeWatch& freezes = {});
   bool empty() const { return chunk_.loss_size() == 0; }
   int size() const { return chunk_.loss_size(); }
@@ -82,14 +82,14 @@ class StepPacker {
   run::v1::StepChunk chunk_;
 };
 
-// As it is kept and sent; the events are of one step of one rank.
+// Converts the events of one step of one rank for storage and transport.
 void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
 
-// Observes a trainer and sends what there is on each beat, but a step that the process was frozen
-// in as soon as it has ended; of the steps told with all their events four a second.
+// Observes a trainer and sends its steps on each heartbeat. A step in which the process was frozen
+// is sent as soon as it ends. Four steps a second are sent with all their events.
 class Telemetry final : public runtime::TrainerObserver {
  public:
-  // `onReady` is called on the trainer's thread and may wait.
+  // `onReady` is called on the trainer's thread and may block.
   Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady);
   ~Telemetry() override;
   void finish();  // sends what is left and ends the thread
@@ -112,7 +112,7 @@ class Telemetry final : public runtime::TrainerObserver {
   BlockingChannel& channel_;
   std::function<void(std::int64_t)> ready_;
   std::unique_ptr<StepRing> ring_ = std::make_unique<StepRing>();
-  // One step's events on their way: the trainer's while it is empty, the thread's while it is full.
+  // Hands over the events of one step: owned by the trainer while empty, by the thread while full.
   std::vector<plan::Event> events_;
   std::atomic<bool> eventsFull_{false};
   FreezeWatch freezes_;

@@ -5,6 +5,7 @@
 #include "agent/host/cores.h"
 #include "agent/worker/rank_groups.h"
 #include "agent/worker/worker_link.h"
+#include "engine/base/statistics.h"
 #include "engine/plan/all_reduce.h"
 #include "engine/runtime/aligned_memory.h"
 #include "engine/runtime/all_reduce.h"
@@ -78,9 +79,7 @@ Result<double> timeOf(comm::Communicator& group, Timed& timed, double seconds) {
     going = monotonicNow() < end ? 1 : 0;
     LOCKSTEP_TRY(group.broadcast(&going, sizeof going, 0));
   }
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
+  return median(std::move(times));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
-// A worker's end of its control channel: what the supervisor says, and the end of the process with
-// the channel's end. The reader is the watchdog: it leaves the process even while the trainer is
-// inside a blocked collective.
+// A worker's end of its control channel. The process exits when the channel closes. The reader
+// thread is the watchdog: it exits the process even while the trainer is blocked in a collective.
 #pragma once
 
 #include <atomic>
@@ -21,7 +20,7 @@ namespace lockstep::agent {
 
 class WorkerLink final : public comm::Store {
  public:
-  // Waits for WorkerStart, then starts the watchdog.
+  // Waits for WorkerStart and starts the watchdog.
   explicit WorkerLink(int fd) : channel_(fd) {}
   bool start(node::v1::WorkerStart& out);
 
@@ -45,7 +44,7 @@ class WorkerLink final : public comm::Store {
   std::map<std::uint64_t, std::string> got_;  // mutex_
 };
 
-// Runs the questions of the agent instead of a run.
+// Runs a benchmark of the agent instead of a run.
 Status measureSteps(const node::v1::WorkerStart& start, WorkerLink& link);
 Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
 Status runCollectives(const node::v1::WorkerStart& start, WorkerLink& link);
@@ -54,9 +53,9 @@ Status runSpeed(const node::v1::WorkerStart& start, WorkerLink& link);
 Status runBench(const node::v1::WorkerStart& start, WorkerLink& link);
 Status runVerify(const node::v1::WorkerStart& start, WorkerLink& link);
 
-// What WorkerStart says, made.
+// The objects that WorkerStart describes.
 Result<plan::Plan> readPlan(const node::v1::WorkerStart& start);
-// Of the rank's kind, threads and device.
+// Opens the backend of the rank's kind, threads and device.
 std::string backendName(const node::v1::WorkerStart& start);
 backends::BackendOptions backendOptions(const node::v1::WorkerStart& start);
 Result<std::unique_ptr<backends::Backend>> openBackend(const node::v1::WorkerStart& start);

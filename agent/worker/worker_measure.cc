@@ -24,6 +24,7 @@
 #include "agent/worker/worker_link.h"
 #include "engine/backends/backend.h"
 #include "engine/base/random.h"
+#include "engine/base/statistics.h"
 #include "engine/comm/stand_ins.h"
 #include "engine/ir/model_graph.h"
 #include "engine/planner/planner.h"
@@ -33,13 +34,6 @@
 
 namespace lockstep::agent {
 namespace {
-
-double median(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double since(Nanoseconds begin) { return static_cast<double>(monotonicNow() - begin) * 1e-9; }
 

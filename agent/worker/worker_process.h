@@ -1,5 +1,5 @@
-// WorkerProcess: one worker, spawned by exec from the loop's thread, with its control channel and
-// its output, until it has exited and both are drained.
+// WorkerProcess: one worker process with its control channel and output. It ends when the process
+// has exited and both are drained. Spawned by exec on the loop's thread.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ struct WorkerOptions {
   std::string run;  // LOCKSTEP_RUN of the child
   int rank = 0;
   int threads = 1;
-  // a core for each thread, which those of its team that wait may keep for a while
+  // each thread has its own core, so that waiting threads may spin
   bool ownCores = false;
   int sharedMemoryFd = -1;   // becomes kWorkerSharedFd in the child
   std::string logPath;       // ""; none
@@ -31,19 +31,19 @@ struct WorkerOptions {
 
 inline constexpr int kWorkerChannelFd = 3, kWorkerSharedFd = 4;
 
-// Processes that the kernel has killed on this host because memory ran out; -1: it does not count
-// them.
+// Returns the number of processes that the kernel has killed on this host for lack of memory; -1:
+// unknown.
 std::int64_t outOfMemoryKills();
 
 class WorkerProcess {
  public:
-  // All called on the loop's thread. onExit is the last; it may destroy the object.
+  // Called on the loop's thread. onExit comes last and may destroy the object.
   struct Handlers {
     std::function<void(node::v1::FromWorker&)> onMessage;
     std::function<void(std::vector<std::string> lines, std::uint64_t dropped)> onLines;
     std::function<void(int status)> onExit;  // as from waitpid
   };
-  // Call on the loop's thread only: the child dies with the thread that spawned it.
+  // Must be called on the loop's thread: the child dies with the thread that spawned it.
   static Result<std::unique_ptr<WorkerProcess>> spawn(EventLoop& loop, const WorkerOptions& options,
                                                       Handlers handlers);
   ~WorkerProcess();  // kills and reaps what still runs
@@ -76,9 +76,9 @@ class WorkerProcess {
   std::unique_ptr<Channel> channel_;
 };
 
-// "exited with code 3", "was killed by signal 9 (SIGKILL) by the kernel, which was out of memory;
-// …". `outOfMemory`: whether the kernel killed for want of memory while the process ran; null: not
-// known.
+// Describes an exit status: "exited with code 3", "was killed by signal 9 (SIGKILL) by the kernel,
+// which was out of memory; …". `outOfMemory`: whether the kernel's OOM killer acted while the
+// process ran; null: unknown.
 std::string exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory);
 
 }  // namespace lockstep::agent

@@ -1,4 +1,4 @@
-// Plans of several ranks held against plans of one, all ranks as threads of this process.
+// Verification: plans of several ranks against plans of one rank, with all ranks as threads.
 #pragma once
 
 #include <functional>
@@ -15,9 +15,9 @@ namespace lockstep::agent {
 using WrapBackend =
     std::function<std::unique_ptr<backends::Backend>(int rank, std::unique_ptr<backends::Backend>)>;
 
-// Results of one rank are cached in `known`, where it is not null, for requests with the same
-// one-rank plans. `wrapSeveral`, where not null, wraps the backends of the several ranks, for tests
-// of faults. Errors: kInvalidArgument for a request that cannot be read; those of a rank.
+// `known`, if not null, caches one-rank results for requests with the same one-rank plans.
+// `wrapSeveral`, if not null, wraps the backends of the several ranks, to inject faults in tests.
+// Errors: kInvalidArgument for an invalid request; those of a rank.
 Result<node::v1::VerifyReply> verifyPlans(
     const node::v1::VerifyRequest& request,
     std::map<std::string, runtime::Reference>* known = nullptr,

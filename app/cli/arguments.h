@@ -1,4 +1,4 @@
-// The words of a command line: flags by name, the rest in order.
+// Parses the arguments of a command: flags by name, words in order.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::app::cli {
 
-// What a command takes. `flags` end in '=' where a value follows: "cluster=", "json", "set=".
+// The flags and words of a command. `flags` with a value end in '=': "cluster=", "json", "set=".
 struct Grammar {
   std::vector<std::string_view> flags;
   std::size_t minWords = 0, maxWords = 0;
@@ -21,13 +21,13 @@ struct Grammar {
 
 class Arguments {
  public:
-  // Errors: kInvalidArgument naming the flag and, where one is near, the flag that was meant.
+  // Errors: kInvalidArgument naming the flag, with a suggestion if one is close.
   static Result<Arguments> parse(const std::vector<std::string>& words, const Grammar& grammar);
 
   bool has(std::string_view flag) const { return values_.contains(flag); }
   std::string text(std::string_view flag, std::string fallback = {}) const;  // the last one given
   std::vector<std::string> all(std::string_view flag) const;
-  // kInvalidArgument where it is no number in [low, high].
+  // kInvalidArgument if it is not a number in [low, high].
   Result<std::int64_t> integer(std::string_view flag, std::int64_t fallback, std::int64_t low,
                                std::int64_t high) const;
   Result<double> number(std::string_view flag, double fallback, double low, double high) const;

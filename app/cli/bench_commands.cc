@@ -17,6 +17,7 @@
 #include "app/core/rpc.h"
 #include "app/runs/preview.h"
 #include "engine/base/file.h"
+#include "engine/base/statistics.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -77,12 +78,6 @@ Result<node::v1::BenchReply> benchmarked(const Globals& globals,
                                                "the benchmark failed", access.name());
                             }));
   return reply;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 // A step as it is, with barriers alone, and with no communication: medians of rounds, and those of

@@ -26,12 +26,12 @@ constexpr double kSampleHertz = 1;
 
 // Whether the node is fine, but for the agent that was never copied there.
 bool isBare(const NodeStatus& node) {
-  return node.phase == NodePhase::kFailed && node.error && node.error->code == Code::kNotFound &&
-         node.error->what == kNoAgentYet;
+  return node.phase == NodeState::UNAVAILABLE && node.error &&
+         node.error->code == Code::kNotFound && node.error->what == kNoAgentYet;
 }
 
 std::string stateOf(const NodeStatus& node) {
-  return isBare(node) ? "not deployed" : std::string(nodePhaseName(node.phase));
+  return isBare(node) ? "not deployed" : std::string(stateName(node.phase));
 }
 
 void printNode(const NodeStatus& node, const std::string& address) {
@@ -58,7 +58,7 @@ void printTable(const ClusterSession& session, AddressOf addressOf) {
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
     const NodeInventory& has = node.inventory;
-    const bool connected = node.phase == NodePhase::kConnected;
+    const bool connected = node.phase == NodeState::CONNECTED;
     const std::string state = stateOf(node);
     table.rows.push_back({node.name, node.target,
                           connected      ? style.green(state)
@@ -172,7 +172,7 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
     const auto& spec = session.cluster()->nodes(i);
     const bool evaluates =
         std::find(spec.roles().begin(), spec.roles().end(), "evaluator") != spec.roles().end();
-    if (node.phase == NodePhase::kConnected)
+    if (node.phase == NodeState::CONNECTED)
       nodes.push_back({&spec, &session.access(i), node.inventory, evaluates});
   }
   // The first is joined by the others.
@@ -227,7 +227,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   };
   observer.onNode = [&](int index) {
     const NodeStatus& node = open->status(index);
-    if (node.phase == NodePhase::kIdle) return;
+    if (node.phase == NodeState::DISCONNECTED) return;
     activity = std::chrono::steady_clock::now();
     Told& last = told[index];
     const std::string state = stateOf(node);
@@ -244,10 +244,10 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   const auto settled = [&] {
     if (std::chrono::steady_clock::now() - activity > kConnectLimit) return true;
     for (int i = 0; i < session.size(); ++i) {
-      const NodePhase phase = session.status(i).phase;
+      const NodeState phase = session.status(i).phase;
       // A node that is tried again has failed once: that is the answer here.
-      if (phase != NodePhase::kConnected && phase != NodePhase::kFailed &&
-          !(phase == NodePhase::kReconnecting && session.status(i).error))
+      if (phase != NodeState::CONNECTED && phase != NodeState::UNAVAILABLE &&
+          !(phase == NodeState::RECONNECTING && session.status(i).error))
         return false;
     }
     return true;
@@ -258,7 +258,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
     if (std::chrono::steady_clock::now() > end) return true;
     for (int i = 0; i < session.size(); ++i) {
       const NodeStatus& node = session.status(i);
-      if (node.phase == NodePhase::kConnected && node.load.gpus.size() < node.inventory.gpus.size())
+      if (node.phase == NodeState::CONNECTED && node.load.gpus.size() < node.inventory.gpus.size())
         return false;
     }
     return true;
@@ -284,7 +284,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
       printNode(node, addressOf(node));
       for (const GpuLoad& gpu : node.load.gpus) printGpu(node.name, gpu);
     }
-    if (node.phase == NodePhase::kConnected) {
+    if (node.phase == NodeState::CONNECTED) {
       ranksOfHost[node.inventory.bootId] += node.ranks;
       coresOfHost[node.inventory.bootId] = node.inventory.cores;
       hostNames[node.inventory.bootId] = node.inventory.hostname;

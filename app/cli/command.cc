@@ -118,7 +118,7 @@ std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& h
   session.connect();
   const auto end = std::chrono::steady_clock::now() + kReachLimit;
   const auto isAwaited = [&](const NodeStatus& node) {
-    return node.phase != NodePhase::kFailed && node.name != away &&
+    return node.phase != NodeState::UNAVAILABLE && node.name != away &&
            std::ranges::find(keeping, node.name) != keeping.end();
   };
   const auto settled = [&] {
@@ -182,7 +182,7 @@ Error withSourceLocation(Error error, const std::string& specYaml, const std::st
 }
 
 std::string stateText(const RunRow& row) {
-  if (row.unreachableNs == 0) return std::string(runPhaseName(row.phase));
+  if (row.unreachableNs == 0) return std::string(stateName(row.phase));
   return "unreachable since " + localTime(row.unreachableNs);
 }
 
@@ -190,7 +190,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
   if (json) {
     for (const RunRow& row : rows) {
       JsonLine line("run");
-      line.add("run", row.run).add("name", row.name).add("state", runPhaseName(row.phase));
+      line.add("run", row.run).add("name", row.name).add("state", stateName(row.phase));
       if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
       line.add("created", isoTime(row.createdNs)).add("world", row.world);
       line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);

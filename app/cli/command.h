@@ -1,4 +1,4 @@
-// What the commands share: global options, exit codes, the loop that drains the inbox.
+// Shared by all commands: global options, exit codes, the loop that drains the inbox.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ enum ExitCode : int {
   kNode = 3,
   kStoppedByUser = 130
 };
-// Of an error before a run has started: bad input, or a node or prerequisite.
+// Returns the exit code of an error before a run has started: kBadInput or kNode.
 int exitCodeOf(const Error& error);
 
 struct Globals {
@@ -40,41 +40,41 @@ struct Command {
   int (*run)(const Globals& globals, const Arguments& arguments);
 };
 
-// How often Ctrl-C came since the command began. watchInterrupts() once, at its start.
+// interrupts() returns how often Ctrl-C was pressed since watchInterrupts().
 void watchInterrupts();
 int interrupts();
 
-// Drains the inbox until `done` or Ctrl-C came more often than `interruptsSeen`; false then.
-// `idle` is called about thirty times a second.
+// Drains the inbox until `done`. Returns false if Ctrl-C was pressed more than `interruptsSeen`
+// times. Calls `idle` about thirty times a second.
 bool drainUntil(Inbox& inbox, const std::function<bool()>& done, int interruptsSeen,
                 const std::function<void()>& idle = {});
 
-// A spec's file, or of an example's name its file.
+// Returns the file of a spec, given its path or the name of an example.
 std::string modelFile(const std::string& text);
-// The cluster of --cluster FILE, --local N (--comm KIND), or one local node.
+// Returns the cluster of --cluster FILE or --local N (--comm KIND), by default one local node.
 Result<ClusterSpecFile> clusterOf(const Globals& globals, const Arguments& arguments);
-// A session that asks at the terminal where there is one, and never without.
+// Returns options of a session that asks questions at the terminal, if there is one.
 ClusterSessionOptions sessionOptions(const Globals& globals, double sampleHertz);
-// Connects the nodes of a run that was given up or deleted, without a question, and waits until
-// those that answer are cleaned up of it: for ten seconds at most, or until Ctrl-C. `away` is not
-// waited for. Returns the nodes that may still have a part of the run.
+// Connects to the nodes of a given-up or deleted run, without asking questions, and waits for at
+// most ten seconds, or until Ctrl-C, until those that answer are cleaned up. Does not wait for node
+// `away`. Returns the nodes that may still have files of the run.
 std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& history,
                                         const std::string& run,
                                         std::shared_ptr<const spec::v1::ClusterSpec> cluster,
                                         const std::string& away = {});
-// Puts an open question to the person at the terminal.
+// Asks the user at the terminal an open question.
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
 
-// An error that names a path in a spec, with the place of that path in the file before it.
+// Prefixes an error that names a path in a spec with the location of that path in its file.
 Error withSourceLocation(Error error, const std::string& specYaml, const std::string& specFile,
                          const std::string& clusterYaml, const std::string& clusterFile);
 
-// The phase, or since when the run is out of reach.
+// Returns the run's state, or since when it is unreachable.
 std::string stateText(const RunRow& row);
-// A table, or a line {"event":"run",…} each.
+// Prints a table, or one line {"event":"run",…} per run.
 void printRuns(const std::vector<RunRow>& rows, bool json);
 
-// "error: …" to stderr, or an error line with --json.
+// Prints "error: …" to stderr, or an error line with --json.
 void report(const Error& error, bool json);
 
 }  // namespace lockstep::app::cli

@@ -1,6 +1,8 @@
 // Every command of `lockstep`; main.cc has the table of names, flags and help.
 #pragma once
 
+#include <span>
+
 #include "app/cli/command.h"
 
 namespace lockstep::app::cli {
@@ -31,6 +33,10 @@ int benchTrainCommand(const Globals& globals, const Arguments& arguments);
 int benchCollectiveCommand(const Globals& globals, const Arguments& arguments);
 int benchGemmCommand(const Globals& globals, const Arguments& arguments);
 int benchMemoryCommand(const Globals& globals, const Arguments& arguments);
+
+int optionsCommand(const Globals& globals, const Arguments& arguments);
+// Returns a bash script that completes commands, flags and the paths of --set.
+std::string bashCompletion(std::span<const Command> commands);
 
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);

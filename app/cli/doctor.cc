@@ -161,13 +161,13 @@ Finding checkAgent(const Globals& globals) {
     drainUntil(
         inbox,
         [&] {
-          const NodePhase phase = session.status(0).phase;
-          return phase == NodePhase::kConnected || phase == NodePhase::kFailed ||
+          const NodeState phase = session.status(0).phase;
+          return phase == NodeState::CONNECTED || phase == NodeState::UNAVAILABLE ||
                  session.status(0).error.has_value() || std::chrono::steady_clock::now() > end;
         },
         interrupts());
     const NodeStatus& node = session.status(0);
-    out.well = node.phase == NodePhase::kConnected;
+    out.well = node.phase == NodeState::CONNECTED;
     if (out.well) {
       out.found = fmt::format("{} answers", node.inventory.agentVersion.substr(0, 12));
     } else {

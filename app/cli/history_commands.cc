@@ -72,7 +72,7 @@ void showText(const RunRow& row, const RunDocuments& documents,
 void showJson(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs,
               const std::vector<SeriesInfo>& series) {
   JsonLine line("run");
-  line.add("run", row.run).add("name", row.name).add("state", runPhaseName(row.phase));
+  line.add("run", row.run).add("name", row.name).add("state", stateName(row.phase));
   if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
   line.add("created", isoTime(row.createdNs));
   line.add("started", row.startedNs > 0 ? isoTime(row.startedNs) : std::string());

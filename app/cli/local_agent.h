@@ -1,4 +1,4 @@
-// What a command asks of an agent on this machine: its worker runs what needs the runtime.
+// Runs requests on a local agent, for commands that need the engine's runtime.
 #pragma once
 
 #include <functional>
@@ -11,14 +11,14 @@
 
 namespace lockstep::app::cli {
 
-// Connects the first node of a local cluster and calls `ask` on a thread while Ctrl-C is watched.
-// `what` is what is cancelled by it: "the benchmark".
+// Connects to the first node of a local cluster and calls `ask` on a thread; Ctrl-C cancels it.
+// Messages name `what`: "the benchmark".
 Status onLocalAgent(const Globals& globals, std::shared_ptr<const spec::v1::ClusterSpec> cluster,
                     std::string_view what,
                     const std::function<Status(NodeAccess&, std::stop_token)>& ask,
                     const std::function<void()>& idle = {});
 
-// The exit code of a command that ends so; an error is told.
+// Reports the result's error, if any, and returns the exit code.
 int conclude(const Status& status, bool json);
 
 }  // namespace lockstep::app::cli

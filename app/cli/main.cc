@@ -1,4 +1,4 @@
-// lockstep: the studio from a terminal. This file is its table of contents.
+// lockstep, the command line: the table of commands with their flags and help, and main().
 #include <algorithm>
 #include <cstdio>
 #include <limits>
@@ -11,6 +11,8 @@
 namespace lockstep::app::cli {
 namespace {
 
+int completionCommand(const Globals&, const Arguments&);
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"run",
@@ -21,14 +23,14 @@ const std::vector<Command>& commands() {
         "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
         "path=value]…\n"
         "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
-       "Trains what SPEC says, on a cluster or on N agents of this machine (1).\n"
-       "  --set       one field, as training.max_steps=100; model, training, strategy, data\n"
-       "  --ranks     other ranks on a node than the cluster says\n"
-       "  --comm      shm, gloo, nccl: what ranks talk through, whatever the cluster says\n"
+       "Trains a run spec on a cluster, or on N agents on this machine (default 1).\n"
+       "  --set       sets an option, as training.max_steps=100; `lockstep options` lists them\n"
+       "  --ranks     overrides the number of ranks on a node\n"
+       "  --comm      overrides the communicator: shm, gloo or nccl\n"
        "  --detach    returns once the run has started and prints its id\n"
-       "  --resume    goes on from a run's last checkpoint, or from a checkpoint folder\n"
+       "  --resume    continues from a run's last checkpoint, or from a checkpoint folder\n"
        "  --no-benchmark  plans with built-in costs instead of a benchmark of the first node\n"
-       "  --every     tells every N-th step instead of at most ten a second\n"
+       "  --every     reports every N-th step instead of at most ten per second\n"
        "Ctrl-C stops the run with a checkpoint; a second one kills it.",
        runCommand},
       {"resume",
@@ -38,7 +40,7 @@ const std::vector<Command>& commands() {
         "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] "
         "[--no-benchmark] [--every N]\n"
         "             [--json]"},
-       "Goes on from a run's last checkpoint: the same spec on the same cluster, as a new run.",
+       "Continues from a run's last checkpoint as a new run: same spec, same cluster.",
        resumeCommand},
       {"rerun",
        {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
@@ -47,29 +49,31 @@ const std::vector<Command>& commands() {
         "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] "
         "[--every N]\n"
         "             [--json]"},
-       "Launches a run again from its start: the same spec on the same cluster.",
+       "Launches a run again from its start: same spec, same cluster.",
        rerunCommand},
       {"attach",
        {{"every=", "json"}, 1, 1, "attach RUN [--every N] [--json]"},
-       "Follows a run to its end, from its beginning.",
+       "Follows a run from its first step to its end.",
        attachCommand},
       {"stop",
        {{"json"}, 1, 1, "stop RUN [--json]"},
-       "Ends a run after an agreed step, with a checkpoint.",
+       "Stops a run after its current step, with a checkpoint.",
        stopCommand},
       {"kill",
        {{"give-up", "json"}, 1, 1, "kill RUN [--give-up] [--json]"},
-       "Ends a run at once; --give-up: in the history and on the nodes that answer, where its "
-       "coordinator is out of reach.",
+       "Kills a run.\n"
+       "  --give-up   if the coordinator cannot be reached: ends the run in the history and on all "
+       "nodes "
+       "that answer",
        killCommand},
       {"logs",
        {{"follow", "rank=", "contains=", "json"},
         1,
         1,
         "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
-       "Prints what all ranks and supervisors of a run wrote.",
+       "Prints the logs of all ranks and supervisors of a run.",
        logsCommand},
-      {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists the runs under way.", runsCommand},
+      {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
       {"plan",
        {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
          "dump-after=", "json"},
@@ -78,10 +82,10 @@ const std::vector<Command>& commands() {
         "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
         "path=value]…\n"
         "             [--measure | --passes | --dump-after PASS] [--json]"},
-       "Prints the plan of a run, and to stderr what it will cost.\n"
-       "  --measure     connects to the nodes and measures instead of going by built-in costs\n"
-       "  --passes      lists the passes that make the plan, with time and numbers of nodes\n"
-       "  --dump-after  prints the graphs that a pass makes, one for each program",
+       "Prints the plan of a run, and its predicted cost to stderr.\n"
+       "  --measure     connects to the nodes and benchmarks them instead of using built-in costs\n"
+       "  --passes      lists the passes of the planner, with time and node counts\n"
+       "  --dump-after  prints the graph of each program after a pass",
        planCommand},
       {"simulate",
        {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},
@@ -89,22 +93,21 @@ const std::vector<Command>& commands() {
         1,
         "simulate SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND]\n"
         "             [--set path=value]… [--measure] [--slow RANK=FACTOR]… [--json]"},
-       "Simulates a plan in virtual time and shows one step of every rank.\n"
-       "  --slow      a rank that takes FACTOR times as long",
+       "Simulates a plan in virtual time and prints one step of every rank.\n"
+       "  --slow      makes a rank FACTOR times slower",
        simulateCommand},
       {"verify",
        {{"ranks=", "cluster=", "steps=", "set=", "json"},
         1,
         1,
         "verify SPEC --ranks N [--cluster FILE] [--steps K] [--set path=value]… [--json]"},
-       "Shows that SPEC's strategy computes on N ranks what one rank computes; exit 0 where it "
-       "does.\n"
-       "Runs both on this machine: the small variant of the model in fp64 with plain loops, "
+       "Checks that the strategy computes on N ranks what one rank computes; exit 0 if it does.\n"
+       "Runs both on this machine: a small variant of the model in fp64 on the reference backend, "
        "where\n"
        "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
-       "  SPEC        a spec or an example's name\n"
-       "  --cluster   the nodes the ranks are planned for\n"
-       "  --steps     that are compared (10)",
+       "  SPEC        a run spec, or the name of an example\n"
+       "  --cluster   the cluster that the ranks are planned for\n"
+       "  --steps     number of steps compared (default 10)",
        verifyCommand},
       {"history list",
        {{"contains=", "limit=", "json"},
@@ -115,26 +118,27 @@ const std::vector<Command>& commands() {
        historyListCommand},
       {"history show",
        {{"json"}, 1, 1, "history show RUN [--json]"},
-       "Prints a run's figures, epochs and spec.",
+       "Prints a run's metrics, epochs and spec.",
        historyShowCommand},
       {"history export",
        {{"out="}, 1, 1, "history export RUN [--out FILE]"},
-       "Writes a run's curves as CSV.",
+       "Exports a run's curves as CSV.",
        historyExportCommand},
       {"history delete",
        {{"force"}, 1, 1, "history delete RUN [--force]"},
        "Deletes a run from the history.\n"
-       "  --force     also one under way, as of nodes that are gone for good",
+       "  --force     even if the run has not ended, for example because its nodes are gone",
        historyDeleteCommand},
       {"cluster check",
        {{"json"}, 1, 1, "cluster check FILE [--json]"},
-       "Connects to every node and prints what it is and has, and whether the nodes reach each "
-       "other. Copies\n"
-       "nothing: a node without the agent is only looked at.",
+       "Connects to every node and prints its hardware and software, and whether the nodes reach "
+       "each "
+       "other.\n"
+       "Copies nothing to nodes.",
        clusterCheckCommand},
       {"cluster deploy",
        {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
-       "Brings Lockstep to every node and starts its agent.",
+       "Installs Lockstep on every node and starts its agent.",
        clusterDeployCommand},
       {"bench train",
        {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=",
@@ -144,16 +148,17 @@ const std::vector<Command>& commands() {
         "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
         "             [--comm KIND] [--set path=value]… [--profile FILE | --communication] "
         "[--json]"},
-       "Trains on this machine and says how fast: samples a second, milliseconds an op.\n"
-       "  --profile   writes a step of all ranks as a Chrome trace, and says of each kind of "
-       "operation what it takes\n"
-       "              and how near it comes to what the machine does at most, measured in the same "
-       "run\n"
+       "Measures training speed on this machine: samples per second, milliseconds per op.\n"
+       "  --profile   writes one step of all ranks as a Chrome trace, and prints the time of each "
+       "kind "
+       "of op\n"
+       "              beside the machine's peak, measured in the same run\n"
        "  --communication\n"
-       "              what communication costs: a step as it is, with a barrier in place of every "
-       "collective, and with\n"
-       "              neither, in turn by the same ranks\n"
-       "  --model     a spec or an example's name: fashion-mlp, fashion-cnn, fashion-resnet",
+       "              measures the cost of communication: steps as planned, with barriers instead "
+       "of "
+       "collectives,\n"
+       "              and without either, interleaved on the same ranks\n"
+       "  --model     a run spec, or an example: fashion-mlp, fashion-cnn, fashion-resnet",
        benchTrainCommand},
       {"bench collective",
        {{"ranks=", "comm=", "min=", "max=", "seconds=", "algorithm=", "json"},
@@ -162,16 +167,17 @@ const std::vector<Command>& commands() {
         "bench collective [KIND…] [--ranks N] [--comm KIND] [--min BYTES] [--max BYTES] [--seconds "
         "S]\n"
         "                 [--algorithm NAME] [--json]"},
-       "Measures how fast ranks on this machine exchange, by size, in the terms of nccl-tests: "
-       "algbw is the\n"
-       "size over the median time, busbw what each link carries.\n"
+       "Measures collectives between ranks on this machine, by size. As in nccl-tests, algbw is "
+       "size "
+       "over median\n"
+       "time, and busbw the bandwidth of each link.\n"
        "  KIND         all-reduce, reduce-scatter, all-gather, broadcast, all-to-all, send-recv, "
        "barrier;\n"
-       "               none: all\n"
+       "               default: all\n"
        "  --comm       shm or gloo\n"
-       "  --min --max  sizes from 4096 to 67108864, each four times the one before\n"
-       "  --seconds    all together: 5\n"
-       "  --algorithm  of the all-reduce: direct, ring, halving-doubling or tree",
+       "  --min --max  smallest and largest size, from 4096 to 67108864 in factors of 4\n"
+       "  --seconds    total time (default 5)\n"
+       "  --algorithm  all-reduce algorithm: direct, ring, halving-doubling or tree",
        benchCollectiveCommand},
       {"bench gemm",
        {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
@@ -179,11 +185,11 @@ const std::vector<Command>& commands() {
         4,
         "bench gemm [PRECISION…] [--threads T] [--backend KIND] [--min SIDE] [--max SIDE] "
         "[--seconds S] [--json]"},
-       "Measures products of square matrices on this machine, by side.\n"
-       "  PRECISION    of the factors: fp32, tf32, bf16, fp16; none: fp32 and bf16\n"
+       "Measures matmuls of square matrices on this machine, by size.\n"
+       "  PRECISION    of the operands: fp32, tf32, bf16, fp16; default: fp32 and bf16\n"
        "  --backend    onednn, reference or cuda\n"
-       "  --min --max  sides from 128 to 2048, each twice the one before\n"
-       "  --seconds    all together: 5",
+       "  --min --max  smallest and largest side, from 128 to 2048 in factors of 2\n"
+       "  --seconds    total time (default 5)",
        benchGemmCommand},
       {"bench memory",
        {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
@@ -191,46 +197,68 @@ const std::vector<Command>& commands() {
         0,
         "bench memory [--threads T] [--backend KIND] [--min BYTES] [--max BYTES] [--seconds S] "
         "[--json]"},
-       "Measures how fast arrays of floats are read, scaled and added up on this machine, by the "
-       "size of one: what it\n"
-       "reads and writes of them in a second.\n"
+       "Measures memory bandwidth on this machine: reading, scaling and summing arrays of floats, "
+       "by "
+       "size.\n"
        "  --backend    onednn, reference or cuda\n"
-       "  --min --max  sizes from 16384 to 67108864, each twice the one before\n"
-       "  --seconds    all together: 5",
+       "  --min --max  smallest and largest size, from 16384 to 67108864 in factors of 2\n"
+       "  --seconds    total time (default 5)",
        benchMemoryCommand},
+      {"options",
+       {{"cluster", "paths", "markdown", "json"},
+        0,
+        1,
+        "options [TEXT] [--cluster] [--paths | --markdown | --json]"},
+       "Lists the options of a run spec with values and defaults; with TEXT those whose path "
+       "contains "
+       "it.\n"
+       "  --cluster   the options of a cluster spec",
+       optionsCommand},
+      {"completion bash",
+       {{}, 0, 0, "completion bash"},
+       "Prints a script that completes commands, flags and options:  source <(lockstep completion "
+       "bash)",
+       completionCommand},
       {"make-data ctr",
        {{"rows=", "seed=", "skew=", "out=", "json"},
         0,
         0,
         "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},
-       "Makes up a click log for the example ctr, and says what AUC a perfect model of it has.\n"
-       "  --rows      1000000\n"
-       "  --skew      how fast the frequencies of categories fall with their rank: 1/rank^1.5\n"
-       "  --out       ctr.tsv",
+       "Generates a click log for the example ctr, and prints the AUC that a perfect model "
+       "reaches.\n"
+       "  --rows      number of rows (default 1000000)\n"
+       "  --skew      exponent of the category frequencies, 1/rank^skew (default 1.5)\n"
+       "  --out       file to write (default ctr.tsv)",
        makeDataCommand},
       {"doctor",
        {{"json"}, 0, 0, "doctor [--json]"},
-       "Looks at what this machine needs and says what to do.",
+       "Checks this machine for what Lockstep needs, and says how to fix what is missing.",
        doctorCommand},
   };
   return all;
 }
 
+int completionCommand(const Globals&, const Arguments&) {
+  putRaw(stdout, bashCompletion(commands()));
+  return kSucceeded;
+}
+
 constexpr std::string_view kGlobalHelp =
-    "  --home DIR                 where history and local agents are kept\n"
-    "  --ssh-config FILE          instead of ~/.ssh/config\n"
-    "  --accept-host-key SHA256:… a host key to trust; may be given more than once\n"
+    "  --home DIR                 folder of the run history and of local agents\n"
+    "  --ssh-config FILE          used instead of ~/.ssh/config\n"
+    "  --accept-host-key SHA256:… trusts a host key; may be given more than once\n"
     "  --version, --help\n";
 
 void printUsage(std::FILE* to) {
   std::string text = "lockstep trains neural networks on a cluster.\n\nusage:\n";
   for (const Command& command : commands())
     text += fmt::format("  lockstep {}\n", command.grammar.usage);
-  text += fmt::format("\nalways:\n{}\nlockstep COMMAND --help says more.\n", kGlobalHelp);
+  text += fmt::format("\nalways:\n{}\nlockstep COMMAND --help prints the help of a command.\n",
+                      kGlobalHelp);
   put(to, text);
 }
 
-// All commands that begin with a word: "cluster", "history".
+// Returns all commands that begin with a word: "cluster", "history".
 std::vector<const Command*> groupOf(const std::string& word) {
   std::vector<const Command*> out;
   for (const Command& command : commands())
@@ -242,8 +270,9 @@ void printGroupUsage(const std::string& word) {
   std::string text = "usage:\n";
   for (const Command* command : groupOf(word))
     text += fmt::format("  lockstep {}\n", command->grammar.usage);
-  put(stdout, fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help says more.\n", text,
-                          kGlobalHelp, word));
+  put(stdout,
+      fmt::format("{}\nalways:\n{}\nlockstep {} COMMAND --help prints the help of a command.\n",
+                  text, kGlobalHelp, word));
 }
 
 Error unknownCommand(const std::vector<std::string>& words) {
@@ -263,7 +292,7 @@ Error unknownCommand(const std::vector<std::string>& words) {
   return error;
 }
 
-// The command whose words the line begins with; takes them off.
+// Returns the command that the words begin with, and removes its words.
 const Command* findCommand(std::vector<std::string>& words) {
   const Command* found = nullptr;
   std::size_t taken = 0;
@@ -287,7 +316,7 @@ std::string version() {
   return out;
 }
 
-// Global flags may stand anywhere before "--"; what is left is the command's.
+// Global flags may stand anywhere before "--"; the rest belongs to the command.
 struct Line {
   std::vector<std::string> words;
   std::string home, sshConfig;
@@ -331,7 +360,8 @@ Result<Line> parseLine(const std::vector<std::string>& all) {
   return out;
 }
 
-// Of a command line that cannot be understood: with --json as a whole story, as every run ends.
+// Reports an invalid command line; with --json, followed by the "finished" line that ends every
+// run.
 int refuse(const Error& error, bool json, bool tellsRun) {
   report(error, json);
   if (json && tellsRun) {

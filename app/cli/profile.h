@@ -1,5 +1,4 @@
-// A step of a training as a Chrome trace, and as a table of its operations against the machine's
-// limits.
+// Exports a training step as a Chrome trace, and as a table of its ops against the machine's peak.
 #pragma once
 
 #include <string>
@@ -11,19 +10,19 @@
 
 namespace lockstep::app::cli {
 
-// What the machine does at most, measured in the same run.
+// Peak rates of the machine, measured in the same run.
 struct MachineLimits {
   double flopsPerSecond = 0;  // of a large product
   double bytesPerSecond = 0;  // of adding up arrays that no cache holds
 };
 
-// Complete events of each rank, a process each: thread 0 is the compute stream, thread 1 the
-// communication stream. For chrome://tracing and Perfetto. Steps that the plan does not have are
-// left out.
+// Writes complete events for chrome://tracing and Perfetto: one process per rank, with thread 0 for
+// the compute stream and thread 1 for the communication stream. Ignores steps that are not in the
+// plan.
 std::string chromeTrace(const plan::Plan& plan, const std::vector<run::v1::EventChunk>& ranks);
 
-// By kind of operation, the longest first: its share of rank 0's step, and how near it comes to the
-// limits.
+// Returns a table by kind of op, longest first: its share of rank 0's step, and its fraction of the
+// peak.
 Table profileTable(const plan::Plan& plan, const run::v1::EventChunk& rank,
                    const MachineLimits& limits);
 

@@ -184,8 +184,8 @@ Result<RunContext> contextOf(const History& history, const std::string& run) {
 
 RunResult resultOf(const RunRow& row) {
   RunResult out{"failed", row.figures, {}};
-  if (row.phase == RunPhase::kSucceeded) out.status = "succeeded";
-  if (row.phase == RunPhase::kStopped) out.status = "stopped";
+  if (row.phase == RunState::SUCCEEDED) out.status = "succeeded";
+  if (row.phase == RunState::STOPPED) out.status = "stopped";
   if (lacksModel(row)) out.missing = "the trained model is not saved here";
   return out;
 }

@@ -1,4 +1,4 @@
-// RunReport: how a run is told: as JSON lines, as a live view, or as plain lines.
+// RunReport: prints a run as JSON lines, as a live view, or as plain lines.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace lockstep::app::cli {
 
-// What is known of a run before it says anything itself.
+// Facts about a run before its first record.
 struct RunContext {
   RunRow row;
   RunDocuments documents;
@@ -27,7 +27,7 @@ struct RunResult {
   RunFigures figures;
   std::string missing;  // what of a run that ended well is not here, as its model; "": nothing
 };
-// What is in a run's row once it has ended; a row that has not counts as failed.
+// Result of an ended run, from its row; a run that has not ended counts as failed.
 RunResult resultOf(const RunRow& row);
 
 class RunReport {
@@ -48,8 +48,8 @@ struct ReportOptions {
 };
 std::unique_ptr<RunReport> makeReport(const ReportOptions& options);
 
-// Steps, epochs and errors of updates in their order, each once. A step's epoch event comes after
-// it, and before any later step.
+// Prints steps, epochs and errors of updates in order, each once. The event of an epoch comes after
+// its last step and before the next.
 class EventSequencer {
  public:
   struct Step {
@@ -64,9 +64,9 @@ class EventSequencer {
   void begin(const RunContext& context);
   std::vector<Item> take(const RunUpdate& update);
   std::vector<Item> rest();  // epochs whose last step never came
-  // Nodes that do not answer any more, or again.
+  // Reports nodes that became unreachable or reachable again.
   std::vector<std::string> nodeNotes(const RunUpdate& update);
-  // Of fp16: steps that updated nothing, and the loss scale.
+  // fp16: skipped steps, and the loss scale.
   static std::vector<std::string> scaleNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
   std::vector<Error> newWarnings(const RunUpdate& update);
@@ -84,7 +84,7 @@ class EventSequencer {
   std::int64_t lastStep_ = 0, lastEpoch_ = 0;
 };
 
-// A stored run as one update: steps, epochs, errors.
+// Returns a stored run as one update: steps, epochs, errors.
 Result<RunUpdate> storedUpdate(const History& history, const std::string& run);
 
 }  // namespace lockstep::app::cli

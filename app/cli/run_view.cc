@@ -158,12 +158,12 @@ class LiveView final : public RunReport {
   }
 
   std::string headline() const {
-    const RunPhase phase = row().phase;
-    std::string state(runPhaseName(phase));
-    state = phase == RunPhase::kSucceeded ? style_.green(state)
-            : phase == RunPhase::kFailed  ? style_.red(state)
-            : model().over()              ? style_.yellow(state)
-                                          : style_.cyan(state);
+    const RunState phase = row().phase;
+    std::string state(stateName(phase));
+    state = phase == RunState::SUCCEEDED ? style_.green(state)
+            : phase == RunState::FAILED  ? style_.red(state)
+            : model().over()             ? style_.yellow(state)
+                                         : style_.cyan(state);
     return fmt::format(
         "{}  {}  {}  {}", style_.bold(row().name), state, row().run,
         style_.dim(fmt::format("{} ranks · {} · {}", row().world, row().strategy, row().comm)));

@@ -1,4 +1,4 @@
-// The live view of a run in a terminal, redrawn in place about ten times a second.
+// Live view of a run in a terminal, redrawn in place about ten times a second.
 #pragma once
 
 #include <memory>

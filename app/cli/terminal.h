@@ -1,4 +1,4 @@
-// Text for a terminal: widths, colours, tables, bars, and numbers as people read them.
+// Terminal output: text width, colours, tables, bars and formatted numbers.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,17 @@ TerminalSize terminalSize(int fd);
 bool isTerminal(int fd);   // one that understands cursor movement
 bool wantsColour(int fd);  // a terminal, and NO_COLOR is not set
 
-// Writes text at once. The one way for text to leave a command: what files and nodes say is shown,
-// and never interpreted; sequences of a Style alone reach the terminal.
+// Writes text unbuffered; all text output goes through it. Escapes control sequences from files and
+// nodes; only those of a Style reach the terminal.
 void put(std::FILE* to, std::string_view text);
-// As it is: what holds nothing foreign, as JSON in ASCII and moves of the cursor.
+// Writes text unescaped. For trusted text only: ASCII JSON and cursor movements.
 void putRaw(std::FILE* to, std::string_view text);
-// Whether all that was put on stdout went out; the first cause where it did not. For the end of a
-// command.
+// Returns the first write error of stdout. Checked at the end of a command.
 Status outputStatus();
-// As put writes it: control characters but newline and tab as "\x1b", "\u202e".
+// Escapes text as put() does: control characters except newline and tab as "\x1b", "\u202e".
 std::string shown(std::string_view text);
 
-// Escape sequences that put() passes on, marked so that none of another origin does; or nothing
-// where colours are off.
+// Makes escape sequences that put() lets through; makes none if colours are off.
 class Style {
  public:
   explicit Style(bool colours) : colours_(colours) {}
@@ -49,10 +47,10 @@ class Style {
 std::size_t width(std::string_view text);                     // columns; escape sequences have none
 std::string fit(std::string_view text, std::size_t columns);  // cut with "…" where longer
 std::string padded(std::string_view text, std::size_t columns, bool right = false);
-// in one line, without control characters; styles stay
+// makes text one line without control characters; keeps styles
 std::string printable(std::string_view text);
 
-// Columns as wide as their widest cell, two spaces between; `right` columns are numbers.
+// A table with columns as wide as their widest cell; `right` columns are right-aligned.
 struct Table {
   std::vector<std::string> header;
   std::vector<bool> right;
@@ -68,7 +66,7 @@ std::string rateText(double bytesPerSecond);        // "1.5 MiB/s"
 std::string durationText(double seconds);           // "1:02:03", "2:03", "4.2 s"
 std::string millisecondsText(double seconds);       // "1.234"
 std::string lossText(double loss, int digits = 4);  // "0.1234"; "–" where it is no number
-// "accuracy 90.12 %", "AUC –", "perplexity 4.213"; "" without one
+// "accuracy 90.12 %", "AUC –", "perplexity 4.213"; "" without a metric
 std::string metricText(std::string_view metric, double value);
 std::string localTime(std::int64_t wallNs);  // "2024-05-01 12:00:00"
 

@@ -6,29 +6,10 @@
 #include "app/cluster/node.h"
 #include "app/cluster/peer_addresses.h"
 #include "app/ssh/prompter.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
-
-std::string_view nodePhaseName(NodePhase phase) {
-  switch (phase) {
-    case NodePhase::kIdle:
-      return "idle";
-    case NodePhase::kConnecting:
-      return "connecting";
-    case NodePhase::kDeploying:
-      return "deploying";
-    case NodePhase::kStarting:
-      return "starting";
-    case NodePhase::kConnected:
-      return "connected";
-    case NodePhase::kReconnecting:
-      return "reconnecting";
-    case NodePhase::kFailed:
-      return "failed";
-  }
-  return "";
-}
 
 namespace {
 
@@ -57,10 +38,7 @@ NodeStatus initialStatus(const spec::v1::NodeSpec& node) {
   status.address = node.address();
   status.roles.assign(node.roles().begin(), node.roles().end());
   if (status.roles.empty()) status.roles.push_back("worker");
-  if (!node.devices().empty()) {
-    status.ranks = 0;
-    for (const auto& device : node.devices()) status.ranks += std::max(1, device.count());
-  }
+  status.ranks = specs::deviceCount(node);
   return status;
 }
 
@@ -92,9 +70,11 @@ struct ClusterSession::State {
       return;
     }
     if (news.phase) {
+      // News of a connection that has ended since come too late to count.
+      if (!specs::checkTransition(now.phase, *news.phase).ok()) return;
       now.phase = *news.phase;
       now.error = std::move(news.error);
-      if (now.phase != NodePhase::kConnecting && now.phase != NodePhase::kReconnecting) {
+      if (now.phase != NodeState::CONNECTING && now.phase != NodeState::RECONNECTING) {
         dropQuestions(now.name);
       }
     }
@@ -243,9 +223,8 @@ int ClusterSession::find(const std::string& name) const {
   return -1;
 }
 bool ClusterSession::allConnected() const {
-  return std::all_of(state_->status.begin(), state_->status.end(), [](const NodeStatus& status) {
-    return status.phase == NodePhase::kConnected;
-  });
+  return std::all_of(state_->status.begin(), state_->status.end(),
+                     [](const NodeStatus& status) { return status.phase == NodeState::CONNECTED; });
 }
 
 void ClusterSession::connect() {

@@ -1,10 +1,10 @@
-// ClusterSession: the nodes of one cluster as they are now. Connects each on a thread of its own
-// (local agent or SSH, deploy, handshake), watches its load, connects again after a loss, and
-// cleans it up of runs that were given up or deleted while it was out of reach.
+// ClusterSession: the live state of a cluster's nodes. Connects each node on its own thread (local
+// agent or SSH, deploy, handshake), samples its load, reconnects after a loss, and cleans it up of
+// runs that were given up or deleted while it was unreachable.
 //
-// Threads: all functions and the observer on the inbox's thread, unless said otherwise.
-// Destruction cancels what is under way and joins; nothing is called afterwards. Joining may take
-// as long as a name look-up or a handshake does: a window calls end() and destroys elsewhere.
+// Used on the inbox's thread, unless stated otherwise; so is the observer. The destructor cancels
+// and joins; no callback is called afterwards. Joining may take as long as a name lookup or a
+// handshake: a window calls end() and destroys it on another thread.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 #include "app/ssh/prompter.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
+#include "engine/specs/states.h"
 
 namespace lockstep::spec::v1 {
 class ClusterSpec;
@@ -30,16 +31,8 @@ namespace lockstep::app {
 
 class NodeAccess;
 
-enum class NodePhase : std::uint8_t {
-  kIdle,
-  kConnecting,
-  kDeploying,
-  kStarting,
-  kConnected,
-  kReconnecting,
-  kFailed,
-};
-std::string_view nodePhaseName(NodePhase phase);  // "connected"
+using run::v1::NodeState;
+using specs::stateName;
 
 struct NodeInventory {
   std::string hostname, bootId, cpu, kernel, os, workdir, agentVersion;
@@ -62,7 +55,7 @@ struct NodeLoad {               // the latest of WatchNode; rates in bytes/s
   std::vector<GpuLoad> gpus;
 };
 
-// What a person is asked, once; the node waits for the answer without a limit.
+// A question to the user, asked once; the node waits for the answer without a limit.
 struct NodeQuestion {
   std::uint64_t id = 0;
   enum class Kind : std::uint8_t { kHostKey, kSecret } kind = Kind::kHostKey;
@@ -77,10 +70,10 @@ struct NodeStatus {
   std::string target;  // "user@host:port", "this machine"
   std::vector<std::string> roles;
   int ranks = 1;  // devices it brings
-  // Where other nodes reach it: as the cluster says, else the likeliest once it is connected; a
-  // launch proves it, and may find that another of its addresses does.
+  // Address for peers: the cluster's, else the most likely one, once connected. A launch checks it
+  // and may choose another.
   std::string address;
-  NodePhase phase = NodePhase::kIdle;
+  NodeState phase = NodeState::DISCONNECTED;
   std::string detail;  // "uploading 12 of 40 MB", "again in 2 s"
   std::optional<Error> error;
   NodeInventory inventory;  // once connected
@@ -110,8 +103,8 @@ class ClusterSession {
   ClusterSession(const ClusterSession&) = delete;
   ClusterSession& operator=(const ClusterSession&) = delete;
 
-  // Cancels what is under way. From here on nothing is called, nothing else may be asked, and the
-  // destructor may be on any thread.
+  // Cancels all work. Afterwards no callback is called, no other function may be called, and the
+  // object may be destroyed on any thread.
   void end();
 
   const std::shared_ptr<const spec::v1::ClusterSpec>& cluster() const;
@@ -129,8 +122,7 @@ class ClusterSession {
   void answer(std::uint64_t question, bool accept);
   void answer(std::uint64_t question, std::optional<Secret> secret);
 
-  // Any thread, for as long as the session lives; used by launches and recorders. Null: no such
-  // node.
+  // Thread-safe, while the session lives; used by launches and recorders. Null: no such node.
   NodeAccess& access(int node) const;
   NodeAccess* access(const std::string& name) const;
 

@@ -1,4 +1,4 @@
-// GpuLoad: a GPU of a node as its driver tells of it, and what is wrong with it.
+// GpuLoad: the state of a GPU as its driver reports it, and its problems.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ class GpuSample;
 
 namespace lockstep::app {
 
-// What the driver does not tell is absent.
+// Values that the driver does not report are absent.
 struct GpuLoad {
   int index = 0;  // as the driver numbers them
   std::string name;
@@ -46,11 +46,11 @@ enum class GpuTrouble : std::uint8_t {
   kNarrowLink,  // fewer lanes than it and its slot have
   kLinksDown,   // some of its NVLinks are
 };
-// A person has to see to it: errors, where others are conditions that pass.
+// Whether a person must act (errors), as opposed to transient conditions.
 bool isBad(GpuTrouble trouble);
-// The worst first.
+// Problems, the most severe first.
 std::vector<GpuTrouble> troublesOf(const GpuLoad& gpu);
-// In English: "slowed down for heat", "8 of 16 PCIe lanes".
+// Returns the problem in English: "slowed down for heat", "8 of 16 PCIe lanes".
 std::string troubleText(const GpuLoad& gpu, GpuTrouble trouble);
 
 }  // namespace lockstep::app

@@ -77,7 +77,7 @@ Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, d
   options_.onProgress = [this](const DeployProgress& progress) {
     if (progress.bytesTotal == 0) return;
     NodeNews news;
-    news.phase = NodePhase::kDeploying;
+    news.phase = NodeState::DEPLOYING;
     news.detail = fmt::format("uploading {} of {} MB", progress.bytesDone / 1000000,
                               progress.bytesTotal / 1000000);
     tell_(std::move(news));
@@ -126,7 +126,7 @@ Error Node::away() const {
 void Node::onLink(const LinkStatus& status) {
   if (status.state != LinkState::kReconnecting) return;
   NodeNews news;
-  news.phase = NodePhase::kReconnecting;
+  news.phase = NodeState::RECONNECTING;
   news.error = status.reason;
   news.detail =
       status.retryIn.count() > 0
@@ -266,7 +266,7 @@ Status Node::serve(const std::stop_token& stop) {
   LOCKSTEP_ASSIGN(const AgentInfo info, link->ensureAgent(stop));
   if (!served_) {
     NodeNews news;
-    news.phase = NodePhase::kStarting;
+    news.phase = NodeState::STARTING;
     news.detail = "";
     tell_(std::move(news));
   }
@@ -284,7 +284,7 @@ Status Node::serve(const std::stop_token& stop) {
   }
   changed_.notify_all();
   NodeNews news;
-  news.phase = NodePhase::kConnected;
+  news.phase = NodeState::CONNECTED;
   news.detail = "";
   news.inventory = std::move(inventory);
   tell_(std::move(news));
@@ -306,7 +306,7 @@ void Node::run(const std::stop_token& end) {
     }
     served_ = false;
     NodeNews begin;
-    begin.phase = NodePhase::kConnecting;
+    begin.phase = NodeState::CONNECTING;
     begin.detail = "";
     tell_(std::move(begin));
     milliseconds pause = kFirstPause;
@@ -333,7 +333,7 @@ void Node::run(const std::stop_token& end) {
         }
         changed_.notify_all();
         NodeNews news;
-        news.phase = NodePhase::kFailed;
+        news.phase = NodeState::UNAVAILABLE;
         news.error = std::move(error);
         news.detail = "";
         tell_(std::move(news));
@@ -341,7 +341,7 @@ void Node::run(const std::stop_token& end) {
       }
       if (monotonicNow() - since > Nanoseconds{10} * 1000000000) pause = kFirstPause;
       NodeNews news;
-      news.phase = NodePhase::kReconnecting;
+      news.phase = NodeState::RECONNECTING;
       news.error = status.error();
       news.detail = "connecting again";
       tell_(std::move(news));
@@ -360,7 +360,7 @@ void Node::run(const std::stop_token& end) {
     }
     if (closed) closed->close();
     NodeNews news;
-    news.phase = NodePhase::kIdle;
+    news.phase = NodeState::DISCONNECTED;
     news.detail = "";
     tell_(std::move(news));
   }

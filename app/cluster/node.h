@@ -1,5 +1,5 @@
-// Node: one node of a session, with the thread that connects it and keeps it connected. Everything
-// it learns is posted to the inbox as NodeNews; it touches nothing of the session.
+// Node: one node of a session, with the thread that connects it and keeps it connected. Posts all
+// changes to the inbox as NodeNews; does not access the session.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@
 
 namespace lockstep::app {
 
-// What has changed; empty parts are as before.
+// Changes of a node; empty members are unchanged.
 struct NodeNews {
-  std::optional<NodePhase> phase;  // with `error` of this phase, absent: none
+  std::optional<NodeState> phase;  // with `error` of this phase, absent: none
   std::optional<Error> error;
   std::optional<std::string> detail;
   std::optional<NodeInventory> inventory;
@@ -30,8 +30,8 @@ struct NodeNews {
 
 class Node final : public NodeAccess {
  public:
-  // `tell` is called on any thread and must only post. Whenever the node is connected it is cleaned
-  // up of runs that ended in the history of `home`.
+  // `tell` is called on any thread and must not block. At each connection the node is cleaned up of
+  // runs that ended in the history of `home`.
   Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, double sampleHertz,
        std::function<void(NodeNews)> tell);
   ~Node() override;
@@ -47,7 +47,7 @@ class Node final : public NodeAccess {
 
  private:
   void run(const std::stop_token& end);
-  // One connection from start to loss; an error ends the wish to be connected.
+  // Runs one connection from start to loss. After an error the node does not reconnect.
   Status serve(const std::stop_token& stop);
   Result<NodeInventory> greet(grpc::Channel& channel, const std::stop_token& stop);
   Status watch(const std::shared_ptr<grpc::Channel>& channel, const std::stop_token& stop);

@@ -23,9 +23,9 @@ class NodeAccess {
   virtual const std::string& name() const = 0;
   // Waits until the node is connected. Errors: why it failed; kCancelled.
   virtual Result<NodeInventory> waitConnected(std::stop_token stop) = 0;
-  // The agent's. kUnavailable while the node is not connected.
+  // Returns the agent's channel. kUnavailable while the node is not connected.
   virtual Result<std::shared_ptr<grpc::Channel>> agent() = 0;
-  // A supervisor's, by its socket on the node.
+  // Returns a supervisor's channel, by its socket on the node.
   virtual Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string& socketOnNode) = 0;
 };
 

@@ -1,5 +1,5 @@
-// How the nodes of a run reach each other: an address for each, chosen where the cluster gives
-// none, and proven by connections between all of them.
+// Chooses an address for each node of a run, where the cluster gives none, and checks them by
+// connections between all nodes.
 #pragma once
 
 #include <stop_token>
@@ -15,12 +15,11 @@ class NodeSpec;
 
 namespace lockstep::app {
 
-// Whether all share one network stack, so that loopback leads from each to each.
+// Returns whether all nodes share one network stack, so that they reach each other on loopback.
 bool onOneHost(const std::vector<const NodeInventory*>& nodes);
 
-// Addresses of a node, the likeliest to be reached by other nodes first: what its spec says; else
-// loopback where all nodes are on one host; else the one SSH arrived at, then the others, IPv4
-// first.
+// Returns candidate addresses of a node, the most likely first: the spec's; else loopback if all
+// nodes are on one host; else the one SSH connected to, then the others, IPv4 first.
 std::vector<std::string> addressCandidates(const spec::v1::NodeSpec& node,
                                            const NodeInventory& inventory, bool oneHost);
 
@@ -31,9 +30,9 @@ struct PeerNode {
   bool joinsFirstOnly = false;  // reaches the first node, and no node reaches it
 };
 
-// The first candidate of each node that every node which needs it has connected to, as a number.
-// Blocking. Errors: kFailedPrecondition naming two nodes, the addresses tried and what came of
-// each; kUnavailable, kCancelled.
+// Returns for each node the first candidate that all nodes that need it can connect to, in numeric
+// form. Blocking. Errors: kFailedPrecondition naming two nodes, the addresses tried and their
+// results; kUnavailable, kCancelled.
 Result<std::vector<std::string>> provePeerAddresses(const std::vector<PeerNode>& nodes,
                                                     std::stop_token stop);
 

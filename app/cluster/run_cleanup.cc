@@ -37,8 +37,6 @@ std::vector<Part> partsOf(const std::string& nodesJson) {
   return out;
 }
 
-bool isFinal(run::v1::RunState state) { return isFinal(static_cast<RunPhase>(state)); }
-
 class Cleanup {
  public:
   Cleanup(NodeAccess& node, const std::shared_ptr<grpc::Channel>& channel, std::stop_token stop)

@@ -1,5 +1,4 @@
-// What nodes still have of runs that ended in the history while the nodes were out of reach: given
-// up or deleted.
+// Cleans nodes up of runs that were given up or deleted while the nodes were unreachable.
 #pragma once
 
 #include <stop_token>
@@ -12,16 +11,16 @@
 
 namespace lockstep::app {
 
-// Ends a connected node's part of every run that was given up or deleted, removes that of a deleted
-// one, and forgets what is done. Idempotent. What fails stays noted for the next connection. Blocks
-// for ten seconds at most.
+// Kills the processes of given-up and deleted runs on a connected node, and removes the files of
+// deleted ones. Idempotent; failures are retried at the next connection. Blocks for at most ten
+// seconds.
 void cleanUpNode(const Home& home, NodeAccess& node, const std::stop_token& stop);
 
-// The same for several nodes at once.
+// Cleans up several nodes concurrently.
 void cleanUpNodes(const Home& home, const std::vector<NodeAccess*>& nodes,
                   const std::stop_token& stop);
 
-// Nodes that may still have a part of a run that was given up or deleted, the coordinator first.
+// Returns the nodes that may still have files of a given-up or deleted run, the coordinator first.
 std::vector<std::string> nodesKeeping(const History& history, const std::string& run);
 
 }  // namespace lockstep::app

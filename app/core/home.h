@@ -1,4 +1,4 @@
-// The folder in which the studio and the command line keep what is theirs.
+// The folder in which the studio and the command line store their files.
 #pragma once
 
 #include <string>
@@ -11,18 +11,19 @@ struct Home {
   std::string root;  // absolute
   std::string historyFolder() const { return root + "/history"; }
   std::string modelsFolder() const { return root + "/models"; }
-  // Work folder of the i-th local agent, from 1.
+  // Returns the work folder of the i-th local agent, from 1.
   std::string localFolder(int index) const { return root + "/local/" + std::to_string(index); }
 };
 
-// `flag` (--home), else $LOCKSTEP_HOME, else $XDG_DATA_HOME/lockstep, else ~/.local/share/lockstep.
-// Made (0700) where absent.
+// Opens the home folder: `flag` (--home), else $LOCKSTEP_HOME, else $XDG_DATA_HOME/lockstep, else
+// ~/.local/share/lockstep. Creates it with mode 0700 if absent.
 Result<Home> openHome(const std::string& flag = {});
-// Where openHome() finds it, without making it. Errors: kFailedPrecondition.
+// Returns the path that openHome() uses, without creating it. Errors: kFailedPrecondition.
 Result<std::string> homeFolder(const std::string& flag = {});
 
 Status makeFolders(const std::string& path, int mode);  // mkdir -p
-// `path` from `folder` (or the current one); "~" and "~/x" are this user's home.
+// Resolves `path` relative to `folder`, or the current folder; "~" and "~/x" are in this user's
+// home.
 std::string absolutePath(const std::string& path, const std::string& folder);
 
 }  // namespace lockstep::app

@@ -1,4 +1,4 @@
-// IdleTimeout: a limit on waits that end by a stop token.
+// IdleTimeout: a time limit for operations that are cancelled by a stop token.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@
 
 namespace lockstep::app {
 
-// A stop that is requested with another, and once nothing has moved for `timeout`.
+// A stop source that is triggered by another token, or after `timeout` without progress.
 class IdleTimeout {
  public:
   IdleTimeout(const std::stop_token& stop, std::chrono::milliseconds timeout)

@@ -1,5 +1,5 @@
-// Inbox: the one way from background threads to the thread that owns the application's state.
-// Background threads post; the owner drains from one timer (studio) or loop (command line).
+// Inbox: a queue of calls from background threads to the thread that owns the application's state.
+// The owner drains it from a timer (studio) or a loop (command line).
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,15 @@ namespace lockstep::app {
 
 class Inbox {
  public:
-  // Any thread; calls run in the order of posting.
+  // Thread-safe. Calls run in posting order.
   void post(std::function<void()> call);
-  // The same, dropped where `owner` has gone by the time it would run. An object that posts calls
-  // to itself holds a shared_ptr<void> as its first member to be destroyed.
+  // Posts a call that is dropped if `owner` has expired when it would run. An object that posts
+  // calls to itself holds a shared_ptr<void> that is destroyed first.
   void post(std::weak_ptr<void> owner, std::function<void()> call);
-  // Owner's thread: runs what has been posted; not what these calls post. Returns how many.
+  // Runs the calls posted so far, on the owner's thread; excludes calls posted by them. Returns
+  // their number.
   std::size_t drain();
-  // Until something is there; false after `limit`.
+  // Waits for a call; returns false after `limit`.
   bool wait(std::chrono::milliseconds limit);
 
  private:

@@ -1,4 +1,4 @@
-// Calls to nodes: a limit on every one, and errors as values.
+// gRPC calls to nodes, each with a deadline, and errors as values.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -16,16 +16,16 @@ namespace lockstep::app {
 inline void setLimit(grpc::ClientContext& context, std::chrono::milliseconds limit) {
   context.set_deadline(std::chrono::system_clock::now() + limit);
 }
-// The error an agent sent, or one made of gRPC's own status; `what` and `node` where it has none.
+// Returns the error that an agent sent, else one made from the gRPC status with `what` and `node`.
 Error rpcError(const grpc::Status& status, const std::string& what, const std::string& node);
 inline Status rpcStatus(const grpc::Status& status, const std::string& what,
                         const std::string& node) {
   return status.ok() ? Status() : Status(rpcError(status, what, node));
 }
 
-// Asks until the answer is another one than kUnavailable, for at most `limit` from the first on. A
-// call made just after its connection was lost may still be sent on that one, and a server that has
-// ended may be replaced; what is asked must be as good twice as once.
+// Retries a call while it fails with kUnavailable, for at most `limit`: a call made right after a
+// connection loss may still use that connection, and a server may be restarting. The call must be
+// idempotent.
 Status retryWhileUnavailable(std::chrono::milliseconds limit, const std::stop_token& stop,
                              const std::function<Status()>& ask);
 

@@ -1,5 +1,5 @@
-// A bundle: the folder packaging/bundle makes, holding lockstep-agent, lib/*.so (all shared
-// libraries except glibc's) and `manifest`. It runs from wherever it lies (RPATH $ORIGIN/lib).
+// A bundle: the folder made by packaging/bundle, with lockstep-agent, lib/*.so (all shared
+// libraries except glibc's) and `manifest`. Relocatable (RPATH $ORIGIN/lib).
 //
 // manifest, text:   lockstep-bundle 1
 //                   machine x86_64
@@ -34,13 +34,12 @@ struct Bundle {
   std::uint64_t totalBytes() const;
 };
 
-// Reads and checks the manifest, not the files. Errors: kNotFound, kDataLoss.
+// Reads and validates the manifest, not the files. Errors: kNotFound, kDataLoss.
 Result<Bundle> readBundle(const std::string& folder);
 Result<Bundle> parseManifest(const std::string& text, const std::string& folder);
 
-// $LOCKSTEP_BUNDLE, else `bundle` beside the folder of the running executable (a build folder,
-// where building a program makes it), else ../lib/lockstep/bundle from there (installed). Error:
-// kNotFound, with the places searched.
+// Finds the bundle: $LOCKSTEP_BUNDLE, else `bundle` next to the folder of the running executable
+// (in a build), else ../lib/lockstep/bundle (installed). kNotFound lists the places searched.
 Result<std::string> findBundle();
 
 }  // namespace lockstep::app

@@ -1,4 +1,4 @@
-// Brings a bundle to a node and starts its agent.
+// Uploads a bundle to a node and starts its agent.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::app {
 
-// `what` of the kNotFound for a node on which no agent was deployed.
+// Error::what of kNotFound for a node without a deployed agent.
 inline constexpr const char* kNoAgentYet = "the agent is not on this node yet";
 
 struct DeployProgress {
@@ -34,17 +34,15 @@ struct Deployed {
   bool uploaded = false;
 };
 
-// Checks processor, glibc and free space; uploads to a temporary folder beside its final name,
-// verifies every hash there, renames, and clears old versions (the newest two and those a process
-// of any host runs from stay). A version already there is not copied again; several deploys at once
-// succeed. Errors, with nothing half-made left on the node unless the link is lost (a deploy an
-// hour later clears that): kFailedPrecondition (processor, glibc, a tool missing),
-// kResourceExhausted (what: needed and free bytes), kPermissionDenied, kUnavailable, kDataLoss
-// (hashes), kCancelled; without `copy` kNotFound where the version is not there and could be
-// copied.
+// Checks CPU, glibc and free disk space, uploads to a temporary folder, verifies all hashes,
+// renames, and removes old versions (keeps the newest two and those in use on any host).
+// Idempotent; concurrent deploys succeed. Leaves nothing behind on failure unless the link is lost;
+// a deploy an hour later cleans that up. Errors: kFailedPrecondition (CPU, glibc, a tool missing),
+// kResourceExhausted (needed and free bytes), kPermissionDenied, kUnavailable, kDataLoss (hashes),
+// kCancelled; without `copy` kNotFound if the version is not there.
 Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
                         const DeployOptions& options);
-// The version deployed last, whichever it is. kNotFound: there is none.
+// Returns the version deployed last. kNotFound if there is none.
 Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& options);
 
 struct AgentInfo {
@@ -58,11 +56,11 @@ struct AgentInfo {
 // {"socket": "…", "version": "…", "pid": n} for the agent it started or found serving.
 Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
                              const DeployOptions& options);
-// The same on this machine without SSH: `executable` is a lockstep-agent, of a bundle or a build.
-// It leaves by itself after ten idle minutes.
+// Starts an agent on this machine without SSH. `executable` is a lockstep-agent of a bundle or a
+// build. It exits after ten idle minutes.
 Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOptions& options);
 
-// The command that joins stdin and stdout to a unix socket on the node.
+// Returns the command that connects stdin and stdout to a unix socket on the node.
 std::string bridgeCommand(const Deployed& deployed, const std::string& socket);
 
 }  // namespace lockstep::app

@@ -1,5 +1,5 @@
-// One node as the studio reaches it, over SSH or on this machine: from nothing to a local unix
-// socket on which the node's agent answers gRPC.
+// Link to one node, over SSH or on this machine: connects, deploys and starts the agent, and
+// provides a local unix socket for gRPC to it.
 #pragma once
 
 #include <functional>
@@ -35,13 +35,13 @@ class NodeLink {
   NodeLink(const NodeLink&) = delete;
   NodeLink& operator=(const NodeLink&) = delete;
 
-  // Blocking, on any thread, one at a time: connects, deploys where needed, starts the agent. Where
-  // there is no package to deploy, the version deployed last is started.
-  // Again after a success: starts the agent anew where it has gone.
+  // Connects, deploys if needed and starts the agent; if there is no package to deploy, starts the
+  // version deployed last. Blocking; one call at a time, on any thread. Called again after success,
+  // restarts an agent that has exited.
   Result<AgentInfo> ensureAgent(std::stop_token stop = {});
-  // A local unix socket that leads to one on the node (the agent's or a supervisor's): for gRPC,
-  // "unix:" + path. Asking twice for one socket gives the same path. Local nodes: itself.
-  // After ensureAgent.
+  // Returns the path of a local unix socket forwarded to `remote` on the node (the agent's or a
+  // supervisor's), for gRPC as "unix:" + path. Idempotent. On local nodes, returns the socket
+  // itself. Requires ensureAgent.
   Result<std::string> reach(const std::string& socketOnNode);
   void forget(const std::string& socketOnNode);
 

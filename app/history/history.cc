@@ -46,10 +46,6 @@ constexpr std::string_view kColumns =
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
     "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from,unreachable";
 
-constexpr std::array<std::string_view, 9> kPhaseNames = {"unknown", "launching", "prepared",
-                                                         "running", "stopping",  "succeeded",
-                                                         "failed",  "stopped",   "expired"};
-
 RunRow readRow(const Statement& row) {
   RunRow out;
   int column = 0;
@@ -59,7 +55,7 @@ RunRow readRow(const Statement& row) {
   out.run = text();
   out.name = text();
   out.notes = text();
-  out.phase = static_cast<RunPhase>(std::clamp<std::int64_t>(integer(), 0, 8));
+  out.phase = static_cast<RunState>(std::clamp<std::int64_t>(integer(), 0, 8));
   out.createdNs = integer();
   out.startedNs = integer();
   out.finishedNs = integer();
@@ -75,7 +71,7 @@ RunRow readRow(const Statement& row) {
   out.figures.epochs = integer();
   out.figures.trainLoss = number();
   // as earlier versions wrote what is not known
-  if (out.figures.trainLoss == 0 && out.phase != RunPhase::kSucceeded)
+  if (out.figures.trainLoss == 0 && out.phase != RunState::SUCCEEDED)
     out.figures.trainLoss = RunFigures().trainLoss;
   out.figures.evalLoss = number();
   out.figures.evalMetric = number();
@@ -138,13 +134,15 @@ Axis axisOf(std::string_view series) {
 
 }  // namespace
 
-std::string_view runPhaseName(RunPhase phase) {
-  return kPhaseNames[static_cast<std::size_t>(phase)];
+Status setState(RunRow& row, RunState state) {
+  LOCKSTEP_TRY(specs::checkTransition(row.phase, state));
+  row.phase = state;
+  return {};
 }
+
 bool isMetric(std::string_view series) {
   return std::find(kMetrics.begin(), kMetrics.end(), series) != kMetrics.end();
 }
-bool isFinal(RunPhase phase) { return phase >= RunPhase::kSucceeded; }
 
 struct History::State {
   std::string folder;
@@ -196,7 +194,7 @@ void History::listAgain() {
     const auto lock = lockRunStore(path.string());
     const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
     if (lock.ok()) close(*lock);
-    row.phase = recorded ? RunPhase::kRunning : RunPhase::kExpired;
+    row.phase = recorded ? RunState::RUNNING : RunState::EXPIRED;
     row.error = "the history was lost: of the run only what it recorded is known";
     struct stat info {};
     if (stat(path.c_str(), &info) == 0)
@@ -249,7 +247,7 @@ Status History::expireAbandoned() {
   std::vector<std::string> abandoned;
   {
     Statement rows(*state_->database, fmt::format("SELECT run FROM run WHERE {}", kAbandoned));
-    rows.bind(static_cast<int>(RunPhase::kLaunching)).bind(static_cast<int>(RunPhase::kRunning));
+    rows.bind(static_cast<int>(RunState::LAUNCHING)).bind(static_cast<int>(RunState::RUNNING));
     while (rows.step()) abandoned.push_back(rows.text(0));
     LOCKSTEP_TRY(rows.status());
   }
@@ -264,15 +262,15 @@ Status History::expireAbandoned() {
                         "error=CASE WHEN coalesce(error,'')='' THEN ? ELSE error END, finished=? "
                         "WHERE run=? AND {}",
                         kAbandoned))
-            .bind(static_cast<int>(RunPhase::kLaunching))
-            .bind(static_cast<int>(RunPhase::kExpired))
-            .bind(static_cast<int>(RunPhase::kFailed))
+            .bind(static_cast<int>(RunState::LAUNCHING))
+            .bind(static_cast<int>(RunState::EXPIRED))
+            .bind(static_cast<int>(RunState::FAILED))
             .bind(std::string_view(
                 "its launch was never completed: the program that launched it ended"))
             .bind(wallNow())
             .bind(std::string_view(run))
-            .bind(static_cast<int>(RunPhase::kLaunching))
-            .bind(static_cast<int>(RunPhase::kRunning))
+            .bind(static_cast<int>(RunState::LAUNCHING))
+            .bind(static_cast<int>(RunState::RUNNING))
             .run());
     close(*lock);
     LOCKSTEP_TRY(updated);
@@ -402,7 +400,7 @@ Status History::giveUp(const std::string& run) {
         isFinal(row.phase) ? "`lockstep history delete` removes it" : "end it with `lockstep kill`";
     return error;
   }
-  row.phase = RunPhase::kFailed;
+  LOCKSTEP_TRY(setState(row, RunState::FAILED));
   row.finishedNs = row.unreachableNs;  // of what came later nothing is known
   row.unreachableNs = 0;
   if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
@@ -413,7 +411,7 @@ Status History::giveUp(const std::string& run) {
 
 Status History::remove(const std::string& run, bool evenUnderWay) {
   LOCKSTEP_ASSIGN(const RunRow row, this->row(run));
-  const bool underWay = row.phase == RunPhase::kRunning || row.phase == RunPhase::kStopping;
+  const bool underWay = row.phase == RunState::RUNNING || row.phase == RunState::STOPPING;
   if (!evenUnderWay && underWay && row.unreachableNs == 0) {
     Error error = makeError(Code::kFailedPrecondition, "run {} is under way", run);
     error.why = "without its entry nobody could find it on its nodes again";

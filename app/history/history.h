@@ -1,11 +1,11 @@
-// History: every run with its spec, plan, figures and curves, in SQLite files that studio and
-// command line use at once. history.db has a row a run; runs/<run>.db has a run's curves, logs and
-// errors. One recorder writes a run (a file lock); anybody reads at the same time.
+// History: all runs with spec, plan, metrics and curves, in SQLite files that studio and command
+// line share. history.db has one row per run; runs/<run>.db has the curves, logs and errors of a
+// run. One recorder writes a run, under a file lock; any number of readers read concurrently.
 //
-// Points are kept in chunks of at most 4096 with a pyramid of minima and maxima, so any stretch
-// of a curve is read in time that depends on the picture's width, not on the run's length.
+// Curves are stored in chunks of at most 4096 points with a min/max pyramid, so the time to read a
+// range depends on the number of pixels, not on the length of the run.
 //
-// Threads: a History and a RunStore are used by one thread at a time; open several.
+// History and RunStore are not thread-safe; each thread opens its own.
 // Errors: kUnavailable (locked too long), kResourceExhausted (disk full), kDataLoss (not a history,
 // corrupt), kFailedPrecondition (written by a newer Lockstep), kNotFound.
 #pragma once
@@ -21,24 +21,15 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/specs/states.h"
 
 namespace lockstep::app {
 
-enum class RunPhase : std::uint8_t {  // lockstep.run.v1.RunState, same numbers
-  kUnknown,
-  kLaunching,
-  kPrepared,
-  kRunning,
-  kStopping,
-  kSucceeded,
-  kFailed,
-  kStopped,
-  kExpired,
-};
-std::string_view runPhaseName(RunPhase phase);  // "succeeded"
-bool isFinal(RunPhase phase);
+using run::v1::RunState;
+using specs::isFinal;
+using specs::stateName;
 
-// What says how good a model is; of perplexity less is better.
+// Quality metric of a model. Lower perplexity is better, otherwise higher.
 inline constexpr std::array<std::string_view, 3> kMetrics{"accuracy", "auc", "perplexity"};
 bool isMetric(std::string_view series);
 
@@ -55,9 +46,9 @@ struct RunRow {
   std::string run;   // id
   std::string name;  // of the model
   std::string notes;
-  RunPhase phase = RunPhase::kLaunching;
+  RunState phase = RunState::LAUNCHING;
   std::int64_t createdNs = 0, startedNs = 0, finishedNs = 0;  // wall clock; 0: not yet
-  // Of a run under way: since when the node that coordinates it could not be reached; 0: it can.
+  // Of a running run: when its coordinator became unreachable; 0: it is reachable.
   std::int64_t unreachableNs = 0;
   int generation = 1;
   int world = 0;
@@ -70,6 +61,8 @@ struct RunRow {
   std::string modelFile;    // safetensors in the home's models folder; "" while there is none
   std::string resumedFrom;  // run
 };
+// Changes the state of a run; refuses a transition that is not allowed (specs::checkTransition).
+Status setState(RunRow& row, RunState state);
 
 struct RunDocuments {
   std::string specYaml;      // as written
@@ -83,7 +76,7 @@ struct RunDocuments {
 struct Point {
   double x = 0, y = 0;
 };
-// Of one pixel's worth of points; for single points low = high = last.
+// Points that fall on one pixel; for a single point low = high = last.
 struct Span {
   double x = 0, low = 0, high = 0, last = 0;
 };
@@ -112,7 +105,7 @@ struct SpanEvents {  // full events of one step of one rank: plan::Event, packed
   std::string packed;
 };
 
-// What one transaction writes: data together with the cursor.
+// The content of one transaction: data together with the cursors.
 struct RunBatch {
   struct Series {
     std::string name;
@@ -136,21 +129,21 @@ class RunStore {
   RunStore(const RunStore&) = delete;
   RunStore& operator=(const RunStore&) = delete;
 
-  // Recorder: one process at a time holds it, until the store is destroyed or the process ends.
-  // kAlreadyExists where another records.
+  // Takes the recorder lock, held until the store is destroyed or the process ends. kAlreadyExists
+  // if another process holds it.
   Status lockForRecording();
-  // All of it or nothing. Needs the lock.
+  // Writes atomically. Requires the recorder lock.
   Status append(const RunBatch& batch);
   std::uint64_t cursor(const std::string& node) const;  // 0: nothing yet
 
   std::vector<SeriesInfo> series() const;
-  // At most about maxPoints spans of [from, to], in order, with the span before and after it, so
-  // that lines reach the edges. Exact points where few enough.
+  // Returns about maxPoints spans of [from, to] in order, plus one before and one after, so that
+  // lines reach the edges. Exact points if there are few enough.
   Result<std::vector<Span>> read(const std::string& series, double from, double to,
                                  int maxPoints) const;
   Result<std::vector<Point>> readAll(const std::string& series) const;
-  // Newest `limit` lines whose id is above `after` and below `before` (0: no bound), or the oldest;
-  // in order. `rank` < -1: all.
+  // Returns the newest (or oldest) `limit` lines with after < id < before (0: no bound), in order.
+  // `rank` < -1: all ranks.
   struct LogFilter {
     std::string node;
     int rank = -2;
@@ -170,7 +163,7 @@ class RunStore {
   std::unique_ptr<State> state_;
 };
 
-// A run that was given up or deleted here, and of which nodes may still have their parts.
+// A run that was given up or deleted, of which nodes may still have files.
 struct LeftRun {
   std::string run;
   std::string nodes;     // JSON, as RunDocuments::nodes: those that may
@@ -179,44 +172,43 @@ struct LeftRun {
 
 class History {
  public:
-  // Where history.db is missing, a new one lists again the runs whose files are there.
+  // If history.db is missing, rebuilds it from the files of the runs.
   static Result<std::unique_ptr<History>> open(const std::string& folder);
   ~History();
   History(const History&) = delete;
   History& operator=(const History&) = delete;
 
   Status add(const RunRow& row, const RunDocuments& documents);
-  // As add, and the run's store, which was locked before anyone could see the row: whoever launches
-  // keeps it until it has said in the documents where the run is.
+  // Like add, but returns the run's store, locked before the row is visible. A launch holds it
+  // until the documents say where the run is.
   Result<std::unique_ptr<RunStore>> begin(const RunRow& row, const RunDocuments& documents);
-  // Launches whose process ended before it could say where the run is: they are EXPIRED from now
-  // on. Runs of a lost history that were being recorded, and are no longer: FAILED.
+  // Marks launches as EXPIRED whose process ended before it recorded where the run is, and runs of
+  // a lost history that are no longer recorded as FAILED.
   Status expireAbandoned();
   Status update(const RunRow& row);  // the whole row, by its id
   Status setDocuments(const std::string& run, const RunDocuments& documents);
   Status setNotes(const std::string& run, const std::string& notes);
   Result<RunRow> row(const std::string& run) const;
-  // A whole id, or a beginning that fits one run only, or "last".
+  // Finds a run by id, unique prefix of an id, or "last".
   Result<RunRow> find(const std::string& text) const;
   Result<RunDocuments> documents(const std::string& run) const;
-  // Newest first; `contains` in id, name, notes, strategy or cluster.
+  // Lists runs, newest first, with `contains` in id, name, notes, strategy or cluster.
   Result<std::vector<RunRow>> list(const std::string& contains = {}, int limit = 10000) const;
   std::int64_t changes() const;  // grows when another process or this one changed a row
-  // Ends a run that cannot be reached in the history: FAILED from now on. A recorder of it ends
-  // too. That nodes may go on with it is noted in leftOnNodes(). kFailedPrecondition where it can
-  // be reached or has ended.
+  // Marks an unreachable run as FAILED and ends its recorder. Notes in leftOnNodes() that nodes may
+  // still run it. kFailedPrecondition if it is reachable or has ended.
   Status giveUp(const std::string& run);
-  // The run's row and its file; that nodes may keep parts of it is noted in leftOnNodes().
-  // kFailedPrecondition while it is being recorded, and, unless evenUnderWay, while it runs where
-  // it can be reached.
+  // Deletes a run's row and file, and notes in leftOnNodes() that nodes may still have files of it.
+  // kFailedPrecondition while it is being recorded and, unless evenUnderWay, while it is running
+  // and reachable.
   Status remove(const std::string& run, bool evenUnderWay = false);
   std::vector<LeftRun> leftOnNodes() const;  // newest first; the newest thousand are noted
   Status forgetPart(const std::string& run,
                     const std::string& node);  // nothing is left to do there
-  // kDataLoss where the run's file was removed.
+  // kDataLoss if the run's file was removed.
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
-  // Steps as rows, series as columns ("step", then those with a value a step); series over time
-  // follow in a second table below an empty line.
+  // Exports steps as rows and series as columns ("step", then series over steps). Series over time
+  // follow in a second table after an empty line.
   Status exportCsv(const std::string& run, const std::string& path) const;
   Result<std::string> csv(const std::string& run) const;
   const std::string& folder() const;

@@ -1,4 +1,4 @@
-// How History opens the file of a run.
+// Opens the file of a run, for History.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 namespace lockstep::app {
 
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
-// The recorder's lock of a run's file: an open descriptor, or kAlreadyExists.
+// Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);
 
 }  // namespace lockstep::app

@@ -1,4 +1,4 @@
-// A thin hold on SQLite: connections and statements that close themselves, errors as Status.
+// RAII wrappers of SQLite connections and statements; errors as Status.
 #pragma once
 
 #include <sqlite3.h>
@@ -30,7 +30,7 @@ class Statement {
   Statement& bind(std::string_view value);  // text
   Statement& bindBlob(std::span<const std::byte> value);
 
-  // True: a row is there. False: done, or failed; see status().
+  // Returns true if there is a row; false at the end or on an error, see status().
   bool step();
   Status run();  // to the end, then ready to be bound again
   const Status& status() const { return status_; }
@@ -50,9 +50,9 @@ class Statement {
 
 class Database {
  public:
-  // WAL, and a busy time-out of five seconds. Each of `schema` brings a file from one version
-  // (user_version, from 0) to the next. A file written by a newer one is kFailedPrecondition.
-  // On a file system that is read-only it can be read.
+  // Opens a database in WAL mode, with a busy timeout of five seconds. Each entry of `schema`
+  // migrates the file from one user_version to the next, starting at 0. kFailedPrecondition if a
+  // newer version wrote it. On a read-only file system, opens it for reading.
   static Result<std::unique_ptr<Database>> open(const std::string& path,
                                                 std::initializer_list<std::string_view> schema);
   ~Database() { sqlite3_close(handle_); }
@@ -69,7 +69,7 @@ class Database {
   sqlite3* handle_ = nullptr;
 };
 
-// BEGIN IMMEDIATE … COMMIT; rolled back where commit() was not reached.
+// A transaction (BEGIN IMMEDIATE), rolled back unless commit() is called.
 class Transaction {
  public:
   explicit Transaction(Database& database)

@@ -1,5 +1,5 @@
-// GpuWatch: the GPUs of a run's nodes: their curves, what is to be told of them once, and what they
-// were held back by lately. Pure bookkeeping.
+// GpuWatch: the GPUs of a run's nodes: their curves, new problems, and recent throttling. No
+// threads, no I/O.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,17 @@ namespace lockstep::app {
 
 class GpuWatch {
  public:
-  // Over the last samples.
+  // Averages over the last samples.
   struct Figures {
     double heat = 0, power = 0;   // share of them in which it was slowed down for it
     int lanes = 0, lanesMax = 0;  // of its PCIe link; 0: not known
   };
 
-  // Calls point(series, value) with what the GPU's sample says; the names are in run_update.h.
-  // Counters are told where they change.
+  // Calls point(series, value) for each value of a GPU's sample; run_update.h lists the names.
+  // Counters are reported when they change.
   void take(const std::string& node, const GpuLoad& gpu,
             const std::function<void(const std::string&, double)>& point);
-  // What has become wrong since the last call, once.
+  // Returns new problems since the last call.
   std::vector<Error> warnings() { return std::exchange(warnings_, {}); }
   std::optional<Figures> figures(const std::string& node, int gpu) const;
 

@@ -17,6 +17,7 @@
 #include "app/cluster/node_access.h"
 #include "app/cluster/peer_addresses.h"
 #include "app/core/rpc.h"
+#include "app/runs/example_data.h"
 #include "app/runs/measure.h"
 #include "app/runs/staging.h"
 #include "app/runs/tls.h"
@@ -149,6 +150,7 @@ class Work {
   }
 
   Result<std::string> launch(const std::string& run, std::stop_token stop) {
+    LOCKSTEP_TRY(makeData(stop));
     LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
     LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
     RunRow row = newRow(run, preview);
@@ -182,18 +184,36 @@ class Work {
     }
     if (!started.ok()) {
       removePrepared(run);
-      row.phase = started.code() == Code::kCancelled ? RunPhase::kStopped : RunPhase::kFailed;
+      LOCKSTEP_TRY(
+          setState(row, started.code() == Code::kCancelled ? RunState::STOPPED : RunState::FAILED));
       row.error = started.error().text();
       row.finishedNs = wallNow();
       (void)history->update(row);
       return started.error();
     }
-    row.phase = RunPhase::kRunning;
+    LOCKSTEP_TRY(setState(row, RunState::RUNNING));
     (void)history->update(row);  // the run is on its way; its recorder says the same again
     return run;
   }
 
  private:
+  // Makes missing data of an example, if nodes read them from this machine's files.
+  Status makeData(const std::stop_token& stop) {
+    const auto& nodes = request_.cluster->nodes();
+    const bool here =
+        request_.spec->data().copy_to_nodes() ||
+        std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.has_ssh(); });
+    if (!here) return {};
+    std::unique_ptr<StageProgress> awaiting;
+    const auto onMaking = [&](const std::string& path) {
+      awaiting.reset();
+      awaiting = std::make_unique<StageProgress>(Stage::kMakingData, std::vector{path}, progress);
+    };
+    LOCKSTEP_ASSIGN(request_.spec,
+                    provideExampleData(request_.spec, home_.root + "/data", onMaking, stop));
+    return {};
+  }
+
   Status connectAll(std::stop_token stop) {
     StageProgress awaiting(Stage::kConnecting, names(), progress);
     std::stop_source others;  // one that fails ends the wait for all
@@ -308,7 +328,7 @@ class Work {
     RunRow row;
     row.run = run;
     row.name = request_.spec->model().name();
-    row.phase = RunPhase::kLaunching;
+    row.phase = RunState::LAUNCHING;
     row.createdNs = wallNow();
     row.world = preview.plan.mesh.size();
     row.strategy = preview.plan.strategy;
@@ -552,8 +572,7 @@ class Work {
     node::v1::RunOnNode found;
     const Status asked = rpcStatus(stub->FindRun(&context, find, &found), "cannot ask for the run",
                                    coordinator.name);
-    return asked.ok() ? isFinal(static_cast<RunPhase>(found.state()))
-                      : asked.code() == Code::kNotFound;
+    return asked.ok() ? isFinal(found.state()) : asked.code() == Code::kNotFound;
   }
 
   // Best effort, everywhere at once; what cannot be reached expires by itself.
@@ -586,9 +605,9 @@ class Work {
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 6> kStages = {
-      "connecting", "measuring", "copying data",
-      "preparing",  "starting",  "ending what may have begun"};
+  constexpr std::array<std::string_view, 7> kStages = {"making data",  "connecting", "measuring",
+                                                       "copying data", "preparing",  "starting",
+                                                       "cleaning up"};
   const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
   const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));
   if (seconds == 0) return fmt::format("{}: {}", doing, nodes);

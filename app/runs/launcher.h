@@ -1,7 +1,7 @@
-// Launch: from a request to a running run, in the background: connects what is not connected,
-// measures (cached in the history's folder), plans, proves that the nodes reach each other, copies
-// the data to nodes that lack it where the run asks for that, prepares every node, commits at the
-// first. Nothing half-started stays: on failure or cancel what was prepared expires or is removed.
+// Launch: starts a run in the background. Connects nodes, benchmarks them (cached in the home
+// folder), plans, checks that the nodes reach each other, copies data to nodes that lack it if the
+// run asks for that, prepares every node and commits at the coordinator. On failure or cancel,
+// prepared nodes are cleaned up or expire.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 
 namespace lockstep::app {
 
-// What a launch is about, and for which nodes it waits; told when a stage begins and every few
-// seconds while it lasts.
+// Stage of a launch and the nodes it waits for. Reported when a stage begins and every few seconds.
 struct LaunchProgress {
   enum class Stage : std::uint8_t {
+    kMakingData,  // of an example; `awaited` names the files
     kConnecting,
     kMeasuring,
     kCopying,
@@ -32,7 +32,7 @@ struct LaunchProgress {
   Stage stage = Stage::kConnecting;  // kEnding: what may have begun is ended again
   std::vector<std::string> awaited;  // nodes
   int seconds = 0;                   // since when
-  // kCopying: of the data files; no total: none to copy
+  // kCopying: bytes of data files; total 0: nothing to copy
   std::int64_t bytesDone = 0, bytesTotal = 0;
   std::string text() const;  // "preparing: waiting for n2, n3 since 5 s"
 };
@@ -40,12 +40,12 @@ struct LaunchProgress {
 struct LaunchObserver {
   std::function<void(const LaunchProgress&)> onProgress;
   std::function<void(Result<std::string>)> onDone;  // run id, or why not. Once.
-  // Several nodes: where each is reached by the others, proven. "n1 at 10.0.0.1, n2 at 10.0.0.2".
+  // Checked addresses of the nodes of a run of several: "n1 at 10.0.0.1, n2 at 10.0.0.2".
   std::function<void(const std::string&)> onAddresses;
 };
 
-// Threads: the inbox's. The session must outlive it. Destruction cancels and joins, which may take
-// as long as taking back what was prepared: a window calls end() and destroys elsewhere.
+// Used on the inbox's thread. The session must outlive it. The destructor cancels and joins, which
+// may take as long as cleaning up nodes: a window calls end() and destroys it on another thread.
 class Launch {
  public:
   Launch(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,
@@ -62,9 +62,9 @@ class Launch {
   std::unique_ptr<State> state_;
 };
 
-// Preview with costs measured on the session's nodes (cached), in the background. With
-// Costs::kEarlier nothing is measured and nothing connected: for nodes that are, with costs
-// measured before; kNotFound where there are none.
+// Makes a preview in the background with costs measured on the session's nodes (cached). With
+// Costs::kEarlier, connects and measures nothing: uses cached costs of connected nodes, or
+// kNotFound.
 class MeasuredPreview {
  public:
   MeasuredPreview(LaunchRequest request, ClusterSession& session, const Home& home, Inbox& inbox,

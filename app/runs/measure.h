@@ -1,4 +1,4 @@
-// What a plan costs on the nodes at hand, measured there once and kept in the home.
+// Measures the costs of a plan on the nodes, cached in the home folder.
 #pragma once
 
 #include <map>
@@ -13,12 +13,11 @@
 
 namespace lockstep::app {
 
-// Steps are measured on the first node. Collectives are measured on it too where all ranks of the
-// group are on its host; between hosts the cluster's link stays what the prediction goes by.
-// `paths` says where the first node has the data: a table there is what runs.
-// Blocking, at most some seconds; at once where the same plan was measured before with the same
-// agent on the same host. With Costs::kEarlier nothing is measured: kNotFound where it was not
-// before.
+// Ops are measured on the first node, and so are collectives whose ranks are all on its host.
+// Between hosts the prediction uses the cluster's link.
+// `paths` are the data files on the first node; tables are read from there.
+// Blocks for some seconds, unless the same plan was measured with the same agent on the same host.
+// With Costs::kEarlier, returns cached costs or kNotFound.
 enum class Costs { kBenchmark, kEarlier };
 Result<planner::CostModel> measureCosts(const Preview& preview, const LaunchRequest& request,
                                         NodeAccess& first, const NodeInventory& inventory,

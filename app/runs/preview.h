@@ -1,5 +1,5 @@
-// Preview: what a spec would do on a cluster, before anything runs: the plan, its predicted step
-// time and memory, and who does what. Pure and quick (milliseconds), on any thread.
+// Preview: the plan of a spec on a cluster, its predicted step time and memory, and the placement,
+// before anything runs. Takes milliseconds. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct RankPreview {
   double hidden = 0;  // of transfers, while it computes: in none of those
 };
 
-// The node of role evaluator, which evaluates after each epoch in place of the ranks.
+// Name of the evaluator node, which evaluates after each epoch in place of the ranks.
 struct EvaluatorPreview {
   std::string node;
   std::int64_t totalBytes = 0;
@@ -66,7 +66,7 @@ struct Preview {
   cluster::Cluster cluster;
   planner::CostModel cost;
   planner::Simulation simulation;  // of some steps, with events
-  // "gloo"; "nccl" where it was asked for: else of what GPUs cannot exchange
+  // "gloo", or "nccl" if requested
   std::string comm;
   double stepSeconds = 0;
   double samplesPerSecond = 0;
@@ -76,28 +76,30 @@ struct Preview {
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
   std::vector<std::string> remarks;  // what a person should know: uneven shares, shared cores
-  // Why devices or hosts cannot hold what their ranks need, kResourceExhausted, with remedies that
-  // were tried; none where all fit, or nothing is known of their memory. Everything else holds all
-  // the same.
+  // kResourceExhausted if devices or hosts lack memory for their ranks, with remedies that were
+  // planned and fit; none if all fit or their memory is unknown. All other members are valid either
+  // way.
   std::optional<Error> misfit;
 };
 
-// Bytes of each, of what an inventory says: "NVIDIA H200, 143771 MiB". 0 where it does not.
+// Returns the memory in bytes of each GPU named by an inventory: "NVIDIA H200, 143771 MiB". 0:
+// unknown.
 std::vector<std::int64_t> gpuMemory(const std::vector<std::string>& gpus);
 int usableCores();  // of this machine, for this process
-// What is known without asking anybody: the nodes of the cluster on this machine share it.
+// Returns the hosts known without a connection: local nodes of the cluster share this machine.
 std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
-// `trace`, which may be null, is told of the passes that made the plan.
-// Errors: kInvalidArgument, `why` a path in the spec where one is at fault.
+// `trace`, if not null, receives the passes that made the plan.
+// Errors: kInvalidArgument; `why` is the path of the field at fault, if there is one.
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                             const planner::CostModel* measured = nullptr,
                             passes::PassTrace* trace = nullptr);
-// JSON kept with the run: step_seconds, samples_per_second, measured, comm, ranks[…].
+// Returns the prediction as JSON, stored with the run: step_seconds, samples_per_second, measured,
+// comm, ranks[…].
 std::string predictionJson(const Preview& preview);
-// What predictionJson wrote, back; plan and simulation stay empty.
+// Parses predictionJson's result; plan and simulation stay empty.
 Result<Preview> parsePrediction(const std::string& json);
-// For people: first whether it fits; ranks, shares, memory, predicted breakdown.
+// Returns the preview as text: whether it fits, ranks, shares, memory, predicted breakdown.
 std::string previewText(const Preview& preview);
 
 }  // namespace lockstep::app

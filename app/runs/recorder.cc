@@ -474,7 +474,7 @@ void Recorder::kill(std::function<void(Status)> done) { state_->call(true, std::
 
 bool lacksModel(const RunRow& row) {
   // The hash of its weights says that there is a model: a run ended by force has none.
-  return (row.phase == RunPhase::kSucceeded || row.phase == RunPhase::kStopped) &&
+  return (row.phase == RunState::SUCCEEDED || row.phase == RunState::STOPPED) &&
          !row.figures.weightsSha256.empty() && row.modelFile.empty();
 }
 

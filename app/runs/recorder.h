@@ -1,7 +1,6 @@
-// Recorder: follows a run on all its nodes, keeps what they say in the history, and tells an
-// observer. Where another process records the run already, it reads the history instead and takes
-// over when that process ends. It may start at any time: what was missed is filled in from the
-// nodes' spools.
+// Recorder: follows a run on all its nodes, writes their records to the history and notifies an
+// observer. If another process records the run, reads the history instead and takes over when that
+// process ends. May start at any time; earlier records are read from the nodes' spools.
 #pragma once
 
 #include <functional>
@@ -16,9 +15,9 @@
 
 namespace lockstep::app {
 
-// Threads: the inbox's. The session (of the run's own cluster) must outlive it; nodes that are not
-// connected are waited for. Destruction ends recording, never the run, and waits for threads: a
-// window calls end() and destroys elsewhere.
+// Used on the inbox's thread. The session (of the run's cluster) must outlive it; nodes that are
+// not connected are waited for. The destructor ends the recording, not the run, and joins threads:
+// a window calls end() and destroys it on another thread.
 class Recorder {
  public:
   Recorder(const std::string& run, ClusterSession& session, const Home& home, Inbox& inbox,
@@ -27,11 +26,12 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // Ends recording. From here on nothing is called, and the destructor may be on any thread.
+  // Ends the recording. Afterwards no callback is called, and the object may be destroyed on any
+  // thread.
   void end();
 
-  // All ranks finish an agreed step, write a checkpoint, leave. `done` says whether the request
-  // arrived; the end of the run comes as an update.
+  // Stops the run: all ranks finish an agreed step, write a checkpoint and exit. `done` reports
+  // whether the request arrived; the end of the run comes as an update.
   void stop(std::function<void(Status)> done = {});
   void kill(std::function<void(Status)> done = {});
 
@@ -40,11 +40,11 @@ class Recorder {
   std::unique_ptr<State> state_;
 };
 
-// A run that has ended has a model its node may still have: a recorder of it fetches that, and
-// tells only the end.
+// Returns whether an ended run has a model to download from its node; its recorder downloads it and
+// reports only the end.
 bool lacksModel(const RunRow& row);
 
-// The cluster a recorded run ran on, for a session to reach it again.
+// Returns the cluster of a recorded run, for a session to reach it.
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run);
 

@@ -1,5 +1,5 @@
-// Relaunch: what it takes to launch a run of the history again, on the cluster it ran on: anew, or
-// on from its last checkpoint.
+// Relaunch: the inputs to launch a run of the history again on its cluster, from the start or from
+// its last checkpoint.
 #pragma once
 
 #include <string>
@@ -18,11 +18,11 @@ struct Relaunch {
 
 enum class RelaunchKind { kRerun, kResume };
 
-// The spec is the text as it was written where that says all that ran, else the spec as it ran.
-// Errors: kNotFound; kFailedPrecondition where there is nothing to go on from.
+// The spec is the original text if that is all that ran, else the effective spec. Errors:
+// kNotFound; kFailedPrecondition if there is no checkpoint to resume from.
 Result<Relaunch> relaunchOf(const History& history, const std::string& run, RelaunchKind kind);
 
-// Where the run's first node keeps its checkpoints. Errors: kFailedPrecondition.
+// Returns the checkpoint folder on the run's first node. Errors: kFailedPrecondition.
 Result<std::string> checkpointFolderOf(const std::string& run, const RunDocuments& documents);
 
 }  // namespace lockstep::app

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/base/statistics.h"
 #include "engine/specs/error_info.h"
 
 namespace lockstep::app {
@@ -13,13 +14,6 @@ constexpr std::size_t kMostDurations = 4000;
 constexpr int kHaltedSamples = 4;
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 template <typename List>
 double at(const List& list, int index) {
@@ -60,7 +54,7 @@ void RunAggregator::addWarning(const std::string& node, Error warning, std::int6
 
 void RunAggregator::fail(const Error& error) {
   addError(error);
-  end(RunPhase::kFailed, wallNow());
+  end(RunState::FAILED, wallNow());
   ++fresh_;
 }
 
@@ -71,10 +65,14 @@ void RunAggregator::setUnreachable(std::int64_t sinceNs) {
   ++fresh_;
 }
 
-void RunAggregator::end(RunPhase phase, std::int64_t wallNs) {
+void RunAggregator::end(RunState phase, std::int64_t wallNs) {
   row_.unreachableNs = 0;
-  if (!ended()) phaseBefore_ = row_.phase;
-  row_.phase = phase;
+  const RunState before = row_.phase;
+  if (const Status set = setState(row_, phase); !set.ok()) {
+    addError(set.error());
+    return;
+  }
+  if (!isFinal(before)) phaseBefore_ = before;
   row_.finishedNs = wallNs;
   rowChanged_ = true;
 }
@@ -94,7 +92,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       for (int rank : started.ranks()) nodeOfRank_[rank] = name;
       if (name == coordinator_ && row_.startedNs == 0) {
         row_.startedNs = record.wall_ns();
-        if (!isFinal(row_.phase)) row_.phase = RunPhase::kRunning;
+        if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
         row_.version = started.version();
         update_.started = rowChanged_ = true;
       }
@@ -284,16 +282,16 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Finished
                                 std::int64_t wallNs) {
   if (name != coordinator_) return;
   const int state = finished.state();  // from a node: any number
-  const bool known = state >= static_cast<int>(RunPhase::kSucceeded) &&
-                     state <= static_cast<int>(RunPhase::kExpired);
-  end(known ? static_cast<RunPhase>(state) : RunPhase::kFailed, wallNs);
+  const bool known = state >= static_cast<int>(RunState::SUCCEEDED) &&
+                     state <= static_cast<int>(RunState::EXPIRED);
+  end(known ? static_cast<RunState>(state) : RunState::FAILED, wallNs);
   RunFigures& figures = row_.figures;
   figures.steps = std::max(figures.steps, finished.steps());
   figures.epochs = std::max(figures.epochs, finished.epochs());
-  if (row_.phase != RunPhase::kFailed) {
+  if (row_.phase != RunState::FAILED) {
     if (finished.has_train_loss()) figures.trainLoss = finished.train_loss();
     // Of a run that ended well these are of its end, known or not.
-    if (row_.phase == RunPhase::kSucceeded || finished.eval_loss() != 0 ||
+    if (row_.phase == RunState::SUCCEEDED || finished.eval_loss() != 0 ||
         finished.eval_metric() != 0) {
       figures.evalLoss = finished.eval_loss();
       figures.evalMetric = finished.eval_metric();

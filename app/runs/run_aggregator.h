@@ -1,5 +1,5 @@
-// RunAggregator: what the nodes of one run have said, turned into curves, rows and answers. Pure
-// bookkeeping: no threads, no I/O.
+// RunAggregator: turns the records of a run's nodes into curves, breakdown, epochs and the run's
+// row. No threads, no I/O.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ namespace lockstep::app {
 
 class RunAggregator {
  public:
-  // `nodes`: of the run, the coordinator first; `row` as the history has it. What came up to a
-  // node's cursor is in the history already: of that only two are taken. Steps, so that a recorder
-  // that takes over completes the breakdown of steps not all ranks had told of; and the end, which
-  // history gets last.
+  // `nodes` are the run's, the coordinator first; `row` is the history's. Records up to a node's
+  // cursor are in the history already and are skipped, except steps, so that a recorder that takes
+  // over completes the breakdown of steps that not all ranks had reported, and the end, which is
+  // written last.
   struct NodeCursor {
     std::string node;
     std::uint64_t sequence = 0;
   };
   RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes);
 
-  // Of one node, in the order of its sequence numbers.
+  // Adds a record of one node, in the order of its sequence numbers.
   void add(const std::string& node, const run::v1::Record& record);
 
-  // What has come since the last take, for the history and for observers.
+  // Returns the changes since the last take, for the history and for observers.
   struct Taken {
     RunBatch batch;
     RunUpdate update;
@@ -41,13 +41,13 @@ class RunAggregator {
   bool empty() const { return fresh_ == 0; }
 
   bool finished(const std::string& node) const;
-  // The coordinator said how the run ended. What other nodes said before may still come, so until
-  // then the rows of take() keep the phase before; row() has the final one.
+  // Returns whether the coordinator has reported the end. Earlier records of other nodes may still
+  // come, so rows of take() keep the earlier phase until then; row() has the final one.
   bool ended() const { return isFinal(row_.phase); }
   const RunRow& row() const { return row_; }
-  // Since when, by the wall clock, the coordinator has been out of reach; 0: it answers.
+  // Sets when the coordinator became unreachable, by the wall clock; 0: it answers.
   void setUnreachable(std::int64_t sinceNs);
-  // The run can't be followed to its end: failed with this error.
+  // Marks the run as failed with this error, if it cannot be followed to its end.
   void fail(const Error& error);
 
  private:
@@ -68,7 +68,7 @@ class RunAggregator {
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addSteps(Node& node, const run::v1::StepChunk& chunk);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
-  void end(RunPhase phase, std::int64_t wallNs);
+  void end(RunState phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
   void addError(const Error& error);
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
@@ -78,7 +78,7 @@ class RunAggregator {
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
-  RunPhase phaseBefore_;  // the last one that was not final
+  RunState phaseBefore_;  // the last one that was not final
   bool rowChanged_ = false;
   std::string coordinator_;
   std::map<std::string, Node> nodes_;

@@ -18,7 +18,7 @@ class RunModel {
  public:
   void begin(RunRow row, RunScope scope);
 
-  // Idempotent, as RunProgress.
+  // Idempotent, like RunProgress.
   void add(const RunUpdate& update, Nanoseconds now);
   void addSeries(const RunBatch::Series& series, Nanoseconds now);
   void addEpoch(const EpochRow& epoch);
@@ -26,24 +26,24 @@ class RunModel {
   const RunRow& row() const { return row_; }
   bool over() const { return isFinal(row_.phase); }
   const RunProgress& progress() const { return progress_; }
-  // Epochs of this run itself, in order.
+  // Returns the epochs of this run, in order.
   const std::vector<EpochRow>& epochs() const { return epochs_; }
-  // The last epoch that has an evaluation; null: none.
+  // Returns the last epoch with an evaluation; null if there is none.
   const EpochRow* lastEvaluated() const;
-  // Of all ranks; empty: not known.
+  // Returns the breakdown of all ranks; empty: unknown.
   const std::vector<StepBreakdown>& breakdown() const { return breakdown_; }
   const std::optional<Straggler>& slow() const { return slow_; }
 
   std::int64_t step() const;  // the last one completed; 0: none
-  // The row's figures, with what has come since.
+  // Returns the row's figures, updated with later records.
   RunFigures figures() const;
   double elapsedSeconds(std::int64_t wallNs) const;  // 0: not started
-  // Negative: not known, or the run has ended.
+  // Negative: unknown, or the run has ended.
   double secondsLeft(std::int64_t wallNs) const;
-  // Seconds without a step, if that is long; 0: steps come, or the run has ended.
+  // Returns the seconds without a step if they are unusually many; else 0.
   double stalledSeconds(Nanoseconds now) const;
-  // Of a run under way the pace of its last steps, 0 while it is stalled; of one that has ended the
-  // mean over it.
+  // Returns the pace of the last steps of a running run, 0 while it is stalled; of an ended run the
+  // mean.
   Pace pace(Nanoseconds now) const;
 
  private:

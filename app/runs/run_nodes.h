@@ -19,17 +19,17 @@ struct RunNode {
   std::string name;
   NodeAccess* access = nullptr;
 };
-// From RunDocuments::nodes (JSON); the coordinator first. kNotFound where a node is not in the
+// Parses RunDocuments::nodes (JSON); the coordinator first. kNotFound if a node is not in the
 // session.
 Result<std::vector<RunNode>> runNodes(const std::string& json, const ClusterSession& session);
 
-// A channel to the run's supervisor on a node, asked from its agent (which starts one again for an
-// ended run). kNotFound where the node does not know the run.
+// Opens a channel to the run's supervisor on a node; the agent starts one for an ended run.
+// kNotFound if the node does not know the run.
 Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
                                                     std::stop_token stop);
 
-// Fetches the trained model into the home's models folder; returns its path. kDeadlineExceeded once
-// nothing has come from the node for `timeout`.
+// Downloads the trained model into the home's models folder and returns its path. kDeadlineExceeded
+// after `timeout` without progress.
 Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
                                   std::stop_token stop,
                                   std::chrono::milliseconds timeout = std::chrono::seconds(30));

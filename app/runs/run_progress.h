@@ -1,6 +1,6 @@
-// RunProgress: how far a run is, as window and command line say it: its step, its epoch, the pace
-// of the last steps, and the time that is left. A resumed run goes on counting steps and epochs
-// where the run before it stopped. Bookkeeping only: no threads, no clock of its own.
+// RunProgress: the progress of a run as window and command line show it: step, epoch, recent pace
+// and time left. A resumed run continues the step and epoch numbers of the run before it. No
+// threads, no clock.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::app {
 
-// What a run has to do, as it is known before the run says anything.
+// The length of a run, known before it starts.
 struct RunScope {
   std::int64_t epochs = 0, maxSteps = 0;  // 0: no such limit
   std::int64_t batch = 0;                 // samples a step, of all ranks; 0: not known
@@ -20,10 +20,10 @@ struct RunScope {
   std::vector<EpochRow> before;           // epochs of the runs it was resumed from, in order
 };
 
-// Reads the spec as it ran, and the size of the training data where its files lie on this machine.
+// Reads the effective spec, and the size of the training data if its files are on this machine.
 RunScope scopeOf(const History& history, const RunRow& row, const RunDocuments& documents);
 
-// Means over the same steps, so that samplesPerSecond · stepSeconds is the batch; 0: not known.
+// Means over the same steps, so that samplesPerSecond · stepSeconds is the batch; 0: unknown.
 struct Pace {
   double stepSeconds = 0, samplesPerSecond = 0;
 };
@@ -32,9 +32,8 @@ class RunProgress {
  public:
   void begin(RunScope scope);
 
-  // Idempotent: a recorder that takes over tells steps and epochs again. `now`:
-  // monotonicNow(). Series other than "loss", "rank/0/step" and "samples_per_second"
-  // are ignored.
+  // Idempotent, since a recorder that takes over repeats steps and epochs. `now` is monotonicNow().
+  // Ignores series other than "loss", "rank/0/step" and "samples_per_second".
   void addSeries(const RunBatch::Series& series, Nanoseconds now);
   void addEpoch(const EpochRow& row);
 
@@ -46,13 +45,14 @@ class RunProgress {
   std::int64_t epochOf(std::int64_t step) const;  // from 1
   std::int64_t epoch() const { return epochOf(step_); }
   double fraction() const;  // 0…1; 0 where the total is not known
-  // Seconds to the last step at the pace this run has had, evaluations and pauses included;
-  // `elapsed` is this run's own time. Below 0: not known.
+  // Returns the seconds left at the mean pace of this run, evaluations and pauses included.
+  // `elapsed` is this run's own time. Negative: unknown.
   double secondsLeft(double elapsed) const;
 
   Pace pace() const;               // of the last seconds of training
   double meanStepSeconds() const;  // over all steps of this run; 0: none
-  // Seconds since the last step was completed; 0 while steps come as they did before, or none came.
+  // Returns the seconds since the last step completed; 0 if steps arrive at their usual pace, or
+  // none has completed.
   double stalledSeconds(Nanoseconds now) const;
 
  private:

@@ -1,6 +1,5 @@
-// RunUpdate: what has become known of a run since the update before. Recorders hand one out per
-// batch, at most about thirty a second; it is written to the history soon after, not before. A
-// final phase comes with the last one, when every record up to the end has been told.
+// RunUpdate: changes of a run since the previous update. Recorders publish at most about thirty a
+// second, before the history is written. The final phase comes with the last update.
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
 // training (one of kMetrics),

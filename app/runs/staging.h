@@ -1,5 +1,5 @@
-// Staging: the data files of a run, brought from this machine to the nodes that lack them. A file
-// is known by its SHA-256: from the spec, else computed here once.
+// Staging: uploads the data files of a run from this machine to nodes that lack them. Files are
+// identified by SHA-256, from the spec or computed here once.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@ namespace lockstep::app {
 
 struct StagingNode {
   NodeAccess* access = nullptr;
-  // "train.images" → where it may be there; then where it is
+  // "train.images" → candidate path on the node, then the actual path
   std::map<std::string, std::string> paths;
 };
 
-// Threads: any of several.
+// Called concurrently.
 struct StagingObserver {
   std::function<void(const std::string& node)> came;                 // it has all files
   std::function<void(std::int64_t done, std::int64_t total)> moved;  // bytes, of all nodes together
 };
 
-// Fills in `paths`, nodes at once. Returns the files' SHA-256 by name.
-// Failure: what has come stays on its nodes, nothing half-written does. kCancelled: by `stop`.
+// Fills in `paths` of all nodes concurrently. Returns the files' SHA-256 by name.
+// On failure complete files stay on their nodes, partial ones do not. kCancelled: by `stop`.
 Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& data,
                                                      std::vector<StagingNode>& nodes,
                                                      const StagingObserver& observer,

@@ -1,4 +1,4 @@
-// Straggler: the rank that makes the others wait, and what is known of why.
+// Straggler: the rank that makes the others wait, and the evidence of the cause.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ struct Straggler {
   bool halted = false;  // stopped, and no step has ended since; no figures then
 };
 
-// In English: "its process was stopped 40 % of the time"; empty where nothing is known.
+// Returns the evidence in English: "its process was stopped 40 % of the time"; empty if there is
+// none.
 std::string evidenceText(const SlowEvidence& evidence);
 // "rank 2 (n3) is slow: 1.8 times the others' time in backward since step 40; …".
 std::string stragglerText(const Straggler& slow);

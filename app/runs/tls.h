@@ -1,7 +1,7 @@
-// Identities of the supervisors of one run: a certificate authority made for it and thrown away,
-// and a certificate a node, whose subject alternative name is the URI
-// lockstep://run/<run>/node/<node>/generation/<generation>. EC P-256. Valid at any time: nodes drop
-// the keys when the run ends, whatever their clocks say.
+// TLS identities of the supervisors of one run: an ephemeral certificate authority, and one
+// certificate per node, with the URI lockstep://run/<run>/node/<node>/generation/<generation> as
+// subject alternative name. EC P-256. No expiry, since clocks may be wrong; nodes drop the keys
+// when the run ends.
 #pragma once
 
 #include <map>

@@ -5,6 +5,7 @@
 
 #include "app/runs/preview.h"
 #include "engine/cluster/strategies.h"
+#include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -37,12 +38,7 @@ ClusterSpec oneRank() {
 RunSpec alone(const RunSpec& spec) {
   RunSpec out = spec;
   out.clear_strategy();
-  out.mutable_strategy()->set_kind(std::string(specs::strategyKinds().front()));
-  out.mutable_strategy()->set_schedule("1f1b");
-  out.mutable_strategy()->set_all_reduce("auto");
-  out.mutable_strategy()->set_compression("none");
-  out.mutable_strategy()->set_dense("servers");
-  out.mutable_strategy()->set_micro_batches(1);
+  specs::fillDefaults(*out.mutable_strategy());
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Verification: the plans by which `lockstep verify` shows that a strategy computes what one rank
-// computes. Pure; a local agent's worker runs them.
+// Verification: makes the plans with which `lockstep verify` checks that a strategy computes what
+// one rank computes. A local agent's worker runs them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace lockstep::app {
 
 enum class Precision : std::uint8_t {
   kSmallDouble,  // the small variant of the model on the reference backend
-  // the small variant on onednn, or on the backend, reference or cuda, that the run asks for
+  // the small variant on onednn, or on the backend (reference, cuda) of the run
   kSmallSingle,
   kSingle,  // the model as it is, likewise
 };
@@ -31,17 +31,18 @@ struct VerifyCase {
   std::vector<std::string> changes;  // in the small variant: "batch 64 → 8"
 };
 
-// Steps where their number is chosen: as many as show equality, and where a strategy is not meant
-// to compute what one rank computes, as many as show whether it learns as well.
+// Default numbers of steps: enough to show equality, or, for a strategy that computes something
+// else by design, to show whether it learns as well.
 inline constexpr std::int64_t kEqualSteps = 10, kQualitySteps = 100;
 
-// `spec` is complete; all ranks are those of `cluster`. It takes `steps` steps; 0: chosen. What can
-// be planned can be verified: the small variant has as large a batch as that needs. Errors: as
-// makePreview has them.
+// `spec` is complete and runs on all ranks of `cluster`. `steps` 0: default. All that can be
+// planned can be verified: the batch of the small variant is as large as that needs. Errors: those
+// of makePreview.
 Result<VerifyCase> verifyCase(const spec::v1::RunSpec& spec, const spec::v1::ClusterSpec& cluster,
                               Precision precision, std::int64_t steps);
 
-// Why a strategy is not meant to compute what one rank computes; "" where it is.
+// Returns why a strategy by design computes something else than one rank; "" if it computes the
+// same.
 std::string unequalByDesign(const spec::v1::RunSpec& spec);
 
 }  // namespace lockstep::app

@@ -1,5 +1,5 @@
-// SpecText: the YAML of a spec, what it means, and where each part of it stands. The text is the
-// truth: edits are small replacements in it, so comments and layout survive.
+// SpecText: the YAML of a spec, its parsed form, and the location of each field. The text is
+// authoritative: edits are small replacements in it, so comments and layout survive.
 //
 // Paths name the fields of proto/lockstep/spec/v1/spec.proto: "training.optimizer.learning_rate",
 // "model.layers[1].conv2d.kernel", "nodes[0].ssh.host", "nodes[0].data[train/x.gz]" (map entry).
@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -63,20 +64,28 @@ enum class FieldType : std::uint8_t {
   kMessageList,
   kMap,
 };
+// A text of the option table in the studio's languages.
+struct OptionText {
+  std::string english, chinese;
+  bool empty() const { return english.empty(); }
+};
+// Properties of a field, from the option table.
 struct FieldInfo {
   std::string name;
   FieldType type = FieldType::kText;
-  std::vector<std::string> choices;  // of a text field with a closed set; empty: free
-  std::string help;                  // one line of English, the key for translation
-  // what leaving it out means, the same: "automatic"; "" : see defaultOf()
-  std::string unset;
-  bool needed = false;  // has no default
-  bool file = false;    // names a file of this machine
+  OptionText label;
+  OptionText help;                   // one line
+  OptionText unset;                  // what leaving it out means: "automatic", "64"; "": required
+  std::vector<std::string> choices;  // of a text field with a closed set; empty: any text
+  std::string unit;
+  std::optional<double> min, max, below;  // of a number; `below` is exclusive
+  bool needed = false;                    // has no default
+  bool file = false;                      // names a file of this machine
+  bool advanced = false;                  // forms show it on request
 };
 struct LayerKind {
-  std::string name;  // "conv2d"
-  std::string help;  // as of FieldInfo
-  std::string yaml;  // a layer of this kind to begin with: "conv2d: {filters: 32, kernel: 3}"
+  FieldInfo field;   // name "conv2d", label, help
+  std::string yaml;  // a new layer of this kind: "conv2d: {filters: 32, kernel: 3}"
 };
 
 class SpecText {
@@ -93,28 +102,28 @@ class SpecText {
   // model builder and the cluster's rules say, placed at the field they name.
   const std::vector<SpecProblem>& problems() const;
 
-  // What was written, defaults not filled in; null of another kind or where not ok() because of
-  // field problems. A run's model that is a path is read and put in its place by loadRunSpec only.
+  // Return the spec as written, without defaults; null for another kind, or if fields are invalid.
+  // Only loadRunSpec reads a run's model that is in a file of its own.
   std::shared_ptr<const spec::v1::RunSpec> run() const;
   std::shared_ptr<const spec::v1::ClusterSpec> cluster() const;
   std::shared_ptr<const spec::v1::ModelSpec> model() const;  // kModel, or a run's inline model
 
   std::optional<TextMark> mark(std::string_view path) const;  // of the value
-  // Of the longest beginning of the path that stands in the text.
+  // Returns the location of the longest prefix of the path that is in the text.
   TextMark nearestMark(std::string_view path) const;
-  // Scalars, unquoted; a list of them as "28, 28, 1".
+  // Returns a scalar, unquoted; a list of scalars as "28, 28, 1".
   std::optional<std::string> value(std::string_view path) const;
-  // What a scalar that is not written is taken as; nullopt where the spec's rules have no value.
+  // Returns the default of a scalar that is left out; nullopt if it has none.
   std::optional<std::string> defaultOf(std::string_view path) const;
   int count(std::string_view path) const;                      // items of a list, keys of a map
   std::vector<std::string> keys(std::string_view path) const;  // of a map as written, in order
-  // The kind of a layer as written: "conv2d" of "model.layers[1]"; "" where there is none.
+  // Returns the kind of a layer: "conv2d" of "model.layers[1]"; "" if there is none.
   std::string layerKind(std::string_view path) const;
-  // Of the model's layers, those that have none in the text included.
+  // Returns the names of the model's layers, including generated names.
   std::vector<std::string> layerNames() const;
-  // The stage of each layer, as strategy.pins says.
+  // Returns the stage of each layer by strategy.pins.
   std::vector<int> layerStages() const;
-  // strategy.pins that put layers on these stages, in one line of YAML.
+  // Returns the YAML of strategy.pins for these stages, in one line.
   static std::string pins(const std::vector<std::string>& layers, const std::vector<int>& stages);
 
   // Edits: pure, to be applied to text() by the caller. `value` is text without quotes, quoted
@@ -132,7 +141,13 @@ class SpecText {
   // The fields below a message: "training", "model.layers[].conv2d", "nodes[]"; "" is the whole.
   // Indices in brackets are ignored. Empty for what is no message.
   static std::vector<FieldInfo> fields(SpecKind kind, std::string_view path);
-  // The kinds a layer can be, in the order of the spec's definition.
+  // Returns the field at `path`: "strategy.stages", "nodes.ssh.host"; nullopt if there is none.
+  static std::optional<FieldInfo> field(SpecKind kind, std::string_view path);
+  // Returns whether the field `name` of the message at `path` has an effect where the message has
+  // these values of its scalar fields.
+  static bool isUsed(SpecKind kind, std::string_view path, std::string_view name,
+                     const std::vector<std::pair<std::string, std::string>>& values);
+  // Returns the kinds of layers, in the order of the spec's definition.
   static std::vector<LayerKind> layerKinds();
   // The place in this text of an error whose `why` is a path.
   SpecProblem locate(const Error& error) const;
@@ -182,7 +197,7 @@ ClusterSpecFile localCluster(int nodes, const std::string& localFolder, const st
 // devices of several kinds.
 Result<ClusterSpecFile> withRanks(ClusterSpecFile cluster, const std::vector<std::string>& ranks);
 
-// What a model looks like, layer by layer, for one sample.
+// Describes a model layer by layer, for one sample.
 struct LayerRow {
   std::string name, kind;
   std::string output;  // "26x26x32"

@@ -6,6 +6,7 @@
 #include "app/specs/spec_decode.h"
 #include "app/specs/spec_text.h"
 #include "app/specs/yaml_style.h"
+#include "engine/specs/options.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -26,7 +27,7 @@ std::vector<const FieldDescriptor*> fieldsSet(const Message& message) {
 YamlNode nodeOf(const Message& message, const FieldDescriptor& field, int index) {
   YamlNode out;
   out.kind = YamlNode::Kind::kScalar;
-  out.value = fieldText(message, field, index);
+  out.value = specs::fieldText(message, field, index);
   out.quoted = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   return out;
 }
@@ -79,30 +80,6 @@ std::string yamlOf(const Message& message) {
 }
 
 }  // namespace
-
-std::string fieldText(const Message& message, const FieldDescriptor& field, int index) {
-  const auto* r = message.GetReflection();
-  const bool item = index >= 0;
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return fmt::format(
-          "{}", item ? r->GetRepeatedInt32(message, &field, index) : r->GetInt32(message, &field));
-    case FieldDescriptor::CPPTYPE_INT64:
-      return fmt::format(
-          "{}", item ? r->GetRepeatedInt64(message, &field, index) : r->GetInt64(message, &field));
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return fmt::format("{}", item ? r->GetRepeatedUInt64(message, &field, index)
-                                    : r->GetUInt64(message, &field));
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return fmt::format("{}", item ? r->GetRepeatedDouble(message, &field, index)
-                                    : r->GetDouble(message, &field));
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return r->GetBool(message, &field) ? "true" : "false";
-    default:
-      break;
-  }
-  return item ? r->GetRepeatedString(message, &field, index) : r->GetString(message, &field);
-}
 
 std::string toYaml(const spec::v1::RunSpec& spec) { return yamlOf(spec); }
 

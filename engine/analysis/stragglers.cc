@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "engine/analysis/analysis.h"
+#include "engine/base/statistics.h"
 
 namespace lockstep::analysis {
 namespace {
@@ -23,13 +24,6 @@ constexpr double kChance = 1e-5;
 int steadySteps(int world) {
   const double k = 1 - std::log(kChance) / std::log(static_cast<double>(world));
   return std::max(4, static_cast<int>(std::ceil(k)));
-}
-
-// Returns the median; of an even number of values, the lower one.
-double lowerMedian(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 double ownSeconds(const StepSample& sample) {

@@ -86,8 +86,10 @@ bool isMatmulOrConv(Op op) {
          op == Op::kConv2dWeightGrad;
 }
 
-std::vector<Case> allCases() {
-  std::vector<Case> cases;
+namespace {
+
+// Elementwise ops, sums and optimizer updates of n elements.
+void addArrays(std::vector<Case>& cases) {
   const ir::Attrs floats{{"dtype", std::string("f32")}, {"scale", 1.0 / 255}};
   for (const std::int64_t n : {1, 7, 16, 33, 1000, 70001}) {
     const Shape s{n};
@@ -145,6 +147,9 @@ std::vector<Case> allCases() {
     cases.push_back({"uniform", Op::kRandom, uniform, {}});
     cases.push_back({"normal", Op::kRandom, normal, {}});
   }
+}
+
+void addMatmuls(std::vector<Case>& cases) {
   for (const std::int64_t batch : {1, 2, 21, 22, 32}) {
     addMatmul(cases, batch, 784, 128);
     addMatmul(cases, batch, 128, 10);
@@ -163,6 +168,10 @@ std::vector<Case> allCases() {
   }
   cases.push_back({"periodic", Op::kBiasAdd, {}, {{{12, 33}}, {{4, 33}}}});
   cases.push_back({"periodic", Op::kReduceRows, {{"period", std::int64_t{4}}}, {{{12, 33}}}});
+}
+
+// Embeddings, concatenation, columns and dropout.
+void addEmbeddings(std::vector<Case>& cases) {
   for (const std::int64_t first : {0, 1}) {
     ir::Attrs attrs{{"first", first}};
     cases.push_back(
@@ -189,6 +198,10 @@ std::vector<Case> allCases() {
                      attrs,
                      {{{12, 7}}, {{4}, Fill::kLabels}}});
   }
+}
+
+// Rows of tables: combination, unique ids and row updates.
+void addTableRows(std::vector<Case>& cases) {
   for (const auto& [rows, channels] :
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {9, 17}, {40, 16}}) {
     const std::string name = fmt::format("{} rows of {}", rows, channels);
@@ -225,6 +238,10 @@ std::vector<Case> allCases() {
                      Op::kUnique,
                      {{"cuts", cuts}, {"shape", Shape{9010}}},
                      {{{9001}, Fill::kManyIds}}});
+}
+
+// Clipping, finiteness and loss scaling.
+void addNormsOfGradients(std::vector<Case>& cases) {
   for (const double limit : {0.1, 1000.0})
     for (const Fill norm : {Fill::kPositive, Fill::kBelow})
       cases.push_back({fmt::format("limit {} norm {}", limit, draw(norm, 0, 0)),
@@ -253,6 +270,9 @@ std::vector<Case> allCases() {
               {"least", limit},
               {"most", limit > 0 ? limit : 8.0}},
              {number, number, number, {{1}, norm}}});
+}
+
+void addLayerNorms(std::vector<Case>& cases) {
   cases.push_back({"text", Op::kRepeatRows, {{"times", std::int64_t{5}}}, {{{7}}}});
   for (const Shape& x : {Shape{1, 1}, Shape{6, 33}, Shape{70, 128}, Shape{501, 138}}) {
     const Input rows{{x[0]}, Fill::kPositive}, channels{{x[1]}};
@@ -260,6 +280,9 @@ std::vector<Case> allCases() {
     cases.push_back({shapeText(x), Op::kLayerNormGrad, {}, {{x}, {x}, channels, rows, rows}});
     cases.push_back({shapeText(x), Op::kLayerNormWeightGrad, {}, {{x}, {x}, rows, rows}});
   }
+}
+
+void addAttention(std::vector<Case>& cases) {
   for (const std::int64_t causal : {0, 1})
     for (const auto& [tokens, heads, head] : {std::array<std::int64_t, 3>{1, 1, 1},
                                               {7, 3, 5},
@@ -308,9 +331,16 @@ std::vector<Case> allCases() {
                          {y, qkv, y, {{rows, heads}, Fill::kPositive}},
                          2 * unit});
       }
+}
+
+void addManyRows(std::vector<Case>& cases) {
   cases.push_back({"many rows", Op::kReduceRows, {}, {{{20000, 32}}}});
   const Input many{{20000, 33}}, each{{20000}, Fill::kPositive};
   cases.push_back({"many rows", Op::kLayerNormWeightGrad, {}, {many, many, each, each}});
+}
+
+// Convolution, pooling and batch norm.
+void addImages(std::vector<Case>& cases) {
   for (const std::int64_t batch : {1, 21, 22})
     addConv(cases, fmt::format("fashion {}", batch), {batch, 28, 28, 1}, {3, 3, 1, 32}, 1, 0);
   addConv(cases, "channels", {5, 14, 13, 16}, {3, 3, 16, 144}, 1, 1);
@@ -346,6 +376,9 @@ std::vector<Case> allCases() {
   addBatchNorm(cases, {32, 9, 8, 6}, 2);
   addBatchNorm(cases, {32, 9, 8, 140}, 2);
   addBatchNorm(cases, {8, 7}, 2);
+}
+
+void addLosses(std::vector<Case>& cases) {
   for (const auto& [batch, classes] :
        {std::pair<std::int64_t, std::int64_t>{1, 10}, {21, 10}, {22, 3}, {64, 257}}) {
     const Shape s{batch, classes}, column{batch};
@@ -395,6 +428,10 @@ std::vector<Case> allCases() {
                    Op::kScoreHistogram,
                    {{"bins", std::int64_t{37}}},
                    {{{2001, 1}}, {{2001, 1}, Fill::kFewValues}, {{2001}, Fill::kPositive}}});
+}
+
+// Gradient compression.
+void addCodings(std::vector<Case>& cases) {
   for (const char* coding : {"fp16", "bf16", "int8", "top-k"})
     for (const std::int64_t n : {1, 255, 600, 5000, 20'000}) {
       ir::Attrs attrs{{"coding", std::string(coding)}};
@@ -417,6 +454,10 @@ std::vector<Case> allCases() {
            std::move(attrs),
            {{{3 * ir::payloadBytes(*ir::codingFromName(coding), n, kept)}, Fill::kCoded}}});
     }
+}
+
+// Repeats matmuls and convolutions with 16-bit operands.
+void addNarrowOperands(std::vector<Case>& cases) {
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
     if (!isMatmulOrConv(cases[i].op)) continue;
     for (const auto& [name, fill] : {std::pair{" of bf16", Fill::kBf16}, {" of f16", Fill::kF16}}) {
@@ -426,6 +467,10 @@ std::vector<Case> allCases() {
       cases.push_back(std::move(narrow));
     }
   }
+}
+
+// Repeats optimizer updates of steps that are skipped.
+void addSkippedUpdates(std::vector<Case>& cases) {
   for (std::size_t i = 0, all = cases.size(); i < all; ++i) {
     const Op op = cases[i].op;
     const bool rows = op == Op::kAdagradRows || op == Op::kSgdRows;
@@ -435,6 +480,16 @@ std::vector<Case> allCases() {
     skipped.inputs[rows || op == Op::kAdam ? 4 : 3].fill = Fill::kBelow;
     cases.push_back(std::move(skipped));
   }
+}
+
+}  // namespace
+
+std::vector<Case> allCases() {
+  std::vector<Case> cases;
+  for (const auto add : {addArrays, addMatmuls, addEmbeddings, addTableRows, addNormsOfGradients,
+                         addLayerNorms, addAttention, addManyRows, addImages, addLosses, addCodings,
+                         addNarrowOperands, addSkippedUpdates})
+    add(cases);
   return cases;
 }
 

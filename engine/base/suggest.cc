@@ -33,7 +33,12 @@ std::string nearest(std::string_view word, std::span<const std::string_view> kno
     best = distance;
     found = candidate;
   }
-  return std::string(found);
+  if (!found.empty() || word.size() < 3) return std::string(found);
+  for (std::string_view candidate : known)
+    if (candidate.starts_with(word) || candidate.ends_with(word) ||
+        (candidate.size() >= 3 && word.starts_with(candidate)))
+      return std::string(candidate);
+  return {};
 }
 
 std::string expectedOneOf(std::string_view word, std::span<const std::string_view> known) {

@@ -28,8 +28,8 @@ using Sources = std::map<std::string, ir::AxisPlacement, std::less<>>;
 // each on the stage of what is converted.
 // The last three of flat values, and views of equal parts only.
 // Errors: kInvalidArgument naming the node for a placement nothing can turn into what is needed.
-// Where there are `servers`, the nodes of stage 0 are the workers' and the others are on no axis:
-// what these read of a worker is the sum of what all workers have.
+// With `servers`, the nodes of stage 0 are the workers' and the others are on no axis: a value that
+// they read from a worker is the sum over all workers.
 Result<ir::Graph> place(const ir::Graph& graph, std::string_view axis, const Sources& sources,
                         bool servers = false);
 

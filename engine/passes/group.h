@@ -12,7 +12,7 @@
 
 namespace lockstep::passes {
 
-// What all parameters of a group have in common.
+// Properties shared by all parameters of a group.
 struct GroupKind {
   int stage = 0;
   bool noWeightDecay = false;

@@ -42,9 +42,9 @@ struct Judged {
   ir::ValueId norm = -1;     // what gradients are divided by; below 0: nothing is updated
   ir::ValueId updates = -1;  // the number of this one among those that update
 };
-// Of gradients, Σ of whose squares is `squares`, of all of them and the same on all ranks: whether
-// they are finite, and the state of after the step. `unscaled` ones have been divided by their
-// scale already.
+// Returns whether gradients are finite, and the scaling state after the step. `squares` is the sum
+// of squares of all gradients, equal on all ranks. `unscaled` gradients are already divided by the
+// scale.
 Result<Judged> judge(GraphBuilder& build, const Scaling& scaling, int everywhere, ir::ValueId state,
                      ir::ValueId norm, ir::ValueId squares, ir::ValueId updates, bool unscaled);
 

@@ -26,7 +26,7 @@ struct CombinedRows {
 };
 Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const TableRows& gradient);
 
-// Of group k: parameters and optimizer state by the sum of gradients / norm.
+// Updates parameters and optimizer state of group k with the sum of gradients / norm.
 Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
                   std::int64_t count, ir::ValueId parameters, ir::ValueId gradients,
                   ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
@@ -38,7 +38,7 @@ Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& 
                                  const std::vector<ir::ValueId>& gradients,
                                  const std::map<std::size_t, CombinedRows>& rows,
                                  const StepLayout& layout);
-// What the sum of gradients is divided by so that their mean is at most `limit` long.
+// Returns the divisor of the sum of gradients with which the norm of their mean is at most `limit`.
 Result<ir::ValueId> clipped(GraphBuilder& build, const StepLayout& layout, ir::ValueId norm,
                             ir::ValueId squares, double limit);
 // From whole sums of gradients to the states of after an update; `norm` is how much they weigh,

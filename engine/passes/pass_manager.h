@@ -23,7 +23,7 @@ struct BasicPass {
 using Pass = BasicPass<ir::Graph>;
 using ModelPass = BasicPass<ir::ModelGraph>;
 
-// What one pass did to one program of a plan.
+// Record of one pass on one program of a plan.
 struct PassRecord {
   std::string program;      // "train", "init", "step", …
   std::string pass;         // "autodiff"

@@ -27,18 +27,17 @@ namespace lockstep::passes {
 // Errors: kInvalidArgument for an unknown optimizer, listing the known.
 Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer);
 
-// What a model's programs are before grouping: values by the names of their sinks, so that passes
-// in between need to know nothing of them. Gradients are stored as the states "grad/<parameter>", Σ
-// w·loss and Σ w are the results "loss" and "weight", the sums of the metric one of the metric's
-// name; running statistics, and the initial values of these and of parameters, are stored as states
-// of their names.
+// The programs of a model before grouping. Values are named by their sinks, so that passes in
+// between are independent of them: gradients are the states "grad/<parameter>", Σ w·loss and Σ w
+// are the results "loss" and "weight", the sums of the metric a result of the metric's name;
+// running statistics, and the initial values of these and of parameters, are states of their names.
 inline constexpr std::string_view kGradient = "grad/";
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
 Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
 // Every element is a function of seed, parameter name and its index: equal for every division.
 Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
 
-// Of what each rank has of its own, a node that is placed as a part of the sum over ranks.
+// Adds a node that marks a rank's own value as a partial sum over ranks.
 inline constexpr std::string_view kLocalShare = "summed.share";
 
 // How a training step applies gradients.

@@ -20,13 +20,13 @@ enum class Recompute {
   // least (Chen et al.: "Training Deep Nets with Sublinear Memory Cost", 2016).
   kFull,
 };
-// Of "none", "selective", "full". Errors: kInvalidArgument, listing them.
+// Parses "none", "selective", "full". Errors: kInvalidArgument, listing them.
 Result<Recompute> recomputeFromName(std::string_view name);
 
-// Of a train graph: forward nodes, then backward nodes that read some of their values. Nodes that
-// are made again are in phase backward, on the stage they were, named "<name>.again", before their
-// first reader. Nothing of the last segment is made again: the backward pass begins with it. Sums,
-// and what another stage reads, are always kept.
+// Rewrites a train graph (forward nodes, then backward nodes that read some of their values).
+// Recomputed nodes are in phase backward, on their stage, named "<name>.again", before their first
+// reader. The last segment is not recomputed, since the backward pass begins with it. Sums, and
+// values that another stage reads, are always kept.
 Result<ir::Graph> recompute(const ir::Graph& train, Recompute what);
 
 }  // namespace lockstep::passes

@@ -184,6 +184,7 @@ struct Plan {
   // synchronous training.
   static constexpr int kAnyStaleness = -1;
   int staleness = 0;
+  bool isAsynchronous() const { return staleness != 0; }
   // Cut-points of a micro-batch over the data axis: the rank at coordinate c gets samples
   // [cuts[c], cuts[c+1]).
   std::vector<std::int64_t> batchCuts;

@@ -163,7 +163,7 @@ std::string write(const Plan& plan, bool withSeconds) {
   put(out, "\nbatch {}", plan.globalBatch);
   if (plan.microBatches != 1) put(out, " micro-batches {}", plan.microBatches);
   if (plan.uncompressedWarmupSteps != 0) put(out, " uncompressed {}", plan.uncompressedWarmupSteps);
-  if (plan.staleness != 0) put(out, " staleness {}", plan.staleness);
+  if (plan.isAsynchronous()) put(out, " staleness {}", plan.staleness);
   put(out, " cuts {}\n", listText(plan.batchCuts));
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));
   put(out, "state {} bytes {{\n", plan.stateBytes);

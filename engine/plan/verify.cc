@@ -202,7 +202,7 @@ class BodyVerifier {
     const int size = plan_.mesh.axisSize(step.axis);
     const bool one = step.op == ir::Op::kSend || step.op == ir::Op::kRecv;
     const bool rows = step.op == ir::Op::kSendRows || step.op == ir::Op::kRecvRows;
-    const bool partner = peers.first == ir::kPartner && plan_.staleness != 0;
+    const bool partner = peers.first == ir::kPartner && plan_.isAsynchronous();
     bool others = step.axis == plan_.mesh.messageAxis() && (peers.first >= 0 || partner) &&
                   peers.count >= 1 && peers.count <= size && peers.first <= size - peers.count &&
                   step.attrs.contains("peer") == (one || rows) &&
@@ -583,7 +583,7 @@ Status verify(const Plan& plan) {
                                   plan.batchCuts.back() != plan.globalBatch / plan.microBatches)) {
     return broken("the cut-points of the micro-batches do not end at the batch");
   }
-  if (plan.staleness < Plan::kAnyStaleness || (plan.staleness != 0 && plan.mesh.servers() == 0)) {
+  if (plan.staleness < Plan::kAnyStaleness || (plan.isAsynchronous() && plan.mesh.servers() == 0)) {
     return broken(
         fmt::format("a staleness of {} with {} servers", plan.staleness, plan.mesh.servers()));
   }

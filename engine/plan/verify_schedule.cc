@@ -238,7 +238,7 @@ Status verifyCopies(const Plan& plan, int rank, const std::vector<ScheduleEntry>
       const StateSlot* slot = slots.at(root.name);
       return slot->copies > 1 || slot->role == StateRole::kStash ? slot : nullptr;
     };
-    if (plan.staleness == 0 && entry.copy >= copies) {
+    if (!plan.isAsynchronous() && entry.copy >= copies) {
       return broken(
           fmt::format("program {} of micro-batch {} works on copy {} of the {} of its stage",
                       entry.program, entry.micro, entry.copy, copies));
@@ -294,7 +294,7 @@ Status verifySchedule(const Plan& plan) {
         return broken(
             fmt::format("the schedule runs micro-batch {} of {}", entry.micro, plan.microBatches));
       }
-      if (plan.staleness != 0 && entry.copy >= plan.mesh.workers()) {
+      if (plan.isAsynchronous() && entry.copy >= plan.mesh.workers()) {
         return broken(
             fmt::format("a server session with worker {} of {}", entry.copy, plan.mesh.workers()));
       }

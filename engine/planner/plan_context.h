@@ -1,4 +1,4 @@
-// What is fixed before a plan is built: the request, the cluster, and what the checks derived.
+// The fixed inputs of the planner: the request, the cluster, and what the checks derived from them.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,7 @@ struct PlanContext {
   int servers() const { return cluster.mesh.servers(); }
   bool isPipeline() const { return stages() > 1 && servers() == 0; }
   // Workers run ahead of each other: each has a parameter-server session of its own.
-  bool isAsynchronous() const { return request.staleness != 0; }
+  bool isAsynchronous() const { return request.isAsynchronous(); }
 };
 
 }  // namespace lockstep::planner

@@ -15,8 +15,8 @@
 
 namespace lockstep::planner {
 
-// What a device and a link cost. Measured entries come first; what was not measured falls back to
-// the roofline max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch of the device's kind
+// Cost model of devices and links. Entries without a measurement fall back to the roofline
+// max(flops/flopsPerSecond, bytes/bytesPerSecond) + launch of the device's kind
 // (cluster::assumedRates).
 struct CostModel {
   std::map<std::string, double> stepSeconds;  // by signature(step): one rank alone on its core
@@ -73,6 +73,7 @@ struct PlanRequest {
   // which activations are made again: "none", "selective", "full"
   std::string recompute = "none";
   int staleness = 0;  // of parameter servers: see Plan::staleness
+  bool isAsynchronous() const { return staleness != 0; }
   // where parameters are that are no tables touched by rows: on the
   // servers too, or "all-reduce": with the workers, who do that
   std::string dense = "servers";
@@ -83,8 +84,8 @@ struct PlanRequest {
 // Errors: kInvalidArgument saying which number to change.
 Result<plan::Plan> makePlan(const PlanRequest& request, const cluster::Cluster& cluster,
                             const CostModel& cost, passes::PassTrace* trace = nullptr);
-// Of one rank on `device` that evaluates the run's model: program "evaluate" alone, over parameters
-// and running statistics alone.
+// Plans evaluation by one rank on `device`: only program "evaluate", with parameters and running
+// statistics as state.
 Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster::Device& device,
                                       const CostModel& cost);
 // Writes Step::seconds of every body from the cost model. A collective costs what was measured for
@@ -111,11 +112,11 @@ struct RankMemory {
 // On a device samples wait for their turn in memory of their own, which is counted among the
 // activations.
 RankMemory memory(const plan::Plan& plan, int rank, bool onDevice = false);
-// Of the activations, what is most at once of parameters and gradients that the ranks have in
-// parts: gathered for their use, and not yet scattered (zero-2, zero-3). 0 where none are.
+// Returns the peak bytes of gathered parameters and unscattered gradients (zero-2, zero-3), a part
+// of the activations; 0 if none are sharded.
 std::int64_t gatheredWindow(const plan::Plan& plan, int rank);
 
-// What a rank codes of its gradients in a training step.
+// Gradient compression of a rank in a training step.
 struct EncodedGradients {
   std::string coding;        // "none" where it codes nothing
   std::int64_t bytes = 0;    // of the gradients
@@ -127,7 +128,8 @@ struct EncodedGradients {
 };
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 
-// What one rank sends another in a training step, in messages: of stages, or to and from servers.
+// Point-to-point traffic from one rank to another in a training step: between stages, or to and
+// from servers.
 struct Traffic {
   int from = 0, to = 0;
   std::int64_t bytes = 0;

@@ -29,7 +29,7 @@ class Prices {
   std::map<std::string, cluster::Link, std::less<>> links_;  // along each axis
 };
 
-// Of the slowest kind among the ranks: they run one body, and the others wait for it.
+// Prices for the slowest device kind of the ranks: they run the same body and wait for the slowest.
 cluster::DeviceRates ratesOf(std::span<const int> ranks, const cluster::Cluster& cluster,
                              std::string_view precision, const CostModel& cost);
 cluster::DeviceRates workerRates(const cluster::Cluster& cluster, std::string_view precision,
@@ -46,8 +46,8 @@ bool spansHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster, std:
 bool crossesHosts(const cluster::Mesh& mesh, const cluster::Cluster& cluster,
                   std::string_view axis);
 
-// What an all-reduce costs that has not been measured: latencies of its rounds, bytes over the
-// busiest host's link.
+// Returns the cost of an unmeasured all-reduce: latencies of its rounds, and bytes over the busiest
+// host's link.
 double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
                         const std::vector<std::int64_t>& hosts, const cluster::Link& link);
 

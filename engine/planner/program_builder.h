@@ -28,7 +28,7 @@ class ProgramBuilder {
   // step (a pipeline's passes, a parameter-server session).
   Status add(const std::vector<std::string>& names, const ir::Graph& graph,
              const passes::Sources& sources);
-  // As add(). Where gradients are top-k compressed after a warm-up, also adds the uncompressed
+  // Like add(). If gradients are top-k compressed after a warm-up, also adds the uncompressed
   // programs of the warm-up (Lin et al.: "Deep gradient compression", 2018).
   Status addTraining(const std::vector<std::string>& names, const ir::Graph& graph,
                      const passes::Sources& sources, const passes::GradientNodes& gradients);

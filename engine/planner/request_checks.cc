@@ -34,7 +34,7 @@ Remedy toMirrored(const PlanRequest& request, const Strategy& strategy) {
   Remedy out{{"strategy.kind", "multi-worker-mirrored"}};
   if (strategy.local) out.push_back({"strategy.local_steps", ""});
   if (strategy.servers) out.push_back({"strategy.servers", "0"});
-  if (request.staleness != 0) out.push_back({"strategy.staleness", "0"});
+  if (request.isAsynchronous()) out.push_back({"strategy.staleness", "0"});
   if (request.dense != "servers") out.push_back({"strategy.dense", "servers"});
   return out;
 }
@@ -370,7 +370,7 @@ Status checkOrder(const PlanRequest& request, int ranks) {
 }
 
 Status checkStaleness(const PlanRequest& request) {
-  if (request.staleness == 0) return {};
+  if (!request.isAsynchronous()) return {};
   for (const ir::Node& node : request.step.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
     return refusal(
@@ -393,7 +393,7 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
     return refusal(fmt::format("strategy {} has no servers for tables", request.strategy), "",
                    {onServers});
   }
-  if (request.staleness != 0) {
+  if (request.isAsynchronous()) {
     return refusal("workers that all-reduce the dense part take each step together",
                    "an all-reduce waits for all of them",
                    {{{"strategy.staleness", "0"}}, onServers});
@@ -413,7 +413,7 @@ Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool
                       bool compressed) {
   const std::optional<passes::LossScale>& scale = request.training.lossScale;
   if (!scale) return {};
-  if (request.staleness != 0)
+  if (request.isAsynchronous())
     return refusal(
         "workers that do not wait for each other have no loss scale in common",
         "whether a step's gradients are too large for fp16 is known when all of them are there",

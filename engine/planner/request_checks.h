@@ -1,5 +1,5 @@
-// What is wrong with a request, before a plan is made of it: every error has remedies, settings of
-// the spec with which the same check passes.
+// Checks a request before planning. Every error has remedies: settings of the spec with which the
+// same check passes.
 #pragma once
 
 #include <optional>
@@ -28,25 +28,25 @@ Status checkModels(const ir::ModelGraph& step, const ir::ModelGraph& evaluate);
 Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
                        const std::vector<std::int64_t>& cuts);
 Status checkTensor(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh);
-// What specs are held to where they are read (cluster/strategy_options.h).
+// The checks of specs (cluster/strategy_options.h).
 Status checkOptions(const PlanRequest& request, const Strategy& strategy,
                     const cluster::Mesh& mesh);
-// A server has whole groups, and its workers all layers.
+// Servers hold whole groups; their workers have all layers.
 Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh);
-// What ranks update by themselves is averaged by whole groups.
+// States updated locally are averaged by whole groups.
 Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh);
-// Gradients that every rank adds up itself can be coded.
+// Compression requires gradients that every rank sums itself.
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
                                                          const Strategy& strategy, int ranks);
 Status checkOrder(const PlanRequest& request, int ranks);
 Status checkStaleness(const PlanRequest& request);
 // Tables on servers, and the dense part with the workers, which all-reduce its gradients.
 Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tables);
-// That all ranks can know of the same steps that they update nothing.
+// Checks that all ranks agree on skipped steps.
 Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline,
                       bool compressed);
 Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int stages);
-// A layer without a pin is where the one before it is.
+// A layer without a pin is on the stage of the layer before it.
 Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages);
 
 }  // namespace lockstep::planner

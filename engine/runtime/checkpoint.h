@@ -34,7 +34,7 @@ struct RankState {
   Groups groups;
 };
 
-// What becomes of state with numbers that are not finite.
+// How non-finite state is handled.
 enum class NonFinite : std::uint8_t { kRefused, kTaken };
 
 // All ranks call these two together; rank 0 alone touches files, and its error is its own: the
@@ -53,15 +53,15 @@ struct ReadOptions {
 };
 // Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one, or a folder
 // of them: the newest that is whole and fits the plan is read, with a warning about each later one.
-// What ranks have not sent yet of their gradients is added up where there are more or fewer of them
-// now. Errors: kNotFound; kDataLoss naming file and tensor; kInvalidArgument where a tensor is
-// missing or has another shape or type than the plan, naming both, where one is not finite, or
-// where batch or seed differ; kResourceExhausted; on other ranks kAborted.
+// If the number of ranks changed, residuals of gradient compression are summed. Errors: kNotFound;
+// kDataLoss naming file and tensor; kInvalidArgument where a tensor is missing or has another shape
+// or type than the plan, naming both, where one is not finite, or where batch or seed differ;
+// kResourceExhausted; on other ranks kAborted.
 Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state);
-// What a plan of one rank without residuals holds, read from a checkpoint of any run of its model:
-// of a plan that only evaluates, parameters and running statistics. Errors as above, but for
-// numbers that are not finite.
+// Reads the state of a one-rank plan without residuals from a checkpoint of any run of its model;
+// of an evaluation plan, parameters and running statistics. Errors: as above, except for non-finite
+// numbers.
 Status readModel(const std::string& checkpoint, const RankState& state);
 std::string stateFile(const std::string& checkpoint);  // the path of the file in it
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.

@@ -135,7 +135,7 @@ Status Training::bind() {
                                           backend_, groups_, *state_, arena_.data()));
     if (endsWhereNotFinite()) evalFeed_->executor().watchLoss();
   }
-  if (plan_.staleness != 0 && plan_.mesh.isServer(rank_)) {
+  if (plan_.isAsynchronous() && plan_.mesh.isServer(rank_)) {
     LOCKSTEP_ASSIGN(server_, Server::bind(plan_, rank_, backend_, groups_, *state_));
     return {};
   }
@@ -211,7 +211,7 @@ Status Training::warmUp() {
 // While a rank waited for the others, its caches were evicted. A small state is saved aside.
 Status Training::warmAgain() {
   constexpr std::int64_t kSmall = 32 << 20;
-  if (plan_.staleness != 0 || plan_.mesh.stages() > 1) return {};
+  if (plan_.isAsynchronous() || plan_.mesh.stages() > 1) return {};
   if (state_->bytes() <= kSmall && progress_.step < lastStep()) {
     LOCKSTEP_TRY(state_->fetch());
     const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
@@ -260,7 +260,7 @@ Status Training::startOrResume() {
                                  {options_.seed, options_.nonFinite, options_.warn}, rankState()));
   LOCKSTEP_TRY(state_->put());
   // Sums are per worker: the first one keeps the initial value.
-  if (plan_.staleness != 0 && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
+  if (plan_.isAsynchronous() && rank_ > 0) progress_.lossSum = progress_.weightSum = 0;
   return {};
 }
 
@@ -343,7 +343,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     progress_.lossSum += sums_.loss;
     progress_.weightSum += sums_.weight;
   }
-  stopAgreed_ = plan_.staleness != 0 ? last.stopAfter() == 1 : stopAsked(last.metrics());
+  stopAgreed_ = plan_.isAsynchronous() ? last.stopAfter() == 1 : stopAsked(last.metrics());
 
   record.step = number;
   record.epoch = position.epoch + 1;
@@ -358,7 +358,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   record.optimizer = static_cast<float>(spent.optimizer);
   record.collectiveBegin = spent.firstCollective;
   record.samples = position.count;
-  if (plan_.staleness != 0)
+  if (plan_.isAsynchronous())
     record.staleness = static_cast<float>(entries_.back().feed->staleness());
   observer_.onStep(record);
   if (withEvents) observer_.onEvents(events_);
@@ -373,7 +373,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   if (!endsWhereNotFinite()) return {};
   LOCKSTEP_TRY(checkScale(number, static_cast<double>(record.lossScale)));
   const bool isFinite = std::isfinite(sums_.loss) || record.skipped > 0;
-  if (plan_.staleness != 0) {  // asynchronous workers synchronize when all have stopped
+  if (plan_.isAsynchronous()) {  // asynchronous workers synchronize when all have stopped
     if (!isFinite && !nonFinite_) noteNonFinite(number);
     return {};
   }
@@ -502,7 +502,7 @@ Status Training::checkState() {
 
 // Synchronizes the findings of asynchronous workers.
 Status Training::endIfDiverged() {
-  if (plan_.staleness == 0 || !endsWhereNotFinite()) return {};
+  if (!plan_.isAsynchronous() || !endsWhereNotFinite()) return {};
   return endDiverged("the loss");
 }
 
@@ -570,7 +570,7 @@ Result<bool> Training::serveEpoch() {
 // Adds up the sums of asynchronous workers.
 Status Training::addSums() {
   comm::Communicator* const workers = groups_.along(cluster::kDataAxis);
-  if (plan_.staleness == 0 || server_ || workers == nullptr) return {};
+  if (!plan_.isAsynchronous() || server_ || workers == nullptr) return {};
   std::array sums{progress_.lossSum, progress_.weightSum};
   LOCKSTEP_TRY(workers->allReduce(sums.data(), 2, DType::kF64, comm::ReduceOp::kSum));
   progress_.lossSum = sums[0];

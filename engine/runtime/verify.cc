@@ -171,7 +171,7 @@ Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
   comm::MemoryStore store;
   auto ranks = trainLocally(
       {plan, options, batches, evaluate, experiment.backend, experiment.backendOptions, openBackend,
-       plan.staleness == 0 ? &store : nullptr},
+       !plan.isAsynchronous() ? &store : nullptr},
       groups, stop,
       [&](int rank) -> TrainerObserver& { return *observers[static_cast<std::size_t>(rank)]; });
   // A rank that was ended by another's error is not what a person wants to hear of.

@@ -39,23 +39,23 @@ class KeptBatches final : public data::Dataset {
   std::int64_t size_ = 0;
 };
 
-// What all plans that are compared run with.
+// Inputs of all compared plans.
 struct Experiment {
   const data::Dataset& batches;  // KeptBatches of the training plans
   std::int64_t steps = 1;
-  // of the probes: probeCount whole batches, and kUpdateSteps at least
+  // batches of the probes: probeCount whole batches, at least kUpdateSteps
   const data::Dataset& probes;
   int probeCount = 1;  // gradients are compared on each of so many batches
-  // Of a strategy that is by design not equal to one rank, initial weights, ranks and quality alone
-  // are compared; two runs where the order of its sums is fixed.
+  // The strategy by design computes something else than one rank: only initial weights, ranks and
+  // quality are compared, and two runs if the order of sums is fixed.
   bool equal = true, fixedOrder = true;
   Schedule schedule;
   std::string backend = "reference";
   backends::BackendOptions backendOptions;  // of each rank
-  // What opens a rank's; null: makeBackend() with these. Ranks' devices become groups where they
-  // can.
+  // Opens a rank's backend; null: makeBackend() with these. Ranks with devices form device groups
+  // if possible.
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
-  // Wraps the backend of each rank, whoever opened it; null: none. For tests.
+  // Wraps the backend of each rank; null: no wrapper. For tests.
   std::function<std::unique_ptr<backends::Backend>(int rank, std::unique_ptr<backends::Backend>)>
       wrapBackend = nullptr;
 };
@@ -77,7 +77,7 @@ struct Tensor {
 };
 using Tensors = std::map<std::string, Tensor>;  // whole ones, by their names in the model
 
-// What a plan made of the batches.
+// Result of a plan on the batches.
 struct RunResult {
   Tensors start;               // parameters and running statistics before the first step
   Tensors end;                 // the same after the last step
@@ -176,8 +176,8 @@ Limits limitsOf(std::string_view precision);
 Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
                                const Experiment& experiment, const std::atomic<bool>& stop);
 
-// Of a plan of one rank with plain SGD: the loss of one batch, "loss", and the length of each
-// gradient, "gradient of dense1.weight", by name.
+// Returns, for a one-rank plan with plain SGD, by name: the loss of one batch, "loss", and the norm
+// of each gradient, "gradient of dense1.weight".
 Result<std::vector<std::pair<std::string, double>>> gradientLengths(
     const plan::Plan& plan, const data::Dataset& batch, std::string_view backend,
     const backends::BackendOptions& options);

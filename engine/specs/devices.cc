@@ -9,11 +9,6 @@ namespace lockstep::specs {
 using spec::v1::NodeSpec;
 using spec::v1::TrainingSpec;
 
-std::span<const std::string_view> deviceKinds() {
-  static constexpr std::array<std::string_view, 2> kKinds{"cpu", "cuda"};
-  return kKinds;
-}
-
 int deviceCount(const NodeSpec& node) {
   int count = 0;
   for (const auto& device : node.devices()) count += std::max(1, device.count());

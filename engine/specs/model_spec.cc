@@ -6,6 +6,7 @@
 #include <set>
 
 #include "engine/specs/field.h"
+#include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
@@ -68,22 +69,14 @@ void nameLayers(ModelSpec& spec) {
 
 Status fillLayer(LayerSpec& layer, const std::string& path) {
   switch (layer.kind_case()) {
-    case LayerSpec::kConv2D:
-      if (layer.conv2d().stride() == 0) layer.mutable_conv2d()->set_stride(1);
-      if (layer.conv2d().padding().empty()) layer.mutable_conv2d()->set_padding("valid");
-      return checkKind(path + ".conv2d.padding", layer.conv2d().padding(), {"valid", "same"});
     case LayerSpec::kMaxPool2D:
       if (layer.max_pool2d().stride() == 0)
         layer.mutable_max_pool2d()->set_stride(layer.max_pool2d().size());
       return {};
-    case LayerSpec::kBatchNorm: {
-      auto& norm = *layer.mutable_batch_norm();
-      if (norm.momentum() == 0) norm.set_momentum(0.9);
-      if (norm.epsilon() == 0) norm.set_epsilon(1e-5);
+    case LayerSpec::kBatchNorm:
       // with micro-batches it is already filled in
-      if (norm.groups() == 0) norm.set_groups(1);
+      if (layer.batch_norm().groups() == 0) layer.mutable_batch_norm()->set_groups(1);
       return {};
-    }
     case LayerSpec::KIND_NOT_SET:
       return wrongField(path,
                         "the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
@@ -176,20 +169,17 @@ bool isTable(const spec::v1::InputSpec& input) {
 }
 
 Status fillModel(ModelSpec& spec) {
-  if (spec.version() == 0) spec.set_version(1);
-  LOCKSTEP_TRY(checkRange("model.version", spec.version(), 1, 1));
-  if (spec.name().empty()) spec.set_name("model");
+  fillDefaults(spec);
+  LOCKSTEP_TRY(checkOptions(spec, "model"));
   auto& input = *spec.mutable_input();
   if (input.scale() == 0) input.set_scale(isTable(input) ? 1 : 1.0 / 255);
-  LOCKSTEP_TRY(checkRange("model.input.columns", input.columns(), 0, 100000));
-  LOCKSTEP_TRY(checkRange("model.input.categories", input.categories(), input.columns() > 0 ? 1 : 0,
-                          std::numeric_limits<std::int32_t>::max()));
+  if (input.columns() > 0)
+    LOCKSTEP_TRY(checkRange("model.input.categories", input.categories(), 1,
+                            std::numeric_limits<std::int32_t>::max()));
   if (input.columns() > 0 && !isTable(input))
     return wrongField(
         "model.input.columns",
         "only tables have columns of categories; expected none, or the shape [numbers]");
-  LOCKSTEP_TRY(checkRange("model.input.vocabulary", input.vocabulary(), 0,
-                          std::numeric_limits<std::int32_t>::max()));
   if (input.vocabulary() > 0 && input.vocabulary() < 256)
     return wrongField(
         "model.input.vocabulary",
@@ -204,7 +194,6 @@ Status fillModel(ModelSpec& spec) {
   nameLayers(spec);
   for (int i = 0; i < spec.layers_size(); ++i)
     LOCKSTEP_TRY(fillLayer(*spec.mutable_layers(i), fmt::format("model.layers[{}]", i)));
-  if (spec.loss().empty()) spec.set_loss("cross-entropy");
   if (spec.loss() == "binary-cross-entropy") {
     LOCKSTEP_TRY(checkRange("model.classes", spec.classes(), 0, 2));
     spec.set_classes(2);

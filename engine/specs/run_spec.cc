@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -10,19 +8,10 @@
 #include "engine/cluster/strategy_options.h"
 #include "engine/specs/field.h"
 #include "engine/specs/model_spec.h"
+#include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::specs {
-
-std::span<const std::string_view> backendKinds() {
-  static constexpr std::array<std::string_view, 4> kKinds{"onednn", "cuda", "reference", "timed"};
-  return kKinds;
-}
-
-std::span<const std::string_view> precisions() {
-  static constexpr std::array<std::string_view, 5> kKinds{"fp32", "tf32", "bf16", "fp16", "fp64"};
-  return kKinds;
-}
 
 namespace {
 
@@ -31,16 +20,14 @@ using spec::v1::DataSpec;
 using spec::v1::OptimizerSpec;
 using spec::v1::RunSpec;
 using spec::v1::ScheduleSpec;
+using spec::v1::StrategySpec;
 using spec::v1::TrainingSpec;
 
 constexpr double kMaxShare = 1e6;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 24;
-constexpr std::int64_t kMaxGathered = std::int64_t{1} << 40;  // bytes
 constexpr std::int64_t kMaxSteps = std::int64_t{1} << 40;
 constexpr std::int64_t kUsualSteps = 1000;  // suggested if a number of steps is missing
 constexpr int kMaxScaleDigits = 64;
-constexpr std::int64_t kMaxScaleInterval = 1 << 24;  // exact in f32
-constexpr double kAnyNumber = std::numeric_limits<double>::max();
 
 Status checkHash(const std::string& path, const std::string& hash) {
   const bool hex = std::all_of(hash.begin(), hash.end(), [](char c) {
@@ -57,7 +44,6 @@ Status checkPart(const std::string& path, const char* kind, const std::string& f
     return wrongField(fmt::format("{}.{}", path, kind),
                       fmt::format("{} is missing; expected the path of a {} file", kind, kind));
   if (files.to() == 0) files.set_to(1);
-  LOCKSTEP_TRY(checkNumber(path + ".from", files.from(), 0, 1));
   if (!(files.to() > files.from() && files.to() <= 1))
     return wrongField(path + ".to",
                       fmt::format("{}.to is {}; expected more than {}.from, {}, and at most 1",
@@ -87,7 +73,6 @@ Status checkFiles(const std::string& path, const DataFiles& files) {
 Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
   const bool isText = input.vocabulary() > 0, isRows = isTable(input);
   if (data.format().empty()) data.set_format(isText ? "text" : isRows ? "table" : "idx");
-  LOCKSTEP_TRY(checkKind("data.format", data.format(), {"idx", "text", "table"}));
   const std::vector<Remedy> right{{{"data.format", isText ? "text" : isRows ? "table" : "idx"}}};
   if (isText != (data.format() == "text"))
     return wrongField(
@@ -105,7 +90,6 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
   if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
     return wrongField("data.augment", "only images are augmented; expected it left out",
                       {{{"data.augment", ""}}});
-  LOCKSTEP_TRY(checkRange("data.augment.crop", data.augment().crop(), 0, 1024));
   if (isText || isRows) {
     LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
     return checkPart("data.evaluate", *data.mutable_evaluate(), isText);
@@ -114,57 +98,17 @@ Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
   return checkFiles("data.evaluate", data.evaluate());
 }
 
-Status refuse(const std::string& path, double value, std::string_view optimizer) {
-  if (value == 0) return {};
-  return wrongField(path,
-                    fmt::format("optimizer {} has no {}; expected it left out", optimizer,
-                                path.substr(path.rfind('.') + 1)),
-                    {{{path, ""}}});
-}
-
-Status fillOptimizer(OptimizerSpec& optimizer) {
-  const std::string path = "training.optimizer.";
-  if (optimizer.kind().empty()) optimizer.set_kind("adam");
-  LOCKSTEP_TRY(checkKind(path + "kind", optimizer.kind(), {"sgd", "adam", "adagrad"}));
-  if (optimizer.learning_rate() == 0)
-    optimizer.set_learning_rate(optimizer.kind() == "adam" ? 1e-3 : 1e-2);
-  LOCKSTEP_TRY(checkNumber(path + "learning_rate", optimizer.learning_rate(), 0, kAnyNumber));
-  LOCKSTEP_TRY(checkNumber(path + "weight_decay", optimizer.weight_decay(), 0, kAnyNumber));
-  LOCKSTEP_TRY(checkNumber(path + "clip_norm", optimizer.clip_norm(), 0, kAnyNumber));
-  LOCKSTEP_TRY(checkRange(path + "for_batch", optimizer.for_batch(), 0, kMaxBatch));
-  if (optimizer.kind() == "sgd") {
-    LOCKSTEP_TRY(checkNumber(path + "momentum", optimizer.momentum(), 0, 1));
-    LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "sgd"));
-    LOCKSTEP_TRY(refuse(path + "beta2", optimizer.beta2(), "sgd"));
-    return refuse(path + "epsilon", optimizer.epsilon(), "sgd");
-  }
-  if (optimizer.kind() == "adagrad") {
-    LOCKSTEP_TRY(refuse(path + "momentum", optimizer.momentum(), "adagrad"));
-    LOCKSTEP_TRY(refuse(path + "beta1", optimizer.beta1(), "adagrad"));
-    LOCKSTEP_TRY(refuse(path + "beta2", optimizer.beta2(), "adagrad"));
-    if (optimizer.epsilon() == 0) optimizer.set_epsilon(1e-10);
-    return checkNumber(path + "epsilon", optimizer.epsilon(), 0, kAnyNumber);
-  }
-  LOCKSTEP_TRY(refuse(path + "momentum", optimizer.momentum(), "adam"));
-  if (optimizer.beta1() == 0) optimizer.set_beta1(0.9);
-  if (optimizer.beta2() == 0) optimizer.set_beta2(0.999);
-  if (optimizer.epsilon() == 0) optimizer.set_epsilon(1e-8);
-  LOCKSTEP_TRY(checkNumber(path + "beta1", optimizer.beta1(), 0, 1));
-  LOCKSTEP_TRY(checkNumber(path + "beta2", optimizer.beta2(), 0, 1));
-  return checkNumber(path + "epsilon", optimizer.epsilon(), 0, kAnyNumber);
+// Fills in the defaults that depend on the optimizer.
+void fillOptimizer(OptimizerSpec& optimizer) {
+  const bool adam = optimizer.kind() == "adam";
+  if (!optimizer.has_learning_rate()) optimizer.set_learning_rate(adam ? 1e-3 : 1e-2);
+  if (optimizer.kind() != "sgd" && optimizer.epsilon() == 0)
+    optimizer.set_epsilon(adam ? 1e-8 : 1e-10);
 }
 
 Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
   const std::string path = "training.schedule.";
-  LOCKSTEP_TRY(checkKind(path + "kind", schedule.kind(), {"constant", "step", "cosine", "linear"}));
-  LOCKSTEP_TRY(checkRange(path + "warmup_steps", schedule.warmup_steps(), 0, kMaxSteps));
-  LOCKSTEP_TRY(checkRange(path + "steps", schedule.steps(), 0, kMaxSteps));
-  LOCKSTEP_TRY(checkNumber(path + "final_rate", schedule.final_rate(), 0, kAnyNumber));
-  LOCKSTEP_TRY(checkNumber(path + "factor", schedule.factor(), 0, kAnyNumber));
-  if (schedule.kind() == "step") {
-    if (schedule.factor() == 0) schedule.set_factor(0.1);
-    return checkRange(path + "every", schedule.every(), 1, kMaxSteps);
-  }
+  if (schedule.kind() == "step") return checkRange(path + "every", schedule.every(), 1, kMaxSteps);
   if (schedule.kind() == "constant") return {};
   if (schedule.steps() == 0 && training.max_steps() > 0) {
     schedule.set_steps(training.max_steps());
@@ -186,63 +130,34 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
   return checkRange(path + "steps", schedule.steps(), schedule.warmup_steps() + 1, kMaxSteps);
 }
 
-Status fillBackend(TrainingSpec& training) {
-  if (training.precision().empty()) training.set_precision("fp32");
-  LOCKSTEP_TRY(checkKind("training.precision", training.precision(), precisions()));
-  const bool isDouble = training.precision() == "fp64";
-  if (training.backend().empty()) return {};  // by device: rankDevices()
-  LOCKSTEP_TRY(checkKind("training.backend", training.backend(), backendKinds()));
-  if (isDouble && (training.backend() == "onednn" || training.backend() == "cuda"))
-    return wrongField("training.backend",
-                      fmt::format("backend {} has no fp64; expected reference, or precision fp32",
-                                  training.backend()),
-                      {{{"training.backend", "reference"}}, {{"training.precision", "fp32"}}});
-  return {};
+Status checkBackend(const TrainingSpec& training) {
+  if (training.precision() != "fp64") return {};
+  if (training.backend() != "onednn" && training.backend() != "cuda") return {};
+  return wrongField("training.backend",
+                    fmt::format("backend {} has no fp64; expected reference, or precision fp32",
+                                training.backend()),
+                    {{{"training.backend", "reference"}}, {{"training.precision", "fp32"}}});
 }
 
-Status fillLossScale(TrainingSpec& training) {
-  if (training.precision() != "fp16") {
-    if (!training.has_loss_scale()) return {};
-    return wrongField(
-        "training.loss_scale",
-        fmt::format("precision {} has no loss scale; expected it left out, or precision fp16",
-                    training.precision()),
-        {{{"training.loss_scale", ""}}, {{"training.precision", "fp16"}}});
-  }
-  auto& scale = *training.mutable_loss_scale();
-  if (scale.initial() == 0) scale.set_initial(65536);
+Status checkLossScale(const TrainingSpec& training) {
+  if (training.precision() != "fp16") return {};
+  const double initial = training.loss_scale().initial();
   int digits = 0;
-  if (!(std::frexp(scale.initial(), &digits) == 0.5 && std::abs(digits - 1) <= kMaxScaleDigits))
-    return wrongField("training.loss_scale.initial",
-                      fmt::format("training.loss_scale.initial is {}; expected a power of two from "
-                                  "2^-{} to 2^{}, as 65536",
-                                  scale.initial(), kMaxScaleDigits, kMaxScaleDigits),
-                      {{{"training.loss_scale.initial", "65536"}}});
-  if (scale.growth_interval() == 0) scale.set_growth_interval(2000);
-  return checkRange("training.loss_scale.growth_interval", scale.growth_interval(), 1,
-                    kMaxScaleInterval);
+  if (std::frexp(initial, &digits) == 0.5 && std::abs(digits - 1) <= kMaxScaleDigits) return {};
+  return wrongField("training.loss_scale.initial",
+                    fmt::format("training.loss_scale.initial is {}; expected a power of two from "
+                                "2^-{} to 2^{}, as 65536",
+                                initial, kMaxScaleDigits, kMaxScaleDigits),
+                    {{{"training.loss_scale.initial", "65536"}}});
 }
 
 Status fillTraining(TrainingSpec& training) {
-  if (training.batch() == 0) training.set_batch(64);
   // Without epochs, only a step limit ends the run.
   if (training.epochs() == 0 && training.max_steps() == 0) training.set_epochs(1);
-  if (!training.has_seed()) training.set_seed(1);
-  LOCKSTEP_TRY(checkRange("training.batch", training.batch(), 1, kMaxBatch));
-  LOCKSTEP_TRY(checkRange("training.epochs", training.epochs(), 0, kMaxSteps));
-  LOCKSTEP_TRY(checkRange("training.max_steps", training.max_steps(), 0, kMaxSteps));
-  LOCKSTEP_TRY(checkRange("training.evaluate_batch", training.evaluate_batch(), 0, kMaxBatch));
-  LOCKSTEP_TRY(fillOptimizer(*training.mutable_optimizer()));
-  LOCKSTEP_TRY(fillBackend(training));
-  LOCKSTEP_TRY(fillLossScale(training));
-  if (training.on_nonfinite().empty()) training.set_on_nonfinite("fail");
-  LOCKSTEP_TRY(checkKind("training.on_nonfinite", training.on_nonfinite(), {"fail", "continue"}));
-  auto& schedule = *training.mutable_schedule();
-  if (schedule.kind().empty()) schedule.set_kind("constant");
-  LOCKSTEP_TRY(fillSchedule(schedule, training));
-  auto& checkpoint = *training.mutable_checkpoint();
-  if (checkpoint.keep() == 0) checkpoint.set_keep(2);
-  return checkRange("training.checkpoint.keep", checkpoint.keep(), 1, 1000000);
+  fillOptimizer(*training.mutable_optimizer());
+  LOCKSTEP_TRY(checkBackend(training));
+  LOCKSTEP_TRY(checkLossScale(training));
+  return fillSchedule(*training.mutable_schedule(), training);
 }
 
 }  // namespace
@@ -352,75 +267,33 @@ Status checkStatisticsGroups(const RunSpec& spec) {
   return {};
 }
 
-}  // namespace
-
-Status checkAndFill(RunSpec& spec) {
-  if (spec.version() == 0) spec.set_version(1);
-  LOCKSTEP_TRY(checkRange("version", spec.version(), 1, 1));
-  for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics for each micro-batch
-    if (layer.has_batch_norm() && layer.batch_norm().groups() == 0)
-      layer.mutable_batch_norm()->set_groups(std::max(1, spec.strategy().micro_batches()));
-  LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
-  LOCKSTEP_TRY(toModel(spec.model()).status());
-  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
-  if (spec.model().loss() == "mse" && spec.data().format() == "idx")
-    return wrongField("model.loss",
-                      "model.loss is mse but the labels of idx are classes; expected cross-entropy",
-                      {{{"model.loss", "cross-entropy"}}});
-  LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
-  auto& strategy = *spec.mutable_strategy();
-  if (strategy.kind().empty()) strategy.set_kind(std::string(strategyKinds().front()));
-  LOCKSTEP_TRY(checkKind("strategy.kind", strategy.kind(), strategyKinds()));
-  LOCKSTEP_TRY(checkRange("strategy.tensor", strategy.tensor(), 0, 4096));
-  LOCKSTEP_TRY(checkRange("strategy.servers", strategy.servers(), 0, 4096));
-  LOCKSTEP_TRY(checkRange("strategy.stages", strategy.stages(), 0, 4096));
-  if (strategy.schedule().empty()) strategy.set_schedule("1f1b");
-  LOCKSTEP_TRY(checkKind("strategy.schedule", strategy.schedule(), {"1f1b", "gpipe", "zb-h1"}));
-  if (strategy.all_reduce().empty()) strategy.set_all_reduce("auto");
-  LOCKSTEP_TRY(checkKind("strategy.all_reduce", strategy.all_reduce(),
-                         {"auto", "direct", "ring", "halving-doubling", "tree", "hierarchical"}));
-  if (strategy.overlap().empty()) strategy.set_overlap("auto");
-  LOCKSTEP_TRY(checkKind("strategy.overlap", strategy.overlap(), {"auto", "always", "never"}));
-  LOCKSTEP_TRY(checkRange("strategy.gather_bytes", strategy.gather_bytes(), 0, kMaxGathered));
-  if (strategy.recompute().empty()) strategy.set_recompute("none");
-  LOCKSTEP_TRY(
-      checkKind("strategy.recompute", strategy.recompute(), {"none", "selective", "full"}));
-  if (strategy.compression().empty()) strategy.set_compression("none");
-  LOCKSTEP_TRY(checkKind("strategy.compression", strategy.compression(),
-                         {"none", "fp16", "bf16", "int8", "top-k"}));
-  if (strategy.compression() == "top-k" && strategy.top_k_ratio() == 0)
-    strategy.set_top_k_ratio(0.01);
-  if (strategy.compression() == "top-k" && strategy.top_k_after() == 0)
-    strategy.set_top_k_after(200);
-  LOCKSTEP_TRY(checkRange("strategy.top_k_after", strategy.top_k_after(), 0, kMaxSteps));
-  LOCKSTEP_TRY(checkNumber("strategy.top_k_ratio", strategy.top_k_ratio(), 0, 1));
-  for (int i = 0; i < strategy.shares_size(); ++i)
-    if (!(strategy.shares(i) > 0 && strategy.shares(i) <= kMaxShare))
-      return wrongField(
-          fmt::format("strategy.shares[{}]", i),
-          fmt::format("strategy.shares[{}] is {}; expected more than 0 and at most {}", i,
-                      strategy.shares(i), kMaxShare),
-          {{{"strategy.shares", ""}}});
+Status checkShares(const StrategySpec& strategy) {
   const double all = std::accumulate(strategy.shares().begin(), strategy.shares().end(), 0.0);
-  for (int i = 0; i < strategy.shares_size(); ++i)
-    if (strategy.shares(i) * kMaxShare < all)  // no batch gives it a sample
+  for (int i = 0; i < strategy.shares_size(); ++i) {
+    const double share = strategy.shares(i);
+    const std::string path = fmt::format("strategy.shares[{}]", i);
+    if (!(share > 0 && share <= kMaxShare))
       return wrongField(
-          fmt::format("strategy.shares[{}]", i),
-          fmt::format("strategy.shares[{}] is {} of {}; expected at least 1/{:.0f} of all", i,
-                      strategy.shares(i), all, kMaxShare),
+          path,
+          fmt::format("{} is {}; expected more than 0 and at most {}", path, share, kMaxShare),
           {{{"strategy.shares", ""}}});
-  LOCKSTEP_TRY(checkRange("strategy.micro_batches", strategy.micro_batches(), 0, 4096));
-  if (strategy.micro_batches() == 0) strategy.set_micro_batches(1);
+    if (share * kMaxShare < all)  // no batch gives it a sample
+      return wrongField(path,
+                        fmt::format("{} is {} of {}; expected at least 1/{:.0f} of all", path,
+                                    share, all, kMaxShare),
+                        {{{"strategy.shares", ""}}});
+  }
+  return {};
+}
+
+Status checkStrategy(const StrategySpec& strategy) {
   const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
-  const bool local = kind.local;
-  LOCKSTEP_TRY(checkRange("strategy.local_steps", strategy.local_steps(), 0, 4096));
-  if (!local && strategy.local_steps() > 0)
+  if (!kind.local && strategy.local_steps() > 0)
     return wrongField(
         "strategy.local_steps",
         fmt::format("strategy.local_steps is {}, but {} has none; expected it left out",
                     strategy.local_steps(), strategy.kind()),
         {{{"strategy.local_steps", ""}}});
-  LOCKSTEP_TRY(checkRange("strategy.deterministic_parts", strategy.deterministic_parts(), 0, 4096));
   if (strategy.deterministic_parts() > 0 && strategy.micro_batches() > 1)
     return wrongField(
         "strategy.deterministic_parts",
@@ -429,26 +302,42 @@ Status checkAndFill(RunSpec& spec) {
             "the batch; expected one of them",
             strategy.deterministic_parts(), strategy.micro_batches()),
         {{{"strategy.micro_batches", "1"}}, {{"strategy.deterministic_parts", "0"}}});
-  if (local && strategy.micro_batches() > 1)
+  if (kind.local && strategy.micro_batches() > 1)
     return wrongField(
         "strategy.micro_batches",
         fmt::format("strategy.micro_batches is {}, but local-sgd divides the batch by "
                     "strategy.local_steps; expected 1",
                     strategy.micro_batches()),
         {{{"strategy.micro_batches", "1"}}});
-  LOCKSTEP_TRY(checkRange("strategy.staleness", strategy.staleness(), -1, 1 << 20));
-  LOCKSTEP_TRY(cluster::checkOptions(kind, {.servers = strategy.servers(),
-                                            .tensor = strategy.tensor(),
-                                            .stages = strategy.stages(),
-                                            .staleness = strategy.staleness(),
-                                            .microBatches = strategy.micro_batches(),
-                                            .deterministicParts = strategy.deterministic_parts(),
-                                            .shares = strategy.shares_size() > 0}));
-  if (strategy.dense().empty()) strategy.set_dense("servers");
-  LOCKSTEP_TRY(checkKind("strategy.dense", strategy.dense(), {"servers", "all-reduce"}));
+  return cluster::checkOptions(kind, {.servers = strategy.servers(),
+                                      .tensor = strategy.tensor(),
+                                      .stages = strategy.stages(),
+                                      .staleness = strategy.staleness(),
+                                      .microBatches = strategy.micro_batches(),
+                                      .deterministicParts = strategy.deterministic_parts(),
+                                      .shares = strategy.shares_size() > 0});
+}
+
+}  // namespace
+
+Status checkAndFill(RunSpec& spec) {
+  fillDefaults(spec);
+  LOCKSTEP_TRY(checkOptions(spec, ""));
+  for (auto& layer : *spec.mutable_model()->mutable_layers())  // statistics for each micro-batch
+    if (layer.has_batch_norm() && layer.batch_norm().groups() == 0)
+      layer.mutable_batch_norm()->set_groups(spec.strategy().micro_batches());
+  LOCKSTEP_TRY(fillModel(*spec.mutable_model()));
+  LOCKSTEP_TRY(toModel(spec.model()).status());
+  LOCKSTEP_TRY(fillData(*spec.mutable_data(), spec.model().input()));
+  if (spec.model().loss() == "mse" && spec.data().format() == "idx")
+    return wrongField("model.loss",
+                      "model.loss is mse but the labels of idx are classes; expected cross-entropy",
+                      {{{"model.loss", "cross-entropy"}}});
+  LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
+  LOCKSTEP_TRY(checkShares(spec.strategy()));
+  LOCKSTEP_TRY(checkStrategy(spec.strategy()));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
-  LOCKSTEP_TRY(checkParts(spec));
-  return checkRange("strategy.bucket_bytes", strategy.bucket_bytes(), 0, std::int64_t{1} << 40);
+  return checkParts(spec);
 }
 
 namespace {

@@ -2,7 +2,6 @@
 // `why` = the field's path ("model.layers[2].conv2d.kernel"), and remedies.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,8 +26,8 @@ int deviceCount(const spec::v1::NodeSpec& node);
 // The device and backend of a rank; decided only here. The backend is training.backend if set, else
 // by device kind: onednn on cpu (reference in fp64), cuda on cuda.
 struct RankDevice {
-  std::string backend;  // as in backendKinds()
-  std::string kind;     // device kind, as in deviceKinds()
+  std::string backend;  // as in training.backend
+  std::string kind;     // as in DeviceSpec.kind
   int number = 0;       // among the node's devices of this kind; several ranks may share a GPU
   int threads = 1;
 };
@@ -61,12 +60,6 @@ Result<cluster::Cluster> toCluster(const spec::v1::ClusterSpec& spec,
                                    const spec::v1::StrategySpec& strategy,
                                    const spec::v1::TrainingSpec& training = {});
 
-// Returns the strategy kinds, the default first.
-std::span<const std::string_view> strategyKinds();
-// Return the kinds of devices (the default first), communicators and backends.
-std::span<const std::string_view> deviceKinds();
-std::span<const std::string_view> commKinds();
-std::span<const std::string_view> backendKinds();
 // Returns the mesh of a strategy: axis "stage" if layers are divided among ranks, "data", and
 // "model" if several ranks share layers. The last axis varies fastest, so that ranks that share
 // layers are neighbours. Parameter servers are the last ranks: `servers`, the ranks of nodes of
@@ -95,15 +88,13 @@ struct Precision {
   bool tf32 = false;  // f32 matmuls may round their operands to 10 fraction bits
 };
 Precision precisionOf(const spec::v1::TrainingSpec& training);
-// Returns the values of training.precision.
-std::span<const std::string_view> precisions();
 
 // Returns the learning rate multiplier: linear in the global batch if the optimizer has a base
 // batch (Goyal et al.: "Accurate, Large Minibatch SGD", 2017).
 double rateScale(const spec::v1::TrainingSpec& training);
 
-// Checks a run spec: model (as toModel), data, ranges, kinds and combinations of training and
-// strategy. Fills in all defaults. Does not check that files exist.
+// Fills in all defaults of a run spec and checks it: each option by the option table (options.h),
+// then the relations between them, and the model as toModel does. Does not check that files exist.
 Status checkAndFill(spec::v1::RunSpec& spec);
 
 // A variant of a run that is small enough to run with plain loops in an instant. It keeps all

@@ -8,15 +8,6 @@
 
 namespace lockstep::specs {
 
-std::span<const std::string_view> strategyKinds() {
-  static const std::vector<std::string_view> kKinds = [] {
-    std::vector<std::string_view> names;
-    for (const cluster::Strategy& strategy : cluster::strategies()) names.push_back(strategy.name);
-    return names;
-  }();
-  return kKinds;
-}
-
 bool hasServers(const spec::v1::StrategySpec& strategy) {
   const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
   return (kind != nullptr && kind->servers) || strategy.servers() > 0;

@@ -99,7 +99,7 @@ It uses:
             <translation>取消</translation>
         </message>
         <message>
-            <source>Choose a host. For this machine leave it blank and name the node.</source>
+            <source>Enter a host, or leave it blank and name the node to use this machine.</source>
             <translation>请选择主机。若为本机，请留空并为节点命名。</translation>
         </message>
         <message>
@@ -111,7 +111,7 @@ It uses:
             <translation>集群中已有节点 %1。</translation>
         </message>
         <message>
-            <source>Hosts from your SSH config are listed, and connected with its users, keys and jump hosts.</source>
+            <source>Hosts from your SSH config are listed; their users, keys and jump hosts apply.</source>
             <translation>列出您 SSH 配置中的主机，并按其中的用户、密钥和跳板机连接。</translation>
         </message>
         <message>
@@ -135,7 +135,7 @@ It uses:
             <translation>CPU</translation>
         </message>
         <message>
-            <source>NVIDIA GPUs, one for each rank</source>
+            <source>NVIDIA GPUs, one per rank</source>
             <translation>NVIDIA GPU，每进程一块</translation>
         </message>
     </context>
@@ -158,7 +158,7 @@ It uses:
             <translation>已于 %1 解除</translation>
         </message>
         <message>
-            <source>lasting</source>
+            <source>active</source>
             <translation>持续中</translation>
         </message>
         <message>
@@ -251,8 +251,8 @@ It uses:
             <translation>详情</translation>
         </message>
         <message>
-            <source>Reached by</source>
-            <translation>访问方式</translation>
+            <source>Connection</source>
+            <translation>连接方式</translation>
         </message>
         <message>
             <source>Roles</source>
@@ -315,7 +315,7 @@ It uses:
             <translation>断开</translation>
         </message>
         <message>
-            <source>End the connections; runs go on</source>
+            <source>Disconnect all nodes; runs continue</source>
             <translation>断开连接；运行继续进行</translation>
         </message>
         <message>
@@ -335,7 +335,7 @@ It uses:
             <translation>还没有主机</translation>
         </message>
         <message>
-            <source>Nothing yet: connect the nodes.</source>
+            <source>No data yet. Connect the nodes.</source>
             <translation>暂无数据：请先连接节点。</translation>
         </message>
         <message>
@@ -379,7 +379,7 @@ It uses:
             <translation>GPU</translation>
         </message>
         <message>
-            <source>Show the load of the GPUs instead</source>
+            <source>Show GPU load instead</source>
             <translation>改为显示 GPU 的负载</translation>
         </message>
         <message>
@@ -402,11 +402,11 @@ It uses:
             <translation>输入命令</translation>
         </message>
         <message>
-            <source>Command to look for</source>
+            <source>Search commands</source>
             <translation>要查找的命令</translation>
         </message>
         <message>
-            <source>Commands found</source>
+            <source>Matching commands</source>
             <translation>找到的命令</translation>
         </message>
     </context>
@@ -417,7 +417,7 @@ It uses:
             <translation>完成</translation>
         </message>
         <message>
-            <source>The input is wrong</source>
+            <source>Invalid input</source>
             <translation>输入有误</translation>
         </message>
         <message>
@@ -425,23 +425,23 @@ It uses:
             <translation>未找到</translation>
         </message>
         <message>
-            <source>There already</source>
+            <source>Already exists</source>
             <translation>已存在</translation>
         </message>
         <message>
-            <source>A prerequisite is missing</source>
+            <source>Missing prerequisite</source>
             <translation>缺少先决条件</translation>
         </message>
         <message>
-            <source>Not permitted</source>
+            <source>Permission denied</source>
             <translation>没有权限</translation>
         </message>
         <message>
-            <source>Not reachable</source>
+            <source>Unreachable</source>
             <translation>无法访问</translation>
         </message>
         <message>
-            <source>No answer in time</source>
+            <source>Timed out</source>
             <translation>未及时响应</translation>
         </message>
         <message>
@@ -449,20 +449,20 @@ It uses:
             <translation>空间或内存不足</translation>
         </message>
         <message>
-            <source>What was read is damaged</source>
+            <source>Damaged data</source>
             <translation>读取的内容已损坏</translation>
         </message>
         <message>
-            <source>Another part of the group failed</source>
+            <source>Failure elsewhere in the group</source>
             <translation>组内其他成员失败</translation>
         </message>
         <message>
-            <source>Stopped on request</source>
-            <translation>已按请求停止</translation>
+            <source>Cancelled</source>
+            <translation>已取消</translation>
         </message>
         <message>
-            <source>A defect of Lockstep</source>
-            <translation>Lockstep 的缺陷</translation>
+            <source>Internal error</source>
+            <translation>内部错误</translation>
         </message>
         <message>
             <source>node %1</source>
@@ -501,458 +501,7 @@ It uses:
             <translation>%1，或%2</translation>
         </message>
     </context>
-    <context>
-        <name>lockstep::ui::Field</name>
-        <message>
-            <source>Activation</source>
-            <translation>激活函数</translation>
-        </message>
-        <message>
-            <source>Address</source>
-            <translation>地址</translation>
-        </message>
-        <message>
-            <source>Backend</source>
-            <translation>后端</translation>
-        </message>
-        <message>
-            <source>Batch</source>
-            <translation>批量</translation>
-        </message>
-        <message>
-            <source>Beta1</source>
-            <translation>Beta1</translation>
-        </message>
-        <message>
-            <source>Beta2</source>
-            <translation>Beta2</translation>
-        </message>
-        <message>
-            <source>Bucket bytes</source>
-            <translation>梯度桶字节数</translation>
-        </message>
-        <message>
-            <source>Classes</source>
-            <translation>类别数</translation>
-        </message>
-        <message>
-            <source>Comm</source>
-            <translation>通信方式</translation>
-        </message>
-        <message>
-            <source>Disabled</source>
-            <translation>停用</translation>
-        </message>
-        <message>
-            <source>Epochs</source>
-            <translation>轮数</translation>
-        </message>
-        <message>
-            <source>Epsilon</source>
-            <translation>Epsilon</translation>
-        </message>
-        <message>
-            <source>Evaluate batch</source>
-            <translation>评估批量</translation>
-        </message>
-        <message>
-            <source>Filters</source>
-            <translation>滤波器数</translation>
-        </message>
-        <message>
-            <source>Format</source>
-            <translation>格式</translation>
-        </message>
-        <message>
-            <source>Function</source>
-            <translation>函数</translation>
-        </message>
-        <message>
-            <source>Host</source>
-            <translation>主机</translation>
-        </message>
-        <message>
-            <source>Identity file</source>
-            <translation>密钥文件</translation>
-        </message>
-        <message>
-            <source>Images</source>
-            <translation>图像</translation>
-        </message>
-        <message>
-            <source>Images sha256</source>
-            <translation>图像 SHA-256</translation>
-        </message>
-        <message>
-            <source>Interface</source>
-            <translation>网络接口</translation>
-        </message>
-        <message>
-            <source>Keep</source>
-            <translation>保留数</translation>
-        </message>
-        <message>
-            <source>Kernel</source>
-            <translation>卷积核</translation>
-        </message>
-        <message>
-            <source>Kind</source>
-            <translation>类型</translation>
-        </message>
-        <message>
-            <source>Labels</source>
-            <translation>标签</translation>
-        </message>
-        <message>
-            <source>Labels sha256</source>
-            <translation>标签 SHA-256</translation>
-        </message>
-        <message>
-            <source>Learning rate</source>
-            <translation>学习率</translation>
-        </message>
-        <message>
-            <source>Loss</source>
-            <translation>损失</translation>
-        </message>
-        <message>
-            <source>Max steps</source>
-            <translation>最大步数</translation>
-        </message>
-        <message>
-            <source>Momentum</source>
-            <translation>动量</translation>
-        </message>
-        <message>
-            <source>Name</source>
-            <translation>名称</translation>
-        </message>
-        <message>
-            <source>No bias</source>
-            <translation>无偏置</translation>
-        </message>
-        <message>
-            <source>No shuffle</source>
-            <translation>不打乱</translation>
-        </message>
-        <message>
-            <source>Padding</source>
-            <translation>填充</translation>
-        </message>
-        <message>
-            <source>Port</source>
-            <translation>端口</translation>
-        </message>
-        <message>
-            <source>Precision</source>
-            <translation>精度</translation>
-        </message>
-        <message>
-            <source>Proxy jump</source>
-            <translation>跳板机</translation>
-        </message>
-        <message>
-            <source>Scale</source>
-            <translation>缩放</translation>
-        </message>
-        <message>
-            <source>Seed</source>
-            <translation>随机种子</translation>
-        </message>
-        <message>
-            <source>Size</source>
-            <translation>大小</translation>
-        </message>
-        <message>
-            <source>Stride</source>
-            <translation>步幅</translation>
-        </message>
-        <message>
-            <source>Units</source>
-            <translation>单元数</translation>
-        </message>
-        <message>
-            <source>User</source>
-            <translation>用户</translation>
-        </message>
-        <message>
-            <source>Version</source>
-            <translation>版本</translation>
-        </message>
-        <message>
-            <source>Weight decay</source>
-            <translation>权重衰减</translation>
-        </message>
-        <message>
-            <source>Workdir</source>
-            <translation>工作目录</translation>
-        </message>
-        <message>
-            <source>Crop</source>
-            <translation>裁剪</translation>
-        </message>
-        <message>
-            <source>Flip</source>
-            <translation>翻转</translation>
-        </message>
-        <message>
-            <source>Groups</source>
-            <translation>分组数</translation>
-        </message>
-        <message>
-            <source>Categories</source>
-            <translation>类别数</translation>
-        </message>
-        <message>
-            <source>Columns</source>
-            <translation>列数</translation>
-        </message>
-        <message>
-            <source>Dropout</source>
-            <translation>随机失活</translation>
-        </message>
-        <message>
-            <source>Rate</source>
-            <translation>比率</translation>
-        </message>
-        <message>
-            <source>Table</source>
-            <translation>表</translation>
-        </message>
-        <message>
-            <source>Table sha256</source>
-            <translation>表的 SHA-256</translation>
-        </message>
-        <message>
-            <source>Add</source>
-            <translation>相加</translation>
-        </message>
-        <message>
-            <source>All reduce</source>
-            <translation>全规约</translation>
-        </message>
-        <message>
-            <source>Bandwidth mbit</source>
-            <translation>带宽 (Mbit)</translation>
-        </message>
-        <message>
-            <source>Batch norm</source>
-            <translation>批归一化</translation>
-        </message>
-        <message>
-            <source>Clip norm</source>
-            <translation>梯度裁剪范数</translation>
-        </message>
-        <message>
-            <source>Compression</source>
-            <translation>压缩</translation>
-        </message>
-        <message>
-            <source>Concat</source>
-            <translation>拼接</translation>
-        </message>
-        <message>
-            <source>Conv 2-D</source>
-            <translation>二维卷积</translation>
-        </message>
-        <message>
-            <source>Copy to nodes</source>
-            <translation>复制到节点</translation>
-        </message>
-        <message>
-            <source>Count</source>
-            <translation>数量</translation>
-        </message>
-        <message>
-            <source>Decay matrices only</source>
-            <translation>仅矩阵权重衰减</translation>
-        </message>
-        <message>
-            <source>Dense</source>
-            <translation>全连接</translation>
-        </message>
-        <message>
-            <source>Deterministic parts</source>
-            <translation>确定性分份</translation>
-        </message>
-        <message>
-            <source>Embedding</source>
-            <translation>嵌入</translation>
-        </message>
-        <message>
-            <source>Every</source>
-            <translation>间隔步数</translation>
-        </message>
-        <message>
-            <source>Factor</source>
-            <translation>系数</translation>
-        </message>
-        <message>
-            <source>Feed forward</source>
-            <translation>前馈单元数</translation>
-        </message>
-        <message>
-            <source>Final rate</source>
-            <translation>最终学习率</translation>
-        </message>
-        <message>
-            <source>Fixed</source>
-            <translation>固定</translation>
-        </message>
-        <message>
-            <source>Flatten</source>
-            <translation>展平</translation>
-        </message>
-        <message>
-            <source>For batch</source>
-            <translation>对应批量</translation>
-        </message>
-        <message>
-            <source>From</source>
-            <translation>起点</translation>
-        </message>
-        <message>
-            <source>Gather bytes</source>
-            <translation>聚集字节数</translation>
-        </message>
-        <message>
-            <source>Global average pool</source>
-            <translation>全局平均池化</translation>
-        </message>
-        <message>
-            <source>Gpus</source>
-            <translation>GPU</translation>
-        </message>
-        <message>
-            <source>Growth interval</source>
-            <translation>增长间隔</translation>
-        </message>
-        <message>
-            <source>Heads</source>
-            <translation>注意力头数</translation>
-        </message>
-        <message>
-            <source>Initial</source>
-            <translation>初始值</translation>
-        </message>
-        <message>
-            <source>Inputs</source>
-            <translation>输入</translation>
-        </message>
-        <message>
-            <source>Latency us</source>
-            <translation>延迟 (µs)</translation>
-        </message>
-        <message>
-            <source>Layer norm</source>
-            <translation>层归一化</translation>
-        </message>
-        <message>
-            <source>Local steps</source>
-            <translation>本地步数</translation>
-        </message>
-        <message>
-            <source>Max pool 2-D</source>
-            <translation>二维最大池化</translation>
-        </message>
-        <message>
-            <source>Micro batches</source>
-            <translation>微批次</translation>
-        </message>
-        <message>
-            <source>Not causal</source>
-            <translation>非因果</translation>
-        </message>
-        <message>
-            <source>Overlap</source>
-            <translation>重叠</translation>
-        </message>
-        <message>
-            <source>Recompute</source>
-            <translation>重计算</translation>
-        </message>
-        <message>
-            <source>Roles</source>
-            <translation>角色</translation>
-        </message>
-        <message>
-            <source>Schedule</source>
-            <translation>调度</translation>
-        </message>
-        <message>
-            <source>Servers</source>
-            <translation>服务器</translation>
-        </message>
-        <message>
-            <source>Shape</source>
-            <translation>形状</translation>
-        </message>
-        <message>
-            <source>Shares</source>
-            <translation>份额</translation>
-        </message>
-        <message>
-            <source>Stages</source>
-            <translation>阶段</translation>
-        </message>
-        <message>
-            <source>Staleness</source>
-            <translation>陈旧度</translation>
-        </message>
-        <message>
-            <source>Steps</source>
-            <translation>步数</translation>
-        </message>
-        <message>
-            <source>Tensor</source>
-            <translation>张量并行</translation>
-        </message>
-        <message>
-            <source>Text</source>
-            <translation>文本</translation>
-        </message>
-        <message>
-            <source>Text sha256</source>
-            <translation>文本 SHA-256</translation>
-        </message>
-        <message>
-            <source>Threads</source>
-            <translation>线程</translation>
-        </message>
-        <message>
-            <source>Tied</source>
-            <translation>绑定</translation>
-        </message>
-        <message>
-            <source>To</source>
-            <translation>终点</translation>
-        </message>
-        <message>
-            <source>Top k after</source>
-            <translation>Top-k 起始步</translation>
-        </message>
-        <message>
-            <source>Top k ratio</source>
-            <translation>Top-k 比例</translation>
-        </message>
-        <message>
-            <source>Transformer</source>
-            <translation>Transformer 块</translation>
-        </message>
-        <message>
-            <source>Unpinned</source>
-            <translation>不绑核</translation>
-        </message>
-        <message>
-            <source>Vocabulary</source>
-            <translation>词表</translation>
-        </message>
-        <message>
-            <source>Warmup steps</source>
-            <translation>预热步数</translation>
-        </message>
-    </context>
-    <context>
+        <context>
         <name>lockstep::ui::FieldDelegate</name>
         <message>
             <source>Browse…</source>
@@ -967,642 +516,7 @@ It uses:
             <translation>默认：%1</translation>
         </message>
     </context>
-    <context>
-        <name>lockstep::ui::FieldHelp</name>
-        <message>
-            <source>What this cluster is called</source>
-            <translation>集群的名称</translation>
-        </message>
-        <message>
-            <source>The machines, in the order of their ranks; the first coordinates</source>
-            <translation>各台机器，按进程顺序；第一台负责协调</translation>
-        </message>
-        <message>
-            <source>How ranks exchange data; empty: chosen</source>
-            <translation>进程间交换数据的方式；留空：自动选择</translation>
-        </message>
-        <message>
-            <source>What is known of links before they are measured</source>
-            <translation>测量之前已知的链路信息</translation>
-        </message>
-        <message>
-            <source>Unique name of the node</source>
-            <translation>节点的唯一名称</translation>
-        </message>
-        <message>
-            <source>How to reach it; absent: this machine</source>
-            <translation>访问方式；未写：本机</translation>
-        </message>
-        <message>
-            <source>Address at which the other nodes reach this one</source>
-            <translation>其他节点访问本节点的地址</translation>
-        </message>
-        <message>
-            <source>Network interface instead of an address</source>
-            <translation>以网络接口代替地址</translation>
-        </message>
-        <message>
-            <source>Folder for everything on the node; empty: ~/.lockstep</source>
-            <translation>节点上存放所有内容的目录；留空：~/.lockstep</translation>
-        </message>
-        <message>
-            <source>Devices to train on; none: one cpu</source>
-            <translation>训练所用设备；未写：一个 CPU</translation>
-        </message>
-        <message>
-            <source>Data path of the run spec: path on this node</source>
-            <translation>运行规格中的数据路径：本节点上的路径</translation>
-        </message>
-        <message>
-            <source>A Host of ~/.ssh/config, or a name or address</source>
-            <translation>~/.ssh/config 中的 Host，或名称、地址</translation>
-        </message>
-        <message>
-            <source>User name; empty: as ~/.ssh/config says</source>
-            <translation>用户名；留空：按 ~/.ssh/config</translation>
-        </message>
-        <message>
-            <source>Port; 0: as ~/.ssh/config says</source>
-            <translation>端口；0：按 ~/.ssh/config</translation>
-        </message>
-        <message>
-            <source>Private key; empty: as ~/.ssh/config says</source>
-            <translation>私钥；留空：按 ~/.ssh/config</translation>
-        </message>
-        <message>
-            <source>Host to jump through</source>
-            <translation>跳板主机</translation>
-        </message>
-        <message>
-            <source>What ranks compute on: processors (cpu), or GPUs (cuda)</source>
-            <translation>进程的计算设备：处理器（cpu）或 GPU（cuda）</translation>
-        </message>
-        <message>
-            <source>Ranks of this kind on the node</source>
-            <translation>节点上此类进程数</translation>
-        </message>
-        <message>
-            <source>Compute threads a rank; 0: 1</source>
-            <translation>每进程计算线程数；0：1</translation>
-        </message>
-        <message>
-            <source>GPUs that the ranks share; 0: each has its own</source>
-            <translation>进程共用的 GPU 数；0：各用一块</translation>
-        </message>
-        <message>
-            <source>What this model is called</source>
-            <translation>模型的名称</translation>
-        </message>
-        <message>
-            <source>Shape of one sample</source>
-            <translation>单个样本的形状</translation>
-        </message>
-        <message>
-            <source>Layers; each takes the one before it unless it names its inputs</source>
-            <translation>各层；未指定输入时接前一层</translation>
-        </message>
-        <message>
-            <source>What training makes small</source>
-            <translation>训练要减小的量</translation>
-        </message>
-        <message>
-            <source>Number of labels</source>
-            <translation>标签数</translation>
-        </message>
-        <message>
-            <source>Factor on the input; 0: 1/255 for bytes</source>
-            <translation>输入的系数；0：字节数据为 1/255</translation>
-        </message>
-        <message>
-            <source>Unique name; empty: kind and number</source>
-            <translation>唯一名称；留空：类型加序号</translation>
-        </message>
-        <message>
-            <source>Names of layers; empty: the layer before</source>
-            <translation>层的名称；留空：前一层</translation>
-        </message>
-        <message>
-            <source>Number of outputs</source>
-            <translation>输出个数</translation>
-        </message>
-        <message>
-            <source>Function on the outputs; empty: none</source>
-            <translation>作用于输出的函数；留空：无</translation>
-        </message>
-        <message>
-            <source>Without a bias</source>
-            <translation>不使用偏置</translation>
-        </message>
-        <message>
-            <source>Number of output channels</source>
-            <translation>输出通道数</translation>
-        </message>
-        <message>
-            <source>Side of the window</source>
-            <translation>窗口边长</translation>
-        </message>
-        <message>
-            <source>Step of the window; 0: 1</source>
-            <translation>窗口步幅；0：1</translation>
-        </message>
-        <message>
-            <source>valid: no padding; same: keeps the size</source>
-            <translation>valid：不填充；same：保持大小</translation>
-        </message>
-        <message>
-            <source>Step of the window; 0: its size</source>
-            <translation>窗口步幅；0：等于窗口大小</translation>
-        </message>
-        <message>
-            <source>The function</source>
-            <translation>函数</translation>
-        </message>
-        <message>
-            <source>Format of the files</source>
-            <translation>文件格式</translation>
-        </message>
-        <message>
-            <source>Files to train on</source>
-            <translation>训练文件</translation>
-        </message>
-        <message>
-            <source>Files to evaluate on after each epoch</source>
-            <translation>每轮之后评估所用的文件</translation>
-        </message>
-        <message>
-            <source>Path, absolute or relative to this file</source>
-            <translation>路径，绝对或相对于此文件</translation>
-        </message>
-        <message>
-            <source>Expected SHA-256 of the file; empty: not checked</source>
-            <translation>文件应有的 SHA-256；留空：不检查</translation>
-        </message>
-        <message>
-            <source>Samples a step, over all ranks</source>
-            <translation>每步样本数（所有进程合计）</translation>
-        </message>
-        <message>
-            <source>Times through the data; left out: 1, or as many as max_steps needs</source>
-            <translation>遍历数据的次数；不填：1，或按 max_steps 所需</translation>
-        </message>
-        <message>
-            <source>Steps at most; 0: no limit</source>
-            <translation>最多步数；0：不限</translation>
-        </message>
-        <message>
-            <source>Of initial weights and the order of samples; left out: 1</source>
-            <translation>用于初始权重和样本顺序；不填：1</translation>
-        </message>
-        <message>
-            <source>Take the samples in the order of the files</source>
-            <translation>按文件中的顺序取样本</translation>
-        </message>
-        <message>
-            <source>What computes, on every rank; empty: what the kind of its device has</source>
-            <translation>所有进程的计算后端；留空则由其设备类型决定</translation>
-        </message>
-        <message>
-            <source>Samples an evaluation step; 0: chosen</source>
-            <translation>评估每步样本数；0：自动选择</translation>
-        </message>
-        <message>
-            <source>How weights follow gradients</source>
-            <translation>权重随梯度更新的方式</translation>
-        </message>
-        <message>
-            <source>Size of a step</source>
-            <translation>步长</translation>
-        </message>
-        <message>
-            <source>Of SGD</source>
-            <translation>用于 SGD</translation>
-        </message>
-        <message>
-            <source>Pull of weights towards 0</source>
-            <translation>把权重拉向 0 的强度</translation>
-        </message>
-        <message>
-            <source>Of Adam; 0: 0.9</source>
-            <translation>用于 Adam；0：0.9</translation>
-        </message>
-        <message>
-            <source>Of Adam; 0: 0.999</source>
-            <translation>用于 Adam；0：0.999</translation>
-        </message>
-        <message>
-            <source>Learning rate over time</source>
-            <translation>学习率随时间的变化</translation>
-        </message>
-        <message>
-            <source>Write no checkpoints</source>
-            <translation>不写检查点</translation>
-        </message>
-        <message>
-            <source>Checkpoints kept; 0: 2</source>
-            <translation>保留的检查点数；0：2</translation>
-        </message>
-        <message>
-            <source>How the work is distributed</source>
-            <translation>工作的分布方式</translation>
-        </message>
-        <message>
-            <source>Bytes of gradients sent together; 0: chosen</source>
-            <translation>一起发送的梯度字节数；0：自动选择</translation>
-        </message>
-        <message>
-            <source>How much of the running statistics a step keeps; 0: 0.9</source>
-            <translation>每步保留多少滑动统计量；0：0.9</translation>
-        </message>
-        <message>
-            <source>Added to the variance; 0: 1e-5</source>
-            <translation>加到方差上的数；0：1e-5</translation>
-        </message>
-        <message>
-            <source>Equal parts of the batch with statistics of their own; 0: as many as micro-batches</source>
-            <translation>批次等分的份数，每份有各自的统计量；0：与微批次数相同</translation>
-        </message>
-        <message>
-            <source>How training images are varied from epoch to epoch</source>
-            <translation>训练图像在各轮之间如何变化</translation>
-        </message>
-        <message>
-            <source>Images are moved by up to so many pixels each way</source>
-            <translation>图像向各方向最多移动的像素数</translation>
-        </message>
-        <message>
-            <source>One image in two is mirrored left to right</source>
-            <translation>一半的图像左右翻转</translation>
-        </message>
-        <message>
-            <source>Layers and the stage each is on; none: stages of equal cost</source>
-            <translation>各层及其所在阶段；不填：按代价均分</translation>
-        </message>
-        <message>
-            <source>How ranks add up gradients; auto: what the cluster&apos;s links make cheapest</source>
-            <translation>各 rank 梯度求和的方式；auto：按集群链路选取最省时的</translation>
-        </message>
-        <message>
-            <source>How gradients travel; what coding leaves out is added to the next step&apos;s</source>
-            <translation>梯度的传输方式；编码舍去的部分加到下一步的梯度中</translation>
-        </message>
-        <message>
-            <source>Part of the gradients that top-k sends, the largest; 0: 0.01</source>
-            <translation>top-k 每次发送的梯度比例，取最大者；0：0.01</translation>
-        </message>
-        <message>
-            <source>Steps in which gradients travel whole before top-k begins; 0: 200</source>
-            <translation>top-k 开始前完整发送梯度的步数；0：200</translation>
-        </message>
-        <message>
-            <source>A layer&apos;s name</source>
-            <translation>层的名称</translation>
-        </message>
-        <message>
-            <source>It and the layers after it, up to the next pin, are on this stage</source>
-            <translation>该层及其后直到下一个固定点的各层位于此阶段</translation>
-        </message>
-        <message>
-            <source>Parts of the batch that are added up before an update; 0: 1</source>
-            <translation>更新前累加的批量份数；0：1</translation>
-        </message>
-        <message>
-            <source>Ranks that share each layer; 0: all with tensor-parallel, else 1</source>
-            <translation>共享每一层的进程数；0：tensor-parallel 时为全部，否则为 1</translation>
-        </message>
-        <message>
-            <source>Ranks the layers are divided among; 0: all with pipeline, else 1</source>
-            <translation>层分配到的进程数；0：pipeline 时为全部，否则为 1</translation>
-        </message>
-        <message>
-            <source>The order of micro-batches on a stage</source>
-            <translation>一个阶段上微批次的顺序</translation>
-        </message>
-        <message>
-            <source>Updates each rank makes by itself in a step; 0: at most 8, as the batch divides</source>
-            <translation>每步中各进程自行更新的次数；0：最多 8 次，须整除批次</translation>
-        </message>
-        <message>
-            <source>Steps a worker may be ahead of the slowest; 0: none, -1: any number</source>
-            <translation>工作进程可比最慢者超前的步数；0：不超前，-1：不限</translation>
-        </message>
-        <message>
-            <source>Of Adam, 0: 1e-8; of Adagrad, 0: 1e-10</source>
-            <translation>用于 Adam，0 表示 1e-8；用于 Adagrad，0 表示 1e-10</translation>
-        </message>
-        <message>
-            <source>Rows of a label, numbers and categories, tabs or commas between</source>
-            <translation>每行为标签、数值和类别，以制表符或逗号分隔</translation>
-        </message>
-        <message>
-            <source>Where the part that is used begins, as a fraction of the text or the rows</source>
-            <translation>所用部分的起点，占文本或行数的比例</translation>
-        </message>
-        <message>
-            <source>Where it ends; 0: at the end</source>
-            <translation>终点；0：到末尾</translation>
-        </message>
-        <message>
-            <source>Columns of categories after the numbers of a table&apos;s row</source>
-            <translation>表的每行中数值之后的类别列数</translation>
-        </message>
-        <message>
-            <source>Categories a column&apos;s texts are hashed to</source>
-            <translation>每列文本散列到的类别数</translation>
-        </message>
-        <message>
-            <source>Channels a token or a category becomes</source>
-            <translation>一个词元或类别对应的通道数</translation>
-        </message>
-        <message>
-            <source>Share of the values that a step leaves out</source>
-            <translation>每步舍去的值所占比例</translation>
-        </message>
-        <message>
-            <source>With servers: where what is no table is; all-reduce: with the workers</source>
-            <translation>有服务器时：非表参数放在哪里；all-reduce：放在各工作者上</translation>
-        </message>
-        <message>
-            <source>A launch copies the files from this machine to nodes that lack them</source>
-            <translation>启动时把文件从本机复制到缺少它们的节点</translation>
-        </message>
-        <message>
-            <source>Equal parts of the batch, added up in one order on any number of ranks; 0: not so</source>
-            <translation>批量的等份，在任意进程数下按同一顺序相加；0：不这样</translation>
-        </message>
-        <message>
-            <source>Activations made again in the backward pass, for less memory and more time</source>
-            <translation>反向传播时重新计算的激活：省内存，多花时间</translation>
-        </message>
-        <message>
-            <source>Parts of the batch, one for each rank it is divided over; none: even</source>
-            <translation>批量的份额，每个分担批量的进程一个；不写：平均</translation>
-        </message>
-        <message>
-            <source>A plain text; every byte is a token</source>
-            <translation>纯文本；每个字节是一个词元</translation>
-        </message>
-        <message>
-            <source>Above 0: the input is text, tokens below it</source>
-            <translation>大于 0：输入是文本，词元小于该值</translation>
-        </message>
-        <message>
-            <source>Attention heads; they share the channels evenly</source>
-            <translation>注意力头数；平均分享通道</translation>
-        </message>
-        <message>
-            <source>Units between; 0: four times the channels</source>
-            <translation>中间单元数；0：通道数的四倍</translation>
-        </message>
-        <message>
-            <source>A token sees those after it too</source>
-            <translation>词元也能看到其后的词元</translation>
-        </message>
-        <message>
-            <source>The embedding whose table serves as the weight</source>
-            <translation>其表用作权重的嵌入层</translation>
-        </message>
-        <message>
-            <source>Spare parameters of one dimension from weight_decay</source>
-            <translation>一维参数不受 weight_decay 影响</translation>
-        </message>
-        <message>
-            <source>Global batch the rate is for, in proportion to others; 0: as written</source>
-            <translation>学习率所对应的全局批量，其他批量按比例；0：照写</translation>
-        </message>
-        <message>
-            <source>Length of the mean gradient at most; 0: any</source>
-            <translation>平均梯度的最大长度；0：不限</translation>
-        </message>
-        <message>
-            <source>Steps in which the rate grows to learning_rate</source>
-            <translation>学习率升到 learning_rate 的步数</translation>
-        </message>
-        <message>
-            <source>Steps until final_rate; 0: max_steps</source>
-            <translation>降到 final_rate 的步数；0：max_steps</translation>
-        </message>
-        <message>
-            <source>Rate at the end of cosine and linear</source>
-            <translation>cosine 和 linear 结束时的学习率</translation>
-        </message>
-        <message>
-            <source>Steps after which the rate falls by factor</source>
-            <translation>每隔多少步学习率乘以 factor</translation>
-        </message>
-        <message>
-            <source>What the rate is multiplied by; 0: 0.1</source>
-            <translation>学习率所乘的系数；0：0.1</translation>
-        </message>
-        <message>
-            <source>Ranks that hold the parameters; 0: as many as nodes of role ps have, or one</source>
-            <translation>保存参数的进程数；0 表示与角色为 ps 的节点的设备数相同，没有则为一个</translation>
-        </message>
-        <message>
-            <source>What the node does: computes, holds parameters (ps), or evaluates</source>
-            <translation>节点做什么：计算、保存参数（ps）或评估（evaluator）</translation>
-        </message>
-        <message>
-            <source>Compute threads move between cores as the kernel likes</source>
-            <translation>计算线程由内核决定在哪些核心上运行</translation>
-        </message>
-        <message>
-            <source>A loss that is not finite ends the run; continue: it does not</source>
-            <translation>损失不是有限数时结束运行；continue：不结束</translation>
-        </message>
-        <message>
-            <source>Collectives overlapped with computation; auto: those between hosts</source>
-            <translation>在计算的同时进行的集合通信；auto：主机之间的</translation>
-        </message>
-        <message>
-            <source>What zero-2 and zero-3 hold whole at once, in bytes; 0: twice a layer&apos;s</source>
-            <translation>zero-2 与 zero-3 同时完整持有的字节数；0：一层的两倍</translation>
-        </message>
-        <message>
-            <source>Number format of the computation; tf32, bf16, fp16: of the factors of matrix products and convolutions alone</source>
-            <translation>计算所用的数值格式；tf32、bf16、fp16：仅矩阵乘积与卷积的因子用该格式</translation>
-        </message>
-        <message>
-            <source>Of fp16: what the loss is multiplied by first; 0: 65536</source>
-            <translation>用于 fp16：损失最初乘以的倍数；0：65536</translation>
-        </message>
-        <message>
-            <source>Of fp16: steps that update after which the scale doubles; 0: 2000</source>
-            <translation>用于 fp16：经过这么多个更新了参数的训练步后倍数加倍；0：2000</translation>
-        </message>
-        <message>
-            <source>Of fp16: the scale stays as it is</source>
-            <translation>用于 fp16：倍数保持不变</translation>
-        </message>
-        <message>
-            <source>A function on each value</source>
-            <translation>对每个值施加的函数</translation>
-        </message>
-        <message>
-            <source>A learned vector for each token and position, or for each category</source>
-            <translation>为每个词元及位置或每个类别学习的向量</translation>
-        </message>
-        <message>
-            <source>A small window of weights moves over an image</source>
-            <translation>一个小的权重窗口在图像上移动</translation>
-        </message>
-        <message>
-            <source>An image as one row of values, as dense layers take it</source>
-            <translation>把图像变为一行数值，供全连接层使用</translation>
-        </message>
-        <message>
-            <source>Each output is a weighted sum of all inputs</source>
-            <translation>每个输出都是全部输入的加权和</translation>
-        </message>
-        <message>
-            <source>Leaves out random values during training</source>
-            <translation>训练时随机丢弃一些值</translation>
-        </message>
-        <message>
-            <source>Normalises each channel over the batch</source>
-            <translation>在整个批次上对每个通道归一化</translation>
-        </message>
-        <message>
-            <source>Normalises each sample or token over its channels</source>
-            <translation>对每个样本或词元在其通道上归一化</translation>
-        </message>
-        <message>
-            <source>Of one sample: height, width, channels; of text: tokens; of a table: numbers</source>
-            <translation>单个样本：高、宽、通道；文本：词元数；表格：数值个数</translation>
-        </message>
-        <message>
-            <source>Self-attention, then feed-forward, each added to its input</source>
-            <translation>先自注意力后前馈，各自与输入相加</translation>
-        </message>
-        <message>
-            <source>Several layers' outputs side by side</source>
-            <translation>把若干层的输出并排拼接</translation>
-        </message>
-        <message>
-            <source>The largest value in each window of an image</source>
-            <translation>图像每个窗口中的最大值</translation>
-        </message>
-        <message>
-            <source>The mean of each channel of an image</source>
-            <translation>图像每个通道的均值</translation>
-        </message>
-        <message>
-            <source>The sum of several layers' outputs, as in residual networks</source>
-            <translation>若干层输出之和，如残差网络</translation>
-        </message>
-        <message>
-            <source>1/255 for images, otherwise 1</source>
-            <translation>图像为 1/255，否则为 1</translation>
-        </message>
-        <message>
-            <source>4 × the channels</source>
-            <translation>通道数的 4 倍</translation>
-        </message>
-        <message>
-            <source>a weight of its own</source>
-            <translation>自有权重</translation>
-        </message>
-        <message>
-            <source>any</source>
-            <translation>任意</translation>
-        </message>
-        <message>
-            <source>as written</source>
-            <translation>按所写</translation>
-        </message>
-        <message>
-            <source>automatic</source>
-            <translation>自动</translation>
-        </message>
-        <message>
-            <source>even</source>
-            <translation>均分</translation>
-        </message>
-        <message>
-            <source>from SSH config</source>
-            <translation>按 SSH 配置</translation>
-        </message>
-        <message>
-            <source>from the device</source>
-            <translation>由设备决定</translation>
-        </message>
-        <message>
-            <source>from the last layer</source>
-            <translation>由最后一层决定</translation>
-        </message>
-        <message>
-            <source>from the model's input</source>
-            <translation>由模型输入决定</translation>
-        </message>
-        <message>
-            <source>its size</source>
-            <translation>与窗口相同</translation>
-        </message>
-        <message>
-            <source>kind and number</source>
-            <translation>种类加编号</translation>
-        </message>
-        <message>
-            <source>max_steps</source>
-            <translation>max_steps</translation>
-        </message>
-        <message>
-            <source>no limit</source>
-            <translation>无限制</translation>
-        </message>
-        <message>
-            <source>none</source>
-            <translation>无</translation>
-        </message>
-        <message>
-            <source>not checked</source>
-            <translation>不检查</translation>
-        </message>
-        <message>
-            <source>not text</source>
-            <translation>非文本</translation>
-        </message>
-        <message>
-            <source>not used</source>
-            <translation>不使用</translation>
-        </message>
-        <message>
-            <source>off</source>
-            <translation>关闭</translation>
-        </message>
-        <message>
-            <source>one for each micro-batch</source>
-            <translation>每个微批次一份</translation>
-        </message>
-        <message>
-            <source>one for each rank</source>
-            <translation>每进程一块</translation>
-        </message>
-        <message>
-            <source>strategy default</source>
-            <translation>策略默认</translation>
-        </message>
-        <message>
-            <source>the beginning</source>
-            <translation>开头</translation>
-        </message>
-        <message>
-            <source>the end</source>
-            <translation>结尾</translation>
-        </message>
-        <message>
-            <source>the layer before</source>
-            <translation>前一层</translation>
-        </message>
-        <message>
-            <source>unknown</source>
-            <translation>未知</translation>
-        </message>
-        <message>
-            <source>until max_steps</source>
-            <translation>直到 max_steps</translation>
-        </message>
-    </context>
-    <context>
+        <context>
         <name>lockstep::ui::FieldModel</name>
         <message>
             <source>yes</source>
@@ -1763,7 +677,7 @@ It uses:
             <translation>还没有运行</translation>
         </message>
         <message>
-            <source>Every run is kept here with its spec, plan, figures and curves.</source>
+            <source>Every run is recorded here with its spec, plan, metrics and curves.</source>
             <translation>每次运行都会连同其规格、计划、指标和曲线保存在这里。</translation>
         </message>
         <message>
@@ -1863,22 +777,22 @@ It uses:
             <translation>克隆…</translation>
         </message>
         <message>
-            <source>Show in what the specs differ</source>
-            <translation>显示规格的差异</translation>
+            <source>Compare the specs of the selected runs</source>
+            <translation>比较所选运行的规格</translation>
         </message>
         <message>
-            <source>Differences of the specs</source>
+            <source>Spec differences</source>
             <translation>规格的差异</translation>
         </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
         <message>
-            <source>Is this host %1?</source>
-            <translation>这是主机 %1 吗？</translation>
+            <source>Unknown host key for %1</source>
+            <translation>%1 的主机密钥未知</translation>
         </message>
         <message>
-            <source>Its %1 key is not known yet. Compare the fingerprint with the one its administrator gives you.</source>
+            <source>The %1 key of this host is not known yet. Compare its fingerprint with the one that the host's administrator gives you.</source>
             <translation>它的 %1 密钥尚未登记。请与管理员提供的指纹核对。</translation>
         </message>
         <message>
@@ -1886,7 +800,7 @@ It uses:
             <translation>主机密钥指纹</translation>
         </message>
         <message>
-            <source>When trusted, the key is written to %1.</source>
+            <source>A trusted key is saved in %1.</source>
             <translation>信任后，密钥将写入 %1。</translation>
         </message>
         <message>
@@ -1937,7 +851,7 @@ It uses:
             <translation>根据内置开销的粗略估计。对节点做基准测试即可校准。</translation>
         </message>
         <message>
-            <source>These settings were not benchmarked yet; their rough estimate stands under Compare strategies.</source>
+            <source>These settings have not been benchmarked. Compare strategies shows a rough estimate.</source>
             <translation>这些设置尚未做基准测试；其粗略估计见“比较策略”。</translation>
         </message>
         <message>
@@ -1949,7 +863,7 @@ It uses:
             <translation>对节点做基准测试</translation>
         </message>
         <message>
-            <source>Connects the nodes and measures what these settings take there</source>
+            <source>Connects the nodes and benchmarks these settings</source>
             <translation>连接节点并测量这些设置在其上的耗时</translation>
         </message>
         <message>
@@ -2010,6 +924,10 @@ It uses:
     </context>
     <context>
         <name>lockstep::ui::LaunchDialog</name>
+        <message>
+            <source>Making data</source>
+            <translation>正在生成数据</translation>
+        </message>
         <message>
             <source>Starting</source>
             <translation>正在开始</translation>
@@ -2095,7 +1013,7 @@ It uses:
             <translation>%1：%2</translation>
         </message>
         <message>
-            <source>%1: waiting for %2 since %3 s</source>
+            <source>%1: waiting for %2 (%3 s)</source>
             <translation>%1：等待 %2 已 %3 秒</translation>
         </message>
         <message>
@@ -2103,7 +1021,7 @@ It uses:
             <translation>正在复制数据</translation>
         </message>
         <message>
-            <source>%1: waiting for %2 since %3 s, %4 of %5 MB</source>
+            <source>%1: waiting for %2 (%3 s, %4 of %5 MB)</source>
             <translation>%1：等待 %2 已 %3 秒，%4 / %5 MB</translation>
         </message>
         <message>
@@ -2147,7 +1065,7 @@ It uses:
             <translation>正在清理</translation>
         </message>
         <message>
-            <source>Launching once the prediction is there</source>
+            <source>Launching when the prediction is ready</source>
             <translation>预测完成后立即启动</translation>
         </message>
         <message>
@@ -2155,11 +1073,11 @@ It uses:
             <translation>模型</translation>
         </message>
         <message>
-            <source>The run spec that is launched: model, data, training and strategy</source>
+            <source>Run spec to launch: model, data, training and strategy</source>
             <translation>要启动的运行规格：模型、数据、训练和策略</translation>
         </message>
         <message>
-            <source>Where it runs</source>
+            <source>Cluster to run on</source>
             <translation>在哪里运行</translation>
         </message>
         <message>
@@ -2167,11 +1085,11 @@ It uses:
             <translation>本机上的代理，每个一个进程</translation>
         </message>
         <message>
-            <source>How many processes compute on each node, whatever the cluster says</source>
+            <source>Number of ranks on each node; overrides the cluster</source>
             <translation>每个节点上的计算进程数，以此为准而不以集群文件为准</translation>
         </message>
         <message>
-            <source>How ranks exchange data, whatever the cluster says</source>
+            <source>Communicator between ranks; overrides the cluster</source>
             <translation>进程间如何交换数据，以此为准而不以集群文件为准</translation>
         </message>
         <message>
@@ -2187,19 +1105,19 @@ It uses:
             <translation>更多选项</translation>
         </message>
         <message>
-            <source>Compression, recomputation, overlap, and how ranks exchange data</source>
-            <translation>压缩、重计算、重叠，以及进程间如何交换数据</translation>
+            <source>Compression, recomputation, overlap, learning rate schedule, communicator</source>
+            <translation>压缩、重计算、重叠、学习率调度与通信方式</translation>
         </message>
         <message>
             <source>Benchmark nodes before launch</source>
             <translation>启动前对节点做基准测试</translation>
         </message>
         <message>
-            <source>Measures the plan for about 2 seconds on the first node, so that plan and prediction go by it</source>
+            <source>Benchmarks the first node for about 2 seconds, to calibrate plan and prediction</source>
             <translation>在第一个节点上测量计划约 2 秒，使计划和预测以此为准</translation>
         </message>
         <message>
-            <source>Launches the same from a terminal</source>
+            <source>Command that launches the same run from a terminal</source>
             <translation>在终端中启动同样的运行</translation>
         </message>
     </context>
@@ -2272,23 +1190,15 @@ It uses:
             <translation>已恢复未保存的文本。</translation>
         </message>
         <message>
-            <source>Undo brings back the text as it was saved.</source>
+            <source>Undo restores the saved text.</source>
             <translation>撤销即可回到保存时的文本。</translation>
-        </message>
-        <message>
-            <source>Open a run spec first.</source>
-            <translation>请先打开一个运行规格。</translation>
-        </message>
-        <message>
-            <source>What is launched is a run spec: a model with its training and strategy.</source>
-            <translation>启动的对象是运行规格：模型及其训练与策略。</translation>
         </message>
         <message>
             <source>There is no example %1.</source>
             <translation>没有名为 %1 的示例。</translation>
         </message>
         <message>
-            <source>The folder of examples was not found beside the program.</source>
+            <source>The examples folder was not found next to the program.</source>
             <translation>在程序旁边没有找到示例目录。</translation>
         </message>
         <message>
@@ -3443,8 +2353,8 @@ It uses:
             <translation>应为其中之一：%1</translation>
         </message>
         <message>
-            <source>expected a whole number, at least 1</source>
-            <translation>应为不小于 1 的整数</translation>
+            <source>expected a whole number, at least %1</source>
+            <translation>应为不小于 %1 的整数</translation>
         </message>
         <message>
             <source>expected a whole number, 0 or more</source>
@@ -3909,10 +2819,6 @@ It uses:
         <message>
             <source>what coding leaves out is kept before it is known whether the step updates</source>
             <translation>编码所丢下的部分在得知该步是否更新之前就已保存</translation>
-        </message>
-        <message>
-            <source>precision %1 has no loss scale; expected it left out, or precision fp16</source>
-            <translation>精度 %1 没有损失缩放；应不填，或使用精度 fp16</translation>
         </message>
         <message>
             <source>training.loss_scale.initial is %1; expected a power of two from 2^-%2 to 2^%3, as 65536</source>
@@ -4651,8 +3557,8 @@ It uses:
             <translation>不小于 %1 的有限数</translation>
         </message>
         <message>
-            <source>optimizer %1 has no %2; expected it left out</source>
-            <translation>优化器 %1 没有 %2；应不写</translation>
+            <source>%1 is not used with %2 %3; expected it left out, or %4</source>
+            <translation>%2 为 %3 时不使用 %1；应不写，或改为 %4</translation>
         </message>
         <message>
             <source>strategy.servers is %1, and there %2; expected fewer, so that one computes</source>
@@ -4749,7 +3655,7 @@ It uses:
             <translation>启动…</translation>
         </message>
         <message>
-            <source>Choose where and how it runs, see what it will cost, start it</source>
+            <source>Choose cluster and strategy, see the prediction, and launch</source>
             <translation>选择运行的位置与方式，查看预计开销，然后启动</translation>
         </message>
         <message>
@@ -4874,7 +3780,7 @@ It uses:
     <context>
         <name>lockstep::ui::NodeTableModel</name>
         <message>
-            <source>waiting for your answer</source>
+            <source>waiting for your input</source>
             <translation>等待您的答复</translation>
         </message>
         <message>
@@ -4920,8 +3826,8 @@ It uses:
             <translation>进程数</translation>
         </message>
         <message>
-            <source>Reached by</source>
-            <translation>访问方式</translation>
+            <source>Connection</source>
+            <translation>连接方式</translation>
         </message>
         <message>
             <source>Agent</source>
@@ -5084,24 +3990,20 @@ It uses:
     <context>
         <name>lockstep::ui::RunPage</name>
         <message>
-            <source>The run has been out of reach since %1.</source>
+            <source>The run has been unreachable since %1.</source>
             <translation>自 %1 起无法访问此运行。</translation>
         </message>
         <message>
-            <source>The node that coordinates it does not answer; it is asked again and again.</source>
+            <source>Its coordinator does not answer. Lockstep keeps trying.</source>
             <translation>协调此运行的节点没有响应；会不断重新询问。</translation>
         </message>
         <message>
-            <source>Giving it up ends the run in the history and on the nodes that answer, and on the others once they are connected again.</source>
+            <source>Giving up ends the run in the history and on all nodes that answer. Other nodes follow when they are connected again.</source>
             <translation>放弃会在历史记录中和有响应的节点上结束此运行；其余节点一旦重新连接也会结束它。</translation>
         </message>
         <message>
             <source>Give up</source>
             <translation>放弃</translation>
-        </message>
-        <message>
-            <source>not reachable now; the run goes on</source>
-            <translation>暂时无法访问；运行继续进行</translation>
         </message>
         <message>
             <source>training</source>
@@ -5192,19 +4094,19 @@ It uses:
             <translation>评估</translation>
         </message>
         <message>
-            <source>With one rank there is nobody to wait for.</source>
+            <source>A run of one rank has no stragglers.</source>
             <translation>只有一个进程，无需等待。</translation>
         </message>
         <message>
-            <source>Its process was stopped %1 of the time.</source>
+            <source>Its process was suspended %1 of the time.</source>
             <translation>它的进程有 %1 的时间被暂停。</translation>
         </message>
         <message>
-            <source>A CPU quota held it back %1 of the time.</source>
+            <source>A CPU quota throttled it %1 of the time.</source>
             <translation>CPU 配额使它有 %1 的时间无法运行。</translation>
         </message>
         <message>
-            <source>Other work had its cores %1 of the time.</source>
+            <source>Other processes used its cores %1 of the time.</source>
             <translation>它的核心有 %1 的时间被其他任务占用。</translation>
         </message>
         <message>
@@ -5244,8 +4146,8 @@ It uses:
             <translation>错误</translation>
         </message>
         <message>
-            <source>What runs</source>
-            <translation>运行内容</translation>
+            <source>Configuration</source>
+            <translation>配置</translation>
         </message>
         <message>
             <source>Model</source>
@@ -5300,7 +4202,7 @@ It uses:
             <translation>终止</translation>
         </message>
         <message>
-            <source>End every worker at once, without a checkpoint</source>
+            <source>Kill all workers, without a checkpoint</source>
             <translation>立即结束所有工作进程，不写检查点</translation>
         </message>
         <message>
@@ -5348,7 +4250,7 @@ It uses:
             <translation>平滑</translation>
         </message>
         <message>
-            <source>Pause the plots; data go on arriving</source>
+            <source>Pause the plots; data keep arriving</source>
             <translation>暂停绘图；数据继续接收</translation>
         </message>
         <message>
@@ -5440,7 +4342,7 @@ It uses:
             <translation>正在收尾</translation>
         </message>
         <message>
-            <source>Its GPU %1 was slowed down for heat %2 of the time.</source>
+            <source>Its GPU %1 was thermally throttled %2 of the time.</source>
             <translation>它的 GPU %1 有 %2 的时间因过热而降速。</translation>
         </message>
         <message>
@@ -5641,7 +4543,7 @@ It uses:
             <translation>密钥口令</translation>
         </message>
         <message>
-            <source>%1 is locked. It opens %2.</source>
+            <source>The key %1 for %2 is locked.</source>
             <translation>%1 已加密，用于登录 %2。</translation>
         </message>
         <message>
@@ -5661,7 +4563,7 @@ It uses:
             <translation>口令</translation>
         </message>
         <message>
-            <source>That was not accepted. Try again.</source>
+            <source>Not accepted. Try again.</source>
             <translation>未被接受，请重试。</translation>
         </message>
         <message>
@@ -5708,74 +4610,10 @@ It uses:
         </message>
     </context>
     <context>
-        <name>lockstep::ui::StrategyFields</name>
+        <name>lockstep::ui::OptionFields</name>
         <message>
-            <source>Strategy</source>
-            <translation>策略</translation>
-        </message>
-        <message>
-            <source>Stages</source>
-            <translation>流水线阶段</translation>
-        </message>
-        <message>
-            <source>Servers</source>
-            <translation>参数服务器数</translation>
-        </message>
-        <message>
-            <source>Steps ahead</source>
-            <translation>可超前步数</translation>
-        </message>
-        <message>
-            <source>Schedule</source>
-            <translation>微批次顺序</translation>
-        </message>
-        <message>
-            <source>Local steps</source>
-            <translation>本地步数</translation>
-        </message>
-        <message>
-            <source>Micro-batches</source>
-            <translation>微批次数</translation>
-        </message>
-        <message>
-            <source>Compression</source>
-            <translation>梯度压缩</translation>
-        </message>
-        <message>
-            <source>All-reduce</source>
-            <translation>全归约算法</translation>
-        </message>
-        <message>
-            <source>Dense part</source>
-            <translation>稠密部分</translation>
-        </message>
-        <message>
-            <source>Recompute</source>
-            <translation>重计算</translation>
-        </message>
-        <message>
-            <source>Overlap</source>
-            <translation>重叠</translation>
-        </message>
-        <message>
-            <source>Tensor-parallel size</source>
-            <translation>张量并行规模</translation>
-        </message>
-        <message>
-            <source>Strategy default</source>
-            <translation>策略默认</translation>
-        </message>
-        <message>
-            <source>Any number</source>
+            <source>No limit</source>
             <translation>不限</translation>
-        </message>
-        <message>
-            <source>Stage of layers</source>
-            <translation>各层所在阶段</translation>
-        </message>
-        <message>
-            <source>Stage of each layer</source>
-            <translation>每一层所在的阶段</translation>
         </message>
     </context>
     <context>
@@ -5805,7 +4643,7 @@ It uses:
             <translation>新建集群</translation>
         </message>
         <message>
-            <source>Add hosts from your SSH configuration and deploy the agent to them.</source>
+            <source>Add hosts from your SSH config and deploy the agent to them.</source>
             <translation>从 SSH 配置添加主机，并向其部署代理。</translation>
         </message>
         <message>
@@ -5821,7 +4659,7 @@ It uses:
             <translation>最近的文件</translation>
         </message>
         <message>
-            <source>What you open appears here.</source>
+            <source>Files that you open are listed here.</source>
             <translation>打开过的文件会显示在这里。</translation>
         </message>
         <message>
@@ -6028,11 +4866,11 @@ It uses:
             <translation>训练表格</translation>
         </message>
         <message>
-            <source>Any plain text; the last tenth of it is for evaluation</source>
+            <source>Plain text; the last tenth is used for evaluation</source>
             <translation>任意纯文本；最后十分之一用于评估</translation>
         </message>
         <message>
-            <source>A label, numbers and categories a row, as in Criteo's click logs; `lockstep make-data ctr` makes one up</source>
+            <source>Rows of label, numbers and categories, as in Criteo's click logs; `lockstep make-data ctr` generates one</source>
             <translation>每行一个标签、若干数值和类别，如 Criteo 的点击日志；`lockstep make-data ctr` 可生成一份</translation>
         </message>
         <message>
@@ -6052,7 +4890,7 @@ It uses:
             <translation>请选择训练用的文件。</translation>
         </message>
         <message>
-            <source>There is no file %1 yet.</source>
+            <source>The file %1 does not exist.</source>
             <translation>文件 %1 尚不存在。</translation>
         </message>
         <message>
@@ -6157,19 +4995,19 @@ It uses:
             <translation>通信量</translation>
         </message>
         <message>
-            <source>Step time, a rough estimate from built-in costs</source>
+            <source>Step time: rough estimate from built-in costs</source>
             <translation>步时，根据内置开销的粗略估计</translation>
         </message>
         <message>
-            <source>Step time, from a benchmark of the nodes</source>
+            <source>Step time: from a benchmark of the nodes</source>
             <translation>步时，来自节点的基准测试</translation>
         </message>
         <message>
-            <source>Peak memory of a rank</source>
+            <source>Peak memory per rank</source>
             <translation>每进程的内存峰值</translation>
         </message>
         <message>
-            <source>Traffic of a rank per step</source>
+            <source>Traffic per rank per step</source>
             <translation>每进程每步的通信量</translation>
         </message>
     </context>

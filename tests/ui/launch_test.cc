@@ -121,10 +121,10 @@ class LaunchTest : public QObject {
       QVERIFY2(labels()[i] != english[i], qPrintable(english[i]));
     Language::instance().set("en");
     for (const app::LayerKind& kind : kinds) {
-      page->findChild<QAction*>("addLayer_" + QString::fromStdString(kind.name))->trigger();
+      page->findChild<QAction*>("addLayer_" + QString::fromStdString(kind.field.name))->trigger();
       QCOMPARE(QString::fromStdString(page->document()->spec().layerKind(
                    fmt::format("model.layers[{}]", page->layers()->rowCount() - 1))),
-               QString::fromStdString(kind.name));
+               QString::fromStdString(kind.field.name));
     }
   }
 
@@ -290,7 +290,7 @@ class LaunchTest : public QObject {
     for (Page* page : window_->pages())
       if (auto* one = qobject_cast<ClusterPage*>(page)) cluster = one;
     QVERIFY(cluster);
-    auto* strategy = dialog->findChild<QComboBox*>("launchStrategy");
+    auto* strategy = dialog->findChild<QComboBox*>("launch.strategy.kind");
     for (const char* kind : {"zero-1", "pipeline", "multi-worker-mirrored"}) {
       strategy->setCurrentIndex(strategy->findData(kind));
       QVERIFY(wait([&] { return dialog->ready(); }));  // and with it what it begins
@@ -387,7 +387,7 @@ class LaunchTest : public QObject {
       }
       dialog->findChild<QSpinBox*>("launchBatch")->setValue(12 * (1 + pick(4)));
       dialog->findChild<QSpinBox*>("launchNodes")->setValue(1 + pick(4));
-      dialog->findChild<QSpinBox*>("launchMicroBatches")->setValue(1 + pick(2));
+      dialog->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(1 + pick(2));
       for (QSpinBox* spin : dialog->findChildren<QSpinBox*>()) {
         if (spin->objectName().startsWith("launchRanks_")) spin->setValue(1 + pick(2));
       }
@@ -526,7 +526,7 @@ class LaunchTest : public QObject {
 
   // A message covers a part of the page, and moves none of it.
   void messagesMoveNothing() {
-    home_->addRun(0, app::RunPhase::kSucceeded, 50);
+    home_->addRun(0, app::RunState::SUCCEEDED, 50);
     ModelPage* model = newModel("cnn");
     QList<QWidget*> places;
     places << window_->openWelcome() << model << window_->openFile(example("local-3.yaml"))
@@ -581,8 +581,8 @@ class LaunchTest : public QObject {
     for (const auto& [field, typed] : {std::pair{"launchNodes", "2"},
                                        {"launchBatch", "60"},
                                        {"launchEpochs", "2"},
-                                       {"launchMicroBatches", "2"},
-                                       {"launchStrategy", ""}}) {
+                                       {"launch.strategy.micro_batches", "2"},
+                                       {"launch.strategy.kind", ""}}) {
       LaunchDialog* dialog = window_->openLaunch(page, nullptr);
       QVERIFY(wait([&] { return dialog->ready(); }));
       // What is launched is saved first: where it cannot be, that is said, and shows that Enter
@@ -672,7 +672,7 @@ class LaunchTest : public QObject {
     check(&host);
     host.close();
     LaunchDialog* dialog = window_->openLaunch(model, nullptr);
-    auto* strategy = dialog->findChild<QComboBox*>("launchStrategy");
+    auto* strategy = dialog->findChild<QComboBox*>("launch.strategy.kind");
     for (const bool more : {false, true}) {
       dialog->findChild<QToolButton*>("launchMore")->setChecked(more);
       for (int i = 0; i < strategy->count(); ++i) {

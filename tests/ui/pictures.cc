@@ -52,7 +52,7 @@ void fillNodes(ClusterPage* page) {
   QVector<NodeRow> rows = page->nodes()->rows();
   for (int i = 0; i < rows.size(); ++i) {
     NodeRow& row = rows[i];
-    row.phase = i < 2 ? app::NodePhase::kConnected : app::NodePhase::kDeploying;
+    row.phase = i < 2 ? app::NodeState::CONNECTED : app::NodeState::DEPLOYING;
     row.version = "5f1c0a9be27d4410";
     row.cores = 8;
     row.cpuName = "Intel Xeon";
@@ -162,11 +162,11 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
   qputenv("HOME", home.path("anna").toLocal8Bit());  // whose files are shown as ~/…
   QDir().mkpath(QDir::homePath());
-  const std::string done = home.addRun(0, app::RunPhase::kSucceeded, 3000);
-  home.addRun(1, app::RunPhase::kSucceeded, 2500);
-  const std::string withGpus = home.addRun(4, app::RunPhase::kSucceeded, 2600, 2);
-  const std::string failed = home.addRun(2, app::RunPhase::kFailed, 900);
-  home.addRun(3, app::RunPhase::kStopped, 1800);
+  const std::string done = home.addRun(0, app::RunState::SUCCEEDED, 3000);
+  home.addRun(1, app::RunState::SUCCEEDED, 2500);
+  const std::string withGpus = home.addRun(4, app::RunState::SUCCEEDED, 2600, 2);
+  const std::string failed = home.addRun(2, app::RunState::FAILED, 900);
+  home.addRun(3, app::RunState::STOPPED, 1800);
   MainWindow window(home.options());
   window.setDark(dark);
   window.setLanguage(language);
@@ -270,15 +270,15 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
     choices->setCurrentIndex(choices->findData(value));
     (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
   };
-  launch->findChild<QSpinBox*>("launchMicroBatches")->setValue(4);
+  launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(4);
   for (const char* kind : {"pipeline", "parameter-server", "local-sgd", "tensor-parallel"}) {
-    choose("launchStrategy", kind);
+    choose("launch.strategy.kind", kind);
     QTest::qWait(300);
     (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
     shoot(launch, prefix + "-launch-" + kind);
   }
-  launch->findChild<QSpinBox*>("launchMicroBatches")->setValue(1);
-  choose("launchStrategy", "multi-worker-mirrored");
+  launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(1);
+  choose("launch.strategy.kind", "multi-worker-mirrored");
   launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->findText("local-3"));
   launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
   (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
@@ -320,7 +320,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   // One whose coordinating node does not answer.
   app::RunUpdate away;
   away.row = gpuRun->document()->row();
-  away.row->phase = app::RunPhase::kRunning;
+  away.row->phase = app::RunState::RUNNING;
   away.row->unreachableNs = away.row->startedNs + 2'000'000'000;
   gpuRun->document()->take(away);
   window.openRun(QString::fromStdString(withGpus));

@@ -61,7 +61,7 @@ class StudioHome {
   }
 
   // A run with curves that look like training; `index` varies them. Its nodes have so many GPUs.
-  std::string addRun(int index, app::RunPhase phase, int steps, int gpus = 0) {
+  std::string addRun(int index, app::RunState phase, int steps, int gpus = 0) {
     const char* example = index % 2 == 0 ? "fashion-cnn.yaml" : "fashion-mlp.yaml";
     constexpr int kRanks = 3;
     const app::Preview predicted = preview(example, kRanks);
@@ -87,7 +87,7 @@ class StudioHome {
     if (app::isFinal(phase))
       row.finishedNs = row.startedNs + static_cast<std::int64_t>(steps * stepSeconds * 1e9);
     std::optional<Error> error;
-    if (phase == app::RunPhase::kFailed) {
+    if (phase == app::RunState::FAILED) {
       error = makeError(Code::kAborted, "the worker of rank 1 was killed by signal 9 (SIGKILL)");
       error->next =
           "see the run's log; resume the run from its last checkpoint, or launch it again where it "

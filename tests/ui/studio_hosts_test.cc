@@ -119,7 +119,7 @@ class StudioHostsTest : public QObject {
     QVERIFY(!workers.empty());
     ::kill(workers.front(), SIGKILL);
     QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 60'000));
-    QCOMPARE(page->document()->row().phase, app::RunPhase::kFailed);
+    QCOMPARE(page->document()->row().phase, app::RunState::FAILED);
     auto* resume = page->findChild<QPushButton*>("resumeButton");
     QVERIFY(tests::wait([&] { return resume->isVisible() && resume->isEnabled(); }));
     resume->click();
@@ -129,7 +129,7 @@ class StudioHostsTest : public QObject {
     QVERIFY(page);
     QVERIFY2(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 180'000),
              qPrintable(page->message()->details()));
-    QCOMPARE(page->document()->row().phase, app::RunPhase::kSucceeded);
+    QCOMPARE(page->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(page->document()->lastStep(), kSteps);
     // from the checkpoint on
     QVERIFY(static_cast<int>(page->document()->series("loss")->raw().size()) < kSteps);

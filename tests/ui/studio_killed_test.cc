@@ -113,9 +113,8 @@ class StudioKilledTest : public QObject {
     qInfo("reopened with %lld steps in the history",
           static_cast<long long>(page->document()->lastStep()));
     QVERIFY(page->document()->lastStep() > 0);
-    QVERIFY2(
-        tests::wait([&] { return page->document()->row().phase == app::RunPhase::kSucceeded; }),
-        qPrintable(page->message()->details()));
+    QVERIFY2(tests::wait([&] { return page->document()->row().phase == app::RunState::SUCCEEDED; }),
+             qPrintable(page->message()->details()));
     const auto line = page->document()->series("loss");
     QVERIFY(tests::wait([&] { return line->raw().size() >= kSteps; }));
     checkSteps(line->raw());
@@ -157,7 +156,7 @@ class StudioKilledTest : public QObject {
       auto history = app::History::open(home_->home().historyFolder());
       auto row =
           history.ok() ? (*history)->row(run.toStdString()) : Result<app::RunRow>(history.error());
-      return row.ok() && row->phase == app::RunPhase::kSucceeded;
+      return row.ok() && row->phase == app::RunState::SUCCEEDED;
     }));
     again.kill();
     QVERIFY(again.waitForFinished(10'000));

@@ -159,7 +159,7 @@ class StudioRoad {
     QVERIFY2(wait([&] { return app::isFinal(page_->document()->row().phase); }, 90'000),
              qPrintable(page_->message()->details()));
     collectLocal();
-    QCOMPARE(page_->document()->row().phase, app::RunPhase::kSucceeded);
+    QCOMPARE(page_->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(page_->document()->row().figures.steps, steps);
     QCOMPARE(page_->document()->series("loss")->raw().size(), static_cast<std::size_t>(steps));
     QCOMPARE(page_->document()->breakdown().size(), static_cast<std::size_t>(ranks));
@@ -170,7 +170,7 @@ class StudioRoad {
     QVERIFY(wait([&] {
       return history->runs()->find(run_) >= 0 &&
              history->runs()->runs()[static_cast<std::size_t>(history->runs()->find(run_))].phase ==
-                 app::RunPhase::kSucceeded;
+                 app::RunState::SUCCEEDED;
     }));
     history->selectRun(run_);
     const QString csv = path("run.csv");

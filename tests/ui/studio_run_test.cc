@@ -92,8 +92,8 @@ class StudioRunTest : public QObject {
     dialog->findChild<QPushButton*>("launchBenchmark")->click();
     QVERIFY(tests::wait([&] { return dialog->ready() && dialog->preview()->measured; }));
     QCOMPARE(shown().second, QString("benchmarked"));
-    for (const auto& [box, choice] :
-         {std::pair{"launchStrategy", "zero-1"}, {"launchStrategy", "multi-worker-mirrored"}}) {
+    for (const auto& [box, choice] : {std::pair{"launch.strategy.kind", "zero-1"},
+                                      {"launch.strategy.kind", "multi-worker-mirrored"}}) {
       auto* choices = dialog->findChild<QComboBox*>(box);
       choices->setCurrentIndex(choices->findData(choice));
       QVERIFY(!dialog->ready());

@@ -61,7 +61,7 @@ class StudioTroubleTest : public QObject {
     QVERIFY(page->message()->isVisibleTo(page));
     checkSays(page->message()->details(), "n1", trouble->says());
     if (QTest::currentTestFailed()) return;
-    QCOMPARE(page->nodes()->rows()[0].phase, app::NodePhase::kFailed);
+    QCOMPARE(page->nodes()->rows()[0].phase, app::NodeState::UNAVAILABLE);
     QVERIFY(trouble->nothingStays());
     road_->close();  // before its host
   }
@@ -106,7 +106,7 @@ class StudioTroubleTest : public QObject {
     QCOMPARE(workers.size(), std::size_t{2});
     ::kill(workers.back(), SIGKILL);
     QVERIFY(wait([&] { return app::isFinal(document->row().phase); }));
-    QCOMPARE(document->row().phase, app::RunPhase::kFailed);
+    QCOMPARE(document->row().phase, app::RunState::FAILED);
     QVERIFY(wait([&] { return !road_->page()->message()->details().isEmpty(); }));
     const QString said = road_->page()->message()->details();
     QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "),
@@ -159,7 +159,7 @@ class StudioTroubleTest : public QObject {
     const auto& session = cluster->liveIfAny()->session();
     QVERIFY(wait([&] {
       for (int n = 0; n < 2; ++n)
-        if (session.status(n).phase != app::NodePhase::kConnected ||
+        if (session.status(n).phase != app::NodeState::CONNECTED ||
             before.contains(session.status(n).inventory.agentPid))
           return false;
       return true;

@@ -90,7 +90,7 @@ class WindowTest : public QObject {
   }
 
   void everyPageIsNamedAndInTabOrder() {
-    const std::string run = home_->addRun(0, app::RunPhase::kSucceeded, 500);
+    const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 500);
     QList<QWidget*> roots;
     roots << window_->openWelcome();
     roots << window_->openFile(QString::fromStdString(examplePath("local-3.yaml")));
@@ -269,7 +269,7 @@ class WindowTest : public QObject {
   }
 
   void runPageShowsGpusOfTheHistory() {
-    const std::string without = home_->addRun(0, app::RunPhase::kSucceeded, 300);
+    const std::string without = home_->addRun(0, app::RunState::SUCCEEDED, 300);
     RunPage* page = window_->openRun(QString::fromStdString(without));
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
@@ -277,7 +277,7 @@ class WindowTest : public QObject {
          {"gpuPlotCard", "gpuMemoryPlotCard", "temperaturePlotCard", "powerPlotCard",
           "clockPlotCard", "pciePlotCard", "nvlinkPlotCard", "throttledPlotCard"})
       QVERIFY2(!page->findChild<QWidget*>(name), name);
-    const std::string run = home_->addRun(1, app::RunPhase::kSucceeded, 300, 2);
+    const std::string run = home_->addRun(1, app::RunState::SUCCEEDED, 300, 2);
     page = window_->openRun(QString::fromStdString(run));
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
@@ -391,11 +391,11 @@ class WindowTest : public QObject {
   }
 
   void runPageShowsHistory() {
-    const std::string run = home_->addRun(0, app::RunPhase::kSucceeded, 2000);
+    const std::string run = home_->addRun(0, app::RunState::SUCCEEDED, 2000);
     RunPage* page = window_->openRun(QString::fromStdString(run));
     QVERIFY(wait(
         [&] { return page->document()->loaded() && page->lossPlot()->sampleCount() >= 2000; }));
-    QCOMPARE(page->document()->row().phase, app::RunPhase::kSucceeded);
+    QCOMPARE(page->document()->row().phase, app::RunState::SUCCEEDED);
     QCOMPARE(page->findChild<QTableView*>("logTable")->model()->rowCount(), 90);
     QVERIFY(page->straggler().isEmpty());
     QVERIFY(!page->findChild<QPushButton*>("killButton")->isVisibleTo(page));
@@ -432,7 +432,7 @@ class WindowTest : public QObject {
   // What ran is launched again from its page and from the history: from its checkpoint, anew, or as
   // a new model.
   void aRunIsResumedRerunAndCloned() {
-    const std::string run = home_->addRun(0, app::RunPhase::kFailed, 300);
+    const std::string run = home_->addRun(0, app::RunState::FAILED, 300);
     const QString id = QString::fromStdString(run);
     RunPage* page = window_->openRun(id);
     QVERIFY(wait([&] { return page->document()->loaded(); }));
@@ -492,7 +492,7 @@ class WindowTest : public QObject {
 
   // A run that goes on from step 600 says what it has done itself, and of how much.
   void aResumedRunCountsOn() {
-    const std::string first = home_->addRun(0, app::RunPhase::kStopped, 600);
+    const std::string first = home_->addRun(0, app::RunState::STOPPED, 600);
     auto history = app::History::open(home_->home().historyFolder());
     QVERIFY(history.ok());
     app::RunRow row = *(*history)->row(first);
@@ -504,7 +504,7 @@ class WindowTest : public QObject {
     documents.specResolved = app::toYaml(*spec->spec);
     documents.nodes = documents.clusterYaml = {};
     row.run = "20240502-120000-000000";
-    row.phase = app::RunPhase::kRunning;
+    row.phase = app::RunState::RUNNING;
     row.resumedFrom = first;
     row.startedNs = wallNow() - 100'000'000'000;
     row.finishedNs = 0;
@@ -571,7 +571,7 @@ class WindowTest : public QObject {
     for (int i = 0; i < 3; ++i) after(1);
     QCOMPARE(alerts->rowCount(), 1);
     QCOMPARE(told(0, AlertModel::kText), QString("GPU 0: slowed down for heat"));
-    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    QCOMPARE(told(0, AlertModel::kState), QString("active"));
     QCOMPARE(status->text(), QString("n1: GPU 0: slowed down for heat"));
     Language::instance().set("zh_CN");
     QVERIFY(wait([&] { return status->text().contains(QString::fromUtf8("因过热而降速")); }));
@@ -582,7 +582,7 @@ class WindowTest : public QObject {
     load.gpus[0].throttle = {"heat"};
     after(5);
     QCOMPARE(alerts->rowCount(), 1);
-    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    QCOMPARE(told(0, AlertModel::kState), QString("active"));
     load.gpus.clear();
     after(11);
     QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
@@ -591,11 +591,11 @@ class WindowTest : public QObject {
     load.gpus[0].throttle = {"heat"};
     after(1);  // again, and of now
     QCOMPARE(alerts->rowCount(), 2);
-    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    QCOMPARE(told(0, AlertModel::kState), QString("active"));
 
     page->connectAll();
-    QVERIFY(
-        wait([&] { return page->nodes()->rows()[0].phase == app::NodePhase::kFailed; }, 30'000));
+    QVERIFY(wait([&] { return page->nodes()->rows()[0].phase == app::NodeState::UNAVAILABLE; },
+                 30'000));
     const auto failure = [&] {
       for (int row = 0; row < alerts->rowCount(); ++row) {
         if (told(row, AlertModel::kText).contains("nowhere.invalid")) return row;
@@ -605,7 +605,7 @@ class WindowTest : public QObject {
     QVERIFY(failure() >= 0);
     // of a GPU nobody hears of
     QVERIFY(told(failure() == 0 ? 1 : 0, AlertModel::kState).startsWith("resolved"));
-    QCOMPARE(told(failure(), AlertModel::kState), QString("lasting"));
+    QCOMPARE(told(failure(), AlertModel::kState), QString("active"));
     QVERIFY(page->message()->isVisible());
     const QString english = page->message()->what();
     const int count = alerts->rowCount();
@@ -621,14 +621,14 @@ class WindowTest : public QObject {
     // A page that is closed.
     page->undoStack()->undo();
     after(1);
-    QCOMPARE(told(0, AlertModel::kState), QString("lasting"));
+    QCOMPARE(told(0, AlertModel::kState), QString("active"));
     window_->findChild<QAction*>("actionCloseTab")->trigger();
     QVERIFY(told(0, AlertModel::kState).startsWith("resolved"));
   }
 
   // What a page asks is asked in the language of now.
   void questionsFollowTheLanguage() {
-    home_->addRun(0, app::RunPhase::kSucceeded, 50);
+    home_->addRun(0, app::RunState::SUCCEEDED, 50);
     HistoryPage* history = window_->openHistory();
     QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
     history->findChild<QTableView*>("runTable")->selectRow(0);
@@ -651,7 +651,7 @@ class WindowTest : public QObject {
 
   // A run whose coordinating node is gone is given up in its page; the history then says so.
   void aRunOutOfReachIsGivenUp() {
-    const std::string run = home_->addRun(0, app::RunPhase::kRunning, 200);
+    const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
     auto history = app::History::open(home_->home().historyFolder());
     QVERIFY(history.ok());
     app::RunRow row = *(*history)->row(run);
@@ -676,20 +676,20 @@ class WindowTest : public QObject {
     Language::instance().set("en");
     QVERIFY(wait([&] { return giveUp->text() == "Give up"; }));
     // Nothing happens before it is asked for.
-    QCOMPARE((*history)->row(run)->phase, app::RunPhase::kRunning);
+    QCOMPARE((*history)->row(run)->phase, app::RunState::RUNNING);
     giveUp->click();
-    QVERIFY(wait([&] { return page->document()->row().phase == app::RunPhase::kFailed; }));
+    QVERIFY(wait([&] { return page->document()->row().phase == app::RunState::FAILED; }));
     QVERIFY(!message->isVisible());
     QCOMPARE(page->findChild<QLabel*>("runState")->text(), QString("failed"));
     QVERIFY(page->findChild<QPushButton*>("rerunButton")->isVisible());
     const auto given = (*history)->row(run);
-    QCOMPARE(given->phase, app::RunPhase::kFailed);
+    QCOMPARE(given->phase, app::RunState::FAILED);
     QCOMPARE(given->finishedNs, since);
     QVERIFY(QString::fromStdString(given->error)
                 .startsWith("given up: the node that coordinates the run is out of reach"));
     HistoryPage* list = window_->openHistory();
     QVERIFY(wait([&] { return list->runs()->rowCount() == 1; }));
-    QCOMPARE(list->runs()->runs()[0].phase, app::RunPhase::kFailed);
+    QCOMPARE(list->runs()->runs()[0].phase, app::RunState::FAILED);
     const auto* tree = window_->findChild<QTreeView*>("navigator")->model();
     QVERIFY(wait([&] {
       const QModelIndex entry = tree->index(0, 0, tree->index(NavigatorModel::kRuns, 0));
@@ -699,7 +699,7 @@ class WindowTest : public QObject {
 
   // A failure that the history tells of is an alert once, of its own time, also after a restart.
   void alertsOfTheHistoryKeepTheirTime() {
-    const QString run = QString::fromStdString(home_->addRun(2, app::RunPhase::kFailed, 300));
+    const QString run = QString::fromStdString(home_->addRun(2, app::RunState::FAILED, 300));
     const auto rows = [&] {
       QStringList out;
       const auto* alerts = window_->findChild<QTableView*>("alerts")->model();
@@ -713,7 +713,7 @@ class WindowTest : public QObject {
     // A straggler that goes is resolved, and another one is another alert.
     app::RunUpdate update;
     update.row = page->document()->row();
-    update.row->phase = app::RunPhase::kRunning;
+    update.row->phase = app::RunState::RUNNING;
     update.slowChanged = true;
     update.slow = app::Straggler{2, "local3", 1.8, 0.004, 0.002, 120, "backward", {}};
     page->document()->take(update);
@@ -740,8 +740,8 @@ class WindowTest : public QObject {
   }
 
   void sameNamesAreToldApart() {
-    const std::string one = home_->addRun(0, app::RunPhase::kSucceeded, 100),
-                      two = home_->addRun(2, app::RunPhase::kSucceeded, 100);
+    const std::string one = home_->addRun(0, app::RunState::SUCCEEDED, 100),
+                      two = home_->addRun(2, app::RunState::SUCCEEDED, 100);
     const QString path = home_->path("fashion-cnn.yaml"),
                   other = home_->path("other/fashion-cnn.yaml");
     QDir().mkpath(home_->path("other"));
@@ -784,7 +784,7 @@ class WindowTest : public QObject {
       return QFileInfo::exists(QString::fromStdString(home_->home().historyFolder()) +
                                "/history.db");
     }));
-    home_->addRun(0, app::RunPhase::kSucceeded, 50);
+    home_->addRun(0, app::RunState::SUCCEEDED, 50);
     QVERIFY(wait([&] { return tree->rowCount(tree->index(NavigatorModel::kRuns, 0)) == 1; }));
     QVERIFY(wait([&] { return history->runs()->rowCount() == 1; }));
   }
@@ -811,7 +811,7 @@ class WindowTest : public QObject {
     window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml")));
     window_->openHistory();
     RunPage* run =
-        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::FAILED, 100)));
     QVERIFY(wait([&] { return run->document()->loaded(); }));
     QStringList least;  // by page
     for (Page* page : window_->pages())
@@ -855,7 +855,7 @@ class WindowTest : public QObject {
     window_->openFile(QString::fromStdString(examplePath("fashion-cnn.yaml")));
     window_->openHistory();
     RunPage* run =
-        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kFailed, 100)));
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::FAILED, 100)));
     QVERIFY(wait([&] { return run->document()->loaded(); }));
     QString wrong;
     const auto whole = [&] {
@@ -1049,7 +1049,7 @@ class WindowTest : public QObject {
   // Zoomed into a run that goes on, its end shows all again; the straggler's panel moves nothing.
   void runPageFollowsAtTheEndAndStandsStill() {
     RunPage* page =
-        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunPhase::kSucceeded, 300)));
+        window_->openRun(QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 300)));
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     window_->resize(1000, 700);
     QTest::qWait(100);
@@ -1063,7 +1063,7 @@ class WindowTest : public QObject {
     QTest::keyClick(canvas, Qt::Key_Plus);
     app::RunUpdate update;
     update.row = page->document()->row();
-    update.row->phase = app::RunPhase::kRunning;
+    update.row->phase = app::RunState::RUNNING;
     page->document()->take(update);
     const auto places = [&] {
       QList<QRect> out;
@@ -1085,15 +1085,15 @@ class WindowTest : public QObject {
     QVERIFY(panel->isVisible() &&
             page->rect().contains(QRect(panel->mapTo(page, QPoint()), panel->size())));
     QVERIFY(!follow->isChecked());
-    update.row->phase = app::RunPhase::kSucceeded;
+    update.row->phase = app::RunState::SUCCEEDED;
     update.finished = true;
     page->document()->take(update);
     QVERIFY(follow->isChecked());
   }
 
   void historyFindsExportsAndDeletes() {
-    const std::string first = home_->addRun(0, app::RunPhase::kSucceeded, 300);
-    const std::string second = home_->addRun(1, app::RunPhase::kFailed, 300);
+    const std::string first = home_->addRun(0, app::RunState::SUCCEEDED, 300);
+    const std::string second = home_->addRun(1, app::RunState::FAILED, 300);
     HistoryPage* page = window_->openHistory();
     QVERIFY(wait([&] { return page->runs()->rowCount() == 2; }));
     page->findChild<QLineEdit*>("historySearch")->setText("mlp");
@@ -1183,8 +1183,8 @@ class WindowTest : public QObject {
   }
 
   void runsThatGoOnAreOpenedAgain() {
-    const std::string run = home_->addRun(0, app::RunPhase::kRunning, 200);
-    home_->addRun(1, app::RunPhase::kSucceeded, 200);
+    const std::string run = home_->addRun(0, app::RunState::RUNNING, 200);
+    home_->addRun(1, app::RunState::SUCCEEDED, 200);
     window_ = std::make_unique<MainWindow>(home_->options());
     window_->show();
     window_->restoreSession();

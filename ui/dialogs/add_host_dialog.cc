@@ -87,7 +87,7 @@ void AddHostDialog::check() {
   QString wrong;
   static const QRegularExpression good("^[A-Za-z0-9][A-Za-z0-9_.-]*$");
   if (name_->text().isEmpty()) {
-    wrong = tr("Choose a host. For this machine leave it blank and name the node.");
+    wrong = tr("Enter a host, or leave it blank and name the node to use this machine.");
   } else if (!good.match(name_->text()).hasMatch()) {
     wrong = tr("A node's name consists of letters, digits, '-', '_' and '.'.");
   } else if (taken_.contains(name_->text())) {
@@ -125,8 +125,8 @@ QString AddHostDialog::nodeYaml() const {
 }
 
 void AddHostDialog::retranslate() {
-  setHeading(tr("Add a host"), tr("Hosts from your SSH config are listed, and connected with its "
-                                  "users, keys and jump hosts."));
+  setHeading(tr("Add a host"),
+             tr("Hosts from your SSH config are listed; their users, keys and jump hosts apply."));
   const QStringList names{tr("Host"),        tr("Node name"), tr("Address for peers"),
                           tr("User"),        tr("Port"),      tr("Key file"),
                           tr("Work folder"), tr("Device"),    tr("Ranks")};
@@ -149,7 +149,7 @@ void AddHostDialog::retranslate() {
   identity_->setPlaceholderText(tr("From SSH config"));
   workdir_->setPlaceholderText("~/.lockstep");
   device_->setItemText(0, tr("CPU"));
-  device_->setItemText(1, tr("NVIDIA GPUs, one for each rank"));
+  device_->setItemText(1, tr("NVIDIA GPUs, one per rank"));
   setButtons(tr("Add host"), tr("Cancel"));
   check();
 }

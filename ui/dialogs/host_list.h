@@ -1,11 +1,11 @@
-// The names a person gave in an ssh_config: what the "add host" dialog offers.
+// The host names of an ssh_config, for the "add host" dialog.
 #pragma once
 
 #include <QStringList>
 
 namespace lockstep::ui {
 
-// Host names without wildcards, Include followed, in order; `file` "" : ~/.ssh/config.
+// Returns the Host names without wildcards, in order, following Include; `file` "": ~/.ssh/config.
 QStringList sshConfigHosts(const QString& file);
 
 }  // namespace lockstep::ui

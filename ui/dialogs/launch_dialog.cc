@@ -74,7 +74,7 @@ void LaunchDialog::makePreview() {
   if (live) {
     for (int i = 0; i < live->session().size(); ++i) {
       const auto& node = live->session().status(i);
-      if (node.phase != app::NodePhase::kConnected) continue;
+      if (node.phase != app::NodeState::CONNECTED) continue;
       // The load is the whole host's; what its agent may use is known from when it was connected.
       std::int64_t available = node.inventory.memoryAvailable;
       if (node.load.receivedNs > 0) {
@@ -217,6 +217,8 @@ void LaunchDialog::show(const app::Preview& preview) {
 QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   const auto stage = [&] {
     switch (progress.stage) {
+      case app::LaunchProgress::Stage::kMakingData:
+        return tr("Making data");
       case app::LaunchProgress::Stage::kConnecting:
         return tr("Connecting");
       case app::LaunchProgress::Stage::kMeasuring:
@@ -236,12 +238,12 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   for (const auto& node : progress.awaited) nodes << QString::fromStdString(node);
   if (progress.seconds == 0) return tr("%1: %2").arg(stage, nodes.join(", "));
   if (progress.bytesTotal > 0)
-    return tr("%1: waiting for %2 since %3 s, %4 of %5 MB")
+    return tr("%1: waiting for %2 (%3 s, %4 of %5 MB)")
         .arg(stage, nodes.join(", "))
         .arg(progress.seconds)
         .arg(progress.bytesDone / 1000000)
         .arg(progress.bytesTotal / 1000000);
-  return tr("%1: waiting for %2 since %3 s").arg(stage, nodes.join(", ")).arg(progress.seconds);
+  return tr("%1: waiting for %2 (%3 s)").arg(stage, nodes.join(", ")).arg(progress.seconds);
 }
 
 void LaunchDialog::setBusy(bool busy, const QString& text) {
@@ -262,7 +264,7 @@ void LaunchDialog::keyPressEvent(QKeyEvent* event) {
   if (enter && prediction_->choosing()) return;  // it has chosen a strategy
   if (enter && !preview_ && !launch_ && (delay_.isActive() || !message_->isVisible())) {
     wanted_ = true;
-    setBusy(true, tr("Launching once the prediction is there"));
+    setBusy(true, tr("Launching when the prediction is ready"));
     return;
   }
   Dialog::keyPressEvent(event);

@@ -1,8 +1,7 @@
-// LaunchDialog: which run spec runs where and how, what it is predicted to cost, what exactly will
-// run, and the same as a command. Nothing is started or measured before "Launch" or "Benchmark
-// nodes" is pressed. Launching saves what is not saved yet, so that it is what the command says,
-// and goes on inside the dialog, with progress and cancel; an error is shown in it. Nothing here
-// blocks.
+// LaunchDialog: chooses run spec, cluster and options, shows prediction and placement, and the same
+// launch as a command. Starts and measures nothing before "Launch" or "Benchmark nodes" is pressed.
+// Launching saves unsaved documents, so that it matches the command, and continues in the dialog
+// with progress, cancel and errors. Never blocks.
 #pragma once
 
 #include <QTimer>
@@ -27,13 +26,14 @@ class QToolButton;
 namespace lockstep::ui {
 
 class MessagePanel;
+class OptionFields;
 class PredictionView;
 class RankFields;
 class StrategyFields;
 class Workspace;
 struct LaunchInputs;
 
-// A document, open or not: a run spec to launch, or a cluster to launch on.
+// A document, open or not: a run spec, or a cluster.
 struct LaunchModel {
   QString title, file;
   std::function<std::string()> text;  // as it stands
@@ -46,7 +46,7 @@ struct LaunchTarget {
   std::function<bool()> modified;
   std::function<Status()> save;
   std::function<std::shared_ptr<LiveCluster>()> connected;  // its session, if there is one
-  // the same, made where there is none; null: one is made
+  // its session, created if there is none; null: the dialog creates one
   std::function<std::shared_ptr<LiveCluster>()> live;
 };
 
@@ -54,8 +54,8 @@ class LaunchDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // At least one model. After the targets this machine can be chosen. With `again` a run of the
-  // history is launched again: its spec on its cluster, the only ones.
+  // Requires at least one model. This machine is offered after the targets. With `again`, launches
+  // a run of the history again: only its spec and cluster are offered.
   LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> targets, Workspace& workspace,
                QWidget* parent, std::optional<app::Relaunch> again = {});
   ~LaunchDialog() override;
@@ -113,6 +113,7 @@ class LaunchDialog : public Dialog {
   QLabel* targetDetail_ = nullptr;
   QSpinBox* nodes_ = nullptr;
   StrategyFields* strategy_ = nullptr;
+  OptionFields* schedule_ = nullptr;  // of the learning rate
   QSpinBox* batch_ = nullptr;
   QSpinBox* epochs_ = nullptr;
   QComboBox* precision_ = nullptr;
@@ -137,8 +138,7 @@ class LaunchDialog : public Dialog {
   QTimer delay_;
   int generation_ = 0;
   bool wanted_ = false;  // Enter was pressed before the prediction was there
-  // Step times of one place are of one kind: once one was measured here, others are too, or not
-  // shown.
+  // Once a step time was measured on a target, estimates for it are not shown beside it.
   bool measuredShown_ = false, asked_ = false;
   std::map<std::string, double> benchmarks_;  // by strategy, of the settings at hand
   QStringList benchmarkedSettings_;           // what these are, the strategy's kind aside

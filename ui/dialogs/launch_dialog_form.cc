@@ -26,6 +26,7 @@
 #include "app/specs/spec_text.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/launch_preview.h"
+#include "ui/dialogs/option_fields.h"
 #include "ui/dialogs/prediction_view.h"
 #include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
@@ -158,7 +159,9 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   strategy_ = new StrategyFields(form, this);
   for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_}) addRow(field);
   form->addRow(QString(), more_);
-  strategy_->addMore();
+  strategy_->addAdvanced();
+  schedule_ = new OptionFields("training.schedule", form, this);
+  schedule_->addRows(true);
   addRow(comm_);
   form->addRow(QString(), measure_);
   // A low window scrolls the settings: none of them is squeezed.
@@ -239,11 +242,13 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
     connect(spin, &QSpinBox::valueChanged, this, &LaunchDialog::schedule);
   }
   connect(strategy_, &StrategyFields::changed, this, &LaunchDialog::schedule);
+  connect(schedule_, &OptionFields::changed, this, &LaunchDialog::schedule);
   connect(precision_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(comm_, &QComboBox::currentIndexChanged, this, &LaunchDialog::schedule);
   connect(measure_, &QCheckBox::toggled, this, &LaunchDialog::schedule);
   connect(more_, &QToolButton::toggled, this, [this](bool on) {
-    strategy_->setMore(on);
+    strategy_->showAdvanced(on);
+    schedule_->showAdvanced(on);
     form_->setRowVisible(comm_, on);
   });
   connect(ranks_, &RankFields::changed, this, &LaunchDialog::schedule);
@@ -292,7 +297,8 @@ void LaunchDialog::takeModel() {
   epochs_->setValue(stepsAlone ? 0 : number("training.epochs", "1"));
   precision_->setCurrentIndex(std::max(0, precision_->findData(writtenPrecision(spec))));
   strategy_->setSpec(spec);
-  more_->setChecked(more_->isChecked() || strategy_->anyMore());
+  schedule_->setSpec(spec);
+  more_->setChecked(more_->isChecked() || strategy_->anyAdvanced() || schedule_->anyAdvanced());
   retranslate();
   schedule();
 }
@@ -300,7 +306,7 @@ void LaunchDialog::takeModel() {
 QStringList LaunchDialog::sets(const std::string& strategy) const {
   const auto spec =
       app::SpecText::parse(specYaml_, model().file.toStdString(), app::SpecKind::kRun);
-  QStringList out = strategy_->sets(spec, strategy);
+  QStringList out = strategy_->sets(spec, strategy) + schedule_->sets(spec);
   const auto add = [&](const char* path, const QString& value) {
     if (QString::fromStdString(spec.value(path).value_or("")) != value) {
       out << QString("%1=%2").arg(QLatin1String(path), value);
@@ -405,15 +411,14 @@ void LaunchDialog::retranslate() {
     return fieldHelpOf(app::SpecKind::kRun, std::string("training.") + field);
   };
   const std::pair<QString, QString> texts[] = {
-      {tr("Model"), tr("The run spec that is launched: model, data, training and strategy")},
-      {tr("Cluster"), tr("Where it runs")},
+      {tr("Model"), tr("Run spec to launch: model, data, training and strategy")},
+      {tr("Cluster"), tr("Cluster to run on")},
       {tr("Local nodes"), tr("Agents on this machine, each with one rank")},
-      {tr("Ranks on each node"),
-       tr("How many processes compute on each node, whatever the cluster says")},
+      {tr("Ranks on each node"), tr("Number of ranks on each node; overrides the cluster")},
       {tr("Global batch"), training("batch")},
       {tr("Epochs"), training("epochs")},
       {tr("Precision"), training("precision")},
-      {tr("Communicator"), tr("How ranks exchange data, whatever the cluster says")},
+      {tr("Communicator"), tr("Communicator between ranks; overrides the cluster")},
   };
   for (int i = 0; i < rows_.size(); ++i) {
     rows_[i].label->setText(texts[i].first);
@@ -424,23 +429,24 @@ void LaunchDialog::retranslate() {
   if (!again_) target_->setItemText(target_->count() - 1, tr("This machine"));
   comm_->setItemText(0, tr("Automatic"));
   strategy_->retranslate();
+  schedule_->retranslate();
   if (epochs_->minimum() == 0)
     epochs_->setSpecialValueText(tr("Until the step limit"));
   else
     epochs_->setSpecialValueText({});
   more_->setText(tr("More options"));
   more_->setAccessibleName(more_->text());
-  more_->setToolTip(tr("Compression, recomputation, overlap, and how ranks exchange data"));
+  more_->setToolTip(
+      tr("Compression, recomputation, overlap, learning rate schedule, communicator"));
   measure_->setText(tr("Benchmark nodes before launch"));
   measure_->setAccessibleName(measure_->text());
   measure_->setToolTip(
-      tr("Measures the plan for about 2 seconds on the first node, so that plan and prediction go "
-         "by it"));
+      tr("Benchmarks the first node for about 2 seconds, to calibrate plan and prediction"));
   ranks_->retranslate();
   prediction_->retranslate();
   commandLabel_->setText(tr("Command"));
   command_->setAccessibleName(commandLabel_->text());
-  command_->setToolTip(tr("Launches the same from a terminal"));
+  command_->setToolTip(tr("Command that launches the same run from a terminal"));
   busy_->setAccessibleName(tr("Progress"));
   setTexts(copy_, tr("Copy"), tr("Copy the command"));
   setButtons(tr("Launch"), tr("Cancel"));

@@ -1,5 +1,5 @@
-// What a launch dialog asks for, and the plan and prediction made of it. No widgets; for any
-// thread.
+// The inputs of the launch dialog, and the plan and prediction made from them. No widgets;
+// thread-safe.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace lockstep::ui {
 
-// Everything the preview depends on.
+// All that the preview depends on.
 struct LaunchInputs {
   std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumeFrom,
       resumedRun;
@@ -27,13 +27,13 @@ struct LaunchPreview {
 };
 LaunchPreview makeLaunchPreview(const LaunchInputs& inputs);
 
-// The same settings with each strategy: its name, and what is asked for with it.
+// Compares strategies: name and inputs of each.
 std::vector<Candidate> compareStrategies(
     const std::vector<std::pair<std::string, LaunchInputs>>& strategies);
 
-// What rank 0 sends and receives in a training step.
+// Returns the bytes that rank 0 sends and receives per training step.
 std::int64_t wireBytes(const plan::Plan& plan);
-// Of the rank that needs most.
+// Peak of all ranks.
 std::int64_t peakMemory(const app::Preview& preview);
 
 }  // namespace lockstep::ui

@@ -129,9 +129,9 @@ void NewModelDialog::kindChanged() {
   const bool text = kind().dataField && qstrcmp(kind().dataField, "text") == 0;
   labels_[2]->setText(text ? tr("Training text") : tr("Training table"));
   data_->setAccessibleName(labels_[2]->text());
-  data_->setToolTip(text ? tr("Any plain text; the last tenth of it is for evaluation")
-                         : tr("A label, numbers and categories a row, as in Criteo's click logs; "
-                              "`lockstep make-data ctr` makes one up"));
+  data_->setToolTip(text ? tr("Plain text; the last tenth is used for evaluation")
+                         : tr("Rows of label, numbers and categories, as in Criteo's click logs; "
+                              "`lockstep make-data ctr` generates one"));
   suggest();
   check();
 }
@@ -165,7 +165,7 @@ void NewModelDialog::check() {
   } else if (kind().dataField &&
              !QFileInfo(QFileInfo(path()).dir(), wholePath(data_->text().trimmed())).isFile()) {
     // To be made or brought before the launch.
-    wrong_->setText(tr("There is no file %1 yet.").arg(data_->text().trimmed()));
+    wrong_->setText(tr("The file %1 does not exist.").arg(data_->text().trimmed()));
     wrong_->show();
     acceptButton()->setEnabled(true);
     return;

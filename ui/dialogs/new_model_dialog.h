@@ -1,4 +1,4 @@
-// NewModelDialog: asks for the kind of a new model, its name, where it is saved, and its data.
+// NewModelDialog: creates a new model of a chosen kind, name, file and data.
 #pragma once
 
 #include "ui/dialogs/dialog.h"
@@ -16,7 +16,7 @@ class NewModelDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // where models are saved unless asked otherwise
+  // default folder of models
   NewModelDialog(const QString& folder, QWidget* parent);
 
   void chooseKind(const QString& id);

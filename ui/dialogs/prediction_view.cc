@@ -187,8 +187,8 @@ void PredictionView::show(const app::Preview& preview, bool told) {
   source_->setText(
       preview.measured ? tr("From a benchmark of these nodes.")
       : told ? tr("Rough estimate from built-in costs. Benchmark the nodes to calibrate it.")
-             : tr("These settings were not benchmarked yet; their rough estimate stands under "
-                  "Compare strategies."));
+             : tr("These settings have not been benchmarked. Compare strategies shows a rough "
+                  "estimate."));
   placementModel_->setRanks(preview.ranks);
   placement_->resizeColumnsToContents();
   placementColumns_->fit();
@@ -213,7 +213,7 @@ void PredictionView::show(const app::Preview& preview, bool told) {
 
 void PredictionView::retranslate() {
   setTexts(benchmark_, tr("Benchmark nodes"),
-           tr("Connects the nodes and measures what these settings take there"));
+           tr("Connects the nodes and benchmarks these settings"));
   stepTime_->setName(tr("Step time"));
   throughput_->setName(tr("Throughput"));
   memory_->setName(tr("Memory"));

@@ -1,5 +1,5 @@
-// PredictionView: what a launch is predicted to take: its figures, where each rank runs and what it
-// needs, its step time, the plan, and the strategies side by side.
+// PredictionView: the prediction of a launch: key figures, placement, step time, the plan's text,
+// and a comparison of strategies.
 #pragma once
 
 #include <QWidget>
@@ -30,11 +30,11 @@ class PredictionView : public QWidget {
  public:
   explicit PredictionView(QWidget* parent);
 
-  // `told` is false where a step time would stand beside measured ones and is not.
+  // `told` is false if the step time is an estimate that would stand beside measured ones.
   void show(const app::Preview& preview, bool told);
   void clear();
   void setCandidates(std::vector<Candidate> candidates);
-  // Which strategy is chosen, and the step times that were measured, by strategy.
+  // Sets the chosen strategy and the benchmarked step times by strategy.
   void setChosen(const std::string& strategy, const std::map<std::string, double>& benchmarks);
   bool comparing() const;  // the comparison is looked at
   bool choosing() const;   // and has the keyboard

@@ -1,4 +1,4 @@
-// RankFields: how many ranks run on each node of a cluster, a number a node; many nodes scroll.
+// RankFields: spin boxes for the number of ranks on each node of a cluster; scrolls.
 #pragma once
 
 #include <QScrollArea>
@@ -17,7 +17,7 @@ class RankFields : public QScrollArea {
  public:
   RankFields(const QString& objectName, QWidget* parent);
 
-  // Of that cluster, as it says itself; none: no nodes.
+  // Shows the nodes of a cluster with its own numbers of ranks; nullopt: no nodes.
   void setCluster(const std::optional<app::SpecText>& cluster);
   bool isEmpty() const { return nodes_.isEmpty(); }
   QStringList nodes() const;

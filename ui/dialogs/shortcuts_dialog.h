@@ -1,4 +1,4 @@
-// ShortcutsDialog: every command that has keys, with its keys.
+// ShortcutsDialog: lists all commands with keyboard shortcuts.
 #pragma once
 
 #include "ui/dialogs/dialog.h"

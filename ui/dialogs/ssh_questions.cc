@@ -26,13 +26,12 @@ HostKeyDialog::HostKeyDialog(app::HostKeyQuestion question, QWidget* parent)
 
 void HostKeyDialog::retranslate() {
   const QString host = QString::fromStdString(question_.host);
-  setHeading(tr("Is this host %1?").arg(host),
-             tr("Its %1 key is not known yet. Compare the fingerprint with the one its "
-                "administrator gives you.")
+  setHeading(tr("Unknown host key for %1").arg(host),
+             tr("The %1 key of this host is not known yet. Compare its fingerprint with the one "
+                "that the host's administrator gives you.")
                  .arg(QString::fromStdString(question_.keyType)));
   fingerprint_->setAccessibleName(tr("Fingerprint of the host key"));
-  note_->setText(
-      tr("When trusted, the key is written to %1.").arg(QString::fromStdString(question_.file)));
+  note_->setText(tr("A trusted key is saved in %1.").arg(QString::fromStdString(question_.file)));
   setButtons(tr("Trust this key"), tr("Do not connect"));
 }
 
@@ -54,9 +53,9 @@ void SecretDialog::retranslate() {
   const QString account = QString::fromStdString(question_.account);
   switch (question_.kind) {
     case app::SecretQuestion::Kind::kPassphrase:
-      setHeading(
-          tr("Passphrase of a key"),
-          tr("%1 is locked. It opens %2.").arg(QString::fromStdString(question_.keyFile), account));
+      setHeading(tr("Passphrase of a key"),
+                 tr("The key %1 for %2 is locked.")
+                     .arg(QString::fromStdString(question_.keyFile), account));
       break;
     case app::SecretQuestion::Kind::kPassword:
       setHeading(tr("Password"), tr("%1 asks for a password.").arg(account));
@@ -66,7 +65,7 @@ void SecretDialog::retranslate() {
       break;
   }
   edit_->setAccessibleName(tr("Secret"));
-  wrong_->setText(tr("That was not accepted. Try again."));
+  wrong_->setText(tr("Not accepted. Try again."));
   setButtons(tr("Unlock"), tr("Cancel"));
 }
 

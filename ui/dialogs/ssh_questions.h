@@ -1,4 +1,4 @@
-// The questions of SSH connections as dialogs: an unknown host key's fingerprint, a passphrase.
+// Dialogs for questions of SSH connections: unknown host keys, passphrases and passwords.
 #pragma once
 
 #include <QLineEdit>
@@ -42,7 +42,7 @@ class SecretDialog : public Dialog {
   QLabel* wrong_ = nullptr;
 };
 
-// Shows questions of clusters one after another.
+// Shows the questions of all clusters one at a time.
 class QuestionQueue : public QObject {
   Q_OBJECT
  public:

@@ -159,7 +159,7 @@ QVariant AlertModel::data(const QModelIndex& index, int role) const {
           return messageText(alert.text.toStdString());
         case kState:
           return over          ? tr("resolved %1").arg(timeText(alert.resolved))
-                 : alert.lasts ? tr("lasting")
+                 : alert.lasts ? tr("active")
                                : QString();
         default:
           return {};

@@ -1,6 +1,5 @@
-// AlertModel: what the studio has to say besides a page's own message: newest first, kept to 500,
-// and kept from one start to the next. Texts are English and shown through messageText(), so that a
-// change of language reaches old ones too.
+// AlertModel: the alerts of the studio, newest first, at most 500, stored across restarts. Texts
+// are stored in English and shown through messageText(), so that they follow the language.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -12,7 +11,7 @@
 namespace lockstep::ui {
 
 struct Alert {
-  // what it is about: told again with the same key it stays as it is; "": told once
+  // identifies the subject: an alert with the same key is not added again; "": always added
   QString key;
   Tone tone = Tone::kNeutral;
   QString where, text;
@@ -29,7 +28,7 @@ class AlertModel : public QAbstractTableModel {
   static constexpr int kToneRole = Qt::UserRole + 1;
   using QAbstractTableModel::QAbstractTableModel;
 
-  // Whether it is new. What was resolved and comes again is new, and has a time of its own.
+  // Adds an alert; returns whether it is new. An alert that recurs after it was resolved is new.
   bool add(Alert alert);
   void resolve(const QString& key);
   void resolveOf(const QString& document);  // every alert whose key begins with it and a colon
@@ -37,7 +36,8 @@ class AlertModel : public QAbstractTableModel {
   void retranslate();
   const std::deque<Alert>& alerts() const { return alerts_; }
 
-  // What lasted when the program ended is resolved as of then; told again it lasts since it began.
+  // Active alerts of the last session are resolved at its end; reported again, they keep their
+  // start time.
   bool load(const QString& path);
   bool save(const QString& path) const;
 

@@ -1,5 +1,5 @@
-// BreakdownModel: the table behind the step-time bars: a row a rank, measured and predicted of each
-// phase.
+// BreakdownModel: the table of the step-time bars: one row per rank, with measured and predicted
+// time of each phase.
 #pragma once
 
 #include <QAbstractTableModel>

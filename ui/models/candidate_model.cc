@@ -91,13 +91,13 @@ QVariant CandidateModel::headerData(int section, Qt::Orientation orientation, in
   if (role == Qt::ToolTipRole) {
     switch (section) {
       case kEstimate:
-        return tr("Step time, a rough estimate from built-in costs");
+        return tr("Step time: rough estimate from built-in costs");
       case kBenchmark:
-        return tr("Step time, from a benchmark of the nodes");
+        return tr("Step time: from a benchmark of the nodes");
       case kMemory:
-        return tr("Peak memory of a rank");
+        return tr("Peak memory per rank");
       case kWire:
-        return tr("Traffic of a rank per step");
+        return tr("Traffic per rank per step");
       default:
         return {};
     }

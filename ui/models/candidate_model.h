@@ -1,5 +1,5 @@
-// CandidateModel: what each strategy is predicted to take with the settings at hand, a row a
-// strategy. All estimates of a column come from the same costs.
+// CandidateModel: the predicted time, memory and traffic of each strategy with the current
+// settings, one row per strategy. All estimates of a column come from the same costs.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -28,7 +28,7 @@ class CandidateModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   void setCandidates(std::vector<Candidate> candidates);
-  // Step times from a benchmark, by strategy, of these settings.
+  // Sets benchmarked step times by strategy.
   void setBenchmarks(std::map<std::string, double> seconds);
   void setChosen(const std::string& strategy);
   const std::vector<Candidate>& candidates() const { return candidates_; }

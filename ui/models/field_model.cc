@@ -2,132 +2,16 @@
 
 #include <QAction>
 #include <QComboBox>
-#include <QCoreApplication>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QLineEdit>
 
 #include "ui/studio/spec_document.h"
 #include "ui/theme/theme.h"
+#include "ui/window/language.h"
 
 namespace lockstep::ui {
 namespace {
-
-// Names of fields, for the translators; a field that is not here shows its own name.
-[[maybe_unused]] const char* const kFieldNames[] = {
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Activation"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Add"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Address"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "All reduce"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Backend"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Bandwidth mbit"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Batch norm"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Batch"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Beta1"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Beta2"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Bucket bytes"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Categories"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Classes"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Clip norm"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Columns"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Comm"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Compression"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Concat"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Conv 2-D"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Copy to nodes"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Count"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Crop"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Decay matrices only"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Dense"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Deterministic parts"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Disabled"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Dropout"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Embedding"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Epochs"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Epsilon"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Evaluate batch"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Every"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Factor"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Feed forward"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Filters"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Final rate"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Fixed"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Flatten"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Flip"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "For batch"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Format"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "From"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Function"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Gather bytes"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Global average pool"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Gpus"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Groups"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Growth interval"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Heads"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Host"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Identity file"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Images sha256"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Images"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Initial"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Inputs"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Interface"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Keep"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Kernel"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Kind"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Labels sha256"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Labels"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Latency us"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Layer norm"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Learning rate"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Local steps"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Loss"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Max pool 2-D"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Max steps"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Micro batches"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Momentum"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Name"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "No bias"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "No shuffle"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Not causal"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Overlap"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Padding"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Port"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Precision"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Proxy jump"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Rate"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Recompute"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Roles"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Scale"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Schedule"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Seed"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Servers"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Shape"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Shares"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Size"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Stages"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Staleness"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Steps"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Stride"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Table sha256"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Table"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Tensor"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Text sha256"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Text"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Threads"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Tied"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "To"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Top k after"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Top k ratio"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Transformer"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Units"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Unpinned"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "User"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Version"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Vocabulary"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Warmup steps"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Weight decay"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Field", "Workdir"),
-};
 
 bool inOneCell(app::FieldType type) {
   return type != app::FieldType::kMessage && type != app::FieldType::kMessageList &&
@@ -136,26 +20,19 @@ bool inOneCell(app::FieldType type) {
 
 }  // namespace
 
-QString fieldLabel(const std::string& name) {
-  QString text = QString::fromStdString(name).replace('_', ' ');
-  if (!text.isEmpty()) text[0] = text[0].toUpper();
-  text.replace("2d", " 2-D");
-  return QCoreApplication::translate("lockstep::ui::Field", text.toUtf8().constData());
+QString optionText(const app::OptionText& text) {
+  const bool chinese = Language::instance().code().startsWith("zh") && !text.chinese.empty();
+  return QString::fromStdString(chinese ? text.chinese : text.english);
 }
 
-QString fieldHelp(const std::string& help) {
-  return help.empty() ? QString()
-                      : QCoreApplication::translate("lockstep::ui::FieldHelp", help.c_str());
+QString fieldLabelOf(app::SpecKind kind, const std::string& path) {
+  const auto field = app::SpecText::field(kind, path);
+  return field ? optionText(field->label) : QString();
 }
 
 QString fieldHelpOf(app::SpecKind kind, const std::string& path) {
-  const auto dot = path.rfind('.');
-  const std::string parent = dot == std::string::npos ? "" : path.substr(0, dot);
-  for (const app::FieldInfo& field : app::SpecText::fields(kind, parent)) {
-    if (field.name == path.substr(dot == std::string::npos ? 0 : dot + 1))
-      return fieldHelp(field.help);
-  }
-  return {};
+  const auto field = app::SpecText::field(kind, path);
+  return field ? optionText(field->help) : QString();
 }
 
 FieldModel::FieldModel(SpecDocument* document, QObject* parent)
@@ -191,7 +68,7 @@ QString FieldModel::unwritten(const Row& row) const {
   if (const auto value = document_->spec().defaultOf(row.path))
     return QString::fromStdString(*value);
   if (row.info.needed) return tr("required");
-  return fieldHelp(row.info.unset);
+  return optionText(row.info.unset);
 }
 
 int FieldModel::find(const std::string& path) const {
@@ -242,7 +119,7 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
   }
   switch (role) {
     case Qt::DisplayRole:
-      if (index.column() == 0) return fieldLabel(row.info.name);
+      if (index.column() == 0) return optionText(row.info.label);
       if (row.value.isEmpty()) return unwritten(row);
       if (row.info.type != app::FieldType::kBoolean) return row.value;
       return row.value == "true" ? tr("yes") : tr("no");
@@ -258,7 +135,7 @@ QVariant FieldModel::data(const QModelIndex& index, int role) const {
       return font;
     }
     case Qt::ToolTipRole:
-      return fieldHelp(row.info.help);
+      return optionText(row.info.help);
     case kChoicesRole: {
       QStringList choices;
       for (const auto& choice : row.info.choices) choices << QString::fromStdString(choice);
@@ -287,7 +164,7 @@ bool FieldModel::setData(const QModelIndex& index, const QVariant& value, int ro
   const QString text = value.toString().trimmed();
   if (row.path.empty() || text == row.value) return false;
   const Status status =
-      document_->setField(row.path, text, tr("Change %1").arg(fieldLabel(row.info.name)));
+      document_->setField(row.path, text, tr("Change %1").arg(optionText(row.info.label)));
   if (!status.ok()) {
     Q_EMIT refused(status.error());
     return false;

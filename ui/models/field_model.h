@@ -1,6 +1,6 @@
-// FieldModel: the scalar fields, and lists of scalars, of one or more messages of a spec as an
-// editable table: name, value. A field that is not written shows what it is without. Editing a
-// value patches the text; a document that does not parse is read-only here.
+// FieldModel: the scalar fields and lists of scalars of one or more messages of a spec, as an
+// editable table of name and value. A field that is left out shows its default. Editing a value
+// patches the text; a document that does not parse is read-only here.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -21,18 +21,18 @@ class FieldModel : public QAbstractTableModel {
   static constexpr int kChoicesRole = Qt::UserRole + 1;
   static constexpr int kTypeRole = Qt::UserRole + 2;
   static constexpr int kPathRole = Qt::UserRole + 3;
-  static constexpr int kDefaultRole = Qt::UserRole + 4;  // what it is without a value, in words
+  static constexpr int kDefaultRole = Qt::UserRole + 4;  // default, in words
   static constexpr int kFileRole = Qt::UserRole + 5;     // whether it is the path of a file
 
   explicit FieldModel(SpecDocument* document, QObject* parent = nullptr);
 
   struct Section {
     std::string path;                    // of the message, "model.layers[1].conv2d"
-    QString heading;                     // "" : none
+    QString heading;                     // "": none
     std::vector<std::string> only = {};  // the fields that apply; empty: all
   };
   void setSections(std::vector<Section> sections);
-  void refresh();                           // values anew; rows anew only if the fields are others
+  void refresh();  // rereads the values, and the rows if the fields changed
   int find(const std::string& path) const;  // row; -1: not among them
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -60,7 +60,7 @@ class FieldModel : public QAbstractTableModel {
   std::vector<Row> rows_;
 };
 
-// Combo boxes for fields with a closed set of values, and a button that looks for files.
+// Edits fields: a combo box for a closed set of values, a Browse button for files.
 class FieldDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:
@@ -72,9 +72,10 @@ class FieldDelegate : public QStyledItemDelegate {
                     const QModelIndex& index) const override;
 };
 
-QString fieldLabel(const std::string& name);  // "learning_rate" → "Learning rate", translated
-QString fieldHelp(const std::string& help);   // of a FieldInfo or LayerKind, translated
-// The help of a field by its path, translated: "strategy.stages".
+// Returns the text in the studio's language.
+QString optionText(const app::OptionText& text);
+// Return label and help of a field by its path ("strategy.stages"), in the studio's language.
+QString fieldLabelOf(app::SpecKind kind, const std::string& path);
 QString fieldHelpOf(app::SpecKind kind, const std::string& path);
 
 }  // namespace lockstep::ui

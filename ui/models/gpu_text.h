@@ -1,4 +1,4 @@
-// What a person reads of a GPU, and in which tone.
+// Texts about a GPU, and their tone.
 #pragma once
 
 #include <QString>
@@ -11,11 +11,11 @@ namespace lockstep::ui {
 
 QString gpuTroubleText(const app::GpuLoad& gpu, app::GpuTrouble trouble);
 Tone gpuTone(const app::GpuLoad& gpu);
-// "slowed down for heat, 8 of 16 PCIe lanes"; empty where nothing is wrong.
+// Problems: "slowed down for heat, 8 of 16 PCIe lanes"; empty if there are none.
 QString gpuNotes(const app::GpuLoad& gpu);
-// "93 % · 71 °C · 612 of 700 W …", what is told of it.
+// Summary: "93 % · 71 °C · 612 of 700 W …".
 QStringList gpuFigures(const app::GpuLoad& gpu);
-// Name and value of everything that is told of it.
+// Name and value of every reported property.
 struct GpuDetail {
   QString name, value;
 };

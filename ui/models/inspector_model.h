@@ -1,5 +1,5 @@
-// InspectorModel: names and values of what is selected. Headings and long values span both columns,
-// a long value in a row under its name.
+// InspectorModel: names and values of the selected object. Headings and long values span both
+// columns, a long value in a row under its name.
 #pragma once
 
 #include <QAbstractTableModel>

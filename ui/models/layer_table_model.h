@@ -1,6 +1,5 @@
-// LayerTableModel: a model's layers as they stand in the text, with shapes, parameters, operations
-// and memory of one sample where the model is valid. Described in the background as the text
-// changes.
+// LayerTableModel: the layers of the spec text, with shapes, parameters, operations and memory per
+// sample if the model is valid. Updated in the background as the text changes.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -23,7 +22,7 @@ class LayerTableModel : public QAbstractTableModel {
 
   std::string listPath() const;  // "model.layers" of a run spec, "layers" of a model
   bool modelIsFile() const;      // `model:` names a file: layers are shown, not edited here
-  // Whether layers are put on stages one by one (strategy.pins): column kStage is of interest.
+  // Returns whether layers are pinned to stages (strategy.pins), so that column kStage is shown.
   bool pinned() const;
   bool described() const { return described_; }
   qint64 parameters() const;
@@ -36,7 +35,7 @@ class LayerTableModel : public QAbstractTableModel {
   QVariant data(const QModelIndex& index, int role) const override;
   QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
   Qt::ItemFlags flags(const QModelIndex& index) const override;
-  // Of kStage: the layer and those after it that were on its stage go to another.
+  // Edits kStage: moves the layer, and those after it on the same stage, to another stage.
   bool setData(const QModelIndex& index, const QVariant& value, int role = Qt::EditRole) override;
 
  Q_SIGNALS:

@@ -1,5 +1,5 @@
-// LogModel: the merged log lines of all ranks in order of their time, at most kKept of them, and
-// the filter shown over it (text, rank, level).
+// LogModel: the log lines of all ranks merged by time, at most kKept, with a filter by text, rank
+// and level.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -27,7 +27,7 @@ class LogModel : public QAbstractTableModel {
 
   using QAbstractTableModel::QAbstractTableModel;
 
-  // Lines without a time follow what came before them; one that comes late takes its place.
+  // Lines without a time follow the previous line; late lines are inserted in order.
   void append(const QVector<LogRow>& rows);
   void clear();
   void retranslate();

@@ -9,7 +9,7 @@
 
 namespace lockstep::ui {
 
-QString nodePhaseText(app::NodePhase phase) {
+QString nodePhaseText(app::NodeState phase) {
   static const char* const names[] = {
       QT_TRANSLATE_NOOP("lockstep::ui::NodePhase", "not connected"),
       QT_TRANSLATE_NOOP("lockstep::ui::NodePhase", "connecting"),
@@ -21,22 +21,21 @@ QString nodePhaseText(app::NodePhase phase) {
   return QCoreApplication::translate("lockstep::ui::NodePhase", names[static_cast<int>(phase)]);
 }
 
-Tone nodePhaseTone(app::NodePhase phase) {
+Tone nodePhaseTone(app::NodeState phase) {
   switch (phase) {
-    case app::NodePhase::kConnected:
+    case app::NodeState::CONNECTED:
       return Tone::kGood;
-    case app::NodePhase::kFailed:
+    case app::NodeState::UNAVAILABLE:
       return Tone::kBad;
-    case app::NodePhase::kReconnecting:
+    case app::NodeState::RECONNECTING:
       return Tone::kWarning;
-    case app::NodePhase::kConnecting:
-    case app::NodePhase::kStarting:
-    case app::NodePhase::kDeploying:
+    case app::NodeState::CONNECTING:
+    case app::NodeState::STARTING:
+    case app::NodeState::DEPLOYING:
       return Tone::kActive;
-    case app::NodePhase::kIdle:
-      break;
+    default:
+      return Tone::kNeutral;
   }
-  return Tone::kNeutral;
 }
 
 namespace {
@@ -200,8 +199,8 @@ QVariant NodeTableModel::data(const QModelIndex& index, int role) const {
       case kName:
         return row.name;
       case kState:
-        if (row.asking) return tr("waiting for your answer");
-        if (row.phase == app::NodePhase::kDeploying && !row.detail.isEmpty()) return row.detail;
+        if (row.asking) return tr("waiting for your input");
+        if (row.phase == app::NodeState::DEPLOYING && !row.detail.isEmpty()) return row.detail;
         return nodePhaseText(row.phase);
       case kCpu:
         return row.sampled ? formatPercent(row.cpu, 0) : dash;
@@ -302,7 +301,7 @@ QVariant NodeTableModel::headerData(int section, Qt::Orientation orientation, in
     case kRanks:
       return tr("Ranks");
     case kTarget:
-      return tr("Reached by");
+      return tr("Connection");
     case kAgent:
       return tr("Agent");
     default:

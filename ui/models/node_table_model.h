@@ -1,5 +1,5 @@
-// NodeTableModel: the nodes of a cluster with their state and load, live. Rows are cheap to
-// replace: sample() changes one row and emits once a frame for the rows touched.
+// NodeTableModel: the nodes of a cluster with live state and load. sample() changes one row;
+// changes are emitted once per frame.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -14,7 +14,7 @@ namespace lockstep::ui {
 struct NodeRow {
   QString name;
   QString target;  // "user@host:port", or "this machine"
-  app::NodePhase phase = app::NodePhase::kIdle;
+  app::NodeState phase = app::NodeState::DISCONNECTED;
   bool asking = false;  // waits for a person's answer
   QString detail;       // of the phase: what is being done, or what failed
   int ranks = 1;
@@ -28,8 +28,8 @@ struct NodeRow {
   double networkIn = 0, networkOut = 0, loopback = 0, diskRead = 0, diskWrite = 0, diskFree = 0;
 };
 
-QString nodePhaseText(app::NodePhase phase);
-Tone nodePhaseTone(app::NodePhase phase);
+QString nodePhaseText(app::NodeState phase);
+Tone nodePhaseTone(app::NodeState phase);
 
 class NodeTableModel : public QAbstractTableModel {
   Q_OBJECT
@@ -52,7 +52,7 @@ class NodeTableModel : public QAbstractTableModel {
     kAgent,
     kColumns
   };
-  // For BarDelegate: a fraction 0…1, or invalid.
+  // For BarDelegate: a fraction in [0, 1], or invalid.
   static constexpr int kFractionRole = Qt::UserRole + 1;
   static constexpr int kToneRole = Qt::UserRole + 2;
   // For GpuDelegate, of each GPU: a fraction 0…1 or an invalid value; a Tone.
@@ -63,7 +63,7 @@ class NodeTableModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   void setRows(QVector<NodeRow> rows);
-  // Replaces the row of that name, keeping its samples; false where there is none.
+  // Replaces the row of that name and keeps its samples; returns false if there is none.
   bool update(const NodeRow& row);
   const QVector<NodeRow>& rows() const { return rows_; }
   int find(const QString& name) const;

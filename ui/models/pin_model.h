@@ -1,5 +1,5 @@
-// PinModel: which stage each layer is on, for a strategy that is told: a row a layer. Editing a
-// stage moves the layer and those after it that were on its stage, as a pin of the spec does.
+// PinModel: the pipeline stage of each layer, one row per layer. Editing a stage moves the layer
+// and those after it on the same stage, like a pin of the spec.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -8,7 +8,7 @@
 
 namespace lockstep::ui {
 
-// The layer at `row`, and those after it up to the next stage, go to `stage`.
+// Moves the layer at `row`, and those after it up to the next stage, to `stage`.
 void moveToStage(std::vector<int>& stages, int row, int stage);
 
 class PinModel : public QAbstractTableModel {

@@ -1,4 +1,4 @@
-// PlacementModel: what exactly will run: a row a rank: where, how many samples, memory, time.
+// PlacementModel: the placement of a plan, one row per rank: node, device, samples, memory, time.
 #pragma once
 
 #include <QAbstractTableModel>

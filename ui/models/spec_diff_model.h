@@ -1,4 +1,4 @@
-// SpecDiffModel: in what the specs of some runs differ: a row a field, a column a run.
+// SpecDiffModel: the differences between the specs of runs: one row per field, one column per run.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -8,7 +8,7 @@
 
 namespace lockstep::ui {
 
-// Every written field of a run spec with its value: "training.batch" → "64".
+// Returns all written fields of a run spec: "training.batch" → "64".
 std::map<std::string, std::string> specFields(const std::string& yaml);
 
 class SpecDiffModel : public QAbstractTableModel {
@@ -16,7 +16,7 @@ class SpecDiffModel : public QAbstractTableModel {
  public:
   using QAbstractTableModel::QAbstractTableModel;
 
-  // One name and one set of fields a run. Fields that are the same in all are left out.
+  // Takes the name and fields of each run. Leaves out fields that are equal in all.
   void setRuns(QStringList names, std::vector<std::map<std::string, std::string>> fields);
   void retranslate();
 

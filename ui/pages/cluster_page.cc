@@ -178,7 +178,7 @@ std::shared_ptr<LiveCluster> ClusterPage::live() {
 
 int ClusterPage::connectedCount() const {
   int count = 0;
-  for (const auto& row : nodes_->rows()) count += row.phase == app::NodePhase::kConnected;
+  for (const auto& row : nodes_->rows()) count += row.phase == app::NodeState::CONNECTED;
   return count;
 }
 
@@ -304,12 +304,12 @@ void ClusterPage::takeStatus(int node) {
   row->addresses = join(inventory.addresses);
   row->address = QString::fromStdString(status.address);
   row->roles = join(status.roles);
-  if (status.phase != app::NodePhase::kConnected) {
+  if (status.phase != app::NodeState::CONNECTED) {
     row->sampled = false;
     endGpuAlerts(name, std::numeric_limits<Nanoseconds>::max());  // nothing is known of them
   }
-  if (status.phase == app::NodePhase::kFailed && status.error) showFailure(status);
-  if (status.phase == app::NodePhase::kConnected || status.phase == app::NodePhase::kIdle)
+  if (status.phase == app::NodeState::UNAVAILABLE && status.error) showFailure(status);
+  if (status.phase == app::NodeState::CONNECTED || status.phase == app::NodeState::DISCONNECTED)
     endFailure(name);
   nodes_->touched(name);
   refreshState();
@@ -453,7 +453,7 @@ void ClusterPage::buildGpuPlots() {
 
 void ClusterPage::nameGpuPlots() {
   if (!gpuPlot_) return;
-  const QString empty = tr("Nothing yet: connect the nodes.");
+  const QString empty = tr("No data yet. Connect the nodes.");
   gpuPlot_->setTexts(tr("GPU use"), {}, {}, empty);
   temperaturePlot_->setTexts(tr("Temperature"), {}, QString::fromUtf8("°C"), empty);
   powerPlot_->setTexts(tr("Power"), {}, "W", empty);
@@ -488,7 +488,7 @@ void ClusterPage::refreshState() {
   const int connected = connectedCount();
   bool busy = false, failed = false;
   for (const auto& row : nodes_->rows()) {
-    failed = failed || row.phase == app::NodePhase::kFailed;
+    failed = failed || row.phase == app::NodeState::UNAVAILABLE;
     busy = busy || row.asking || nodePhaseTone(row.phase) == Tone::kActive;
   }
   const Tone tone = failed                            ? Tone::kBad
@@ -525,7 +525,7 @@ QVector<InspectorRow> ClusterPage::inspectorRows() const {
   };
   add(tr("State"), nodePhaseText(row.phase));
   add(tr("Detail"), row.detail);
-  add(tr("Reached by"), row.target);
+  add(tr("Connection"), row.target);
   add(tr("Roles"), row.roles);
   add(tr("Ranks"), QString::number(row.ranks));
   if (row.cores > 0) {
@@ -557,7 +557,7 @@ void ClusterPage::retranslate() {
   heading_->setText(name.isEmpty() ? document()->name() : name);
   setTexts(connect_, tr("Connect"),
            tr("Connect every node; the agent is deployed where it is missing"));
-  setTexts(disconnect_, tr("Disconnect"), tr("End the connections; runs go on"));
+  setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
   setTexts(launch_, tr("Launch here…"));
@@ -568,14 +568,14 @@ void ClusterPage::retranslate() {
                    tr("Add host"));
   table_->setAccessibleName(tr("Nodes"));
   nodes_->retranslate();
-  const QString empty = tr("Nothing yet: connect the nodes.");
+  const QString empty = tr("No data yet. Connect the nodes.");
   cpuPlot_->setTexts(tr("CPU"), {}, {}, empty);
   memoryPlot_->setTexts(tr("Memory"), {}, {}, empty);
   networkPlot_->setTexts(tr("Network"), {}, {}, empty);
   nameGpuPlots();
   gpuButton_->setText(tr("GPUs"));
-  gpuButton_->setToolTip(tr("Show the load of the GPUs instead"));
-  gpuButton_->setAccessibleName(tr("Show the load of the GPUs instead"));
+  gpuButton_->setToolTip(tr("Show GPU load instead"));
+  gpuButton_->setAccessibleName(tr("Show GPU load instead"));
   setAccessibleName(tr("Cluster %1").arg(heading_->text()));
   rebuildRows();
 }

@@ -39,7 +39,7 @@ class ClusterPage : public SpecPage {
   const char* iconName() const override { return "cluster"; }
   QVector<InspectorRow> inspectorRows() const override;
   NodeTableModel* nodes() const { return nodes_; }
-  // The session of the text as it stands; null where the text is not a cluster.
+  // Returns the session of the current text; null if the text is not a valid cluster.
   std::shared_ptr<LiveCluster> live();
   std::shared_ptr<LiveCluster> liveIfAny() const { return live_; }
   int connectedCount() const;
@@ -49,7 +49,7 @@ class ClusterPage : public SpecPage {
   void addHost();  // asks
   Status addNode(const QString& yaml);
   void removeSelected();
-  // What a node does now, as its session tells.
+  // Returns the state of a node from its session.
   void showLoad(const QString& node, const app::NodeLoad& load);
 
  Q_SIGNALS:
@@ -96,7 +96,7 @@ class ClusterPage : public SpecPage {
   PlotView* cpuPlot_ = nullptr;
   PlotView* memoryPlot_ = nullptr;
   PlotView* networkPlot_ = nullptr;
-  // Of GPUs: there where a node has any.
+  // Shown if a node has GPUs.
   QStackedWidget* loadStack_ = nullptr;
   QToolButton* gpuButton_ = nullptr;
   PlotView* gpuPlot_ = nullptr;
@@ -107,7 +107,7 @@ class ClusterPage : public SpecPage {
   };
   QHash<QString, NodeSeries> series_;
   QHash<QString, std::shared_ptr<Series>> gpuSeries_;  // by plot, node and GPU
-  // What lasts, by node: alerts of its GPUs and when each was last seen; why it failed.
+  // Active alerts by node: its GPUs' with the time last seen, and why it failed.
   struct GpuAlert {
     Nanoseconds seen = 0;
     std::string text;

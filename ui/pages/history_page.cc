@@ -449,7 +449,7 @@ void HistoryPage::retranslate() {
   plotCard_->setTitle(tr("Compare selected runs"));
   table_->setAccessibleName(tr("Runs"));
   empty_->setTexts(tr("No runs yet"),
-                   tr("Every run is kept here with its spec, plan, figures and curves."));
+                   tr("Every run is recorded here with its spec, plan, metrics and curves."));
   const int index = curve_->currentIndex();
   QSignalBlocker blocker(curve_);
   curve_->clear();
@@ -465,8 +465,8 @@ void HistoryPage::retranslate() {
   curve_->addItem(tr("Evaluation perplexity by epoch"), "epoch/eval_perplexity");
   curve_->setCurrentIndex(std::max(0, index));
   curve_->setAccessibleName(tr("Curve"));
-  setTexts(differences_, tr("Show in what the specs differ"));
-  diffTable_->setAccessibleName(tr("Differences of the specs"));
+  setTexts(differences_, tr("Compare the specs of the selected runs"));
+  diffTable_->setAccessibleName(tr("Spec differences"));
   diff_->retranslate();
   plot_->setTexts(tr("Curves"), tr("step"), {}, tr("Select runs to overlay their curves."));
   runs_->retranslate();

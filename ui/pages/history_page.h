@@ -1,5 +1,5 @@
-// HistoryPage: every run there was: search, open, notes, launch again; and of all selected ones
-// export, delete, and their curves over each other.
+// HistoryPage: all runs: search, open, notes, launch again; export, delete and compare selected
+// runs.
 #pragma once
 
 #include <QTimer>
@@ -44,7 +44,7 @@ class HistoryPage : public Page {
   void selectRun(const QString& run);
   bool canRelaunch() const;  // one run is selected, and it has ended
   void reload();
-  // Of one selected run its CSV file; of several the folder that gets a file for each.
+  // One selected run is exported to a CSV file, several to a folder with a file each.
   void exportTo(const QString& path);
   void removeSelected();  // the runs and their files; asked for in the page
 

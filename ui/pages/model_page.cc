@@ -221,7 +221,9 @@ void ModelPage::showSection() {
       const std::string path = layers_->listPath() + "[" + std::to_string(row) + "]";
       const std::string kind = document()->spec().layerKind(path);
       std::vector<FieldModel::Section> sections{{path, {}}};
-      if (!kind.empty()) sections.push_back({path + "." + kind, fieldLabel(kind)});
+      if (!kind.empty())
+        sections.push_back(
+            {path + "." + kind, fieldLabelOf(document()->spec().kind(), path + "." + kind)});
       fields_->setSections(std::move(sections));
       break;
     }
@@ -323,9 +325,9 @@ void ModelPage::fillAddMenu() {
   addMenu_->clear();
   addMenu_->setToolTipsVisible(true);
   for (const app::LayerKind& kind : app::SpecText::layerKinds()) {
-    QAction* action = addMenu_->addAction(fieldLabel(kind.name));
-    action->setObjectName("addLayer_" + QString::fromStdString(kind.name));
-    action->setToolTip(fieldHelp(kind.help));
+    QAction* action = addMenu_->addAction(optionText(kind.field.label));
+    action->setObjectName("addLayer_" + QString::fromStdString(kind.field.name));
+    action->setToolTip(optionText(kind.field.help));
     connect(action, &QAction::triggered, this,
             [this, yaml = QString::fromStdString(kind.yaml)] { addLayer(yaml); });
   }
@@ -334,7 +336,7 @@ void ModelPage::fillAddMenu() {
 void ModelPage::retranslate() {
   SpecPage::retranslate();
   setTexts(launch_, tr("Launch…"),
-           tr("Choose where and how it runs, see what it will cost, start it"));
+           tr("Choose cluster and strategy, see the prediction, and launch"));
   parameters_->setName(tr("Parameters"));
   flops_->setName(tr("Forward pass, one sample"));
   activations_->setName(tr("Activations, one sample"));

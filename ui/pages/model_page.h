@@ -31,7 +31,7 @@ class ModelPage : public SpecPage {
   FieldModel* fields() const { return fields_; }
   void selectLayer(int row);
   void addLayer(const QString& yaml);  // after the selected one, else at the end
-  // Shows the field of the form, where it has it: "training.optimizer.momentum".
+  // Shows a field in the form, if it is there: "training.optimizer.momentum".
   bool showField(const std::string& path);
   void removeLayer();
   void moveLayer(int by);

@@ -24,7 +24,7 @@ class Page : public QWidget {
   Q_OBJECT
 
  public:
-  // `key` names the document for ever: "cluster:/path", "run:<id>".
+  // `key` identifies the document: "cluster:/path", "run:<id>".
   Page(const QString& objectName, QString key, QWidget* parent);
 
   const QString& key() const { return key_; }

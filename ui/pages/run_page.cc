@@ -123,7 +123,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connect(document_, &RunDocument::finished, this, [this] {
     // What there is to see is all there.
     for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
-    const app::RunPhase phase = document_->row().phase;
+    const app::RunState phase = document_->row().phase;
     Q_EMIT alertRaised({key() + ":end",
                         runPhaseTone(phase),
                         title(),
@@ -533,13 +533,11 @@ void RunPage::showReach(std::int64_t sinceNs) {
   }
   reachShown_ = true;
   message()->showNote(Tone::kWarning, [sinceNs] {
-    return MessagePanel::Note{
-        tr("The run has been out of reach since %1.").arg(formatWhen(sinceNs)),
-        tr("The node that coordinates it does not answer; it is asked again and again."),
-        tr("Giving it up ends the run in the history and on the nodes that answer, and on the "
-           "others once "
-           "they are connected again."),
-        tr("Give up")};
+    return MessagePanel::Note{tr("The run has been unreachable since %1.").arg(formatWhen(sinceNs)),
+                              tr("Its coordinator does not answer. Lockstep keeps trying."),
+                              tr("Giving up ends the run in the history and on all nodes that "
+                                 "answer. Other nodes follow when they are connected again."),
+                              tr("Give up")};
   });
 }
 
@@ -551,7 +549,7 @@ void RunPage::refreshRow() {
                    : document_->ending() ? tr("finishing")
                                          : runStateText(row),
                    row.unreachableNs != 0 ? Tone::kWarning : runPhaseTone(row.phase));
-  stop_->setEnabled(document_->canStop() && row.phase == app::RunPhase::kRunning);
+  stop_->setEnabled(document_->canStop() && row.phase == app::RunState::RUNNING);
   kill_->setEnabled(document_->canStop());
   showReach(row.unreachableNs);
   const bool running = !app::isFinal(row.phase);
@@ -625,7 +623,7 @@ void RunPage::refreshFigures() {
                   left >= 0 ? tr("about %1 left").arg(formatDuration(left)) : tr("elapsed"));
   // A run that ended before its time shows how far it came.
   progress_->setValue(
-      row.phase == app::RunPhase::kSucceeded ? 1000 : static_cast<int>(1000 * progress.fraction()));
+      row.phase == app::RunState::SUCCEEDED ? 1000 : static_cast<int>(1000 * progress.fraction()));
   // Evaluations lie over epochs; on the step axis they stand where their epoch ended.
   const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
     const auto line = document_->series(name);
@@ -693,15 +691,15 @@ QString RunPage::evidenceText(const app::SlowEvidence& evidence) const {
   const QString share = formatPercent(evidence.share, 0);
   switch (evidence.cause) {
     case app::SlowCause::kStopped:
-      return tr("Its process was stopped %1 of the time.").arg(share);
+      return tr("Its process was suspended %1 of the time.").arg(share);
     case app::SlowCause::kThrottled:
-      return tr("A CPU quota held it back %1 of the time.").arg(share);
+      return tr("A CPU quota throttled it %1 of the time.").arg(share);
     case app::SlowCause::kCrowded:
-      return tr("Other work had its cores %1 of the time.").arg(share);
+      return tr("Other processes used its cores %1 of the time.").arg(share);
     case app::SlowCause::kFrozen:
       return tr("Its process did not run %1 of the time.").arg(share);
     case app::SlowCause::kGpuHeat:
-      return tr("Its GPU %1 was slowed down for heat %2 of the time.").arg(evidence.gpu).arg(share);
+      return tr("Its GPU %1 was thermally throttled %2 of the time.").arg(evidence.gpu).arg(share);
     case app::SlowCause::kGpuPower:
       return tr("Its GPU %1 was held at its power limit %2 of the time.")
           .arg(evidence.gpu)
@@ -725,7 +723,7 @@ void RunPage::refreshSlow() {
   if (!slow) {
     slowHead_->setText(document_->row().world > 1
                            ? tr("No straggler: all ranks are near the median.")
-                           : tr("With one rank there is nobody to wait for."));
+                           : tr("A run of one rank has no stragglers."));
     slowHead_->setStyleSheet({});
     slowText_->setText(QString(QChar(0xa0)));
     refreshBreakdown();
@@ -766,7 +764,7 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), row.finishedNs > 0 ? formatWhen(row.finishedNs) : QString());
   add(tr("Error"), messageText(row.error));
-  out << InspectorRow{tr("What runs"), {}, true};
+  out << InspectorRow{tr("Configuration"), {}, true};
   add(tr("Model"), QString::fromStdString(row.name));
   add(tr("Strategy"), QString::fromStdString(row.strategy));
   add(tr("Cluster"), QString::fromStdString(row.clusterName));
@@ -796,7 +794,7 @@ void RunPage::restyle() {
 
 void RunPage::retranslate() {
   setTexts(stop_, tr("Stop"), tr("Finish this step, save a checkpoint, stop"));
-  setTexts(kill_, tr("Kill"), tr("End every worker at once, without a checkpoint"));
+  setTexts(kill_, tr("Kill"), tr("Kill all workers, without a checkpoint"));
   setTexts(resume_, tr("Resume…"), tr("Continue from the last checkpoint, as a new run"));
   setTexts(rerun_, tr("Rerun…"), tr("Launch the same spec on the same cluster again"));
   setTexts(clone_, tr("Clone…"), tr("Open this run's spec as a new model and launch it"));
@@ -813,7 +811,7 @@ void RunPage::retranslate() {
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
-  setTexts(pause_, tr("Pause the plots; data go on arriving"));
+  setTexts(pause_, tr("Pause the plots; data keep arriving"));
   setTexts(logX_, tr("Logarithmic x axis"));
   setTexts(follow_, tr("Follow: show all data as they arrive"));
   const QString waiting = tr("No data yet.");

@@ -1,5 +1,5 @@
-// RunPage: one run, live or from the history: curves, step time measured beside predicted, load of
-// the nodes, logs of all ranks, and the rank that holds the others up.
+// RunPage: one run, live or from the history: curves, measured and predicted step time, load of the
+// nodes, logs of all ranks, and the straggler.
 #pragma once
 
 #include <QTimer>
@@ -109,7 +109,7 @@ class RunPage : public Page {
   PlotView* memory_ = nullptr;
   PlotView* network_ = nullptr;
   PlotView* disk_ = nullptr;
-  // Of GPUs: made and shown once there are data of one. By the end of the series' name.
+  // GPU plots by suffix of the series name; created when there are data.
   struct GpuPlot {
     const char* figure;
     PlotView* plot;

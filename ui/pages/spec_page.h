@@ -39,7 +39,7 @@ class SpecPage : public Page {
   void showStatus(const Status& status);
   void retranslate() override;
   virtual void documentChanged();
-  // A problem of the list was clicked: goes to its place in the text.
+  // Goes to the place of a clicked problem in the text.
   virtual void problemChosen(const app::SpecProblem& problem);
 
  private:

@@ -162,14 +162,13 @@ void WelcomePage::retranslate() {
   setTexts(newModel_, tr("New model…"));
   newModelText_->setText(tr("Start from an MLP, CNN, ResNet, GPT or CTR model, or from nothing."));
   setTexts(newCluster_, tr("New cluster"));
-  newClusterText_->setText(
-      tr("Add hosts from your SSH configuration and deploy the agent to them."));
+  newClusterText_->setText(tr("Add hosts from your SSH config and deploy the agent to them."));
   setTexts(open_, tr("Open a file…"));
   openText_->setText(
       tr("A cluster or a run spec in YAML. Files can also be dropped on the window."));
   examples_->setTitle(tr("Examples"));
   recent_->setTitle(tr("Recent files"));
-  noRecent_->setText(tr("What you open appears here."));
+  noRecent_->setText(tr("Files that you open are listed here."));
   exampleList_->setAccessibleName(tr("Examples"));
   recentList_->setAccessibleName(tr("Recent files"));
   setAccessibleName(title());

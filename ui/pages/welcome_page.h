@@ -1,4 +1,4 @@
-// WelcomePage: what there is to start with: examples, recent files, a run on this machine.
+// WelcomePage: examples, recent files, and a run on this machine.
 #pragma once
 
 #include "ui/pages/page.h"

@@ -1,5 +1,4 @@
-// QCustomPlot's header needs Qt's stock keywords, which this tree switches off: here they are
-// defined round it alone.
+// Includes QCustomPlot's header, which needs Qt's keyword macros; they are disabled elsewhere.
 #pragma once
 
 #include <QtPrintSupport/QtPrintSupport>

@@ -1,5 +1,5 @@
-// FrameClock: the one 33 ms timer of the GUI thread. Whatever shows live data drains its inbox and
-// repaints on tick(); nothing is drawn per sample.
+// FrameClock: the 33 ms timer of the GUI thread. Views of live data drain their inbox and repaint
+// on tick(), never per sample.
 #pragma once
 
 #include <QObject>

@@ -18,7 +18,7 @@ class PlotGroup : public QObject {
   void add(PlotView* view);
   void setXRange(double lower, double upper, PlotView* from);  // by hand: following ends
   void follow();                                               // all data again, as they arrive
-  // What all plots together have to show, for a range chosen by hand to stay within.
+  // Returns the x range of all plots together, which bounds zoom and pan.
   void extent(double* lower, double* upper) const;
   bool following() const { return following_; }
   void setCrosshair(double x, bool visible);

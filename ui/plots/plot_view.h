@@ -1,7 +1,7 @@
-// PlotView: a titled plot of several series with legend, crosshair, log axes, a data table behind
-// it and a text where there is nothing to show yet.
-// Gestures: drag zooms into a box (a low one along x alone), Shift+drag pans, the wheel zooms along
-// x, a double click shows all again, the right button has a menu. Threads: GUI.
+// PlotView: a titled plot of several series with legend, crosshair, log axes, a data table and an
+// empty state.
+// Gestures: drag zooms into a box (a flat one along x only), Shift+drag pans, the wheel zooms along
+// x, a double click resets, the right button opens a menu. Threads: GUI.
 #pragma once
 
 #include <QPointer>
@@ -61,7 +61,7 @@ class PlotView : public QWidget {
   bool savePng(const QString& path);
 
   MinMax dataRange() const;  // of x
-  // For the group.
+  // Used by the group.
   void setGroup(PlotGroup* group) { group_ = group; }
   void showXRange(double lower, double upper);
   void showCrosshair(double x, bool visible);

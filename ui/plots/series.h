@@ -1,4 +1,4 @@
-// Series: what one line of a plot shows: the samples as they came and the same smoothed.
+// Series: one line of a plot: its samples, and the same smoothed.
 #pragma once
 
 #include <QColor>
@@ -10,7 +10,7 @@ namespace lockstep::ui {
 
 class Series {
  public:
-  // `smoothable` series draw the samples as a shadow under an exponential average.
+  // `smoothable` series are drawn as an exponential moving average, with the samples as a shadow.
   Series(QString name, int colorIndex, bool smoothable = false)
       : name(std::move(name)), colorIndex(colorIndex), smoothable_(smoothable) {}
 
@@ -21,7 +21,7 @@ class Series {
   bool smoothed() const { return smoothable_ && weight_ > 0; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }
-  // The sample nearest to x; -1 where there is none.
+  // Returns the sample nearest to x; -1 if there is none.
   std::ptrdiff_t nearest(double x) const;
 
   QString name;

@@ -1,5 +1,5 @@
-// SeriesTableModel: the samples behind a plot as a table: x, then one column a series. Rows are the
-// samples of the longest series; the others show their sample at the same x. Newest first.
+// SeriesTableModel: the samples of a plot as a table: x, then one column per series. Rows are the
+// samples of the longest series, newest first; other series show their sample at the same x.
 #pragma once
 
 #include <QAbstractTableModel>

@@ -21,7 +21,7 @@ LiveCluster::~LiveCluster() {
 
 bool LiveCluster::anyConnected() const {
   for (int i = 0; i < session_->size(); ++i) {
-    if (session_->status(i).phase == app::NodePhase::kConnected) return true;
+    if (session_->status(i).phase == app::NodeState::CONNECTED) return true;
   }
   return false;
 }

@@ -10,7 +10,7 @@
 
 namespace lockstep::ui {
 
-// Destroys what has been ended, and then what it needed to the end, on a thread of `pool`.
+// Destroys an ended object, and then what it depends on, on a thread of `pool`.
 template <typename T>
 void destroyAsync(QThreadPool& pool, std::unique_ptr<T> ended, std::shared_ptr<void> needed = {}) {
   pool.start([ended = std::shared_ptr<T>(std::move(ended)), needed = std::move(needed)]() mutable {
@@ -28,7 +28,7 @@ class LiveCluster : public QObject {
   ~LiveCluster() override;
 
   app::ClusterSession& session() { return *session_; }
-  // Keeps the session's nodes in being for a recorder or launch that is being destroyed.
+  // Keeps the session alive for a recorder or launch that is being destroyed.
   std::shared_ptr<void> sessionRef() const { return session_; }
   bool anyConnected() const;
 

@@ -1,4 +1,4 @@
-// New models: run specs of a kind, complete, to be changed in form or text.
+// Templates of new models: complete run specs of each kind.
 #pragma once
 
 #include <QString>
@@ -16,7 +16,7 @@ struct ModelTemplate {
 };
 const QVector<ModelTemplate>& modelTemplates();
 
-// A run spec of the kind, called `name`; `data` is its data file, where the kind has one to bring.
+// Returns a run spec of the kind, called `name`; `data` is its data file, if the kind needs one.
 QString newModelText(const ModelTemplate& kind, const QString& name, const QString& data);
 
 }  // namespace lockstep::ui

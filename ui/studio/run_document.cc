@@ -106,7 +106,7 @@ bool isTimeSeries(const std::string& name) {
   return name.starts_with("rank/") && (name.ends_with("/cpu") || name.ends_with("/memory"));
 }
 
-QString runPhaseText(app::RunPhase phase) {
+QString runPhaseText(app::RunState phase) {
   static const char* const names[] = {QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "unknown"),
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "launching"),
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "prepared"),
@@ -133,31 +133,31 @@ QString runTitle(const app::RunRow& row) {
   return name + QString::fromUtf8(" · ") + made.toString(today ? "HH:mm:ss" : "MM-dd HH:mm");
 }
 
-Tone runPhaseTone(app::RunPhase phase) {
+Tone runPhaseTone(app::RunState phase) {
   switch (phase) {
-    case app::RunPhase::kLaunching:
-    case app::RunPhase::kPrepared:
-    case app::RunPhase::kRunning:
+    case app::RunState::LAUNCHING:
+    case app::RunState::PREPARED:
+    case app::RunState::RUNNING:
       return Tone::kActive;
-    case app::RunPhase::kSucceeded:
+    case app::RunState::SUCCEEDED:
       return Tone::kGood;
-    case app::RunPhase::kFailed:
+    case app::RunState::FAILED:
       return Tone::kBad;
-    case app::RunPhase::kStopping:
-    case app::RunPhase::kStopped:
+    case app::RunState::STOPPING:
+    case app::RunState::STOPPED:
       return Tone::kWarning;
     default:
       return Tone::kNeutral;
   }
 }
 
-std::string runOutcome(app::RunPhase phase) {
+std::string runOutcome(app::RunState phase) {
   switch (phase) {
-    case app::RunPhase::kSucceeded:
+    case app::RunState::SUCCEEDED:
       return "The run succeeded.";
-    case app::RunPhase::kStopped:
+    case app::RunState::STOPPED:
       return "The run was stopped.";
-    case app::RunPhase::kExpired:
+    case app::RunState::EXPIRED:
       return "The run expired.";
     default:
       return "The run failed.";

@@ -1,5 +1,5 @@
-// RunDocument: one run as it is known: its row, curves, logs, breakdown and slow rank. What the
-// history has is read in the background; a recorder adds what happens. Threads: GUI.
+// RunDocument: the state of one run: its row, curves, logs, breakdown and straggler. Reads the
+// history in the background; a recorder adds live data. Threads: GUI.
 #pragma once
 
 #include <QObject>
@@ -42,10 +42,12 @@ class RunDocument : public QObject {
   std::int64_t lastStep() const { return model_.step(); }
   double elapsedSeconds() const;
   double remainingSeconds() const;  // below 0: not known
+  // Returns the pace shown: of a running run that of its last steps, none while it is stalled; of
+  // an ended run the mean.
   app::Pace pace() const;
   double stalledSeconds() const;  // 0: steps come
-  // The line of that name; made when first asked for or told of. Series over time have x in
-  // seconds since the run began.
+  // Returns the series of that name, created on first use. Series over time have x in seconds since
+  // the run began.
   std::shared_ptr<Series> series(const std::string& name);
   const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
   bool canStop() const;
@@ -54,9 +56,10 @@ class RunDocument : public QObject {
 
   void stop();
   void kill();
-  // Where the run is out of reach: its recorder ends with it, and ends it on the nodes that answer.
+  // Gives up an unreachable run: ends it in the history and on the nodes that answer, and ends its
+  // recorder.
   void giveUp();
-  // What has come; also called by tests.
+  // Adds an update; also called by tests.
   void take(const app::RunUpdate& update);
 
  Q_SIGNALS:
@@ -66,7 +69,7 @@ class RunDocument : public QObject {
   void breakdownChanged();
   void slowChanged();
   void nodeNote(const QString& node, bool reachable, const QString& detail);
-  // of the run, now or as the history has it, or of a request
+  // an error of the run, live or from the history, or of a request
   void failed(const lockstep::Error& error);
   void warned(const lockstep::Error& warning);  // the run goes on
   void finished();
@@ -93,15 +96,14 @@ class RunDocument : public QObject {
 };
 
 bool isTimeSeries(const std::string& name);  // x is the wall clock
-QString runPhaseText(app::RunPhase phase);
-// The phase, or since when the run is out of reach.
+QString runPhaseText(app::RunState phase);
+// Returns the run's state, or since when it is unreachable.
 QString runStateText(const app::RunRow& row);
-// "fashion-cnn · 14:03", with the date where it is not today's: runs of one model can be told
-// apart.
+// "fashion-cnn · 14:03", with the date if it is not today, to distinguish runs of one model.
 QString runTitle(const app::RunRow& row);
-Tone runPhaseTone(app::RunPhase phase);
-// English, for messageText(): what alerts keep.
-std::string runOutcome(app::RunPhase phase);
+Tone runPhaseTone(app::RunState phase);
+// Returns an alert's English text, for messageText().
+std::string runOutcome(app::RunState phase);
 std::string stragglerHeadline(const app::Straggler& slow);
 std::string unreachableText(const std::string& node);
 

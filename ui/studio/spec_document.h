@@ -1,6 +1,6 @@
 // SpecDocument: the text of a cluster or run spec with its undo stack. Typing and form edits are
-// both small replacements in the text, on one stack. What is not saved yet is kept in the home's
-// recovery folder and comes back after a crash.
+// both small replacements in the text, on one stack. Unsaved text is stored in the home's recovery
+// folder and restored after a crash.
 #pragma once
 
 #include <QObject>
@@ -12,7 +12,7 @@
 
 namespace lockstep::ui {
 
-// What a file's text describes, by its first lines.
+// Returns the kind of spec of a file's text, by its first lines.
 app::SpecKind specKindOf(const QString& path);
 
 class SpecDocument : public QObject {

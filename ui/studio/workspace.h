@@ -1,4 +1,4 @@
-// Workspace: what all pages of a window share: home, history, settings, inbox, jobs, clusters.
+// Workspace: shared by all pages of a window: home, history, settings, inbox, jobs, clusters.
 // Threads: GUI.
 #pragma once
 
@@ -32,18 +32,18 @@ class Workspace : public QObject {
   const app::Home& home() const { return options_.home; }
   const QString& sshConfig() const { return options_.sshConfig; }
   app::Inbox& inbox() { return inbox_; }
-  // where sessions, recorders and launches are destroyed
+  // destroys sessions, recorders and launches
   QThreadPool& teardownPool() { return teardownPool_; }
   Settings& settings() { return settings_; }
   JobTracker& jobs() { return jobs_; }
   QStringList examples() const;
-  // A copy of an example in the home, that may be edited; "" where it cannot be made.
+  // Returns an editable copy of an example in the home folder; "" if it cannot be made.
   QString copyOfExample(const QString& path);
 
   std::shared_ptr<LiveCluster> makeCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster);
-  // The session a run was launched on, if it is still there; else a new one of the run's cluster,
-  // made in the background by the caller's own means.
-  // Looks once a second whether any program changed the history, and says so.
+  // Returns the session that a run was launched on, or null; the caller then creates one in the
+  // background.
+  // Polls once a second for changes of the history by any process, and emits historyChanged().
   void watchHistory();
   void keepForRun(const QString& run, std::shared_ptr<LiveCluster> cluster);
   std::shared_ptr<LiveCluster> clusterForRun(const QString& run) const;

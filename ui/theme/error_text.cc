@@ -38,29 +38,29 @@ QString codeText(Code code) {
     case Code::kOk:
       return Errors::tr("Done");
     case Code::kInvalidArgument:
-      return Errors::tr("The input is wrong");
+      return Errors::tr("Invalid input");
     case Code::kNotFound:
       return Errors::tr("Not found");
     case Code::kAlreadyExists:
-      return Errors::tr("There already");
+      return Errors::tr("Already exists");
     case Code::kFailedPrecondition:
-      return Errors::tr("A prerequisite is missing");
+      return Errors::tr("Missing prerequisite");
     case Code::kPermissionDenied:
-      return Errors::tr("Not permitted");
+      return Errors::tr("Permission denied");
     case Code::kUnavailable:
-      return Errors::tr("Not reachable");
+      return Errors::tr("Unreachable");
     case Code::kDeadlineExceeded:
-      return Errors::tr("No answer in time");
+      return Errors::tr("Timed out");
     case Code::kResourceExhausted:
       return Errors::tr("Out of space or memory");
     case Code::kDataLoss:
-      return Errors::tr("What was read is damaged");
+      return Errors::tr("Damaged data");
     case Code::kAborted:
-      return Errors::tr("Another part of the group failed");
+      return Errors::tr("Failure elsewhere in the group");
     case Code::kCancelled:
-      return Errors::tr("Stopped on request");
+      return Errors::tr("Cancelled");
     case Code::kInternal:
-      return Errors::tr("A defect of Lockstep");
+      return Errors::tr("Internal error");
   }
   return {};
 }

@@ -1,6 +1,5 @@
-// An error as a person reads it, in the studio's language. Errors travel as code and arguments; the
-// words for codes and places are made here, and what a module wrote in `what`, `why` and `next`
-// goes through messageText().
+// Formats errors in the studio's language. Codes and locations are worded here; `what`, `why` and
+// `next` are translated by messageText().
 #pragma once
 
 #include <QString>

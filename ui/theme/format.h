@@ -1,4 +1,4 @@
-// Numbers as people read them, in the language of the studio. Never for files and protocols.
+// Formats numbers in the studio's locale. Not for files and protocols.
 #pragma once
 
 #include <QString>

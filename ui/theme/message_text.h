@@ -1,9 +1,8 @@
-// Texts that other modules make in English (errors, notes, progress), in the studio's language. The
-// English text is the key: it is held against patterns with %1 … for what varies, and the pattern's
-// translation is filled with what stood there, itself translated where it is known. So texts that
-// come from nodes or lie in the history are translated too. What no pattern meets stays as it is,
-// and so does what follows the first line of a long text: a worker's last lines are nobody's
-// message.
+// Translates English texts of other modules (errors, notes, progress) into the studio's language. A
+// text is matched against patterns with placeholders %1 …; the pattern's translation is filled with
+// the matched parts, which are translated in turn. So texts from nodes and from the history are
+// translated too. Texts without a pattern stay English, and so do all lines after the first, which
+// are a worker's output.
 #pragma once
 
 #include <QString>

@@ -15,7 +15,7 @@ class QWidget;
 
 namespace lockstep::ui {
 
-// Distances on one 4-pixel grid.
+// Distances on a 4-pixel grid.
 inline constexpr int kSpaceXs = 4, kSpaceS = 8, kSpaceM = 12, kSpaceL = 16, kSpaceXl = 24;
 
 enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
@@ -44,7 +44,7 @@ class Theme : public QObject {
   QFont small() const;
   QFont figure() const;  // of a number that stands alone
 
-  // An icon of resources/icons, recoloured with the theme whenever it is painted.
+  // Returns an icon of resources/icons, coloured by the theme when painted.
   QIcon icon(const char* name, Tone tone = Tone::kNeutral) const;
 
  Q_SIGNALS:

@@ -1,5 +1,5 @@
-// BreakdownBars: where the time of a step went, one stacked bar a rank, the predicted one beside
-// the measured, and the same as a table.
+// BreakdownBars: the breakdown of step time, one stacked bar per rank, measured beside predicted,
+// and the same as a table.
 #pragma once
 
 #include <QWidget>

@@ -1,5 +1,5 @@
-// Delegates of tables: a load bar or several behind a number, a dot before a state, grey details
-// after a title, texts of several lines.
+// Item delegates: load bars behind a number, a dot before a state, grey details after a title,
+// wrapped texts.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -19,9 +19,8 @@ class BarDelegate : public QStyledItemDelegate {
   int role_;
 };
 
-// Paints `fractionsRole`, a list of fractions or invalid values, as bars side by side behind the
-// text, and `tonesRole`, a list of tones, as dots before it. Where a row has neither it is a cell
-// like others.
+// Paints `fractionsRole`, a list of fractions or invalid values, as bars behind the text, and
+// `tonesRole`, a list of tones, as dots before it. Plain if a row has neither.
 class GpuDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:
@@ -61,8 +60,7 @@ class DetailDelegate : public QStyledItemDelegate {
   int role_;
 };
 
-// Makes rows as high as wrapped texts need: the style sheet's padding narrows what is painted,
-// which the style leaves out of account.
+// Makes rows high enough for wrapped texts: the style ignores the style sheet's padding.
 class WrapDelegate : public QStyledItemDelegate {
   Q_OBJECT
  public:

@@ -1,5 +1,5 @@
-// FindBar: looks for a text in an editor: the next and the previous occurrence, which one of how
-// many. Enter goes on, Shift+Enter back, Escape closes. Hidden until it is opened.
+// FindBar: searches in an editor: next and previous match, and the number of matches. Enter goes to
+// the next match, Shift+Enter to the previous, Escape closes. Initially hidden.
 #pragma once
 
 #include <QWidget>

@@ -1,4 +1,4 @@
-// How every table of the studio looks.
+// The style of all tables of the studio.
 #pragma once
 
 #include <QObject>
@@ -12,9 +12,8 @@ namespace lockstep::ui {
 void applyTableStyle(QTableView* table);  // rows, no grid, quiet header
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
 
-// Hides columns of `spare`, the first of them first, until the others fit without scrolling; where
-// that is not enough, none. The last column that is shown stretches, and wants `last` pixels; 0:
-// its width.
+// Hides columns of `spare` in order until the others fit without scrolling; hides none if that is
+// not enough. The last visible column stretches and needs `last` pixels; 0: its width.
 class ColumnFitter : public QObject {
  public:
   ColumnFitter(QTableView* table, QVector<int> spare, int last = 0);

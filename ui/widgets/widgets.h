@@ -1,5 +1,4 @@
-// Small parts every page is made of: page header, card, labelled figure, message panel, empty
-// state.
+// Common widgets of pages: page header, card, figure, message panel, empty state.
 #pragma once
 
 #include <QFrame>
@@ -19,12 +18,12 @@ class QVBoxLayout;
 
 namespace lockstep::ui {
 
-// A push button with icon that keeps its icon when the theme changes.
+// Makes a push button whose icon follows the theme.
 QPushButton* makeButton(const QString& objectName, const char* icon, QWidget* parent,
                         const char* role = nullptr);
 QToolButton* makeToolButton(const QString& objectName, const char* icon, QWidget* parent);
 QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role = nullptr);
-// One line, as wide as there is room: a long one keeps no window from being small.
+// A label of one line that elides its text, so that it does not widen the window.
 class ElidedLabel : public QLabel {
   Q_OBJECT
  public:
@@ -35,7 +34,7 @@ class ElidedLabel : public QLabel {
   void paintEvent(QPaintEvent* event) override;
 };
 
-// Text and accessible name in one.
+// Sets text and accessible name.
 void setTexts(QAbstractButton* button, const QString& text, const QString& toolTip = {});
 
 // A rounded frame with a heading.
@@ -53,7 +52,7 @@ class Card : public QFrame {
   QVBoxLayout* body_ = nullptr;
 };
 
-// A number with its name under it.
+// A figure with its name below.
 class Figure : public QWidget {
   Q_OBJECT
  public:
@@ -69,17 +68,17 @@ class Figure : public QWidget {
   QLabel* detail_ = nullptr;
 };
 
-// What failed, why, what to do, and the details to copy. Lies over the lower edge of its parent, or
-// the upper one where the pointer is below: it moves nothing, and comes under no pointer. Never
-// modal.
+// Shows what failed, why, what to do, and details to copy. Overlays the lower edge of its parent,
+// or the upper one if the pointer is below, so that nothing moves and the pointer never hits it.
+// Not modal.
 class MessagePanel : public QFrame {
   Q_OBJECT
  public:
   explicit MessagePanel(QWidget* parent);
   void setArea(QWidget* area);  // over that part of the parent instead
   void showError(const Error& error);
-  // A note that is not an error. It is requested again when the language changes. If it has an
-  // action, its button stays visible beside a later error.
+  // Shows a note. It is requested again when the language changes. The button of its action stays
+  // visible beside a later error.
   struct Note {
     QString what, why, next, action;
   };
@@ -118,7 +117,7 @@ class MessagePanel : public QFrame {
   Tone tone_ = Tone::kNeutral;
 };
 
-// Centred icon, sentence and one button, where a page has nothing to show yet.
+// Empty state of a page: centred icon, sentence and one button.
 class EmptyState : public QWidget {
   Q_OBJECT
  public:
@@ -135,7 +134,7 @@ class EmptyState : public QWidget {
   QPushButton* button_ = nullptr;
 };
 
-// Coloured dot and word: "running", "connected".
+// A coloured dot and a word: "running", "connected".
 class StateBadge : public QLabel {
   Q_OBJECT
  public:

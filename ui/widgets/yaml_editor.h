@@ -1,6 +1,6 @@
-// YamlEditor: spec text with line numbers, highlighting and error marks. It never edits by itself:
-// its own undo is off, and every change by hand is told as edited(), to be put on the document's
-// undo stack; setText() shows the document's text, keeping cursor and scroll position.
+// YamlEditor: spec text with line numbers, highlighting and error marks. Its own undo is off: it
+// emits edited() for each change, which the document puts on its undo stack; setText() shows the
+// document's text and keeps cursor and scroll position.
 #pragma once
 
 #include <QPlainTextEdit>
@@ -34,8 +34,8 @@ class YamlEditor : public QPlainTextEdit {
   void setMarks(const QVector<TextMark>& marks);
   const QVector<TextMark>& marks() const { return marks_; }
   void goTo(int line, int column);
-  // Marks every occurrence of a text, in letters of either case, and goes to the first one from the
-  // cursor on; "": none.
+  // Marks all matches of a text, ignoring case, and goes to the first one after the cursor; "":
+  // none.
   void find(const QString& text);
   void goToFound(int by);  // 1 the next, -1 the previous one, round the end
   int foundCount() const { return static_cast<int>(found_.size()); }

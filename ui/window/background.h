@@ -1,6 +1,5 @@
-// Work off the GUI thread: run(owner, work, done) runs `work` on a pool thread and hands its value
-// to `done` on the GUI thread, unless `owner` is gone by then. Nothing that takes over 100 ms runs
-// on the GUI thread.
+// Runs work off the GUI thread: `work` runs on a pool thread, and `done` receives its value on the
+// GUI thread, unless `owner` was destroyed. Nothing that takes over 100 ms runs on the GUI thread.
 #pragma once
 
 #include <QCoreApplication>
@@ -26,8 +25,7 @@ void runInBackground(QObject* owner, Work work, Done done) {
       });
 }
 
-// Waits for what is under way, drops what has not begun and whatever was to be handed over: at the
-// end, when nobody is there to take it.
+// Waits for running work, and drops queued work and undelivered values. Called at exit.
 inline void endBackground() {
   QThreadPool::globalInstance()->clear();
   QThreadPool::globalInstance()->waitForDone();

@@ -114,8 +114,8 @@ CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
 void CommandPalette::retranslate() {
   setAccessibleName(tr("Command palette"));
   edit_->setPlaceholderText(tr("Type a command"));
-  edit_->setAccessibleName(tr("Command to look for"));
-  list_->setAccessibleName(tr("Commands found"));
+  edit_->setAccessibleName(tr("Search commands"));
+  list_->setAccessibleName(tr("Matching commands"));
 }
 void CommandPalette::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) retranslate();

@@ -1,5 +1,5 @@
-// CommandPalette: every action of the menus, found by typing parts of its name, in the studio's
-// language or in English; a popup over the window, closed by Escape or by leaving it.
+// CommandPalette: a popup that searches all menu actions by parts of their name, in the studio's
+// language or in English. Escape or losing the focus closes it.
 #pragma once
 
 #include <QAbstractListModel>
@@ -12,7 +12,7 @@ class QListView;
 
 namespace lockstep::ui {
 
-// An action's text without its mnemonic and "…".
+// Returns an action's text without mnemonic and "…".
 QString plainActionText(const QAction* action);
 
 class CommandModel : public QAbstractListModel {
@@ -31,8 +31,7 @@ class CommandModel : public QAbstractListModel {
   QList<QAction*> actions_;
 };
 
-// Every word typed must occur, in any order. First come commands that have them at the beginning of
-// words.
+// All typed words must occur, in any order. Matches at word starts come first.
 class WordFilter : public QSortFilterProxyModel {
   Q_OBJECT
  public:

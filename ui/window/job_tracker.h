@@ -1,4 +1,4 @@
-// JobTracker: the long work under way, with progress and cancel, as a model for the status bar.
+// JobTracker: running background jobs with progress and cancel, as a model for the status bar.
 #pragma once
 
 #include <QAbstractListModel>

@@ -1,5 +1,5 @@
-// The studio's language, switched while it runs: every widget hears QEvent::LanguageChange and sets
-// its texts again in retranslate().
+// The language of the studio. It changes at run time: every widget handles QEvent::LanguageChange
+// and sets its texts in retranslate().
 #pragma once
 
 #include <QObject>
@@ -12,7 +12,7 @@ class Language : public QObject {
 
  public:
   static Language& instance();
-  // "en", "zh_CN"; "" : as the system says. Numbers and dates follow.
+  // "en", "zh_CN"; "": the system's language. Also sets the locale of numbers and dates.
   void set(const QString& code);
   QString code() const { return code_; }
 

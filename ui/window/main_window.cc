@@ -353,8 +353,8 @@ void MainWindow::restoreSession() {
               const auto documents = (*history)->documents(row.run);
               return documents.ok() && !documents->nodes.empty();
             };
-            if (row.phase == app::RunPhase::kRunning || row.phase == app::RunPhase::kStopping ||
-                (row.phase == app::RunPhase::kLaunching && begun())) {
+            if (row.phase == app::RunState::RUNNING || row.phase == app::RunState::STOPPING ||
+                (row.phase == app::RunState::LAUNCHING && begun())) {
               going << QString::fromStdString(row.run);
             }
           }

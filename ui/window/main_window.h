@@ -49,30 +49,31 @@ class MainWindow : public QMainWindow {
   Workspace& workspace() { return *workspace_; }
   Page* currentPage() const;
   QList<Page*> pages() const;
-  // Opens or shows; null (with a message) where it cannot be opened.
+  // Opens or shows a document; returns null, with a message, if it cannot be opened.
   Page* openFile(const QString& path);
   RunPage* openRun(const QString& run);
   HistoryPage* openHistory();
   WelcomePage* openWelcome();
   ClusterPage* newCluster();
   NewModelDialog* newModel();  // asks for its kind; the file it makes is opened
-  // The launch dialog for a model page (null: the current or last one, else what there is), on that
-  // cluster page (null: the current or last one, or this machine). Both can be changed in it.
+  // Opens the launch dialog for a model page (null: the current or last one, else any) and a
+  // cluster page (null: the current or last one, or this machine). Both can be changed in the
+  // dialog.
   LaunchDialog* openLaunch(ModelPage* model, ClusterPage* cluster);
-  // A run of the history again: the launch dialog with its spec on its cluster, anew or from its
-  // last checkpoint. In the background.
+  // Opens the launch dialog for a run of the history, with its spec and cluster, from the start or
+  // its last checkpoint. Asynchronous.
   void relaunch(const QString& run, app::RelaunchKind kind);
-  // Its spec as a new model that is not saved yet, and the launch dialog for it. In the background.
+  // Opens a run's spec as a new unsaved model, and the launch dialog for it. Asynchronous.
   void clone(const QString& run);
-  // Files, or examples by name without ending (where none is open, a copy in the home is opened);
-  // "" for none. Opens the launch dialog; nothing is started before the person says so.
+  // Opens the launch dialog for files, or for examples by name (opens a copy in the home folder);
+  // "": none. Starts nothing.
   void openReady(const QString& model, const QString& cluster);
-  // Documents open when the studio was closed or killed, and every run that still goes on.
+  // Restores the documents that were open when the studio ended, and opens all running runs.
   void restoreSession();
   void restoreDefaultLayout();
-  // Shrinks and moves a window that with its frame is larger than the screen has room for.
+  // Shrinks and moves a window whose frame does not fit on the screen.
   void fitToScreen();
-  // Where a window of that geometry goes, inside `available` together with its frame.
+  // Returns the geometry moved and shrunk so that the window's frame is inside `available`.
   static QRect withinScreen(const QRect& window, const QMargins& frame, const QRect& available);
   void setDark(bool dark);
   void setLanguage(const QString& code);

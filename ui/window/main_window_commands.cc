@@ -221,7 +221,7 @@ void MainWindow::refreshActions() {
   actions_["actionDisconnect"]->setEnabled(cluster && cluster->liveIfAny());
   actions_["actionAddHost"]->setEnabled(cluster);
   actions_["actionStop"]->setEnabled(run && run->document()->canStop() &&
-                                     run->document()->row().phase == app::RunPhase::kRunning);
+                                     run->document()->row().phase == app::RunState::RUNNING);
   actions_["actionKill"]->setEnabled(run && run->document()->canStop());
   auto* history = qobject_cast<HistoryPage*>(page);
   const bool again = run ? run->document()->canRelaunch() : history && history->canRelaunch();

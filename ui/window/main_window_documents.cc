@@ -102,10 +102,8 @@ Page* MainWindow::openFile(const QString& path) {
   }
   if (recovered) {
     page->message()->showNote(Tone::kWarning, [] {
-      return MessagePanel::Note{tr("Unsaved text was recovered."),
-                                tr("Undo brings back the text as it was saved."),
-                                {},
-                                {}};
+      return MessagePanel::Note{
+          tr("Unsaved text was recovered."), tr("Undo restores the saved text."), {}, {}};
     });
   }
   refreshNavigator();
@@ -363,7 +361,7 @@ void MainWindow::openReady(const QString& model, const QString& cluster) {
       if (Page* page = currentPage()) {
         page->message()->showNote(Tone::kBad, [name] {
           return MessagePanel::Note{tr("There is no example %1.").arg(name),
-                                    tr("The folder of examples was not found beside the program."),
+                                    tr("The examples folder was not found next to the program."),
                                     {},
                                     {}};
         });

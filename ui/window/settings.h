@@ -1,4 +1,4 @@
-// What the studio remembers for its user, in <home>/studio.ini.
+// User settings of the studio, in <home>/studio.ini.
 #pragma once
 
 #include <QSettings>

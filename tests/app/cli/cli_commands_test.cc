@@ -181,6 +181,76 @@ class CliCommandsTest : public QObject {
                 .err.contains("at most 1000000"));
   }
 
+  // engine/specs/OPTIONS.md is what the command prints; written again with
+  // LOCKSTEP_UPDATE_GOLDEN=1.
+  void theTableOfOptionsIsTrue() {
+    const Cli cli;
+    const CliResult run = cli.run({"options", "--markdown"}),
+                    cluster = cli.run({"options", "--cluster", "--markdown"});
+    QCOMPARE(run.exit, 0);
+    QCOMPARE(cluster.exit, 0);
+    const QByteArray whole =
+        "# Options\n\nMade by `lockstep options --markdown` from the option table in "
+        "`proto/lockstep/spec/v1`.\n\n## Run spec\n\n" +
+        run.out + "\n## Cluster spec\n\n" + cluster.out;
+    QFile file(QStringLiteral(LOCKSTEP_SOURCE_DIR "/engine/specs/OPTIONS.md"));
+    if (qEnvironmentVariableIsSet("LOCKSTEP_UPDATE_GOLDEN")) {
+      QVERIFY(file.open(QIODevice::WriteOnly));
+      file.write(whole);
+      file.close();
+    }
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    QCOMPARE(file.readAll(), whole);
+  }
+
+  void optionsAreFoundByName() {
+    const Cli cli;
+    const CliResult prefetch = cli.run({"options", "gather"});
+    QCOMPARE(prefetch.exit, 0);
+    QVERIFY2(
+        prefetch.out.contains("strategy.gather_bytes") && prefetch.out.contains("Prefetch limit"),
+        prefetch.text());
+    const CliResult json = cli.run({"options", "training.batch", "--json"});
+    QVERIFY(json.onlyJson);
+    QCOMPARE(json.first("option")["default"].toString(), QString("64"));
+    QCOMPARE(cli.run({"options", "nothing-like-it"}).exit, 2);
+    const QList<QByteArray> paths = cli.run({"options", "--paths"}).out.trimmed().split('\n');
+    QVERIFY(paths.size() > 80);
+    // Every option that has a path without an index can be set.
+    for (const QByteArray& path : paths)
+      if (!path.contains('['))
+        QVERIFY2(!cli.run({"plan", "fashion-mlp", "--set", path + "="}, 20000)
+                      .err.contains("there is no field"),
+                 path);
+  }
+
+  // The script is run by bash itself: commands, groups, flags and options are completed.
+  void bashCompletesCommandsAndOptions() {
+    const Cli cli;
+    const CliResult script = cli.run({"completion", "bash"});
+    QCOMPARE(script.exit, 0);
+    const QString file = cli.write("completion.bash", script.out);
+    const QString program = QStringLiteral(LOCKSTEP_BINARY_DIR "/bin/lockstep");
+    const auto complete = [&](const QStringList& words) {
+      QStringList quoted;
+      for (const QString& word : words) quoted << "'" + word + "'";
+      QProcess bash;
+      bash.start("bash",
+                 {"-c", QString("source '%1'; compopt() { :; }; COMP_WORDS=('%2' %3); "
+                                "COMP_CWORD=%4; _lockstep; printf '%s\\n' \"${COMPREPLY[@]}\"")
+                            .arg(file, program, quoted.join(' '))
+                            .arg(words.size())});
+      bash.waitForFinished(30000);
+      return QString::fromUtf8(bash.readAllStandardOutput()).split('\n', Qt::SkipEmptyParts);
+    };
+    QVERIFY(complete({"ver"}).contains("verify"));
+    QVERIFY(complete({"history", "ex"}).contains("export"));
+    QVERIFY(complete({"run", "--de"}).contains("--detach"));
+    QVERIFY(complete({"history", "delete", "--f"}).contains("--force"));
+    QCOMPARE(complete({"run", "x.yaml", "--set", "strategy.gat"}),
+             QStringList{"strategy.gather_bytes="});
+  }
+
   void commandLineMistakes() {
     const Cli cli;
     QCOMPARE(cli.run({"frobnicate"}).exit, 2);
@@ -265,7 +335,7 @@ class CliCommandsTest : public QObject {
       QVERIFY(history.ok());
       RunRow row;
       row.run = "r";
-      row.phase = RunPhase::kSucceeded;
+      row.phase = RunState::SUCCEEDED;
       auto store = (*history)->begin(row, {});
       QVERIFY(store.ok());
       RunBatch batch;
@@ -387,7 +457,7 @@ class CliCommandsTest : public QObject {
       QVERIFY(history.ok());
       app::RunRow row;
       row.run = "20240101-000000-aaaa";
-      row.phase = app::RunPhase::kRunning;
+      row.phase = app::RunState::RUNNING;
       QVERIFY((*history)->add(row, {}).ok());
     }
     const CliResult refused = cli.run({"history", "delete", "last"});

@@ -42,6 +42,28 @@ class CliRunsTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
+  // A run on an example's text makes it first, and says so.
+  void aRunMakesTheDataOfAnExample() {
+    const Cli cli;
+    const QString spec = cli.write("small.yaml", R"(version: 1
+model:
+  input: {shape: [16], vocabulary: 256}
+  layers: [embedding: {units: 16}, transformer: {heads: 2}, dense: {units: 256}]
+data:
+  train: {text: kjv.txt, to: 0.01}
+  evaluate: {text: kjv.txt, from: 0.999}
+training: {batch: 8, max_steps: 3}
+)");
+    const CliResult first = cli.run({"run", spec, "--local", "1", "--no-benchmark"});
+    QVERIFY2(first.exit == 0, first.text());
+    QVERIFY2(first.err.contains("making data: ") || first.out.contains("making data: "),
+             first.text());
+    QVERIFY(QFileInfo(cli.path("kjv.txt")).size() > 4'000'000);
+    const CliResult second = cli.run({"run", spec, "--local", "1", "--no-benchmark"});
+    QVERIFY2(second.exit == 0, second.text());
+    QVERIFY(!second.err.contains("making data") && !second.out.contains("making data"));
+  }
+
   void runs_data() {
     QTest::addColumn<QStringList>("where");
     QTest::addColumn<int>("world");

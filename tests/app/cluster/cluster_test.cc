@@ -68,7 +68,7 @@ class ClusterTest : public QObject {
     ClusterSession* watched = nullptr;
     observer.onLoad = [&](int) { ++loads; };
     observer.onNode = [&](int node) {
-      if (node == 0) phases.emplace_back(nodePhaseName(watched->status(0).phase));
+      if (node == 0) phases.emplace_back(stateName(watched->status(0).phase));
     };
     ClusterSession session(localCluster(2, home_.localFolder(1) + "x", "").spec, options, inbox,
                            observer);
@@ -78,7 +78,7 @@ class ClusterTest : public QObject {
     QVERIFY(!session.access(0).agent().ok());
     session.connect();
     QVERIFY(drainUntil(inbox, [&] {
-      return session.allConnected() || session.status(0).phase == NodePhase::kFailed;
+      return session.allConnected() || session.status(0).phase == NodeState::UNAVAILABLE;
     }));
     QVERIFY2(session.allConnected(),
              session.status(0).error ? session.status(0).error->text().c_str() : "");
@@ -94,14 +94,14 @@ class ClusterTest : public QObject {
     const int before = pids_[0];
     ::kill(before, SIGKILL);
     QVERIFY(drainUntil(inbox, [&] {
-      return session.status(0).phase == NodePhase::kConnected &&
+      return session.status(0).phase == NodeState::CONNECTED &&
              session.status(0).inventory.agentPid != before;
     }));
     pids_[0] = session.status(0).inventory.agentPid;
     QVERIFY(std::find(phases.begin(), phases.end(), "reconnecting") != phases.end());
 
     session.disconnect(0);
-    QVERIFY(drainUntil(inbox, [&] { return session.status(0).phase == NodePhase::kIdle; }));
+    QVERIFY(drainUntil(inbox, [&] { return session.status(0).phase == NodeState::DISCONNECTED; }));
     QVERIFY(alive(pids_[0]));
     session.connect(0);
     QVERIFY(drainUntil(inbox, [&] { return session.allConnected(); }));
@@ -116,7 +116,7 @@ class ClusterTest : public QObject {
     QVERIFY(writeFileAtomically(home_.root + "/local", "x").ok());
     ClusterSession session(localCluster(1, home_.root + "/local", "").spec, options, inbox);
     session.connect();
-    QVERIFY(drainUntil(inbox, [&] { return session.status(0).phase == NodePhase::kFailed; }));
+    QVERIFY(drainUntil(inbox, [&] { return session.status(0).phase == NodeState::UNAVAILABLE; }));
     QVERIFY(session.status(0).error.has_value());
     QCOMPARE(session.status(0).error->node, std::string("local1"));
     const auto waited = session.access(0).waitConnected({});
@@ -132,7 +132,7 @@ class ClusterTest : public QObject {
     QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.error().text().c_str());
     ClusterSession session(cluster->spec, options, inbox);
     session.connect();
-    QVERIFY(drainUntil(inbox, [&] { return session.status(0).phase == NodePhase::kFailed; }));
+    QVERIFY(drainUntil(inbox, [&] { return session.status(0).phase == NodeState::UNAVAILABLE; }));
     QCOMPARE(session.status(0).error->node, std::string("far"));
     QVERIFY(!session.status(0).error->what.empty());
     session.connect();  // and the session may end in the middle of it

@@ -55,15 +55,15 @@ class HistoryTest : public QObject {
       QVERIFY(held.ok());
       QVERIFY(!history_->begin(rowOf("a"), {}).ok());
       QVERIFY(history_->expireAbandoned().ok());
-      QCOMPARE(history_->row("a")->phase, RunPhase::kLaunching);
+      QCOMPARE(history_->row("a")->phase, RunState::LAUNCHING);
     }
     RunDocuments found;
     found.nodes = "[]";
     QVERIFY(history_->begin(rowOf("b"), found).ok());
     QVERIFY(history_->expireAbandoned().ok());
-    QCOMPARE(history_->row("a")->phase, RunPhase::kExpired);
+    QCOMPARE(history_->row("a")->phase, RunState::EXPIRED);
     QVERIFY(!history_->row("a")->error.empty());
-    QCOMPARE(history_->row("b")->phase, RunPhase::kLaunching);  // its nodes can be asked
+    QCOMPARE(history_->row("b")->phase, RunState::LAUNCHING);  // its nodes can be asked
   }
 
   // Of before runs had a metric of their own: what they told of was accuracy.
@@ -142,7 +142,7 @@ class HistoryTest : public QObject {
     QVERIFY(history_->remove("20240101-aaaa").error().code == Code::kFailedPrecondition);
     *store = nullptr;
     RunRow underWay = *history_->row("20240101-aaaa");
-    underWay.phase = RunPhase::kRunning;
+    underWay.phase = RunState::RUNNING;
     QVERIFY(history_->update(underWay).ok());
     QVERIFY(history_->remove("20240101-aaaa").error().code == Code::kFailedPrecondition);
     QVERIFY(history_->remove("20240101-aaaa", true).ok());
@@ -153,7 +153,7 @@ class HistoryTest : public QObject {
   // A run whose nodes are gone would stand in the history as running for ever.
   void runsOutOfReachAreGivenUpAndRemoved() {
     RunRow row = rowOf("far");
-    row.phase = RunPhase::kRunning;
+    row.phase = RunState::RUNNING;
     QVERIFY(history_->add(row, {}).ok());
     // One that can be reached is neither given up nor removed.
     QCOMPARE(history_->giveUp("far").code(), Code::kFailedPrecondition);
@@ -162,7 +162,7 @@ class HistoryTest : public QObject {
     QVERIFY(history_->update(row).ok());
     QCOMPARE(history_->row("far")->unreachableNs, std::int64_t{1234});
     QVERIFY(history_->giveUp("far").ok());
-    QCOMPARE(history_->row("far")->phase, RunPhase::kFailed);
+    QCOMPARE(history_->row("far")->phase, RunState::FAILED);
     QCOMPARE(history_->row("far")->finishedNs, std::int64_t{1234});
     QCOMPARE(history_->row("far")->unreachableNs, std::int64_t{0});
     QVERIFY(history_->row("far")->error.starts_with("given up"));
@@ -180,7 +180,7 @@ class HistoryTest : public QObject {
     RunDocuments documents;
     documents.nodes = R"([{"node":"n1","host":"a"},{"node":"n'2","folder":"/w/runs/far/n'2"}])";
     RunRow row = rowOf("far");
-    row.phase = RunPhase::kRunning;
+    row.phase = RunState::RUNNING;
     row.unreachableNs = 1234;
     QVERIFY(history_->add(row, documents).ok());
     QVERIFY(history_->leftOnNodes().empty());
@@ -423,14 +423,14 @@ class HistoryTest : public QObject {
     QVERIFY(opened.ok());
     QVERIFY((*opened)->expireAbandoned().ok());
     auto row = (*opened)->row("live");
-    QCOMPARE(row->phase, RunPhase::kRunning);
+    QCOMPARE(row->phase, RunState::RUNNING);
     QCOMPARE(row->figures.steps, 20);
     QVERIFY((*store)->append(lossBatch(21, 20)).ok());  // the lock was left with its recorder
     const std::string why = row->error;
     store->reset();
     QVERIFY((*opened)->expireAbandoned().ok());
     row = (*opened)->row("live");
-    QCOMPARE(row->phase, RunPhase::kFailed);
+    QCOMPARE(row->phase, RunState::FAILED);
     QCOMPARE(row->error, why);
     QVERIFY(row->finishedNs > 0);
   }

@@ -167,12 +167,12 @@ class LaunchTroubleTest : public QObject {
     QVERIFY2(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000),
              half.progress.empty() ? "nothing told" : half.progress.back().c_str());
     QVERIFY(!half.outcome);
-    QCOMPARE(half.row().phase, RunPhase::kLaunching);
+    QCOMPARE(half.row().phase, RunState::LAUNCHING);
     half.launch->cancel();
     QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 8000));
     QVERIFY(!half.outcome->ok());
     QCOMPARE(half.outcome->error().code, Code::kCancelled);
-    QCOMPARE(half.row().phase, RunPhase::kStopped);
+    QCOMPARE(half.row().phase, RunState::STOPPED);
     QVERIFY(!fs::exists(half.folder(1)));
   }
 
@@ -184,7 +184,7 @@ class LaunchTroubleTest : public QObject {
     const Error& error = half.outcome->error();
     QCOMPARE(error.node, std::string("local2"));
     QVERIFY2(!error.next.empty(), error.text().c_str());
-    QCOMPARE(half.row().phase, RunPhase::kFailed);
+    QCOMPARE(half.row().phase, RunState::FAILED);
     QVERIFY(!fs::exists(half.folder(1)));
   }
 
@@ -208,7 +208,7 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(half.bench.until([&] { return half.outcome.has_value(); }, 45000));
     QVERIFY(between.lost());
     QVERIFY2(!half.outcome->ok(), half.outcome->ok() ? (*half.outcome)->c_str() : "");
-    QVERIFY2(half.row().phase == RunPhase::kFailed, half.outcome->error().text().c_str());
+    QVERIFY2(half.row().phase == RunState::FAILED, half.outcome->error().text().c_str());
     QVERIFY(half.bench.until([&] { return state().empty() || state() == "STOPPED"; }, 10000));
   }
 
@@ -229,7 +229,7 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(!half.outcome->ok());
     QVERIFY2(half.outcome->error().text().find("may have begun") == std::string::npos,
              half.outcome->error().text().c_str());
-    QCOMPARE(half.row().phase, RunPhase::kFailed);
+    QCOMPARE(half.row().phase, RunState::FAILED);
   }
 
   // A supervisor that is found and does not live to answer: what was asked of it is asked of the
@@ -257,7 +257,7 @@ class LaunchTroubleTest : public QObject {
     ::kill(pid, SIGKILL);
     QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }, 30000));
     QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());
-    QCOMPARE(seen.row.phase, RunPhase::kFailed);
+    QCOMPARE(seen.row.phase, RunState::FAILED);
     QVERIFY2(seen.row.error.find("unexpectedly") != std::string::npos, seen.row.error.c_str());
   }
 
@@ -290,7 +290,7 @@ class LaunchTroubleTest : public QObject {
     std::vector<double> steps;
     for (const auto& point : *points) steps.push_back(point.x);
     QVERIFY(consecutive(steps, static_cast<std::size_t>(seen.row.figures.steps)));
-    QCOMPARE((*history)->row(*run)->phase, RunPhase::kStopped);
+    QCOMPARE((*history)->row(*run)->phase, RunState::STOPPED);
   }
 
   // However far behind a reader is, it is told every line another process records.
@@ -300,7 +300,7 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(history.ok());
     RunRow row;
     row.run = "r";
-    row.phase = RunPhase::kRunning;
+    row.phase = RunState::RUNNING;
     RunDocuments documents;
     documents.nodes = R"([{"node": "local1"}])";
     auto store = (*history)->begin(row, documents);
@@ -316,7 +316,7 @@ class LaunchTroubleTest : public QObject {
       finished = finished || update.finished;
     });
     QVERIFY(bench.until([&] { return lines.size() >= kLines; }, 20000));
-    row.phase = RunPhase::kSucceeded;
+    row.phase = RunState::SUCCEEDED;
     QVERIFY((*history)->update(row).ok());
     QVERIFY(bench.until([&] { return finished; }, 20000));
     QCOMPARE(lines.size(), std::size_t{kLines});

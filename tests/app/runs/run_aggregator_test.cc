@@ -214,7 +214,7 @@ class RunAggregatorTest : public QObject {
     RunRow row;
     row.run = "r";
     row.resumedFrom = "before";
-    row.phase = RunPhase::kRunning;
+    row.phase = RunState::RUNNING;
     RunModel model;
     model.begin(row, {4, 0, 10, 1000, {{1, 100, 1, 1, 1}, {2, 200, 1, 1, 1}}});
     QCOMPARE(model.step(), 0);
@@ -265,7 +265,7 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(model.lastEvaluated()->evalLoss, 0.5);
 
     RunUpdate end;
-    row.phase = RunPhase::kSucceeded;
+    row.phase = RunState::SUCCEEDED;
     row.finishedNs = 60 * kSecond;
     row.figures.steps = 400;
     row.figures.samplesPerSecond = 18;
@@ -676,7 +676,7 @@ class RunAggregatorTest : public QObject {
     taken = book.take();
     QCOMPARE(find(taken.batch, "rank/1/waiting")->points.size(), std::size_t{3});
     QVERIFY(taken.update.ending && (!taken.update.row || !isFinal(taken.update.row->phase)));
-    QCOMPARE(book.row().phase, RunPhase::kSucceeded);
+    QCOMPARE(book.row().phase, RunState::SUCCEEDED);
   }
 
   // Of a run with a node of role evaluator.

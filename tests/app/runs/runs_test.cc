@@ -70,7 +70,7 @@ class RunsTest : public QObject {
     QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
     QVERIFY(seen.started);
     QVERIFY(consecutive(seen.loss, 40));
-    QCOMPARE(seen.row.phase, RunPhase::kSucceeded);
+    QCOMPARE(seen.row.phase, RunState::SUCCEEDED);
     QCOMPARE(seen.row.figures.steps, std::int64_t{40});
     QCOMPARE(seen.row.figures.weightsSha256.size(), std::size_t{64});
 
@@ -117,7 +117,7 @@ class RunsTest : public QObject {
     Seen seen;
     Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
     QVERIFY(bench.until([&] { return seen.finished; }));
-    QCOMPARE(seen.row.phase, RunPhase::kSucceeded);
+    QCOMPARE(seen.row.phase, RunState::SUCCEEDED);
     auto history = History::open(bench.home.historyFolder());
     auto store = (*history)->openRun(*run);
     QVERIFY(store.ok());
@@ -155,7 +155,7 @@ class RunsTest : public QObject {
     QVERIFY(history.ok());
     auto row = (*history)->row(*run);
     QVERIFY(row.ok());
-    QCOMPARE(row->phase, RunPhase::kSucceeded);
+    QCOMPARE(row->phase, RunState::SUCCEEDED);
     row->modelFile.clear();  // it may have come just in time
     QVERIFY((*history)->update(*row).ok());
     QVERIFY(lacksModel(*row));
@@ -186,7 +186,7 @@ class RunsTest : public QObject {
     kill ? recorder.kill(done) : recorder.stop(done);
     QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }));
     QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());
-    QCOMPARE(seen.row.phase, RunPhase::kStopped);
+    QCOMPARE(seen.row.phase, RunState::STOPPED);
     // A killed run has no model, and that is no error.
     QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
     QCOMPARE(seen.row.modelFile.empty(), kill);

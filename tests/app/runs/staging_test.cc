@@ -133,7 +133,7 @@ class StagingTest : public QObject {
                         seen.observer());
       QVERIFY(bench.until([&] { return seen.finished; }));
       QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
-      QCOMPARE(seen.row.phase, RunPhase::kSucceeded);
+      QCOMPARE(seen.row.phase, RunState::SUCCEEDED);
       std::map<std::string, std::int64_t> files;
       for (int node = 0; node < 2; ++node) {
         const std::string folder = bench.session->status(node).inventory.workdir + "/data/";
@@ -201,7 +201,7 @@ class StagingTest : public QObject {
     QCOMPARE(watched.outcome->error().code, Code::kCancelled);
     const auto row = (*History::open(bench.home.historyFolder()))->row(watched.launch->run());
     QVERIFY(row.ok());
-    QCOMPARE(row->phase, RunPhase::kStopped);
+    QCOMPARE(row->phase, RunState::STOPPED);
     other.giveUp();
     QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 10000));
   }
@@ -272,7 +272,7 @@ class StagingTest : public QObject {
     Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
     QVERIFY(bench.until([&] { return seen.finished; }));
     QVERIFY2(seen.errors.empty(), seen.errors.empty() ? "" : seen.errors[0].text().c_str());
-    QCOMPARE(seen.row.phase, RunPhase::kSucceeded);
+    QCOMPARE(seen.row.phase, RunState::SUCCEEDED);
     QCOMPARE(filesIn(bench.session->status(0).inventory.workdir + "/data").size(), std::size_t{4});
   }
 };

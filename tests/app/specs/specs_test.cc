@@ -165,7 +165,7 @@ class SpecsTest : public QObject {
     set("model.input.vocabulary", "256");
     for (const auto& kind : {"embedding", "transformer", "layer_norm", "dense"}) {
       for (const LayerKind& known : SpecText::layerKinds()) {
-        if (known.name == kind) add("model.layers", known.yaml.c_str());
+        if (known.field.name == kind) add("model.layers", known.yaml.c_str());
       }
     }
     set("model.layers[3].dense.units", "256");
@@ -310,14 +310,15 @@ class SpecsTest : public QObject {
     QCOMPARE(static_cast<int>(kinds.size()),
              spec::v1::LayerSpec::descriptor()->FindOneofByName("kind")->field_count());
     for (const LayerKind& kind : kinds) {
-      QVERIFY(!kind.help.empty());
+      QVERIFY(!kind.field.help.empty());
       const SpecText spec = SpecText::parse(
           "version: 1\nmodel:\n  layers:\n    - " + kind.yaml + "\n", "f", SpecKind::kRun);
       QCOMPARE(QString::fromStdString(spec.layerKind("model.layers[0]")),
-               QString::fromStdString(kind.name));
+               QString::fromStdString(kind.field.name));
       // Nothing about the layer's own fields is wrong: what it may say is about its place.
       for (const SpecProblem& problem : spec.problems())
-        QVERIFY2(!problem.path.starts_with("model.layers[0]." + kind.name), problem.text().c_str());
+        QVERIFY2(!problem.path.starts_with("model.layers[0]." + kind.field.name),
+                 problem.text().c_str());
     }
   }
 

@@ -301,7 +301,8 @@ class BaseTest : public QObject {
     QCOMPARE(nearest("lstm", known), std::string());
     QCOMPARE(nearest("", known), std::string());
     QCOMPARE(editDistance("kitten", "sitting"), std::size_t{3});
-    QCOMPARE(expectedOneOf("flat", known), std::string("dense, conv2d or flatten"));
+    QCOMPARE(expectedOneOf("flat", known),
+             std::string("dense, conv2d or flatten; did you mean flatten?"));
     QCOMPARE(expectedOneOf("flaten", known),
              std::string("dense, conv2d or flatten; did you mean flatten?"));
   }

@@ -3,15 +3,23 @@
 
 #include <QTest>
 
+#include <functional>
+#include <memory>
 #include <set>
 
 #include "engine/backends/backend.h"
 #include "engine/base/suggest.h"
+#include "engine/cluster/strategies.h"
+#include "engine/models/model.h"
+#include "engine/specs/options.h"
+#include "engine/specs/states.h"
 
 using namespace lockstep;
 using namespace lockstep::specs;
 using spec::v1::ClusterSpec;
 using spec::v1::RunSpec;
+using spec::v1::StrategySpec;
+using spec::v1::TrainingSpec;
 
 namespace {
 
@@ -46,16 +54,171 @@ ClusterSpec nodes(int count) {
   return spec;
 }
 
+template <typename State>
+void checkStates(const google::protobuf::EnumDescriptor& type) {
+  for (int i = 0; i < type.value_count(); ++i) {
+    const auto from = static_cast<State>(type.value(i)->number());
+    const auto& entry = type.value(i)->options().GetExtension(run::v1::state);
+    QVERIFY2(!entry.name().empty(), type.value(i)->name().c_str());
+    for (const auto& next : entry.next())
+      QVERIFY2(type.FindValueByName(next) != nullptr, next.c_str());
+    for (int k = 0; k < type.value_count(); ++k) {
+      const auto to = static_cast<State>(type.value(k)->number());
+      const Status status = checkTransition(from, to);
+      const bool named = std::find(entry.next().begin(), entry.next().end(),
+                                   type.value(k)->name()) != entry.next().end();
+      QCOMPARE(status.ok(), named || from == to);
+      if (status.ok()) continue;
+      QVERIFY(status.error().what.find(stateName(from)) != std::string::npos);
+      QVERIFY(status.error().what.find(stateName(to)) != std::string::npos);
+    }
+  }
+}
+
 }  // namespace
 
 class SpecsTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
   void everyBackendCanBeAskedFor() {
-    const auto kinds = backendKinds();
+    const auto kinds = valuesOf<TrainingSpec>("backend");
     const std::vector<std::string> names = backends::backendNames();
     QCOMPARE(std::set<std::string>(kinds.begin(), kinds.end()),
              std::set<std::string>(names.begin(), names.end()));
+  }
+
+  // The table lists what other modules define.
+  void theTableNamesEveryStrategyAndFunction() {
+    std::vector<std::string_view> strategies;
+    for (const auto& strategy : cluster::strategies()) strategies.push_back(strategy.name);
+    QCOMPARE(valuesOf<StrategySpec>("kind"), strategies);
+    const auto functions = models::activations();
+    const std::vector<std::string_view> known(functions.begin(), functions.end());
+    QCOMPARE(valuesOf<spec::v1::DenseLayer>("activation"), known);
+    QCOMPARE(valuesOf<spec::v1::Conv2dLayer>("activation"), known);
+    QCOMPARE(valuesOf<spec::v1::AddLayer>("activation"), known);
+    QCOMPARE(valuesOf<spec::v1::BatchNormLayer>("activation"), known);
+    QCOMPARE(valuesOf<spec::v1::ActivationLayer>("function"), known);
+  }
+
+  // Every default is a value of its field, every condition names a field of the same message, and
+  // every default is in its own range.
+  void theTableIsConsistent() {
+    int seen = 0;
+    const std::function<void(const google::protobuf::Descriptor&)> check =
+        [&](const google::protobuf::Descriptor& type) {
+          const std::unique_ptr<google::protobuf::Message> message(
+              google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
+          for (int i = 0; i < type.field_count(); ++i) {
+            const auto& field = *type.field(i);
+            const spec::v1::Option& option = optionOf(field);
+            ++seen;
+            QVERIFY2(field.is_map() || !option.label_zh().empty(), field.full_name().c_str());
+            if (option.has_used_with()) {
+              const auto* other = type.FindFieldByName(option.used_with().field());
+              QVERIFY2(other != nullptr && other->index() < i, field.full_name().c_str());
+              const auto& values = optionOf(*other).values();
+              for (const auto& value : option.used_with().values())
+                QVERIFY2(std::find(values.begin(), values.end(), value) != values.end(),
+                         field.full_name().c_str());
+            }
+            if (field.is_map()) continue;
+            if (field.message_type() != nullptr) {
+              QVERIFY2(option.default_value().empty() || option.default_value() == "{}",
+                       field.full_name().c_str());
+              if (field.message_type() != &type) check(*field.message_type());
+            } else if (!option.default_value().empty()) {
+              QVERIFY2(setField(*message, field, option.default_value()),
+                       field.full_name().c_str());
+            }
+          }
+          fillDefaults(*message);
+          const Status status = checkOptions(*message, "");
+          QVERIFY2(
+              status.ok() || status.error().text().find("is not used with") != std::string::npos,
+              qPrintable(messageOf(status)));
+        };
+    check(*RunSpec::descriptor());
+    check(*ClusterSpec::descriptor());
+    QVERIFY(seen > 120);
+  }
+
+  // Each option of the table, with values around the ends of its range: what is in it is accepted,
+  // what is not is refused by its path, with a remedy that is accepted.
+  void rangesAreKept() {
+    const std::function<void(google::protobuf::Message&, const std::string&)> check =
+        [&](google::protobuf::Message& message, const std::string& path) {
+          const auto& type = *message.GetDescriptor();
+          for (int i = 0; i < type.field_count(); ++i) {
+            const auto& field = *type.field(i);
+            const spec::v1::Option& option = optionOf(field);
+            const std::string at = path.empty() ? field.name() : path + "." + field.name();
+            if (field.is_repeated()) continue;
+            if (field.message_type() != nullptr) {
+              const std::unique_ptr<google::protobuf::Message> below(
+                  google::protobuf::MessageFactory::generated_factory()
+                      ->GetPrototype(field.message_type())
+                      ->New());
+              check(*below, at);
+              continue;
+            }
+            const auto tried = [&](double value) {
+              message.Clear();
+              if (option.has_used_with())
+                setField(message, *type.FindFieldByName(option.used_with().field()),
+                         option.used_with().values(0));
+              setField(message, field, fmt::format("{}", value));
+              return checkOptions(message, path);
+            };
+            const auto refused = [&](double value) {
+              const Status status = tried(value);
+              QVERIFY2(!status.ok(), at.c_str());
+              QCOMPARE(status.error().why, at);
+              QVERIFY(!status.error().remedies.empty());
+              QVERIFY(tried(std::stod(status.error().remedies.front().front().value)).ok());
+            };
+            if (option.has_min()) {
+              QCOMPARE(messageOf(tried(option.min())), "no error");
+              refused(option.min() - (option.min() == 1 ? 2 : 1));  // 0 is left out
+            }
+            if (option.has_max()) {
+              QCOMPARE(messageOf(tried(option.max())), "no error");
+              if (option.max() < 2147483647) refused(option.max() + 1);
+            }
+            if (option.has_below()) refused(option.below());
+          }
+        };
+    for (const auto* type :
+         {RunSpec::descriptor(), ClusterSpec::descriptor(), spec::v1::NodeSpec::descriptor(),
+          spec::v1::SshSpec::descriptor(), spec::v1::DeviceSpec::descriptor(),
+          spec::v1::LinkSpec::descriptor()}) {
+      const std::unique_ptr<google::protobuf::Message> message(
+          google::protobuf::MessageFactory::generated_factory()->GetPrototype(type)->New());
+      check(*message, "");
+    }
+  }
+
+  // Every name in `next` is a state, and each pair of states is allowed or refused by name.
+  void statesAndTransitions() {
+    checkStates<run::v1::RunState>(*run::v1::RunState_descriptor());
+    checkStates<run::v1::NodeState>(*run::v1::NodeState_descriptor());
+    for (const auto state :
+         {run::v1::SUCCEEDED, run::v1::FAILED, run::v1::STOPPED, run::v1::EXPIRED})
+      QVERIFY(isFinal(state));
+    for (const auto state : {run::v1::RUN_STATE_UNSPECIFIED, run::v1::LAUNCHING, run::v1::PREPARED,
+                             run::v1::RUNNING, run::v1::STOPPING})
+      QVERIFY(!isFinal(state));
+    QVERIFY(checkTransition(run::v1::RUNNING, run::v1::STOPPING).ok());
+    QCOMPARE(messageOf(checkTransition(run::v1::SUCCEEDED, run::v1::RUNNING)),
+             " | a run that is succeeded cannot become running");
+  }
+
+  // A learning rate of 0 is one; only its absence has a default.
+  void aLearningRateOfZeroIsKept() {
+    RunSpec spec = cnn();
+    spec.mutable_training()->mutable_optimizer()->set_learning_rate(0);
+    QCOMPARE(messageOf(checkAndFill(spec)), "no error");
+    QCOMPARE(spec.training().optimizer().learning_rate(), 0.0);
   }
 
   void defaultsAreFilled() {
@@ -176,11 +339,13 @@ class SpecsTest : public QObject {
     row(3,
         "training.optimizer.kind | training.optimizer.kind is \"adm\"; expected sgd, adam or "
         "adagrad; did you mean adam?");
-    row(4, "training.optimizer.momentum | optimizer adam has no momentum; expected it left out");
+    row(4,
+        "training.optimizer.momentum | training.optimizer.momentum is not used with kind adam; "
+        "expected it left out, or kind sgd");
     row(5, "training.batch | training.batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
     row(7, "strategy.kind | strategy.kind is \"mirored\"; expected " +
-               expectedOneOf("mirored", strategyKinds()));
+               expectedOneOf("mirored", valuesOf<StrategySpec>("kind")));
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,
@@ -222,8 +387,8 @@ class SpecsTest : public QObject {
         "training.precision | training.precision is \"fp15\"; expected fp32, tf32, bf16, fp16 or "
         "fp64; did you mean fp16?");
     row(24,
-        "training.loss_scale | precision bf16 has no loss scale; expected it left out, or "
-        "precision fp16");
+        "training.loss_scale | training.loss_scale is not used with precision bf16; expected it "
+        "left out, or precision fp16");
     row(25,
         "training.loss_scale.initial | training.loss_scale.initial is 1000; expected a power of "
         "two from 2^-64 to 2^64, as 65536");

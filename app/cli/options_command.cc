@@ -1,0 +1,184 @@
+// `lockstep options`: the option table as text, Markdown, JSON lines or paths; `lockstep
+// completion`.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+constexpr const char* kBash =
+    R"bash(# Completion of lockstep in bash:  source <(lockstep completion bash)
+_lockstep() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words='' flags='' sub=''
+  if [[ $before == --set ]]; then
+    COMPREPLY=($(compgen -S = -W "$("${{COMP_WORDS[0]}}" options --paths 2>/dev/null)" -- "$word"))
+    compopt -o nospace
+    return
+  fi
+  if ((COMP_CWORD == 1)); then
+    COMPREPLY=($(compgen -W '{firsts} help' -- "$word"))
+    return
+  fi
+  case ${{COMP_WORDS[1]}} in
+{groups}  esac
+  if [[ -n $words ]] && ((COMP_CWORD == 2)); then
+    COMPREPLY=($(compgen -W "$words" -- "$word"))
+    return
+  fi
+  [[ -n $words ]] && sub=" ${{COMP_WORDS[2]}}"
+  case "${{COMP_WORDS[1]}}$sub" in
+{cases}  esac
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W "$flags --home --ssh-config --accept-host-key --help" -- "$word"))
+  else
+    COMPREPLY=($(compgen -f -- "$word"))
+  fi
+}}
+complete -o filenames -F _lockstep lockstep
+)bash";
+
+struct Row {
+  std::string path;  // "training.optimizer.kind", "model.layers[].dense.units"
+  FieldInfo field;
+};
+
+bool isMessage(const FieldInfo& field) {
+  return field.type == FieldType::kMessage || field.type == FieldType::kMessageList;
+}
+
+void addRows(SpecKind kind, const std::string& path, std::vector<Row>& out) {
+  for (FieldInfo& field : SpecText::fields(kind, path)) {
+    const std::string list = field.type == FieldType::kMessageList ? "[]" : "";
+    const std::string below = (path.empty() ? "" : path + ".") + field.name + list;
+    const bool message = isMessage(field);
+    out.push_back({below, std::move(field)});
+    if (message) addRows(kind, below, out);
+  }
+}
+
+// "sgd, adam or adagrad", "1 to 4096 ranks", "text"
+std::string valuesText(const FieldInfo& field) {
+  if (!field.choices.empty()) return fmt::format("{}", fmt::join(field.choices, ", "));
+  const std::string unit = field.unit.empty() ? "" : " " + field.unit;
+  const auto range = [&]() -> std::string {
+    if (field.min && field.max) return fmt::format("{} to {:.0f}", *field.min, *field.max);
+    if (field.min && field.below && *field.below < 1e9)
+      return fmt::format("{} to less than {}", *field.min, *field.below);
+    if (field.min) return fmt::format("at least {}", *field.min);
+    return "number";
+  };
+  switch (field.type) {
+    case FieldType::kText:
+      return field.file ? "file" : "text";
+    case FieldType::kTextList:
+      return "list of texts";
+    case FieldType::kInteger:
+      return (field.min || field.max ? range() : "whole number") + unit;
+    case FieldType::kNumber:
+      return range() + unit;
+    case FieldType::kIntegerList:
+    case FieldType::kNumberList:
+      return "list of numbers";
+    case FieldType::kBoolean:
+      return "true, false";
+    case FieldType::kMap:
+      return "map";
+    default:
+      return "";
+  }
+}
+
+std::string defaultText(const FieldInfo& field) {
+  if (field.type == FieldType::kBoolean) return "false";
+  return field.needed ? "required" : field.unset.english;
+}
+
+std::string markdown(const std::vector<Row>& rows) {
+  std::string out = "| option | values | default | |\n|---|---|---|---|\n";
+  for (const Row& row : rows)
+    out += fmt::format("| `{}` | {} | {} | {} |\n", row.path, valuesText(row.field),
+                       defaultText(row.field), row.field.help.english);
+  return out;
+}
+
+void printJson(const Row& row) {
+  JsonLine line("option");
+  line.add("path", row.path).add("values", valuesText(row.field));
+  line.add("default", defaultText(row.field)).add("required", row.field.needed);
+  line.add("unit", row.field.unit).add("help", row.field.help.english);
+  line.print();
+}
+
+void printText(const std::vector<Row>& rows) {
+  const Style style(wantsColour(STDOUT_FILENO));
+  std::string out;
+  for (const Row& row : rows) {
+    out += style.bold(row.path) + "\n";
+    std::string facts = valuesText(row.field);
+    if (const std::string unset = defaultText(row.field); !unset.empty())
+      facts += (facts.empty() ? "" : "; ") + (row.field.needed ? unset : "default " + unset);
+    if (!row.field.help.english.empty()) out += "    " + row.field.help.english + "\n";
+    if (!facts.empty()) out += "    " + style.dim(facts) + "\n";
+  }
+  put(stdout, out);
+}
+
+}  // namespace
+
+int optionsCommand(const Globals&, const Arguments& arguments) {
+  std::vector<Row> rows;
+  addRows(arguments.has("cluster") ? SpecKind::kCluster : SpecKind::kRun, "", rows);
+  if (!arguments.words().empty()) {
+    const std::string& wanted = arguments.words().front();
+    std::erase_if(rows, [&](const Row& row) { return row.path.find(wanted) == std::string::npos; });
+    if (rows.empty()) {
+      Error error = invalidArgument("no option of a {} spec has {} in its name",
+                                    arguments.has("cluster") ? "cluster" : "run", wanted);
+      error.next = "lockstep options lists them";
+      report(error, arguments.has("json"));
+      return kBadInput;
+    }
+  }
+  if (arguments.has("json")) {
+    for (const Row& row : rows) printJson(row);
+  } else if (arguments.has("paths")) {
+    for (const Row& row : rows)
+      if (!isMessage(row.field)) put(stdout, row.path + "\n");
+  } else if (arguments.has("markdown")) {
+    std::erase_if(rows, [](const Row& row) { return isMessage(row.field); });
+    put(stdout, markdown(rows));
+  } else {
+    printText(rows);
+  }
+  return kSucceeded;
+}
+
+std::string bashCompletion(std::span<const Command> commands) {
+  std::vector<std::string> firsts;
+  std::map<std::string, std::vector<std::string>> groups;  // by first word
+  std::string cases;
+  for (const Command& command : commands) {
+    const std::string name(command.name);
+    const std::string first = name.substr(0, name.find(' '));
+    if (std::find(firsts.begin(), firsts.end(), first) == firsts.end()) firsts.push_back(first);
+    if (first.size() < name.size()) groups[first].push_back(name.substr(first.size() + 1));
+    std::vector<std::string> flags;
+    for (std::string_view flag : command.grammar.flags)
+      flags.push_back(fmt::format("--{}", flag.substr(0, flag.find('='))));
+    cases += fmt::format("    '{}') flags='{}' ;;\n", name, fmt::join(flags, " "));
+  }
+  std::string groupCases;
+  for (const auto& [first, words] : groups)
+    groupCases += fmt::format("    {}) words='{}' ;;\n", first, fmt::join(words, " "));
+  return fmt::format(kBash, fmt::arg("firsts", fmt::join(firsts, " ")),
+                     fmt::arg("groups", groupCases), fmt::arg("cases", cases));
+}
+
+}  // namespace lockstep::app::cli

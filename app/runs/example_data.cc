@@ -1,0 +1,81 @@
+#include "app/runs/example_data.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+
+#include "app/ssh/run_process.h"
+#include "engine/base/file.h"
+#include "engine/data/click_log.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+Status makeText(const std::string& path, const std::stop_token& stop) {
+  constexpr std::size_t kLeast = 4'000'000;  // the whole Bible has 4.4 MB
+  const auto printed =
+      runProcess({"bible", "-l", "0", "gen1:1-rev22:21"}, std::chrono::minutes(2), stop);
+  if (printed.ok() && printed->exitStatus == 0 && printed->output.size() >= kLeast)
+    return writeFileAtomically(path, printed->output, 0644);
+  if (!printed.ok() && printed.error().code == Code::kCancelled) return printed.error();
+  Error error = makeError(Code::kFailedPrecondition,
+                          "the data file {} does not exist and cannot be made", path);
+  error.why = !printed.ok() && printed.error().code == Code::kNotFound
+                  ? "the program bible is not installed"
+                  : "the program bible does not print the whole text";
+  error.next =
+      "install the Debian packages bible-kjv and bible-kjv-text, or set data.train.text and "
+      "data.evaluate.text to another text";
+  return error;
+}
+
+Status makeClickLog(const std::string& path, const std::stop_token&) {
+  data::ClickLog log;
+  log.rows = 1'000'000;
+  return data::writeClickLog(log, path).status();
+}
+
+struct ExampleFile {
+  std::string_view name;
+  Status (*make)(const std::string& path, const std::stop_token& stop);
+};
+constexpr std::array kFiles{ExampleFile{"kjv.txt", makeText}, ExampleFile{"ctr.tsv", makeClickLog}};
+
+bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
+
+// Returns where the file is, or can be made.
+std::string placeOf(const std::string& path, const std::string& fallbackFolder) {
+  const fs::path wanted(path);
+  if (exists(path) || access(wanted.parent_path().c_str(), W_OK) == 0) return path;
+  return fallbackFolder + "/" + wanted.filename().string();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const spec::v1::RunSpec>> provideExampleData(
+    std::shared_ptr<const spec::v1::RunSpec> spec, const std::string& fallbackFolder,
+    const std::function<void(const std::string&)>& onMaking, const std::stop_token& stop) {
+  auto out = std::make_shared<spec::v1::RunSpec>(*spec);
+  for (auto* files :
+       {out->mutable_data()->mutable_train(), out->mutable_data()->mutable_evaluate()})
+    for (std::string* path : {files->mutable_text(), files->mutable_table()}) {
+      const std::string name = fs::path(*path).filename().string();
+      for (const ExampleFile& file : kFiles) {
+        if (name != file.name) continue;
+        *path = placeOf(*path, fallbackFolder);
+        if (exists(*path)) continue;
+        std::error_code ignored;
+        fs::create_directories(fs::path(*path).parent_path(), ignored);
+        onMaking(*path);
+        LOCKSTEP_TRY(file.make(*path, stop));
+      }
+    }
+  return std::shared_ptr<const spec::v1::RunSpec>(std::move(out));
+}
+
+}  // namespace lockstep::app
