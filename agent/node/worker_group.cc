@@ -21,6 +21,7 @@
 #include "agent/worker/rank_groups.h"
 #include "agent/worker/worker_process.h"
 #include "engine/base/file.h"
+#include "engine/base/statistics.h"
 #include "engine/comm/communicator.h"
 #include "engine/specs/specs.h"
 
@@ -239,11 +240,6 @@ constexpr int kRounds = 3;
 constexpr double kRoundsAgree = 0.02;
 constexpr std::string_view kMeasurement = "the measurement";
 
-double middle(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? 0 : values[values.size() / 2];
-}
-
 // Where they are GPUs, each on that of `devices`, or on one of its own.
 void setIndex(WorkerStart& start, int index,
               const google::protobuf::RepeatedField<std::int32_t>& devices = {}) {
@@ -366,8 +362,8 @@ Result<node::v1::MeasureReply> measure(EventLoop& loop, const node::v1::MeasureR
     if (round == 1 && std::abs(steps[0] - steps[1]) <= kRoundsAgree * steps[0]) break;
   }
   for (int i = 0; i < reply.collectives_size(); ++i)
-    reply.mutable_collectives(i)->set_seconds(middle(costs[static_cast<std::size_t>(i)]));
-  reply.set_step_seconds(middle(steps));
+    reply.mutable_collectives(i)->set_seconds(median(costs[static_cast<std::size_t>(i)]));
+  reply.set_step_seconds(median(steps));
   return reply;
 }
 

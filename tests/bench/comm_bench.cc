@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "engine/base/statistics.h"
 #include "engine/base/threads.h"
 #include "tests/support/communicator_groups.h"
 
@@ -57,12 +58,6 @@ Side ours(comm::Communicator& group) {
             const auto status = group.allReduce(data, count, DType::kF32, comm::ReduceOp::kSum);
             LOCKSTEP_CHECK(status.ok(), "{}", status.error().text());
           }};
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // All ranks run equally often: rank 0's clock decides.

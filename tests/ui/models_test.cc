@@ -22,6 +22,7 @@
 #include "ui/models/placement_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/models/spec_diff_model.h"
+#include "ui/studio/run_document.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
@@ -164,6 +165,29 @@ class ModelsTest : public QObject {
       const QString english = gpuTroubleText(hot, trouble);
       Language::instance().set("zh_CN");
       QVERIFY2(gpuTroubleText(hot, trouble) != english, qPrintable(english));
+    }
+  }
+
+  // The window names every state of the table, in each language.
+  void statesAreNamed() {
+    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    const auto english = [](auto&& text) {
+      Language::instance().set("en");
+      const QString out = text();
+      Language::instance().set("zh_CN");
+      return out;
+    };
+    for (int i = 0; i < lockstep::run::v1::RunState_ARRAYSIZE; ++i) {
+      const auto state = static_cast<lockstep::run::v1::RunState>(i);
+      const QString name = english([&] { return runPhaseText(state); });
+      QCOMPARE(name.toStdString(), std::string(app::stateName(state)));
+      QVERIFY2(runPhaseText(state) != name, qPrintable(name));
+    }
+    for (int i = 0; i < lockstep::run::v1::NodeState_ARRAYSIZE; ++i) {
+      const auto state = static_cast<lockstep::run::v1::NodeState>(i);
+      const QString name = english([&] { return nodePhaseText(state); });
+      QVERIFY(!name.isEmpty());
+      QVERIFY2(nodePhaseText(state) != name, qPrintable(name));
     }
   }
 

@@ -18,6 +18,7 @@ QString nodePhaseText(app::NodeState phase) {
       QT_TRANSLATE_NOOP("lockstep::ui::NodePhase", "connected"),
       QT_TRANSLATE_NOOP("lockstep::ui::NodePhase", "reconnecting"),
       QT_TRANSLATE_NOOP("lockstep::ui::NodePhase", "failed")};
+  static_assert(std::size(names) == run::v1::NodeState_ARRAYSIZE);
   return QCoreApplication::translate("lockstep::ui::NodePhase", names[static_cast<int>(phase)]);
 }
 

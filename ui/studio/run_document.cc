@@ -116,6 +116,7 @@ QString runPhaseText(app::RunState phase) {
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "failed"),
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopped"),
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired")};
+  static_assert(std::size(names) == run::v1::RunState_ARRAYSIZE);
   return QCoreApplication::translate("lockstep::ui::RunPhase", names[static_cast<int>(phase)]);
 }
 
