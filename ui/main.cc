@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "engine/base/log.h"
-#include "ui/window/background.h"
+#include "ui/studio/background.h"
 #include "ui/window/main_window.h"
 
 namespace {

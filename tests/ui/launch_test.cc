@@ -21,11 +21,11 @@
 #include "ui/pages/model_page.h"
 #include "ui/pages/welcome_page.h"
 #include "ui/studio/new_model.h"
+#include "ui/theme/language.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
-#include "ui/window/language.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;

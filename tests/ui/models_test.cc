@@ -16,20 +16,20 @@
 #include "ui/models/gpu_text.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/layer_table_model.h"
-#include "ui/models/log_model.h"
 #include "ui/models/navigator_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/models/placement_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/models/spec_diff_model.h"
+#include "ui/studio/job_tracker.h"
+#include "ui/studio/log_model.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
+#include "ui/theme/language.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 #include "ui/window/command_palette.h"
-#include "ui/window/job_tracker.h"
-#include "ui/window/language.h"
 
 using namespace lockstep::ui;
 namespace app = lockstep::app;

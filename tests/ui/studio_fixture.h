@@ -13,7 +13,7 @@
 #include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
-#include "ui/window/background.h"
+#include "ui/studio/background.h"
 #include "ui/window/main_window.h"
 
 namespace lockstep::tests {

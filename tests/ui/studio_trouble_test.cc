@@ -2,7 +2,7 @@
 // cause and what to do, and nothing half-started stays.
 #include "tests/support/trouble.h"
 #include "tests/ui/studio_road.h"
-#include "ui/models/log_model.h"
+#include "ui/studio/log_model.h"
 
 using namespace lockstep;
 using lockstep::tests::StudioHome;

@@ -26,10 +26,10 @@
 #include "ui/pages/welcome_page.h"
 #include "ui/plots/custom_plot.h"
 #include "ui/plots/plot_view.h"
+#include "ui/theme/language.h"
 #include "ui/theme/theme.h"
 #include "ui/widgets/widgets.h"
 #include "ui/widgets/yaml_editor.h"
-#include "ui/window/language.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;

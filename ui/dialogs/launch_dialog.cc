@@ -14,10 +14,10 @@
 #include "ui/dialogs/prediction_view.h"
 #include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
+#include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/widgets.h"
-#include "ui/window/background.h"
 
 namespace lockstep::ui {
 

@@ -7,8 +7,8 @@
 #include <QLineEdit>
 
 #include "ui/studio/spec_document.h"
+#include "ui/theme/language.h"
 #include "ui/theme/theme.h"
-#include "ui/window/language.h"
 
 namespace lockstep::ui {
 namespace {

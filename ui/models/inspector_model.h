@@ -3,10 +3,16 @@
 #pragma once
 
 #include <QAbstractTableModel>
-
-#include "ui/pages/page.h"
+#include <QString>
+#include <QVector>
 
 namespace lockstep::ui {
+
+struct InspectorRow {
+  QString name, value;
+  bool heading = false;
+  bool operator==(const InspectorRow&) const = default;
+};
 
 class InspectorModel : public QAbstractTableModel {
   Q_OBJECT

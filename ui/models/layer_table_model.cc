@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "ui/models/pin_model.h"
+#include "ui/studio/background.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
-#include "ui/window/background.h"
 
 namespace lockstep::ui {
 

@@ -18,6 +18,7 @@
 #include "ui/models/spec_diff_model.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
@@ -25,7 +26,6 @@
 #include "ui/widgets/delegates.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
-#include "ui/window/background.h"
 
 namespace lockstep::ui {
 namespace {

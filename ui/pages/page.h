@@ -6,6 +6,7 @@
 #include <QWidget>
 
 #include "ui/models/alert_model.h"
+#include "ui/models/inspector_model.h"
 
 class QUndoStack;
 class QVBoxLayout;
@@ -13,12 +14,6 @@ class QVBoxLayout;
 namespace lockstep::ui {
 
 class MessagePanel;
-
-struct InspectorRow {
-  QString name, value;
-  bool heading = false;
-  bool operator==(const InspectorRow&) const = default;
-};
 
 class Page : public QWidget {
   Q_OBJECT

@@ -10,9 +10,9 @@
 #include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
+#include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/message_text.h"
-#include "ui/window/background.h"
 
 namespace lockstep::ui {
 namespace {

@@ -12,9 +12,9 @@
 #include "app/runs/recorder.h"
 #include "app/runs/run_model.h"
 #include "app/specs/spec_text.h"
-#include "ui/models/log_model.h"
 #include "ui/plots/series.h"
 #include "ui/studio/live_cluster.h"
+#include "ui/studio/log_model.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {

@@ -5,7 +5,7 @@
 #include <QFileInfo>
 
 #include "ui/plots/frame_clock.h"
-#include "ui/window/background.h"
+#include "ui/studio/background.h"
 
 namespace lockstep::ui {
 

@@ -10,9 +10,9 @@
 #include "app/core/home.h"
 #include "app/core/inbox.h"
 #include "app/history/history.h"
+#include "ui/studio/job_tracker.h"
 #include "ui/studio/live_cluster.h"
-#include "ui/window/job_tracker.h"
-#include "ui/window/settings.h"
+#include "ui/studio/settings.h"
 
 namespace lockstep::ui {
 

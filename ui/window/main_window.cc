@@ -24,14 +24,14 @@
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/welcome_page.h"
+#include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
+#include "ui/theme/language.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
-#include "ui/window/background.h"
 #include "ui/window/command_palette.h"
-#include "ui/window/language.h"
 
 namespace lockstep::ui {
 namespace {

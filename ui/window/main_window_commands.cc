@@ -18,7 +18,6 @@
 
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/preferences_dialog.h"
-#include "ui/dialogs/shortcuts_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/navigator_model.h"
 #include "ui/pages/cluster_page.h"
@@ -28,10 +27,11 @@
 #include "ui/studio/run_document.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/error_text.h"
+#include "ui/theme/language.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/command_palette.h"
-#include "ui/window/language.h"
 #include "ui/window/main_window.h"
+#include "ui/window/shortcuts_dialog.h"
 
 namespace lockstep::ui {
 

@@ -13,11 +13,11 @@
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
+#include "ui/studio/background.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/widgets.h"
-#include "ui/window/background.h"
 #include "ui/window/main_window.h"
 
 namespace lockstep::ui {

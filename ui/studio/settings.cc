@@ -1,4 +1,4 @@
-#include "ui/window/settings.h"
+#include "ui/studio/settings.h"
 
 #include <QDir>
 #include <QFileInfo>

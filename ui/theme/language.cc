@@ -1,4 +1,4 @@
-#include "ui/window/language.h"
+#include "ui/theme/language.h"
 
 #include <QCoreApplication>
 #include <QLibraryInfo>

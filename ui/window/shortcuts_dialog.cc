@@ -1,4 +1,4 @@
-#include "ui/dialogs/shortcuts_dialog.h"
+#include "ui/window/shortcuts_dialog.h"
 
 #include <QAction>
 #include <QHeaderView>

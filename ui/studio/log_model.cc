@@ -1,4 +1,4 @@
-#include "ui/models/log_model.h"
+#include "ui/studio/log_model.h"
 
 #include <QDateTime>
 #include <algorithm>

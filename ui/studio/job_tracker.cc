@@ -1,4 +1,4 @@
-#include "ui/window/job_tracker.h"
+#include "ui/studio/job_tracker.h"
 
 #include <algorithm>
 
