@@ -1457,8 +1457,8 @@ It uses:
             <translation>策略 %1 不能切分层：strategy.%2 为 %3</translation>
         </message>
         <message>
-            <source>strategy.shares[%1] is %2 of %3; expected at least 1/%4 of all</source>
-            <translation>strategy.shares[%1] 为 %2，总和为 %3；应至少为总和的 1/%4</translation>
+            <source>%1 is %2 of %3; expected at least 1/%4 of all</source>
+            <translation>%1 为 %2，总和为 %3；应至少为总和的 1/%4</translation>
         </message>
         <message>
             <source>images are used whole, texts and tables in part; expected it left out</source>

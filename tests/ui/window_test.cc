@@ -296,7 +296,7 @@ class WindowTest : public QObject {
         2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kGpuHeat, 0.4, 0.6, 3}};
     page->document()->take(update);
     auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
-    QVERIFY2(evidence->text().contains("Its GPU 3 was slowed down for heat 40 % of the time."),
+    QVERIFY2(evidence->text().contains("Its GPU 3 was thermally throttled 40 % of the time."),
              qPrintable(evidence->text()));
     update.slow->evidence = {app::SlowCause::kGpuLink, 0, 0.6, 3, 8, 16};
     page->document()->take(update);
@@ -413,13 +413,13 @@ class WindowTest : public QObject {
     QVERIFY(page->straggler().contains("2"));
     QVERIFY(page->straggler().contains("local3"));
     auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
-    QVERIFY2(evidence->text().contains("stopped 40 % of the time"), qPrintable(evidence->text()));
+    QVERIFY2(evidence->text().contains("suspended 40 % of the time"), qPrintable(evidence->text()));
     Language::instance().set("zh_CN");
     QVERIFY(wait([&] {
       return evidence->text().contains(QString::fromUtf8("它的进程有 40 % 的时间被暂停。"));
     }));
     Language::instance().set("en");
-    QVERIFY(wait([&] { return evidence->text().contains("stopped 40 %"); }));
+    QVERIFY(wait([&] { return evidence->text().contains("suspended 40 %"); }));
     QCOMPARE(page->document()->lastStep(), 2001);
     // the overlap once
     QCOMPARE(page->document()->series("loss")->raw().size(), std::size_t{2001});
@@ -662,7 +662,7 @@ class WindowTest : public QObject {
     QVERIFY(wait([&] { return page->document()->loaded(); }));
     const MessagePanel* message = page->message();
     QVERIFY(message->isVisible());
-    QVERIFY2(message->what().startsWith("The run has been out of reach since 2024-05-01"),
+    QVERIFY2(message->what().startsWith("The run has been unreachable since 2024-05-01"),
              qPrintable(message->what()));
     QVERIFY(message->details().contains(
         "Giving it up ends the run in the history and on the nodes that answer"));
@@ -672,7 +672,7 @@ class WindowTest : public QObject {
     QVERIFY(!page->findChild<QPushButton*>("rerunButton")->isVisible());
     Language::instance().set("zh_CN");
     QVERIFY(wait(
-        [&] { return giveUp->text() != "Give up" && !message->what().contains("out of reach"); }));
+        [&] { return giveUp->text() != "Give up" && !message->what().contains("unreachable"); }));
     Language::instance().set("en");
     QVERIFY(wait([&] { return giveUp->text() == "Give up"; }));
     // Nothing happens before it is asked for.

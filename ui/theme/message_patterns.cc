@@ -419,7 +419,7 @@ constexpr const char* kPatterns[] = {
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 is %2, but batch norm %3 takes statistics over ranks; expected %4, or another norm"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 is %2, and each of %3 micro-batches has statistics of its own; expected %4, or another multiple of %5"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 is %2; expected a divisor of training.batch, %3"),
-    QT_TRANSLATE_NOOP("lockstep::ui::Message", "strategy.shares[%1] is %2 of %3; expected at least 1/%4 of all"),
+    QT_TRANSLATE_NOOP("lockstep::ui::Message", "%1 is %2 of %3; expected at least 1/%4 of all"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "strategy %1 cannot divide layers: strategy.%2 is %3"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "the warm-up of %1 steps does not end before training.max_steps, %2"),
     QT_TRANSLATE_NOOP("lockstep::ui::Message", "images are used whole, texts and tables in part; expected it left out"),
