@@ -301,75 +301,165 @@ Status Nvml::read() {
   return {};
 }
 
-// 0, or why the GPU or the driver does not answer.
-int Nvml::readDevice(Device& device, bool all, bool pcie) {
-  const NvmlCalls& calls = *calls_;
-  run::v1::GpuSample& out = device.sample;
-  if (!out.problem().empty()) all = true;
-  out.clear_problem();
-  Memory memory;
-  int worst = calls.memory(device.handle, &memory);
-  if (worst != kSuccess && worst != kNotSupported) return worst;
-  if (worst == kSuccess) {
+namespace {
+
+// Reads the properties of one GPU into its sample, until the GPU or the driver fails.
+struct GpuReader {
+  const NvmlCalls& calls;
+  Handle handle;
+  run::v1::GpuSample& out;
+  int worst = kSuccess;  // else why the GPU or the driver does not answer
+
+  void readMemory() {
+    Memory memory;
+    const int result = calls.memory(handle, &memory);
+    if (result != kSuccess && result != kNotSupported) worst = result;
+    if (result != kSuccess) return;
     out.set_memory_used(static_cast<double>(memory.used));
     out.set_memory_total(static_cast<double>(memory.total));
   }
-  worst = kSuccess;
-  // Calls set(value) where there is one, else clear().
-  const auto take = [&](auto value, auto call, auto set, auto clear) {
+
+  void readLoad() {
+    take(
+        Utilization{}, [&](auto* to) { return ask(calls.utilization, handle, to); },
+        [&](const Utilization& share) {
+          out.set_utilisation(share.gpu * 0.01);
+          out.set_memory_utilisation(share.memory * 0.01);
+        },
+        [&] { out.clear_utilisation(), out.clear_memory_utilisation(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.power, handle, to); },
+        [&](unsigned power) { out.set_power_w(power * 1e-3); }, [&] { out.clear_power_w(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.temperature, handle, kTemperatureGpu, to); },
+        [&](unsigned degrees) { out.set_temperature_c(degrees); },
+        [&] { out.clear_temperature_c(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.clock, handle, kClockSm, to); },
+        [&](unsigned clock) { out.set_sm_clock_mhz(clock); }, [&] { out.clear_sm_clock_mhz(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.clock, handle, kClockMemory, to); },
+        [&](unsigned clock) { out.set_memory_clock_mhz(clock); },
+        [&] { out.clear_memory_clock_mhz(); });
+    take(
+        0, [&](auto* to) { return ask(calls.state, handle, to); },
+        [&](int state) {
+          if (state >= 0 && state <= kSlowestState)
+            out.set_performance_state(state);
+          else
+            out.clear_performance_state();
+        },
+        [&] { out.clear_performance_state(); });
+    out.clear_throttle();
+    take(
+        0ull, [&](auto* to) { return ask(calls.reasons, handle, to); },
+        [&](unsigned long long bits) {
+          out.set_throttle_known(true);
+          for (const Reason& reason : kReasons)
+            if ((bits & reason.bits) != 0) out.add_throttle(reason.word);
+          if ((bits & kSlowdown) != 0 && (bits & kSlowdownExplained) == 0)
+            out.add_throttle("slowdown");
+        },
+        [&] { out.set_throttle_known(false); });
+  }
+
+  void readPcie() {
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieThroughput, handle, kPcieReceived, to); },
+        [&](unsigned rate) { out.set_pcie_in(rate * 1e3); }, [&] { out.clear_pcie_in(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieThroughput, handle, kPcieSent, to); },
+        [&](unsigned rate) { out.set_pcie_out(rate * 1e3); }, [&] { out.clear_pcie_out(); });
+  }
+
+  // Properties that change rarely.
+  void readProperties() {
+    take(
+        0u, [&](auto* to) { return ask(calls.powerLimit, handle, to); },
+        [&](unsigned power) { out.set_power_limit_w(power * 1e-3); },
+        [&] { out.clear_power_limit_w(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.maxClock, handle, kClockSm, to); },
+        [&](unsigned clock) { out.set_sm_clock_max_mhz(clock); },
+        [&] { out.clear_sm_clock_max_mhz(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.maxClock, handle, kClockMemory, to); },
+        [&](unsigned clock) { out.set_memory_clock_max_mhz(clock); },
+        [&] { out.clear_memory_clock_max_mhz(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieGeneration, handle, to); },
+        [&](unsigned number) { out.set_pcie_generation(static_cast<int>(number)); },
+        [&] { out.clear_pcie_generation(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieGenerationMax, handle, to); },
+        [&](unsigned number) { out.set_pcie_generation_max(static_cast<int>(number)); },
+        [&] { out.clear_pcie_generation_max(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieWidth, handle, to); },
+        [&](unsigned lanes) { out.set_pcie_width(static_cast<int>(lanes)); },
+        [&] { out.clear_pcie_width(); });
+    take(
+        0u, [&](auto* to) { return ask(calls.pcieWidthMax, handle, to); },
+        [&](unsigned lanes) { out.set_pcie_width_max(static_cast<int>(lanes)); },
+        [&] { out.clear_pcie_width_max(); });
+  }
+
+  void readErrorCounts() {
+    take(
+        0ull,
+        [&](auto* to) {
+          return ask(calls.eccErrors, handle, kEccCorrected, kSinceDriverStart, to);
+        },
+        [&](unsigned long long errors) { out.set_ecc_corrected(errors); },
+        [&] { out.clear_ecc_corrected(); });
+    take(
+        0ull,
+        [&](auto* to) {
+          return ask(calls.eccErrors, handle, kEccUncorrected, kSinceDriverStart, to);
+        },
+        [&](unsigned long long errors) { out.set_ecc_uncorrected(errors); },
+        [&] { out.clear_ecc_uncorrected(); });
+  }
+
+  void countLinks() {
+    int found = 0, active = 0;
+    for (unsigned link = 0; link < kMostLinks && worst == kSuccess; ++link) {
+      int state = 0;
+      const int result = ask(calls.linkState, handle, link, &state);
+      if (ofDriver(result) || ofGpu(result)) worst = result;
+      if (result != kSuccess) break;  // there are no more
+      ++found;
+      active += state != 0;
+    }
+    if (found > 0) {
+      out.set_nvlinks(found);
+      out.set_nvlinks_active(active);
+    } else {
+      out.clear_nvlinks(), out.clear_nvlinks_active();
+    }
+  }
+
+  // Calls set(value) if there is one, else clear().
+  template <typename T, typename Call, typename Set, typename Clear>
+  void take(T value, Call call, Set set, Clear clear) {
     const int result = worst == kSuccess ? call(&value) : worst;
     if (ofDriver(result) || ofGpu(result)) worst = result;
     if (result == kSuccess)
       set(value);
     else
       clear();
-  };
-  take(
-      Utilization{}, [&](auto* to) { return ask(calls.utilization, device.handle, to); },
-      [&](const Utilization& share) {
-        out.set_utilisation(share.gpu * 0.01);
-        out.set_memory_utilisation(share.memory * 0.01);
-      },
-      [&] { out.clear_utilisation(), out.clear_memory_utilisation(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.power, device.handle, to); },
-      [&](unsigned power) { out.set_power_w(power * 1e-3); }, [&] { out.clear_power_w(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.temperature, device.handle, kTemperatureGpu, to); },
-      [&](unsigned degrees) { out.set_temperature_c(degrees); },
-      [&] { out.clear_temperature_c(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockSm, to); },
-      [&](unsigned clock) { out.set_sm_clock_mhz(clock); }, [&] { out.clear_sm_clock_mhz(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.clock, device.handle, kClockMemory, to); },
-      [&](unsigned clock) { out.set_memory_clock_mhz(clock); },
-      [&] { out.clear_memory_clock_mhz(); });
-  take(
-      0, [&](auto* to) { return ask(calls.state, device.handle, to); },
-      [&](int state) {
-        if (state >= 0 && state <= kSlowestState)
-          out.set_performance_state(state);
-        else
-          out.clear_performance_state();
-      },
-      [&] { out.clear_performance_state(); });
-  out.clear_throttle();
-  take(
-      0ull, [&](auto* to) { return ask(calls.reasons, device.handle, to); },
-      [&](unsigned long long bits) {
-        out.set_throttle_known(true);
-        for (const Reason& reason : kReasons)
-          if ((bits & reason.bits) != 0) out.add_throttle(reason.word);
-        if ((bits & kSlowdown) != 0 && (bits & kSlowdownExplained) == 0)
-          out.add_throttle("slowdown");
-      },
-      [&] { out.set_throttle_known(false); });
+  }
+};
 
+}  // namespace
+
+void Nvml::readLinkRates(Device& device, bool answers) {
+  const NvmlCalls& calls = *calls_;
+  run::v1::GpuSample& out = device.sample;
   std::array<FieldValue, 2> links;
   links[0].id = kNvlinkSent, links[1].id = kNvlinkReceived;
   links[0].scope = links[1].scope = kAllLinks;
-  if (worst == kSuccess && out.nvlinks() > 0 &&
+  if (answers && out.nvlinks() > 0 &&
       ask(calls.fields, device.handle, static_cast<int>(links.size()), links.data()) == kSuccess &&
       links[0].result == kSuccess && links[1].result == kSuccess) {
     const Nanoseconds now = monotonicNow();
@@ -386,74 +476,23 @@ int Nvml::readDevice(Device& device, bool all, bool pcie) {
     out.clear_nvlink_in(), out.clear_nvlink_out();
     device.linksAt = 0;
   }
+}
 
-  if (pcie) {
-    take(
-        0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieReceived, to); },
-        [&](unsigned rate) { out.set_pcie_in(rate * 1e3); }, [&] { out.clear_pcie_in(); });
-    take(
-        0u, [&](auto* to) { return ask(calls.pcieThroughput, device.handle, kPcieSent, to); },
-        [&](unsigned rate) { out.set_pcie_out(rate * 1e3); }, [&] { out.clear_pcie_out(); });
-  }
-  if (!all) return worst;
-  take(
-      0u, [&](auto* to) { return ask(calls.powerLimit, device.handle, to); },
-      [&](unsigned power) { out.set_power_limit_w(power * 1e-3); },
-      [&] { out.clear_power_limit_w(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockSm, to); },
-      [&](unsigned clock) { out.set_sm_clock_max_mhz(clock); },
-      [&] { out.clear_sm_clock_max_mhz(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.maxClock, device.handle, kClockMemory, to); },
-      [&](unsigned clock) { out.set_memory_clock_max_mhz(clock); },
-      [&] { out.clear_memory_clock_max_mhz(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.pcieGeneration, device.handle, to); },
-      [&](unsigned number) { out.set_pcie_generation(static_cast<int>(number)); },
-      [&] { out.clear_pcie_generation(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.pcieGenerationMax, device.handle, to); },
-      [&](unsigned number) { out.set_pcie_generation_max(static_cast<int>(number)); },
-      [&] { out.clear_pcie_generation_max(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.pcieWidth, device.handle, to); },
-      [&](unsigned lanes) { out.set_pcie_width(static_cast<int>(lanes)); },
-      [&] { out.clear_pcie_width(); });
-  take(
-      0u, [&](auto* to) { return ask(calls.pcieWidthMax, device.handle, to); },
-      [&](unsigned lanes) { out.set_pcie_width_max(static_cast<int>(lanes)); },
-      [&] { out.clear_pcie_width_max(); });
-  take(
-      0ull,
-      [&](auto* to) {
-        return ask(calls.eccErrors, device.handle, kEccCorrected, kSinceDriverStart, to);
-      },
-      [&](unsigned long long errors) { out.set_ecc_corrected(errors); },
-      [&] { out.clear_ecc_corrected(); });
-  take(
-      0ull,
-      [&](auto* to) {
-        return ask(calls.eccErrors, device.handle, kEccUncorrected, kSinceDriverStart, to);
-      },
-      [&](unsigned long long errors) { out.set_ecc_uncorrected(errors); },
-      [&] { out.clear_ecc_uncorrected(); });
-  int links0 = 0, active = 0;
-  for (unsigned link = 0; link < kMostLinks && worst == kSuccess; ++link) {
-    int state = 0;
-    const int result = ask(calls.linkState, device.handle, link, &state);
-    if (ofDriver(result) || ofGpu(result)) worst = result;
-    if (result != kSuccess) break;  // there are no more
-    ++links0;
-    active += state != 0;
-  }
-  if (links0 > 0) {
-    out.set_nvlinks(links0);
-    out.set_nvlinks_active(active);
-  } else {
-    out.clear_nvlinks(), out.clear_nvlinks_active();
-  }
-  return worst;
+int Nvml::readDevice(Device& device, bool all, bool pcie) {
+  run::v1::GpuSample& out = device.sample;
+  if (!out.problem().empty()) all = true;
+  out.clear_problem();
+  GpuReader reader{*calls_, device.handle, out};
+  reader.readMemory();
+  if (reader.worst != kSuccess) return reader.worst;
+  reader.readLoad();
+  readLinkRates(device, reader.worst == kSuccess);
+  if (pcie) reader.readPcie();
+  if (!all) return reader.worst;
+  reader.readProperties();
+  reader.readErrorCounts();
+  reader.countLinks();
+  return reader.worst;
 }
 
 void Nvml::readEvents() {

@@ -47,7 +47,9 @@ class Nvml {
   struct Device;
   explicit Nvml(XidCounts& xids);
   Status start(const std::string& file);
+  // Returns 0, or why the GPU or the driver does not answer.
   int readDevice(Device& device, bool all, bool pcie);
+  void readLinkRates(Device& device, bool answers);
   void readEvents();
   void readProcesses();
   std::string errorText(int result) const;

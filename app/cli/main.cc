@@ -13,233 +13,227 @@ namespace {
 
 int completionCommand(const Globals&, const Arguments&);
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> all{
-      {"run",
-       {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "no-benchmark",
-         "every=", "json"},
-        1,
-        1,
-        "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
-        "path=value]…\n"
-        "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
-       "Trains a run spec on a cluster, or on N agents on this machine (default 1).\n"
-       "  --set       sets an option, as training.max_steps=100; `lockstep options` lists them\n"
-       "  --ranks     overrides the number of ranks on a node\n"
-       "  --comm      overrides the communicator: shm, gloo or nccl\n"
-       "  --detach    returns once the run has started and prints its id\n"
-       "  --resume    continues from a run's last checkpoint, or from a checkpoint folder\n"
-       "  --no-benchmark  plans with built-in costs instead of a benchmark of the first node\n"
-       "  --every     reports every N-th step instead of at most ten per second\n"
-       "Ctrl-C stops the run with a checkpoint; a second one kills it.",
-       runCommand},
-      {"resume",
-       {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
-        1,
-        1,
-        "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] "
-        "[--no-benchmark] [--every N]\n"
-        "             [--json]"},
-       "Continues from a run's last checkpoint as a new run: same spec, same cluster.",
-       resumeCommand},
-      {"rerun",
-       {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
-        1,
-        1,
-        "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] "
-        "[--every N]\n"
-        "             [--json]"},
-       "Launches a run again from its start: same spec, same cluster.",
-       rerunCommand},
-      {"attach",
-       {{"every=", "json"}, 1, 1, "attach RUN [--every N] [--json]"},
-       "Follows a run from its first step to its end.",
-       attachCommand},
-      {"stop",
-       {{"json"}, 1, 1, "stop RUN [--json]"},
-       "Stops a run after its current step, with a checkpoint.",
-       stopCommand},
-      {"kill",
-       {{"give-up", "json"}, 1, 1, "kill RUN [--give-up] [--json]"},
-       "Kills a run.\n"
-       "  --give-up   if the coordinator cannot be reached: ends the run in the history and on all "
-       "nodes "
-       "that answer",
-       killCommand},
-      {"logs",
-       {{"follow", "rank=", "contains=", "json"},
-        1,
-        1,
-        "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
-       "Prints the logs of all ranks and supervisors of a run.",
-       logsCommand},
-      {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
-      {"plan",
-       {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes",
-         "dump-after=", "json"},
-        1,
-        1,
-        "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
-        "path=value]…\n"
-        "             [--measure | --passes | --dump-after PASS] [--json]"},
-       "Prints the plan of a run, and its predicted cost to stderr.\n"
-       "  --measure     connects to the nodes and benchmarks them instead of using built-in costs\n"
-       "  --passes      lists the passes of the planner, with time and node counts\n"
-       "  --dump-after  prints the graph of each program after a pass",
-       planCommand},
-      {"simulate",
-       {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},
-        1,
-        1,
-        "simulate SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND]\n"
-        "             [--set path=value]… [--measure] [--slow RANK=FACTOR]… [--json]"},
-       "Simulates a plan in virtual time and prints one step of every rank.\n"
-       "  --slow      makes a rank FACTOR times slower",
-       simulateCommand},
-      {"verify",
-       {{"ranks=", "cluster=", "steps=", "set=", "json"},
-        1,
-        1,
-        "verify SPEC --ranks N [--cluster FILE] [--steps K] [--set path=value]… [--json]"},
-       "Checks that the strategy computes on N ranks what one rank computes; exit 0 if it does.\n"
-       "Runs both on this machine: a small variant of the model in fp64 on the reference backend, "
-       "where\n"
-       "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
-       "  SPEC        a run spec, or the name of an example\n"
-       "  --cluster   the cluster that the ranks are planned for\n"
-       "  --steps     number of steps compared (default 10)",
-       verifyCommand},
-      {"history list",
-       {{"contains=", "limit=", "json"},
-        0,
-        0,
-        "history list [--contains TEXT] [--limit N] [--json]"},
-       "Lists all runs, newest first.",
-       historyListCommand},
-      {"history show",
-       {{"json"}, 1, 1, "history show RUN [--json]"},
-       "Prints a run's metrics, epochs and spec.",
-       historyShowCommand},
-      {"history export",
-       {{"out="}, 1, 1, "history export RUN [--out FILE]"},
-       "Exports a run's curves as CSV.",
-       historyExportCommand},
-      {"history delete",
-       {{"force"}, 1, 1, "history delete RUN [--force]"},
-       "Deletes a run from the history.\n"
-       "  --force     even if the run has not ended, for example because its nodes are gone",
-       historyDeleteCommand},
-      {"cluster check",
-       {{"json"}, 1, 1, "cluster check FILE [--json]"},
-       "Connects to every node and prints its hardware and software, and whether the nodes reach "
-       "each "
-       "other.\n"
-       "Copies nothing to nodes.",
-       clusterCheckCommand},
-      {"cluster deploy",
-       {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
-       "Installs Lockstep on every node and starts its agent.",
-       clusterDeployCommand},
-      {"bench train",
-       {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=",
-         "communication", "json"},
-        0,
-        0,
-        "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
-        "             [--comm KIND] [--set path=value]… [--profile FILE | --communication] "
-        "[--json]"},
-       "Measures training speed on this machine: samples per second, milliseconds per op.\n"
-       "  --profile   writes one step of all ranks as a Chrome trace, and prints the time of each "
-       "kind "
-       "of op\n"
-       "              beside the machine's peak, measured in the same run\n"
-       "  --communication\n"
-       "              measures the cost of communication: steps as planned, with barriers instead "
-       "of "
-       "collectives,\n"
-       "              and without either, interleaved on the same ranks\n"
-       "  --model     a run spec, or an example: fashion-mlp, fashion-cnn, fashion-resnet",
-       benchTrainCommand},
-      {"bench collective",
-       {{"ranks=", "comm=", "min=", "max=", "seconds=", "algorithm=", "json"},
-        0,
-        7,
-        "bench collective [KIND…] [--ranks N] [--comm KIND] [--min BYTES] [--max BYTES] [--seconds "
-        "S]\n"
-        "                 [--algorithm NAME] [--json]"},
-       "Measures collectives between ranks on this machine, by size. As in nccl-tests, algbw is "
-       "size "
-       "over median\n"
-       "time, and busbw the bandwidth of each link.\n"
-       "  KIND         all-reduce, reduce-scatter, all-gather, broadcast, all-to-all, send-recv, "
-       "barrier;\n"
-       "               default: all\n"
-       "  --comm       shm or gloo\n"
-       "  --min --max  smallest and largest size, from 4096 to 67108864 in factors of 4\n"
-       "  --seconds    total time (default 5)\n"
-       "  --algorithm  all-reduce algorithm: direct, ring, halving-doubling or tree",
-       benchCollectiveCommand},
-      {"bench gemm",
-       {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
-        0,
-        4,
-        "bench gemm [PRECISION…] [--threads T] [--backend KIND] [--min SIDE] [--max SIDE] "
-        "[--seconds S] [--json]"},
-       "Measures matmuls of square matrices on this machine, by size.\n"
-       "  PRECISION    of the operands: fp32, tf32, bf16, fp16; default: fp32 and bf16\n"
-       "  --backend    onednn, reference or cuda\n"
-       "  --min --max  smallest and largest side, from 128 to 2048 in factors of 2\n"
-       "  --seconds    total time (default 5)",
-       benchGemmCommand},
-      {"bench memory",
-       {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
-        0,
-        0,
-        "bench memory [--threads T] [--backend KIND] [--min BYTES] [--max BYTES] [--seconds S] "
-        "[--json]"},
-       "Measures memory bandwidth on this machine: reading, scaling and summing arrays of floats, "
-       "by "
-       "size.\n"
-       "  --backend    onednn, reference or cuda\n"
-       "  --min --max  smallest and largest size, from 16384 to 67108864 in factors of 2\n"
-       "  --seconds    total time (default 5)",
-       benchMemoryCommand},
-      {"options",
-       {{"cluster", "paths", "markdown", "json"},
-        0,
-        1,
-        "options [TEXT] [--cluster] [--paths | --markdown | --json]"},
-       "Lists the options of a run spec with values and defaults; with TEXT those whose path "
-       "contains "
-       "it.\n"
-       "  --cluster   the options of a cluster spec",
-       optionsCommand},
-      {"completion bash",
-       {{}, 0, 0, "completion bash"},
-       "Prints a script that completes commands, flags and options:  source <(lockstep completion "
-       "bash)",
-       completionCommand},
-      {"make-data ctr",
-       {{"rows=", "seed=", "skew=", "out=", "json"},
-        0,
-        0,
-        "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},
-       "Generates a click log for the example ctr, and prints the AUC that a perfect model "
-       "reaches.\n"
-       "  --rows      number of rows (default 1000000)\n"
-       "  --skew      exponent of the category frequencies, 1/rank^skew (default 1.5)\n"
-       "  --out       file to write (default ctr.tsv)",
-       makeDataCommand},
-      {"doctor",
-       {{"json"}, 0, 0, "doctor [--json]"},
-       "Checks this machine for what Lockstep needs, and says how to fix what is missing.",
-       doctorCommand},
-  };
-  return all;
-}
+// Names, flags and help of all commands.
+const std::vector<Command> kCommands{
+    {"run",
+     {{"cluster=", "local=", "ranks=", "comm=", "set=", "detach", "resume=", "no-benchmark",
+       "every=", "json"},
+      1,
+      1,
+      "run SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+      "path=value]…\n"
+      "             [--detach] [--resume RUN|DIR] [--no-benchmark] [--every N] [--json]"},
+     "Trains a run spec on a cluster, or on N agents on this machine (default 1).\n"
+     "  --set       sets an option, as training.max_steps=100; `lockstep options` lists them\n"
+     "  --ranks     overrides the number of ranks on a node\n"
+     "  --comm      overrides the communicator: shm, gloo or nccl\n"
+     "  --detach    returns once the run has started and prints its id\n"
+     "  --resume    continues from a run's last checkpoint, or from a checkpoint folder\n"
+     "  --no-benchmark  plans with built-in costs instead of a benchmark of the first node\n"
+     "  --every     reports every N-th step instead of at most ten per second\n"
+     "Ctrl-C stops the run with a checkpoint; a second one kills it.",
+     runCommand},
+    {"resume",
+     {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
+      1,
+      1,
+      "resume RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] "
+      "[--no-benchmark] [--every N]\n"
+      "             [--json]"},
+     "Continues from a run's last checkpoint as a new run: same spec, same cluster.",
+     resumeCommand},
+    {"rerun",
+     {{"ranks=", "comm=", "set=", "detach", "no-benchmark", "every=", "json"},
+      1,
+      1,
+      "rerun RUN [--ranks NODE=N]… [--comm KIND] [--set path=value]… [--detach] [--no-benchmark] "
+      "[--every N]\n"
+      "             [--json]"},
+     "Launches a run again from its start: same spec, same cluster.",
+     rerunCommand},
+    {"attach",
+     {{"every=", "json"}, 1, 1, "attach RUN [--every N] [--json]"},
+     "Follows a run from its first step to its end.",
+     attachCommand},
+    {"stop",
+     {{"json"}, 1, 1, "stop RUN [--json]"},
+     "Stops a run after its current step, with a checkpoint.",
+     stopCommand},
+    {"kill",
+     {{"give-up", "json"}, 1, 1, "kill RUN [--give-up] [--json]"},
+     "Kills a run.\n"
+     "  --give-up   if the coordinator cannot be reached: ends the run in the history and on all "
+     "nodes "
+     "that answer",
+     killCommand},
+    {"logs",
+     {{"follow", "rank=", "contains=", "json"},
+      1,
+      1,
+      "logs RUN [--follow] [--rank R] [--contains TEXT] [--json]"},
+     "Prints the logs of all ranks and supervisors of a run.",
+     logsCommand},
+    {"runs", {{"json"}, 0, 0, "runs [--json]"}, "Lists running runs.", runsCommand},
+    {"plan",
+     {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "passes", "dump-after=", "json"},
+      1,
+      1,
+      "plan SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND] [--set "
+      "path=value]…\n"
+      "             [--measure | --passes | --dump-after PASS] [--json]"},
+     "Prints the plan of a run, and its predicted cost to stderr.\n"
+     "  --measure     connects to the nodes and benchmarks them instead of using built-in costs\n"
+     "  --passes      lists the passes of the planner, with time and node counts\n"
+     "  --dump-after  prints the graph of each program after a pass",
+     planCommand},
+    {"simulate",
+     {{"cluster=", "local=", "ranks=", "comm=", "set=", "measure", "slow=", "json"},
+      1,
+      1,
+      "simulate SPEC [--cluster FILE | --local N] [--ranks NODE=N]… [--comm KIND]\n"
+      "             [--set path=value]… [--measure] [--slow RANK=FACTOR]… [--json]"},
+     "Simulates a plan in virtual time and prints one step of every rank.\n"
+     "  --slow      makes a rank FACTOR times slower",
+     simulateCommand},
+    {"verify",
+     {{"ranks=", "cluster=", "steps=", "set=", "json"},
+      1,
+      1,
+      "verify SPEC --ranks N [--cluster FILE] [--steps K] [--set path=value]… [--json]"},
+     "Checks that the strategy computes on N ranks what one rank computes; exit 0 if it does.\n"
+     "Runs both on this machine: a small variant of the model in fp64 on the reference backend, "
+     "where\n"
+     "losses, gradients and weights may differ by 1e-9; and the model itself in fp32.\n"
+     "  SPEC        a run spec, or the name of an example\n"
+     "  --cluster   the cluster that the ranks are planned for\n"
+     "  --steps     number of steps compared (default 10)",
+     verifyCommand},
+    {"history list",
+     {{"contains=", "limit=", "json"}, 0, 0, "history list [--contains TEXT] [--limit N] [--json]"},
+     "Lists all runs, newest first.",
+     historyListCommand},
+    {"history show",
+     {{"json"}, 1, 1, "history show RUN [--json]"},
+     "Prints a run's metrics, epochs and spec.",
+     historyShowCommand},
+    {"history export",
+     {{"out="}, 1, 1, "history export RUN [--out FILE]"},
+     "Exports a run's curves as CSV.",
+     historyExportCommand},
+    {"history delete",
+     {{"force"}, 1, 1, "history delete RUN [--force]"},
+     "Deletes a run from the history.\n"
+     "  --force     even if the run has not ended, for example because its nodes are gone",
+     historyDeleteCommand},
+    {"cluster check",
+     {{"json"}, 1, 1, "cluster check FILE [--json]"},
+     "Connects to every node and prints its hardware and software, and whether the nodes reach "
+     "each "
+     "other.\n"
+     "Copies nothing to nodes.",
+     clusterCheckCommand},
+    {"cluster deploy",
+     {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
+     "Installs Lockstep on every node and starts its agent.",
+     clusterDeployCommand},
+    {"bench train",
+     {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=",
+       "communication", "json"},
+      0,
+      0,
+      "bench train [--model SPEC] [--batch B] [--ranks N] [--threads T] [--seconds S]\n"
+      "             [--comm KIND] [--set path=value]… [--profile FILE | --communication] "
+      "[--json]"},
+     "Measures training speed on this machine: samples per second, milliseconds per op.\n"
+     "  --profile   writes one step of all ranks as a Chrome trace, and prints the time of each "
+     "kind "
+     "of op\n"
+     "              beside the machine's peak, measured in the same run\n"
+     "  --communication\n"
+     "              measures the cost of communication: steps as planned, with barriers instead "
+     "of "
+     "collectives,\n"
+     "              and without either, interleaved on the same ranks\n"
+     "  --model     a run spec, or an example: fashion-mlp, fashion-cnn, fashion-resnet",
+     benchTrainCommand},
+    {"bench collective",
+     {{"ranks=", "comm=", "min=", "max=", "seconds=", "algorithm=", "json"},
+      0,
+      7,
+      "bench collective [KIND…] [--ranks N] [--comm KIND] [--min BYTES] [--max BYTES] [--seconds "
+      "S]\n"
+      "                 [--algorithm NAME] [--json]"},
+     "Measures collectives between ranks on this machine, by size. As in nccl-tests, algbw is "
+     "size "
+     "over median\n"
+     "time, and busbw the bandwidth of each link.\n"
+     "  KIND         all-reduce, reduce-scatter, all-gather, broadcast, all-to-all, send-recv, "
+     "barrier;\n"
+     "               default: all\n"
+     "  --comm       shm or gloo\n"
+     "  --min --max  smallest and largest size, from 4096 to 67108864 in factors of 4\n"
+     "  --seconds    total time (default 5)\n"
+     "  --algorithm  all-reduce algorithm: direct, ring, halving-doubling or tree",
+     benchCollectiveCommand},
+    {"bench gemm",
+     {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
+      0,
+      4,
+      "bench gemm [PRECISION…] [--threads T] [--backend KIND] [--min SIDE] [--max SIDE] "
+      "[--seconds S] [--json]"},
+     "Measures matmuls of square matrices on this machine, by size.\n"
+     "  PRECISION    of the operands: fp32, tf32, bf16, fp16; default: fp32 and bf16\n"
+     "  --backend    onednn, reference or cuda\n"
+     "  --min --max  smallest and largest side, from 128 to 2048 in factors of 2\n"
+     "  --seconds    total time (default 5)",
+     benchGemmCommand},
+    {"bench memory",
+     {{"threads=", "backend=", "min=", "max=", "seconds=", "json"},
+      0,
+      0,
+      "bench memory [--threads T] [--backend KIND] [--min BYTES] [--max BYTES] [--seconds S] "
+      "[--json]"},
+     "Measures memory bandwidth on this machine: reading, scaling and summing arrays of floats, "
+     "by "
+     "size.\n"
+     "  --backend    onednn, reference or cuda\n"
+     "  --min --max  smallest and largest size, from 16384 to 67108864 in factors of 2\n"
+     "  --seconds    total time (default 5)",
+     benchMemoryCommand},
+    {"options",
+     {{"cluster", "paths", "markdown", "json"},
+      0,
+      1,
+      "options [TEXT] [--cluster] [--paths | --markdown | --json]"},
+     "Lists the options of a run spec with values and defaults; with TEXT those whose path "
+     "contains "
+     "it.\n"
+     "  --cluster   the options of a cluster spec",
+     optionsCommand},
+    {"completion bash",
+     {{}, 0, 0, "completion bash"},
+     "Prints a script that completes commands, flags and options:  source <(lockstep completion "
+     "bash)",
+     completionCommand},
+    {"make-data ctr",
+     {{"rows=", "seed=", "skew=", "out=", "json"},
+      0,
+      0,
+      "make-data ctr [--rows N] [--seed S] [--skew Z] [--out FILE] [--json]"},
+     "Generates a click log for the example ctr, and prints the AUC that a perfect model "
+     "reaches.\n"
+     "  --rows      number of rows (default 1000000)\n"
+     "  --skew      exponent of the category frequencies, 1/rank^skew (default 1.5)\n"
+     "  --out       file to write (default ctr.tsv)",
+     makeDataCommand},
+    {"doctor",
+     {{"json"}, 0, 0, "doctor [--json]"},
+     "Checks this machine for what Lockstep needs, and says how to fix what is missing.",
+     doctorCommand},
+};
 
 int completionCommand(const Globals&, const Arguments&) {
-  putRaw(stdout, bashCompletion(commands()));
+  putRaw(stdout, bashCompletion(kCommands));
   return kSucceeded;
 }
 
@@ -251,7 +245,7 @@ constexpr std::string_view kGlobalHelp =
 
 void printUsage(std::FILE* to) {
   std::string text = "lockstep trains neural networks on a cluster.\n\nusage:\n";
-  for (const Command& command : commands())
+  for (const Command& command : kCommands)
     text += fmt::format("  lockstep {}\n", command.grammar.usage);
   text += fmt::format("\nalways:\n{}\nlockstep COMMAND --help prints the help of a command.\n",
                       kGlobalHelp);
@@ -261,7 +255,7 @@ void printUsage(std::FILE* to) {
 // Returns all commands that begin with a word: "cluster", "history".
 std::vector<const Command*> groupOf(const std::string& word) {
   std::vector<const Command*> out;
-  for (const Command& command : commands())
+  for (const Command& command : kCommands)
     if (command.name.starts_with(word + " ")) out.push_back(&command);
   return out;
 }
@@ -296,7 +290,7 @@ Error unknownCommand(const std::vector<std::string>& words) {
 const Command* findCommand(std::vector<std::string>& words) {
   const Command* found = nullptr;
   std::size_t taken = 0;
-  for (const Command& command : commands()) {
+  for (const Command& command : kCommands) {
     const std::size_t space = command.name.find(' ');
     const bool two = space != std::string_view::npos;
     if (words.size() < (two ? 2u : 1u) || words[0] != command.name.substr(0, space)) continue;

@@ -97,7 +97,8 @@ std::string valuesText(const FieldInfo& field) {
 
 std::string defaultText(const FieldInfo& field) {
   if (field.type == FieldType::kBoolean) return "false";
-  return field.needed ? "required" : field.unset.english;
+  const std::string with = field.usedWith.empty() ? "" : fmt::format(" (with {})", field.usedWith);
+  return (field.needed ? "required" : field.unset.english) + with;
 }
 
 std::string markdown(const std::vector<Row>& rows) {
@@ -123,7 +124,8 @@ void printText(const std::vector<Row>& rows) {
     out += style.bold(row.path) + "\n";
     std::string facts = valuesText(row.field);
     if (const std::string unset = defaultText(row.field); !unset.empty())
-      facts += (facts.empty() ? "" : "; ") + (row.field.needed ? unset : "default " + unset);
+      facts += (facts.empty() ? "" : "; ") +
+               (unset.starts_with("required") ? unset : "default " + unset);
     if (!row.field.help.english.empty()) out += "    " + row.field.help.english + "\n";
     if (!facts.empty()) out += "    " + style.dim(facts) + "\n";
   }

@@ -779,13 +779,16 @@ FieldInfo infoOf(const FieldDescriptor& field) {
   info.label = {option.label().empty() ? labelOf(field.name()) : option.label(), option.label_zh()};
   info.help = {option.help(), option.help_zh()};
   info.unset = {option.unset(), option.unset_zh()};
-  if (option.unset().empty() && option.default_value() != "{}")
+  if (!option.default_value().empty() && option.default_value() != "{}")
     info.unset = {option.default_value(), option.default_value()};
   info.choices.assign(option.values().begin(), option.values().end());
   info.unit = option.unit();
   if (option.has_min()) info.min = option.min();
   if (option.has_max()) info.max = option.max();
   if (option.has_below()) info.below = option.below();
+  if (option.has_used_with())
+    info.usedWith = fmt::format("{} {}", option.used_with().field(),
+                                fmt::join(option.used_with().values(), " or "));
   info.needed = option.required();
   info.file = option.file();
   info.advanced = option.advanced();

@@ -79,9 +79,10 @@ struct FieldInfo {
   std::vector<std::string> choices;  // of a text field with a closed set; empty: any text
   std::string unit;
   std::optional<double> min, max, below;  // of a number; `below` is exclusive
-  bool needed = false;                    // has no default
-  bool file = false;                      // names a file of this machine
-  bool advanced = false;                  // forms show it on request
+  std::string usedWith;   // "kind sgd": else the field is refused; "": always allowed
+  bool needed = false;    // has no default
+  bool file = false;      // names a file of this machine
+  bool advanced = false;  // forms show it on request
 };
 struct LayerKind {
   FieldInfo field;   // name "conv2d", label, help

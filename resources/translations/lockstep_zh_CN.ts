@@ -519,6 +519,10 @@ It uses:
         <context>
         <name>lockstep::ui::FieldModel</name>
         <message>
+            <source>not used</source>
+            <translation>不使用</translation>
+        </message>
+        <message>
             <source>yes</source>
             <translation>是</translation>
         </message>

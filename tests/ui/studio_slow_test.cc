@@ -102,7 +102,7 @@ class StudioSlowTest : public QObject {
     // What the agent sees of the process, and what the rank costs, is said beside its name.
     const auto* evidence = road_->page()->findChild<QLabel*>("stragglerEvidence");
     QVERIFY2(
-        tests::wait([&] { return evidence->text().contains("Its process was stopped"); }, 10'000),
+        tests::wait([&] { return evidence->text().contains("Its process was suspended"); }, 10'000),
         qPrintable(evidence->text()));
     QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
   }

@@ -665,7 +665,7 @@ class WindowTest : public QObject {
     QVERIFY2(message->what().startsWith("The run has been unreachable since 2024-05-01"),
              qPrintable(message->what()));
     QVERIFY(message->details().contains(
-        "Giving it up ends the run in the history and on the nodes that answer"));
+        "Giving up ends the run in the history and on all nodes that answer"));
     auto* giveUp = message->findChild<QPushButton*>("messageAction");
     QCOMPARE(giveUp->text(), QString("Give up"));
     QVERIFY(page->findChild<QLabel*>("runState")->text().startsWith("unreachable since"));

@@ -63,11 +63,26 @@ std::vector<FieldModel::Row> FieldModel::build() const {
   return out;
 }
 
+bool FieldModel::isUsed(const Row& row) const {
+  const auto parentOf = [](const Row& one) {
+    return one.path.substr(0,
+                           one.path.size() - std::min(one.path.size(), one.info.name.size() + 1));
+  };
+  const std::string parent = parentOf(row);
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const Row& other : rows_)
+    if (!other.value.isEmpty() && parentOf(other) == parent)
+      values.emplace_back(other.info.name, other.value.toStdString());
+  return parent.empty() ||
+         app::SpecText::isUsed(document_->spec().kind(), parent, row.info.name, values);
+}
+
 QString FieldModel::unwritten(const Row& row) const {
   if (row.info.type == app::FieldType::kBoolean) return tr("no");
   if (const auto value = document_->spec().defaultOf(row.path))
     return QString::fromStdString(*value);
   if (row.info.needed) return tr("required");
+  if (!isUsed(row)) return tr("not used");
   return optionText(row.info.unset);
 }
 

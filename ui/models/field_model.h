@@ -53,6 +53,7 @@ class FieldModel : public QAbstractTableModel {
     QString value;
   };
   std::vector<Row> build() const;
+  bool isUsed(const Row& row) const;  // SpecText::isUsed, with the values of its message
   QString unwritten(const Row& row) const;
 
   SpecDocument* document_;

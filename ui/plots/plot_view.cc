@@ -125,6 +125,21 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(0, 0, 0, 0);
   layout->setSpacing(kSpaceXs / 2);
+  makeHead();
+  layout->addLayout(head_);
+  auto* body = new QWidget(this);
+  stack_ = new QStackedLayout(body);
+  layout->addWidget(body, 1);
+  makeCanvas(body);
+  makeTable(body);
+  connectParts();
+  setXAxis(XAxis::kNumber);
+  setBytes(false);
+  restyle();
+  retranslate();
+}
+
+void PlotView::makeHead() {
   auto* head = head_ = new QHBoxLayout;
   head->setSpacing(kSpaceXs / 2);
   title_ = new QLabel(this);
@@ -144,11 +159,9 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   head->addWidget(fitButton_);
   head->addWidget(logButton_);
   head->addWidget(tableButton_);
-  layout->addLayout(head);
+}
 
-  auto* body = new QWidget(this);
-  stack_ = new QStackedLayout(body);
-  layout->addWidget(body, 1);
+void PlotView::makeCanvas(QWidget* body) {
   plot_ = new QCustomPlot(body);
   plot_->setObjectName("plotCanvas");
   plot_->setFocusPolicy(Qt::StrongFocus);
@@ -178,7 +191,9 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   connect(plot_, &QCustomPlot::customContextMenuRequested, this, &PlotView::showMenu);
   plot_->installEventFilter(this);
   stack_->addWidget(plot_);
+}
 
+void PlotView::makeTable(QWidget* body) {
   table_ = new QTableView(body);
   table_->setObjectName("plotData");
   table_->setAlternatingRowColors(true);
@@ -197,7 +212,9 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   empty_->setWordWrap(true);
   empty_->setProperty("role", "muted");
   empty_->setAttribute(Qt::WA_TransparentForMouseEvents);
+}
 
+void PlotView::connectParts() {
   connect(tableButton_, &QToolButton::toggled, this, &PlotView::showTable);
   connect(logButton_, &QToolButton::toggled, this, &PlotView::setLogY);
   connect(fitButton_, &QToolButton::clicked, this, &PlotView::showAll);
@@ -217,10 +234,6 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   });
   connect(&FrameClock::instance(), &FrameClock::paint, this, &PlotView::frame);
   connect(&Theme::instance(), &Theme::changed, this, &PlotView::restyle);
-  setXAxis(XAxis::kNumber);
-  setBytes(false);
-  restyle();
-  retranslate();
 }
 
 PlotView::~PlotView() = default;

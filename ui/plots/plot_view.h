@@ -75,6 +75,10 @@ class PlotView : public QWidget {
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
+  void makeHead();
+  void makeCanvas(QWidget* body);
+  void makeTable(QWidget* body);
+  void connectParts();
   void retranslate();
   void restyle();
   void frame();

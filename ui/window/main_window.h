@@ -91,6 +91,10 @@ class MainWindow : public QMainWindow {
   QAction* command(const char* name, const char* icon, const QKeySequence& keys,
                    std::function<void()> call);
   void makeActions();
+  void makeFileActions();
+  void makeEditActions();
+  void makeRunActions();
+  void makeWindowActions();
   void makeMenus();
   void makeDocks();
   void makeStatusBar();

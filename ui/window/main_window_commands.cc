@@ -48,7 +48,16 @@ QAction* MainWindow::command(const char* name, const char* icon, const QKeySeque
 }
 
 void MainWindow::makeActions() {
-  const auto page = [this] { return currentPage(); };
+  makeFileActions();
+  makeEditActions();
+  makeRunActions();
+  makeWindowActions();
+  connect(undo_, &QUndoGroup::canUndoChanged, this, &MainWindow::refreshActions);
+  connect(undo_, &QUndoGroup::canRedoChanged, this, &MainWindow::refreshActions);
+  connect(undo_, &QUndoGroup::undoTextChanged, this, &MainWindow::refreshActions);
+}
+
+void MainWindow::makeFileActions() {
   command("actionNewCluster", "cluster", QKeySequence(Qt::CTRL | Qt::Key_N),
           [this] { newCluster(); });
   command("actionNewModel", "model", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N),
@@ -56,8 +65,8 @@ void MainWindow::makeActions() {
   command("actionNewRun", "play", {}, [this] { openLaunch(nullptr, nullptr); });
   command("actionOpen", "open", QKeySequence::Open, [this] { askOpen(); });
   command("actionImport", "cluster", {}, [this] { askImport(); });
-  command("actionSave", "save", QKeySequence::Save, [this, page] {
-    if (Page* current = page()) {
+  command("actionSave", "save", QKeySequence::Save, [this] {
+    if (Page* current = currentPage()) {
       if (current->save()) workspace_->settings().addRecent(current->filePath());
       refreshNavigator();
     }
@@ -67,12 +76,15 @@ void MainWindow::makeActions() {
   command("actionCloseTab", "close", QKeySequence(Qt::CTRL | Qt::Key_W),
           [this] { closeTab(tabs_->currentIndex()); });
   command("actionQuit", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Q), [this] { close(); });
+}
+
+void MainWindow::makeEditActions() {
   command("actionUndo", "undo", QKeySequence::Undo, [this] { undo_->undo(); });
   command("actionRedo", "redo", {}, [this] { undo_->redo(); })
       ->setShortcuts(
           {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
-  command("actionFind", "search", QKeySequence::Find, [page] {
-    if (Page* current = page()) current->find();
+  command("actionFind", "search", QKeySequence::Find, [this] {
+    if (Page* current = currentPage()) current->find();
   });
   command("actionPreferences", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Comma), [this] {
     auto* dialog =
@@ -92,6 +104,10 @@ void MainWindow::makeActions() {
     action->setCheckable(true);
     languages->addAction(action);
   }
+}
+
+void MainWindow::makeRunActions() {
+  const auto page = [this] { return currentPage(); };
   command("actionConnect", "connect", QKeySequence(Qt::CTRL | Qt::Key_K), [this, page] {
     if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->connectAll();
   });
@@ -114,6 +130,9 @@ void MainWindow::makeActions() {
   command("actionRerun", "refresh", {},
           [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
   command("actionClone", "copy", {}, [this] { clone(shownRun()); });
+}
+
+void MainWindow::makeWindowActions() {
   command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H),
           [this] { openHistory(); });
   command("actionWelcome", "home", {}, [this] { openWelcome(); });
@@ -137,9 +156,6 @@ void MainWindow::makeActions() {
     about->setAttribute(Qt::WA_DeleteOnClose);
     about->open();
   });
-  connect(undo_, &QUndoGroup::canUndoChanged, this, &MainWindow::refreshActions);
-  connect(undo_, &QUndoGroup::canRedoChanged, this, &MainWindow::refreshActions);
-  connect(undo_, &QUndoGroup::undoTextChanged, this, &MainWindow::refreshActions);
 }
 
 void MainWindow::makeMenus() {
