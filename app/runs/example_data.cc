@@ -1,5 +1,6 @@
 #include "app/runs/example_data.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
@@ -48,10 +49,15 @@ constexpr std::array kFiles{ExampleFile{"kjv.txt", makeText}, ExampleFile{"ctr.t
 
 bool exists(const std::string& path) { return access(path.c_str(), F_OK) == 0; }
 
-// Returns where the file is, or can be made.
+bool isWritable(const fs::path& folder) {
+  return faccessat(AT_FDCWD, folder.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+// Returns where the file is, or can be made. A folder that does not exist is a mistake in the spec.
 std::string placeOf(const std::string& path, const std::string& fallbackFolder) {
   const fs::path wanted(path);
-  if (exists(path) || access(wanted.parent_path().c_str(), W_OK) == 0) return path;
+  const fs::path folder = wanted.parent_path();
+  if (exists(path) || !exists(folder.string()) || isWritable(folder)) return path;
   return fallbackFolder + "/" + wanted.filename().string();
 }
 
@@ -69,8 +75,10 @@ Result<std::shared_ptr<const spec::v1::RunSpec>> provideExampleData(
         if (name != file.name) continue;
         *path = placeOf(*path, fallbackFolder);
         if (exists(*path)) continue;
+        const fs::path folder = fs::path(*path).parent_path();
         std::error_code ignored;
-        fs::create_directories(fs::path(*path).parent_path(), ignored);
+        if (folder == fallbackFolder) fs::create_directories(folder, ignored);
+        if (!exists(folder.string())) continue;  // whoever reads the file says so
         onMaking(*path);
         LOCKSTEP_TRY(file.make(*path, stop));
       }

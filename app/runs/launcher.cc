@@ -605,8 +605,12 @@ class Work {
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 7> kStages = {"making data",  "connecting", "measuring",
-                                                       "copying data", "preparing",  "starting",
+  constexpr std::array<std::string_view, 7> kStages = {"making data (some seconds)",
+                                                       "connecting",
+                                                       "measuring",
+                                                       "copying data",
+                                                       "preparing",
+                                                       "starting",
                                                        "cleaning up"};
   const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
   const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <atomic>
 
 #include <cerrno>
 #include <cstdio>
@@ -97,7 +98,8 @@ Status writeFileAtomically(const std::string& given,
     if (!there) return systemError(errno, "cannot write " + path);
     return fill([&](std::string_view bytes) { return writeAll(there.get(), bytes, path); });
   }
-  const std::string temporary = fmt::format("{}.tmp{}", path, getpid());
+  static std::atomic<unsigned> writes = 0;  // threads of one process may write one file
+  const std::string temporary = fmt::format("{}.tmp{}-{}", path, getpid(), ++writes);
   {
     UniqueFd file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
     if (!file) return systemError(errno, "cannot create " + temporary);

@@ -277,6 +277,20 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
     (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
     shoot(launch, prefix + "-launch-" + kind);
   }
+  choose("launch.strategy.kind", "zero-3");
+  launch->findChild<QToolButton*>("launchMore")->setChecked(true);
+  choose("launch.strategy.compression", "top-k");
+  choose("launch.training.schedule.kind", "step");
+  launch->findChild<QLineEdit*>("launch.training.schedule.every")->setText("500");
+  QTest::qWait(500);
+  auto* bar = launch->findChild<QScrollArea*>("launchSettings")->verticalScrollBar();
+  for (const int at : {0, bar->maximum()}) {
+    bar->setValue(at);
+    shoot(launch, prefix + "-launch-more" + (at > 0 ? "-below" : ""));
+  }
+  choose("launch.training.schedule.kind", "constant");
+  choose("launch.strategy.compression", "none");
+  launch->findChild<QToolButton*>("launchMore")->setChecked(false);
   launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(1);
   choose("launch.strategy.kind", "multi-worker-mirrored");
   launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->findText("local-3"));

@@ -56,7 +56,8 @@ training: {batch: 8, max_steps: 3}
 )");
     const CliResult first = cli.run({"run", spec, "--local", "1", "--no-benchmark"});
     QVERIFY2(first.exit == 0, first.text());
-    QVERIFY2(first.err.contains("making data: ") || first.out.contains("making data: "),
+    QVERIFY2(first.err.contains("making data (some seconds): ") ||
+                 first.out.contains("making data (some seconds): "),
              first.text());
     QVERIFY(QFileInfo(cli.path("kjv.txt")).size() > 4'000'000);
     const CliResult second = cli.run({"run", spec, "--local", "1", "--no-benchmark"});

@@ -1,11 +1,13 @@
 // The data of examples: made once, whole, where the spec has them or in the fallback folder.
 #include "app/runs/example_data.h"
 
+#include <unistd.h>
 #include <QFile>
 #include <QFileInfo>
 #include <QScopeGuard>
 #include <QTemporaryDir>
 #include <QTest>
+
 #include <filesystem>
 
 #include "lockstep/spec/v1/spec.pb.h"
@@ -59,11 +61,29 @@ class ExampleDataTest : public QObject {
       QVERIFY(entry.path().filename() == "kjv.txt");  // nothing is left beside it
   }
 
+  // As a user who may not write where the example is.
   void aFolderThatCannotBeWrittenIsPassedOver() {
-    const auto made = provide(textRun(at("nowhere") + "/kjv.txt"));
+    namespace fs = std::filesystem;
+    fs::create_directories(at("installed"));
+    fs::permissions(at("installed"), fs::perms::owner_read | fs::perms::owner_exec |
+                                         fs::perms::others_read | fs::perms::others_exec);
+    fs::permissions(folder_.path().toStdString(), fs::perms::all);
+    const uid_t user = geteuid();
+    const auto restore = qScopeGuard([&] { (void)seteuid(user); });
+    if (user == 0) QCOMPARE(seteuid(65534), 0);
+    const auto made = provide(textRun(at("installed") + "/kjv.txt"));
     QVERIFY2(made.ok(), made.ok() ? "" : made.error().text().c_str());
     QCOMPARE((*made)->data().train().text(), at("fallback") + "/kjv.txt");
     QCOMPARE((*made)->data().evaluate().text(), at("fallback") + "/kjv.txt");
+    QCOMPARE(made_, std::vector{at("fallback") + "/kjv.txt"});
+  }
+
+  // Nothing takes the place of a file in a folder that does not exist.
+  void aMistypedFolderStaysAMistake() {
+    const auto made = provide(textRun(at("nowhere") + "/kjv.txt"));
+    QVERIFY(made.ok());
+    QCOMPARE((*made)->data().train().text(), at("nowhere") + "/kjv.txt");
+    QVERIFY(made_.empty());
   }
 
   void aMissingProgramIsNamed() {
