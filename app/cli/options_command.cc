@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <map>
 
@@ -61,6 +62,13 @@ void addRows(SpecKind kind, const std::string& path, std::vector<Row>& out) {
     out.push_back({below, std::move(field)});
     if (message) addRows(kind, below, out);
   }
+}
+
+bool mentions(const std::string& text, const std::string& word) {
+  const auto found = std::search(
+      text.begin(), text.end(), word.begin(), word.end(),
+      [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); });
+  return found != text.end();
 }
 
 // "sgd, adam or adagrad", "1 to 4096 ranks", "text"
@@ -139,9 +147,12 @@ int optionsCommand(const Globals&, const Arguments& arguments) {
   addRows(arguments.has("cluster") ? SpecKind::kCluster : SpecKind::kRun, "", rows);
   if (!arguments.words().empty()) {
     const std::string& wanted = arguments.words().front();
-    std::erase_if(rows, [&](const Row& row) { return row.path.find(wanted) == std::string::npos; });
+    std::erase_if(rows, [&](const Row& row) {
+      return !mentions(row.path, wanted) && !mentions(row.field.label.english, wanted) &&
+             !mentions(row.field.help.english, wanted);
+    });
     if (rows.empty()) {
-      Error error = invalidArgument("no option of a {} spec has {} in its name",
+      Error error = invalidArgument("no option of a {} spec mentions {}",
                                     arguments.has("cluster") ? "cluster" : "run", wanted);
       error.next = "lockstep options lists them";
       report(error, arguments.has("json"));

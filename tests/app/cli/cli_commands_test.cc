@@ -205,7 +205,7 @@ class CliCommandsTest : public QObject {
 
   void optionsAreFoundByName() {
     const Cli cli;
-    const CliResult prefetch = cli.run({"options", "gather"});
+    const CliResult prefetch = cli.run({"options", "prefetch"});  // the field's word for it
     QCOMPARE(prefetch.exit, 0);
     QVERIFY2(
         prefetch.out.contains("strategy.gather_bytes") && prefetch.out.contains("Prefetch limit"),
