@@ -205,9 +205,7 @@ const std::vector<Command> kCommands{
       0,
       1,
       "options [TEXT] [--cluster] [--paths | --markdown | --json]"},
-     "Lists the options of a run spec with values and defaults; with TEXT those whose path "
-     "contains "
-     "it.\n"
+     "Lists the options of a run spec with values and defaults; with TEXT those that mention it.\n"
      "  --cluster   the options of a cluster spec",
      optionsCommand},
     {"completion bash",
