@@ -158,6 +158,59 @@ void fillGpus(ClusterPage* page) {
   }
 }
 
+void choose(LaunchDialog* launch, const char* box, const char* value) {
+  auto* choices = launch->findChild<QComboBox*>(box);
+  choices->setCurrentIndex(choices->findData(value));
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+}
+
+void shootMoreOptions(LaunchDialog* launch, const QString& prefix) {
+  choose(launch, "launch.strategy.kind", "zero-3");
+  launch->findChild<QToolButton*>("launchMore")->setChecked(true);
+  choose(launch, "launch.strategy.compression", "top-k");
+  choose(launch, "launch.training.schedule.kind", "step");
+  launch->findChild<QLineEdit*>("launch.training.schedule.every")->setText("500");
+  QTest::qWait(500);
+  auto* bar = launch->findChild<QScrollArea*>("launchSettings")->verticalScrollBar();
+  for (const int at : {0, bar->maximum()}) {
+    bar->setValue(at);
+    shoot(launch, prefix + "-launch-more" + (at > 0 ? "-below" : ""));
+  }
+  choose(launch, "launch.training.schedule.kind", "constant");
+  choose(launch, "launch.strategy.compression", "none");
+  launch->findChild<QToolButton*>("launchMore")->setChecked(false);
+}
+
+void shootLaunch(LaunchDialog* launch, const QString& prefix) {
+  launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->count() - 1);
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  shoot(launch, prefix + "-launch");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(1);
+  shoot(launch, prefix + "-launch-time");
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
+  shoot(launch, prefix + "-launch-plan");
+  // What a strategy wants to know besides.
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
+  launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(4);
+  for (const char* kind : {"pipeline", "parameter-server", "local-sgd", "tensor-parallel"}) {
+    choose(launch, "launch.strategy.kind", kind);
+    QTest::qWait(300);
+    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+    shoot(launch, prefix + "-launch-" + kind);
+  }
+  shootMoreOptions(launch, prefix);
+  launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(1);
+  choose(launch, "launch.strategy.kind", "multi-worker-mirrored");
+  launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->findText("local-3"));
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  shoot(launch, prefix + "-launch-cluster");
+  launch->findChild<QSpinBox*>("launchBatch")->setValue(2);
+  QTest::qWait(500);
+  shoot(launch, prefix + "-launch-refused");
+  launch->reject();
+}
+
 void shootAll(const QString& prefix, bool dark, const QString& language) {
   StudioHome home;
   qputenv("HOME", home.path("anna").toLocal8Bit());  // whose files are shown as ~/…
@@ -255,52 +308,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   shoot(&about, prefix + "-dialog-about");
   about.close();
   Q_UNUSED(fresh);
-  LaunchDialog* launch = window.openLaunch(model, nullptr);
-  launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->count() - 1);
-  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
-  shoot(launch, prefix + "-launch");
-  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(1);
-  shoot(launch, prefix + "-launch-time");
-  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(2);
-  shoot(launch, prefix + "-launch-plan");
-  // What a strategy wants to know besides.
-  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
-  const auto choose = [&](const char* box, const char* value) {
-    auto* choices = launch->findChild<QComboBox*>(box);
-    choices->setCurrentIndex(choices->findData(value));
-    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
-  };
-  launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(4);
-  for (const char* kind : {"pipeline", "parameter-server", "local-sgd", "tensor-parallel"}) {
-    choose("launch.strategy.kind", kind);
-    QTest::qWait(300);
-    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
-    shoot(launch, prefix + "-launch-" + kind);
-  }
-  choose("launch.strategy.kind", "zero-3");
-  launch->findChild<QToolButton*>("launchMore")->setChecked(true);
-  choose("launch.strategy.compression", "top-k");
-  choose("launch.training.schedule.kind", "step");
-  launch->findChild<QLineEdit*>("launch.training.schedule.every")->setText("500");
-  QTest::qWait(500);
-  auto* bar = launch->findChild<QScrollArea*>("launchSettings")->verticalScrollBar();
-  for (const int at : {0, bar->maximum()}) {
-    bar->setValue(at);
-    shoot(launch, prefix + "-launch-more" + (at > 0 ? "-below" : ""));
-  }
-  choose("launch.training.schedule.kind", "constant");
-  choose("launch.strategy.compression", "none");
-  launch->findChild<QToolButton*>("launchMore")->setChecked(false);
-  launch->findChild<QSpinBox*>("launch.strategy.micro_batches")->setValue(1);
-  choose("launch.strategy.kind", "multi-worker-mirrored");
-  launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->findText("local-3"));
-  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(0);
-  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
-  shoot(launch, prefix + "-launch-cluster");
-  launch->findChild<QSpinBox*>("launchBatch")->setValue(2);
-  QTest::qWait(500);
-  shoot(launch, prefix + "-launch-refused");
-  launch->reject();
+  shootLaunch(window.openLaunch(model, nullptr), prefix);
   RunPage* run = window.openRun(QString::fromStdString(done));
   (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(&window, prefix + "-run");
