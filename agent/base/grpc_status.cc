@@ -46,7 +46,7 @@ grpc::Status toGrpc(const Status& status) {
   return {code, status.error().text(), toInfo(status.error()).SerializeAsString()};
 }
 
-Error fromGrpc(const grpc::Status& status, std::string what) {
+Error fromGrpc(const grpc::Status& status, Message what) {
   run::v1::ErrorInfo info;
   if (!status.error_details().empty() && info.ParseFromString(status.error_details()))
     return fromInfo(info);

@@ -12,6 +12,6 @@ namespace lockstep::agent {
 using specs::fromInfo;
 using specs::toInfo;
 grpc::Status toGrpc(const Status& status);
-Error fromGrpc(const grpc::Status& status, std::string what);
+Error fromGrpc(const grpc::Status& status, Message what);
 
 }  // namespace lockstep::agent

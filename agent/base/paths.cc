@@ -26,7 +26,7 @@ std::string home() {
 Result<std::string> realPath(const std::string& path) {
   std::array<char, PATH_MAX> buffer{};
   if (realpath(path.c_str(), buffer.data()) == nullptr)
-    return systemError(errno, "cannot resolve " + path);
+    return systemError(errno, message("cannot resolve {}", path));
   return std::string(buffer.data());
 }
 
@@ -67,19 +67,19 @@ Status makeFolders(const std::string& path) {
     at = path.find('/', at + 1);
     const std::string part = path.substr(0, at);
     if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
-      return systemError(errno, "cannot make the folder " + part);
+      return systemError(errno, message("cannot make the folder {}", part));
   }
   struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return systemError(errno, "cannot use " + path);
-  if (!S_ISDIR(info.st_mode)) return systemError(ENOTDIR, "cannot use " + path);
+  if (stat(path.c_str(), &info) != 0) return systemError(errno, message("cannot use {}", path));
+  if (!S_ISDIR(info.st_mode)) return systemError(ENOTDIR, message("cannot use {}", path));
   return {};
 }
 
 Status makePrivateFolder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return systemError(errno, "cannot make the folder " + path);
+    return systemError(errno, message("cannot make the folder {}", path));
   struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return systemError(errno, "cannot use " + path);
+  if (lstat(path.c_str(), &info) != 0) return systemError(errno, message("cannot use {}", path));
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {
     Error error = makeError(Code::kPermissionDenied, "cannot use {} for sockets", path);
     error.why = "it is not a folder of this user";
@@ -87,7 +87,7 @@ Status makePrivateFolder(const std::string& path) {
     return error;
   }
   if ((info.st_mode & 077) != 0 && chmod(path.c_str(), 0700) != 0)
-    return systemError(errno, "cannot close " + path + " to others");
+    return systemError(errno, message("cannot close {} to others", path));
   return {};
 }
 
@@ -99,7 +99,7 @@ Result<Workdir> openWorkdir(std::string_view given) {
   Workdir out;
   LOCKSTEP_ASSIGN(out.path, realPath(path));
   if (access(out.path.c_str(), W_OK | X_OK) != 0)
-    return systemError(errno, "cannot write in the workdir " + out.path);
+    return systemError(errno, message("cannot write in the workdir {}", out.path));
   out.runtime = out.path + "/sock";
   if (out.runtime.size() + 30 > kMaxSocketPath || !isLocalFilesystem(out.path)) {
     // Not below XDG_RUNTIME_DIR: that is removed at the user's last logout, and runs go on.

@@ -17,6 +17,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/text.h"
 
 extern char** environ;
 
@@ -184,8 +185,8 @@ Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanosec
           makeError(gone ? Code::kInternal : Code::kDeadlineExceeded, "the run's supervisor {}",
                     gone ? "did not start" : "does not answer");
       auto log = readFile(folder.logs() + "/supervisor.log", 1 << 20);
-      if (log.ok()) error.why = log->substr(log->size() > 2000 ? log->size() - 2000 : 0);
-      while (!error.why.empty() && error.why.back() == '\n') error.why.pop_back();
+      if (log.ok())
+        error.why = withoutLineEnds(log->substr(log->size() > 2000 ? log->size() - 2000 : 0));
       return error;
     }
     poll(nullptr, 0, 5);

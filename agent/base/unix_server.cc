@@ -90,7 +90,7 @@ Result<std::unique_ptr<UnixServer>> UnixServer::start(const std::string& path,
   // The folder is 0700; the socket's own mode comes on top, before anyone can connect.
   if (bind(state->listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
       chmod(path.c_str(), 0600) != 0 || listen(state->listener, 64) != 0) {
-    Error error = systemError(errno, "cannot serve at " + path);
+    Error error = systemError(errno, message("cannot serve at {}", path));
     ::close(state->listener);
     return error;
   }
@@ -148,7 +148,7 @@ Result<int> connectUnix(const std::string& path, pid_t* peer) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return systemError(errno, "cannot make a socket");
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    Error error = systemError(errno, "cannot connect to " + path);
+    Error error = systemError(errno, message("cannot connect to {}", path));
     ::close(fd);
     return error;
   }

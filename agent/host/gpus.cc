@@ -9,6 +9,7 @@
 #include "agent/host/nvml.h"
 #include "engine/base/clock.h"
 #include "engine/base/threads.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::agent {
 namespace {
@@ -27,14 +28,14 @@ constexpr Nanoseconds kReopen = 60 * kSecond;  // where a GPU does not answer
 constexpr milliseconds kLeave{1000};
 
 // Of GPUs that were there, of which nothing is known now.
-GpuReading silent(const std::vector<run::v1::GpuSample>& before, const std::string& problem) {
+GpuReading silent(const std::vector<run::v1::GpuSample>& before, const Message& problem) {
   GpuReading out;
   out.problem = problem;
   for (const run::v1::GpuSample& gpu : before) {
     run::v1::GpuSample& one = out.gpus.emplace_back();
     one.set_index(gpu.index());
     one.set_name(gpu.name());
-    one.set_problem(problem);
+    *one.mutable_problem() = specs::toText(problem);
   }
   return out;
 }
@@ -45,12 +46,13 @@ GpuReading of(const Nvml& nvml, const std::vector<run::v1::GpuSample>& before) {
   out.gpuOfProcess = nvml.gpuOfProcess();
   out.driver = nvml.driver();
   const std::size_t seen = out.gpus.size();
-  if (seen == 0) out.problem = fmt::format("driver {} sees no GPU", out.driver);
+  if (seen == 0) out.problem = message("driver {} sees no GPU", out.driver);
   for (std::size_t i = seen; i < before.size(); ++i) {
     run::v1::GpuSample& gone = out.gpus.emplace_back();
     gone.set_index(static_cast<int>(i));
     gone.set_name(before[i].name());
-    gone.set_problem(fmt::format("the driver sees {} GPUs; there were {}", seen, before.size()));
+    *gone.mutable_problem() =
+        specs::toText(message("the driver sees {} GPUs; there were {}", seen, before.size()));
   }
   return out;
 }
@@ -99,7 +101,7 @@ std::shared_ptr<const GpuReading> GpuMonitor::known(State& state) {
   if (spent < kHangs) return state.reading;
   return std::make_shared<GpuReading>(
       silent(state.reading->gpus,
-             fmt::format("the NVIDIA driver has not answered for {} s", spent / kSecond)));
+             message("the NVIDIA driver has not answered for {} s", spent / kSecond)));
 }
 
 std::shared_ptr<const GpuReading> GpuMonitor::look(milliseconds limit) {

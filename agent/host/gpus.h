@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/message.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::agent {
@@ -15,8 +16,8 @@ struct GpuReading {
   std::vector<run::v1::GpuSample> gpus;
   // process → GPU, if the driver knows the process ids of this system
   std::map<int, int> gpuOfProcess;
-  std::string driver;   // "580.65.06"
-  std::string problem;  // why there are none, or none answers
+  std::string driver;  // "580.65.06"
+  Message problem;     // why there are none, or none answers
 };
 
 // Calls the library on its own thread, since calls may take seconds or hang; callers wait no longer

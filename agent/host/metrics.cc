@@ -159,6 +159,14 @@ bool isWholeDisk(std::string_view name) {
   return access(fmt::format("/sys/block/{}/device", name).c_str(), F_OK) == 0;
 }
 
+// Of a counter that was `kept`, by the second; 0 where it began anew.
+double rate(std::uint64_t value, std::uint64_t& kept, double seconds) {
+  const double gained =
+      seconds > 0 && value >= kept ? static_cast<double>(value - kept) / seconds : 0;
+  kept = value;
+  return gained;
+}
+
 }  // namespace
 
 int usableCores() {
@@ -313,13 +321,19 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
   const Nanoseconds now = monotonicNow();
   const double seconds = before_ == 0 ? 0 : static_cast<double>(now - before_) * 1e-9;
   before_ = now;
-  auto rate = [seconds](std::uint64_t value, std::uint64_t& kept) {
-    const double gained =
-        seconds > 0 && value >= kept ? static_cast<double>(value - kept) / seconds : 0;
-    kept = value;
-    return gained;
-  };
+  sampleCores(seconds, out);
+  sampleMemory(out);
+  sampleNetwork(seconds, out);
+  sampleDisks(seconds, out);
+  if (const auto fields = split(load_.read(), " "); !fields.empty())
+    out.set_load1(decimal(fields[0]));
+  const auto gpus = gpus_.latest();
+  for (const run::v1::GpuSample& gpu : gpus->gpus) *out.add_gpu() = gpu;
+  sampleRanks(ranks, *gpus, seconds, out);
+  return out;
+}
 
+void NodeSampler::sampleCores(double seconds, run::v1::NodeSample& out) {
   std::size_t core = 0;
   forLines(stat_.read(), [&](std::string_view line) {
     if (!line.starts_with("cpu")) return false;
@@ -343,14 +357,18 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     ++core;
     return true;
   });
+}
 
+void NodeSampler::sampleMemory(run::v1::NodeSample& out) {
   const std::string_view memory = memory_.read();
   const double total = static_cast<double>(number(valueOf(memory, "MemTotal:", ':'))) * 1024;
   const double available =
       static_cast<double>(number(valueOf(memory, "MemAvailable:", ':'))) * 1024;
   out.set_memory_total(total);
   out.set_memory_used(total - available);
+}
 
+void NodeSampler::sampleNetwork(double seconds, run::v1::NodeSample& out) {
   std::uint64_t in = 0, sent = 0, loopback = 0;
   forLines(network_.read(), [&](std::string_view line) {
     const std::size_t colon = line.find(':');
@@ -366,10 +384,12 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     }
     return true;
   });
-  out.set_network_in(rate(in, netIn_));
-  out.set_network_out(rate(sent, netOut_));
-  out.set_loopback(rate(loopback, loopback_));
+  out.set_network_in(rate(in, netIn_, seconds));
+  out.set_network_out(rate(sent, netOut_, seconds));
+  out.set_loopback(rate(loopback, loopback_, seconds));
+}
 
+void NodeSampler::sampleDisks(double seconds, run::v1::NodeSample& out) {
   std::uint64_t read = 0, written = 0;
   forLines(disks_.read(), [&](std::string_view line) {
     const auto fields = split(line, " ");
@@ -382,15 +402,13 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     written += number(fields[9]) * 512;
     return true;
   });
-  out.set_disk_read(rate(read, read_));
-  out.set_disk_write(rate(written, written_));
-  if (const auto fields = split(load_.read(), " "); !fields.empty())
-    out.set_load1(decimal(fields[0]));
+  out.set_disk_read(rate(read, read_, seconds));
+  out.set_disk_write(rate(written, written_, seconds));
   out.set_disk_free(static_cast<double>(diskFree(workdir_)));
+}
 
-  const auto gpus = gpus_.latest();
-  for (const run::v1::GpuSample& gpu : gpus->gpus) *out.add_gpu() = gpu;
-
+void NodeSampler::sampleRanks(const std::map<int, int>& ranks, const GpuReading& gpus,
+                              double seconds, run::v1::NodeSample& out) {
   std::erase_if(processes_, [&](const auto& kept) {
     return std::none_of(ranks.begin(), ranks.end(),
                         [&](const auto& rank) { return rank.second == kept.first; });
@@ -404,7 +422,7 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     one->set_rank(rank);
     one->set_memory(static_cast<double>(residentBytes(process.memory.read())));
     one->set_stopped(stat.state == 'T' || stat.state == 't');
-    if (const auto gpu = gpus->gpuOfProcess.find(pid); gpu != gpus->gpuOfProcess.end())
+    if (const auto gpu = gpus.gpuOfProcess.find(pid); gpu != gpus.gpuOfProcess.end())
       one->set_gpu(gpu->second);
     const ProcessTimes times{static_cast<double>(stat.ticks) / tick,
                              waitingSeconds(process.schedule.read()), process.throttledSeconds()};
@@ -417,7 +435,6 @@ run::v1::NodeSample NodeSampler::sample(const std::map<int, int>& ranks) {
     one->set_waiting(share(&ProcessTimes::waiting));
     one->set_throttled(share(&ProcessTimes::throttled));
   }
-  return out;
 }
 
 }  // namespace lockstep::agent

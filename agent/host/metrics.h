@@ -65,6 +65,14 @@ class NodeSampler {
     double throttledSeconds();
   };
 
+  // Each fills its part of the sample; `seconds`: since the one before, 0: it is the first.
+  void sampleCores(double seconds, run::v1::NodeSample& out);
+  void sampleMemory(run::v1::NodeSample& out);
+  void sampleNetwork(double seconds, run::v1::NodeSample& out);
+  void sampleDisks(double seconds, run::v1::NodeSample& out);
+  void sampleRanks(const std::map<int, int>& ranks, const GpuReading& gpus, double seconds,
+                   run::v1::NodeSample& out);
+
   std::string workdir_;
   GpuMonitor& gpus_;
   CachedProcFile stat_{"/proc/stat"}, memory_{"/proc/meminfo"}, network_{"/proc/net/dev"},

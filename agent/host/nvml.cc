@@ -1,4 +1,5 @@
 #include "agent/host/nvml.h"
+#include "engine/specs/error_info.h"
 
 #include <dlfcn.h>
 
@@ -253,7 +254,7 @@ Status Nvml::start(const std::string& file) {
     device.sample.set_index(static_cast<int>(i));
     if (const int found = calls.handle(i, &device.handle); found != kSuccess) {
       device.handle = nullptr;
-      device.sample.set_problem(errorText(found));
+      *device.sample.mutable_problem() = specs::toText(errorText(found));
       continue;
     }
     text.fill('\0');
@@ -288,7 +289,7 @@ Status Nvml::read() {
       device.sample = {};
       device.sample.set_index(static_cast<int>(i));
       device.sample.set_name(name);
-      device.sample.set_problem(errorText(result));
+      *device.sample.mutable_problem() = specs::toText(errorText(result));
       device.linksAt = 0;
     }
     if (device.events) {
@@ -480,7 +481,7 @@ void Nvml::readLinkRates(Device& device, bool answers) {
 
 int Nvml::readDevice(Device& device, bool all, bool pcie) {
   run::v1::GpuSample& out = device.sample;
-  if (!out.problem().empty()) all = true;
+  if (out.has_problem()) all = true;
   out.clear_problem();
   GpuReader reader{*calls_, device.handle, out};
   reader.readMemory();
@@ -513,7 +514,7 @@ void Nvml::readProcesses() {
   gpuOfProcess_.clear();
   std::vector<Process> found(kMostProcesses);
   for (std::size_t i = 0; i < devices_.size(); ++i) {
-    if (devices_[i].handle == nullptr || !devices_[i].sample.problem().empty()) continue;
+    if (devices_[i].handle == nullptr || devices_[i].sample.has_problem()) continue;
     auto count = static_cast<unsigned>(found.size());
     if (ask(calls_->processes, devices_[i].handle, &count, found.data()) != kSuccess) continue;
     for (unsigned k = 0; k < std::min<std::size_t>(count, found.size()); ++k)
@@ -529,7 +530,7 @@ std::vector<run::v1::GpuSample> Nvml::samples() const {
 
 bool Nvml::anyProblem() const {
   return std::any_of(devices_.begin(), devices_.end(),
-                     [](const Device& device) { return !device.sample.problem().empty(); });
+                     [](const Device& device) { return device.sample.has_problem(); });
 }
 
 }  // namespace lockstep::agent

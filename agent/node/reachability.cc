@@ -17,6 +17,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/unique_fd.h"
 #include "engine/comm/network_address.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::agent {
 namespace {
@@ -49,13 +50,13 @@ UniqueFd listenAt(const std::string& address, node::v1::ListenForPeersReply::Lis
   const auto own = comm::ownAddress(address, {});
   if (!own.ok()) {
     out.set_address(address);
-    out.set_problem(own.error().why);
+    *out.mutable_problem() = specs::toText(own.error().why);
     return {};
   }
   out.set_address(*own);
   const AddressList at = numericAddress(*own, 0);
   if (!at) {
-    out.set_problem("it is no address");
+    *out.mutable_problem() = specs::toText("it is no address");
     return {};
   }
   UniqueFd listener(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -67,14 +68,14 @@ UniqueFd listenAt(const std::string& address, node::v1::ListenForPeersReply::Lis
       getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
       getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port.data(), port.size(),
                   NI_NUMERICSERV) != 0) {
-    out.set_problem(std::strerror(errno));
+    *out.mutable_problem() = specs::toText(std::strerror(errno));
     return {};
   }
   out.set_port(std::atoi(port.data()));
   return listener;
 }
 
-std::string connectProblem(int code) {
+Message connectProblem(int code) {
   if (code == ECONNREFUSED) return "the connection is refused";
   if (code == EHOSTUNREACH || code == ENETUNREACH) return "there is no route to it";
   return std::strerror(code);
@@ -125,9 +126,12 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
   const std::size_t count =
       std::min(static_cast<std::size_t>(request.targets_size()), kMostTargets);
   std::vector<Attempt> attempts(count);
+  const auto tell = [&reply](int target, const Message& problem) {
+    *reply.mutable_problems(target) = specs::toText(problem);
+  };
   for (std::size_t i = 0; i < count; ++i) {
     const auto& target = request.targets(static_cast<int>(i));
-    reply.add_problems(fmt::format("no answer in {:g} s", seconds));
+    *reply.add_problems() = specs::toText(message("no answer in {:g} s", seconds));
     const AddressList at = numericAddress(target.address(), target.port());
     Attempt& attempt = attempts[i];
     int code = at ? 0 : EADDRNOTAVAIL;
@@ -139,7 +143,7 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
     }
     if (code == 0 || code == EINPROGRESS) continue;
     attempt.over = true;
-    reply.set_problems(static_cast<int>(i), connectProblem(code));
+    tell(static_cast<int>(i), connectProblem(code));
   }
   for (;;) {
     std::vector<pollfd> events;
@@ -165,9 +169,8 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
         getsockopt(attempt.socket.get(), SOL_SOCKET, SO_ERROR, &code, &size);
         attempt.connected = code == 0;
         attempt.over = code != 0;
-        reply.set_problems(
-            index, code != 0 ? connectProblem(code)
-                             : fmt::format("it connects, and says nothing in {:g} s", seconds));
+        tell(index, code != 0 ? connectProblem(code)
+                              : message("it connects, and says nothing in {:g} s", seconds));
         continue;
       }
       std::array<char, 64> bytes{};
@@ -176,12 +179,11 @@ node::v1::ReachPeersReply reachPeers(const node::v1::ReachPeersRequest& request,
       if (got > 0) attempt.received.append(bytes.data(), static_cast<std::size_t>(got));
       if (got > 0 && attempt.received.size() < greeting.size()) continue;
       attempt.over = true;
-      reply.set_problems(index,
-                         attempt.received == greeting ? "" : "another program answers there");
+      tell(index, attempt.received == greeting ? "" : "another program answers there");
     }
   }
   for (int i = static_cast<int>(count); i < request.targets_size(); ++i)
-    reply.add_problems("too many targets");
+    *reply.add_problems() = specs::toText("too many targets");
   return reply;
 }
 

@@ -172,9 +172,11 @@ int detach(const Workdir& workdir, Serve serveIn) {
   close(ready[0]);
   if (line.empty() || line.back() != '\n') {
     Error error = makeError(Code::kUnavailable, "the agent did not start");
-    error.why = "its log is " + workdir.path + "/agent.log";
-    auto log = readFile(workdir.path + "/agent.log");
-    if (log.ok()) error.why += ":\n" + log->substr(log->size() > 1000 ? log->size() - 1000 : 0);
+    const std::string path = workdir.path + "/agent.log";
+    error.why = message("its log is {}", path);
+    if (auto log = readFile(path); log.ok())
+      error.why =
+          message("{}:\n{}", error.why, log->substr(log->size() > 1000 ? log->size() - 1000 : 0));
     return fail(error);
   }
   std::fputs(line.c_str(), stdout);

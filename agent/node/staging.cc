@@ -38,8 +38,8 @@ Error noSpace(const std::string& name, const std::string& folder, std::int64_t b
   Error error =
       makeError(Code::kResourceExhausted, "no space for the data file {} in {}", name, folder);
   error.why =
-      fmt::format("{} MiB are free, {} MiB are needed",
-                  std::max<std::int64_t>(0, diskFree(folder)) >> 20, (bytes + kSpareBytes) >> 20);
+      message("{} MiB are free, {} MiB are needed",
+              std::max<std::int64_t>(0, diskFree(folder)) >> 20, (bytes + kSpareBytes) >> 20);
   error.next = "free space there, or choose another workdir";
   return error;
 }
@@ -63,7 +63,7 @@ class Part {
       return noSpace(name_, folder_, bytes);
     const std::string path = fmt::format("{}/{}{}-{}", folder_, partPrefix(), getpid(), ++number);
     fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd_ < 0) return systemError(errno, "cannot make " + path);
+    if (fd_ < 0) return systemError(errno, message("cannot make {}", path));
     path_ = path;
     if (bytes > 0 && fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC)
       return noSpace(name_, folder_, bytes);
@@ -76,7 +76,7 @@ class Part {
       const ssize_t count = write(fd_, bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0 && errno == ENOSPC) return noSpace(name_, folder_, bytes_);
-      if (count < 0) return systemError(errno, "cannot write " + path_);
+      if (count < 0) return systemError(errno, message("cannot write {}", path_));
       bytes.remove_prefix(static_cast<std::size_t>(count));
     }
     return {};
@@ -85,8 +85,9 @@ class Part {
   std::string sha256() { return hash_.hex(); }  // call once
   Status keep(const std::string& as) {
     if (fchmod(fd_, 0400) != 0 || fsync(fd_) != 0)
-      return systemError(errno, "cannot write " + path_);
-    if (rename(path_.c_str(), as.c_str()) != 0) return systemError(errno, "cannot rename to " + as);
+      return systemError(errno, message("cannot write {}", path_));
+    if (rename(path_.c_str(), as.c_str()) != 0)
+      return systemError(errno, message("cannot rename to {}", as));
     path_.clear();
     const int parent = open(fs::path(as).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent >= 0) {
@@ -197,13 +198,13 @@ Result<node::v1::StageFileReply> Staging::receive(const Read& read,
   if (cancelled()) return cancelledError();
   if (part.written() != bytes) {
     Error error = makeError(Code::kDataLoss, "the data file {} did not arrive whole", name);
-    error.why = fmt::format("{} bytes were announced, {} came", bytes, part.written());
+    error.why = message("{} bytes were announced, {} came", bytes, part.written());
     error.next = "see whether something writes to it, and launch again";
     return error;
   }
   if (const std::string arrived = part.sha256(); arrived != sha256) {
     Error error = makeError(Code::kDataLoss, "the data file {} arrived as another one", name);
-    error.why = fmt::format("its SHA-256 is {}, the run expects {}", arrived, sha256);
+    error.why = message("its SHA-256 is {}, the run expects {}", arrived, sha256);
     error.next = "see whether something writes to it, and launch again";
     return error;
   }

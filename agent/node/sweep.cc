@@ -92,7 +92,7 @@ void Sweeper::dropKeys(const RunFolder& folder) {
     const UniqueFd lock(tryLock(folder.lock()));
     if (lock && stampOf(folder.request()) == stamp &&
         rename(cleaned.c_str(), folder.request().c_str()) != 0)
-      dropped = systemError(errno, "cannot rename " + cleaned);
+      dropped = systemError(errno, message("cannot rename {}", cleaned));
   }
   unlink(cleaned.c_str());
   if (!dropped.ok()) logWarning("{}", dropped.error().text());

@@ -55,7 +55,7 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   if (available < 0 || each <= (available >> 20) / ranks) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark's ranks");
   error.why =
-      fmt::format("{} ranks need {} MiB each, {} MiB are available", ranks, each, available >> 20);
+      message("{} ranks need {} MiB each, {} MiB are available", ranks, each, available >> 20);
   error.next = "use fewer ranks or a smaller largest size";
   return error;
 }
@@ -79,8 +79,8 @@ Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
                      needed = 3 * (products ? 4 * asked.max() * asked.max() : asked.max());
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the benchmark");
-  error.why = fmt::format("the largest size needs {} MiB, {} MiB are available", needed >> 20,
-                          available >> 20);
+  error.why =
+      message("the largest size needs {} MiB, {} MiB are available", needed >> 20, available >> 20);
   error.next = "use a smaller largest size";
   return error;
 }

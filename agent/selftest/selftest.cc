@@ -29,15 +29,15 @@ void print(const Json& object) {
 
 Json toJson(const Error& error) {
   return {{"code", codeName(error.code)},
-          {"what", error.what},
-          {"why", error.why},
-          {"next", error.next}};
+          {"what", error.what.text()},
+          {"why", error.why.text()},
+          {"next", error.next.text()}};
 }
 
 // What somebody has to see to.
 std::vector<std::string> attention(const run::v1::GpuSample& gpu) {
   std::vector<std::string> out;
-  if (!gpu.problem().empty()) out.push_back("does not answer: " + gpu.problem());
+  if (gpu.has_problem()) out.push_back("does not answer: " + gpu.problem().text());
   if (gpu.ecc_uncorrected() > 0)
     out.push_back(fmt::format("{} uncorrected memory errors", gpu.ecc_uncorrected()));
   for (const std::string& word : gpu.throttle()) {
@@ -55,7 +55,7 @@ std::vector<std::string> attention(const run::v1::GpuSample& gpu) {
 // What the driver says of a GPU, what it does not left out.
 Json toJson(const run::v1::GpuSample& gpu) {
   Json out{{"index", gpu.index()}, {"name", gpu.name()}};
-  if (!gpu.problem().empty()) out["problem"] = gpu.problem();
+  if (gpu.has_problem()) out["problem"] = gpu.problem().text();
   if (gpu.has_memory_total()) out["memory_bytes"] = static_cast<std::int64_t>(gpu.memory_total());
   if (gpu.has_power_limit_w()) out["power_limit_w"] = gpu.power_limit_w();
   if (gpu.has_temperature_c()) out["temperature_c"] = gpu.temperature_c();
@@ -99,7 +99,7 @@ bool tellCuda(bool json) {
     print({{"event", "nvml"},
            {"driver", managed->driver},
            {"gpus", names},
-           {"problem", managed->problem}});
+           {"problem", managed->problem.text()}});
     for (const device::Library& library : node.libraries)
       print({{"event", "library"},
              {"name", library.name},
@@ -129,7 +129,7 @@ bool tellCuda(bool json) {
   std::printf("  NVML: %s\n",
               managed->problem.empty()
                   ? fmt::format("driver {}, {} GPUs", managed->driver, managed->gpus.size()).c_str()
-                  : managed->problem.c_str());
+                  : managed->problem.text().c_str());
   for (const run::v1::GpuSample& gpu : managed->gpus) std::printf("  %s\n", text(gpu).c_str());
   return node.usable.ok();
 }

@@ -68,7 +68,7 @@ void Evaluator::next() {
                0600);
   fetched_ = 0;
   if (file_ < 0) {
-    end(systemError(errno, "cannot write the checkpoint to " + checkpoint()));
+    end(systemError(errno, message("cannot write the checkpoint to {}", checkpoint())));
     return;
   }
   ask();
@@ -117,7 +117,8 @@ Status Evaluator::write(const std::string& data) {
   for (std::size_t at = 0; at < data.size();) {
     const ssize_t count = ::write(file_, data.data() + at, data.size() - at);
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return systemError(errno, "cannot write the checkpoint to " + checkpoint());
+    if (count <= 0)
+      return systemError(errno, message("cannot write the checkpoint to {}", checkpoint()));
     at += static_cast<std::size_t>(count);
   }
   fetched_ += static_cast<std::int64_t>(data.size());
@@ -159,14 +160,14 @@ Status Evaluator::evaluate() {
 
 void Evaluator::onMessage(const node::v1::FromWorker& message) {
   if (message.has_evaluated()) result_ = message.evaluated();
-  if (message.has_failed()) failed_ = message.failed();
+  if (message.has_failed()) failed_ = fromInfo(message.failed());
 }
 
 void Evaluator::onExit(int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && result_) {
     end(std::nullopt);
   } else if (failed_) {
-    end(fromInfo(*failed_));
+    end(*failed_);
   } else {
     Error error = makeError(Code::kAborted, "its worker {}", worker_->exitText(status));
     error.why = worker_->tail();

@@ -59,7 +59,7 @@ class Evaluator {
   std::int64_t fetched_ = 0;                        // bytes
   std::unique_ptr<WorkerProcess> worker_;
   std::optional<run::v1::EpochInfo> result_;
-  std::optional<run::v1::ErrorInfo> failed_;
+  std::optional<Error> failed_;
   std::optional<node::v1::Evaluated> told_;  // the last
 };
 

@@ -126,7 +126,7 @@ struct PeerServer::State : node::v1::Peers::Service,
     });
   }
 
-  grpc::Status refuse(const grpc::ServerContext& context, const std::string& why) {
+  grpc::Status refuse(const grpc::ServerContext& context, const Message& why) {
     logWarning("refused a peer at {}: {}", context.peer(), why);
     return {grpc::StatusCode::PERMISSION_DENIED, why};
   }
@@ -146,14 +146,14 @@ struct PeerServer::State : node::v1::Peers::Service,
                                           "generation {}",
                                           message.run(), message.generation(), run, generation));
     if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
-      return refuse(*context, "node " + name + " is not part of the run");
+      return refuse(*context, lockstep::message("node {} is not part of the run", name));
     const std::string expected = peerIdentity(run, name, generation);
     bool identified = false;
     for (const grpc::string_ref& value :
          context->auth_context()->FindPropertyValues("x509_subject_alternative_name"))
       identified = identified || std::string(value.data(), value.size()) == expected;
     if (!context->auth_context()->IsPeerAuthenticated() || !identified)
-      return refuse(*context, "its certificate is not that of " + expected);
+      return refuse(*context, lockstep::message("its certificate is not that of {}", expected));
 
     auto stream = std::make_shared<Stream>();
     stream->context = context;

@@ -12,10 +12,9 @@ namespace {
 using node::v1::FromPeer;
 using node::v1::ToPeer;
 using node::v1::ToWorker;
-using run::v1::ErrorInfo;
 
-bool isCancelled(const ErrorInfo& error) { return error.code() == codeName(Code::kCancelled); }
-bool isLate(const ErrorInfo& error) { return error.code() == codeName(Code::kDeadlineExceeded); }
+bool isCancelled(const Error& error) { return error.code == Code::kCancelled; }
+bool isLate(const Error& error) { return error.code == Code::kDeadlineExceeded; }
 
 }  // namespace
 
@@ -30,8 +29,8 @@ void RunControl::join(const std::string& address) {
   handlers.onJoin = [this] { onCoordinatorJoin(); };
   handlers.onLost = [this](const std::string& why) { onCoordinatorLost(why); };
   handlers.onRefused = [this](const Error& error) {
-    ErrorInfo info = toInfo(error);
-    info.set_node(request_.node());
+    Error info = error;
+    info.node = request_.node();
     abort(info);
   };
   handlers.onMessage = [this](const ToPeer& message) { onCoordinatorMessage(message); };
@@ -46,10 +45,9 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   loop_.cancel(peer.lost);
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {
-    ErrorInfo error =
-        toInfo(makeError(Code::kFailedPrecondition, "node {} has another plan", node));
-    error.set_next("launch again from one version of the program");
-    error.set_node(node);
+    Error error = makeError(Code::kFailedPrecondition, "node {} has another plan", node);
+    error.next = "launch again from one version of the program";
+    error.node = node;
     noteFailure(std::move(error), false);
     return;
   }
@@ -69,7 +67,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     server_->send(node, message);
   }
   if (aborted_) {
-    *message.mutable_abort()->mutable_error() = abortedWith_;
+    *message.mutable_abort()->mutable_error() = toInfo(abortedWith_);
     server_->send(node, message);
   } else if (outcome_) {
     message.mutable_all_done()->set_state(*outcome_);
@@ -89,11 +87,11 @@ void RunControl::onPeerLeave(const std::string& node) {
                                 limits_.lostPeer / 1'000'000'000));
       return;
     }
-    ErrorInfo error = toInfo(makeError(Code::kUnavailable, "node {} was lost", node));
-    error.set_why(fmt::format("its supervisor did not come back within {} s",
-                              limits_.lostPeer / 1'000'000'000));
-    error.set_next("see whether the node runs and reaches the first node at its address");
-    error.set_node(node);
+    Error error = makeError(Code::kUnavailable, "node {} was lost", node);
+    error.why =
+        message("its supervisor did not come back within {} s", limits_.lostPeer / 1'000'000'000);
+    error.next = "see whether the node runs and reaches the first node at its address";
+    error.node = node;
     noteFailure(std::move(error), false);
   });
 }
@@ -118,11 +116,11 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
       break;
     case FromPeer::kFailed: {
       if (isEvaluator(node)) {
-        evaluatorLost(message.failed().what());
+        evaluatorLost(fromInfo(message.failed()).what);
         break;
       }
-      ErrorInfo error = message.failed();
-      if (error.node().empty()) error.set_node(node);
+      Error error = fromInfo(message.failed());
+      if (error.node.empty()) error.node = node;
       noteFailure(std::move(error), message.cascading());
       break;
     }
@@ -176,9 +174,8 @@ void RunControl::checkDone() {
     say(fmt::format("waits for node {} to evaluate the last epoch", evaluations_->node()));
     lastEvaluation_ = loop_.after(limits_.lastEvaluation, [this] {
       if (!outcome_)
-        evaluatorLost(
-            fmt::format("the last epoch was not evaluated within {} s of the training's end",
-                        limits_.lastEvaluation / 1'000'000'000));
+        evaluatorLost(message("the last epoch was not evaluated within {} s of the training's end",
+                              limits_.lastEvaluation / 1'000'000'000));
     });
     return;
   }
@@ -189,7 +186,7 @@ void RunControl::checkDone() {
   finishWhenGone();
 }
 
-void RunControl::noteFailure(ErrorInfo error, bool cascading) {
+void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
   if (!cascading) {
     abort(error);
@@ -201,13 +198,12 @@ void RunControl::noteFailure(ErrorInfo error, bool cascading) {
   if (graceTimer_ != 0) return;
   graceTimer_ = loop_.after(limits_.grace, [this] {
     if (outcome_) return;
-    ErrorInfo first = *pendingCause_;
+    Error first = *pendingCause_;
     for (const auto& [name, peer] : peers_) {
       if (peer.joined || !peer.done.empty() || isEvaluator(name)) continue;
-      first.set_why(
-          fmt::format("node {} was lost: its supervisor does not answer\n{}", name, first.why()));
-      first.set_node(name);
-      first.set_rank(-1);
+      first.why = message("node {} was lost: its supervisor does not answer\n{}", name, first.why);
+      first.node = name;
+      first.rank = -1;
       break;
     }
     abort(first);
@@ -240,7 +236,7 @@ void RunControl::onCoordinatorJoin() {
   }
   if (evaluator_) evaluator_->onJoin();
   if (told_) {
-    *message.mutable_failed() = *told_;
+    *message.mutable_failed() = toInfo(*told_);
     message.set_cascading(sentCascading_);
     client_->send(message);
   }
@@ -252,11 +248,10 @@ void RunControl::onCoordinatorLost(const std::string& why) {
   say("the first node is not connected any more: " + why);
   lostTimer_ = loop_.after(limits_.lostPeer, [this, why] {
     if (outcome_) return;
-    ErrorInfo error = toInfo(makeError(Code::kUnavailable, "the first node was lost"));
-    error.set_why(
-        fmt::format("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why));
-    error.set_next("see whether that node runs and is reached from here at its address");
-    error.set_node(request_.node());
+    Error error = makeError(Code::kUnavailable, "the first node was lost");
+    error.why = message("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why);
+    error.next = "see whether that node runs and is reached from here at its address";
+    error.node = request_.node();
     abort(error);
   });
 }
@@ -279,7 +274,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       beginStop();
       break;
     case ToPeer::kAbort:
-      abort(message.abort().error());
+      abort(fromInfo(message.abort().error()));
       break;
     case ToPeer::kAllDone:
       if (outcome_) break;
@@ -367,13 +362,13 @@ void RunControl::beginStop() {
   });
 }
 
-Status RunControl::kill(const std::string& run, int generation, const std::string& why) {
+Status RunControl::kill(const std::string& run, int generation, const Message& why) {
   LOCKSTEP_TRY(check(run, generation));
   if (outcome_) return {};
-  say("the run is ended at once: " + why);
-  ErrorInfo error = toInfo(makeError(Code::kCancelled, "the run was killed"));
-  error.set_why(why);
-  error.set_node(request_.node());
+  say("the run is ended at once: " + why.text());
+  Error error = makeError(Code::kCancelled, "the run was killed");
+  error.why = why;
+  error.node = request_.node();
   if (!evaluates()) localFailure(error, false);  // without it the others go on
   if (!coordinates()) abort(error);              // without the coordinator's answer
   return {};
@@ -392,9 +387,9 @@ void RunControl::localDone() {
   if (client_) client_->send(std::move(message));
 }
 
-void RunControl::localFailure(ErrorInfo error, bool cascading) {
+void RunControl::localFailure(Error error, bool cascading) {
   if (outcome_) return;
-  if (error.node().empty()) error.set_node(request_.node());
+  if (error.node.empty()) error.node = request_.node();
   if (coordinates()) {
     noteFailure(std::move(error), cascading);
     return;
@@ -404,7 +399,7 @@ void RunControl::localFailure(ErrorInfo error, bool cascading) {
   told_ = error;
   sentCascading_ = cascading;
   FromPeer message;
-  *message.mutable_failed() = error;
+  *message.mutable_failed() = toInfo(error);
   message.set_cascading(cascading);
   if (client_) client_->send(std::move(message));
   // The coordinator answers with the run's error. Where it cannot, this one is it.
@@ -413,7 +408,7 @@ void RunControl::localFailure(ErrorInfo error, bool cascading) {
   });
 }
 
-void RunControl::abort(const ErrorInfo& error) {
+void RunControl::abort(const Error& error) {
   if (outcome_) return;
   aborted_ = true;
   abortedWith_ = error;
@@ -423,12 +418,12 @@ void RunControl::abort(const ErrorInfo& error) {
   if (committed_ && expired) outcome_ = run::v1::STOPPED;
   if (!wanted) {
     run::v1::Record record;
-    *record.mutable_error() = error;
+    *record.mutable_error() = toInfo(error);
     spool_.append(std::move(record));
-    logError("{}", fromInfo(error).text());
+    logError("{}", error.text());
   }
   ToPeer message;
-  *message.mutable_abort()->mutable_error() = error;
+  *message.mutable_abort()->mutable_error() = toInfo(error);
   tellPeers(message);
   signalAll(SIGKILL);
   finishWhenGone();

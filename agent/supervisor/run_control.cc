@@ -26,13 +26,12 @@ using node::v1::FromPeer;
 using node::v1::FromWorker;
 using node::v1::ToPeer;
 using node::v1::ToWorker;
-using run::v1::ErrorInfo;
 
 constexpr Nanoseconds kSecond = 1'000'000'000;
 
-bool isCascading(const ErrorInfo& error) {
-  return error.code() == codeName(Code::kAborted) || error.code() == codeName(Code::kUnavailable) ||
-         error.code() == codeName(Code::kDeadlineExceeded);
+bool isCascading(const Error& error) {
+  return error.code == Code::kAborted || error.code == Code::kUnavailable ||
+         error.code == Code::kDeadlineExceeded;
 }
 
 const spec::v1::NodeSpec* findNode(const spec::v1::ClusterSpec& cluster, const std::string& name) {
@@ -98,9 +97,9 @@ Result<std::string> RunControl::start() {
     if (committed_ || outcome_) return;
     say("the run was prepared and not committed in time; it is given up");
     outcome_ = run::v1::EXPIRED;
-    ErrorInfo error = toInfo(makeError(Code::kCancelled, "the run was not committed in time"));
+    Error error = makeError(Code::kCancelled, "the run was not committed in time");
     ToPeer message;
-    *message.mutable_abort()->mutable_error() = error;
+    *message.mutable_abort()->mutable_error() = toInfo(error);
     tellPeers(message);
     finishWhenGone();
   });
@@ -131,9 +130,9 @@ void RunControl::watchFolder(const std::stop_token& stop) {
       !wake.wait_for(lock, stop, std::chrono::seconds(1), [&] { return stop.stop_requested(); })) {
     if (access(folder_.path.c_str(), F_OK) == 0 || errno != ENOENT) continue;
     loop_.post([this] {
-      localFailure(toInfo(makeError(Code::kNotFound, "the run's folder {} was removed while it ran",
-                                    folder_.path)),
-                   false);
+      localFailure(
+          makeError(Code::kNotFound, "the run's folder {} was removed while it ran", folder_.path),
+          false);
     });
     return;
   }
@@ -212,7 +211,7 @@ void RunControl::committed() {
     return;
   }
   if (Status status = startWorkers(); !status.ok()) {
-    localFailure(toInfo(status.error()), false);
+    localFailure(status.error(), false);
     return;
   }
   if (!coordinates()) return;
@@ -222,11 +221,10 @@ void RunControl::committed() {
     for (const auto& [name, peer] : peers_)
       if (!peer.ready) waiting += (waiting.empty() ? "" : ", ") + name;
     if (!ready_) waiting += (waiting.empty() ? "" : ", ") + request_.node();
-    ErrorInfo error = toInfo(makeError(Code::kDeadlineExceeded, "the run did not form in {} s",
-                                       limits_.formation / kSecond));
-    error.set_why("still waiting for node " + waiting);
-    error.set_next(
-        "look at that node's agent, and whether it reaches the first node at its address");
+    Error error = makeError(Code::kDeadlineExceeded, "the run did not form in {} s",
+                            limits_.formation / kSecond);
+    error.why = lockstep::message("still waiting for node {}", waiting);
+    error.next = "look at that node's agent, and whether it reaches the first node at its address";
     noteFailure(std::move(error), false);
   });
 }
@@ -372,7 +370,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       return;
     case FromWorker::kFailed: {
       // names its own node and rank, or another's that it found wrong
-      worker.failed = message.failed();
+      worker.failed = fromInfo(message.failed());
       return;  // told at its exit, with its last lines
     }
     default:
@@ -404,29 +402,29 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
     return;
   }
   if (forced_) {
-    localFailure(toInfo(makeError(Code::kCancelled, "the run did not stop in time")), false);
+    localFailure(makeError(Code::kCancelled, "the run did not stop in time"), false);
     return;
   }
-  ErrorInfo error;
+  Error error;
   bool cascading = false;
   if (worker.failed) {
     error = *worker.failed;
     cascading = isCascading(error);
   } else {
-    error.set_code(std::string(codeName(Code::kAborted)));
-    error.set_what(
-        fmt::format("the worker of rank {} {}", worker.rank, worker.process->exitText(status)));
-    error.set_next(
+    error.code = Code::kAborted;
+    error.what = message("the worker of rank {} {}", worker.rank, worker.process->exitText(status));
+    error.next =
         "see the run's log; resume the run from its last checkpoint, or launch it again where it "
-        "has none");
-    error.set_node(request_.node());
-    error.set_rank(worker.rank);
-    error.set_step(worker.lastStep);
+        "has none";
+    error.node = request_.node();
+    error.rank = worker.rank;
+    error.step = worker.lastStep;
   }
   const std::string tail =
-      linesBeside(worker.process->tail(), worker.failed ? worker.failed->what() : "");
+      linesBeside(worker.process->tail(), worker.failed ? worker.failed->what.text() : "");
   if (!tail.empty() && !cascading)
-    error.set_why(error.why() + (error.why().empty() ? "" : "\n") + "its last lines:\n" + tail);
+    error.why = error.why.empty() ? message("its last lines:\n{}", tail)
+                                  : message("{}\nits last lines:\n{}", error.why, tail);
   localFailure(std::move(error), cascading);
 }
 

@@ -57,7 +57,7 @@ class RunControl {
   Result<std::string> start();
   Status commit(const node::v1::CommitRequest& request);
   Status stop(const std::string& run, int generation);
-  Status kill(const std::string& run, int generation, const std::string& why);
+  Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
   void say(std::string line);  // logs a line, also as a record
 
@@ -68,7 +68,7 @@ class RunControl {
     std::unique_ptr<WorkerProcess> process;
     bool ready = false, exited = false;
     std::optional<run::v1::Finished> finished;
-    std::optional<run::v1::ErrorInfo> failed;
+    std::optional<Error> failed;
     std::int64_t lastStep = -1;
   };
   struct Peer {  // another node, at the coordinator
@@ -105,8 +105,8 @@ class RunControl {
   void onCheckpoint(const run::v1::CheckpointInfo& checkpoint);
   void tellEvaluator();
   void onEvaluated(const node::v1::Evaluated& evaluated);
-  void evaluatorLost(const std::string& why);
-  void warn(run::v1::ErrorInfo warning);
+  void evaluatorLost(const Message& why);
+  void warn(Error warning);
 
   // Rendezvous key/value store
   void kvSet(const std::string& key, const std::string& value);
@@ -127,9 +127,9 @@ class RunControl {
   void beginStop();
   void localDone();
   void checkDone();
-  void localFailure(run::v1::ErrorInfo error, bool cascading);
-  void noteFailure(run::v1::ErrorInfo error, bool cascading);
-  void abort(const run::v1::ErrorInfo& error);
+  void localFailure(Error error, bool cascading);
+  void noteFailure(Error error, bool cascading);
+  void abort(const Error& error);
   void finishWhenGone();
   void finish();
 
@@ -159,12 +159,11 @@ class RunControl {
 
   bool committed_ = false, ready_ = false, gone_ = false, stopping_ = false, forced_ = false;
   bool aborted_ = false, over_ = false;
-  run::v1::ErrorInfo abortedWith_;
-  std::string doneStatus_;                  // this node's
-  std::optional<run::v1::ErrorInfo> told_;  // sent to the coordinator
+  Error abortedWith_;
+  std::string doneStatus_;     // this node's
+  std::optional<Error> told_;  // sent to the coordinator
   bool sentCascading_ = false;
-  std::optional<run::v1::ErrorInfo>
-      pendingCause_;                          // a cascading failure waiting for its root cause
+  std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;

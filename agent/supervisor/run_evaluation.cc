@@ -10,7 +10,6 @@ namespace lockstep::agent {
 
 using node::v1::FromPeer;
 using node::v1::ToPeer;
-using run::v1::ErrorInfo;
 
 // ---- at the coordinator
 
@@ -41,35 +40,35 @@ void RunControl::onEvaluated(const node::v1::Evaluated& evaluated) {
     spool_.append(std::move(record));
   } else {
     const Error cause = fromInfo(evaluated.error());
-    ErrorInfo warning = evaluated.error();
-    warning.set_what(
-        fmt::format("the weights after step {} could not be evaluated", evaluated.epoch().step()));
-    warning.set_why(cause.what + (cause.why.empty() ? "" : ": " + cause.why));
-    warning.set_next("the training goes on, and so does evaluation after its next epoch");
-    warning.set_node(evaluations_->node());
-    warning.set_rank(-1);
-    warning.set_step(evaluated.epoch().step());
+    Error warning = cause;
+    warning.what =
+        message("the weights after step {} could not be evaluated", evaluated.epoch().step());
+    warning.why = cause.why.empty() ? cause.what : message("{}: {}", cause.what, cause.why);
+    warning.next = "the training goes on, and so does evaluation after its next epoch";
+    warning.node = evaluations_->node();
+    warning.rank = -1;
+    warning.step = evaluated.epoch().step();
     warn(std::move(warning));
   }
   checkDone();
 }
 
-void RunControl::evaluatorLost(const std::string& why) {
+void RunControl::evaluatorLost(const Message& why) {
   if (evaluations_->lost()) return;
   evaluations_->giveUp();
-  ErrorInfo warning = toInfo(
-      makeError(Code::kUnavailable, "node {} does not evaluate any more", evaluations_->node()));
-  warning.set_why(why);
-  warning.set_next("the training goes on without evaluation");
-  warning.set_node(evaluations_->node());
+  Error warning =
+      makeError(Code::kUnavailable, "node {} does not evaluate any more", evaluations_->node());
+  warning.why = why;
+  warning.next = "the training goes on without evaluation";
+  warning.node = evaluations_->node();
   warn(std::move(warning));
   checkDone();
 }
 
-void RunControl::warn(ErrorInfo warning) {
-  logWarning("{}", fromInfo(warning).text());
+void RunControl::warn(Error warning) {
+  logWarning("{}", warning.text());
   run::v1::Record record;
-  *record.mutable_warning() = std::move(warning);
+  *record.mutable_warning() = toInfo(warning);
   if (!over_) spool_.append(std::move(record));
 }
 
@@ -93,8 +92,7 @@ void RunControl::startEvaluator() {
   const spec::v1::NodeSpec* node = specs::evaluatorNode(request_.cluster());
   const specs::RankDevice device = specs::rankDevices(*node, request_.spec().training()).front();
   evaluator_ = std::make_unique<Evaluator>(loop_, folder_, request_, device, std::move(handlers));
-  if (Status status = evaluator_->start(); !status.ok())
-    localFailure(toInfo(status.error()), false);
+  if (Status status = evaluator_->start(); !status.ok()) localFailure(status.error(), false);
 }
 
 }  // namespace lockstep::agent

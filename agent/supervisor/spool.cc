@@ -49,7 +49,7 @@ class Statement {
   sqlite3_stmt* handle_ = nullptr;
 };
 
-Error sqliteError(sqlite3* db, std::string what) {
+Error sqliteError(sqlite3* db, Message what) {
   Error error;
   const int code = sqlite3_errcode(db) & 0xff;
   error.code = code == SQLITE_FULL || code == SQLITE_IOERR       ? Code::kResourceExhausted
@@ -90,7 +90,7 @@ Result<std::unique_ptr<Spool>> Spool::open(const std::string& path, SpoolOptions
 Status Spool::openFile(const std::string& path) {
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   if (sqlite3_open_v2(path.c_str(), &writer_, kFlags, nullptr) != SQLITE_OK)
-    return sqliteError(writer_, "cannot open the spool " + path);
+    return sqliteError(writer_, message("cannot open the spool {}", path));
   sqlite3_busy_timeout(writer_, 5000);
   LOCKSTEP_TRY(execute(writer_,
                        "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA user_version=1;"
@@ -123,7 +123,7 @@ Status Spool::openFile(const std::string& path) {
   statements_ = std::make_unique<Statements>(writer_);
   if (sqlite3_open_v2(path.c_str(), &reader_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                       nullptr) != SQLITE_OK)
-    return sqliteError(reader_, "cannot open the spool " + path);
+    return sqliteError(reader_, message("cannot open the spool {}", path));
   sqlite3_busy_timeout(reader_, 5000);
   return {};
 }

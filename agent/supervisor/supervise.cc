@@ -204,17 +204,62 @@ class IdleShutdown {
   Nanoseconds limit_, begun_ = 0, lastSeen_ = 0, asked_ = 0;
 };
 
+// Returns the signals that ask it to end, which are blocked before any thread is made.
+sigset_t prepareProcess() {
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  umask(077);
+  return signals;
+}
+
+// Until the process ends. A supervisor that is leaving may still hold it for a moment.
+bool lockFolder(const RunFolder& folder) {
+  for (int tries = 0; tries < 200; ++tries) {
+    if (tryLock(folder.lock()) >= 0) return true;
+    poll(nullptr, 0, 10);
+  }
+  return false;
+}
+
+void removeRun(const RunFolder& folder) {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder.path, ignored);
+  std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), ignored);  // if empty
+}
+
+RunLimits limitsOf(Arguments& arguments) {
+  RunLimits out;
+  out.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
+  out.lostPeer = static_cast<Nanoseconds>(arguments.number("--lost-seconds", 30) * 1e9);
+  out.lastEvaluation =
+      static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
+  return out;
+}
+
+// Calls `onSignal` for each that `signals` bring.
+void watchSignals(EventLoop& loop, const sigset_t& signals, std::function<void()> onSignal) {
+  const int fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  loop.watch(fd, POLLIN, [fd, onSignal = std::move(onSignal)](short) {
+    signalfd_siginfo got{};
+    while (read(fd, &got, sizeof got) == sizeof got) {
+    }
+    onSignal();
+  });
+}
+
 }  // namespace
 
 int superviseCommand(Arguments& arguments) {
   RunFolder folder;
   const auto runtime = arguments.value("--runtime");
   bool serveOnly = arguments.flag("--serve-only");
-  RunLimits limits;
-  limits.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
-  limits.lostPeer = static_cast<Nanoseconds>(arguments.number("--lost-seconds", 30) * 1e9);
-  limits.lastEvaluation =
-      static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
+  const RunLimits limits = limitsOf(arguments);
   const auto linger = static_cast<Nanoseconds>(arguments.number("--linger-seconds", 60) * 1e9);
   const auto path = arguments.word();
   if (!path || !runtime || !arguments.rest().empty()) {
@@ -224,22 +269,8 @@ int superviseCommand(Arguments& arguments) {
   folder.path = *path;
   folder.runtime = *runtime;
 
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGHUP, SIG_IGN);
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  sigprocmask(SIG_BLOCK, &signals, nullptr);  // before any thread is made
-  prctl(PR_SET_CHILD_SUBREAPER, 1);
-  umask(077);
-
-  int lock = -1;
-  for (int tries = 0; lock < 0 && tries < 200; ++tries) {
-    lock = tryLock(folder.lock());
-    if (lock < 0) poll(nullptr, 0, 10);
-  }
-  if (lock < 0)
+  const sigset_t signals = prepareProcess();
+  if (!lockFolder(folder))
     return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
   auto request = folder.readRequest();
   if (!request.ok()) return fail(request.error());
@@ -285,11 +316,7 @@ int superviseCommand(Arguments& arguments) {
   if (serveOnly) lingering->begin();
   if (Status status = writeSupervisor(folder, info); !status.ok()) return fail(status.error());
 
-  const int signalFd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-  loop.watch(signalFd, POLLIN, [&](short) {
-    signalfd_siginfo got{};
-    while (read(signalFd, &got, sizeof got) == sizeof got) {
-    }
+  watchSignals(loop, signals, [&] {
     if (!control || isFinal(control->state())) {
       lingering->cutShort([&] { return (*spool)->flush().ok(); });
       return;
@@ -305,11 +332,7 @@ int superviseCommand(Arguments& arguments) {
   control.reset();
   spool->reset();
   unlink(folder.supervisor().c_str());
-  if (expired) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder.path, ignored);
-    std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), ignored);  // if empty
-  }
+  if (expired) removeRun(folder);
   return 0;
 }
 

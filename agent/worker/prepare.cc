@@ -18,6 +18,7 @@
 #include "engine/plan/plan.h"
 #include "engine/planner/planner.h"
 #include "engine/runtime/checkpoint.h"
+#include "engine/specs/error_info.h"
 #include "engine/specs/options.h"
 #include "engine/specs/specs.h"
 
@@ -96,7 +97,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::Tab
   if (!expected.empty() && expected != facts->sha256) {
     Error error =
         makeError(Code::kFailedPrecondition, "the data file {} is another one", file.path);
-    error.why = fmt::format("its SHA-256 is {}, the run expects {}", facts->sha256, expected);
+    error.why = message("its SHA-256 is {}, the run expects {}", facts->sha256, expected);
     error.next = "copy the right file to this node, or set data.copy_to_nodes";
     return error;
   }
@@ -172,11 +173,122 @@ Status checkMemory(const node::v1::PrepareRequest& request, const plan::Plan& pl
   const std::int64_t available = memoryAvailable();
   if (available < 0 || needed <= available) return {};
   Error error = makeError(Code::kResourceExhausted, "not enough memory for the run's ranks");
-  error.why = fmt::format("{} ranks need {} MiB, {} MiB are available",
-                          request.ranks_size() + (evaluation != nullptr ? 1 : 0), needed >> 20,
-                          available >> 20);
+  error.why = message("{} ranks need {} MiB, {} MiB are available",
+                      request.ranks_size() + (evaluation != nullptr ? 1 : 0), needed >> 20,
+                      available >> 20);
   error.next = "use a smaller batch or model, put fewer ranks on this node, or free memory there";
   return error;
+}
+
+Result<plan::Plan> parsePlan(const node::v1::PrepareRequest& request) {
+  LOCKSTEP_ASSIGN(plan::Plan plan, plan::parse(request.plan()));
+  if (request.plan_hash() != sha256Hex(request.plan()) && request.plan_hash() != plan::hash(plan)) {
+    Error error = invalidArgument("the plan is not the one that was announced");
+    error.why = message("its hash is {}, announced was {}", plan::hash(plan), request.plan_hash());
+    error.next = "launch again from one version of the program";
+    return error;
+  }
+  LOCKSTEP_TRY(plan::verify(plan));
+  return plan;
+}
+
+// Null where this node does not evaluate.
+Result<std::optional<plan::Plan>> parseEvaluationPlan(const node::v1::PrepareRequest& request) {
+  if (request.evaluation_plan().empty()) return std::optional<plan::Plan>();
+  LOCKSTEP_ASSIGN(plan::Plan evaluation,
+                  plan::parse(request.evaluation_plan(), "the plan that evaluates"));
+  LOCKSTEP_TRY(plan::verify(evaluation));
+  if (evaluation.mesh.size() != 1 || !request.ranks().empty())
+    return invalidArgument("node {} evaluates by one rank, and has no ranks of the run",
+                           request.node());
+  return std::optional<plan::Plan>(std::move(evaluation));
+}
+
+Status checkRanks(const node::v1::PrepareRequest& request, int world) {
+  if (request.ranks().empty() && request.evaluation_plan().empty())
+    return invalidArgument("no rank of the run is on node {}", request.node());
+  for (int rank : request.ranks())
+    if (rank < 0 || rank >= world)
+      return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
+  return {};
+}
+
+Status checkComm(const node::v1::PrepareRequest& request, int world, bool evaluates) {
+  const bool several = request.ranks_size() < world;
+  if (several && !evaluates && request.comm() != "gloo" && request.comm() != "nccl") {
+    Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
+    error.next = "use comm: gloo for a cluster of several nodes";
+    return error;
+  }
+  if (request.comm() == "in-process" && world > 1) {
+    Error error = invalidArgument("comm \"in-process\" is for one rank: ranks are processes here");
+    error.next = "use comm: shm";
+    return error;
+  }
+  const auto comms = specs::valuesOf<spec::v1::ClusterSpec>("comm");
+  if (std::find(comms.begin(), comms.end(), request.comm()) == comms.end())
+    return invalidArgument("comm \"{}\" is not known: {} are", request.comm(),
+                           fmt::join(comms, ", "));
+  return {};
+}
+
+Status checkCoordinator(const node::v1::PrepareRequest& request, int world) {
+  const std::vector<std::string> nodes = nodesOf(request);
+  if (request.ranks_size() == world && nodes.size() <= 1) {
+    if (request.coordinator()) return {};
+    return invalidArgument("the only node of a run coordinates it");
+  }
+  if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
+    return invalidArgument("the first node of the cluster coordinates, and no other");
+  if (request.tls().key_pem().empty())
+    return invalidArgument("a run of several nodes needs keys made for it");
+  return {};
+}
+
+Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& plan,
+                    const std::optional<plan::Plan>& evaluation, const GpuSurveyor& survey) {
+  const std::vector<specs::RankDevice> devices = devicesOf(request);
+  if (std::none_of(devices.begin(), devices.end(),
+                   [](const auto& device) { return device.kind == "cuda"; }))
+    return {};
+  std::vector<std::int64_t> bytes;
+  for (const int rank : request.ranks()) bytes.push_back(planner::memory(plan, rank, true).total());
+  if (evaluation) bytes.push_back(planner::memory(*evaluation, 0, true).total());
+  bytes.resize(devices.size());
+  LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
+  LOCKSTEP_TRY(checkGpus(node, devices, bytes, plan.precision));
+  if (request.comm() != "nccl" || plan.mesh.size() == 1 || evaluation || node.alone().empty())
+    return {};
+  Error error = makeError(Code::kFailedPrecondition,
+                          "comm is nccl, and the node's GPUs cannot exchange among themselves");
+  error.why = node.alone();
+  error.next =
+      "install NCCL there, or leave comm out of the cluster: what GPUs cannot exchange goes "
+      "through the host";
+  return error;
+}
+
+// Memory, and disk for the run's checkpoints; decoded data that nobody uses make room for them.
+Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir,
+                 const plan::Plan& plan, const std::optional<plan::Plan>& evaluation,
+                 DataCache& cache, FoundData& data) {
+  const bool checkpoints = !request.spec().training().checkpoint().disabled();
+  const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
+  const std::int64_t needed =
+      kSpareBytes + (checkpoints ? (keep + 1) * plan.logicalStateBytes() : 0);
+  if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
+  // What had to go to make room, for the run or for another of its files, each worker reads.
+  if (std::erase_if(data.decoded,
+                    [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
+    data.ownBytes += std::exchange(data.mappedBytes, 0);
+  LOCKSTEP_TRY(checkMemory(request, plan, evaluation ? &*evaluation : nullptr, data));
+  if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
+    Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
+    error.why = message("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
+    error.next = "free space there, or choose another workdir";
+    return error;
+  }
+  return {};
 }
 
 }  // namespace
@@ -217,13 +329,14 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
   const int needed = gpus.empty() ? 0 : gpus.rbegin()->first + 1;
   const std::string found = fmt::format("{}", fmt::join(node.libraries(), "; "));
   if (node.has_problem()) {
-    Error error = makeError(Code::kFailedPrecondition, "the node cannot compute on a GPU: {}",
-                            node.problem().what());
-    error.why = fmt::format("{}{}{}", node.problem().why(),
-                            node.problem().why().empty() || found.empty() ? "" : "; ", found);
-    error.next = fmt::format(
-        "{}{}or give the node devices of kind cpu", node.problem().next(),
-        node.problem().next().empty() ? "see lockstep-agent selftest --device cuda there, " : ", ");
+    const Error problem = specs::fromInfo(node.problem());
+    Error error =
+        makeError(Code::kFailedPrecondition, "the node cannot compute on a GPU: {}", problem.what);
+    error.why = problem.why.empty() || found.empty() ? message("{}{}", problem.why, found)
+                                                     : message("{}; {}", problem.why, found);
+    error.next = message(
+        "{}, or give the node devices of kind cpu",
+        problem.next.empty() ? "see lockstep-agent selftest --device cuda there" : problem.next);
     return error;
   }
   if (needed > node.gpus_size()) {
@@ -232,8 +345,8 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
                   needed, node.gpus_size());
     std::vector<std::string> names;
     for (const auto& gpu : node.gpus()) names.push_back(gpu.name());
-    error.why = fmt::format("{}; {}", fmt::join(names, ", "), found);
-    error.next = fmt::format(
+    error.why = message("{}; {}", fmt::join(names, ", "), found);
+    error.next = message(
         "give its devices of kind cuda a count of {0} at most, or, for ranks to share them, gpus: "
         "{0}",
         node.gpus_size());
@@ -243,17 +356,17 @@ Status checkGpus(const node::v1::GpuSurvey& node, const std::vector<specs::RankD
     const auto& gpu = node.gpus(number);
     if (precision == "bf16" && gpu.major() < kBf16Major) {
       Error error = makeError(Code::kFailedPrecondition, "GPU {} cannot compute in bf16", number);
-      error.why = fmt::format("{} has compute capability {}.{}, bf16 needs {}.0 or above",
-                              gpu.name(), gpu.major(), gpu.minor(), kBf16Major);
+      error.why = message("{} has compute capability {}.{}, bf16 needs {}.0 or above", gpu.name(),
+                          gpu.major(), gpu.minor(), kBf16Major);
       error.next = "set training.precision to fp16 or fp32";
       return error;
     }
     const auto [count, total] = load;
     if (total <= gpu.memory_bytes()) continue;
     Error error = makeError(Code::kResourceExhausted, "not enough memory on GPU {} for its {}",
-                            number, count == 1 ? "rank" : fmt::format("{} ranks", count));
-    error.why = fmt::format("{} {} MiB, {} has {} MiB", count == 1 ? "the rank needs" : "they need",
-                            total >> 20, gpu.name(), gpu.memory_bytes() >> 20);
+                            number, count == 1 ? "rank" : message("{} ranks", count));
+    error.why = message("{} {} MiB, {} has {} MiB", count == 1 ? "the rank needs" : "they need",
+                        total >> 20, gpu.name(), gpu.memory_bytes() >> 20);
     error.next = "use a smaller batch, more micro-batches, strategy.recompute, or more ranks";
     return error;
   }
@@ -286,7 +399,7 @@ Result<data::FileFacts> DataCache::inspect(const std::string& file, const std::s
                                            const std::function<Result<data::FileFacts>()>& read) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0)
-    return systemError(errno, "cannot open the data file " + file);
+    return systemError(errno, message("cannot open the data file {}", file));
   const std::string key =
       fmt::format("{}{}.{:09} {} {}", kind.empty() ? "" : kind + " ", info.st_mtim.tv_sec,
                   info.st_mtim.tv_nsec, info.st_size, file);
@@ -326,75 +439,12 @@ Status checkNames(const node::v1::PrepareRequest& request) {
 
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
                     DataCache& cache, FoundData& data, const GpuSurveyor& survey) {
-  auto parsed = plan::parse(request.plan());
-  if (!parsed.ok()) return parsed.status();
-  if (request.plan_hash() != sha256Hex(request.plan()) &&
-      request.plan_hash() != plan::hash(*parsed)) {
-    Error error = invalidArgument("the plan is not the one that was announced");
-    error.why =
-        fmt::format("its hash is {}, announced was {}", plan::hash(*parsed), request.plan_hash());
-    error.next = "launch again from one version of the program";
-    return error;
-  }
-  LOCKSTEP_TRY(plan::verify(*parsed));
-  const int world = parsed->mesh.size();
-  if (request.ranks().empty() && request.evaluation_plan().empty())
-    return invalidArgument("no rank of the run is on node {}", request.node());
-  std::optional<plan::Plan> evaluation;
-  if (!request.evaluation_plan().empty()) {
-    LOCKSTEP_ASSIGN(evaluation, plan::parse(request.evaluation_plan(), "the plan that evaluates"));
-    LOCKSTEP_TRY(plan::verify(*evaluation));
-    if (evaluation->mesh.size() != 1 || !request.ranks().empty())
-      return invalidArgument("node {} evaluates by one rank, and has no ranks of the run",
-                             request.node());
-  }
-  for (int rank : request.ranks())
-    if (rank < 0 || rank >= world)
-      return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
-  const bool several = request.ranks_size() < world;
-  if (several && !evaluation && request.comm() != "gloo" && request.comm() != "nccl") {
-    Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
-    error.next = "use comm: gloo for a cluster of several nodes";
-    return error;
-  }
-  if (request.comm() == "in-process" && world > 1) {
-    Error error = invalidArgument("comm \"in-process\" is for one rank: ranks are processes here");
-    error.next = "use comm: shm";
-    return error;
-  }
-  const auto comms = specs::valuesOf<spec::v1::ClusterSpec>("comm");
-  if (std::find(comms.begin(), comms.end(), request.comm()) == comms.end())
-    return invalidArgument("comm \"{}\" is not known: {} are", request.comm(),
-                           fmt::join(comms, ", "));
-  if (const std::vector<std::string> nodes = nodesOf(request); several || nodes.size() > 1) {
-    if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
-      return invalidArgument("the first node of the cluster coordinates, and no other");
-    if (request.tls().key_pem().empty())
-      return invalidArgument("a run of several nodes needs keys made for it");
-  } else if (!request.coordinator()) {
-    return invalidArgument("the only node of a run coordinates it");
-  }
-
-  const std::vector<specs::RankDevice> devices = devicesOf(request);
-  if (std::any_of(devices.begin(), devices.end(),
-                  [](const auto& device) { return device.kind == "cuda"; })) {
-    std::vector<std::int64_t> bytes;
-    for (const int rank : request.ranks())
-      bytes.push_back(planner::memory(*parsed, rank, true).total());
-    if (evaluation) bytes.push_back(planner::memory(*evaluation, 0, true).total());
-    bytes.resize(devices.size());
-    LOCKSTEP_ASSIGN(const node::v1::GpuSurvey node, survey());
-    LOCKSTEP_TRY(checkGpus(node, devices, bytes, parsed->precision));
-    if (request.comm() == "nccl" && world > 1 && !evaluation && !node.alone().empty()) {
-      Error error = makeError(Code::kFailedPrecondition,
-                              "comm is nccl, and the node's GPUs cannot exchange among themselves");
-      error.why = node.alone();
-      error.next =
-          "install NCCL there, or leave comm out of the cluster: what GPUs cannot exchange goes "
-          "through the host";
-      return error;
-    }
-  }
+  LOCKSTEP_ASSIGN(const plan::Plan plan, parsePlan(request));
+  LOCKSTEP_ASSIGN(const std::optional<plan::Plan> evaluation, parseEvaluationPlan(request));
+  LOCKSTEP_TRY(checkRanks(request, plan.mesh.size()));
+  LOCKSTEP_TRY(checkComm(request, plan.mesh.size(), evaluation.has_value()));
+  LOCKSTEP_TRY(checkCoordinator(request, plan.mesh.size()));
+  LOCKSTEP_TRY(checkDevices(request, plan, evaluation, survey));
 
   const auto paths = dataPaths(request.spec(), request.data_paths());
   const bool apart = std::any_of(paths.begin(), paths.end(), [](const auto& path) {
@@ -402,7 +452,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   });
   for (const std::string which : {"train", "evaluate"}) {
     if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
-    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(*parsed), cache, data));
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(plan), cache, data));
   }
 
   // Rank 0, which reads it, is here.
@@ -413,24 +463,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
       return found.status();
     }
   }
-
-  const bool checkpoints = !request.spec().training().checkpoint().disabled();
-  const std::int64_t keep = std::max(2, request.spec().training().checkpoint().keep());
-  const std::int64_t needed =
-      kSpareBytes + (checkpoints ? (keep + 1) * parsed->logicalStateBytes() : 0);
-  if (diskFree(workdir.path) < needed) cache.decoded().makeRoom(needed);
-  // What had to go to make room, for the run or for another of its files, each worker reads.
-  if (std::erase_if(data.decoded,
-                    [](const auto& file) { return !std::filesystem::exists(file.second); }) > 0)
-    data.ownBytes += std::exchange(data.mappedBytes, 0);
-  LOCKSTEP_TRY(checkMemory(request, *parsed, evaluation ? &*evaluation : nullptr, data));
-  if (const std::int64_t free = diskFree(workdir.path); free >= 0 && free < needed) {
-    Error error = makeError(Code::kResourceExhausted, "no space for the run in {}", workdir.path);
-    error.why = fmt::format("{} MiB are free, {} MiB are needed", free >> 20, needed >> 20);
-    error.next = "free space there, or choose another workdir";
-    return error;
-  }
-  return {};
+  return checkRoom(request, workdir, plan, evaluation, cache, data);
 }
 
 }  // namespace lockstep::agent

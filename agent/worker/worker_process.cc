@@ -142,7 +142,7 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(EventLoop& loop,
   if (pid < 0) {
     close(control[0]);
     close(output[0]);
-    return systemError(failure, fmt::format("cannot start the worker of rank {}", options.rank));
+    return systemError(failure, message("cannot start the worker of rank {}", options.rank));
   }
 
   std::unique_ptr<WorkerProcess> worker(new WorkerProcess(loop, std::move(handlers)));
@@ -254,17 +254,17 @@ std::int64_t outOfMemoryKills() {
   return at == std::string::npos ? -1 : std::atoll(counters->c_str() + at + 10);
 }
 
-std::string WorkerProcess::exitText(int status) const {
+Message WorkerProcess::exitText(int status) const {
   const std::int64_t kills = outOfMemoryKills();
   const auto known =
       killsBefore_ < 0 || kills < 0 ? std::nullopt : std::optional(kills > killsBefore_);
   return agent::exitText(status, lastMemory_, known);
 }
 
-std::string exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory) {
+Message exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory) {
   if (WIFEXITED(status)) {
     if (WEXITSTATUS(status) == 127) return "could not be started (exit code 127)";
-    return fmt::format("exited with code {}", WEXITSTATUS(status));
+    return message("exited with code {}", WEXITSTATUS(status));
   }
   if (!WIFSIGNALED(status)) return "ended";
   const int number = WTERMSIG(status);
@@ -272,14 +272,14 @@ std::string exitText(int status, std::int64_t residentBytes, std::optional<bool>
     if (!*outOfMemory)
       return "was killed by signal 9 (SIGKILL), sent by a person or a program; the node was not "
              "out of memory";
-    return fmt::format(
+    return message(
         "was killed by signal 9 (SIGKILL), most likely by the kernel: the node ran out of memory; "
         "it had {} MiB resident",
         residentBytes >> 20);
   }
   const std::string_view name = signalName(number);
-  return name.empty() ? fmt::format("was killed by signal {}", number)
-                      : fmt::format("was killed by signal {} ({})", number, name);
+  return name.empty() ? message("was killed by signal {}", number)
+                      : message("was killed by signal {} ({})", number, name);
 }
 
 }  // namespace lockstep::agent

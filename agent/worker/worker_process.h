@@ -53,7 +53,7 @@ class WorkerProcess {
   int pid() const { return pid_; }
   bool exited() const { return exited_; }
   std::string tail() const { return lines_.tail(); }
-  std::string exitText(int status) const;  // how it ended, with what is known of why
+  Message exitText(int status) const;  // how it ended, with what is known of why
   void noteMemory(std::int64_t bytes) { lastMemory_ = bytes; }
 
  private:
@@ -79,6 +79,6 @@ class WorkerProcess {
 // Describes an exit status: "exited with code 3", "was killed by signal 9 (SIGKILL) by the kernel,
 // which was out of memory; …". `outOfMemory`: whether the kernel's OOM killer acted while the
 // process ran; null: unknown.
-std::string exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory);
+Message exitText(int status, std::int64_t residentBytes, std::optional<bool> outOfMemory);
 
 }  // namespace lockstep::agent

@@ -45,40 +45,71 @@ std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openers(
       [backend, gpus](int rank) { return backends::makeBackend(backend, {.device = rank % gpus}); };
 }
 
+struct VerifiedPlans {
+  plan::Plan one, oneProbe, several, severalProbe;
+};
+
+Result<VerifiedPlans> plansOf(const node::v1::VerifyRequest& request) {
+  VerifiedPlans plans;
+  LOCKSTEP_ASSIGN(plans.one, parsePlan(request.one(), "one"));
+  LOCKSTEP_ASSIGN(plans.oneProbe, parsePlan(request.one_probe(), "one_probe"));
+  LOCKSTEP_ASSIGN(plans.several, parsePlan(request.several(), "several"));
+  LOCKSTEP_ASSIGN(plans.severalProbe, parsePlan(request.several_probe(), "several_probe"));
+  for (const auto& [plan, batch] : {std::pair{&plans.one, request.spec().training().batch()},
+                                    {&plans.several, request.spec().training().batch()},
+                                    {&plans.severalProbe, plans.oneProbe.globalBatch}})
+    if (plan->globalBatch != batch)
+      return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
+  if (plans.several.mesh.size() > comm::kMaxSharedRanks ||
+      plans.severalProbe.mesh.size() > comm::kMaxSharedRanks)
+    return invalidArgument("{} ranks cannot be verified in plans.one process; at most {} can",
+                           std::max(plans.several.mesh.size(), plans.severalProbe.mesh.size()),
+                           comm::kMaxSharedRanks);
+  if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
+  return plans;
+}
+
+// How many batches gradients are compared on: several where a small step can cross a kink of the
+// model, as far as there is memory for one rank's gradients of all of them.
+int probesOf(const node::v1::VerifyRequest& request, const plan::Plan& oneProbe) {
+  if (request.spec().training().precision() == "fp64" || !hasKinks(request.spec().model()))
+    return 1;
+  const std::int64_t room =
+      kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
+  return static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches));
+}
+
+node::v1::VerifyReply replyOf(const runtime::Reference& reference,
+                              const runtime::Verified& verified) {
+  node::v1::VerifyReply reply;
+  reply.set_rounding(reference.lossNoise);
+  for (const double loss : verified.losses) reply.add_losses(loss);
+  for (const runtime::Finding& finding : verified.findings) {
+    auto* out = reply.add_findings();
+    out->set_check(finding.check);
+    out->set_difference(finding.difference);
+    out->set_limit(finding.limit);
+    out->set_where(finding.where);
+    out->set_holds(finding.holds);
+    out->set_undecided(finding.undecided);
+  }
+  return reply;
+}
+
 }  // namespace
 
 Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request,
                                           std::map<std::string, runtime::Reference>* known,
                                           const WrapBackend& wrapSeveral) {
-  LOCKSTEP_ASSIGN(const plan::Plan one, parsePlan(request.one(), "one"));
-  LOCKSTEP_ASSIGN(const plan::Plan oneProbe, parsePlan(request.one_probe(), "one_probe"));
-  LOCKSTEP_ASSIGN(const plan::Plan several, parsePlan(request.several(), "several"));
-  LOCKSTEP_ASSIGN(const plan::Plan severalProbe,
-                  parsePlan(request.several_probe(), "several_probe"));
+  const auto plans = plansOf(request);
+  if (!plans.ok()) return plans.error();
   const auto& training = request.spec().training();
-  for (const auto& [plan, batch] : {std::pair{&one, training.batch()},
-                                    {&several, training.batch()},
-                                    {&severalProbe, oneProbe.globalBatch}})
-    if (plan->globalBatch != batch)
-      return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
-  if (several.mesh.size() > comm::kMaxSharedRanks ||
-      severalProbe.mesh.size() > comm::kMaxSharedRanks)
-    return invalidArgument("{} ranks cannot be verified in one process; at most {} can",
-                           std::max(several.mesh.size(), severalProbe.mesh.size()),
-                           comm::kMaxSharedRanks);
-  if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());
-
   node::v1::WorkerStart start;  // what data sets are opened by
   *start.mutable_spec() = request.spec();
   for (const auto& [name, path] : dataPaths(request.spec(), request.data_paths()))
     (*start.mutable_data_paths())[name] = path;
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
-  const bool jumps = training.precision() != "fp64" && hasKinks(request.spec().model());
-  // One rank's gradients of all of them are kept.
-  const std::int64_t room =
-      kGradientBytes / std::max<std::int64_t>(1, oneProbe.logicalStateBytes());
-  const int probeCount =
-      jumps ? static_cast<int>(std::clamp<std::int64_t>(room, 1, kGradientBatches)) : 1;
+  const int probeCount = probesOf(request, plans->oneProbe);
   const auto kept = [&](std::int64_t batch, std::int64_t steps) {
     return runtime::KeptBatches::make(*data, {.batch = batch,
                                               .steps = steps,
@@ -88,9 +119,9 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   };
   LOCKSTEP_ASSIGN(const runtime::KeptBatches batches, kept(training.batch(), request.steps()));
   // The last kept one is half a batch, and only updates read it.
-  LOCKSTEP_ASSIGN(
-      const runtime::KeptBatches probes,
-      kept(oneProbe.globalBatch, std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps)));
+  LOCKSTEP_ASSIGN(const runtime::KeptBatches probes,
+                  kept(plans->oneProbe.globalBatch,
+                       std::max<std::int64_t>(probeCount + 1, runtime::kUpdateSteps)));
   runtime::Experiment experiment{.batches = batches,
                                  .steps = request.steps(),
                                  .probes = probes,
@@ -108,27 +139,16 @@ Result<node::v1::VerifyReply> verifyPlans(const node::v1::VerifyRequest& request
   const std::string key = keyOf(request);
   if (!known->contains(key)) {
     LOCKSTEP_ASSIGN(runtime::Reference reference,
-                    runtime::runReference({oneProbe, one}, experiment, stop));
+                    runtime::runReference({plans->oneProbe, plans->one}, experiment, stop));
     known->emplace(key, std::move(reference));
   }
   const runtime::Reference& reference = known->at(key);
   experiment.wrapBackend = wrapSeveral;
-  LOCKSTEP_ASSIGN(const runtime::Verified verified,
-                  runtime::verifyAgainst(reference, {severalProbe, several}, experiment, stop));
+  LOCKSTEP_ASSIGN(
+      const runtime::Verified verified,
+      runtime::verifyAgainst(reference, {plans->severalProbe, plans->several}, experiment, stop));
 
-  node::v1::VerifyReply reply;
-  reply.set_rounding(reference.lossNoise);
-  for (const double loss : verified.losses) reply.add_losses(loss);
-  for (const runtime::Finding& finding : verified.findings) {
-    auto* out = reply.add_findings();
-    out->set_check(finding.check);
-    out->set_difference(finding.difference);
-    out->set_limit(finding.limit);
-    out->set_where(finding.where);
-    out->set_holds(finding.holds);
-    out->set_undecided(finding.undecided);
-  }
-  return reply;
+  return replyOf(reference, verified);
 }
 
 Status runVerify(const node::v1::WorkerStart& start, WorkerLink& link) {

@@ -47,9 +47,9 @@ std::string_view wordName(std::string_view usage, std::size_t index) {
 
 Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const Grammar& grammar) {
   Arguments out;
-  const auto usageError = [&](std::string what) {
+  const auto usageError = [&](Message what) {
     Error error = makeError(Code::kInvalidArgument, "{}", what);
-    error.next = fmt::format("usage: lockstep {}", grammar.usage);
+    error.next = message("usage: lockstep {}", grammar.usage);
     return error;
   };
   bool flagsEnded = false;
@@ -77,25 +77,24 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
           nearest = flag;
         }
       }
-      return usageError(
-          fmt::format("unknown option --{}{}", name,
-                      nearest.empty() ? "" : fmt::format("; did you mean --{}?", nearest)));
+      return usageError(message("unknown option --{}{}", name,
+                                nearest.empty() ? "" : message("; did you mean --{}?", nearest)));
     }
     if (!known->ends_with('=')) {
-      if (equals != std::string::npos) return usageError(fmt::format("--{} takes no value", name));
+      if (equals != std::string::npos) return usageError(message("--{} takes no value", name));
       out.values_[name];
     } else if (equals != std::string::npos) {
       out.values_[name].push_back(word.substr(equals + 1));
     } else if (i + 1 < words.size()) {
       out.values_[name].push_back(words[++i]);
     } else {
-      return usageError(fmt::format("--{} needs a value", name));
+      return usageError(message("--{} needs a value", name));
     }
   }
   if (const std::size_t given = out.words_.size(); given < grammar.minWords)
-    return usageError(fmt::format("{} is missing", wordName(grammar.usage, given)));
+    return usageError(message("{} is missing", wordName(grammar.usage, given)));
   if (out.words_.size() > grammar.maxWords)
-    return usageError(fmt::format("\"{}\" is too much", out.words_[grammar.maxWords]));
+    return usageError(message("\"{}\" is too much", out.words_[grammar.maxWords]));
   return out;
 }
 

@@ -119,95 +119,103 @@ void sayCommunication(const Bench& bench, const node::v1::BenchReply::Communicat
   put(stdout, fmt::format("medians of {} rounds\n\n{}", rounds.real_size(), table.text()));
 }
 
+// What was measured is told before the trace is written: a file that cannot be written does not
+// take it along.
+Status writeTrace(const Bench& bench, const node::v1::BenchReply& reply,
+                  const std::string& profile) {
+  if (profile.empty()) return {};
+  return writeFileAtomically(
+      profile, chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()}));
+}
+
+void printTrainingJson(const Bench& bench, const node::v1::BenchReply& reply) {
+  std::string windows, ops;
+  for (double window : reply.windows())
+    windows += (windows.empty() ? "" : ",") + fmt::format("{:.9g}", window);
+  for (const auto& op : reply.ops()) {
+    JsonLine line;
+    line.add("name", op.name()).add("milliseconds", op.milliseconds());
+    ops += (ops.empty() ? "" : ",") + line.text();
+  }
+  JsonLine line("bench");
+  line.add("model", bench.request.spec->model().name());
+  line.add("batch", bench.preview.plan.globalBatch).add("ranks", bench.ranks);
+  line.add("threads", bench.threads).add("comm", bench.preview.comm);
+  line.add("seconds", bench.seconds).add("samples_per_second", reply.samples_per_second());
+  line.addRaw("tokens_per_second", "null");  // no model here reads tokens
+  line.add("flops_per_second", reply.flops_per_second())
+      .add("bytes_per_second", reply.bytes_per_second());
+  line.addRaw("windows", "[" + windows + "]").addRaw("ops", "[" + ops + "]");
+  line.print();
+}
+
+void printSlowestOps(const node::v1::BenchReply& reply) {
+  Table table;
+  table.header = {"op", "ms"};
+  table.right = {false, true};
+  std::vector<int> order(static_cast<std::size_t>(reply.ops_size()));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return reply.ops(a).milliseconds() > reply.ops(b).milliseconds();
+  });
+  for (int i : order)
+    table.rows.push_back({reply.ops(i).name(), fmt::format("{:.4f}", reply.ops(i).milliseconds())});
+  put(stdout, table.text());
+}
+
+Status printTraining(const Bench& bench, const node::v1::BenchReply& reply,
+                     const std::string& profile) {
+  put(stdout, fmt::format("{:.0f} samples/s, median of {} windows\n\n", reply.samples_per_second(),
+                          reply.windows_size()));
+  if (profile.empty() || reply.steps_size() == 0) {
+    printSlowestOps(reply);
+    return writeTrace(bench, reply, profile);
+  }
+  const MachineLimits limits{reply.flops_per_second(), reply.bytes_per_second()};
+  const std::string text = profileTable(bench.preview.plan, reply.steps(0), limits).text();
+  put(stdout,
+      fmt::format("a step of rank 0; limits in this run: a product of 1024³ {:.1f} GFLOP/s, adding "
+                  "large arrays {:.1f} GB/s\n{}\n",
+                  limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text));
+  LOCKSTEP_TRY(writeTrace(bench, reply, profile));
+  put(stdout, fmt::format("all ranks' step is in {}, for chrome://tracing or Perfetto\n", profile));
+  return {};
+}
+
+Status benchTrain(const Globals& globals, const Arguments& arguments, bool json) {
+  LOCKSTEP_ASSIGN(const Bench bench, benchOf(globals, arguments));
+  node::v1::BenchRequest request;
+  *request.mutable_spec() = *bench.request.spec;
+  request.set_plan(bench.preview.planText);
+  request.set_ranks(bench.ranks);
+  request.set_threads(bench.threads);
+  request.set_seconds(bench.seconds);
+  request.set_comm(bench.preview.comm);
+  request.set_communication(arguments.has("communication"));
+  if (request.communication() && arguments.has("profile"))
+    return invalidArgument(
+        "--communication and --profile are two measurements, expected one of them");
+  std::fprintf(stderr, "training %s for %.0f s: batch %lld, %d ranks of %d threads\n",
+               bench.request.spec->model().name().c_str(), bench.seconds,
+               static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks, bench.threads);
+  LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,
+                  benchmarked(globals, bench.request.cluster, request));
+  if (request.communication()) {
+    sayCommunication(bench, reply.communication(), json);
+    return {};
+  }
+  const std::string profile = arguments.text("profile", "");
+  if (!json) return printTraining(bench, reply, profile);
+  printTrainingJson(bench, reply);
+  return writeTrace(bench, reply, profile);
+}
+
 }  // namespace
 
 int benchTrainCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
-  return conclude(
-      [&]() -> Status {
-        LOCKSTEP_ASSIGN(const Bench bench, benchOf(globals, arguments));
-        node::v1::BenchRequest request;
-        *request.mutable_spec() = *bench.request.spec;
-        request.set_plan(bench.preview.planText);
-        request.set_ranks(bench.ranks);
-        request.set_threads(bench.threads);
-        request.set_seconds(bench.seconds);
-        request.set_comm(bench.preview.comm);
-        request.set_communication(arguments.has("communication"));
-        if (request.communication() && arguments.has("profile"))
-          return invalidArgument(
-              "--communication and --profile are two measurements, expected one of them");
-        std::fprintf(stderr, "training %s for %.0f s: batch %lld, %d ranks of %d threads\n",
-                     bench.request.spec->model().name().c_str(), bench.seconds,
-                     static_cast<long long>(bench.preview.plan.globalBatch), bench.ranks,
-                     bench.threads);
-        LOCKSTEP_ASSIGN(const node::v1::BenchReply reply,
-                        benchmarked(globals, bench.request.cluster, request));
-        if (request.communication()) {
-          sayCommunication(bench, reply.communication(), json);
-          return {};
-        }
-        const MachineLimits limits{reply.flops_per_second(), reply.bytes_per_second()};
-        const std::string profile = arguments.text("profile", "");
-        // What was measured is told first: a file that cannot be written does not take it along.
-        const auto writeTrace = [&]() -> Status {
-          if (profile.empty()) return {};
-          return writeFileAtomically(
-              profile,
-              chromeTrace(bench.preview.plan, {reply.steps().begin(), reply.steps().end()}));
-        };
-        if (json) {
-          std::string windows, ops;
-          for (double window : reply.windows())
-            windows += (windows.empty() ? "" : ",") + fmt::format("{:.9g}", window);
-          for (const auto& op : reply.ops()) {
-            JsonLine line;
-            line.add("name", op.name()).add("milliseconds", op.milliseconds());
-            ops += (ops.empty() ? "" : ",") + line.text();
-          }
-          JsonLine line("bench");
-          line.add("model", bench.request.spec->model().name());
-          line.add("batch", bench.preview.plan.globalBatch).add("ranks", bench.ranks);
-          line.add("threads", bench.threads).add("comm", bench.preview.comm);
-          line.add("seconds", bench.seconds).add("samples_per_second", reply.samples_per_second());
-          line.addRaw("tokens_per_second", "null");  // no model here reads tokens
-          line.add("flops_per_second", limits.flopsPerSecond)
-              .add("bytes_per_second", limits.bytesPerSecond);
-          line.addRaw("windows", "[" + windows + "]").addRaw("ops", "[" + ops + "]");
-          line.print();
-          return writeTrace();
-        }
-        put(stdout, fmt::format("{:.0f} samples/s, median of {} windows\n\n",
-                                reply.samples_per_second(), reply.windows_size()));
-        if (!profile.empty() && reply.steps_size() > 0) {
-          const std::string text = profileTable(bench.preview.plan, reply.steps(0), limits).text();
-          put(stdout,
-              fmt::format(
-                  "a step of rank 0; limits in this run: a product of 1024³ {:.1f} GFLOP/s, adding "
-                  "large arrays {:.1f} GB/s\n{}\n",
-                  limits.flopsPerSecond * 1e-9, limits.bytesPerSecond * 1e-9, text));
-          LOCKSTEP_TRY(writeTrace());
-          put(stdout,
-              fmt::format("all ranks' step is in {}, for chrome://tracing or Perfetto\n", profile));
-          return {};
-        }
-        Table table;
-        table.header = {"op", "ms"};
-        table.right = {false, true};
-        std::vector<int> order(static_cast<std::size_t>(reply.ops_size()));
-        std::iota(order.begin(), order.end(), 0);
-        std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-          return reply.ops(a).milliseconds() > reply.ops(b).milliseconds();
-        });
-        for (int i : order)
-          table.rows.push_back(
-              {reply.ops(i).name(), fmt::format("{:.4f}", reply.ops(i).milliseconds())});
-        const std::string text = table.text();
-        put(stdout, text);
-        return writeTrace();
-      }(),
-      json);
+  return conclude(benchTrain(globals, arguments, json), json);
 }
 
 namespace {

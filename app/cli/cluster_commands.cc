@@ -135,7 +135,7 @@ void printGpus(const ClusterSession& session) {
       std::string notes;
       bool bad = false;
       for (const GpuTrouble trouble : troublesOf(gpu)) {
-        notes += (notes.empty() ? "" : ", ") + troubleText(gpu, trouble);
+        notes += (notes.empty() ? "" : ", ") + troubleText(gpu, trouble).text();
         bad = bad || isBad(trouble);
       }
       std::string memory = cell(gpu.memoryUsed, bytesText);
@@ -204,92 +204,86 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
   return out;
 }
 
-int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
-  watchInterrupts();
-  const bool json = arguments.has("json");
-  const auto file = loadClusterSpec(arguments.words()[0]);
-  if (!file.ok()) {
-    report(file.error(), json);
-    return exitCodeOf(file.error());
+using Clock = std::chrono::steady_clock;
+
+// Connects, and tells what nodes do meanwhile.
+class Connecting {
+ public:
+  Connecting(std::shared_ptr<const spec::v1::ClusterSpec> spec,
+             const ClusterSessionOptions& options)
+      : session_(std::move(spec), options, inbox_, observer()) {}
+  ClusterSession& session() { return session_; }
+  Inbox& inbox() { return inbox_; }
+
+  // Until every node has answered, or will not; false: interrupted.
+  bool connect() {
+    session_.connect();
+    if (!drainUntil(
+            inbox_, [this] { return settled(); }, interrupts()))
+      return false;
+    const auto end = Clock::now() + kGpuLimit;
+    return drainUntil(
+        inbox_, [&] { return Clock::now() > end || gpusTold(); }, interrupts());
   }
-  Inbox inbox;
-  ClusterSession* open = nullptr;
+
+ private:
   struct Told {
     std::string state;
-    std::chrono::steady_clock::time_point at;
+    Clock::time_point at;
   };
-  std::map<int, Told> told;
-  auto activity = std::chrono::steady_clock::now();
-  ClusterObserver observer;
-  observer.onQuestion = [&](const NodeQuestion& question) {
-    askAtTerminal(*open, question);
-    activity = std::chrono::steady_clock::now();
-  };
-  observer.onNode = [&](int index) {
-    const NodeStatus& node = open->status(index);
+
+  ClusterObserver observer() {
+    ClusterObserver out;
+    out.onQuestion = [this](const NodeQuestion& question) {
+      askAtTerminal(session_, question);
+      activity_ = Clock::now();
+    };
+    out.onNode = [this](int index) { tell(index); };
+    return out;
+  }
+  void tell(int index) {
+    const NodeStatus& node = session_.status(index);
     if (node.phase == NodeState::DISCONNECTED) return;
-    activity = std::chrono::steady_clock::now();
-    Told& last = told[index];
+    activity_ = Clock::now();
+    Told& last = told_[index];
     const std::string state = stateOf(node);
-    if (last.state == state && (node.detail.empty() || activity - last.at < kToldEvery)) return;
-    last = {state, activity};
+    if (last.state == state && (node.detail.empty() || activity_ - last.at < kToldEvery)) return;
+    last = {state, activity_};
     put(stderr, fmt::format("{}: {}{}{}\n", node.name, state, node.detail.empty() ? "" : ", ",
                             node.detail));
-  };
-  ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
-  options.copy = copy;
-  ClusterSession session(file->spec, options, inbox, observer);
-  open = &session;
-  session.connect();
-  const auto settled = [&] {
-    if (std::chrono::steady_clock::now() - activity > kConnectLimit) return true;
-    for (int i = 0; i < session.size(); ++i) {
-      const NodeState phase = session.status(i).phase;
+  }
+  bool settled() const {
+    if (Clock::now() - activity_ > kConnectLimit) return true;
+    for (int i = 0; i < session_.size(); ++i) {
+      const NodeState phase = session_.status(i).phase;
       // A node that is tried again has failed once: that is the answer here.
       if (phase != NodeState::CONNECTED && phase != NodeState::UNAVAILABLE &&
-          !(phase == NodeState::RECONNECTING && session.status(i).error))
+          !(phase == NodeState::RECONNECTING && session_.status(i).error))
         return false;
     }
     return true;
-  };
-  if (!drainUntil(inbox, settled, interrupts())) return kStoppedByUser;
-  const auto end = std::chrono::steady_clock::now() + kGpuLimit;
-  const auto gpusTold = [&] {
-    if (std::chrono::steady_clock::now() > end) return true;
-    for (int i = 0; i < session.size(); ++i) {
-      const NodeStatus& node = session.status(i);
+  }
+  bool gpusTold() const {
+    for (int i = 0; i < session_.size(); ++i) {
+      const NodeStatus& node = session_.status(i);
       if (node.phase == NodeState::CONNECTED && node.load.gpus.size() < node.inventory.gpus.size())
         return false;
     }
     return true;
-  };
-  if (!drainUntil(inbox, gpusTold, interrupts())) return kStoppedByUser;
-
-  const auto proven = provePeers(session, inbox);
-  if (!proven.ok() && proven.error().code == Code::kCancelled) return kStoppedByUser;
-  const auto addressOf = [&](const NodeStatus& node) {
-    const bool known = proven.ok() && proven->count(node.name) > 0;
-    return known ? proven->at(node.name) : node.address;
-  };
-  if (!json) {
-    printTable(session, addressOf);
-    printGpus(session);
   }
+
+  std::map<int, Told> told_;
+  Clock::time_point activity_ = Clock::now();
+  Inbox inbox_;
+  ClusterSession session_;
+};
+
+// Nodes that did not answer, and why; whether there is none.
+bool reportFailures(const ClusterSession& session, bool json) {
   bool well = true;
-  std::map<std::string, int> ranksOfHost, coresOfHost;
-  std::map<std::string, std::string> hostNames;
   for (int i = 0; i < session.size(); ++i) {
     const NodeStatus& node = session.status(i);
-    if (json) {
-      printNode(node, addressOf(node));
-      for (const GpuLoad& gpu : node.load.gpus) printGpu(node.name, gpu);
-    }
-    if (node.phase == NodeState::CONNECTED) {
-      ranksOfHost[node.inventory.bootId] += node.ranks;
-      coresOfHost[node.inventory.bootId] = node.inventory.cores;
-      hostNames[node.inventory.bootId] = node.inventory.hostname;
-      continue;
-    }
+    if (node.phase == NodeState::CONNECTED) continue;
     if (isBare(node)) {
       std::fprintf(
           stderr,
@@ -304,15 +298,60 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
     if (error.node.empty()) error.node = node.name;
     report(error, json);
   }
-  for (const auto& [host, ranks] : ranksOfHost)
-    if (ranks > coresOfHost[host])
-      put(stderr, fmt::format("note: {} ranks share the {} cores of {}\n", ranks, coresOfHost[host],
-                              hostNames[host]));
-  if (!proven.ok()) {
-    report(proven.error(), json);
-    well = false;
+  return well;
+}
+
+void noteSharedCores(const ClusterSession& session) {
+  struct Host {
+    std::string name;
+    int ranks = 0, cores = 0;
+  };
+  std::map<std::string, Host> hosts;  // by boot id
+  for (int i = 0; i < session.size(); ++i) {
+    const NodeStatus& node = session.status(i);
+    if (node.phase != NodeState::CONNECTED) continue;
+    Host& host = hosts[node.inventory.bootId];
+    host = {node.inventory.hostname, host.ranks + node.ranks, node.inventory.cores};
   }
-  return well ? kSucceeded : kNode;
+  for (const auto& [id, host] : hosts)
+    if (host.ranks > host.cores)
+      put(stderr, fmt::format("note: {} ranks share the {} cores of {}\n", host.ranks, host.cores,
+                              host.name));
+}
+
+int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  const auto file = loadClusterSpec(arguments.words()[0]);
+  if (!file.ok()) {
+    report(file.error(), json);
+    return exitCodeOf(file.error());
+  }
+  ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
+  options.copy = copy;
+  Connecting connecting(file->spec, options);
+  if (!connecting.connect()) return kStoppedByUser;
+  ClusterSession& session = connecting.session();
+  const auto proven = provePeers(session, connecting.inbox());
+  if (!proven.ok() && proven.error().code == Code::kCancelled) return kStoppedByUser;
+  const auto addressOf = [&](const NodeStatus& node) {
+    const bool known = proven.ok() && proven->count(node.name) > 0;
+    return known ? proven->at(node.name) : node.address;
+  };
+  if (json) {
+    for (int i = 0; i < session.size(); ++i) {
+      const NodeStatus& node = session.status(i);
+      printNode(node, addressOf(node));
+      for (const GpuLoad& gpu : node.load.gpus) printGpu(node.name, gpu);
+    }
+  } else {
+    printTable(session, addressOf);
+    printGpus(session);
+  }
+  const bool well = reportFailures(session, json);
+  noteSharedCores(session);
+  if (!proven.ok()) report(proven.error(), json);
+  return well && proven.ok() ? kSucceeded : kNode;
 }
 
 }  // namespace

@@ -169,12 +169,12 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
 
 Error withSourceLocation(Error error, const std::string& specYaml, const std::string& specFile,
                          const std::string& clusterYaml, const std::string& clusterFile) {
-  if (error.code != Code::kInvalidArgument || error.why.empty() || !error.node.empty())
-    return error;
-  const bool ofCluster = error.why.starts_with("nodes") || error.why.starts_with("links") ||
-                         error.why.starts_with("comm");
-  const bool ofSpec = error.why.starts_with("model") || error.why.starts_with("training") ||
-                      error.why.starts_with("strategy") || error.why.starts_with("data");
+  if (error.code != Code::kInvalidArgument || !error.node.empty()) return error;
+  const std::string& field = error.field;
+  const bool ofCluster =
+      field.starts_with("nodes") || field.starts_with("links") || field.starts_with("comm");
+  const bool ofSpec = field.starts_with("model") || field.starts_with("training") ||
+                      field.starts_with("strategy") || field.starts_with("data");
   if (!ofCluster && !ofSpec) return error;
   const SpecText text = ofSpec ? SpecText::parse(specYaml, specFile, SpecKind::kRun)
                                : SpecText::parse(clusterYaml, clusterFile, SpecKind::kCluster);

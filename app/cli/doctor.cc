@@ -65,7 +65,7 @@ Finding checkBundle() {
   if (!folder.ok()) {
     out.well = false;
     out.found = folder.error().what;
-    out.next = folder.error().next + " (needed for nodes over SSH only)";
+    out.next = folder.error().next.text() + " (needed for nodes over SSH only)";
     return out;
   }
   const auto bundle = readBundle(*folder);
@@ -173,7 +173,7 @@ Finding checkAgent(const Globals& globals) {
     } else {
       out.found = node.error ? node.error->text() : "it did not answer within 30 s";
       out.next = node.error && !node.error->next.empty()
-                     ? node.error->next
+                     ? node.error->next.text()
                      : "see " + globals.home.root + "/doctor/1/agent.log";
     }
   }

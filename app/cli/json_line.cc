@@ -54,6 +54,7 @@ JsonLine errorLine(const Error& error, std::string_view event) {
   line.add("code", codeName(error.code)).add("node", error.node).add("rank", error.rank);
   line.add("step", error.step)
       .add("what", error.what)
+      .add("field", error.field)
       .add("why", error.why)
       .add("next", error.next);
   if (!error.remedies.empty()) {

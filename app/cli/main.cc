@@ -280,7 +280,7 @@ Error unknownCommand(const std::vector<std::string>& words) {
   Error error = alone ? invalidArgument("lockstep {} needs a command", words[0])
                       : invalidArgument("lockstep {} has no command {}", words[0], words[1]);
   error.next =
-      fmt::format("expected {}; lockstep {} --help says more", fmt::join(names, ", "), words[0]);
+      message("expected {}; lockstep {} --help says more", fmt::join(names, ", "), words[0]);
   return error;
 }
 

@@ -200,7 +200,7 @@ Error unknownPass(const std::string& name, const passes::PassTrace& trace) {
   std::set<std::string> names;
   for (const passes::PassRecord& record : trace.records()) names.insert(record.pass);
   Error error = invalidArgument("no pass {} was run for this plan", name);
-  error.next = fmt::format("one of {}", fmt::join(names, ", "));
+  error.next = message("one of {}", fmt::join(names, ", "));
   return error;
 }
 

@@ -51,7 +51,7 @@ std::string givingUp(const std::string& run) {
 Error leftOutOfReach(const std::string& run) {
   Error error = makeError(Code::kUnavailable, "run {} could not be killed", run);
   error.why = "the node that coordinates it is out of reach";
-  error.next = fmt::format("`lockstep attach {}` follows it again; {}", run, givingUp(run));
+  error.next = message("`lockstep attach {}` follows it again; {}", run, givingUp(run));
   return error;
 }
 
@@ -66,9 +66,9 @@ Status keptInHistory(const Globals& globals, const RunRow& row) {
   if (entry.ok() && entry->phase == row.phase) return {};
   Error error = makeError(Code::kDataLoss, "the history has not kept run {}", run);
   error.why = "files of the history were removed or damaged while it was under way";
-  if (!entry.ok()) error.why += ": " + entry.error().text();
-  error.next = fmt::format("look at {}; the trained model is in {}", globals.home.historyFolder(),
-                           globals.home.modelsFolder());
+  if (!entry.ok()) error.why = message("{}: {}", error.why, entry.error().message());
+  error.next = message("look at {}; the trained model is in {}", globals.home.historyFolder(),
+                       globals.home.modelsFolder());
   return error;
 }
 
@@ -112,7 +112,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
       });
     } else {
       Error left = makeError(Code::kCancelled, "no longer following run {}", run);
-      left.next = fmt::format("lockstep attach {} follows it again", run);
+      left.next = message("lockstep attach {} follows it again", run);
       return left;
     }
   }
@@ -301,7 +301,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     if (over && error) return *error;
     Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
     late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
-                     : fmt::format("lockstep kill {}", row.run);
+                     : message("lockstep kill {}", row.run);
     return late;
   }();
   if (outOfReach) {

@@ -74,7 +74,7 @@ struct NodeStatus {
   // and may choose another.
   std::string address;
   NodeState phase = NodeState::DISCONNECTED;
-  std::string detail;  // "uploading 12 of 40 MB", "again in 2 s"
+  Message detail;  // "uploading 12 of 40 MB", "again in 2 s"
   std::optional<Error> error;
   NodeInventory inventory;  // once connected
   NodeLoad load;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/specs/error_info.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::app {
@@ -16,7 +17,7 @@ GpuLoad gpuLoad(const run::v1::GpuSample& sample) {
   GpuLoad out;
   out.index = sample.index();
   out.name = sample.name();
-  out.problem = sample.problem();
+  out.problem = specs::fromText(sample.problem());
   if (sample.has_utilisation()) out.utilisation = sample.utilisation();
   if (sample.has_memory_utilisation()) out.memoryUtilisation = sample.memory_utilisation();
   if (sample.has_memory_used()) out.memoryUsed = sample.memory_used();
@@ -73,14 +74,14 @@ std::vector<GpuTrouble> troublesOf(const GpuLoad& gpu) {
   return out;
 }
 
-std::string troubleText(const GpuLoad& gpu, GpuTrouble trouble) {
+Message troubleText(const GpuLoad& gpu, GpuTrouble trouble) {
   switch (trouble) {
     case GpuTrouble::kSilent:
-      return fmt::format("does not answer: {}", gpu.problem);
+      return message("does not answer: {}", gpu.problem);
     case GpuTrouble::kXid:
-      return fmt::format("error Xid {}", gpu.lastXid);
+      return message("error Xid {}", gpu.lastXid);
     case GpuTrouble::kUncorrected:
-      return fmt::format("uncorrected memory errors: {}", gpu.eccUncorrected.value_or(0));
+      return message("uncorrected memory errors: {}", gpu.eccUncorrected.value_or(0));
     case GpuTrouble::kHeat:
       return "slowed down for heat";
     case GpuTrouble::kPowerBrake:
@@ -90,11 +91,10 @@ std::string troubleText(const GpuLoad& gpu, GpuTrouble trouble) {
     case GpuTrouble::kPower:
       return "held at its power limit";
     case GpuTrouble::kNarrowLink:
-      return fmt::format("{} of {} PCIe lanes", gpu.pcieWidth.value_or(0),
-                         gpu.pcieWidthMax.value_or(0));
+      return message("{} of {} PCIe lanes", gpu.pcieWidth.value_or(0),
+                     gpu.pcieWidthMax.value_or(0));
     case GpuTrouble::kLinksDown:
-      return fmt::format("{} of {} NVLinks", gpu.nvlinksActive.value_or(0),
-                         gpu.nvlinks.value_or(0));
+      return message("{} of {} NVLinks", gpu.nvlinksActive.value_or(0), gpu.nvlinks.value_or(0));
   }
   return {};
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/message.h"
+
 namespace lockstep::run::v1 {
 class GpuSample;
 }
@@ -16,7 +18,7 @@ namespace lockstep::app {
 struct GpuLoad {
   int index = 0;  // as the driver numbers them
   std::string name;
-  std::string problem;                                   // why it does not answer; "" where it does
+  Message problem;                                       // why it does not answer; "" where it does
   std::optional<double> utilisation, memoryUtilisation;  // 0…1
   std::optional<double> memoryUsed, memoryTotal;         // bytes
   std::optional<double> power, powerLimit;               // W
@@ -50,7 +52,7 @@ enum class GpuTrouble : std::uint8_t {
 bool isBad(GpuTrouble trouble);
 // Problems, the most severe first.
 std::vector<GpuTrouble> troublesOf(const GpuLoad& gpu);
-// Returns the problem in English: "slowed down for heat", "8 of 16 PCIe lanes".
-std::string troubleText(const GpuLoad& gpu, GpuTrouble trouble);
+// Returns the problem: "slowed down for heat", "8 of 16 PCIe lanes".
+Message troubleText(const GpuLoad& gpu, GpuTrouble trouble);
 
 }  // namespace lockstep::app

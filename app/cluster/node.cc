@@ -78,8 +78,8 @@ Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, d
     if (progress.bytesTotal == 0) return;
     NodeNews news;
     news.phase = NodeState::DEPLOYING;
-    news.detail = fmt::format("uploading {} of {} MB", progress.bytesDone / 1000000,
-                              progress.bytesTotal / 1000000);
+    news.detail = message("uploading {} of {} MB", progress.bytesDone / 1000000,
+                          progress.bytesTotal / 1000000);
     tell_(std::move(news));
   };
   thread_ = std::jthread([this](const std::stop_token& end) { run(end); });
@@ -130,7 +130,7 @@ void Node::onLink(const LinkStatus& status) {
   news.error = status.reason;
   news.detail =
       status.retryIn.count() > 0
-          ? fmt::format("again in {:.0f} s", static_cast<double>(status.retryIn.count()) / 1e3)
+          ? message("again in {:.0f} s", static_cast<double>(status.retryIn.count()) / 1e3)
           : "connecting again";
   tell_(std::move(news));
 }
@@ -324,7 +324,7 @@ void Node::run(const std::stop_token& end) {
             error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
         if (silent && error.next.empty())
           error.next = spec_.has_ssh()
-                           ? fmt::format("see whether `ssh {}` works here", spec_.ssh().host())
+                           ? message("see whether `ssh {}` works here", spec_.ssh().host())
                            : "look at agent.log in its workdir";
         {
           const std::lock_guard lock(mutex_);

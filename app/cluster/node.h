@@ -23,7 +23,7 @@ namespace lockstep::app {
 struct NodeNews {
   std::optional<NodeState> phase;  // with `error` of this phase, absent: none
   std::optional<Error> error;
-  std::optional<std::string> detail;
+  std::optional<Message> detail;
   std::optional<NodeInventory> inventory;
   std::optional<NodeLoad> load;
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "app/core/rpc.h"
+#include "engine/specs/error_info.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -29,8 +30,8 @@ bool isLoopback(const std::string& address) {
 struct Candidate {
   std::string address;  // numeric once the node listens there
   int port = 0;
-  std::string problem;                // why the node cannot listen there
-  std::vector<std::string> outcomes;  // of each node: "" reached
+  Message problem;                // why the node cannot listen there
+  std::vector<Message> outcomes;  // of each node: "" reached
 };
 
 // A node that listens at its candidates for as long as this lives.
@@ -68,7 +69,8 @@ class Listening {
     }
     greeting = reply.greeting();
     for (const auto& listener : reply.listeners())
-      candidates.push_back({listener.address(), listener.port(), listener.problem(), {}});
+      candidates.push_back(
+          {listener.address(), listener.port(), specs::fromText(listener.problem()), {}});
     return {};
   }
   ~Listening() {
@@ -172,7 +174,7 @@ class Proof {
             : makeError(Code::kFailedPrecondition, "the node has no interface {} with an address",
                         interface);
     error.node = name(i);
-    error.why = fmt::format("its addresses: {}", fmt::join(nodes_[i].inventory.addresses, ", "));
+    error.why = message("its addresses: {}", fmt::join(nodes_[i].inventory.addresses, ", "));
     error.next =
         "connect it to the other nodes' network, or give its `address` or `interface` in the "
         "cluster";
@@ -190,11 +192,11 @@ class Proof {
     const std::string& given = nodes_[i].spec->address();
     Error error = makeError(Code::kFailedPrecondition, "the node cannot be reached at {}",
                             given.empty() || given == first.address
-                                ? first.address
-                                : fmt::format("{} ({})", given, first.address));
+                                ? Message(first.address)
+                                : message("{} ({})", given, first.address));
     error.node = name(i);
-    error.why = fmt::format("{}; its addresses: {}", first.problem,
-                            fmt::join(nodes_[i].inventory.addresses, ", "));
+    error.why = message("{}; its addresses: {}", first.problem,
+                        fmt::join(nodes_[i].inventory.addresses, ", "));
     error.next = "correct its `address` in the cluster, or leave it out: one is chosen";
     return error;
   }
@@ -233,8 +235,8 @@ class Proof {
                              "the node cannot look for its peers", name(from)));
       for (std::size_t i = 0; i < asked.size(); ++i)
         asked[i]->outcomes[from] = static_cast<int>(i) < reply.problems_size()
-                                       ? reply.problems(static_cast<int>(i))
-                                       : "no answer";
+                                       ? specs::fromText(reply.problems(static_cast<int>(i)))
+                                       : Message("no answer");
       return {};
     });
   }
@@ -270,20 +272,21 @@ class Proof {
                  ? fmt::format("{}:{}", one.address, one.port)
                  : fmt::format("[{}]:{}", one.address, one.port);
     };
-    std::vector<std::string> tried;
-    for (const Candidate* one : usable)
-      tried.push_back(fmt::format(
-          "{}: {}", at(*one),
-          one->outcomes[worst].empty() ? "reached, but not by every node" : one->outcomes[worst]));
+    Message tried;
+    for (const Candidate* one : usable) {
+      const Message& outcome = one->outcomes[worst];
+      Message each =
+          message("{}: {}", at(*one), outcome.empty() ? "reached, but not by every node" : outcome);
+      tried = tried.empty() ? std::move(each) : message("{}; {}", tried, each);
+    }
     Error error = usable.size() == 1
                       ? makeError(Code::kFailedPrecondition, "node {} cannot reach node {} at {}",
                                   name(worst), name(to), at(*usable.front()))
                       : makeError(Code::kFailedPrecondition, "node {} cannot reach node {}",
                                   name(worst), name(to));
     error.node = name(worst);
-    error.why = usable.size() == 1 ? usable.front()->outcomes[worst]
-                                   : fmt::format("{}", fmt::join(tried, "; "));
-    error.next = fmt::format(
+    error.why = usable.size() == 1 ? usable.front()->outcomes[worst] : tried;
+    error.next = message(
         "allow TCP connections between the nodes, or give node {} an `address` or `interface` "
         "that node {} reaches",
         name(to), name(worst));

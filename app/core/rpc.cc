@@ -7,7 +7,7 @@
 
 namespace lockstep::app {
 
-Error rpcError(const grpc::Status& status, const std::string& what, const std::string& node) {
+Error rpcError(const grpc::Status& status, const Message& what, const std::string& node) {
   run::v1::ErrorInfo info;
   Error error;
   if (!status.error_details().empty() && info.ParseFromString(status.error_details())) {

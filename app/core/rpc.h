@@ -17,9 +17,8 @@ inline void setLimit(grpc::ClientContext& context, std::chrono::milliseconds lim
   context.set_deadline(std::chrono::system_clock::now() + limit);
 }
 // Returns the error that an agent sent, else one made from the gRPC status with `what` and `node`.
-Error rpcError(const grpc::Status& status, const std::string& what, const std::string& node);
-inline Status rpcStatus(const grpc::Status& status, const std::string& what,
-                        const std::string& node) {
+Error rpcError(const grpc::Status& status, const Message& what, const std::string& node);
+inline Status rpcStatus(const grpc::Status& status, const Message& what, const std::string& node) {
   return status.ok() ? Status() : Status(rpcError(status, what, node));
 }
 

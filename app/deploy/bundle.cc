@@ -54,10 +54,10 @@ Result<Bundle> parseManifest(const std::string& text, const std::string& folder)
   bundle.version = sha256Hex(text);
   std::istringstream lines(text);
   int number = 0;
-  const auto bad = [&](const char* why) {
+  const auto bad = [&](const Message& why) {
     Error error =
         makeError(Code::kDataLoss, "the bundle's manifest {}/manifest is damaged", folder);
-    error.why = fmt::format("line {}: {}", number, why);
+    error.why = message("line {}: {}", number, why);
     error.next = "make the bundle again";
     return error;
   };
@@ -121,7 +121,7 @@ Result<std::string> findBundle() {
     searched += (searched.empty() ? "" : ", ") + place;
   }
   Error error = makeError(Code::kNotFound, "the agent package was not found");
-  error.why = "searched: " + searched;
+  error.why = message("searched: {}", searched);
   error.next = "build Lockstep again, which makes the package, then connect again";
   return error;
 }

@@ -13,6 +13,7 @@
 
 #include "app/ssh/run_process.h"
 #include "app/ssh/sftp.h"
+#include "engine/base/text.h"
 
 namespace lockstep::app {
 namespace {
@@ -32,19 +33,17 @@ Error onNode(Error error, const DeployOptions& options) {
 
 // Runs a script, and takes a status other than 0 as an error.
 Result<std::string> mustRun(SshConnection& connection, const std::string& script,
-                            const std::string& what, const DeployOptions& options) {
+                            const Message& what, const DeployOptions& options) {
   ExecOptions exec;
   exec.timeout = kScriptLimit;
   auto run = connection.script(script, exec, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
   if (run->exitStatus != 0) {
     Error error = makeError(Code::kFailedPrecondition, "{} failed", what);
-    error.why = run->errorOutput.empty() ? fmt::format("status {}", run->exitStatus)
-                                         : run->errorOutput.substr(0, 2000);
-    while (error.why.ends_with('\n')) error.why.pop_back();
-    if (error.why.find("No space left") != std::string::npos) error.code = Code::kResourceExhausted;
-    if (error.why.find("Permission denied") != std::string::npos)
-      error.code = Code::kPermissionDenied;
+    const std::string said = withoutLineEnds(run->errorOutput.substr(0, 2000));
+    error.why = said.empty() ? message("status {}", run->exitStatus) : Message(said);
+    if (said.find("No space left") != std::string::npos) error.code = Code::kResourceExhausted;
+    if (said.find("Permission denied") != std::string::npos) error.code = Code::kPermissionDenied;
     error.next = "mend it on the node, and connect again";
     return onNode(error, options);
   }
@@ -141,16 +140,14 @@ std::pair<int, int> versionNumbers(const std::string& text) {
 Status checkNode(const NodeFacts& facts, const Bundle& bundle, const DeployOptions& options) {
   Error error = makeError(Code::kFailedPrecondition, "the agent cannot run on this node");
   if (facts.machine != bundle.machine) {
-    error.why =
-        fmt::format("its processor is {}, the bundle is for {}", facts.machine, bundle.machine);
+    error.why = message("its processor is {}, the bundle is for {}", facts.machine, bundle.machine);
     error.next = "make a bundle for this kind of machine";
     return onNode(error, options);
   }
   if (facts.glibc.empty() || versionNumbers(facts.glibc) < versionNumbers(bundle.glibc)) {
-    error.why =
-        facts.glibc.empty()
-            ? fmt::format("it has no glibc (a musl system?), and {} is needed", bundle.glibc)
-            : fmt::format("its glibc is {}, and {} is needed", facts.glibc, bundle.glibc);
+    error.why = facts.glibc.empty()
+                    ? message("it has no glibc (a musl system?), and {} is needed", bundle.glibc)
+                    : message("its glibc is {}, and {} is needed", facts.glibc, bundle.glibc);
     error.next = "use a node with a newer system, or build the bundle on an older one";
     return onNode(error, options);
   }
@@ -218,7 +215,7 @@ Status verifyFiles(SshConnection& connection, const Bundle& bundle, const std::s
   const auto compare = [&](const std::string& path, const std::string& expected) -> Status {
     if (hashes[path] == expected) return {};
     Error error = makeError(Code::kDataLoss, "{} arrived damaged", path);
-    error.why = fmt::format("its SHA-256 is {}, expected {}", hashes[path], expected);
+    error.why = message("its SHA-256 is {}, expected {}", hashes[path], expected);
     error.next = "deploy again; if it stays so, make the bundle again and check the node's disk";
     return onNode(error, options);
   };
@@ -351,9 +348,8 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
     if (!info.socket.empty()) return info;
   }
   Error error = makeError(Code::kFailedPrecondition, "the agent does not start");
-  error.why = fmt::format("status {}: {}", exitStatus,
-                          (errorOutput.empty() ? output : errorOutput).substr(0, 2000));
-  while (error.why.ends_with('\n')) error.why.pop_back();
+  const std::string& said = errorOutput.empty() ? output : errorOutput;
+  error.why = message("status {}: {}", exitStatus, withoutLineEnds(said.substr(0, 2000)));
   error.next = "mend on the node what it names, and connect again";
   return onNode(error, options);
 }

@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::app {
 namespace {
@@ -40,11 +41,14 @@ constexpr std::string_view kDeletedSchema =
     "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
 constexpr std::string_view kUnreachableSchema =
     "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
+constexpr std::string_view kMessageSchema =
+    "ALTER TABLE run ADD COLUMN error_message TEXT NOT NULL DEFAULT '';";
 constexpr std::string_view kColumns =
     "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,"
     "version,"
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
-    "samples_per_second,weights_sha256,cluster,error,model_file,resumed_from,unreachable";
+    "samples_per_second,weights_sha256,cluster,error,error_message,model_file,resumed_from,"
+    "unreachable";
 
 RunRow readRow(const Statement& row) {
   RunRow out;
@@ -80,6 +84,7 @@ RunRow readRow(const Statement& row) {
   out.figures.weightsSha256 = text();
   out.clusterName = text();
   out.error = text();
+  if (const std::string json = text(); !json.empty()) out.error = specs::messageFromJson(json);
   out.modelFile = text();
   out.resumedFrom = text();
   out.unreachableNs = integer();
@@ -87,9 +92,9 @@ RunRow readRow(const Statement& row) {
 }
 
 Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
-  const std::string sql =
-      fmt::format("{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                  verb, kColumns);
+  const std::string sql = fmt::format(
+      "{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
+      kColumns);
   const auto text = [](const std::string& s) { return std::string_view(s); };
   return Statement(database, sql)
       .bind(text(row.run))
@@ -117,6 +122,7 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
       .bind(text(row.figures.weightsSha256))
       .bind(text(row.clusterName))
       .bind(text(row.error))
+      .bind(text(row.error.arguments().empty() ? "" : specs::toJson(row.error)))
       .bind(text(row.modelFile))
       .bind(text(row.resumedFrom))
       .bind(row.unreachableNs)
@@ -161,16 +167,17 @@ History::~History() = default;
 Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder + "/runs", error);
-  if (error) return systemError(error.value(), "cannot make the history's folder " + folder);
+  if (error)
+    return systemError(error.value(), message("cannot make the history's folder {}", folder));
   auto state = std::make_unique<State>();
   state->folder = folder;
   const std::string path = folder + "/history.db";
   const bool fresh = !fs::exists(path, error);
-  auto database =
-      Database::open(path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema});
+  auto database = Database::open(
+      path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema});
   if (!database.ok()) {
     if (database.error().code == Code::kDataLoss)
-      database.error().next = fmt::format(
+      database.error().next = message(
           "move it away: a new one is made that lists the runs in {}/runs again, "
           "without their specs",
           folder);
@@ -474,13 +481,13 @@ Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const
   Error error;
   if (std::error_code ignored; !fs::exists(path, ignored)) {
     error = makeError(Code::kDataLoss, "the curves and logs of run {} are gone", run);
-    error.why = fmt::format("{} was removed", path);
+    error.why = message("{} was removed", path);
   } else if (auto store = openRunStore(path); store.ok() || store.error().code != Code::kDataLoss) {
     return store;
   } else {
     error = store.error();
   }
-  error.next = fmt::format("`lockstep history delete {}` removes what is left of the run", run);
+  error.next = message("`lockstep history delete {}` removes what is left of the run", run);
   return error;
 }
 

@@ -57,7 +57,7 @@ struct RunRow {
   double measuredStepSeconds = 0;
   RunFigures figures;
   std::string clusterName;
-  std::string error;        // of a failed run, in one line
+  Message error;            // of a failed run, in one line
   std::string modelFile;    // safetensors in the home's models folder; "" while there is none
   std::string resumedFrom;  // run
 };

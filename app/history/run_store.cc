@@ -12,6 +12,7 @@
 #include <map>
 
 #include "app/history/sqlite.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::app {
 namespace {
@@ -23,6 +24,8 @@ constexpr std::int64_t kChunkPoints = 4096;
 constexpr std::size_t kSpanPoints[] = {1, 16, 256};
 constexpr std::size_t kMostTailRows = 64;
 
+// The columns are for readers of SQL; `info`, an ErrorInfo, has all of an error.
+constexpr std::string_view kErrorSchema = "ALTER TABLE error ADD COLUMN info BLOB;";
 constexpr std::string_view kSchema = R"(
 CREATE TABLE series(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL);
 CREATE TABLE chunk(series INTEGER NOT NULL, level INTEGER NOT NULL, t0 REAL NOT NULL,
@@ -71,6 +74,33 @@ struct Tail {
   double lastX = -std::numeric_limits<double>::infinity();
 };
 
+// The spans in [from, to] and a neighbour on either side.
+std::vector<Span> cutTo(const std::vector<Span>& spans, double from, double to) {
+  const auto before = [](const Span& span, double x) { return span.x < x; };
+  const auto after = [](double x, const Span& span) { return x < span.x; };
+  auto first = std::lower_bound(spans.begin(), spans.end(), from, before);
+  auto last = std::upper_bound(first, spans.end(), to, after);
+  if (first != spans.begin()) --first;
+  if (last != spans.end()) ++last;
+  return {first, last};
+}
+
+// Of very long runs: neighbours are put together until there are `most`.
+std::vector<Span> mergedTo(const std::vector<Span>& spans, std::size_t most) {
+  const std::size_t each = (spans.size() + most - 1) / most;
+  std::vector<Span> out;
+  for (std::size_t i = 0; i < spans.size(); i += each) {
+    Span span = spans[i];
+    for (std::size_t k = i + 1; k < std::min(i + each, spans.size()); ++k) {
+      span.low = std::fmin(span.low, spans[k].low);
+      span.high = std::fmax(span.high, spans[k].high);
+      span.last = spans[k].last;
+    }
+    out.push_back(span);
+  }
+  return out;
+}
+
 }  // namespace
 
 struct RunStore::State {
@@ -91,6 +121,9 @@ struct RunStore::State {
                 std::span<const std::byte> data);
   Status dropTail(const Tail& tail);
   Status appendSeries(const RunBatch::Series& series);
+  struct Chunks;
+  Result<Chunks> chunksOf(std::int64_t series, double from, double to) const;
+  Result<std::vector<Span>> spansAt(int level, std::int64_t series, const Chunks& chunks) const;
 };
 
 Result<Tail*> RunStore::State::tail(const std::string& name) {
@@ -177,20 +210,20 @@ RunStore::~RunStore() = default;
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path) {
   auto state = std::make_unique<RunStore::State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(state->database, Database::open(path, {kSchema}));
+  LOCKSTEP_ASSIGN(state->database, Database::open(path, {kSchema, kErrorSchema}));
   return std::unique_ptr<RunStore>(new RunStore(std::move(state)));
 }
 
 Result<int> lockRunStore(const std::string& path) {
   const std::string file = path + ".lock";
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return systemError(errno, "cannot open " + file);
+  if (fd < 0) return systemError(errno, message("cannot open {}", file));
   if (flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
   const int reason = errno;
   close(fd);
   if (reason == EWOULDBLOCK)
     return makeError(Code::kAlreadyExists, "another process records this run");
-  return systemError(reason, "cannot lock " + file);
+  return systemError(reason, message("cannot lock {}", file));
 }
 
 Status RunStore::lockForRecording() {
@@ -225,18 +258,21 @@ Status RunStore::append(const RunBatch& batch) {
                        .bind(row.evalLoss)
                        .bind(row.evalMetric)
                        .run());
-    for (const Error& error : batch.errors)
-      LOCKSTEP_TRY(
-          Statement(database,
-                    "INSERT INTO error(code,what,why,next,node,rank,step) VALUES(?,?,?,?,?,?,?)")
-              .bind(codeName(error.code))
-              .bind(std::string_view(error.what))
-              .bind(std::string_view(error.why))
-              .bind(std::string_view(error.next))
-              .bind(std::string_view(error.node))
-              .bind(error.rank)
-              .bind(error.step)
-              .run());
+    for (const Error& error : batch.errors) {
+      const std::string info = specs::toInfo(error).SerializeAsString();
+      LOCKSTEP_TRY(Statement(database,
+                             "INSERT INTO error(code,what,why,next,node,rank,step,info) "
+                             "VALUES(?,?,?,?,?,?,?,?)")
+                       .bind(codeName(error.code))
+                       .bind(std::string_view(error.what.text()))
+                       .bind(std::string_view(error.why.text()))
+                       .bind(std::string_view(error.next.text()))
+                       .bind(std::string_view(error.node))
+                       .bind(error.rank)
+                       .bind(error.step)
+                       .bindBlob(std::as_bytes(std::span(info)))
+                       .run());
+    }
     for (const SpanEvents& events : batch.events)
       LOCKSTEP_TRY(Statement(database, "INSERT OR REPLACE INTO event VALUES(?,?,?)")
                        .bind(events.step)
@@ -272,13 +308,9 @@ std::vector<SeriesInfo> RunStore::series() const {
   return out;
 }
 
-Result<std::vector<Span>> RunStore::read(const std::string& series, double from, double to,
-                                         int maxPoints) const {
-  Database& database = *state_->database;
-  const std::int64_t id = state_->seriesId(series);
-  std::vector<Span> out;
-  if (id == 0 || maxPoints < 1) return out;
-  // Whole chunks with one more on either side; the neighbours' nearest points reach the edges.
+// A series' chunks that overlap [from, to], with one more on either side, so that the neighbours'
+// nearest points reach the edges; and about how many points lie between.
+struct RunStore::State::Chunks {
   struct Row {
     double t0, t1;
     std::int64_t n;
@@ -286,40 +318,46 @@ Result<std::vector<Span>> RunStore::read(const std::string& series, double from,
   };
   std::vector<Row> rows;
   std::int64_t points = 0;
-  {
-    Statement list(
-        database,
-        "SELECT t0, t1, n, low, high, last FROM chunk WHERE series=?1 AND level=0 AND "
-        "t0 >= coalesce((SELECT max(t0) FROM chunk WHERE series=?1 AND level=0 AND t1 < ?2), "
-        "-9e999) AND t0 <= coalesce((SELECT min(t0) FROM chunk WHERE series=?1 AND level=0 "
-        "AND t0 > ?3), 9e999) ORDER BY t0");
-    list.bind(id).bind(from).bind(to);
-    while (list.step()) {
-      const Row row{list.number(0),
-                    list.number(1),
-                    list.integer(2),
-                    {list.number(0), list.number(3), list.number(4), list.number(5)}};
-      if (row.t1 >= from && row.t0 <= to && row.t1 > row.t0) {
-        const double part = (std::min(row.t1, to) - std::max(row.t0, from)) / (row.t1 - row.t0);
-        points += static_cast<std::int64_t>(static_cast<double>(row.n) * part);
-      } else {
-        points += 1;
-      }
-      rows.push_back(row);
-    }
-    LOCKSTEP_TRY(list.status());
-  }
-  int level = 0;
-  for (std::int64_t spans = points; spans > maxPoints && level < 3; spans /= 16) ++level;
+};
 
-  Statement chunk(database, "SELECT data FROM chunk WHERE series=? AND level=? AND t0=?");
-  for (const Row& row : rows) {
+Result<RunStore::State::Chunks> RunStore::State::chunksOf(std::int64_t series, double from,
+                                                          double to) const {
+  Chunks out;
+  Statement list(
+      *database,
+      "SELECT t0, t1, n, low, high, last FROM chunk WHERE series=?1 AND level=0 AND "
+      "t0 >= coalesce((SELECT max(t0) FROM chunk WHERE series=?1 AND level=0 AND t1 < ?2), "
+      "-9e999) AND t0 <= coalesce((SELECT min(t0) FROM chunk WHERE series=?1 AND level=0 "
+      "AND t0 > ?3), 9e999) ORDER BY t0");
+  list.bind(series).bind(from).bind(to);
+  while (list.step()) {
+    const Chunks::Row row{list.number(0),
+                          list.number(1),
+                          list.integer(2),
+                          {list.number(0), list.number(3), list.number(4), list.number(5)}};
+    if (row.t1 >= from && row.t0 <= to && row.t1 > row.t0) {
+      const double part = (std::min(row.t1, to) - std::max(row.t0, from)) / (row.t1 - row.t0);
+      out.points += static_cast<std::int64_t>(static_cast<double>(row.n) * part);
+    } else {
+      out.points += 1;
+    }
+    out.rows.push_back(row);
+  }
+  LOCKSTEP_TRY(list.status());
+  return out;
+}
+
+Result<std::vector<Span>> RunStore::State::spansAt(int level, std::int64_t series,
+                                                   const Chunks& chunks) const {
+  std::vector<Span> out;
+  Statement chunk(*database, "SELECT data FROM chunk WHERE series=? AND level=? AND t0=?");
+  for (const Chunks::Row& row : chunks.rows) {
     const bool full = row.n >= kChunkPoints;
     if (full && level == 3) {
       out.push_back(row.whole);
       continue;
     }
-    chunk.bind(id).bind(full ? level : 0).bind(row.t0);
+    chunk.bind(series).bind(full ? level : 0).bind(row.t0);
     if (chunk.step()) {
       if (full && level > 0) {
         const auto spans = unpack<Span>(chunk.blob(0));
@@ -333,31 +371,20 @@ Result<std::vector<Span>> RunStore::read(const std::string& series, double from,
     }
     LOCKSTEP_TRY(chunk.run());
   }
-  // Cut to [from, to] and a neighbour on either side.
-  const auto before = [](const Span& span, double x) { return span.x < x; };
-  auto first = std::lower_bound(out.begin(), out.end(), from, before);
-  auto last =
-      std::upper_bound(first, out.end(), to, [](double x, const Span& span) { return x < span.x; });
-  if (first != out.begin()) --first;
-  if (last != out.end()) ++last;
-  out = std::vector<Span>(first, last);
-  // Very long runs: put neighbours together until they fit.
-  const auto most = static_cast<std::size_t>(maxPoints) + 2;
-  if (level > 0 && out.size() > 2 * most) {
-    const std::size_t each = (out.size() + most - 1) / most;
-    std::vector<Span> fewer;
-    for (std::size_t i = 0; i < out.size(); i += each) {
-      Span span = out[i];
-      for (std::size_t k = i + 1; k < std::min(i + each, out.size()); ++k) {
-        span.low = std::fmin(span.low, out[k].low);
-        span.high = std::fmax(span.high, out[k].high);
-        span.last = out[k].last;
-      }
-      fewer.push_back(span);
-    }
-    out = std::move(fewer);
-  }
   return out;
+}
+
+Result<std::vector<Span>> RunStore::read(const std::string& series, double from, double to,
+                                         int maxPoints) const {
+  const std::int64_t id = state_->seriesId(series);
+  if (id == 0 || maxPoints < 1) return std::vector<Span>();
+  LOCKSTEP_ASSIGN(const State::Chunks chunks, state_->chunksOf(id, from, to));
+  int level = 0;
+  for (std::int64_t spans = chunks.points; spans > maxPoints && level < 3; spans /= 16) ++level;
+  LOCKSTEP_ASSIGN(const std::vector<Span> found, state_->spansAt(level, id, chunks));
+  std::vector<Span> out = cutTo(found, from, to);
+  const auto most = static_cast<std::size_t>(maxPoints) + 2;
+  return level > 0 && out.size() > 2 * most ? mergedTo(out, most) : out;
 }
 
 Result<std::vector<Point>> RunStore::readAll(const std::string& series) const {
@@ -407,9 +434,15 @@ std::vector<EpochRow> RunStore::epochs() const {
 
 std::vector<Error> RunStore::errors() const {
   Statement rows(*state_->database,
-                 "SELECT code, what, why, next, node, rank, step FROM error ORDER BY id");
+                 "SELECT code, what, why, next, node, rank, step, info FROM error ORDER BY id");
   std::vector<Error> out;
   while (rows.step()) {
+    const std::span<const std::byte> blob = rows.blob(7);
+    run::v1::ErrorInfo info;
+    if (!blob.empty() && info.ParseFromArray(blob.data(), static_cast<int>(blob.size()))) {
+      out.push_back(specs::fromInfo(info));
+      continue;
+    }
     Error error;
     error.code = codeFromName(rows.text(0)).value_or(Code::kInternal);
     error.what = rows.text(1);

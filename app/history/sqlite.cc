@@ -107,12 +107,13 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
   std::error_code error;
   std::string name = fs::temp_directory_path(error).string() + "/lockstep-history-XXXXXX";
   if (error || mkdtemp(name.data()) == nullptr)
-    return systemError(error ? error.value() : errno, "cannot make a folder for a copy of " + path);
+    return systemError(error ? error.value() : errno,
+                       message("cannot make a folder for a copy of {}", path));
   folder.path = name;
   std::string copy = name + "/copy.db";
   fs::copy_file(path, copy, error);
   if (!error) fs::copy_file(path + "-wal", copy + "-wal", error);
-  if (error) return systemError(error.value(), "cannot copy " + path + " and its log");
+  if (error) return systemError(error.value(), message("cannot copy {} and its log", path));
   fs::permissions(copy, fs::perms::owner_read | fs::perms::owner_write, error);
   fs::permissions(copy + "-wal", fs::perms::owner_read | fs::perms::owner_write, error);
   sqlite3* handle = nullptr;
@@ -122,7 +123,7 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
   sqlite3_close(handle);
   if (merged == SQLITE_OK) return copy;
   Error failed = makeError(Code::kDataLoss, "cannot use {}", path);
-  failed.why = std::string("its write-ahead log cannot be merged: ") + sqlite3_errstr(merged);
+  failed.why = message("its write-ahead log cannot be merged: {}", sqlite3_errstr(merged));
   return failed;
 }
 
@@ -217,7 +218,7 @@ Error Database::error(int result) const {
   error.why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
   if (const int cause = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0;
       code == Code::kNotFound && cause != 0)
-    error.why += fmt::format(": {}", std::strerror(cause));
+    error.why = message("{}: {}", error.why, std::strerror(cause));
   error.next = next;
   return error;
 }

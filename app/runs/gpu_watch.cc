@@ -54,7 +54,7 @@ void GpuWatch::take(const std::string& node, const GpuLoad& load,
 }
 
 void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
-  const auto warn = [&](std::string what, std::string why, std::string next) {
+  const auto warn = [&](Message what, Message why, Message next) {
     Error error = makeError(Code::kUnavailable, "{}", what);
     error.why = std::move(why);
     error.next = std::move(next);
@@ -70,31 +70,29 @@ void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
   if (const bool silent = !load.problem.empty(); silent != gpu.toldSilent) {
     gpu.toldSilent = silent;
     if (silent)
-      warn(fmt::format("GPU {} does not answer", load.index), load.problem,
+      warn(message("GPU {} does not answer", load.index), load.problem,
            "see the node's kernel messages; it may have to be restarted");
   }
   if (grew("xids", load.xids))
-    warn(fmt::format("the driver tells of an error of GPU {}: Xid {}", load.index, load.lastXid),
-         {}, "see the node's kernel messages, and NVIDIA's list of Xid errors");
+    warn(message("the driver tells of an error of GPU {}: Xid {}", load.index, load.lastXid), {},
+         "see the node's kernel messages, and NVIDIA's list of Xid errors");
   if (grew("ecc_uncorrected", load.eccUncorrected))
-    warn(fmt::format("GPU {} has uncorrected memory errors: {}", load.index, *load.eccUncorrected),
-         {},
+    warn(message("GPU {} has uncorrected memory errors: {}", load.index, *load.eccUncorrected), {},
          "take the node out of the cluster and restart it; where it stays so, the GPU is broken");
   if (gpu.slowInRow >= kSlowSamples && !gpu.toldSlow) {
     gpu.toldSlow = true;
     const char* const reason = load.throttledFor("heat")          ? "for heat"
                                : load.throttledFor("power-brake") ? "by the power supply"
                                                                   : "by its hardware";
-    warn(fmt::format("GPU {} is slowed down {}", load.index, reason),
-         load.temperature ? fmt::format("it has {:.0f} °C", *load.temperature) : "",
+    warn(message("GPU {} is slowed down {}", load.index, reason),
+         load.temperature ? message("it has {:.0f} °C", *load.temperature) : "",
          "see to its cooling and power");
   } else if (gpu.slowInRow == 0 && gpu.heat / gpu.seen < 0.05) {
     gpu.toldSlow = false;
   }
   if (gpu.lanes > 0 && gpu.lanes < gpu.lanesMax && !gpu.toldLink) {
     gpu.toldLink = true;
-    warn(fmt::format("the PCIe link of GPU {} has {} of {} lanes", load.index, gpu.lanes,
-                     gpu.lanesMax),
+    warn(message("the PCIe link of GPU {} has {} of {} lanes", load.index, gpu.lanes, gpu.lanesMax),
          {}, "reseat the GPU, or look at its slot and riser");
   }
 }

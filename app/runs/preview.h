@@ -75,7 +75,7 @@ struct Preview {
   planner::ServedTables tables;       // of the first worker
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
-  std::vector<std::string> remarks;  // what a person should know: uneven shares, shared cores
+  std::vector<Message> remarks;  // what a person should know: uneven shares, shared cores
   // kResourceExhausted if devices or hosts lack memory for their ranks, with remedies that were
   // planned and fit; none if all fit or their memory is unknown. All other members are valid either
   // way.

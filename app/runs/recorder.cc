@@ -106,14 +106,14 @@ struct Recorder::State {
     update.run = run;
     inbox.post(owner, [this, update = std::move(update)] { observer(update); });
   }
-  void tellNode(const std::string& name, bool reachable, bool live, std::string detail) {
+  void tellNode(const std::string& name, bool reachable, bool live, Message detail) {
     std::lock_guard lock(mutex);
     nodeStates.push_back({name, reachable, live, std::move(detail)});
     filled.notify_one();
   }
   Result<std::vector<RunNode>> findNodes(const History& history) const;
   void follow(const RunNode& node, std::uint64_t after, std::stop_token stop);
-  void record(History& history, RunStore& store, RunRow row, const std::stop_token& stop);
+  class Recording;
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
   void finish(History& history, RunRow row, bool kept, const std::stop_token& stop);
@@ -190,124 +190,169 @@ void Recorder::State::finish(History& history, RunRow row, bool kept, const std:
   post(std::move(update));
 }
 
-void Recorder::State::record(History& history, RunStore& store, RunRow row,
-                             const std::stop_token& stop) {
-  std::vector<RunAggregator::NodeCursor> cursors;
-  for (const RunNode& node : nodes) cursors.push_back({node.name, store.cursor(node.name)});
-  RunAggregator book(std::move(row), cursors);
-  std::vector<std::jthread> followers;
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    followers.emplace_back(
-        [this, &node = nodes[i], cursor = cursors[i].sequence](std::stop_token own) {
-          follow(node, cursor > kReplayWindow ? cursor - kReplayWindow : 0, own);
-        });
-  std::optional<std::chrono::steady_clock::time_point> endedAt;
+// Writes what the followers bring to the history and posts it, until the run's end.
+class Recorder::State::Recording {
+ public:
+  Recording(State& state, History& history, RunStore& store, RunRow row,
+            const std::stop_token& stop)
+      : state_(state), history_(history), store_(store), stop_(stop) {
+    std::vector<RunAggregator::NodeCursor> cursors;
+    for (const RunNode& node : state.nodes) cursors.push_back({node.name, store.cursor(node.name)});
+    book_.emplace(std::move(row), cursors);
+    for (std::size_t i = 0; i < state.nodes.size(); ++i)
+      followers_.emplace_back(
+          [&state, &node = state.nodes[i], cursor = cursors[i].sequence](std::stop_token own) {
+            state.follow(node, cursor > kReplayWindow ? cursor - kReplayWindow : 0, own);
+          });
+  }
+  ~Recording() {
+    for (auto& follower : followers_) follower.request_stop();
+  }
+
+  void run() {
+    for (;;) {
+      const Taken taken = take();
+      for (const auto& [name, record] : taken.records) book_->add(name, record);
+      noteReach(taken.states);
+      if (endedElsewhere()) return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
+      noteLost(taken.lost);
+      if (!book_->empty() || !taken.states.empty()) publish(taken.states);
+      if (isOver(taken.lost)) {
+        for (auto& follower : followers_) follower.request_stop();
+        if (!writing_) (void)keep({}, true);
+        return state_.finish(history_, book_->row(), writing_, stop_);
+      }
+      if (stop_.stop_requested()) break;  // not before what has come is taken: it may be the end
+      // At most about thirty updates a second, and no later than that.
+      if (taken.records.empty()) continue;
+      if (!sleepFor(10ms, stop_)) break;
+    }
+    (void)keep({}, true);
+    if (latest_) (void)history_.update(*latest_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Taken {
+    std::vector<std::pair<std::string, run::v1::Record>> records;
+    std::vector<RunUpdate::Node> states;
+    std::map<std::string, Error> lost;  // nodes that know nothing of the run
+  };
+  // Since when the coordinator is out of reach, and from when on that is told.
+  struct Away {
+    std::int64_t wallNs;
+    Clock::time_point told;
+  };
+
+  Taken take() {
+    Taken out;
+    std::unique_lock lock(state_.mutex);
+    state_.filled.wait_for(lock, stop_, kTick,
+                           [&] { return !state_.queue.empty() || !state_.nodeStates.empty(); });
+    out.records.swap(state_.queue);
+    out.states.swap(state_.nodeStates);
+    out.lost = state_.gone;
+    state_.emptied.notify_all();
+    return out;
+  }
+
+  const std::string& coordinator() const { return state_.nodes.front().name; }
+
+  void noteReach(const std::vector<RunUpdate::Node>& states) {
+    const auto now = Clock::now();
+    for (const auto& node : states) {
+      if (node.name != coordinator()) continue;
+      // One that was never reached has been away for longer than this recorder knows.
+      if (!node.reachable && !away_) away_ = Away{wallNow(), reached_ ? now + kAway : now};
+      if (node.reachable) away_.reset();
+      reached_ = reached_ || node.reachable;
+    }
+    if (!away_ && reached_) book_->setUnreachable(0);
+    if (away_ && now >= away_->told && book_->row().unreachableNs == 0)
+      book_->setUnreachable(away_->wallNs);
+  }
+
+  // Whether another program has given the run up while it was out of reach.
+  bool endedElsewhere() {
+    if (book_->row().unreachableNs == 0 || (Clock::now() < lookDue_ && !latest_)) return false;
+    lookDue_ = Clock::now() + kGivenUp;
+    auto kept = history_.row(state_.run);
+    if (!kept.ok() || !isFinal(kept->phase)) return false;
+    for (auto& follower : followers_) follower.request_stop();
+    RunUpdate update;
+    update.row = std::move(*kept);
+    update.finished = true;
+    state_.post(std::move(update));
+    return true;
+  }
+
+  void noteLost(const std::map<std::string, Error>& lost) {
+    const auto found = lost.find(coordinator());
+    if (found == lost.end() || book_->ended()) return;
+    Error error = found->second;
+    error.why = "the run's folder there was removed, or the node has another work folder now";
+    error.next =
+        "what was recorded until then stays in the history; `lockstep rerun` launches it again";
+    book_->fail(error);
+  }
+
   // What the history could not take is kept and comes before what follows it: a cursor never
   // passes over records that were not written. Too much of it is given up, and with it recording:
   // the nodes' spools have it for a recorder that comes later.
-  RunBatch pendingWrites;
-  std::optional<RunRow> latest;
-  bool writing = true, givenUp = false;
-  auto again = std::chrono::steady_clock::now(), rowDue = again, lookDue = again;
-  // While the coordinator is out of reach: since when, by the wall clock and by the steady one.
-  struct Away {
-    std::int64_t wallNs;
-    std::chrono::steady_clock::time_point told;
-  };
-  std::optional<Away> away;
-  bool reached = false;
-  const auto keep = [&](RunBatch batch, bool now) -> Status {
-    if (givenUp) return {};
-    append(pendingWrites, std::move(batch));
-    if (!now && std::chrono::steady_clock::now() < again) return {};
-    Status kept = store.append(pendingWrites);
-    again = std::chrono::steady_clock::now() + (kept.ok() ? kKept : kAgain);
-    if (kept.ok()) pendingWrites = {};
-    if (!kept.ok() && sizeOf(pendingWrites) > kMostUnkept) {
-      givenUp = true;
-      pendingWrites = {};
+  Status keep(RunBatch batch, bool now) {
+    if (givenUp_) return {};
+    append(pending_, std::move(batch));
+    if (!now && Clock::now() < again_) return {};
+    Status kept = store_.append(pending_);
+    again_ = Clock::now() + (kept.ok() ? kKept : kAgain);
+    if (kept.ok()) pending_ = {};
+    if (!kept.ok() && sizeOf(pending_) > kMostUnkept) {
+      givenUp_ = true;
+      pending_ = {};
     }
-    const bool fresh = writing;
-    writing = kept.ok();
+    const bool fresh = std::exchange(writing_, kept.ok());
     return fresh ? kept : Status();  // told once
-  };
-  for (;;) {
-    std::vector<std::pair<std::string, run::v1::Record>> records;
-    std::vector<RunUpdate::Node> states;
-    std::map<std::string, Error> lost;
-    {
-      std::unique_lock lock(mutex);
-      filled.wait_for(lock, stop, kTick, [&] { return !queue.empty() || !nodeStates.empty(); });
-      records.swap(queue);
-      states.swap(nodeStates);
-      lost = gone;
-      emptied.notify_all();
-    }
-    for (const auto& [name, record] : records) book.add(name, record);
-    const auto now = std::chrono::steady_clock::now();
-    for (const auto& node : states) {
-      if (node.name != nodes.front().name) continue;
-      // One that was never reached has been away for longer than this recorder knows.
-      if (!node.reachable && !away) away = Away{wallNow(), reached ? now + kAway : now};
-      if (node.reachable) away.reset();
-      reached = reached || node.reachable;
-    }
-    if (!away && reached) book.setUnreachable(0);
-    if (away && now >= away->told && book.row().unreachableNs == 0)
-      book.setUnreachable(away->wallNs);
-    if (book.row().unreachableNs != 0 && (now >= lookDue || latest)) {
-      lookDue = now + kGivenUp;
-      if (auto kept = history.row(run); kept.ok() && isFinal(kept->phase)) {
-        for (auto& follower : followers) follower.request_stop();
-        RunUpdate update;
-        update.row = std::move(*kept);
-        update.finished = true;
-        post(std::move(update));
-        return cleanUpNodes(home, accessOf(nodes), stop);
-      }
-    }
-    if (const auto found = lost.find(nodes.front().name); found != lost.end() && !book.ended()) {
-      Error error = found->second;
-      error.why = "the run's folder there was removed, or the node has another work folder now";
-      error.next =
-          "what was recorded until then stays in the history; `lockstep rerun` launches it again";
-      book.fail(error);
-    }
-    if (!book.empty() || !states.empty()) {
-      RunAggregator::Taken taken = book.take();
-      taken.update.nodes = std::move(states);
-      if (taken.update.row) latest = *taken.update.row;
-      // Curves go on on the screen whether or not the history can take them.
-      if (Status kept = keep(std::move(taken.batch), book.ended()); !kept.ok())
-        taken.update.errors.push_back(kept.error());
-      if (latest && (book.ended() || std::chrono::steady_clock::now() >= rowDue)) {
-        (void)history.update(*latest);
-        latest.reset();
-        rowDue = std::chrono::steady_clock::now() + kKept;
-      }
-      post(std::move(taken.update));
-    }
-    if (book.ended()) {
-      if (!endedAt) endedAt = now;
-      const bool all = std::all_of(nodes.begin(), nodes.end(), [&](const RunNode& node) {
-        return book.finished(node.name) || lost.contains(node.name);
-      });
-      if (all || now - *endedAt > kGrace) {
-        for (auto& follower : followers) follower.request_stop();
-        if (!writing) (void)keep({}, true);
-        finish(history, book.row(), writing, stop);
-        return;
-      }
-    }
-    if (stop.stop_requested()) break;  // not before what has come is taken: it may be the end
-    // At most about thirty updates a second, and no later than that.
-    if (records.empty()) continue;
-    if (!sleepFor(10ms, stop)) break;
   }
-  (void)keep({}, true);
-  if (latest) (void)history.update(*latest);
-  for (auto& follower : followers) follower.request_stop();
-}
+
+  void publish(std::vector<RunUpdate::Node> states) {
+    RunAggregator::Taken taken = book_->take();
+    taken.update.nodes = std::move(states);
+    if (taken.update.row) latest_ = *taken.update.row;
+    // Curves go on on the screen whether or not the history can take them.
+    if (Status kept = keep(std::move(taken.batch), book_->ended()); !kept.ok())
+      taken.update.errors.push_back(kept.error());
+    if (latest_ && (book_->ended() || Clock::now() >= rowDue_)) {
+      (void)history_.update(*latest_);
+      latest_.reset();
+      rowDue_ = Clock::now() + kKept;
+    }
+    state_.post(std::move(taken.update));
+  }
+
+  // Whether the run has ended and every node's last record is there, or waited for long enough.
+  bool isOver(const std::map<std::string, Error>& lost) {
+    if (!book_->ended()) return false;
+    if (!endedAt_) endedAt_ = Clock::now();
+    return Clock::now() - *endedAt_ > kGrace ||
+           std::all_of(state_.nodes.begin(), state_.nodes.end(), [&](const RunNode& node) {
+             return book_->finished(node.name) || lost.contains(node.name);
+           });
+  }
+
+  State& state_;
+  History& history_;
+  RunStore& store_;
+  const std::stop_token& stop_;
+  std::optional<RunAggregator> book_;
+  RunBatch pending_;
+  std::optional<RunRow> latest_;  // not written yet
+  bool writing_ = true, givenUp_ = false;
+  Clock::time_point again_ = Clock::now(), rowDue_ = again_, lookDue_ = again_;
+  std::optional<Away> away_;
+  bool reached_ = false;
+  std::optional<Clock::time_point> endedAt_;
+  std::vector<std::jthread> followers_;
+};
 
 // Another process records: what it writes is told here as it appears.
 void Recorder::State::read(History& history, RunStore& store, const std::stop_token& stop) {
@@ -362,7 +407,7 @@ void Recorder::State::read(History& history, RunStore& store, const std::stop_to
     if (finished) return;
     if (store.lockForRecording().ok()) {
       if (auto now = history.row(run); now.ok() && !isFinal(now->phase))
-        record(history, store, *now, stop);
+        Recording(*this, history, store, *now, stop).run();
       else
         continue;
       return;
@@ -396,7 +441,7 @@ void Recorder::State::write(std::stop_token stop) {
     if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());
     return read(**history, **store, stop);
   }
-  record(**history, **store, *row, stop);
+  Recording(*this, **history, **store, *row, stop).run();
 }
 
 Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) const {

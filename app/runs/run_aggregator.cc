@@ -39,16 +39,14 @@ void RunAggregator::addError(const Error& error) {
   batch_.errors.push_back(error);
   update_.errors.push_back(error);
   if (row_.error.empty()) {
-    row_.error = error.text();
+    row_.error = error.message();
     rowChanged_ = true;
   }
 }
 
 void RunAggregator::addWarning(const std::string& node, Error warning, std::int64_t wallNs) {
   if (warning.node.empty()) warning.node = node;
-  const LogRow row{0, wallNs, node, -1, "warning: " + warning.text()};
-  batch_.logs.push_back(row);
-  update_.logs.push_back(row);
+  addLine({0, wallNs, node, -1, "warning: " + warning.text()});
   update_.warnings.push_back(std::move(warning));
 }
 
@@ -77,6 +75,21 @@ void RunAggregator::end(RunState phase, std::int64_t wallNs) {
   rowChanged_ = true;
 }
 
+void RunAggregator::addLine(const LogRow& line) {
+  batch_.logs.push_back(line);
+  update_.logs.push_back(line);
+}
+
+void RunAggregator::addStarted(const std::string& name, const run::v1::Started& started,
+                               std::int64_t wallNs) {
+  for (int rank : started.ranks()) nodeOfRank_[rank] = name;
+  if (name != coordinator_ || row_.startedNs != 0) return;
+  row_.startedNs = wallNs;
+  if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
+  row_.version = started.version();
+  update_.started = rowChanged_ = true;
+}
+
 void RunAggregator::add(const std::string& name, const run::v1::Record& record) {
   Node& node = nodes_[name];
   if (record.sequence() <= node.sequence) return;
@@ -86,18 +99,10 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     return;
   ++fresh_;
   switch (record.body_case()) {
-    case run::v1::Record::kStarted: {
-      const auto& started = record.started();
-      node.bootId = started.boot_id();
-      for (int rank : started.ranks()) nodeOfRank_[rank] = name;
-      if (name == coordinator_ && row_.startedNs == 0) {
-        row_.startedNs = record.wall_ns();
-        if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
-        row_.version = started.version();
-        update_.started = rowChanged_ = true;
-      }
+    case run::v1::Record::kStarted:
+      node.bootId = record.started().boot_id();
+      addStarted(name, record.started(), record.wall_ns());
       break;
-    }
     case run::v1::Record::kSteps:
       addSteps(node, record.steps());
       break;
@@ -118,13 +123,11 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       break;
     case run::v1::Record::kLog: {
       const auto& log = record.log();
-      const auto line = [&](const std::string& text) {
-        const LogRow row{0, record.wall_ns(), name, log.rank(), text};
-        batch_.logs.push_back(row);
-        update_.logs.push_back(row);
-      };
-      if (log.dropped() > 0) line(fmt::format("… {} lines dropped", log.dropped()));
-      for (const std::string& text : log.lines()) line(text);
+      if (log.dropped() > 0)
+        addLine({0, record.wall_ns(), name, log.rank(),
+                 fmt::format("… {} lines dropped", log.dropped())});
+      for (const std::string& text : log.lines())
+        addLine({0, record.wall_ns(), name, log.rank(), text});
       break;
     }
     case run::v1::Record::kNodeSample:
@@ -150,14 +153,11 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
           .push_back({static_cast<double>(record.wall_ns()) * 1e-9,
                       static_cast<double>(record.clock().offset_ns()) * 1e-9});
       break;
-    case run::v1::Record::kLost: {
-      const LogRow row{0, record.wall_ns(), name, -1,
-                       fmt::format("records {} to {} are lost: {}", record.lost().from(),
-                                   record.lost().to(), record.lost().why())};
-      batch_.logs.push_back(row);
-      update_.logs.push_back(row);
+    case run::v1::Record::kLost:
+      addLine({0, record.wall_ns(), name, -1,
+               fmt::format("records {} to {} are lost: {}", record.lost().from(),
+                           record.lost().to(), record.lost().why())});
       break;
-    }
     case run::v1::Record::kRank:
       nodeOfRank_[record.rank().rank()] = name;
       break;

@@ -71,6 +71,8 @@ class RunAggregator {
   void end(RunState phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
   void addError(const Error& error);
+  void addLine(const LogRow& line);
+  void addStarted(const std::string& name, const run::v1::Started& started, std::int64_t wallNs);
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
   void analyse();
   std::optional<Straggler> slowest() const;

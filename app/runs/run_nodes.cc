@@ -24,7 +24,7 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   request.set_name("model.safetensors");
   std::error_code error;
   std::filesystem::create_directories(home.modelsFolder(), error);
-  if (error) return systemError(error.value(), "cannot make " + home.modelsFolder());
+  if (error) return systemError(error.value(), message("cannot make {}", home.modelsFolder()));
   const std::string path = home.modelsFolder() + "/" + run + ".safetensors";
   const std::string temporary = path + ".part";
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
@@ -40,7 +40,7 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   }
   Status fetched = rpcStatus(reader->Finish(), "cannot fetch the trained model", node.name);
   file.close();
-  if (fetched.ok() && !file) fetched = systemError(ENOSPC, "cannot write " + temporary);
+  if (fetched.ok() && !file) fetched = systemError(ENOSPC, message("cannot write {}", temporary));
   if (fetched.ok() && hash.hex() != expected) {
     fetched =
         makeError(Code::kDataLoss, "the trained model was damaged on its way from {}", node.name);
@@ -49,7 +49,7 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   if (fetched.ok()) {
     std::filesystem::rename(temporary, path, error);
     if (!error) return path;
-    fetched = systemError(error.value(), "cannot rename to " + path);
+    fetched = systemError(error.value(), message("cannot rename to {}", path));
   }
   std::filesystem::remove(temporary, error);
   return fetched.error();

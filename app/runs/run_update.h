@@ -49,7 +49,7 @@ struct RunUpdate {
     std::string name;
     bool reachable = true;
     bool live = false;
-    std::string detail;
+    Message detail;
   };
   std::vector<Node> nodes;  // where it changed; live: back-fill has ended
   bool ending = false;      // how it ended is known; last records are read

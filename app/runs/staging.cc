@@ -71,7 +71,7 @@ class LocalFile {
  private:
   Error failure(int errnum) const {
     Error error =
-        systemError(errnum, fmt::format("cannot read the data file {} on this machine", path_));
+        systemError(errnum, message("cannot read the data file {} on this machine", path_));
     error.next =
         "correct its path in the run, or leave data.copy_to_nodes out and put it on the nodes";
     return error;
@@ -111,7 +111,7 @@ Status hashHere(Content& content, const std::stop_token& stop) {
   if (!content.sha256.empty() && content.sha256 != found) {
     Error error =
         makeError(Code::kFailedPrecondition, "the data file {} is another one", content.path);
-    error.why = fmt::format("its SHA-256 is {}, the run expects {}", found, content.sha256);
+    error.why = message("its SHA-256 is {}, the run expects {}", found, content.sha256);
     error.next = "correct the file on this machine, or its hash in the run";
     return error;
   }
@@ -147,8 +147,7 @@ Result<std::string> find(NodeAccess& node, const Content& content, const std::st
   request.set_path(path);
   node::v1::FindFileReply reply;
   LOCKSTEP_TRY(rpcStatus(stub->FindFile(&context, request, &reply),
-                         fmt::format("cannot look for the data file {}", content.path),
-                         node.name()));
+                         message("cannot look for the data file {}", content.path), node.name()));
   return reply.path();
 }
 
@@ -186,7 +185,7 @@ Result<std::string> send(NodeAccess& node, const Content& content,
   }
   writer->WritesDone();
   LOCKSTEP_TRY(rpcStatus(writer->Finish(),
-                         fmt::format("cannot copy the data file {} to the node", content.path),
+                         message("cannot copy the data file {} to the node", content.path),
                          node.name()));
   return reply.path();
 }

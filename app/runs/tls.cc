@@ -28,7 +28,7 @@ using Key = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
 using Certificate = std::unique_ptr<X509, Freer<X509_free>>;
 using Bio = std::unique_ptr<BIO, Freer<BIO_free_all>>;
 
-Error opensslError(std::string what) {
+Error opensslError(Message what) {
   Error error = makeError(Code::kInternal, "{}", what);
   char text[256];
   ERR_error_string_n(ERR_get_error(), text, sizeof text);

@@ -19,19 +19,18 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using google::protobuf::Message;
+using ProtoMessage = google::protobuf::Message;
 
 struct Decoder {
   const std::string& file;
   std::vector<SpecProblem>& problems;
   std::string* modelPath;
 
-  void problem(const YamlNode& at, const std::string& path, std::string what,
-               std::string expected) const {
+  void problem(const YamlNode& at, const std::string& path, Message what, Message expected) const {
     problems.push_back({file, at.line, at.column, std::move(what), std::move(expected), path});
   }
 
-  static std::string shown(const YamlNode& node) {
+  static Message shown(const YamlNode& node) {
     switch (node.kind) {
       case YamlNode::Kind::kNull:
         return "empty";
@@ -44,14 +43,17 @@ struct Decoder {
     }
     std::string text = node.value.substr(0, 40);
     if (text.size() < node.value.size()) text += "…";
-    return "'" + text + "'";
+    return lockstep::message("'{}'", text);
+  }
+  static Message fieldIs(std::string_view name, const YamlNode& node) {
+    return lockstep::message("'{}' is {}", name, shown(node));
   }
   static std::string lastName(const std::string& path) {
     const auto dot = path.rfind('.');
     return dot == std::string::npos ? path : path.substr(dot + 1);
   }
 
-  void message(const YamlNode& node, const std::string& path, Message& out) const {
+  void message(const YamlNode& node, const std::string& path, ProtoMessage& out) const {
     if (node.kind == YamlNode::Kind::kNull) return;
     const Descriptor& type = *out.GetDescriptor();
     if (node.kind == YamlNode::Kind::kScalar && type.name() == "LayerSpec") {
@@ -64,8 +66,9 @@ struct Decoder {
     }
     if (node.kind != YamlNode::Kind::kMap) {
       problem(node, path,
-              (path.empty() ? "the file" : "'" + lastName(path) + "'") + " is " + shown(node),
-              "expected " + fieldList(type));
+              path.empty() ? lockstep::message("the file is {}", shown(node))
+                           : fieldIs(lastName(path), node),
+              lockstep::message("expected {}", fieldList(type)));
       return;
     }
     for (const auto& entry : node.entries) {
@@ -77,8 +80,10 @@ struct Decoder {
         for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
         const std::string near = nearest(name, names);
         problem(entry.key, below,
-                "unknown field '" + name + "'" + (path.empty() ? "" : " in " + path),
-                near.empty() ? "expected " + fieldList(type) : "did you mean '" + near + "'?");
+                path.empty() ? lockstep::message("unknown field '{}'", name)
+                             : lockstep::message("unknown field '{}' in {}", name, path),
+                near.empty() ? lockstep::message("expected {}", fieldList(type))
+                             : lockstep::message("did you mean '{}'?", near));
         continue;
       }
       this->field(entry.node, below, *field, out);
@@ -92,7 +97,8 @@ struct Decoder {
     if (version != nullptr && version->node.kind == YamlNode::Kind::kScalar &&
         version->node.value != "1" && version->node.value != "0") {
       problem(version->node, path.empty() ? "version" : path + ".version",
-              "version " + version->node.value + " of this format is not known", "expected 1");
+              lockstep::message("version {} of this format is not known", version->node.value),
+              "expected 1");
     }
   }
 
@@ -112,9 +118,12 @@ struct Decoder {
       for (const auto& entry : node.entries) {
         unknown = unknown || type.FindFieldByName(entry.key.value) == nullptr;
       }
-      if (!unknown) problem(node, path, "a layer without a kind", "expected one of " + join(kinds));
+      if (!unknown)
+        problem(node, path, "a layer without a kind",
+                lockstep::message("expected one of {}", join(kinds)));
     } else if (given > 1) {
-      problem(*second, path, "a layer of two kinds", "expected one of " + join(kinds));
+      problem(*second, path, "a layer of two kinds",
+              lockstep::message("expected one of {}", join(kinds)));
     }
   }
 
@@ -123,22 +132,22 @@ struct Decoder {
     for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
     return text;
   }
-  static std::string fieldList(const Descriptor& type) {
+  static Message fieldList(const Descriptor& type) {
     std::vector<std::string> names;
     for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
     if (names.empty()) return "no fields: {}";
-    return "the fields " + join(names);
+    return lockstep::message("the fields {}", join(names));
   }
 
   void field(const YamlNode& node, const std::string& path, const FieldDescriptor& field,
-             Message& out) const {
+             ProtoMessage& out) const {
     const auto* reflection = out.GetReflection();
     if (field.is_map()) {
       map(node, path, field, out);
     } else if (field.is_repeated()) {
       if (node.kind == YamlNode::Kind::kNull) return;
       if (node.kind != YamlNode::Kind::kList) {
-        problem(node, path, "'" + field.name() + "' is " + shown(node),
+        problem(node, path, fieldIs(field.name(), node),
                 field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
                     ? "expected a list ('- …' lines)"
                     : "expected a list: [a, b]");
@@ -161,7 +170,7 @@ struct Decoder {
       message(node, path, *reflection->MutableMessage(&out, &field));
     } else {
       if (node.kind == YamlNode::Kind::kNull) {
-        problem(node, path, "'" + field.name() + "' is empty", expected(field));
+        problem(node, path, lockstep::message("'{}' is empty", field.name()), expected(field));
         return;
       }
       scalar(node, path, field, out, false);
@@ -169,35 +178,35 @@ struct Decoder {
   }
 
   void map(const YamlNode& node, const std::string& path, const FieldDescriptor& field,
-           Message& out) const {
+           ProtoMessage& out) const {
     if (node.kind == YamlNode::Kind::kNull) return;
     if (node.kind != YamlNode::Kind::kMap) {
-      problem(node, path, "'" + field.name() + "' is " + shown(node),
-              "expected 'path: path' lines");
+      problem(node, path, fieldIs(field.name(), node), "expected 'path: path' lines");
       return;
     }
     const auto* entryType = field.message_type();
     for (const auto& entry : node.entries) {
       if (entry.node.kind != YamlNode::Kind::kScalar) {
         problem(entry.node, path + "[" + entry.key.value + "]",
-                "'" + entry.key.value + "' is " + shown(entry.node), "expected text");
+                fieldIs(entry.key.value, entry.node), "expected text");
         continue;
       }
-      Message* pair = out.GetReflection()->AddMessage(&out, &field);
+      ProtoMessage* pair = out.GetReflection()->AddMessage(&out, &field);
       pair->GetReflection()->SetString(pair, entryType->map_key(), entry.key.value);
       pair->GetReflection()->SetString(pair, entryType->map_value(), entry.node.value);
     }
   }
 
-  static std::string expected(const FieldDescriptor& field) {
+  static Message expected(const FieldDescriptor& field) {
     const auto& option = specs::optionOf(field);
     if (!option.values().empty())
-      return "expected one of " + join({option.values().begin(), option.values().end()});
+      return lockstep::message("expected one of {}",
+                               join({option.values().begin(), option.values().end()}));
     const double min = option.has_min() ? option.min() : -1;
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_INT32:
       case FieldDescriptor::CPPTYPE_INT64:
-        if (min > 0) return fmt::format("expected a whole number, at least {}", min);
+        if (min > 0) return lockstep::message("expected a whole number, at least {}", min);
         return "expected a whole number";
       case FieldDescriptor::CPPTYPE_UINT64:
         return "expected a whole number, 0 or more";
@@ -218,7 +227,7 @@ struct Decoder {
   }
 
   void scalar(const YamlNode& node, const std::string& path, const FieldDescriptor& field,
-              Message& out, bool item) const {
+              ProtoMessage& out, bool item) const {
     const bool text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
     std::string near;
     bool right = node.kind == YamlNode::Kind::kScalar && (text || !node.quoted) &&
@@ -230,8 +239,9 @@ struct Decoder {
       near = nearest(node.value, {values.begin(), values.end()});
     }
     if (right && specs::setField(out, field, node.value)) return;
-    problem(node, path, "'" + (item ? lastName(path) : field.name()) + "' is " + shown(node),
-            expected(field) + (near.empty() ? "" : " (did you mean '" + near + "'?)"));
+    problem(node, path, fieldIs(item ? lastName(path) : field.name(), node),
+            near.empty() ? expected(field)
+                         : lockstep::message("{} (did you mean '{}'?)", expected(field), near));
   }
 };
 
@@ -285,8 +295,8 @@ const FieldDescriptor* findField(SpecKind kind, std::string_view path, const Des
   return field;
 }
 
-void decode(const YamlNode& node, const std::string& file, Message& message, std::string* modelPath,
-            std::vector<SpecProblem>& problems) {
+void decode(const YamlNode& node, const std::string& file, ProtoMessage& message,
+            std::string* modelPath, std::vector<SpecProblem>& problems) {
   Decoder{file, problems, modelPath}.message(node, "", message);
 }
 

@@ -27,8 +27,8 @@ Result<std::string> readSpec(const std::string& path, const char* what) {
   auto text = readFile(path, kMostMiB << 20);
   if (!text.ok()) {
     Error error = text.error();
-    if (error.why.empty()) error.why = fmt::format("it is larger than {} MiB", kMostMiB);
-    error.what = fmt::format("cannot read the {} {}", what, path);
+    if (error.why.empty()) error.why = message("it is larger than {} MiB", kMostMiB);
+    error.what = message("cannot read the {} {}", what, path);
     if (error.code != Code::kNotFound) error.code = Code::kInvalidArgument;
     if (error.next.empty()) error.next = "check the path";
     return error;
@@ -37,6 +37,62 @@ Result<std::string> readSpec(const std::string& path, const char* what) {
 }
 
 // The document with the assignment merged in, as a tree. Without a value the field is left out.
+// Where the path leaves what there is.
+Error unknownField(const std::string& assignment, const std::vector<std::string>& parts) {
+  const auto* type = rootOf(SpecKind::kRun);
+  std::string known;
+  for (const auto& part : parts) {
+    if (part[0] == '[') continue;
+    const auto* next = type == nullptr ? nullptr : type->FindFieldByName(part);
+    if (next == nullptr || part == "version") {
+      std::vector<std::string> names;
+      for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
+        if (known.empty() && type->field(i)->name() == "version") continue;
+        names.push_back(type->field(i)->name());
+      }
+      Error error = invalidArgument("--set {}: unknown field '{}'{}", assignment, part,
+                                    known.empty() ? Message() : message(" in {}", known));
+      const std::string near = nearest(part, names);
+      error.next = near.empty() ? message("expected one of {}", fmt::join(names, ", "))
+                                : message("did you mean '{}'?", near);
+      return error;
+    }
+    known += (known.empty() ? "" : ".") + part;
+    type = next->message_type();
+  }
+  return invalidArgument("--set {}: unknown field", assignment);
+}
+
+// What YAML takes for a directive, a comment or the end of a document is no value.
+Result<YamlNode> valueOf(const std::string& assignment, std::size_t equals) {
+  const std::string text = assignment.substr(equals + 1);
+  YamlNode value;
+  YamlFailure failure;
+  if (!parseYaml(text, value, failure))
+    return invalidArgument("--set {}: {}, {}", assignment, failure.what, failure.expected);
+  static constexpr std::string_view kNone[] = {"", "~", "null", "Null", "NULL"};
+  if (value.kind == YamlNode::Kind::kNull &&
+      std::find(std::begin(kNone), std::end(kNone), text) == std::end(kNone)) {
+    Error error = invalidArgument("--set {}: there is no value", assignment);
+    error.next = message("put it in quotes, or write --set {}= to leave the field out",
+                         assignment.substr(0, equals));
+    return error;
+  }
+  return value;
+}
+
+Result<YamlNode*> itemOf(YamlNode& list, const std::string& assignment, const std::string& part) {
+  const std::string index = part.substr(1, part.size() - 2);
+  if (list.kind == YamlNode::Kind::kList && !index.empty() &&
+      index.find_first_not_of("0123456789") == std::string::npos && index.size() < 7) {
+    const std::size_t i = std::stoul(index);
+    if (i < list.items.size()) return &list.items[i];
+  }
+  Error error = invalidArgument("--set {}: there is no item {}", assignment, part);
+  error.next = message("expected 0 to {}", list.items.empty() ? 0 : list.items.size() - 1);
+  return error;
+}
+
 Status merge(YamlNode& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
@@ -46,68 +102,15 @@ Status merge(YamlNode& root, const std::string& assignment) {
     error.next = "write --set training.batch=96";
     return error;
   }
-  const auto* field = findField(SpecKind::kRun, path, nullptr);
-  const std::vector<std::string> sections = {"model", "training", "strategy", "data"};
-  if (field == nullptr || parts[0] == "version") {
-    // Where the path leaves what there is.
-    const auto* type = rootOf(SpecKind::kRun);
-    std::string known;
-    for (const auto& part : parts) {
-      if (part[0] == '[') continue;
-      const auto* next = type == nullptr ? nullptr : type->FindFieldByName(part);
-      if (next == nullptr || part == "version") {
-        std::vector<std::string> names;
-        for (int i = 0; type != nullptr && i < type->field_count(); ++i) {
-          if (known.empty() && type->field(i)->name() == "version") continue;
-          names.push_back(type->field(i)->name());
-        }
-        Error error = invalidArgument("--set {}: unknown field '{}'{}", assignment, part,
-                                      known.empty() ? "" : " in " + known);
-        const std::string near = nearest(part, names);
-        if (!near.empty()) {
-          error.next = "did you mean '" + near + "'?";
-        } else {
-          std::string all;
-          for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
-          error.next = "expected one of " + all;
-        }
-        return error;
-      }
-      known += (known.empty() ? "" : ".") + part;
-      type = next->message_type();
-    }
-    return invalidArgument("--set {}: unknown field", assignment);
-  }
-  YamlNode value;
-  YamlFailure failure;
-  if (!parseYaml(assignment.substr(equals + 1), value, failure)) {
-    return invalidArgument("--set {}: {}, {}", assignment, failure.what, failure.expected);
-  }
-  // What YAML takes for a directive, a comment or the end of a document is no value.
-  static constexpr std::string_view kNone[] = {"", "~", "null", "Null", "NULL"};
-  if (value.kind == YamlNode::Kind::kNull &&
-      std::find(std::begin(kNone), std::end(kNone), assignment.substr(equals + 1)) ==
-          std::end(kNone)) {
-    Error error = invalidArgument("--set {}: there is no value", assignment);
-    error.next = fmt::format("put it in quotes, or write --set {}= to leave the field out", path);
-    return error;
-  }
+  if (findField(SpecKind::kRun, path, nullptr) == nullptr || parts[0] == "version")
+    return unknownField(assignment, parts);
+  LOCKSTEP_ASSIGN(YamlNode value, valueOf(assignment, equals));
   const bool leaveOut = equals + 1 == assignment.size() && parts.back()[0] != '[';
   YamlNode* at = &root;
   for (const auto& part : parts) {
     if (part[0] == '[') {
-      const std::string index = part.substr(1, part.size() - 2);
-      if (at->kind == YamlNode::Kind::kList && !index.empty() &&
-          index.find_first_not_of("0123456789") == std::string::npos && index.size() < 7) {
-        const std::size_t i = std::stoul(index);
-        if (i < at->items.size()) {
-          at = &at->items[i];
-          continue;
-        }
-      }
-      Error error = invalidArgument("--set {}: there is no item {}", assignment, part);
-      error.next = fmt::format("expected 0 to {}", at->items.empty() ? 0 : at->items.size() - 1);
-      return error;
+      LOCKSTEP_ASSIGN(at, itemOf(*at, assignment, part));
+      continue;
     }
     if (at->kind == YamlNode::Kind::kNull && !leaveOut) {
       at->kind = YamlNode::Kind::kMap;
@@ -145,6 +148,46 @@ void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
   files->set_table(absolutePath(files->table(), folder));
 }
 
+// Replaces the path of a model by what its file holds; returns its text, which has no problems.
+Result<std::optional<SpecText>> insertModel(YamlNode& root, const std::string& file,
+                                            const std::string& modelPath) {
+  const auto entry = std::find_if(root.entries.begin(), root.entries.end(),
+                                  [](const auto& one) { return one.key.value == "model"; });
+  if (entry == root.entries.end()) return std::optional<SpecText>();
+  const std::string path = absolutePath(modelPath, folderOf(file));
+  const auto content = readSpec(path, "model");
+  if (!content.ok())
+    return SpecProblem{file,
+                       entry->node.line,
+                       entry->node.column,
+                       message("cannot read the model '{}' ({})", modelPath, content.error().why),
+                       "expected a model's fields or the path of a file with them",
+                       "model"}
+        .error();
+  SpecText model = SpecText::parse(*content, path, SpecKind::kModel);
+  if (!model.ok()) return model.problems().front().error();
+  YamlFailure failure;
+  entry->node = {};
+  parseYaml(*content, entry->node, failure);
+  return std::optional(std::move(model));
+}
+
+Status checkMeaning(spec::v1::RunSpec& spec) {
+  LOCKSTEP_TRY(specs::checkAndFill(spec));
+  LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(spec.model()));
+  Status described = models::describe(model).status();
+  if (!described.ok() && described.error().field.starts_with("layers"))
+    described.error().field = "model." + described.error().field;
+  return described;
+}
+
+// Where the error stands: in the model's own file, where it has one.
+SpecProblem locate(Error error, const SpecText& run, const std::optional<SpecText>& model) {
+  if (!model || !error.field.starts_with("model")) return run.locate(error);
+  if (error.field.starts_with("model.")) error.field.erase(0, 6);
+  return model->locate(error);
+}
+
 }  // namespace
 
 Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& file,
@@ -164,25 +207,8 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
 
   const SpecText text = SpecText::parse(yaml, file, SpecKind::kRun);
   std::optional<SpecText> model;
-  if (const auto* entry = root.find("model"); !modelPath.empty() && entry != nullptr) {
-    const std::string path = absolutePath(modelPath, folderOf(file));
-    auto content = readSpec(path, "model");
-    if (!content.ok()) {
-      SpecProblem problem{file,
-                          entry->node.line,
-                          entry->node.column,
-                          "cannot read the model '" + modelPath + "' (" + content.error().why + ")",
-                          "expected a model's fields or the path of a file with them",
-                          "model"};
-      return problem.error();
-    }
-    model = SpecText::parse(*content, path, SpecKind::kModel);
-    if (!model->ok()) return model->problems().front().error();
-    YamlNode modelRoot;
-    parseYaml(*content, modelRoot, failure);
-    for (auto& candidate : root.entries) {
-      if (candidate.key.value == "model") candidate.node = std::move(modelRoot);
-    }
+  if (!modelPath.empty()) {
+    LOCKSTEP_ASSIGN(model, insertModel(root, file, modelPath));
   }
   for (const auto& assignment : sets) {
     LOCKSTEP_TRY(merge(root, assignment));
@@ -190,8 +216,7 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
     std::vector<SpecProblem> wrong;
     decode(root, file, *with, nullptr, wrong);
     if (!wrong.empty()) {
-      return invalidArgument("--set {}: {}{}{}", assignment, wrong.front().what,
-                             wrong.front().expected.empty() ? "" : ", ", wrong.front().expected);
+      return invalidArgument("--set {}: {}", assignment, wrong.front().message());
     }
     spec = std::move(with);
   }
@@ -206,26 +231,8 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
       absoluteFiles(spec->mutable_data()->mutable_evaluate(), folder);
     }
   }
-  if (const Status status = specs::checkAndFill(*spec); !status.ok()) {
-    if (!status.error().why.empty() && status.error().why.rfind("model", 0) == 0 && model) {
-      Error error = status.error();
-      if (error.why.rfind("model.", 0) == 0) error.why.erase(0, 6);
-      return model->locate(error).error();
-    }
-    return text.locate(status.error()).error();
-  }
-  auto built = specs::toModel(spec->model());
-  Status described = built.status();
-  if (built.ok()) described = models::describe(*built).status();
-  if (!described.ok()) {
-    Error error = described.error();
-    if (model) {
-      if (error.why.rfind("model.", 0) == 0) error.why.erase(0, 6);
-      return model->locate(error).error();
-    }
-    if (error.why.rfind("layers", 0) == 0) error.why = "model." + error.why;
-    return text.locate(error).error();
-  }
+  if (const Status status = checkMeaning(*spec); !status.ok())
+    return locate(status.error(), text, model).error();
   return RunSpecFile{std::move(spec), yaml, file};
 }
 
@@ -258,8 +265,7 @@ Status applySet(spec::v1::RunSpec& spec, std::string_view assignment) {
   std::vector<SpecProblem> problems;
   decode(root, "--set", with, nullptr, problems);
   if (!problems.empty()) {
-    return invalidArgument("--set {}: {}, {}", assignment, problems.front().what,
-                           problems.front().expected);
+    return invalidArgument("--set {}: {}", assignment, problems.front().message());
   }
   spec = with;
   return {};

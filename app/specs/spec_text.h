@@ -32,13 +32,13 @@ enum class SpecKind : std::uint8_t { kRun, kCluster, kModel };
 struct SpecProblem {
   std::string file;
   int line = 0, column = 0;  // from 1; 0: of the whole file
-  std::string what;          // "unknown field 'optimiser' in training"
-  std::string expected;      // "did you mean 'optimizer'?", "a whole number"
+  Message what;              // "unknown field 'optimiser' in training"
+  Message expected;          // "did you mean 'optimizer'?", "expected a whole number"
   std::string path;          // of the field, as far as it is known
   std::vector<Remedy> remedies;
-  bool missing = false;      // it is not in the text yet, or an empty list: not a mistake but a gap
-  std::string text() const;  // "file:line:column: what, expected"
-  Error error() const;       // kInvalidArgument; what = text(), with the remedies
+  bool missing = false;     // it is not in the text yet, or an empty list: not a mistake but a gap
+  Message message() const;  // "what, expected"
+  Error error() const;  // kInvalidArgument: "file:line:column: what, expected", with the remedies
 };
 
 struct TextMark {

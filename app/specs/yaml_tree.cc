@@ -17,7 +17,7 @@ constexpr int kMaxDepth = 32;
 struct Refusal {
   YamlFailure failure;
 };
-[[noreturn]] void refuse(const YAML::Mark& mark, std::string what, std::string expected) {
+[[noreturn]] void refuse(const YAML::Mark& mark, Message what, Message expected) {
   throw Refusal{{mark.line + 1, mark.column + 1, std::move(what), std::move(expected)}};
 }
 
@@ -43,7 +43,7 @@ class Builder : public YAML::EventHandler {
                 const std::string& value) override {
     checkAnchor(mark, anchor);
     if (!tag.empty() && tag != "?" && tag != "!") {
-      refuse(mark, "a tag (" + tag + ")", "expected a plain value: tags are not used here");
+      refuse(mark, message("a tag ({})", tag), "expected a plain value: tags are not used here");
     }
     YamlNode node = at(mark);
     node.kind = YamlNode::Kind::kScalar;
@@ -86,7 +86,7 @@ class Builder : public YAML::EventHandler {
             YamlNode::Kind kind, bool flow) {
     checkAnchor(mark, anchor);
     if (!tag.empty() && tag != "?" && tag != "!") {
-      refuse(mark, "a tag (" + tag + ")", "expected a plain value: tags are not used here");
+      refuse(mark, message("a tag ({})", tag), "expected a plain value: tags are not used here");
     }
     if (levels_.size() >= kMaxDepth) {
       refuse(mark, "nested too deeply", "expected at most 32 levels");
@@ -117,9 +117,8 @@ class Builder : public YAML::EventHandler {
       }
       for (const auto& entry : level.node.entries) {
         if (entry.key.value == node.value) {
-          throw Refusal{
-              {node.line, node.column, "'" + node.value + "' is given twice",
-               "expected it once (first in line " + std::to_string(entry.key.line) + ")"}};
+          throw Refusal{{node.line, node.column, message("'{}' is given twice", node.value),
+                         message("expected it once (first in line {})", entry.key.line)}};
         }
       }
       level.key = std::move(node);
@@ -151,51 +150,54 @@ std::size_t skipBlanksAndComments(const std::string& text, std::size_t at) {
 }
 
 // Ends of nodes, which the parser's events do not give.
-void findEnds(const std::string& text, YamlNode& node, std::size_t notBefore) {
-  const auto clamp = [&](std::size_t at) { return at > text.size() ? text.size() : at; };
-  node.offset = clamp(node.offset);
-  switch (node.kind) {
-    case YamlNode::Kind::kNull:
-      node.offset = node.end = clamp(notBefore);
-      return;
-    case YamlNode::Kind::kScalar: {
-      std::size_t at = node.offset;
-      const char first = at < text.size() ? text[at] : '\0';
-      if (node.quoted && (first == '"' || first == '\'')) {
-        for (++at; at < text.size(); ++at) {
-          if (first == '"' && text[at] == '\\') {
-            ++at;
-          } else if (text[at] == first) {
-            if (first == '\'' && at + 1 < text.size() && text[at + 1] == '\'') {
-              ++at;
-            } else {
-              break;
-            }
-          }
-        }
-        node.end = clamp(at + 1);
-        node.simple = text.find('\n', node.offset) >= node.end;
-      } else if (text.compare(at, node.value.size(), node.value) == 0) {
-        node.end = at + node.value.size();
-        node.simple = node.value.find('\n') == std::string::npos;
-      } else {  // over several lines: its last line ends where its last word does
-        node.simple = false;
-        std::string_view last = node.value;
-        while (!last.empty() && isBlank(last.back())) last.remove_suffix(1);
-        if (const auto space = last.find_last_of(" \n"); space != std::string_view::npos) {
-          last.remove_prefix(space + 1);
-        }
-        std::size_t found = text.find(last, at);
-        node.end = found == std::string::npos ? clamp(at + 1) : found + last.size();
-        std::size_t left = node.value.size() > last.size() ? node.value.size() - last.size() : 0;
-        while (found != std::string::npos && found - at < left) {
-          found = text.find(last, found + 1);
-          if (found != std::string::npos) node.end = found + last.size();
-          if (last.empty()) break;
+std::size_t clamped(const std::string& text, std::size_t at) { return std::min(at, text.size()); }
+
+void findScalarEnd(const std::string& text, YamlNode& node) {
+  std::size_t at = node.offset;
+  const char first = at < text.size() ? text[at] : '\0';
+  if (node.quoted && (first == '"' || first == '\'')) {
+    for (++at; at < text.size(); ++at) {
+      if (first == '"' && text[at] == '\\') {
+        ++at;
+      } else if (text[at] == first) {
+        if (first == '\'' && at + 1 < text.size() && text[at + 1] == '\'') {
+          ++at;
+        } else {
+          break;
         }
       }
-      return;
     }
+    node.end = clamped(text, at + 1);
+    node.simple = text.find('\n', node.offset) >= node.end;
+  } else if (text.compare(at, node.value.size(), node.value) == 0) {
+    node.end = at + node.value.size();
+    node.simple = node.value.find('\n') == std::string::npos;
+  } else {  // over several lines: its last line ends where its last word does
+    node.simple = false;
+    std::string_view last = node.value;
+    while (!last.empty() && isBlank(last.back())) last.remove_suffix(1);
+    if (const auto space = last.find_last_of(" \n"); space != std::string_view::npos) {
+      last.remove_prefix(space + 1);
+    }
+    std::size_t found = text.find(last, at);
+    node.end = found == std::string::npos ? clamped(text, at + 1) : found + last.size();
+    std::size_t left = node.value.size() > last.size() ? node.value.size() - last.size() : 0;
+    while (found != std::string::npos && found - at < left) {
+      found = text.find(last, found + 1);
+      if (found != std::string::npos) node.end = found + last.size();
+      if (last.empty()) break;
+    }
+  }
+}
+
+void findEnds(const std::string& text, YamlNode& node, std::size_t notBefore) {
+  node.offset = clamped(text, node.offset);
+  switch (node.kind) {
+    case YamlNode::Kind::kNull:
+      node.offset = node.end = clamped(text, notBefore);
+      return;
+    case YamlNode::Kind::kScalar:
+      return findScalarEnd(text, node);
     case YamlNode::Kind::kMap: {
       std::size_t last = node.offset + (node.flow ? 1 : 0);
       for (auto& entry : node.entries) {
@@ -230,7 +232,7 @@ void findEnds(const std::string& text, YamlNode& node, std::size_t notBefore) {
   }
   if (node.flow) {
     const std::size_t at = skipBlanksAndComments(text, node.end);
-    node.end = clamp(at + 1);
+    node.end = clamped(text, at + 1);
   }
 }
 
@@ -276,8 +278,7 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
   root = YamlNode();
   root.line = root.column = 1;
   if (text.size() > kMaxBytes) {
-    failure = {1, 1, "the file has " + std::to_string(text.size()) + " bytes",
-               "expected at most 1 MiB"};
+    failure = {1, 1, message("the file has {} bytes", text.size()), "expected at most 1 MiB"};
     return false;
   }
   const std::size_t zero = text.find('\0');
@@ -320,12 +321,11 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
     failure = refusal.failure;
   } catch (const YAML::Exception& error) {
     std::string what = error.msg.empty() ? "this is not YAML" : error.msg;
-    failure = {error.mark.line + 1, error.mark.column + 1, "not valid YAML (" + what + ")",
+    failure = {error.mark.line + 1, error.mark.column + 1, message("not valid YAML ({})", what),
                "expected 'name: value' lines with even indentation"};
     if (failure.line < 1) failure.line = failure.column = 1;
   } catch (const std::exception& error) {
-    failure = {1, 1, std::string("not valid YAML (") + error.what() + ")",
-               "expected 'name: value' lines"};
+    failure = {1, 1, message("not valid YAML ({})", error.what()), "expected 'name: value' lines"};
   }
   return false;
 }

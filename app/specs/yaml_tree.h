@@ -34,7 +34,7 @@ struct YamlNode::Entry {
 
 struct YamlFailure {
   int line = 0, column = 0;
-  std::string what, expected;
+  Message what, expected;
 };
 
 // False with `failure` filled where the text is not plain YAML.

@@ -160,10 +160,10 @@ Status addHostKey(const std::string& file, const std::string& name, const HostKe
   if (const auto slash = file.rfind('/'); slash != std::string::npos && slash > 0) {
     const std::string folder = file.substr(0, slash);
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-      return systemError(errno, "cannot make " + folder);
+      return systemError(errno, message("cannot make {}", folder));
   }
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  if (!fd) return systemError(errno, "cannot write " + file);
+  if (!fd) return systemError(errno, message("cannot write {}", file));
   std::string host = name;
   if (hashed) {
     unsigned char salt[kHashBytes];
@@ -182,7 +182,7 @@ Status addHostKey(const std::string& file, const std::string& name, const HostKe
     line.insert(line.begin(), '\n');
   // One write to a file opened for appending: whole lines, whoever else appends.
   if (::write(fd.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    return systemError(errno, "cannot write " + file);
+    return systemError(errno, message("cannot write {}", file));
   return {};
 }
 

@@ -59,7 +59,7 @@ Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
   const int spawned = ::posix_spawnp(&pid, args[0], &actions, nullptr, args.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (spawned != 0) {
-    Error error = systemError(spawned, fmt::format("cannot run {}", argv[0]));
+    Error error = systemError(spawned, message("cannot run {}", argv[0]));
     if (spawned == ENOENT) error.code = Code::kNotFound;
     return error;
   }

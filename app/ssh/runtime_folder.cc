@@ -14,13 +14,14 @@ Result<std::string> runtimeFolder() {
   if (given && given[0] == '/' && std::string_view(given).size() <= 60)
     folder = std::string(given) + "/lockstep";
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return systemError(errno, "cannot make " + folder);
+    return systemError(errno, message("cannot make {}", folder));
   struct stat info {};
-  if (::lstat(folder.c_str(), &info) != 0) return systemError(errno, "cannot look at " + folder);
+  if (::lstat(folder.c_str(), &info) != 0)
+    return systemError(errno, message("cannot look at {}", folder));
   if (!S_ISDIR(info.st_mode) || info.st_uid != ::getuid() || (info.st_mode & 077) != 0) {
     Error error = makeError(Code::kPermissionDenied, "{} cannot be used for sockets", folder);
     error.why = "it is not a folder of yours that only you can enter";
-    error.next = fmt::format("remove it, or make it yours with mode 0700");
+    error.next = message("remove it, or make it yours with mode 0700");
     return error;
   }
   return folder;

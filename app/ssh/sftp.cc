@@ -143,12 +143,12 @@ class SftpClient::Impl {
     return reply;
   }
   Result<Reply> call(Packet type, const std::string& body) { return receive(send(type, body)); }
-  Status callForStatus(Packet type, const std::string& body, const std::string& what) {
+  Status callForStatus(Packet type, const std::string& body, const Message& what) {
     LOCKSTEP_ASSIGN(const Reply reply, call(type, body));
     return statusOf(reply, what);
   }
 
-  Status statusOf(const Reply& reply, const std::string& what) const {
+  Status statusOf(const Reply& reply, const Message& what) const {
     Reader reader(reply.body);
     if (reply.type != kStatusReply) return broken("an answer of the wrong kind");
     const std::uint32_t status = reader.u32();
@@ -158,7 +158,7 @@ class SftpClient::Impl {
                             : status == kNoPermission ? Code::kPermissionDenied
                                                       : Code::kUnavailable,
                             "{} failed on the node", what);
-    error.why = words.empty() ? fmt::format("SFTP status {}", status) : words;
+    error.why = words.empty() ? message("SFTP status {}", status) : Message(words);
     return error;
   }
   Result<std::string> handleOf(const Reply& reply, const std::string& what) const {
@@ -173,8 +173,8 @@ class SftpClient::Impl {
   Status upload(const std::string& local, const std::string& remote, int mode,
                 const std::function<void(std::uint64_t)>& progress) {
     UniqueFd file(::open(local.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file) return systemError(errno, "cannot read " + local);
-    const std::string what = "writing " + remote;
+    if (!file) return systemError(errno, message("cannot read {}", local));
+    const Message what = message("writing {}", remote);
     LOCKSTEP_ASSIGN(const Reply opened,
                     call(kOpen, Writer()
                                     .text(remote)
@@ -209,7 +209,7 @@ class SftpClient::Impl {
       while (!ended && inFlight.size() < kInFlight) {
         const ssize_t n = ::pread(file, bytes.data(), bytes.size(), static_cast<off_t>(offset));
         if (n < 0) {
-          first = systemError(errno, "cannot read " + local);
+          first = systemError(errno, message("cannot read {}", local));
         }
         if (n <= 0) {
           ended = true;
@@ -238,7 +238,7 @@ class SftpClient::Impl {
     return first;
   }
 
-  Status broken(const std::string& why) const {
+  Status broken(const Message& why) const {
     Error error = makeError(Code::kDataLoss, "the SFTP subsystem does not answer as it should");
     error.why = why;
     error.next = "see that the account's login files print nothing for non-interactive shells";
@@ -357,7 +357,7 @@ Status SftpClient::makeFolder(const std::string& path, int mode) {
 }
 
 Result<std::vector<SftpClient::Entry>> SftpClient::list(const std::string& path) {
-  const std::string what = "listing " + path;
+  const Message what = message("listing {}", path);
   LOCKSTEP_ASSIGN(const Reply opened, impl_->call(kOpenDir, Writer().text(path).bytes()));
   LOCKSTEP_ASSIGN(const std::string handle, impl_->handleOf(opened, what));
   std::vector<Entry> entries;

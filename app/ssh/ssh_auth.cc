@@ -96,7 +96,7 @@ class Authentication {
     return over_ || partial_;
   }
 
-  void tried(std::string text) { tried_.push_back(std::move(text)); }
+  void tried(Message text) { tried_.push_back(std::move(text)); }
 
   void tryAgent() {
     if (config_.identityAgent.empty()) return;
@@ -126,12 +126,12 @@ class Authentication {
     const bool named = !config_.identityFiles.empty() && file == config_.identityFiles.front();
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0) {
-      if (named && errno != ENOENT) tried(fmt::format("{} ({})", file, ::strerror(errno)));
+      if (named && errno != ENOENT) tried(message("{} ({})", file, ::strerror(errno)));
       if (errno == ENOENT) absent_.push_back(file);
       return;
     }
     if ((info.st_mode & 077) != 0 && info.st_uid == ::getuid()) {
-      tried(file + " (not used: others can read it; chmod 600)");
+      tried(message("{} (not used: others can read it; chmod 600)", file));
       return;
     }
     // The public half first, so that a passphrase is asked only for a key the server takes.
@@ -163,7 +163,7 @@ class Authentication {
     if (ssh_pki_import_privkey_file(file.c_str(), nullptr, noteLocked, &locked, &key) == SSH_OK)
       return KeyPtr(key);
     if (!locked) {
-      tried(file + " (cannot be read as a private key)");
+      tried(message("{} (cannot be read as a private key)", file));
       return nullptr;
     }
     const auto unlock = [&](const Secret& secret) {
@@ -185,7 +185,8 @@ class Authentication {
       question.attempt = attempt;
       const std::optional<Secret> secret = context_.ask(question);
       if (!secret) {
-        tried(file + (attempt == 1 ? " (needs its passphrase)" : " (wrong passphrase)"));
+        tried(attempt == 1 ? message("{} (needs its passphrase)", file)
+                           : message("{} (wrong passphrase)", file));
         return nullptr;
       }
       if (KeyPtr opened = unlock(*secret)) {
@@ -193,7 +194,7 @@ class Authentication {
         return opened;
       }
     }
-    tried(file + " (wrong passphrase)");
+    tried(message("{} (wrong passphrase)", file));
     return nullptr;
   }
 
@@ -281,16 +282,15 @@ class Authentication {
     }
     Error error = makeError(Code::kPermissionDenied, "permission denied for {}@{}", config_.user,
                             config_.alias);
-    std::string list;
-    for (const std::string& one : tried_) list += (list.empty() ? "" : ", ") + one;
-    if (list.empty()) {
-      list = "nothing";
-      if (!absent_.empty()) list += fmt::format(" ({} is absent)", absent_.front());
-    }
-    error.why = fmt::format("tried {}; server offers {}", list, offered(methods_));
+    Message list;
+    for (const Message& one : tried_) list = list.empty() ? one : message("{}, {}", list, one);
+    if (list.empty())
+      list =
+          absent_.empty() ? Message("nothing") : message("nothing ({} is absent)", absent_.front());
+    error.why = message("tried {}; server offers {}", list, offered(methods_));
     error.next =
         tooMany ? "the server cut the attempts short: set IdentitiesOnly and IdentityFile for it"
-                : fmt::format(
+                : message(
                       "put your public key there (ssh-copy-id {}), or name the right "
                       "IdentityFile",
                       config_.alias);
@@ -305,7 +305,8 @@ class Authentication {
   bool succeeded_ = false;
   bool partial_ = false;
   bool keysDone_ = false;
-  std::vector<std::string> tried_, absent_;
+  std::vector<Message> tried_;
+  std::vector<std::string> absent_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "app/ssh/run_process.h"
+#include "engine/base/text.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
@@ -142,6 +143,60 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
   return {};
 }
 
+// What the rest of the configuration decides the meaning of.
+struct RawConfig {
+  std::vector<std::string> identityFiles;
+  std::string agent, proxyCommand;
+};
+
+// A line of `ssh -G`; options that do not matter here are passed over.
+void takeOption(const std::string& key, const std::string& value, SshConfig& config,
+                RawConfig& raw) {
+  const auto number = [&](int* out) {
+    std::from_chars(value.data(), value.data() + value.size(), *out);
+  };
+  if (key == "hostname")
+    config.hostname = value;
+  else if (key == "port")
+    number(&config.port);
+  else if (key == "user")
+    config.user = value;
+  else if (key == "identityfile")
+    raw.identityFiles.push_back(value);
+  else if (key == "identitiesonly")
+    config.identitiesOnly = isYes(value);
+  else if (key == "identityagent")
+    raw.agent = value;
+  else if (key == "proxyjump" && value != "none")
+    config.proxyJump = value;
+  else if (key == "proxycommand" && value != "none")
+    raw.proxyCommand = value;
+  else if (key == "userknownhostsfile")
+    config.userKnownHosts = words(value);
+  else if (key == "globalknownhostsfile")
+    config.globalKnownHosts = words(value);
+  else if (key == "hostkeyalias")
+    config.hostKeyAlias = value;
+  else if (key == "stricthostkeychecking")
+    config.strictHostKeyChecking = value;
+  else if (key == "hashknownhosts")
+    config.hashKnownHosts = isYes(value);
+  else if (key == "connecttimeout")
+    number(&config.connectTimeoutSeconds);
+  else if (key == "pubkeyauthentication")
+    config.publicKey = value != "no" && value != "false";
+  else if (key == "passwordauthentication")
+    config.password = isYes(value);
+  else if (key == "kbdinteractiveauthentication")
+    config.keyboardInteractive = isYes(value);
+  else if (key == "batchmode")
+    config.batchMode = isYes(value);
+  else if (key == "ciphers")
+    config.ciphers = words(value, ',');
+  else if (key == "hostkeyalgorithms")
+    config.hostKeyAlgorithms = words(value, ',');
+}
+
 }  // namespace
 
 SshTarget targetOf(const spec::v1::SshSpec& spec) {
@@ -159,60 +214,16 @@ std::string SshConfig::knownHostsName() const {
 Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget& target) {
   SshConfig config;
   config.alias = target.host;
-  std::vector<std::string> identityFiles;
-  std::string agent, proxyCommand, known;
+  RawConfig raw;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const auto space = line.find(' ');
-    const std::string key = line.substr(0, space);
-    const std::string value = space == std::string::npos ? "" : line.substr(space + 1);
-    const auto number = [&](int* out) {
-      std::from_chars(value.data(), value.data() + value.size(), *out);
-    };
-    if (key == "hostname")
-      config.hostname = value;
-    else if (key == "port")
-      number(&config.port);
-    else if (key == "user")
-      config.user = value;
-    else if (key == "identityfile")
-      identityFiles.push_back(value);
-    else if (key == "identitiesonly")
-      config.identitiesOnly = isYes(value);
-    else if (key == "identityagent")
-      agent = value;
-    else if (key == "proxyjump" && value != "none")
-      config.proxyJump = value;
-    else if (key == "proxycommand" && value != "none")
-      proxyCommand = value;
-    else if (key == "userknownhostsfile")
-      config.userKnownHosts = words(value);
-    else if (key == "globalknownhostsfile")
-      config.globalKnownHosts = words(value);
-    else if (key == "hostkeyalias")
-      config.hostKeyAlias = value;
-    else if (key == "stricthostkeychecking")
-      config.strictHostKeyChecking = value;
-    else if (key == "hashknownhosts")
-      config.hashKnownHosts = isYes(value);
-    else if (key == "connecttimeout")
-      number(&config.connectTimeoutSeconds);
-    else if (key == "pubkeyauthentication")
-      config.publicKey = value != "no" && value != "false";
-    else if (key == "passwordauthentication")
-      config.password = isYes(value);
-    else if (key == "kbdinteractiveauthentication")
-      config.keyboardInteractive = isYes(value);
-    else if (key == "batchmode")
-      config.batchMode = isYes(value);
-    else if (key == "ciphers")
-      config.ciphers = words(value, ',');
-    else if (key == "hostkeyalgorithms")
-      config.hostKeyAlgorithms = words(value, ',');
+    takeOption(line.substr(0, space), space == std::string::npos ? "" : line.substr(space + 1),
+               config, raw);
   }
   if (config.hostname.empty() || config.user.empty())
     return invalidArgument("the SSH configuration of {} names no host or user", target.host);
-  if (!proxyCommand.empty()) {
+  if (!raw.proxyCommand.empty()) {
     Error error =
         makeError(Code::kFailedPrecondition, "{} is reached by a ProxyCommand", target.host);
     error.why = "ProxyCommand is not supported";
@@ -222,11 +233,11 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   std::string& strict = config.strictHostKeyChecking;
   if (strict == "true") strict = "yes";
   if (strict == "false" || strict == "off") strict = "no";
-  config.identityAgent = agentSocket(agent, config);
+  config.identityAgent = agentSocket(raw.agent, config);
   // ssh leaves out a named file that is absent; it is kept here, so that its absence is reported.
   if (!target.identityFile.empty())
-    identityFiles.insert(identityFiles.begin(), target.identityFile);
-  for (const std::string& file : identityFiles) {
+    raw.identityFiles.insert(raw.identityFiles.begin(), target.identityFile);
+  for (const std::string& file : raw.identityFiles) {
     std::string path = expand(file, config);
     if (std::find(config.identityFiles.begin(), config.identityFiles.end(), path) ==
         config.identityFiles.end())
@@ -253,7 +264,7 @@ Status checkTarget(const SshTarget& target) {
       continue;
     Error error = invalidArgument("ssh.{} is \"{}\"", field, *value);
     error.why = "no name has spaces, quotes or control characters";
-    error.next = fmt::format("mend ssh.{} of the node in the cluster", field);
+    error.next = message("mend ssh.{} of the node in the cluster", field);
     return error;
   }
   // Exactly one colon: IPv6 addresses have more.
@@ -262,7 +273,7 @@ Status checkTarget(const SshTarget& target) {
   if (!port.empty() && port.find_first_not_of("0123456789") == std::string::npos) {
     Error error = invalidArgument("ssh.host is \"{}\"", target.host);
     error.why = "the port is a field of its own";
-    error.next = fmt::format("write host: {} and port: {}", target.host.substr(0, colon), port);
+    error.next = message("write host: {} and port: {}", target.host.substr(0, colon), port);
     return error;
   }
   return {};
@@ -296,10 +307,8 @@ Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& co
   }
   if (run->exitStatus != 0) {
     Error error = invalidArgument("the SSH configuration of {} cannot be read", target.host);
-    error.why = run->errorOutput;
-    std::erase(error.why, '\r');
-    while (error.why.ends_with('\n')) error.why.pop_back();
-    error.next = configFile.empty() ? "mend ~/.ssh/config" : "mend " + configFile;
+    error.why = withoutLineEnds(run->errorOutput);
+    error.next = message("mend {}", configFile.empty() ? "~/.ssh/config" : configFile);
     return error;
   }
   return parseEffectiveConfig(run->output, target);

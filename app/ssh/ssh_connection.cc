@@ -154,7 +154,7 @@ class SshConnection::Impl {
     if (!listener ||
         ::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
         ::chmod(path.c_str(), 0600) != 0 || ::listen(listener.get(), 128) != 0)
-      return systemError(errno, "cannot listen on " + path);
+      return systemError(errno, message("cannot listen on {}", path));
     StreamRequest request;
     request.kind = StreamRequest::Kind::kUnix;
     request.what = remote;

@@ -199,7 +199,7 @@ class SshSession::Impl {
     if (params_.onChange) params_.onChange();
   }
 
-  Error lost(Code code, std::string what) const {
+  Error lost(Code code, Message what) const {
     Error error = makeError(code, "{}", what);
     if (session_) error.why = ssh_get_error(session_.get());
     return error;
@@ -287,7 +287,7 @@ class SshSession::Impl {
         error.next = "check the port; an sshd that is overloaded answers later";
         return error;
       }
-      return lost(Code::kUnavailable, fmt::format("no SSH session with {}", where));
+      return lost(Code::kUnavailable, message("no SSH session with {}", where));
     }
     keyExchanged_ = true;
     LOCKSTEP_TRY(checkHostKey());
@@ -370,18 +370,18 @@ class SshSession::Impl {
       case HostKeyVerdict::kKnown:
         return {};
       case HostKeyVerdict::kRevoked:
-        error.what = fmt::format("the host key of {} is revoked", name);
-        error.why = fmt::format("{} is marked @revoked in {}:{}", shown, answer.file, answer.line);
+        error.what = message("the host key of {} is revoked", name);
+        error.why = message("{} is marked @revoked in {}:{}", shown, answer.file, answer.line);
         error.next = "ask the host's administrator for its new key";
         return error;
       case HostKeyVerdict::kChanged:
-        error.what = fmt::format("the host key of {} has changed", name);
-        error.why = fmt::format(
+        error.what = message("the host key of {} has changed", name);
+        error.why = message(
             "it shows {}, but {}:{} names another key; someone may be posing "
             "as this host, or it was installed anew",
             shown, answer.file, answer.line);
-        error.next = fmt::format("if the change is known to be right: ssh-keygen -f '{}' -R '{}'",
-                                 answer.file, name);
+        error.next = message("if the change is known to be right: ssh-keygen -f '{}' -R '{}'",
+                             answer.file, name);
         return error;
       case HostKeyVerdict::kUnknown:
         break;
@@ -391,11 +391,11 @@ class SshSession::Impl {
     const bool silent = strict == "accept-new" || strict == "no";
     if (!silent && (strict == "yes" || !askHostKey({name, key.type, key.fingerprint, file}))) {
       if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
-      error.what = fmt::format("the host key of {} is not known", name);
-      error.why = fmt::format(
+      error.what = message("the host key of {} is not known", name);
+      error.why = message(
           "it shows {}{}", shown,
           strict == "yes" ? ", and StrictHostKeyChecking is yes" : ", which was not accepted");
-      error.next = fmt::format(
+      error.next = message(
           "compare it with the host's own (ssh-keygen -lf "
           "/etc/ssh/ssh_host_*_key.pub there), then accept it: "
           "--accept-host-key {}",
@@ -416,7 +416,7 @@ class SshSession::Impl {
     auto lastHeard = Clock::now(), lastAsked = lastHeard;
     std::vector<pollfd> fds;
     const auto linkLost = [&] {
-      return lost(Code::kUnavailable, fmt::format("the connection to {} was lost", config_.alias));
+      return lost(Code::kUnavailable, message("the connection to {} was lost", config_.alias));
     };
     while (!closing_) {
       accept();
@@ -455,7 +455,7 @@ class SshSession::Impl {
         lastHeard = now;
       } else if (now - lastHeard >= params_.keepaliveLimit) {
         Error error = makeError(Code::kUnavailable, "the connection to {} is dead", config_.alias);
-        error.why = fmt::format("nothing was heard for {} ms", params_.keepaliveLimit.count());
+        error.why = message("nothing was heard for {} ms", params_.keepaliveLimit.count());
         return error;
       } else if (now - lastHeard >= params_.keepaliveInterval &&
                  now - lastAsked >= params_.keepaliveInterval) {

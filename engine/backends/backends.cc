@@ -44,7 +44,7 @@ Result<std::unique_ptr<Backend>> makeBackend(std::string_view name, const Backen
     known += fmt::format("{}{}", known.empty() ? "" : ", ", entry.name);
   }
   Error error = invalidArgument("there is no backend \"{}\"", name);
-  error.next = fmt::format("one of {}", known);
+  error.next = message("one of {}", known);
   return error;
 }
 

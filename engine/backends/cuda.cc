@@ -393,8 +393,8 @@ Status KernelBinder::attention() {
   const AttentionShape s = attentionShape(spec_);
   if (s.head > kLargestHead) {
     Error error = unsupported("cuda", spec_);
-    error.why = fmt::format("a head has {} channels, and its kernels take at most {}", s.head,
-                            kLargestHead);
+    error.why =
+        message("a head has {} channels, and its kernels take at most {}", s.head, kLargestHead);
     error.next = "give the model more heads, of fewer channels, or train it on devices of kind cpu";
     return error;
   }

@@ -20,7 +20,7 @@ Status writeAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
     const ssize_t count = write(fd, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return systemError(errno, "cannot write " + path);
+    if (count < 0) return systemError(errno, message("cannot write {}", path));
     bytes.remove_prefix(static_cast<std::size_t>(count));
   }
   return {};
@@ -45,7 +45,7 @@ constexpr int kSilenceMs = 10'000;
 
 Result<std::string> readAll(const std::string& path, std::size_t limit) {
   UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (!file) return systemError(errno, "cannot open " + path);
+  if (!file) return systemError(errno, message("cannot open {}", path));
   std::string out;
   struct stat info {};
   if (fstat(file.get(), &info) == 0 && S_ISREG(info.st_mode) &&
@@ -64,10 +64,10 @@ Result<std::string> readAll(const std::string& path, std::size_t limit) {
       waited = count == 0 && found > 0;
       if (found > 0 || (found < 0 && errno == EINTR)) continue;
       Error error = makeError(Code::kDeadlineExceeded, "cannot read {}", path);
-      error.why = fmt::format("nothing was written to it for {} s", kSilenceMs / 1000);
+      error.why = message("nothing was written to it for {} s", kSilenceMs / 1000);
       return error;
     }
-    if (count < 0) return systemError(errno, "cannot read " + path);
+    if (count < 0) return systemError(errno, message("cannot read {}", path));
     if (count == 0) return out;
     out.append(buffer, static_cast<std::size_t>(count));
     if (out.size() > limit)
@@ -80,7 +80,8 @@ Result<std::string> readAll(const std::string& path, std::size_t limit) {
 Result<std::string> readFile(const std::string& path, std::size_t limit) {
   std::error_code none;
   const auto size = std::filesystem::file_size(path, none);
-  return withMemoryFor("the content of " + path, none ? 0 : static_cast<std::int64_t>(size),
+  return withMemoryFor(message("the content of {}", path),
+                       none ? 0 : static_cast<std::int64_t>(size),
                        [&] { return readAll(path, limit); });
 }
 
@@ -95,25 +96,25 @@ Status writeFileAtomically(const std::string& given,
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     UniqueFd there{open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
-    if (!there) return systemError(errno, "cannot write " + path);
+    if (!there) return systemError(errno, message("cannot write {}", path));
     return fill([&](std::string_view bytes) { return writeAll(there.get(), bytes, path); });
   }
   static std::atomic<unsigned> writes = 0;  // threads of one process may write one file
   const std::string temporary = fmt::format("{}.tmp{}-{}", path, getpid(), ++writes);
   {
     UniqueFd file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode)};
-    if (!file) return systemError(errno, "cannot create " + temporary);
+    if (!file) return systemError(errno, message("cannot create {}", temporary));
     Status status =
         fill([&](std::string_view bytes) { return writeAll(file.get(), bytes, temporary); });
     if (status.ok() && fsync(file.get()) != 0)
-      status = systemError(errno, "cannot sync " + temporary);
+      status = systemError(errno, message("cannot sync {}", temporary));
     if (!status.ok()) {
       unlink(temporary.c_str());
       return status;
     }
   }
   if (rename(temporary.c_str(), path.c_str()) != 0) {
-    Error error = systemError(errno, "cannot rename to " + path);
+    Error error = systemError(errno, message("cannot rename to {}", path));
     unlink(temporary.c_str());
     return error;
   }

@@ -43,13 +43,13 @@ std::string sha256Hex(std::string_view text) {
 
 Result<std::string> sha256File(const std::string& path) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return systemError(errno, "cannot open " + path);
+  if (!file) return systemError(errno, message("cannot open {}", path));
   Sha256 hash;
   std::vector<std::byte> buffer(1 << 18);
   for (;;) {
     const ssize_t count = read(file.get(), buffer.data(), buffer.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return systemError(errno, "cannot read " + path);
+    if (count < 0) return systemError(errno, message("cannot read {}", path));
     if (count == 0) break;
     hash.update(std::span(buffer.data(), static_cast<std::size_t>(count)));
   }

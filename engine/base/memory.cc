@@ -2,7 +2,7 @@
 
 namespace lockstep {
 
-Error outOfMemory(std::string_view what, std::int64_t bytes) {
+Error outOfMemory(const Message& what, std::int64_t bytes) {
   Error error;
   error.code = Code::kResourceExhausted;
   constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
@@ -11,7 +11,7 @@ Error outOfMemory(std::string_view what, std::int64_t bytes) {
                              : size >= kGiB ? fmt::format(": {:.2f} GiB", size / kGiB)
                              : size >= kMiB ? fmt::format(": {:.1f} MiB", size / kMiB)
                                             : fmt::format(": {} bytes", bytes);
-  error.what = fmt::format("out of memory for {}{}", what, amount);
+  error.what = message("out of memory for {}{}", what, amount);
   error.why = "the system gives this process no more memory";
   error.next =
       "free memory on the node, or use less: fewer ranks there, a smaller batch or model, or "

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <new>
 #include <stdexcept>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -13,12 +12,12 @@
 namespace lockstep {
 
 // Returns kResourceExhausted: "out of memory for WHAT: 12.50 GiB". `bytes` 0: unknown size.
-Error outOfMemory(std::string_view what, std::int64_t bytes = 0);
+Error outOfMemory(const Message& what, std::int64_t bytes = 0);
 
 // Runs `work` and returns its Status or Result; returns outOfMemory() where a container allocation
 // or a thread start fails for lack of memory.
 template <typename Work>
-auto withMemoryFor(std::string_view what, std::int64_t bytes, Work&& work) -> decltype(work()) {
+auto withMemoryFor(const Message& what, std::int64_t bytes, Work&& work) -> decltype(work()) {
   try {
     return std::forward<Work>(work)();
   } catch (const std::bad_alloc&) {

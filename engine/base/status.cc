@@ -97,38 +97,39 @@ std::optional<Code> codeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-std::string Error::text() const {
-  std::string out;
-  auto place = [&out](std::string part) {
-    if (!out.empty()) out += ", ";
-    out += part;
+Message Error::message() const {
+  using lockstep::message;
+  Message place;
+  const auto at = [&place](Message part) {
+    place = place.empty() ? std::move(part) : message("{}, {}", place, part);
   };
-  if (!node.empty()) place("node " + node);
-  if (rank >= 0) place(fmt::format("rank {}", rank));
-  if (step >= 0) place(fmt::format("step {}", step));
-  if (!out.empty()) out += ": ";
-  out += what;
-  if (!why.empty()) out += ": " + why;
-  if (!next.empty()) out += " (" + next + ")";
-  return out;
+  if (!node.empty()) at(message("node {}", node));
+  if (rank >= 0) at(message("rank {}", rank));
+  if (step >= 0) at(message("step {}", step));
+  Message out = what;
+  if (!field.empty()) out = message("{}: {}", out, field);
+  if (!why.empty()) out = message("{}: {}", out, why);
+  if (!next.empty()) out = message("{} ({})", out, next);
+  return place.empty() ? out : message("{}: {}", place, out);
 }
 
 Error withRemedies(Error error, std::vector<Remedy> remedies) {
-  error.next.clear();
+  error.next = {};
   for (const Remedy& remedy : remedies) {
-    if (!error.next.empty()) error.next += ", or ";
-    for (std::size_t i = 0; i < remedy.size(); ++i) {
-      const auto& [field, value] = remedy[i];
-      if (i > 0) error.next += " and ";
-      error.next += value.empty() ? fmt::format("leave {} out", field)
-                                  : fmt::format("set {} to {}", field, value);
+    Message together;
+    for (const auto& [field, value] : remedy) {
+      Message one =
+          value.empty() ? message("leave {} out", field) : message("set {} to {}", field, value);
+      together = together.empty() ? std::move(one) : message("{} and {}", together, one);
     }
+    error.next =
+        error.next.empty() ? std::move(together) : message("{}, or {}", error.next, together);
   }
   error.remedies = std::move(remedies);
   return error;
 }
 
-Error systemError(int errnum, std::string what) {
+Error systemError(int errnum, Message what) {
   Error error;
   error.code = codeOfErrno(errnum);
   error.what = std::move(what);

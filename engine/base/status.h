@@ -2,8 +2,6 @@
 // fail returns Status or Result<T>; a violated invariant aborts with a message (LOCKSTEP_CHECK).
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +9,8 @@
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "engine/base/message.h"
 
 namespace lockstep {
 
@@ -44,17 +44,19 @@ using Remedy = std::vector<Setting>;  // applied together
 // An error: what failed, why, what to do next, and where, as far as known.
 struct Error {
   Code code = Code::kInternal;
-  std::string what;
-  std::string why;
-  std::string next;
+  Message what;
+  std::string field;  // path of the spec field that is wrong: "training.batch"
+  Message why;
+  Message next;
   std::vector<Remedy> remedies;  // alternatives, each of which resolves the error; withRemedies()
                                  // spells them out in `next`
   std::string node;
   int rank = -1;
   std::int64_t step = -1;
 
-  // Returns "node n2, rank 1, step 40: what: why (next)", omitting unknown parts.
-  std::string text() const;
+  // Returns "node n2, rank 1, step 40: what: field: why (next)", omitting unknown parts.
+  Message message() const;
+  std::string text() const { return message().text(); }
 };
 
 class [[nodiscard]] Status {
@@ -98,7 +100,7 @@ template <typename... Args>
 Error makeError(Code code, fmt::format_string<Args...> what, Args&&... args) {
   Error error;
   error.code = code;
-  error.what = fmt::format(what, std::forward<Args>(args)...);
+  error.what = message(what, std::forward<Args>(args)...);
   return error;
 }
 template <typename... Args>
@@ -108,7 +110,7 @@ Error invalidArgument(fmt::format_string<Args...> what, Args&&... args) {
 // Attaches `remedies` and spells them out in `next`: "set training.batch to 20, or leave
 // strategy.shares out".
 Error withRemedies(Error error, std::vector<Remedy> remedies);
-Error systemError(int errnum, std::string what);  // code, `why`, `next` from errno
+Error systemError(int errnum, Message what);  // code, `why`, `next` from errno
 
 [[noreturn]] void checkFailed(const char* file, int line, const char* condition,
                               const std::string& message);

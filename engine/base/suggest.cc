@@ -41,14 +41,15 @@ std::string nearest(std::string_view word, std::span<const std::string_view> kno
   return {};
 }
 
-std::string expectedOneOf(std::string_view word, std::span<const std::string_view> known) {
-  std::string out;
-  for (std::size_t i = 0; i < known.size(); ++i) {
-    if (i > 0) out += i + 1 == known.size() ? " or " : ", ";
-    out += known[i];
-  }
+Message expectedOneOf(std::string_view word, std::span<const std::string_view> known) {
+  std::string first;
+  for (std::size_t i = 0; i + 1 < known.size(); ++i)
+    first += (i > 0 ? ", " : "") + std::string(known[i]);
+  Message out = known.empty()   ? Message()
+                : first.empty() ? Message(known.back())
+                                : message("{} or {}", first, known.back());
   if (const std::string near = nearest(word, known); !near.empty())
-    out += "; did you mean " + near + "?";
+    out = message("{}; did you mean {}?", out, near);
   return out;
 }
 

@@ -42,13 +42,12 @@ Call callOf(Operation operation, std::int64_t bytes, int tag = 0, DType dtype = 
           bytes};
 }
 
-std::string callText(const Call& call) {
+Message callText(const Call& call) {
   const auto name = call.operation < kOperationNames.size() ? kOperationNames[call.operation]
                                                             : std::string_view("something");
-  std::string text = fmt::format("{} of {} bytes", name, call.total);
   if (call.operation == static_cast<std::uint8_t>(Operation::kMessage))
-    text += fmt::format(" with tag {}", call.tag);
-  return text;
+    return message("{} of {} bytes with tag {}", name, call.total, call.tag);
+  return message("{} of {} bytes", name, call.total);
 }
 
 // One direction of a transfer with one peer; a transfer of no bytes is one empty message.
@@ -378,8 +377,8 @@ class GlooCommunicator final : public Communicator {
     if (!status.ok()) return broken(std::move(status.error()), call, in.peer);
     if (!expected) {
       Error error = invalidArgument("{} on rank {}", callText(call), rank_);
-      error.why = fmt::format("rank {} takes part with {}{}", in.peer, callText(header.call),
-                              header.call.total == call.total ? " of another type or root" : "");
+      error.why = message("rank {} takes part with {}{}", in.peer, callText(header.call),
+                          header.call.total == call.total ? " of another type or root" : "");
       return fail(std::move(error), in.peer);
     }
     return {};
@@ -421,8 +420,8 @@ class GlooCommunicator final : public Communicator {
     if (dead_.exchange(true)) return first_;
     error.rank = rank_;
     error.next = "see whether the nodes of all ranks are up, then resume the run";
-    error.why = fmt::format("rank {} takes no messages: {}", peer,
-                            error.why.empty() ? error.what : error.why);
+    error.why =
+        message("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
     first_ = std::move(error);
     mesh_->sayFarewell(peer, first_.code);
     return first_;
@@ -446,16 +445,16 @@ class GlooCommunicator final : public Communicator {
       culprit = farewell.culprit;
     }
     if (culprit == rank_) {
-      error.why = fmt::format("rank {} waited for this rank in vain or met its failure", witness);
+      error.why = message("rank {} waited for this rank in vain or met its failure", witness);
     } else if (last == GlooMesh::Last::kSilence) {
       error.code = Code::kDeadlineExceeded;
-      error.why = fmt::format("rank {} did not answer for {:.3g} s", culprit,
-                              static_cast<double>(timeout_) * 1e-9);
+      error.why = message("rank {} did not answer for {:.3g} s", culprit,
+                          static_cast<double>(timeout_) * 1e-9);
     } else {
       error.code = Code::kAborted;
       error.why = last == GlooMesh::Last::kEnd
-                      ? fmt::format("rank {} has ended: it closed its connection", culprit)
-                      : fmt::format("rank {} failed", culprit);
+                      ? message("rank {} has ended: it closed its connection", culprit)
+                      : message("rank {} failed", culprit);
     }
     return error;
   }
@@ -467,7 +466,7 @@ class GlooCommunicator final : public Communicator {
     if (!aborted_.load()) {
       const std::lock_guard lock(failing_);
       error.why = "an earlier call of this group failed";
-      if (!first_.why.empty()) error.why += ": " + first_.why;
+      if (!first_.why.empty()) error.why = message("{}: {}", error.why, first_.why);
     }
     error.next = "see whether the nodes of all ranks are up, then resume the run";
     return error;

@@ -196,8 +196,7 @@ struct GlooMesh::State {
     setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, length);
     if (getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0 && size < 4 * kChunkBytes) {
       Error error = makeError(Code::kFailedPrecondition, "the send buffer of a connection");
-      error.why =
-          fmt::format("this host limits it to {} bytes; expected {}", size, 4 * kChunkBytes);
+      error.why = message("this host limits it to {} bytes; expected {}", size, 4 * kChunkBytes);
       error.next = "raise net.core.wmem_max";
       return error;
     }

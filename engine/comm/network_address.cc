@@ -35,7 +35,7 @@ bool bindable(const addrinfo& entry) {
   return ok;
 }
 
-Error refused(std::string what, std::string why, std::string next) {
+Error refused(Message what, Message why, Message next) {
   Error error = makeError(Code::kFailedPrecondition, "{}", what);
   error.why = std::move(why);
   error.next = std::move(next);
@@ -62,9 +62,9 @@ Result<std::string> byInterface(const std::string& interface) {
     if (!IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr)) ipv6 = numeric(entry->ifa_addr);
   }
   if (!ipv6.empty()) return ipv6;
-  const std::string what = "network interface " + interface;
+  const Message what = message("network interface {}", interface);
   if (exists) return refused(what, "it has no address", "give another `interface` or an `address`");
-  return refused(what, "this host has no such interface; it has " + names,
+  return refused(what, message("this host has no such interface; it has {}", names),
                  "give one of these as `interface`");
 }
 
@@ -76,7 +76,7 @@ Result<std::string> ownAddress(const std::string& address, const std::string& in
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  const std::string what = "address " + address;
+  const Message what = message("address {}", address);
   if (const int code = getaddrinfo(address.c_str(), nullptr, &hints, &list); code != 0)
     return refused(what, gai_strerror(code), "give an address of this host that its peers reach");
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);

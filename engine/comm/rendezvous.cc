@@ -72,7 +72,7 @@ bool sameBytes(std::string_view a, std::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-Error unavailable(std::string what, std::string why) {
+Error unavailable(Message what, Message why) {
   Error error = makeError(Code::kUnavailable, "{}", what);
   error.why = std::move(why);
   error.next = "check that the node is up and that its peers reach the address in the cluster file";
@@ -180,7 +180,7 @@ class Rendezvous {
         ::listen(listener_.get(), 1024) != 0 ||
         ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address),
                       &endpoint.size) != 0)
-      return unavailable("listening on " + own.host, std::strerror(errno));
+      return unavailable(message("listening on {}", own.host), std::strerror(errno));
     own.port = ntohs(endpoint.address.ss_family == AF_INET
                          ? reinterpret_cast<sockaddr_in&>(endpoint.address).sin_port
                          : reinterpret_cast<sockaddr_in6&>(endpoint.address).sin6_port);
@@ -196,7 +196,8 @@ class Rendezvous {
     if (!text.ok()) {
       Error error = std::move(text.error());
       if (error.code != Code::kDeadlineExceeded && error.code != Code::kNotFound) return error;
-      return unavailable(what, "it announced no address within " + secondsText(options_.timeout));
+      return unavailable(
+          what, message("it announced no address within {}", secondsText(options_.timeout)));
     }
     const auto announced = Announcement::parse(*text);
     if (!announced)
@@ -212,8 +213,8 @@ class Rendezvous {
   const Announcement& announcementOf(int r) const {
     return announced_[static_cast<std::size_t>(r)];
   }
-  std::string connectingTo(int r) const {
-    return fmt::format("connecting to rank {} at {}", r, announcementOf(r).place());
+  Message connectingTo(int r) const {
+    return message("connecting to rank {} at {}", r, announcementOf(r).place());
   }
 
   Status dialTheRest() {
@@ -401,12 +402,12 @@ class Rendezvous {
     for (int r = 0; r < options_.size; ++r) {
       if (r == options_.rank || met(r)) continue;
       if (!dials(r))
-        return unavailable(fmt::format("joining rank {}", r),
-                           "it did not connect within " + secondsText(options_.timeout));
+        return unavailable(message("joining rank {}", r),
+                           message("it did not connect within {}", secondsText(options_.timeout)));
       const std::string& last = dials_[static_cast<std::size_t>(r)].last;
-      return unavailable(
-          connectingTo(r),
-          last.empty() ? "it did not answer within " + secondsText(options_.timeout) : last);
+      return unavailable(connectingTo(r), last.empty() ? message("it did not answer within {}",
+                                                                 secondsText(options_.timeout))
+                                                       : Message(last));
     }
     return unavailable("joining the group", "nobody is missing");
   }

@@ -45,9 +45,9 @@ Call callOf(Operation operation, std::int64_t bytes, int root = 0, DType dtype =
           static_cast<std::uint64_t>(bytes)};
 }
 
-std::string callText(const Call& call) {
+Message callText(const Call& call) {
   const auto name = kOperationNames[std::min<std::size_t>(call.kind & 0xff, 5)];
-  return fmt::format("{} of {} bytes", name, call.bytes);
+  return message("{} of {} bytes", name, call.bytes);
 }
 
 // The mapping, shared by the ranks of one process.
@@ -356,8 +356,8 @@ class SharedMemoryCommunicator final : public Communicator {
       const Call theirs = peer.calls[(round_ - 1) & 1];
       if (theirs != call_) {
         Error error = invalidArgument("{} on rank {}", callText(call_), rank_);
-        error.why = fmt::format("rank {} takes part with {}{}", r, callText(theirs),
-                                theirs.bytes == call_.bytes ? " of another type or root" : "");
+        error.why = message("rank {} takes part with {}{}", r, callText(theirs),
+                            theirs.bytes == call_.bytes ? " of another type or root" : "");
         return fail(std::move(error), r);
       }
     }
@@ -409,7 +409,7 @@ class SharedMemoryCommunicator final : public Communicator {
     if (piece.total != in.bytes || piece.tag != in.tag) {
       Error error =
           invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag, peer);
-      error.why = fmt::format("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
+      error.why = message("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
       return fail(std::move(error), peer);
     }
     if (piece.length > 0) std::memcpy(in.data + in.done, piece.data, piece.length);
@@ -452,22 +452,21 @@ class SharedMemoryCommunicator final : public Communicator {
     }
   }
 
-  std::optional<std::string> whyGone(int peer) {
+  std::optional<Message> whyGone(int peer) {
     RankBlock& block = segment_->rank(peer);
     const int pid = block.pid.load();
-    if (block.presence.load() == Presence::kLeft)
-      return fmt::format("rank {} left the group", peer);
+    if (block.presence.load() == Presence::kLeft) return message("rank {} left the group", peer);
     if (watches_[static_cast<std::size_t>(peer)].ended(pid))
-      return fmt::format("rank {} (process {}) has ended", peer, pid);
+      return message("rank {} (process {}) has ended", peer, pid);
     return std::nullopt;
   }
 
-  std::string silence(int peer) {
+  Message silence(int peer) {
     const double seconds = static_cast<double>(timeout_) * 1e-9;
     if (segment_->rank(peer).presence.load() == Presence::kAbsent)
-      return fmt::format("rank {} did not join the group within {:.3g} s", peer, seconds);
-    return fmt::format("rank {} (process {}) did not answer for {:.3g} s", peer,
-                       segment_->rank(peer).pid.load(), seconds);
+      return message("rank {} did not join the group within {:.3g} s", peer, seconds);
+    return message("rank {} (process {}) did not answer for {:.3g} s", peer,
+                   segment_->rank(peer).pid.load(), seconds);
   }
 
   bool failed() { return segment_->header().failure.load(std::memory_order_relaxed) != 0; }
@@ -479,7 +478,7 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   // Returns the group's recorded failure as this rank's error.
-  Error failure(std::string what) {
+  Error failure(Message what) {
     const std::uint64_t recorded = segment_->header().failure.load();
     const int culprit = static_cast<int>(recorded & 0xffffffffu) - 1;
     const auto code = static_cast<Code>(recorded >> 32);
@@ -491,14 +490,14 @@ class SharedMemoryCommunicator final : public Communicator {
     } else if (const auto gone = whyGone(culprit)) {
       error.why = *gone;
     } else {
-      error.why = code == Code::kDeadlineExceeded ? fmt::format("rank {} does not answer", culprit)
-                                                  : fmt::format("rank {} failed", culprit);
+      error.why = code == Code::kDeadlineExceeded ? message("rank {} does not answer", culprit)
+                                                  : message("rank {} failed", culprit);
     }
     error.next = "see whether the nodes of all ranks are up, then resume the run";
     return error;
   }
 
-  Error peerError(Code code, std::string why, int peer) {
+  Error peerError(Code code, Message why, int peer) {
     Error error = makeError(code, "communication");
     error.why = std::move(why);
     error.next = "see whether the nodes of all ranks are up, then resume the run";
@@ -518,9 +517,9 @@ class SharedMemoryCommunicator final : public Communicator {
     status.error().what = describe(std::forward<Args>(call)...);
     return status;
   }
-  static std::string describe(std::string text) { return text; }
-  static std::string describe(std::string_view name, std::int64_t bytes) {
-    return fmt::format("{} of {} bytes", name, bytes);
+  static Message describe(Message text) { return text; }
+  static Message describe(std::string_view name, std::int64_t bytes) {
+    return message("{} of {} bytes", name, bytes);
   }
 
   void wakeEverybody() {
@@ -589,8 +588,8 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || offset < 0 || info.st_size - offset < bytes) {
     Error error = makeError(Code::kFailedPrecondition, "descriptor {} as shared memory of {} ranks",
                             fd, size);
-    error.why = fmt::format("expected a sealed memfd of at least {} bytes, found {} bytes{}",
-                            offset + bytes, info.st_size, seals < 0 ? ", no memfd" : "");
+    error.why = message("expected a sealed memfd of at least {} bytes, found {} bytes{}",
+                        offset + bytes, info.st_size, seals < 0 ? ", no memfd" : "");
     return error;
   }
   void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,

@@ -54,9 +54,8 @@ class Unpacker {
       if (code == Z_BUF_ERROR || (code == Z_OK && stream_.avail_in == 0 && stream_.avail_out != 0))
         return {};  // needs more input
       if (code != Z_OK)
-        return dataLoss(path_,
-                        fmt::format("the gzip stream is corrupt ({})",
-                                    stream_.msg != nullptr ? stream_.msg : "no reason given"));
+        return dataLoss(path_, message("the gzip stream is corrupt ({})",
+                                       stream_.msg != nullptr ? stream_.msg : "no reason given"));
     }
   }
   Status end() const {
@@ -70,8 +69,8 @@ class Unpacker {
     size_ += bytes.size();
     if (size_ > kLargestContent) {
       Error error = makeError(Code::kResourceExhausted, "the data file {} is too large", path_);
-      error.why = fmt::format("it {} more than {} GiB", gzip_ ? "unpacks to" : "holds",
-                              kLargestContent >> 30);
+      error.why =
+          message("it {} more than {} GiB", gzip_ ? "unpacks to" : "holds", kLargestContent >> 30);
       error.next = "split it";
       return error;
     }
@@ -92,7 +91,7 @@ std::string_view kindOf(mode_t mode) {
 
 }  // namespace
 
-Error dataLoss(const std::string& path, std::string why) {
+Error dataLoss(const std::string& path, Message why) {
   Error error = makeError(Code::kDataLoss, "data file {}", path);
   error.why = std::move(why);
   error.next = "fetch the file again";
@@ -102,13 +101,13 @@ Error dataLoss(const std::string& path, std::string why) {
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
-    Error error = systemError(errno, "cannot open the data file " + path);
+    Error error = systemError(errno, message("cannot open the data file {}", path));
     error.next = "correct the path, or put the file there";
     return error;
   }
   if (struct stat info{}; fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     Error error = makeError(Code::kFailedPrecondition, "the data file {} is no regular file", path);
-    error.why = fmt::format("it is a {}", kindOf(info.st_mode));
+    error.why = message("it is a {}", kindOf(info.st_mode));
     error.next = "write what it gives to a file, and name that in the run";
     return error;
   }
@@ -118,7 +117,7 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
   for (;;) {
     const ssize_t count = read(file.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return systemError(errno, "cannot read the data file " + path);
+    if (count < 0) return systemError(errno, message("cannot read the data file {}", path));
     if (count == 0) break;
     const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
     if (hashed) hash.update(bytes);
@@ -132,15 +131,17 @@ Result<Content> readWholeContent(const std::string& path, bool hashed) {
   Content out;
   std::error_code none;
   const auto size = std::filesystem::file_size(path, none);
-  LOCKSTEP_ASSIGN(
-      out.sha256,
-      withMemoryFor("the data file " + path, none ? 0 : static_cast<std::int64_t>(size), [&] {
-        if (!none && size <= kLargestContent) out.bytes.reserve(size);
-        return readContent(path, hashed, [&](std::string_view piece) -> Status {
-          out.bytes += piece;
-          return {};
-        });
-      }));
+  LOCKSTEP_ASSIGN(out.sha256, withMemoryFor(message("the data file {}", path),
+                                            none ? 0 : static_cast<std::int64_t>(size), [&] {
+                                              if (!none && size <= kLargestContent)
+                                                out.bytes.reserve(size);
+                                              return readContent(
+                                                  path, hashed,
+                                                  [&](std::string_view piece) -> Status {
+                                                    out.bytes += piece;
+                                                    return {};
+                                                  });
+                                            }));
   return out;
 }
 

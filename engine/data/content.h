@@ -26,6 +26,6 @@ struct Content {
 Result<Content> readWholeContent(const std::string& path, bool hashed);
 
 // Makes a kDataLoss error about the file.
-Error dataLoss(const std::string& path, std::string why);
+Error dataLoss(const std::string& path, Message why);
 
 }  // namespace lockstep::data

@@ -30,7 +30,7 @@ constexpr std::string_view kMagic = "lockstep-decoded-1";
 constexpr std::string_view kPart = ".part-";
 constexpr std::int64_t kLook = std::int64_t{1} << 20;  // granularity of reserving room, in bytes
 
-Error dataLoss(const std::string& path, std::string why) {
+Error dataLoss(const std::string& path, Message why) {
   Error error = makeError(Code::kDataLoss, "decoded data {}", path);
   error.why = std::move(why);
   error.next = "remove it: it is made anew";
@@ -118,22 +118,22 @@ std::string tableDecoding(const TableFile& table) {
 
 Result<Decoded> openDecoded(const std::string& path, std::string_view decoding) {
   const UniqueFd file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!file) return systemError(errno, "cannot open the decoded data " + path);
+  if (!file) return systemError(errno, message("cannot open the decoded data {}", path));
   struct stat info {};
   if (fstat(file.get(), &info) != 0)
-    return systemError(errno, "cannot read the decoded data " + path);
+    return systemError(errno, message("cannot read the decoded data {}", path));
   const auto size = static_cast<std::int64_t>(info.st_size),
              pageBytes = static_cast<std::int64_t>(kPage);
   if (!S_ISREG(info.st_mode) || size < pageBytes) return dataLoss(path, "it is too short");
   std::string page(kPage, '\0');
   if (pread(file.get(), page.data(), kPage, size - pageBytes) != static_cast<ssize_t>(kPage))
-    return systemError(errno, "cannot read the decoded data " + path);
+    return systemError(errno, message("cannot read the decoded data {}", path));
   Decoded out;
   if (!readPage(page, decoding, out))
     return dataLoss(path, "its last page is not what was written");
   if (out.size != size - pageBytes)
     return dataLoss(path,
-                    fmt::format("it has {} bytes of elements, not {}", size - pageBytes, out.size));
+                    message("it has {} bytes of elements, not {}", size - pageBytes, out.size));
   LOCKSTEP_ASSIGN(out.bytes, Bytes::map(file.get(), static_cast<std::size_t>(size)));
   return out;
 }

@@ -35,11 +35,11 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
   if (head.size() < 4) return dataLoss(path, "it is too short for an IDX header");
   if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) == 0)
-    return dataLoss(
-        path, fmt::format("it is neither an IDX file of bytes nor gzip of one: it begins with "
-                          "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
-                          "dimensions",
-                          at(0), at(1), at(2), at(3), kUnsignedByte));
+    return dataLoss(path,
+                    message("it is neither an IDX file of bytes nor gzip of one: it begins with "
+                            "{:02x}{:02x}{:02x}{:02x}, expected 0000{:02x} and the number of "
+                            "dimensions",
+                            at(0), at(1), at(2), at(3), kUnsignedByte));
   const std::size_t rank = at(3);
   IdxHeader header;
   header.offset = 4 + 4 * rank;
@@ -49,15 +49,15 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
     const std::size_t i = 4 + 4 * d;
     const std::uint64_t extent = std::uint64_t{at(i)} << 24 | std::uint64_t{at(i + 1)} << 16 |
                                  std::uint64_t{at(i + 2)} << 8 | at(i + 3);
-    if (extent == 0) return dataLoss(path, fmt::format("dimension {} is 0", d));
+    if (extent == 0) return dataLoss(path, message("dimension {} is 0", d));
     if (elements > kLargestContent / extent)
       return dataLoss(path, "its header promises more elements than a file can hold");
     elements *= extent;
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }
   if (whole && size - header.offset != elements)
-    return dataLoss(path, fmt::format("its header promises {} bytes of elements, {} follow",
-                                      elements, size - header.offset));
+    return dataLoss(path, message("its header promises {} bytes of elements, {} follow", elements,
+                                  size - header.offset));
   return header;
 }
 
@@ -68,8 +68,7 @@ Status checkBegin(const std::string& path, std::string_view head, std::uint64_t 
   LOCKSTEP_ASSIGN(const IdxHeader header, parseHeader(path, head, 0, false));
   const auto elements = static_cast<std::uint64_t>(elementCount(header.dimensions));
   if (size - header.offset <= elements) return {};
-  return dataLoss(path,
-                  fmt::format("its header promises {} bytes of elements, more follow", elements));
+  return dataLoss(path, message("its header promises {} bytes of elements, more follow", elements));
 }
 
 // Returns the size that the header implies, which may be wrong; 0 if there is no valid header.
@@ -103,16 +102,16 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
     bytes += piece;
     return checkBegin(path, bytes, bytes.size());
   };
-  LOCKSTEP_ASSIGN(const std::string actual, withMemoryFor("the data file " + path, 0, [&] {
-                    return readContent(path, !sha256.empty(), keep);
-                  }));
+  LOCKSTEP_ASSIGN(const std::string actual,
+                  withMemoryFor(message("the data file {}", path), 0,
+                                [&] { return readContent(path, !sha256.empty(), keep); }));
   std::string expected = sha256;
   std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
     return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   if (!expected.empty() && actual != expected) {
     Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
-    error.why = fmt::format("its sha256 is {}; expected {}", actual, expected);
+    error.why = message("its sha256 is {}; expected {}", actual, expected);
     error.next = "put the right file there, or mend the hash in the spec";
     return error;
   }
@@ -214,17 +213,16 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
                              std::size_t rank) -> Status {
     if (facts.dimensions.size() == rank) return {};
     Error error = makeError(Code::kDataLoss, "data file {}", path);
-    error.why = fmt::format("it holds {} bytes and is given as {}, which have {} dimension(s)",
-                            shapeText(facts.dimensions), given, rank);
+    error.why = message("it holds {} bytes and is given as {}, which have {} dimension(s)",
+                        shapeText(facts.dimensions), given, rank);
     error.next = "give images as images and labels as labels";
     return error;
   };
   LOCKSTEP_TRY(dimensions(files.images, "images", images, 3));
   LOCKSTEP_TRY(dimensions(files.labels, "labels", labels, 1));
   if (images.dimensions[0] != labels.dimensions[0])
-    return dataLoss(files.labels,
-                    fmt::format("{} labels for the {} images of {}", labels.dimensions[0],
-                                images.dimensions[0], files.images));
+    return dataLoss(files.labels, message("{} labels for the {} images of {}", labels.dimensions[0],
+                                          images.dimensions[0], files.images));
   const Shape held = {images.dimensions[1], images.dimensions[2], 1};
   // A model without image input takes the pixels flattened.
   const bool fits = sample.size() == held.size()
@@ -233,14 +231,13 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
   if (!fits) {
     Error error = invalidArgument("data file {}", files.images);
     error.why =
-        fmt::format("its images are {}; the model takes {}", shapeText(held), shapeText(sample));
+        message("its images are {}; the model takes {}", shapeText(held), shapeText(sample));
     error.next = "give images of that shape, or make it model.input.shape";
     return error;
   }
   if (labels.highest >= classes) {
-    Error error =
-        dataLoss(files.labels, fmt::format("record {} has label {}; expected 0 to {}",
-                                           labels.highestAt, labels.highest, classes - 1));
+    Error error = dataLoss(files.labels, message("record {} has label {}; expected 0 to {}",
+                                                 labels.highestAt, labels.highest, classes - 1));
     error.next = "give the labels of these images, or correct model.classes";
     return error;
   }

@@ -123,7 +123,7 @@ Result<std::unique_ptr<Loader>> Loader::make(const Dataset& dataset, const Optio
   const std::int64_t bytes =
       (options.end - options.begin) * options.microBatches * (options.depth + 1) * sample +
       (options.shuffle && dataset.size() <= SampleOrder::kTableSamples ? 4 * dataset.size() : 0);
-  return withMemoryFor(fmt::format("{} batches of samples", options.depth + 1), bytes,
+  return withMemoryFor(message("{} batches of samples", options.depth + 1), bytes,
                        [&]() -> Result<std::unique_ptr<Loader>> {
                          return std::make_unique<Loader>(dataset, options);
                        });

@@ -92,18 +92,17 @@ class Reader {
     const std::int64_t found = 1 + std::count(line_.begin(), line_.end(), separator_);
     if (found != wanted)
       return wrong(
-          fmt::format("line {}: it has {} columns, expected {}: a label, {} numbers and {} "
-                      "categories, between {}",
-                      number_, found, wanted, file_.numbers, file_.columns,
-                      separator_ == '\t' ? "tabs" : "commas"));
+          message("line {}: it has {} columns, expected {}: a label, {} numbers and {} "
+                  "categories, between {}",
+                  number_, found, wanted, file_.numbers, file_.columns,
+                  separator_ == '\t' ? "tabs" : "commas"));
     LOCKSTEP_TRY(readLabel(rows));
     for (std::int64_t i = 0; i < file_.numbers; ++i) {
       const std::string_view text = cell();
       double value = 0;
       if (!text.empty() && !parse(text, value))
-        return wrong(
-            fmt::format("line {}: column {} is \"{}\", expected a finite number or nothing",
-                        number_, column_, shown(text)));
+        return wrong(message("line {}: column {} is \"{}\", expected a finite number or nothing",
+                             number_, column_, shown(text)));
       append(rows, static_cast<float>(std::copysign(std::log1p(std::abs(value)), value)));
     }
     for (std::int64_t i = 0; i < file_.columns; ++i) {
@@ -125,11 +124,11 @@ class Reader {
     const bool parsed = parse(text, label);
     if (file_.classes > 0 &&
         (!parsed || label < 0 || label >= file_.classes || label != std::floor(label)))
-      return wrong(fmt::format("line {}: the label is \"{}\", expected {} to {}", number_,
-                               shown(text), 0, file_.classes - 1));
+      return wrong(message("line {}: the label is \"{}\", expected {} to {}", number_, shown(text),
+                           0, file_.classes - 1));
     if (!parsed)
-      return wrong(fmt::format("line {}: the label is \"{}\", expected a finite number", number_,
-                               shown(text)));
+      return wrong(
+          message("line {}: the label is \"{}\", expected a finite number", number_, shown(text)));
     append(rows, static_cast<float>(label));
     return {};
   }
@@ -152,7 +151,7 @@ class Reader {
       if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
     return out;
   }
-  Error wrong(std::string why) const {
+  Error wrong(Message why) const {
     Error error = makeError(Code::kDataLoss, "data file {}", file_.path);
     error.why = std::move(why);
     error.next = "correct the line, or model.input";
@@ -216,8 +215,7 @@ Status checkTable(const TableFile& file, const FileFacts& facts) {
   const std::int64_t rows = facts.dimensions.empty() ? 0 : facts.dimensions[0];
   if (placeOf(file.to, rows) > placeOf(file.from, rows)) return {};
   Error error = invalidArgument("the table {} is too short", file.path);
-  error.why =
-      fmt::format("it has {} rows, none of them from {} to {} of it", rows, file.from, file.to);
+  error.why = message("it has {} rows, none of them from {} to {} of it", rows, file.from, file.to);
   error.next = "give a longer table, or more of it";
   return error;
 }
@@ -246,7 +244,7 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
   const std::int64_t last = placeOf(file.to, facts.dimensions[0]);
   std::string rows;
   const std::int64_t size = (last - first) * rowBytes(file);
-  LOCKSTEP_TRY(withMemoryFor("the rows of " + file.path, size, [&]() -> Status {
+  LOCKSTEP_TRY(withMemoryFor(message("the rows of {}", file.path), size, [&]() -> Status {
     rows.reserve(static_cast<std::size_t>(size));
     Reader reader(file, bytes);
     for (std::int64_t row = 0; row < last && reader.next(); ++row)

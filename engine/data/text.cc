@@ -52,8 +52,8 @@ Status checkText(const TextFile& file, const FileFacts& facts) {
   const std::int64_t part = placeOf(file.to, bytes) - placeOf(file.from, bytes);
   if (part > file.tokens) return {};
   Error error = invalidArgument("the text {} is too short", file.path);
-  error.why = fmt::format("from {} to {} of it are {} bytes; a sample takes {}", file.from, file.to,
-                          std::max<std::int64_t>(part, 0), file.tokens + 1);
+  error.why = message("from {} to {} of it are {} bytes; a sample takes {}", file.from, file.to,
+                      std::max<std::int64_t>(part, 0), file.tokens + 1);
   error.next = "give a longer text, more of it, or fewer tokens in model.input.shape";
   return error;
 }

@@ -21,7 +21,7 @@ Result<const Module*> find() {
   Error error = makeError(Code::kFailedPrecondition, "Lockstep's CUDA module cannot be used");
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
-    error.why = fmt::format("there is no {}", path);
+    error.why = message("there is no {}", path);
     error.next = "this build has none: build on a machine with the CUDA toolkit to have one";
     return error;
   }
@@ -36,7 +36,7 @@ Result<const Module*> find() {
   const bool same = contract != nullptr && std::string_view(contract) == LOCKSTEP_MODULE_CONTRACT;
   const Module* const module = same && entry != nullptr ? entry() : nullptr;
   if (module == nullptr) {
-    error.why = fmt::format("{} is of another build", path);
+    error.why = message("{} is of another build", path);
     error.next = "deploy the agent and its module together";
     dlclose(library);
     return error;

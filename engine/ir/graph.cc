@@ -128,23 +128,20 @@ Result<NodeId> Graph::add(Op op, std::string name, std::vector<ValueId> inputs, 
                           Phase phase, std::vector<NodeId> after) {
   const OpInfo& row = info(op);
   const auto id = static_cast<NodeId>(nodes_.size());
-  auto fail = [&](std::string why) {
-    return invalidArgument("node {} ({}): {}", name, row.name, why);
-  };
-  if (nodes_.size() >= kMaxNodes) return fail(fmt::format("more than {} nodes", kMaxNodes));
+  auto fail = [&](Message why) { return invalidArgument("node {} ({}): {}", name, row.name, why); };
+  if (nodes_.size() >= kMaxNodes) return fail(message("more than {} nodes", kMaxNodes));
   if (!isName(name)) return fail("not a name; expected letters, digits and _./+-");
   if (names_.contains(name)) return fail("another node has this name");
   const auto count = static_cast<int>(inputs.size());
   if (count < row.minInputs || (row.maxInputs >= 0 && count > row.maxInputs))
-    return fail(
-        row.minInputs == row.maxInputs
-            ? fmt::format("{} inputs, expected {}", count, row.minInputs)
-            : fmt::format("{} inputs, expected {} to {}", count, row.minInputs,
-                          row.maxInputs < 0 ? "any number" : std::to_string(row.maxInputs)));
+    return fail(row.minInputs == row.maxInputs
+                    ? message("{} inputs, expected {}", count, row.minInputs)
+                    : message("{} inputs, expected {} to {}", count, row.minInputs,
+                              row.maxInputs < 0 ? "any number" : std::to_string(row.maxInputs)));
   std::vector<TensorType> types;
   for (ValueId input : inputs) {
     if (input < 0 || static_cast<std::size_t>(input) >= values_.size())
-      return fail(fmt::format("input %{} does not exist before it", input));
+      return fail(message("input %{} does not exist before it", input));
     types.push_back(value(input).type);
   }
   std::sort(after.begin(), after.end());

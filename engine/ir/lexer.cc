@@ -257,7 +257,7 @@ Result<TensorType> parseType(Lexer& in) {
     LOCKSTEP_TRY(in.expect("]"));
   }
   if (Status status = checkShape(type.shape); !status.ok())
-    return before.error(status.error().what);
+    return before.error(status.error().what.text());
   return type;
 }
 

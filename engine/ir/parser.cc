@@ -96,7 +96,7 @@ Status parseNode(Lexer& in, Graph& graph, std::map<std::string, NodeId>& names) 
   LOCKSTEP_TRY(in.endLine());
 
   Result<NodeId> id = graph.add(*op, name, std::move(inputs), std::move(attrs), *phase, after);
-  if (!id.ok()) return atOp.error(id.error().what);
+  if (!id.ok()) return atOp.error(id.error().what.text());
   graph.setStage(*id, stage);
   names.emplace(name, *id);
   const Node& node = graph.node(*id);
@@ -126,7 +126,7 @@ Result<Graph> parse(std::string_view text, std::string_view file) {
   Graph graph(std::move(name));
   std::map<std::string, NodeId> names;
   for (in.skipLines(); !in.atEnd(); in.skipLines()) LOCKSTEP_TRY(parseNode(in, graph, names));
-  if (Status status = verify(graph); !status.ok()) return in.error(status.error().what);
+  if (Status status = verify(graph); !status.ok()) return in.error(status.error().what.text());
   return graph;
 }
 

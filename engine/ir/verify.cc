@@ -7,7 +7,7 @@
 namespace lockstep::ir {
 namespace {
 
-Error broken(const Node& node, std::string why) {
+Error broken(const Node& node, Message why) {
   return invalidArgument("node {} ({}): {}", node.name, info(node.op).name, why);
 }
 
@@ -15,19 +15,18 @@ Status verifyPlacement(const Node& node, const Value& value) {
   if (!value.placement) return {};
   for (const auto& [axis, placement] : value.placement->axes) {
     if (placement.kind == AxisPlacement::Kind::kReplicated)
-      return broken(node,
-                    fmt::format("axis {} is written as replicated; expected it left out", axis));
+      return broken(node, message("axis {} is written as replicated; expected it left out", axis));
     if (placement.kind != AxisPlacement::Kind::kSplit) continue;
     const auto dim = static_cast<std::size_t>(placement.dim);
     if (placement.dim < 0 || dim >= value.type.shape.size())
-      return broken(
-          node, fmt::format("split along dimension {} of {}", placement.dim, value.type.text()));
+      return broken(node,
+                    message("split along dimension {} of {}", placement.dim, value.type.text()));
     const auto& cuts = placement.cuts;
     bool ascending = cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == value.type.shape[dim];
     for (std::size_t i = 1; ascending && i < cuts.size(); ++i) ascending = cuts[i - 1] <= cuts[i];
     if (!ascending)
-      return broken(node, fmt::format("cut-points of axis {} are not ascending from 0 to {}", axis,
-                                      value.type.shape[dim]));
+      return broken(node, message("cut-points of axis {} are not ascending from 0 to {}", axis,
+                                  value.type.shape[dim]));
   }
   return {};
 }
@@ -57,15 +56,15 @@ class Names {
                      std::string_view key, std::string_view what) {
     const std::string_view name = textAttr(node.attrs, key);
     if (!seen.emplace(name).second)
-      return broken(node, fmt::format("{} {} is there twice", what, name));
+      return broken(node, message("{} {} is there twice", what, name));
     return {};
   }
   Status sameType(const Node& node, const TensorType& type) {
     const std::string_view name = textAttr(node.attrs, "state");
     const auto [it, added] = types_.emplace(std::string(name), type);
     if (!added && it->second != type)
-      return broken(node, fmt::format("state {} is {} here and {} elsewhere", name, type.text(),
-                                      it->second.text()));
+      return broken(node, message("state {} is {} here and {} elsewhere", name, type.text(),
+                                  it->second.text()));
     return {};
   }
 
@@ -94,11 +93,11 @@ Status verify(const Graph& graph) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const Value& value = graph.value(node.outputs[i]);
       if (value.producer != id || value.index != static_cast<int>(i))
-        return broken(node, fmt::format("output {} names another producer", i));
+        return broken(node, message("output {} names another producer", i));
       const TensorType& expected = again.value(built.outputs[i]).type;
       if (value.type != expected)
-        return broken(node, fmt::format("output {} is {}, expected {}", i, value.type.text(),
-                                        expected.text()));
+        return broken(
+            node, message("output {} is {}, expected {}", i, value.type.text(), expected.text()));
       LOCKSTEP_TRY(verifyPlacement(node, value));
     }
     LOCKSTEP_TRY(names.check(graph, node));

@@ -34,9 +34,9 @@ class Builder {
   using ValueId = ir::ValueId;
 
   // Errors name the field: "layers[2].dense.units".
-  static Error fail(std::string path, std::string what);
-  Error failLayer(std::string_view field, std::string what) const;
-  Error failKind(std::string_view field, std::string what) const;
+  static Error fail(std::string path, Message what);
+  Error failLayer(std::string_view field, Message what) const;
+  Error failKind(std::string_view field, Message what) const;
 
   const Layer& layer() const { return model_.layers[index_]; }
   LayerInfo& info() { return layers_.back(); }

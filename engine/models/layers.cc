@@ -45,8 +45,8 @@ Result<ValueId> Builder::addOps(const std::vector<ValueId>& in) {
       return addFlatten(in[0]);
     case Layer::Kind::kActivation:
       if (layer().activation.empty())
-        return failKind("function", fmt::format("there is no function; expected {}",
-                                                expectedOneOf("", activations())));
+        return failKind("function", message("there is no function; expected {}",
+                                            expectedOneOf("", activations())));
       return addActivation(in[0], "function");
     case Layer::Kind::kAdd: {
       LOCKSTEP_ASSIGN(const ValueId sum, addAdd(in[0], in[1]));
@@ -70,8 +70,8 @@ Result<ValueId> Builder::addOps(const std::vector<ValueId>& in) {
       for (std::size_t i = 0; i < in.size(); ++i)
         if (shape(in[i]).size() != 2)
           return failLayer(fmt::format("inputs[{}]", i),
-                           fmt::format("it is {}, not flat; add a flatten layer before it",
-                                       sampleText(shape(in[i]))));
+                           message("it is {}, not flat; add a flatten layer before it",
+                                   sampleText(shape(in[i]))));
       return add(Op::kConcat, layer().name + ".concat", in);
     case Layer::Kind::kDropout:
       return addDropout("", in[0]);
@@ -85,8 +85,8 @@ Result<ValueId> Builder::addActivation(ValueId x, std::string_view field) {
   const auto it = std::find_if(kActivations.begin(), kActivations.end(),
                                [&](const Activation& a) { return a.name == function; });
   if (it == kActivations.end())
-    return failKind(field, fmt::format("unknown activation {}; expected {}", function,
-                                       expectedOneOf(function, activations())));
+    return failKind(field, message("unknown activation {}; expected {}", function,
+                                   expectedOneOf(function, activations())));
   return add(it->op, layer().name + "." + function, {x});
 }
 
@@ -99,10 +99,10 @@ Result<ValueId> Builder::addBias(ValueId x, std::int64_t fanIn) {
 Result<ValueId> Builder::addDense(ValueId x) {
   const Shape in = shape(x);
   if (in.size() != 2)
-    return failKind("", fmt::format("its input is {}, not flat; add a flatten layer before it",
-                                    sampleText(in)));
+    return failKind(
+        "", message("its input is {}, not flat; add a flatten layer before it", sampleText(in)));
   if (layer().units < 1)
-    return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
+    return failKind("units", message("units is {}; expected at least 1", layer().units));
   const std::int64_t inputs = in[1];
   if (!layer().tied.empty()) return addTied(x, inputs);
   LOCKSTEP_ASSIGN(const ValueId w,
@@ -116,8 +116,8 @@ Result<ValueId> Builder::addDense(ValueId x) {
 Result<ValueId> Builder::addTied(ValueId x, std::int64_t inputs) {
   const ir::Node* table = out_.graph.find(layer().tied + ".weight");
   if (table == nullptr || shape(table->outputs[0]) != Shape{layer().units, inputs})
-    return failKind("tied", fmt::format("{} is no embedding of {} units with a vocabulary of {}",
-                                        layer().tied, inputs, layer().units));
+    return failKind("tied", message("{} is no embedding of {} units with a vocabulary of {}",
+                                    layer().tied, inputs, layer().units));
   if (!layer().activation.empty())
     return failKind("activation", "a tied layer has no activation; expected none");
   return add(Op::kMatmul, layer().name + ".matmul", {x, table->outputs[0]},
@@ -129,7 +129,7 @@ Result<ValueId> Builder::addDropout(const std::string& part, ValueId x) {
   const double rate = layer().dropout;
   if (!(rate >= 0 && rate < 1))
     return failKind(layer().kind == Layer::Kind::kDropout ? "rate" : "dropout",
-                    fmt::format("the rate is {}; expected from 0 to less than 1", rate));
+                    message("the rate is {}; expected from 0 to less than 1", rate));
   if (rate == 0 || use_ == Use::kEvaluation) return x;
   const std::string name = layer().name + part + ".dropout";
   LOCKSTEP_ASSIGN(const ValueId keys, dropoutKeys());
@@ -150,7 +150,7 @@ Result<ValueId> Builder::addEmbedding(ValueId ids) {
                     "its input is neither text nor categories; expected \"input\", and "
                     "input.vocabulary set, or \"categories\", and input.columns set");
   if (layer().units < 1)
-    return failKind("units", fmt::format("units is {}; expected at least 1", layer().units));
+    return failKind("units", message("units is {}; expected at least 1", layer().units));
   const std::int64_t units = layer().units;
   if (isTable) return addTables(ids, units);
   LOCKSTEP_ASSIGN(const ValueId table, addParameter("weight", {model_.vocabulary, units},
@@ -217,15 +217,15 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
   const std::int64_t channels = shape(x)[1];
   if (l.heads < 1 || channels % l.heads != 0)
     return withRemedies(
-        failKind("heads", fmt::format("heads is {}; expected a divisor of its {} channels", l.heads,
-                                      channels)),
+        failKind("heads",
+                 message("heads is {}; expected a divisor of its {} channels", l.heads, channels)),
         {otherHeads(model_, l.heads, channels)});
   if (l.feedForward < 0)
     return withRemedies(
-        failKind("feed_forward",
-                 fmt::format(
-                     "feed_forward is {}; expected at least 1, or 0 for four times its {} channels",
-                     l.feedForward, channels)),
+        failKind(
+            "feed_forward",
+            message("feed_forward is {}; expected at least 1, or 0 for four times its {} channels",
+                    l.feedForward, channels)),
         {{{fmt::format("layers[{}].transformer.feed_forward", index_), "0"}}});
   const std::int64_t between = l.feedForward > 0 ? l.feedForward : 4 * channels;
   const auto blocks = std::count_if(model_.layers.begin(), model_.layers.end(), [](const Layer& o) {
@@ -262,8 +262,8 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
 
 Status Builder::wantImage(const Shape& in) const {
   if (in.size() != 4)
-    return failKind("", fmt::format("its input is {}; expected an image, height x width x channels",
-                                    sampleText(in)));
+    return failKind("", message("its input is {}; expected an image, height x width x channels",
+                                sampleText(in)));
   return {};
 }
 
@@ -272,23 +272,23 @@ Result<ValueId> Builder::addConv2d(ValueId x) {
   const Layer& l = layer();
   LOCKSTEP_TRY(wantImage(in));
   if (l.units < 1)
-    return failKind("filters", fmt::format("filters is {}; expected at least 1", l.units));
+    return failKind("filters", message("filters is {}; expected at least 1", l.units));
   if (l.kernel < 1)
-    return failKind("kernel", fmt::format("kernel is {}; expected at least 1", l.kernel));
+    return failKind("kernel", message("kernel is {}; expected at least 1", l.kernel));
   if (l.stride < 1)
-    return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
+    return failKind("stride", message("stride is {}; expected at least 1", l.stride));
   if (l.same && l.kernel % 2 == 0)
-    return failKind(
-        "kernel", fmt::format("kernel is {} with padding same; expected an odd number", l.kernel));
+    return failKind("kernel",
+                    message("kernel is {} with padding same; expected an odd number", l.kernel));
   if (!l.same && l.kernel > std::min(in[1], in[2]))
     return failKind("kernel",
-                    fmt::format("kernel is {} but its input is {}; expected at most {}, or padding "
-                                "same",
-                                l.kernel, sampleText(in), std::min(in[1], in[2])));
+                    message("kernel is {} but its input is {}; expected at most {}, or padding "
+                            "same",
+                            l.kernel, sampleText(in), std::min(in[1], in[2])));
   if (l.kernel > ir::kMaxCount) return failKind("kernel", "kernel is too large");
   const Shape weights{l.kernel, l.kernel, in[3], l.units};
   if (Status status = ir::checkShape(weights); !status.ok())
-    return failKind("kernel", fmt::format("its weights [{}] are too large", shapeText(weights)));
+    return failKind("kernel", message("its weights [{}] are too large", shapeText(weights)));
   const std::int64_t window = l.kernel * l.kernel;
   LOCKSTEP_ASSIGN(const ValueId w,
                   addParameter("weight", weights, window * in[3], window * l.units));
@@ -303,10 +303,10 @@ Result<ValueId> Builder::addMaxPool2d(ValueId x) {
   const Layer& l = layer();
   LOCKSTEP_TRY(wantImage(in));
   if (l.kernel < 1 || l.kernel > std::min(in[1], in[2]))
-    return failKind("size", fmt::format("size is {} but its input is {}; expected 1 to {}",
-                                        l.kernel, sampleText(in), std::min(in[1], in[2])));
+    return failKind("size", message("size is {} but its input is {}; expected 1 to {}", l.kernel,
+                                    sampleText(in), std::min(in[1], in[2])));
   if (l.stride < 1)
-    return failKind("stride", fmt::format("stride is {}; expected at least 1", l.stride));
+    return failKind("stride", message("stride is {}; expected at least 1", l.stride));
   return add(Op::kMaxPool2d, l.name + ".max-pool2d", {x},
              {{"size", l.kernel}, {"stride", l.stride}});
 }
@@ -325,12 +325,12 @@ Result<ValueId> Builder::addBatchNorm(ValueId x) {
                     "its input is text; expected a layer_norm instead, whose statistics are a "
                     "token's own");
   if (!(l.momentum > 0 && l.momentum < 1))
-    return failKind("momentum", fmt::format("momentum is {}; expected more than 0 and less than 1",
-                                            l.momentum));
+    return failKind("momentum",
+                    message("momentum is {}; expected more than 0 and less than 1", l.momentum));
   if (!(l.epsilon > 0))
-    return failKind("epsilon", fmt::format("epsilon is {}; expected more than 0", l.epsilon));
+    return failKind("epsilon", message("epsilon is {}; expected more than 0", l.epsilon));
   if (l.groups < 1)
-    return failKind("groups", fmt::format("groups is {}; expected at least 1", l.groups));
+    return failKind("groups", message("groups is {}; expected at least 1", l.groups));
   LOCKSTEP_ASSIGN(const ValueId gain, addParameter("gain", {channels}, 1, 1, "ones"));
   LOCKSTEP_ASSIGN(const ValueId bias, addParameter("bias", {channels}, 1, 1, "zeros"));
   LOCKSTEP_ASSIGN(const ValueId mean, addStatistic("mean", channels, "zeros"));
@@ -346,13 +346,13 @@ Result<ValueId> Builder::addBatchNorm(ValueId x) {
   }
   if (l.groups % parts_ != 0)
     return failKind("groups",
-                    fmt::format("groups is {}; each of {} micro-batches has statistics of its own: "
-                                "expected {}, or another multiple of {}",
-                                l.groups, parts_, parts_, parts_));
+                    message("groups is {}; each of {} micro-batches has statistics of its own: "
+                            "expected {}, or another multiple of {}",
+                            l.groups, parts_, parts_, parts_));
   const std::int64_t groups = l.groups / parts_;
   if (batch % groups != 0)
-    return failKind("groups", fmt::format("groups is {}; expected a divisor of the batch, {}",
-                                          l.groups, batch * parts_));
+    return failKind("groups", message("groups is {}; expected a divisor of the batch, {}", l.groups,
+                                      batch * parts_));
   LOCKSTEP_ASSIGN(const ValueId w, sampleWeights());
   LOCKSTEP_ASSIGN(const ValueId moments, add(Op::kBatchMoments, name + ".moments", {x, w, mean},
                                              {{"shape", Shape{groups, 1 + 2 * channels}}}));
@@ -378,8 +378,8 @@ Result<ValueId> Builder::addBatchNorm(ValueId x) {
 
 Result<ValueId> Builder::addAdd(ValueId a, ValueId b) {
   if (shape(a) != shape(b))
-    return failLayer("inputs", fmt::format("its inputs are {} and {}; expected equal shapes",
-                                           sampleText(shape(a)), sampleText(shape(b))));
+    return failLayer("inputs", message("its inputs are {} and {}; expected equal shapes",
+                                       sampleText(shape(a)), sampleText(shape(b))));
   return add(Op::kAdd, layer().name + ".add", {a, b});
 }
 

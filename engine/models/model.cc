@@ -68,18 +68,18 @@ Result<ir::ModelGraph> Builder::build() {
   return std::move(out_);
 }
 
-Error Builder::fail(std::string path, std::string what) {
+Error Builder::fail(std::string path, Message what) {
   Error error = invalidArgument("{}", what);
-  error.why = std::move(path);
+  error.field = std::move(path);
   return error;
 }
 
-Error Builder::failLayer(std::string_view field, std::string what) const {
+Error Builder::failLayer(std::string_view field, Message what) const {
   return fail(fmt::format("layers[{}].{}", index_, field),
-              fmt::format("layer {}: {}", layer().name, what));
+              message("layer {}: {}", layer().name, what));
 }
 
-Error Builder::failKind(std::string_view field, std::string what) const {
+Error Builder::failKind(std::string_view field, Message what) const {
   return failLayer(field.empty() ? std::string(kindName(layer().kind))
                                  : fmt::format("{}.{}", kindName(layer().kind), field),
                    std::move(what));
@@ -96,7 +96,7 @@ Result<ValueId> Builder::addParameter(std::string_view suffix, Shape shape, std:
                                       std::int64_t fanOut, std::string initializer) {
   const std::string name = fmt::format("{}.{}", layer().name, suffix);
   if (Status status = ir::checkShape(shape); !status.ok())
-    return failKind("", fmt::format("its parameters [{}] are too large", shapeText(shape)));
+    return failKind("", message("its parameters [{}] are too large", shapeText(shape)));
   LOCKSTEP_ASSIGN(
       const ValueId value,
       add(Op::kState, name, {}, {{"state", name}, {"dtype", dtype()}, {"shape", shape}}));
@@ -128,8 +128,7 @@ Status Builder::addInput() {
   if (out_.batch < 1) return invalidArgument("the batch is {}, expected at least 1", out_.batch);
   for (std::int64_t extent : shape)
     if (extent < 1)
-      return fail("input.shape",
-                  fmt::format("the input has extent {}; expected at least 1", extent));
+      return fail("input.shape", message("the input has extent {}; expected at least 1", extent));
   shape.insert(shape.begin(), out_.batch);
   if (Status status = ir::checkShape(shape); !status.ok())
     return fail("input.shape", status.error().what);
@@ -150,14 +149,14 @@ Status Builder::addInput() {
 // Adds the row ids into one table that concatenates the tables of all columns.
 Status Builder::addCategories() {
   if (model_.categories < 1)
-    return fail("input.categories", fmt::format("categories is {}; expected at least 1, the number "
-                                                "of categories of a column",
-                                                model_.categories));
+    return fail("input.categories", message("categories is {}; expected at least 1, the number "
+                                            "of categories of a column",
+                                            model_.categories));
   if (model_.categories > std::numeric_limits<std::int32_t>::max() / model_.columns)
     return fail(
         "input.categories",
-        fmt::format("{} columns of {} categories are too many; expected at most {}", model_.columns,
-                    model_.categories, std::numeric_limits<std::int32_t>::max() / model_.columns));
+        message("{} columns of {} categories are too many; expected at most {}", model_.columns,
+                model_.categories, std::numeric_limits<std::int32_t>::max() / model_.columns));
   LOCKSTEP_ASSIGN(
       const ValueId ids,
       add(Op::kInput, "categories", {},
@@ -172,9 +171,9 @@ Status Builder::addCategories() {
 // Adds the token ids; the tokens of a sample are consecutive rows.
 Status Builder::addTokens() {
   if (model_.input.size() != 1 || model_.input[0] < 1)
-    return fail("input.shape", fmt::format("the input is [{}]; expected one number of tokens, such "
-                                           "as [64]",
-                                           shapeText(model_.input)));
+    return fail("input.shape", message("the input is [{}]; expected one number of tokens, such "
+                                       "as [64]",
+                                       shapeText(model_.input)));
   if (out_.batch < 1) return invalidArgument("the batch is {}, expected at least 1", out_.batch);
   tokens_ = model_.input[0];
   LOCKSTEP_ASSIGN(
@@ -222,10 +221,11 @@ Result<std::vector<ValueId>> Builder::inputs() {
       std::vector<std::string_view> known;
       for (const auto& entry : values_) known.push_back(entry.first);
       const std::string near = nearest(name, known);
-      return failLayer(fmt::format("inputs[{}]", i),
-                       fmt::format("there is no layer {} before it; expected \"input\" or the name "
-                                   "of a layer above{}",
-                                   name, near.empty() ? "" : "; did you mean " + near + "?"));
+      return failLayer(
+          fmt::format("inputs[{}]", i),
+          message("there is no layer {} before it; expected \"input\" or the name "
+                  "of a layer above{}",
+                  name, near.empty() ? Message() : message("; did you mean {}?", near)));
     }
     used_.insert(name);
     found.push_back(it->second);
@@ -244,14 +244,14 @@ Status Builder::addLayer() {
   const std::size_t expected = current.kind == Layer::Kind::kAdd ? 2 : 1;
   if (in.size() != expected && current.kind != Layer::Kind::kConcat)
     return failLayer("inputs",
-                     fmt::format("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
-                                 kindName(current.kind), expected == 1 ? "one" : "two layers"));
+                     message("{} input{}; {} expects {}", in.size(), in.size() == 1 ? "" : "s",
+                             kindName(current.kind), expected == 1 ? "one" : "two layers"));
   layers_.push_back({current.name, std::string(kindName(current.kind)), {}, 0, 0, 0});
   const std::size_t firstNode = out_.graph.nodes().size();
   Result<ValueId> value = addOps(in);
   if (!value.ok()) {
     Error error = value.error();
-    return error.why.empty() ? failKind("", error.what) : error;
+    return error.field.empty() ? failKind("", error.what) : error;
   }
   values_[current.name] = last_ = *value;
 
@@ -326,8 +326,7 @@ Status Builder::addLoss() {
   const Shape y = shape(last_);
   LOCKSTEP_ASSIGN(ValueId weight, sampleWeights());
   if (y.size() != 2)
-    return failKind("",
-                    fmt::format("the last layer gives {}, not flat; expected a flatten or dense "
+    return failKind("", message("the last layer gives {}, not flat; expected a flatten or dense "
                                 "layer at the end",
                                 sampleText(y)));
   // The tokens of a sample have the sample's weight.
@@ -342,10 +341,9 @@ Status Builder::addLoss() {
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kMseLoss, "loss", {last_, target, weight}));
   } else if (model_.loss == "binary-cross-entropy") {
     if (y[1] != 1)
-      return failKind("units",
-                      fmt::format("the last layer gives {} values a sample; expected 1, the "
-                                  "logit of the label 1",
-                                  y[1]));
+      return failKind("units", message("the last layer gives {} values a sample; expected 1, the "
+                                       "logit of the label 1",
+                                       y[1]));
     LOCKSTEP_ASSIGN(const ValueId target, addTarget(y, "i32"));
     LOCKSTEP_ASSIGN(out_.loss, add(Op::kBinaryXent, "loss", {last_, target, weight}));
     out_.metric = "auc";
@@ -353,8 +351,8 @@ Status Builder::addLoss() {
                                          {{"bins", kScoreBins}}));
   } else {
     const std::string_view known[] = {"cross-entropy", "binary-cross-entropy", "mse"};
-    return fail("loss", fmt::format("unknown loss {}; expected {}", model_.loss,
-                                    expectedOneOf(model_.loss, known)));
+    return fail("loss", message("unknown loss {}; expected {}", model_.loss,
+                                expectedOneOf(model_.loss, known)));
   }
   LOCKSTEP_ASSIGN(out_.weight, add(Op::kSumAll, "weight.sum", {weight}));
   return {};
@@ -377,12 +375,12 @@ Result<ValueId> Builder::addTarget(const Shape& shape, const std::string& given)
 Status Builder::addCrossEntropy(ValueId weight) {
   const Shape y = shape(last_);
   if (model_.classes < 2)
-    return fail("classes", fmt::format("classes is {}; expected at least 2", model_.classes));
+    return fail("classes", message("classes is {}; expected at least 2", model_.classes));
   if (y[1] != model_.classes) {
     Error error = failKind(layer().kind == Layer::Kind::kDense ? "units" : "",
-                           fmt::format("the last layer gives {} values a sample; expected {}, the "
-                                       "number of classes",
-                                       y[1], model_.classes));
+                           message("the last layer gives {} values a sample; expected {}, the "
+                                   "number of classes",
+                                   y[1], model_.classes));
     return error;
   }
   const Shape labels = tokens_ > 0 ? Shape{out_.batch, tokens_} : Shape{out_.batch};

@@ -17,7 +17,7 @@ constexpr double kWorthwhile = 0.9;
 
 int rounds(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
-Error cannot(std::string what, std::string why) {
+Error cannot(Message what, Message why) {
   Error error = invalidArgument("{}", what);
   error.why = std::move(why);
   return withRemedies(std::move(error), {{{"strategy.all_reduce", "auto"}}});
@@ -114,11 +114,11 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster,
   if (!asked && forced != "auto") {
     std::vector<std::string_view> known{"auto"};
     for (const ir::Algorithm one : ir::kAlgorithms) known.push_back(ir::algorithmName(one));
-    return cannot(fmt::format("unknown all-reduce {}", forced),
-                  fmt::format("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
+    return cannot(message("unknown all-reduce {}", forced),
+                  message("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
   }
   if (asked && *asked != ir::Algorithm::kDirect && cluster.link.kind == "nccl")
-    return cannot(fmt::format("gradients on GPUs are not added up by {}", forced),
+    return cannot(message("gradients on GPUs are not added up by {}", forced),
                   "NCCL chooses how it adds up");
   // Inside a host there are no links on which messages could be fewer or go elsewhere.
   const bool links =

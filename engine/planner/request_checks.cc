@@ -15,7 +15,7 @@ namespace lockstep::planner {
 
 namespace {
 
-Error refusal(std::string what, std::string why, std::vector<Remedy> remedies) {
+Error refusal(Message what, Message why, std::vector<Remedy> remedies) {
   Error error = invalidArgument("{}", what);
   error.why = std::move(why);
   return withRemedies(std::move(error), std::move(remedies));
@@ -110,8 +110,8 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
   if (strategy == nullptr) {
     std::vector<std::string_view> known;
     for (const Strategy& other : cluster::strategies()) known.push_back(other.name);
-    return refusal(fmt::format("unknown strategy {}", request.strategy),
-                   fmt::format("strategy.kind is one of {}", fmt::join(known, ", ")),
+    return refusal(message("unknown strategy {}", request.strategy),
+                   message("strategy.kind is one of {}", fmt::join(known, ", ")),
                    set("strategy.kind", std::string(known.front())));
   }
   if (cluster.devices.size() != static_cast<std::size_t>(cluster.mesh.size())) {
@@ -129,8 +129,8 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
     for (const cluster::Device& device : cluster.devices) {
       if (device.node == cluster.devices[0].node) continue;
       return refusal(
-          fmt::format("strategy {} keeps all ranks in one node", strategy->name),
-          fmt::format("ranks are on {} and {}", cluster.devices[0].node, device.node),
+          message("strategy {} keeps all ranks in one node", strategy->name),
+          message("ranks are on {} and {}", cluster.devices[0].node, device.node),
           set("strategy.kind", strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
     }
   }
@@ -142,15 +142,15 @@ Status checkBatches(const PlanRequest& request, int ranks, bool pipeline) {
     const std::int64_t samples = (evaluation ? request.evaluate : request.step).batch;
     const char* const field = evaluation ? "training.evaluate_batch" : "training.batch";
     const int parts = evaluation ? 1 : request.microBatches;
-    const std::string where = parts > 1 ? fmt::format(" in each of {} micro-batches", parts) : "";
+    const Message where = parts > 1 ? message(" in each of {} micro-batches", parts) : Message();
     if (samples < ranks)
-      return refusal(fmt::format("{} is {}, which leaves some of {} ranks without a sample{}",
-                                 field, samples * parts, ranks, where),
+      return refusal(message("{} is {}, which leaves some of {} ranks without a sample{}", field,
+                             samples * parts, ranks, where),
                      "every rank needs a sample",
                      setNumber(field, dividedBatch(request, ranks, pipeline, evaluation)));
     if (pipeline && samples % ranks != 0)
-      return refusal(fmt::format("{} is {}, which {} ranks cannot share evenly{}", field,
-                                 samples * parts, ranks, where),
+      return refusal(message("{} is {}, which {} ranks cannot share evenly{}", field,
+                             samples * parts, ranks, where),
                      "the ranks of a pipeline's stage have equal shares",
                      setNumber(field, dividedBatch(request, ranks, pipeline, evaluation)));
   }
@@ -160,22 +160,20 @@ Status checkBatches(const PlanRequest& request, int ranks, bool pipeline) {
 Status checkOverlap(const PlanRequest& request) {
   if (request.overlap != "auto" && request.overlap != "always" && request.overlap != "never")
     return refusal(
-        fmt::format("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap),
-        "", set("strategy.overlap", "auto"));
+        message("strategy.overlap is \"{}\"; expected auto, always or never", request.overlap), "",
+        set("strategy.overlap", "auto"));
   if (request.gatherBytes < 0)
-    return refusal(
-        fmt::format("strategy.gather_bytes is {}; expected at least 0", request.gatherBytes), "",
-        set("strategy.gather_bytes", "0"));
+    return refusal(message("strategy.gather_bytes is {}; expected at least 0", request.gatherBytes),
+                   "", set("strategy.gather_bytes", "0"));
   return {};
 }
 
 Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
   if (request.shares.empty()) return {};
   if (request.shares.size() != static_cast<std::size_t>(ranks)) {
-    return refusal(
-        fmt::format("strategy.shares has {} numbers, and the batch is divided over {} ranks",
-                    request.shares.size(), ranks),
-        "each of these ranks needs a share", set("strategy.shares", ""));
+    return refusal(message("strategy.shares has {} numbers, and the batch is divided over {} ranks",
+                           request.shares.size(), ranks),
+                   "each of these ranks needs a share", set("strategy.shares", ""));
   }
   if (pipeline) {
     return refusal("a pipeline's batch cannot be divided by strategy.shares",
@@ -190,12 +188,11 @@ Status checkShares(const PlanRequest& request, int ranks, bool pipeline) {
                                 dividedBatch(request, ranks, pipeline, evaluation));
       remedies.push_back({{"strategy.shares", ""}});
       return refusal(
-          fmt::format("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
-                      request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
-          fmt::format("every rank needs a sample of each {}", evaluation ? "evaluation step"
-                                                              : request.microBatches > 1
-                                                                  ? "micro-batch"
-                                                                  : "step"),
+          message("strategy.shares[{}], {} of {}, leaves rank {} no sample of {}", rank,
+                  request.shares[rank], fmt::join(request.shares, ", "), rank, samples),
+          message("every rank needs a sample of each {}", evaluation ? "evaluation step"
+                                                          : request.microBatches > 1 ? "micro-batch"
+                                                                                     : "step"),
           std::move(remedies));
     }
   }
@@ -249,13 +246,13 @@ Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
     const std::string layer = node.name.substr(0, node.name.rfind('.'));
     if (strategy.local && request.microBatches > 1) {
       return refusal(
-          fmt::format("batch norm {} cannot be trained by ranks that update by themselves", layer),
+          message("batch norm {} cannot be trained by ranks that update by themselves", layer),
           "its statistics are those of all ranks' samples",
           {{{"strategy.local_steps", "1"}}, toMirrored(request, strategy)});
     }
     if (request.inOrder) {
       return refusal(
-          fmt::format("batch norm {} cannot be trained with strategy.deterministic_parts", layer),
+          message("batch norm {} cannot be trained with strategy.deterministic_parts", layer),
           "its statistics are added up rank by rank, and so depend on the number of ranks",
           set("strategy.deterministic_parts", "0"));
     }
@@ -264,9 +261,9 @@ Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
     for (std::size_t i = 0; groups > 1 && i < cuts.size(); ++i) {
       if (cuts[i] % samples == 0) continue;
       return refusal(
-          fmt::format("batch norm {} has {} statistics groups of {} samples, and {} ranks cut the "
-                      "batch of {} within one, at {}",
-                      layer, groups, samples, cuts.size() - 1, model.batch, cuts[i]),
+          message("batch norm {} has {} statistics groups of {} samples, and {} ranks cut the "
+                  "batch of {} within one, at {}",
+                  layer, groups, samples, cuts.size() - 1, model.batch, cuts[i]),
           "the statistics of a group are made where all of its samples are", {oneGroup(request)});
     }
   }
@@ -291,9 +288,9 @@ Status checkTensor(const PlanRequest& request, const Strategy& strategy,
     Remedy shared{{"strategy.tensor", fmt::format("{}", fewer)}};
     keepParts(request, mesh.axisSize(kDataAxis), ranks * mesh.axisSize(kDataAxis) / fewer, shared);
     return refusal(
-        fmt::format("{} has {} parts (heads or features), which strategy.tensor ranks, {}, cannot "
-                    "share evenly",
-                    parameter.name, parameter.splitParts, ranks),
+        message("{} has {} parts (heads or features), which strategy.tensor ranks, {}, cannot "
+                "share evenly",
+                parameter.name, parameter.splitParts, ranks),
         "every rank that shares layers computes an equal part of each", {std::move(shared)});
   }
   if (std::any_of(parameters.begin(), parameters.end(),
@@ -308,20 +305,20 @@ Status checkTensor(const PlanRequest& request, const Strategy& strategy,
 
 Status checkServers(const Strategy& strategy, const cluster::Mesh& mesh) {
   if (strategy.servers && mesh.servers() == 0)
-    return refusal(fmt::format("strategy {} needs a server", strategy.name), "",
+    return refusal(message("strategy {} needs a server", strategy.name), "",
                    set("strategy.servers", "1"));
   if (strategy.oneServer && mesh.servers() > 1) {
-    return refusal(fmt::format("strategy {} has one server, not {}", strategy.name, mesh.servers()),
-                   "", {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
+    return refusal(message("strategy {} has one server, not {}", strategy.name, mesh.servers()), "",
+                   {{{"strategy.servers", "1"}}, {{"strategy.kind", "parameter-server"}}});
   }
   return {};
 }
 
 Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
   if (!strategy.local || mesh.stages() == 1) return {};
-  return refusal(fmt::format("strategy {} has no stages, and strategy.stages is {}", strategy.name,
-                             mesh.stages()),
-                 "each rank updates all layers by itself", set("strategy.stages", "1"));
+  return refusal(
+      message("strategy {} has no stages, and strategy.stages is {}", strategy.name, mesh.stages()),
+      "each rank updates all layers by itself", set("strategy.stages", "1"));
 }
 
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
@@ -329,18 +326,18 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
   if (request.compression == "none") return std::optional<passes::Compression>();
   const auto coding = ir::codingFromName(request.compression);
   if (!coding) {
-    return refusal(fmt::format("unknown compression {}", request.compression),
+    return refusal(message("unknown compression {}", request.compression),
                    "strategy.compression is one of none, fp16, bf16, int8, top-k",
                    set("strategy.compression", "none"));
   }
   if (!(request.topKRatio > 0 && request.topKRatio <= 1)) {
-    return refusal(fmt::format("top-k cannot send {} of the gradients", request.topKRatio),
+    return refusal(message("top-k cannot send {} of the gradients", request.topKRatio),
                    "strategy.top_k_ratio is more than 0 and at most 1",
                    set("strategy.top_k_ratio", "0.01"));
   }
   if (strategy.servers || strategy.local) {
     return refusal(
-        fmt::format("strategy {} cannot send gradients as {}", strategy.name, request.compression),
+        message("strategy {} cannot send gradients as {}", strategy.name, request.compression),
         strategy.local ? "its ranks exchange parameters, not gradients"
                        : "its servers add up whole gradients as they come",
         {{{"strategy.compression", "none"}}, toMirrored(request, strategy)});
@@ -353,8 +350,7 @@ Status checkOrder(const PlanRequest& request, int ranks) {
   if (!request.inOrder) return {};
   if (request.compression != "none") {
     return refusal(
-        fmt::format("gradients that travel as {} cannot be added up in one order",
-                    request.compression),
+        message("gradients that travel as {} cannot be added up in one order", request.compression),
         "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
         "after another",
         {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
@@ -363,8 +359,8 @@ Status checkOrder(const PlanRequest& request, int ranks) {
   const std::int64_t multiple = ranks * request.microBatches,
                      batch = request.step.batch * request.microBatches;
   return refusal(
-      fmt::format("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch,
-                  ranks),
+      message("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch,
+              ranks),
       "with strategy.deterministic_parts gradients are added up in one order of equal parts",
       setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
 }
@@ -374,8 +370,8 @@ Status checkStaleness(const PlanRequest& request) {
   for (const ir::Node& node : request.step.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
     return refusal(
-        fmt::format("batch norm {} cannot be trained by workers that do not wait for each other",
-                    node.name.substr(0, node.name.rfind('.'))),
+        message("batch norm {} cannot be trained by workers that do not wait for each other",
+                node.name.substr(0, node.name.rfind('.'))),
         "its statistics are those of all workers' samples", set("strategy.staleness", "0"));
   }
   return {};
@@ -385,12 +381,11 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
   if (request.dense == "servers") return {};
   const Remedy onServers{{"strategy.dense", "servers"}};
   if (request.dense != "all-reduce") {
-    return refusal(
-        fmt::format("strategy.dense is {}; expected servers or all-reduce", request.dense), "",
-        {onServers});
+    return refusal(message("strategy.dense is {}; expected servers or all-reduce", request.dense),
+                   "", {onServers});
   }
   if (!strategy.servers) {
-    return refusal(fmt::format("strategy {} has no servers for tables", request.strategy), "",
+    return refusal(message("strategy {} has no servers for tables", request.strategy), "",
                    {onServers});
   }
   if (request.isAsynchronous()) {
@@ -424,9 +419,8 @@ Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool
         "nobody knows whether all of them are finite", {{{"strategy.dense", "servers"}}, toBf16()});
   if (compressed && strategy.splitGradients && (request.microBatches > 1 || pipeline))
     return refusal(
-        fmt::format(
-            "strategy {} cannot code gradients of micro-batches that may be too large for fp16",
-            request.strategy),
+        message("strategy {} cannot code gradients of micro-batches that may be too large for fp16",
+                request.strategy),
         "what coding leaves out is kept before it is known whether the step updates",
         {{{"strategy.compression", "none"}}, toBf16()});
   return {};
@@ -437,13 +431,13 @@ Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int st
     for (const auto& [layer, stage] : request.pins)
       if (stage != 0)
         return refusal(
-            fmt::format("layer {} is pinned to stage {}, and there is one stage", layer, stage),
+            message("layer {} is pinned to stage {}, and there is one stage", layer, stage),
             "strategy.stages says how many there are", set("strategy.pins", ""));
     return {};
   }
   const int layers = static_cast<int>(request.step.layers.size());
   if (stages > layers) {
-    return refusal(fmt::format("a model of {} layers cannot have {} stages", layers, stages),
+    return refusal(message("a model of {} layers cannot have {} stages", layers, stages),
                    "every stage needs a layer",
                    setNumber("strategy.stages",
                              cluster::divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
@@ -455,8 +449,8 @@ Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int st
   }
   const auto schedules = pipelineSchedules();
   if (std::find(schedules.begin(), schedules.end(), request.schedule) == schedules.end()) {
-    return refusal(fmt::format("unknown schedule {}", request.schedule),
-                   fmt::format("strategy.schedule is one of {}", fmt::join(schedules, ", ")),
+    return refusal(message("unknown schedule {}", request.schedule),
+                   message("strategy.schedule is one of {}", fmt::join(schedules, ", ")),
                    set("strategy.schedule", std::string(schedules[0])));
   }
   if (request.schedule == "zb-h1" && request.recompute != "none") {
@@ -476,14 +470,13 @@ Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
     if (known == request.step.layers.end()) {
       std::vector<std::string_view> names;
       for (const auto& one : request.step.layers) names.push_back(one.name);
-      return refusal(
-          fmt::format("strategy.pins names layer {}, which the model does not have", layer),
-          fmt::format("its layers are {}", fmt::join(names, ", ")), {even});
+      return refusal(message("strategy.pins names layer {}, which the model does not have", layer),
+                     message("its layers are {}", fmt::join(names, ", ")), {even});
     }
     if (stage < 0 || stage >= stages) {
-      return refusal(fmt::format("strategy.pins has layer {} on stage {}, and there are {} stages",
-                                 layer, stage, stages),
-                     fmt::format("stages are numbered from 0 to {}", stages - 1), {even});
+      return refusal(message("strategy.pins has layer {} on stage {}, and there are {} stages",
+                             layer, stage, stages),
+                     message("stages are numbered from 0 to {}", stages - 1), {even});
     }
     pins[known->name] = stage;
   }
@@ -497,7 +490,7 @@ Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages) {
   }
   for (int stage = 0; stage < stages; ++stage) {
     if (used.contains(stage)) continue;
-    return refusal(fmt::format("strategy.pins has no layer on stage {} of {}", stage, stages),
+    return refusal(message("strategy.pins has no layer on stage {} of {}", stage, stages),
                    "every stage needs a layer", {even});
   }
   if (request.microBatches > 1 && !std::is_sorted(stageOfLayer.begin(), stageOfLayer.end())) {

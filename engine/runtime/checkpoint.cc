@@ -360,10 +360,11 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
     const fs::path temporary = root / fmt::format(".{}{}.tmp", kPrefix, progress.step);
     std::error_code error;
     fs::create_directories(root, error);
-    if (error) return systemError(error.value(), "cannot make the checkpoint folder " + folder);
+    if (error)
+      return systemError(error.value(), message("cannot make the checkpoint folder {}", folder));
     fs::remove_all(temporary, error);
     fs::create_directory(temporary, error);
-    if (error) return systemError(error.value(), "cannot make " + temporary.string());
+    if (error) return systemError(error.value(), message("cannot make {}", temporary.string()));
     Status written = writeTensors(temporary / kStateFile, tensors,
                                   {{"format", "lockstep-checkpoint-1"},
                                    {"model", state.plan.name},
@@ -380,7 +381,7 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
     syncFolder(temporary);
     fs::remove_all(target, error);
     fs::rename(temporary, target, error);
-    if (error) return systemError(error.value(), "cannot rename to " + target.string());
+    if (error) return systemError(error.value(), message("cannot rename to {}", target.string()));
     syncFolder(root);
     removeAllBut(root, keep, target);
     return {};
@@ -471,7 +472,8 @@ Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
       Error warning = makeError(
           Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
           fs::path(folders[i]).filename().string(), fs::path(folder).filename().string());
-      warning.why = unusable[i].what + (unusable[i].why.empty() ? "" : ": " + unusable[i].why);
+      const Error& bad = unusable[i];
+      warning.why = bad.why.empty() ? bad.what : message("{}: {}", bad.what, bad.why);
       options.warn(warning);
     }
     if (!file->verified && options.warn) {
@@ -485,10 +487,10 @@ Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
   }
   Error error = unusable.front();
   if (error.code == Code::kDataLoss || error.code == Code::kNotFound)
-    error.next = unusable.size() > 1
-                     ? fmt::format("none of the {} checkpoints there can be used: begin anew",
-                                   unusable.size())
-                     : "resume from another checkpoint, or begin anew";
+    error.next =
+        unusable.size() > 1
+            ? message("none of the {} checkpoints there can be used: begin anew", unusable.size())
+            : "resume from another checkpoint, or begin anew";
   return error;
 }
 
@@ -501,8 +503,8 @@ Status checkFinite(const plan::Plan& plan, const Loaded& loaded) {
       if (at < 0) continue;
       Error error =
           invalidArgument("the checkpoint {} is of a training that diverged", loaded.folder);
-      error.why = fmt::format("the {} is not finite, from element {} on",
-                              stateTensorText(slot, member.name), at);
+      error.why = message("the {} is not finite, from element {} on",
+                          stateTensorText(slot, member.name), at);
       error.next =
           "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
           "training.on_nonfinite=continue takes it all the same";
@@ -523,7 +525,7 @@ Result<Loaded> load(const std::string& checkpoint, const plan::Plan& plan,
   if (batch != plan.globalBatch) {
     Error error = invalidArgument("the checkpoint was made with batch {}, this run has {}", batch,
                                   plan.globalBatch);
-    error.next = fmt::format("resume with training.batch={}", batch);
+    error.next = message("resume with training.batch={}", batch);
     return error;
   }
   Progress& progress = loaded.progress;

@@ -51,10 +51,10 @@ std::string stateTensorText(const plan::StateSlot& slot, std::string_view member
   return fmt::format("optimizer state {} of {}", kind, member);
 }
 
-Error diverged(const std::string& found, const std::string& where, std::int64_t step) {
+Error diverged(const Message& found, const std::string& where, std::int64_t step) {
   Error error = makeError(Code::kInvalidArgument, "the training diverged: {}", found);
   error.step = step;
-  if (!where.empty()) error.why = fmt::format("the first tensor that is not finite is {}", where);
+  if (!where.empty()) error.why = message("the first tensor that is not finite is {}", where);
   error.next =
       "lower training.optimizer.learning_rate, set training.optimizer.clip_norm, or look for "
       "extreme values in the "

@@ -22,6 +22,6 @@ std::string stateTensorText(const plan::StateSlot& slot, std::string_view member
 
 // Returns the error that ends a run after `step`: `found` is what is not finite, `where` its first
 // tensor, if known. Identical on all ranks.
-Error diverged(const std::string& found, const std::string& where, std::int64_t step);
+Error diverged(const Message& found, const std::string& where, std::int64_t step);
 
 }  // namespace lockstep::runtime

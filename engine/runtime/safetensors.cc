@@ -30,7 +30,7 @@ std::string_view fileName(DType dtype) {
   return "F32";
 }
 
-Error corrupt(const std::string& path, std::string why) {
+Error corrupt(const std::string& path, Message why) {
   Error error = makeError(Code::kDataLoss, "the file {} is damaged", path);
   error.why = std::move(why);
   return error;
@@ -51,12 +51,12 @@ Status checkPlaces(const std::string& path, const Placed& placed, std::size_t da
   std::size_t end = 0;
   for (const auto& [name, entry] : placed) {
     if (entry.offset != end)
-      return corrupt(path, fmt::format("tensor {} begins at byte {} of the data, expected {}", name,
-                                       entry.offset, end));
+      return corrupt(path, message("tensor {} begins at byte {} of the data, expected {}", name,
+                                   entry.offset, end));
     end += entry.size;
   }
   if (end == dataSize) return {};
-  return corrupt(path, fmt::format("{} bytes follow the last tensor", dataSize - end));
+  return corrupt(path, message("{} bytes follow the last tensor", dataSize - end));
 }
 
 // Verifies a file whose last tensor is `sums`.
@@ -64,8 +64,8 @@ Status checkSums(const std::string& path, const TensorFile& file, const Placed& 
                  const TensorFile::Entry& sums) {
   std::vector<Crc> known(sums.size / sizeof(Crc));
   if (known.size() != placed.size() + 1)
-    return corrupt(
-        path, fmt::format("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
+    return corrupt(path,
+                   message("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
   std::memcpy(known.data(), file.bytes(sums).data(), sums.size);
   const auto own = std::as_bytes(std::span(known)).first(sums.size - sizeof(Crc));
   if (crc32c(own) != known.back())
@@ -75,13 +75,13 @@ Status checkSums(const std::string& path, const TensorFile& file, const Placed& 
     return corrupt(path, "the header is not what was written: its checksum differs");
   for (std::size_t i = 0; i + 1 < placed.size(); ++i)
     if (crc32c(file.bytes(placed[i].second)) != known[i + 1])
-      return corrupt(path, fmt::format("tensor {} is not what was written: its checksum differs",
-                                       placed[i].first));
+      return corrupt(path, message("tensor {} is not what was written: its checksum differs",
+                                   placed[i].first));
   return {};
 }
 
 Status readEntry(const json& value, std::size_t dataSize, TensorFile::Entry& entry) {
-  const auto bad = [](std::string_view what) { return makeError(Code::kDataLoss, "{}", what); };
+  const auto bad = [](const Message& what) { return makeError(Code::kDataLoss, "{}", what); };
   if (!value.is_object() || !value.contains("dtype") || !value["dtype"].is_string() ||
       !value.contains("shape") || !value["shape"].is_array() || !value.contains("data_offsets") ||
       !value["data_offsets"].is_array() || value["data_offsets"].size() != 2)
@@ -92,7 +92,7 @@ Status readEntry(const json& value, std::size_t dataSize, TensorFile::Entry& ent
       entry.dtype = type;
       known = true;
     }
-  if (!known) return bad("unknown dtype " + value["dtype"].get<std::string>());
+  if (!known) return bad(message("unknown dtype {}", value["dtype"].get<std::string>()));
   std::uint64_t count = 1;
   for (const json& extent : value["shape"]) {
     if (!extent.is_number_unsigned()) return bad("a shape is a list of counts");
@@ -171,8 +171,8 @@ Result<TensorFile> read(const std::string& path) {
   if (out.storage.size() < sizeof length) return corrupt(path, "shorter than its length field");
   std::memcpy(&length, out.storage.data(), sizeof length);
   if (length > kMostHeader || length > out.storage.size() - sizeof length)
-    return corrupt(path, fmt::format("it has {} bytes, and its header would have {}",
-                                     out.storage.size(), length));
+    return corrupt(
+        path, message("it has {} bytes, and its header would have {}", out.storage.size(), length));
   out.dataOffset = sizeof length + length;
   const json header = json::parse(out.storage.data() + sizeof length,
                                   out.storage.data() + out.dataOffset, nullptr, false);
@@ -190,7 +190,7 @@ Result<TensorFile> read(const std::string& path) {
     }
     Status entry =
         readEntry(value, dataSize, placed.emplace_back(name, TensorFile::Entry{}).second);
-    if (!entry.ok()) return corrupt(path, "tensor " + name + ": " + entry.error().what);
+    if (!entry.ok()) return corrupt(path, message("tensor {}: {}", name, entry.error().what));
   }
   std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.offset, a.second.size) < std::pair(b.second.offset, b.second.size);
@@ -212,7 +212,7 @@ Result<TensorFile> read(const std::string& path) {
 }  // namespace
 
 Result<TensorFile> readTensors(const std::string& path) {
-  return withMemoryFor("the tensors of " + path, 0, [&] { return read(path); });
+  return withMemoryFor(message("the tensors of {}", path), 0, [&] { return read(path); });
 }
 
 }  // namespace lockstep::runtime

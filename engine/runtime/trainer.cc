@@ -61,7 +61,7 @@ class Training {
   Status checkScale(std::int64_t step, double scale) const;
   void noteNonFinite(std::int64_t step);
   Status endIfDiverged();
-  Status endDiverged(std::string_view what);
+  Status endDiverged(const Message& what);
   std::optional<Found> stateNotFinite(std::int64_t step) const;
   Status checkState();
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
@@ -454,7 +454,7 @@ Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) 
 }  // namespace
 
 // Collective. If no rank has a finding beyond the non-finite loss, inspects the state.
-Status Training::endDiverged(std::string_view what) {
+Status Training::endDiverged(const Message& what) {
   LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(rank_, nonFinite_), groups_));
   if (first.step == kNotFound) return {};
   const std::int64_t step = first.step;
@@ -464,7 +464,7 @@ Status Training::endDiverged(std::string_view what) {
   }
   std::string where = first.text.data();
   if (!where.empty() && plan_.mesh.size() > 1) where += fmt::format(", on rank {}", first.rank);
-  return diverged(fmt::format("{} is not finite in step {}", what, step), where, step);
+  return diverged(message("{} is not finite in step {}", what, step), where, step);
 }
 
 // Returns the first non-finite tensor of the state on this rank, in plan order.
@@ -495,9 +495,8 @@ Status Training::checkState() {
   LOCKSTEP_ASSIGN(const FoundMessage first,
                   firstFound(messageOf(rank_, stateNotFinite(progress_.step)), groups_));
   if (first.step == kNotFound) return {};
-  return diverged(
-      fmt::format("the {} is not finite after step {}", first.text.data(), progress_.step), {},
-      progress_.step);
+  return diverged(message("the {} is not finite after step {}", first.text.data(), progress_.step),
+                  {}, progress_.step);
 }
 
 // Synchronizes the findings of asynchronous workers.

@@ -39,19 +39,18 @@ bool isNodeName(std::string_view name) {
 Status checkNode(const NodeSpec& node, const std::string& path,
                  std::set<std::string, std::less<>>& names) {
   if (!isNodeName(node.name()))
-    return wrongField(path + ".name", fmt::format("name is \"{}\"; expected letters, digits, '.', "
-                                                  "'_' and '-', not '.' first, 128 at most",
-                                                  node.name()));
+    return wrongField(path + ".name", message("name is \"{}\"; expected letters, digits, '.', "
+                                              "'_' and '-', not '.' first, 128 at most",
+                                              node.name()));
   if (!names.insert(node.name()).second)
-    return wrongField(path + ".name",
-                      fmt::format("another node is named {}; expected a name of its "
-                                  "own",
-                                  node.name()));
+    return wrongField(path + ".name", message("another node is named {}; expected a name of its "
+                                              "own",
+                                              node.name()));
   if (works(node) + has(node, "ps") + has(node, "evaluator") > 1)
     return wrongField(path + ".roles",
-                      fmt::format("roles are {}; expected one of worker, ps and evaluator: a "
-                                  "host that does more than one is so many nodes",
-                                  fmt::join(node.roles(), " and ")));
+                      message("roles are {}; expected one of worker, ps and evaluator: a "
+                              "host that does more than one is so many nodes",
+                              fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one",
                       {{{path + ".interface", ""}}});
@@ -87,19 +86,18 @@ Status checkAddresses(const ClusterSpec& spec) {
     if (node.address() == "0.0.0.0" || node.address() == "::")
       return wrongField(
           path,
-          fmt::format("address is {}, which stands for every address; expected one of the node's, "
-                      "or none: it is chosen",
-                      node.address()),
+          message("address is {}, which stands for every address; expected one of the node's, "
+                  "or none: it is chosen",
+                  node.address()),
           {{{path, ""}}});
     if (!isLoopback(node.address())) continue;
     for (const NodeSpec& other : spec.nodes())
       if (hostOf(other) != hostOf(node))
         return wrongField(
             path,
-            fmt::format(
-                "address is {}, loopback, and node {} is on another host; expected an address "
-                "that {} reaches, or none: it is chosen",
-                node.address(), other.name(), other.name()),
+            message("address is {}, loopback, and node {} is on another host; expected an address "
+                    "that {} reaches, or none: it is chosen",
+                    node.address(), other.name(), other.name()),
             {{{path, ""}}});
   }
   return {};
@@ -131,7 +129,7 @@ Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster&
     if (device.kind != "cuda")
       return wrongField(
           "comm",
-          fmt::format(
+          message(
               "comm is nccl but node {} has ranks on processors; expected shm or gloo, or devices "
               "of kind cuda alone",
               device.node),
@@ -139,7 +137,7 @@ Status checkNccl(const spec::v1::StrategySpec& strategy, const cluster::Cluster&
     if (!taken.emplace(device.node, device.index).second)
       return wrongField(
           "comm",
-          fmt::format(
+          message(
               "comm is nccl but ranks share GPU {} of node {}; expected shm or gloo, or a GPU for "
               "each rank",
               device.index, device.node),
@@ -169,7 +167,7 @@ Status chooseLink(const ClusterSpec& spec, const spec::v1::StrategySpec& strateg
       if (std::none_of(spec.nodes().begin(), spec.nodes().end(),
                        [&, &wanted = name](const NodeSpec& node) { return node.name() == wanted; }))
         return wrongField(fmt::format("{}.{}", path, field),
-                          fmt::format("there is no node {}; expected the name of one", name));
+                          message("there is no node {}; expected the name of one", name));
     // the slowest link limits the group
     if (link.bandwidth_mbit() > 0) slowest = std::min(slowest, link.bandwidth_mbit() * 1e6 / 8);
     out.link.latency = std::max(out.link.latency, link.latency_us() * 1e-6);
@@ -210,8 +208,8 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
   for (int i = 0; i < spec.nodes_size(); ++i)
     if (has(spec.nodes(i), "evaluator") && &spec.nodes(i) != evaluatorNode(spec))
       return wrongField(fmt::format("nodes[{}].roles", i),
-                        fmt::format("{} is an evaluator, and so is {}; expected one in a cluster",
-                                    spec.nodes(i).name(), evaluatorNode(spec)->name()),
+                        message("{} is an evaluator, and so is {}; expected one in a cluster",
+                                spec.nodes(i).name(), evaluatorNode(spec)->name()),
                         {{{fmt::format("nodes[{}].roles", i), ""}}});
   LOCKSTEP_TRY(checkAddresses(spec));
   if (std::none_of(spec.nodes().begin(), spec.nodes().end(), works))
@@ -229,7 +227,7 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
     const std::string host = found ? known->host : node.name();
     addDevices(node, training, host, out);
     if (out.devices.size() > kMaxRanks)
-      return wrongField("nodes", fmt::format("there are more than {} ranks", kMaxRanks));
+      return wrongField("nodes", message("there are more than {} ranks", kMaxRanks));
     int threads = 0;
     for (std::size_t d = first; d < out.devices.size(); ++d) threads += out.devices[d].threads;
     addHost(host, found ? known->cores : threads, out);

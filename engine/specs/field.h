@@ -1,4 +1,4 @@
-// Checks of single fields. Errors have the field's path in `why`, and valid remedies.
+// Checks of single fields. Errors name the field and have valid remedies.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace lockstep::specs {
 
-Error wrongField(std::string path, std::string what, std::vector<Remedy> remedies = {});
+Error wrongField(std::string path, Message what, std::vector<Remedy> remedies = {});
 // Checks that value is in [lowest, highest].
 Status checkRange(std::string_view path, std::int64_t value, std::int64_t lowest,
                   std::int64_t highest);

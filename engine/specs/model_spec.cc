@@ -181,16 +181,15 @@ Status fillModel(ModelSpec& spec) {
         "model.input.columns",
         "only tables have columns of categories; expected none, or the shape [numbers]");
   if (input.vocabulary() > 0 && input.vocabulary() < 256)
-    return wrongField(
-        "model.input.vocabulary",
-        fmt::format("vocabulary is {}; expected at least 256: every byte of the text is "
-                    "a token",
-                    input.vocabulary()));
+    return wrongField("model.input.vocabulary",
+                      message("vocabulary is {}; expected at least 256: every byte of the text is "
+                              "a token",
+                              input.vocabulary()));
   if (!std::isfinite(input.scale()))
     return wrongField("model.input.scale", "scale is not finite; expected a number such as 0.0039");
   if (spec.layers_size() > kMaxLayers)
-    return wrongField("model.layers", fmt::format("there are {} layers; expected at most {}",
-                                                  spec.layers_size(), kMaxLayers));
+    return wrongField("model.layers", message("there are {} layers; expected at most {}",
+                                              spec.layers_size(), kMaxLayers));
   nameLayers(spec);
   for (int i = 0; i < spec.layers_size(); ++i)
     LOCKSTEP_TRY(fillLayer(*spec.mutable_layers(i), fmt::format("model.layers[{}]", i)));
@@ -222,7 +221,7 @@ Result<models::Model> toModel(const ModelSpec& given) {
   for (const LayerSpec& layer : spec.layers()) model.layers.push_back(toLayer(layer));
   if (Status shapes = models::describe(model).status(); !shapes.ok()) {
     Error error = shapes.error();
-    error.why = error.why.empty() ? "model" : "model." + error.why;
+    error.field = error.field.empty() ? "model" : "model." + error.field;
     std::vector<Remedy> remedies = std::move(error.remedies);
     if (remedies.empty()) return error;
     for (Remedy& remedy : remedies)

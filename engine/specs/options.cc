@@ -110,11 +110,11 @@ Status checkAllowed(const Message& message, const FieldDescriptor& field, const 
   std::vector<Remedy> remedies{{{path, ""}}};
   for (const auto& value : condition.values())
     remedies.push_back({{fmt::format("{}{}", parent, other.name()), value}});
-  return wrongField(
-      path,
-      fmt::format("{} is not used with {} {}; expected it left out, or {} {}", path, other.name(),
-                  fieldText(message, other), other.name(), fmt::join(condition.values(), " or ")),
-      std::move(remedies));
+  return wrongField(path,
+                    lockstep::message("{} is not used with {} {}; expected it left out, or {} {}",
+                                      path, other.name(), fieldText(message, other), other.name(),
+                                      fmt::join(condition.values(), " or ")),
+                    std::move(remedies));
 }
 
 }  // namespace

@@ -42,12 +42,12 @@ Status checkPart(const std::string& path, const char* kind, const std::string& f
                  const std::string& sha256, DataFiles& files) {
   if (file.empty())
     return wrongField(fmt::format("{}.{}", path, kind),
-                      fmt::format("{} is missing; expected the path of a {} file", kind, kind));
+                      message("{} is missing; expected the path of a {} file", kind, kind));
   if (files.to() == 0) files.set_to(1);
   if (!(files.to() > files.from() && files.to() <= 1))
     return wrongField(path + ".to",
-                      fmt::format("{}.to is {}; expected more than {}.from, {}, and at most 1",
-                                  path, files.to(), path, files.from()),
+                      message("{}.to is {}; expected more than {}.from, {}, and at most 1", path,
+                              files.to(), path, files.from()),
                       {{{path + ".to", "1"}}});
   return checkHash(fmt::format("{}.{}_sha256", path, kind), sha256);
 }
@@ -113,18 +113,17 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
   if (schedule.steps() == 0 && training.max_steps() > 0) {
     schedule.set_steps(training.max_steps());
     if (schedule.steps() > schedule.warmup_steps()) return {};
-    return wrongField(
-        path + "warmup_steps",
-        fmt::format("the warm-up of {} steps does not end before training.max_steps, {}",
-                    schedule.warmup_steps(), training.max_steps()),
-        {{{path + "warmup_steps", fmt::format("{}", training.max_steps() / 10)}},
-         {{"training.max_steps", fmt::format("{}", 10 * schedule.warmup_steps())}}});
+    return wrongField(path + "warmup_steps",
+                      message("the warm-up of {} steps does not end before training.max_steps, {}",
+                              schedule.warmup_steps(), training.max_steps()),
+                      {{{path + "warmup_steps", fmt::format("{}", training.max_steps() / 10)}},
+                       {{"training.max_steps", fmt::format("{}", 10 * schedule.warmup_steps())}}});
   }
   if (schedule.steps() == 0)
     return wrongField(
         path + "steps",
-        fmt::format("schedule {} needs an end, and neither {}steps nor training.max_steps is given",
-                    schedule.kind(), path),
+        message("schedule {} needs an end, and neither {}steps nor training.max_steps is given",
+                schedule.kind(), path),
         {{{path + "steps",
            fmt::format("{}", std::max(kUsualSteps, 10 * schedule.warmup_steps()))}}});
   return checkRange(path + "steps", schedule.steps(), schedule.warmup_steps() + 1, kMaxSteps);
@@ -133,10 +132,10 @@ Status fillSchedule(ScheduleSpec& schedule, const TrainingSpec& training) {
 Status checkBackend(const TrainingSpec& training) {
   if (training.precision() != "fp64") return {};
   if (training.backend() != "onednn" && training.backend() != "cuda") return {};
-  return wrongField("training.backend",
-                    fmt::format("backend {} has no fp64; expected reference, or precision fp32",
-                                training.backend()),
-                    {{{"training.backend", "reference"}}, {{"training.precision", "fp32"}}});
+  return wrongField(
+      "training.backend",
+      message("backend {} has no fp64; expected reference, or precision fp32", training.backend()),
+      {{{"training.backend", "reference"}}, {{"training.precision", "fp32"}}});
 }
 
 Status checkLossScale(const TrainingSpec& training) {
@@ -145,9 +144,9 @@ Status checkLossScale(const TrainingSpec& training) {
   int digits = 0;
   if (std::frexp(initial, &digits) == 0.5 && std::abs(digits - 1) <= kMaxScaleDigits) return {};
   return wrongField("training.loss_scale.initial",
-                    fmt::format("training.loss_scale.initial is {}; expected a power of two from "
-                                "2^-{} to 2^{}, as 65536",
-                                initial, kMaxScaleDigits, kMaxScaleDigits),
+                    message("training.loss_scale.initial is {}; expected a power of two from "
+                            "2^-{} to 2^{}, as 65536",
+                            initial, kMaxScaleDigits, kMaxScaleDigits),
                     {{{"training.loss_scale.initial", "65536"}}});
 }
 
@@ -235,8 +234,7 @@ Status checkParts(const RunSpec& spec) {
     else
       remedies.push_back({{field, fmt::format("{}", fewer)}});
     return wrongField(
-        field,
-        fmt::format("{} is {}; expected a divisor of training.batch, {}", field, count, batch),
+        field, message("{} is {}; expected a divisor of training.batch, {}", field, count, batch),
         std::move(remedies));
   }
   return {};
@@ -248,20 +246,19 @@ Status checkStatisticsGroups(const RunSpec& spec) {
     if (!layer.has_batch_norm()) continue;
     const std::string field = fmt::format("model.layers[{}].batch_norm.groups", i);
     if (const int parts = spec.strategy().micro_batches(); layer.batch_norm().groups() % parts != 0)
-      return wrongField(
-          field,
-          fmt::format("{} is {}, and each of {} micro-batches has statistics of its own; "
-                      "expected {}, or another multiple of {}",
-                      field, layer.batch_norm().groups(), parts, parts, parts),
-          {oneGroupEach(spec)});
+      return wrongField(field,
+                        message("{} is {}, and each of {} micro-batches has statistics of its own; "
+                                "expected {}, or another multiple of {}",
+                                field, layer.batch_norm().groups(), parts, parts, parts),
+                        {oneGroupEach(spec)});
     for (const auto& [name, parts, most] :
          {std::tuple{"strategy.local_steps", spec.strategy().local_steps(), 1},
           std::tuple{"strategy.deterministic_parts", spec.strategy().deterministic_parts(), 0}})
       if (parts > most)
         return wrongField(name,
-                          fmt::format("{} is {}, but batch norm {} takes statistics over ranks; "
-                                      "expected {}, or another norm",
-                                      name, parts, layer.name(), most),
+                          message("{} is {}, but batch norm {} takes statistics over ranks; "
+                                  "expected {}, or another norm",
+                                  name, parts, layer.name(), most),
                           {{{name, fmt::format("{}", most)}}});
   }
   return {};
@@ -274,14 +271,13 @@ Status checkShares(const StrategySpec& strategy) {
     const std::string path = fmt::format("strategy.shares[{}]", i);
     if (!(share > 0 && share <= kMaxShare))
       return wrongField(
-          path,
-          fmt::format("{} is {}; expected more than 0 and at most {}", path, share, kMaxShare),
+          path, message("{} is {}; expected more than 0 and at most {}", path, share, kMaxShare),
           {{{"strategy.shares", ""}}});
     if (share * kMaxShare < all)  // no batch gives it a sample
-      return wrongField(path,
-                        fmt::format("{} is {} of {}; expected at least 1/{:.0f} of all", path,
-                                    share, all, kMaxShare),
-                        {{{"strategy.shares", ""}}});
+      return wrongField(
+          path,
+          message("{} is {} of {}; expected at least 1/{:.0f} of all", path, share, all, kMaxShare),
+          {{{"strategy.shares", ""}}});
   }
   return {};
 }
@@ -289,26 +285,24 @@ Status checkShares(const StrategySpec& strategy) {
 Status checkStrategy(const StrategySpec& strategy) {
   const cluster::Strategy& kind = *cluster::findStrategy(strategy.kind());
   if (!kind.local && strategy.local_steps() > 0)
-    return wrongField(
-        "strategy.local_steps",
-        fmt::format("strategy.local_steps is {}, but {} has none; expected it left out",
-                    strategy.local_steps(), strategy.kind()),
-        {{{"strategy.local_steps", ""}}});
+    return wrongField("strategy.local_steps",
+                      message("strategy.local_steps is {}, but {} has none; expected it left out",
+                              strategy.local_steps(), strategy.kind()),
+                      {{{"strategy.local_steps", ""}}});
   if (strategy.deterministic_parts() > 0 && strategy.micro_batches() > 1)
     return wrongField(
         "strategy.deterministic_parts",
-        fmt::format(
+        message(
             "strategy.deterministic_parts is {} and strategy.micro_batches {}, which both divide "
             "the batch; expected one of them",
             strategy.deterministic_parts(), strategy.micro_batches()),
         {{{"strategy.micro_batches", "1"}}, {{"strategy.deterministic_parts", "0"}}});
   if (kind.local && strategy.micro_batches() > 1)
-    return wrongField(
-        "strategy.micro_batches",
-        fmt::format("strategy.micro_batches is {}, but local-sgd divides the batch by "
-                    "strategy.local_steps; expected 1",
-                    strategy.micro_batches()),
-        {{{"strategy.micro_batches", "1"}}});
+    return wrongField("strategy.micro_batches",
+                      message("strategy.micro_batches is {}, but local-sgd divides the batch by "
+                              "strategy.local_steps; expected 1",
+                              strategy.micro_batches()),
+                      {{{"strategy.micro_batches", "1"}}});
   return cluster::checkOptions(kind, {.servers = strategy.servers(),
                                       .tensor = strategy.tensor(),
                                       .stages = strategy.stages(),
@@ -375,7 +369,7 @@ Result<int> microBatches(const RunSpec& spec, int dataRanks) {
         {"training.batch", fmt::format("{}", (batch + multiple - 1) / multiple * multiple)});
   return wrongField(
       "strategy.deterministic_parts",
-      fmt::format(
+      message(
           "strategy.deterministic_parts is {}, and the batch is divided over {} ranks; expected "
           "a multiple of {}",
           parts, dataRanks, dataRanks),

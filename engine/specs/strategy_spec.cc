@@ -16,9 +16,9 @@ bool hasServers(const spec::v1::StrategySpec& strategy) {
 Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, int servers) {
   if (servers > 0 && strategy.servers() > 0 && strategy.servers() != servers)
     return wrongField("strategy.servers",
-                      fmt::format("strategy.servers is {}, and the nodes of role ps have {} "
-                                  "devices; expected it left out",
-                                  strategy.servers(), servers),
+                      message("strategy.servers is {}, and the nodes of role ps have {} "
+                              "devices; expected it left out",
+                              strategy.servers(), servers),
                       {{{"strategy.servers", ""}}});
   if (servers == 0) servers = hasServers(strategy) ? std::max(strategy.servers(), 1) : 0;
   if (servers >= ranks) {
@@ -31,8 +31,8 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
     }
     return wrongField(
         "strategy.servers",
-        fmt::format("strategy.servers is {}, and there {}; expected fewer, so that one computes",
-                    servers, ranks == 1 ? "is 1 rank" : fmt::format("are {} ranks", ranks)),
+        message("strategy.servers is {}, and there {}; expected fewer, so that one computes",
+                servers, ranks == 1 ? "is 1 rank" : message("are {} ranks", ranks)),
         {std::move(fewer)});
   }
   ranks -= servers;
@@ -45,7 +45,7 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
   if (ranks % tensor != 0)
     return wrongField(
         "strategy.tensor",
-        fmt::format("strategy.tensor is {}; expected a divisor of the {} ranks", tensor, ranks),
+        message("strategy.tensor is {}; expected a divisor of the {} ranks", tensor, ranks),
         {{{"strategy.tensor",
            fmt::format("{}", cluster::divisorUpTo(ranks % stages == 0 ? ranks / stages : ranks,
                                                   tensor))}}});
@@ -53,10 +53,10 @@ Result<cluster::Mesh> toMesh(const spec::v1::StrategySpec& strategy, int ranks, 
   if (ranks / tensor % stages != 0)
     return wrongField(
         "strategy.stages",
-        fmt::format("strategy.stages is {}; expected a divisor of {}", stages,
-                    tensor > 1 ? fmt::format("{}, the {} ranks divided by strategy.tensor, {}",
-                                             ranks / tensor, ranks, tensor)
-                               : fmt::format("the {} ranks", ranks)),
+        message("strategy.stages is {}; expected a divisor of {}", stages,
+                tensor > 1 ? message("{}, the {} ranks divided by strategy.tensor, {}",
+                                     ranks / tensor, ranks, tensor)
+                           : message("the {} ranks", ranks)),
         {{{"strategy.stages", fmt::format("{}", cluster::divisorUpTo(ranks / tensor, stages))}}});
   std::vector<cluster::Axis> axes;
   if (stages > 1) axes.push_back({std::string(cluster::kStageAxis), stages});

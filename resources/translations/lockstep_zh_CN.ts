@@ -484,22 +484,6 @@ It uses:
             <source>What to do: %1</source>
             <translation>处理办法：%1</translation>
         </message>
-        <message>
-            <source>set %1 to %2</source>
-            <translation>把 %1 设为 %2</translation>
-        </message>
-        <message>
-            <source>leave %1 out</source>
-            <translation>省略 %1</translation>
-        </message>
-        <message>
-            <source>%1 and %2</source>
-            <translation>%1，并%2</translation>
-        </message>
-        <message>
-            <source>%1, or %2</source>
-            <translation>%1，或%2</translation>
-        </message>
     </context>
         <context>
         <name>lockstep::ui::FieldDelegate</name>
@@ -1489,10 +1473,6 @@ It uses:
             <translation>此前的记录保留在历史中；`lockstep rerun` 可重新启动它</translation>
         </message>
         <message>
-            <source>permission denied for %1</source>
-            <translation>%1 拒绝登录</translation>
-        </message>
-        <message>
             <source>the host key of %1 is not known</source>
             <translation>%1 的主机密钥未知</translation>
         </message>
@@ -1761,10 +1741,6 @@ It uses:
             <translation>进程 %1 的工作进程%2</translation>
         </message>
         <message>
-            <source>rank %1 %2</source>
-            <translation>进程 %1 %2</translation>
-        </message>
-        <message>
             <source>was killed by signal %1 (%2)</source>
             <translation>被信号 %1（%2）终止</translation>
         </message>
@@ -1945,10 +1921,6 @@ It uses:
             <translation>%1 在 %2:%3 中被标为 @revoked</translation>
         </message>
         <message>
-            <source>it shows %1</source>
-            <translation>它出示 %1</translation>
-        </message>
-        <message>
             <source>ProxyCommand is not supported</source>
             <translation>不支持 ProxyCommand</translation>
         </message>
@@ -1959,10 +1931,6 @@ It uses:
         <message>
             <source>its SHA-256 is %1, the run expects %2</source>
             <translation>其 SHA-256 为 %1，运行要求 %2</translation>
-        </message>
-        <message>
-            <source>it begins with %1</source>
-            <translation>其开头为 %1</translation>
         </message>
         <message>
             <source>%1 MiB are free, %2 MiB are needed</source>
@@ -2117,14 +2085,6 @@ It uses:
             <translation>向主机管理员索取新密钥</translation>
         </message>
         <message>
-            <source>if the change is known to be right: %1</source>
-            <translation>如果确认改变无误：%1</translation>
-        </message>
-        <message>
-            <source>compare it with the host&apos;s own (%1</source>
-            <translation>与主机自己的密钥比对（%1</translation>
-        </message>
-        <message>
             <source>check the host&apos;s name in the cluster and in the SSH configuration</source>
             <translation>检查集群和 SSH 配置中的主机名</translation>
         </message>
@@ -2163,10 +2123,6 @@ It uses:
         <message>
             <source>see that the account&apos;s login files print nothing for non-interactive shells</source>
             <translation>确认该账户的登录脚本在非交互 shell 中不输出任何内容</translation>
-        </message>
-        <message>
-            <source>deploy this version to the node: %1</source>
-            <translation>把此版本部署到节点：%1</translation>
         </message>
         <message>
             <source>deploy the agent of your version to this node</source>
@@ -2453,22 +2409,6 @@ It uses:
             <translation>监管进程已结束</translation>
         </message>
         <message>
-            <source>there are no nodes</source>
-            <translation>没有节点</translation>
-        </message>
-        <message>
-            <source>there are no layers</source>
-            <translation>没有层</translation>
-        </message>
-        <message>
-            <source>there is no node %1</source>
-            <translation>没有节点 %1</translation>
-        </message>
-        <message>
-            <source>another node is named %1</source>
-            <translation>另一个节点也叫 %1</translation>
-        </message>
-        <message>
             <source>address is %1, which stands for every address; expected one of the node&apos;s, or none: it is chosen</source>
             <translation>address 为 %1，它代表所有地址；应填该节点的一个地址，或留空由程序选择</translation>
         </message>
@@ -2481,28 +2421,8 @@ It uses:
             <translation>address 是回环地址 %1，而节点 %2 在另一台主机上；应填 %3 能到达的地址，或留空由程序选择</translation>
         </message>
         <message>
-            <source>no node has the role worker</source>
-            <translation>没有节点担任 worker</translation>
-        </message>
-        <message>
-            <source>comm is shm but the nodes are on several hosts</source>
-            <translation>通信方式为 shm，但节点位于多台主机</translation>
-        </message>
-        <message>
             <source>the ranks&apos; GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host</source>
             <translation>各进程的 GPU 之间通过 NCCL 直接交换数据；节点没有 NCCL 时经主机交换</translation>
-        </message>
-        <message>
-            <source>comm is nccl but parameter servers exchange through the host</source>
-            <translation>通信方式为 nccl，但参数服务器经主机交换数据</translation>
-        </message>
-        <message>
-            <source>comm is nccl but node %1 has ranks on processors</source>
-            <translation>通信方式为 nccl，但节点 %1 有在处理器上运行的进程</translation>
-        </message>
-        <message>
-            <source>comm is nccl but ranks share GPU %1 of node %2</source>
-            <translation>通信方式为 nccl，但有进程共用节点 %2 的 GPU %1</translation>
         </message>
         <message>
             <source>comm is nccl, and the ranks&apos; GPUs cannot exchange among themselves</source>
@@ -2521,20 +2441,8 @@ It uses:
             <translation>在该节点安装 NCCL，或在集群中不写 comm：GPU 之间无法直接交换的数据经主机传递</translation>
         </message>
         <message>
-            <source>gpus are given of a device of kind cpu</source>
-            <translation>在类型为 cpu 的设备上写了 gpus</translation>
-        </message>
-        <message>
-            <source>%1 is %2 but its input is %3</source>
-            <translation>%1 为 %2，而其输入为 %3</translation>
-        </message>
-        <message>
             <source>%1 is missing</source>
             <translation>缺少 %1</translation>
-        </message>
-        <message>
-            <source>the last layer gives %1, not flat</source>
-            <translation>最后一层给出 %1，不是展平的</translation>
         </message>
         <message>
             <source>batch</source>
@@ -2555,10 +2463,6 @@ It uses:
         <message>
             <source>unknown strategy %1</source>
             <translation>未知策略 %1</translation>
-        </message>
-        <message>
-            <source>%1 is %2; expected a divisor of the %3 ranks</source>
-            <translation>%1 为 %2；应为 %3 个进程数的约数</translation>
         </message>
         <message>
             <source>this model has no layers that tensor parallelism divides</source>
@@ -2645,10 +2549,6 @@ It uses:
             <translation>至少 %1</translation>
         </message>
         <message>
-            <source>at most %1</source>
-            <translation>至多 %1</translation>
-        </message>
-        <message>
             <source>a group of fields</source>
             <translation>一组字段</translation>
         </message>
@@ -2719,10 +2619,6 @@ It uses:
         <message>
             <source>its launch was not completed: launch it again</source>
             <translation>启动未完成：请重新启动</translation>
-        </message>
-        <message>
-            <source>at least one</source>
-            <translation>至少一个</translation>
         </message>
         <message>
             <source>strategy.local_steps is %1, but %2 has none; expected it left out</source>
@@ -2931,10 +2827,6 @@ It uses:
         <message>
             <source>resume from another checkpoint, or begin anew</source>
             <translation>请从另一个检查点恢复，或重新开始</translation>
-        </message>
-        <message>
-            <source>out of memory for %1</source>
-            <translation>内存不足：%1</translation>
         </message>
         <message>
             <source>the system gives this process no more memory</source>
@@ -3561,12 +3453,2192 @@ It uses:
             <translation>不小于 %1 的有限数</translation>
         </message>
         <message>
-            <source>%1 is not used with %2 %3; expected it left out, or %4</source>
-            <translation>%2 为 %3 时不使用 %1；应不写，或改为 %4</translation>
-        </message>
-        <message>
             <source>strategy.servers is %1, and there %2; expected fewer, so that one computes</source>
             <translation>strategy.servers 为 %1，进程总数不足（%2）；应更少，使至少一个进程参与计算</translation>
+        </message>
+        <message>
+            <source>cannot resolve %1</source>
+            <translation>无法解析路径 %1</translation>
+        </message>
+        <message>
+            <source>cannot use %1 for sockets</source>
+            <translation>无法将 %1 用于套接字</translation>
+        </message>
+        <message>
+            <source>cannot close %1 to others</source>
+            <translation>无法禁止他人访问 %1</translation>
+        </message>
+        <message>
+            <source>cannot write in the workdir %1</source>
+            <translation>无法写入工作目录 %1</translation>
+        </message>
+        <message>
+            <source>it is not a folder of this user</source>
+            <translation>它不是此用户的文件夹</translation>
+        </message>
+        <message>
+            <source>remove it, or choose another workdir</source>
+            <translation>请删除它，或选择另一个工作目录</translation>
+        </message>
+        <message>
+            <source>%1 is not a run&apos;s request</source>
+            <translation>%1 不是运行的请求</translation>
+        </message>
+        <message>
+            <source>cannot start the run&apos;s supervisor</source>
+            <translation>无法启动运行的监管进程</translation>
+        </message>
+        <message>
+            <source>the socket path %1 is longer than %2 bytes</source>
+            <translation>套接字路径 %1 超过 %2 字节</translation>
+        </message>
+        <message>
+            <source>cannot make a socket</source>
+            <translation>无法创建套接字</translation>
+        </message>
+        <message>
+            <source>cannot serve at %1</source>
+            <translation>无法在 %1 提供服务</translation>
+        </message>
+        <message>
+            <source>cannot connect to %1</source>
+            <translation>无法连接到 %1</translation>
+        </message>
+        <message>
+            <source>%1 belongs to another user</source>
+            <translation>%1 属于另一个用户</translation>
+        </message>
+        <message>
+            <source>there is no NVIDIA driver: %1</source>
+            <translation>没有 NVIDIA 驱动程序：%1</translation>
+        </message>
+        <message>
+            <source>%1 has no %2</source>
+            <translation>%1 没有 %2</translation>
+        </message>
+        <message>
+            <source>%1 MiB cannot be had</source>
+            <translation>无法获得 %1 MiB</translation>
+        </message>
+        <message>
+            <source>%1 has no device</source>
+            <translation>%1 没有设备</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is no run id</source>
+            <translation>“%1”不是运行编号</translation>
+        </message>
+        <message>
+            <source>run %1 is at generation %2 already</source>
+            <translation>运行 %1 已处于第 %2 代</translation>
+        </message>
+        <message>
+            <source>generation %1 of run %2 is still there</source>
+            <translation>运行 %2 的第 %1 代仍然存在</translation>
+        </message>
+        <message>
+            <source>run %1 has ended on this node</source>
+            <translation>运行 %1 在此节点上已结束</translation>
+        </message>
+        <message>
+            <source>the supervisor of run %1 does not answer</source>
+            <translation>运行 %1 的监管进程没有应答</translation>
+        </message>
+        <message>
+            <source>%1 is not what was prepared</source>
+            <translation>%1 与所准备的不一致</translation>
+        </message>
+        <message>
+            <source>run folder %1 is in use</source>
+            <translation>运行文件夹 %1 正在使用</translation>
+        </message>
+        <message>
+            <source>launch it under a new id</source>
+            <translation>请用新的编号启动</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is no SHA-256</source>
+            <translation>“%1”不是 SHA-256</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is no name of a data file</source>
+            <translation>“%1”不是数据文件的名称</translation>
+        </message>
+        <message>
+            <source>the data file %1 has %2 bytes</source>
+            <translation>数据文件 %1 有 %2 字节</translation>
+        </message>
+        <message>
+            <source>cannot rename %1</source>
+            <translation>无法重命名 %1</translation>
+        </message>
+        <message>
+            <source>%1 rank has nobody to exchange with</source>
+            <translation>%1 个 rank 没有可交换数据的对象</translation>
+        </message>
+        <message>
+            <source>sizes from %1 to %2 bytes, expected 4 at least</source>
+            <translation>大小为 %1 到 %2 字节，应至少为 4</translation>
+        </message>
+        <message>
+            <source>no algorithm is named &apos;%1&apos;</source>
+            <translation>没有名为“%1”的算法</translation>
+        </message>
+        <message>
+            <source>not enough memory for the benchmark&apos;s ranks</source>
+            <translation>内存不足以容纳基准测试的各 rank</translation>
+        </message>
+        <message>
+            <source>%1 ranks need %2 MiB each, %3 MiB are available</source>
+            <translation>%1 个 rank 每个需要 %2 MiB，可用 %3 MiB</translation>
+        </message>
+        <message>
+            <source>there is no benchmark of &apos;%1&apos;</source>
+            <translation>没有“%1”的基准测试</translation>
+        </message>
+        <message>
+            <source>%1 ranks cannot measure one machine&apos;s limits</source>
+            <translation>%1 个 rank 无法测量一台机器的极限</translation>
+        </message>
+        <message>
+            <source>sizes from %1 to %2, expected 4 to %3</source>
+            <translation>大小为 %1 到 %2，应为 4 到 %3</translation>
+        </message>
+        <message>
+            <source>no precision is named</source>
+            <translation>没有指定精度</translation>
+        </message>
+        <message>
+            <source>no precision is named &apos;%1&apos;</source>
+            <translation>没有名为“%1”的精度</translation>
+        </message>
+        <message>
+            <source>not enough memory for the benchmark</source>
+            <translation>内存不足以进行基准测试</translation>
+        </message>
+        <message>
+            <source>the largest size needs %1 MiB, %2 MiB are available</source>
+            <translation>最大的尺寸需要 %1 MiB，可用 %2 MiB</translation>
+        </message>
+        <message>
+            <source>a worker of %1 %2</source>
+            <translation>%1 的一个工作进程%2</translation>
+        </message>
+        <message>
+            <source>the agent is leaving</source>
+            <translation>代理正在退出</translation>
+        </message>
+        <message>
+            <source>%1 was cancelled</source>
+            <translation>%1 已取消</translation>
+        </message>
+        <message>
+            <source>%1 took longer than %2 s</source>
+            <translation>%1 超过了 %2 秒</translation>
+        </message>
+        <message>
+            <source>use fewer ranks or a smaller largest size</source>
+            <translation>请减少 rank 数，或减小最大尺寸</translation>
+        </message>
+        <message>
+            <source>use a smaller largest size</source>
+            <translation>请减小最大尺寸</translation>
+        </message>
+        <message>
+            <source>use a smaller batch, or try again when the node is less busy</source>
+            <translation>请减小批次，或在节点较空闲时再试</translation>
+        </message>
+        <message>
+            <source>cannot write the checkpoint to %1</source>
+            <translation>无法把检查点写入 %1</translation>
+        </message>
+        <message>
+            <source>the checkpoint of step %1 is not there any more</source>
+            <translation>第 %1 步的检查点已不存在</translation>
+        </message>
+        <message>
+            <source>its worker %1</source>
+            <translation>其工作进程%1</translation>
+        </message>
+        <message>
+            <source>node %1 is not part of the run</source>
+            <translation>节点 %1 不属于此运行</translation>
+        </message>
+        <message>
+            <source>its certificate is not that of %1</source>
+            <translation>其证书不是 %1 的证书</translation>
+        </message>
+        <message>
+            <source>node %1 was lost: its supervisor does not answer
+%2</source>
+            <translation>节点 %1 已失联：其监管进程没有应答
+%2</translation>
+        </message>
+        <message>
+            <source>node %1 does not coordinate the run</source>
+            <translation>节点 %1 不是此运行的协调者</translation>
+        </message>
+        <message>
+            <source>stop the run at its first node</source>
+            <translation>请在运行的第一个节点上停止它</translation>
+        </message>
+        <message>
+            <source>this is run %1 generation %2, not run %3 generation %4</source>
+            <translation>这是运行 %1 第 %2 代，而不是运行 %3 第 %4 代</translation>
+        </message>
+        <message>
+            <source>run %1 was prepared too long ago</source>
+            <translation>运行 %1 的准备已过期</translation>
+        </message>
+        <message>
+            <source>its last lines:
+%1</source>
+            <translation>其最后几行：
+%1</translation>
+        </message>
+        <message>
+            <source>%1
+its last lines:
+%2</source>
+            <translation>%1
+其最后几行：
+%2</translation>
+        </message>
+        <message>
+            <source>cannot write the spool</source>
+            <translation>无法写入记录缓存</translation>
+        </message>
+        <message>
+            <source>cannot open the spool %1</source>
+            <translation>无法打开记录缓存 %1</translation>
+        </message>
+        <message>
+            <source>run %1 has no artifact &quot;%2&quot;</source>
+            <translation>运行 %1 没有产物“%2”</translation>
+        </message>
+        <message>
+            <source>node %1 has no %2 of run %3</source>
+            <translation>节点 %1 没有运行 %3 的 %2</translation>
+        </message>
+        <message>
+            <source>%1 became shorter while it was read</source>
+            <translation>%1 在读取过程中变短了</translation>
+        </message>
+        <message>
+            <source>the supervisor is leaving</source>
+            <translation>监管进程正在退出</translation>
+        </message>
+        <message>
+            <source>the run failed, and why was not kept</source>
+            <translation>运行失败，原因没有保存下来</translation>
+        </message>
+        <message>
+            <source>%1 has a supervisor already</source>
+            <translation>%1 已有监管进程</translation>
+        </message>
+        <message>
+            <source>its supervisor was killed, or the disk of the node&apos;s workdir took no more</source>
+            <translation>其监管进程被终止，或节点工作目录所在的磁盘已写满</translation>
+        </message>
+        <message>
+            <source>what a rank says of itself cannot be read</source>
+            <translation>无法读取某个 rank 关于自身的信息</translation>
+        </message>
+        <message>
+            <source>the %1 of the first samples is not a number</source>
+            <translation>最初几个样本的%1不是数</translation>
+        </message>
+        <message>
+            <source>every rank finds it so</source>
+            <translation>每个 rank 的结果都如此</translation>
+        </message>
+        <message>
+            <source>look for numbers in the data that are too large, or lower model.input.scale</source>
+            <translation>请检查数据中过大的数，或减小 model.input.scale</translation>
+        </message>
+        <message>
+            <source>the node cannot compute on a GPU: %1</source>
+            <translation>节点无法用 GPU 计算：%1</translation>
+        </message>
+        <message>
+            <source>%1, or give the node devices of kind cpu</source>
+            <translation>%1，或给节点指定 kind 为 cpu 的设备</translation>
+        </message>
+        <message>
+            <source>the run has ranks on %1 GPUs of a node that has %2</source>
+            <translation>运行要用该节点的 %1 块 GPU，而它有 %2 块</translation>
+        </message>
+        <message>
+            <source>give its devices of kind cuda a count of %1 at most, or, for ranks to share them, gpus: %2</source>
+            <translation>请把其 cuda 设备的 count 设为最多 %1，若要让 rank 共用，则设 gpus: %2</translation>
+        </message>
+        <message>
+            <source>not enough memory on GPU %1 for its %2</source>
+            <translation>GPU %1 的内存不足以容纳其%2</translation>
+        </message>
+        <message>
+            <source>%1 ranks</source>
+            <translation>%1 个 rank</translation>
+        </message>
+        <message>
+            <source>%1 %2 MiB, %3 has %4 MiB</source>
+            <translation>%1 %2 MiB，%3 有 %4 MiB</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is no node name</source>
+            <translation>“%1”不是节点名称</translation>
+        </message>
+        <message>
+            <source>its hash is %1, announced was %2</source>
+            <translation>其哈希值为 %1，声明的是 %2</translation>
+        </message>
+        <message>
+            <source>no rank of the run is on node %1</source>
+            <translation>节点 %1 上没有此运行的 rank</translation>
+        </message>
+        <message>
+            <source>node %1 evaluates by one rank, and has no ranks of the run</source>
+            <translation>节点 %1 用一个 rank 评估，没有此运行的 rank</translation>
+        </message>
+        <message>
+            <source>rank %1 is not in the plan, which has %2</source>
+            <translation>rank %1 不在计划中，计划有 %2 个</translation>
+        </message>
+        <message>
+            <source>comm &quot;in-process&quot; is for one rank: ranks are processes here</source>
+            <translation>通信方式 in-process 只用于一个 rank：这里每个 rank 是一个进程</translation>
+        </message>
+        <message>
+            <source>comm &quot;%1&quot; is not known: %2 are</source>
+            <translation>未知的通信方式“%1”：可用的是 %2</translation>
+        </message>
+        <message>
+            <source>the first node of the cluster coordinates, and no other</source>
+            <translation>由集群的第一个节点协调，其他节点不能</translation>
+        </message>
+        <message>
+            <source>a run of several nodes needs keys made for it</source>
+            <translation>多节点的运行需要为它生成密钥</translation>
+        </message>
+        <message>
+            <source>the only node of a run coordinates it</source>
+            <translation>运行只有一个节点时由它协调</translation>
+        </message>
+        <message>
+            <source>use a smaller batch, more micro-batches, strategy.recompute, or more ranks</source>
+            <translation>请减小批次、增加微批次、使用 strategy.recompute，或增加 rank</translation>
+        </message>
+        <message>
+            <source>use comm: shm</source>
+            <translation>请使用 comm: shm</translation>
+        </message>
+        <message>
+            <source>axis %1 has %2 ranks in one node; shared memory takes at most %3</source>
+            <translation>轴 %1 在一个节点中有 %2 个 rank；共享内存最多支持 %3 个</translation>
+        </message>
+        <message>
+            <source>the supervisor is gone</source>
+            <translation>监管进程已不在</translation>
+        </message>
+        <message>
+            <source>no rank has said &quot;%1&quot; in %2 s</source>
+            <translation>%2 秒内没有 rank 给出“%1”</translation>
+        </message>
+        <message>
+            <source>see whether the nodes reach each other at their addresses</source>
+            <translation>请检查节点之间能否通过各自的地址互相访问</translation>
+        </message>
+        <message>
+            <source>one rank communicates with none: give it others</source>
+            <translation>只有一个 rank 时没有通信：请增加 rank</translation>
+        </message>
+        <message>
+            <source>the ranks of this strategy send each other messages, and no barrier can stand in for one</source>
+            <translation>此策略的 rank 之间互发消息，不能用屏障代替</translation>
+        </message>
+        <message>
+            <source>all-reduce %1 is made of messages, and no barrier can stand in for one; set strategy.all_reduce to direct</source>
+            <translation>all-reduce %1 由消息组成，不能用屏障代替；请把 strategy.all_reduce 设为 direct</translation>
+        </message>
+        <message>
+            <source>cannot make a control channel</source>
+            <translation>无法创建控制通道</translation>
+        </message>
+        <message>
+            <source>cannot make a pipe</source>
+            <translation>无法创建管道</translation>
+        </message>
+        <message>
+            <source>cannot start the worker of rank %1</source>
+            <translation>无法启动 rank %1 的工作进程</translation>
+        </message>
+        <message>
+            <source>no time was left</source>
+            <translation>没有剩余时间</translation>
+        </message>
+        <message>
+            <source>a plan is for a batch of %1, expected %2</source>
+            <translation>有一个计划的批次为 %1，应为 %2</translation>
+        </message>
+        <message>
+            <source>%1 ranks cannot be verified in one process; at most %2 can</source>
+            <translation>一个进程中无法验证 %1 个 rank；最多 %2 个</translation>
+        </message>
+        <message>
+            <source>%1 steps verify nothing</source>
+            <translation>%1 步无法验证任何内容</translation>
+        </message>
+        <message>
+            <source>deploy this version to the node: lockstep cluster deploy</source>
+            <translation>请把此版本部署到节点：lockstep cluster deploy</translation>
+        </message>
+        <message>
+            <source>the run has not ended yet</source>
+            <translation>运行尚未结束</translation>
+        </message>
+        <message>
+            <source>the run could not be cleaned up</source>
+            <translation>无法清理运行</translation>
+        </message>
+        <message>
+            <source>%1 is not a folder</source>
+            <translation>%1 不是文件夹</translation>
+        </message>
+        <message>
+            <source>there is no home folder</source>
+            <translation>没有主文件夹</translation>
+        </message>
+        <message>
+            <source>choose another folder with --home</source>
+            <translation>请用 --home 选择另一个文件夹</translation>
+        </message>
+        <message>
+            <source>neither LOCKSTEP_HOME nor HOME is set</source>
+            <translation>LOCKSTEP_HOME 和 HOME 都没有设置</translation>
+        </message>
+        <message>
+            <source>give a folder with --home</source>
+            <translation>请用 --home 指定文件夹</translation>
+        </message>
+        <message>
+            <source>the bundle&apos;s manifest %1/manifest is damaged</source>
+            <translation>代理包的清单 %1/manifest 已损坏</translation>
+        </message>
+        <message>
+            <source>line %1: %2</source>
+            <translation>第 %1 行：%2</translation>
+        </message>
+        <message>
+            <source>make the bundle again</source>
+            <translation>请重新生成代理包</translation>
+        </message>
+        <message>
+            <source>status %1</source>
+            <translation>状态 %1</translation>
+        </message>
+        <message>
+            <source>the node&apos;s shell gives no sensible answer</source>
+            <translation>节点的 shell 没有给出合理的应答</translation>
+        </message>
+        <message>
+            <source>it has no glibc (a musl system?), and %1 is needed</source>
+            <translation>它没有 glibc（是 musl 系统？），而需要 %1</translation>
+        </message>
+        <message>
+            <source>status %1: %2</source>
+            <translation>状态 %1：%2</translation>
+        </message>
+        <message>
+            <source>removing old versions</source>
+            <translation>删除旧版本</translation>
+        </message>
+        <message>
+            <source>HOME is not set</source>
+            <translation>没有设置 HOME</translation>
+        </message>
+        <message>
+            <source>cannot make the history&apos;s folder %1</source>
+            <translation>无法创建历史文件夹 %1</translation>
+        </message>
+        <message>
+            <source>run %1 stands in the history already</source>
+            <translation>历史中已有运行 %1</translation>
+        </message>
+        <message>
+            <source>the history has no runs yet</source>
+            <translation>历史中还没有运行</translation>
+        </message>
+        <message>
+            <source>more than one run begins with &quot;%1&quot;</source>
+            <translation>以“%1”开头的运行不止一个</translation>
+        </message>
+        <message>
+            <source>%1 was removed</source>
+            <translation>%1 已被删除</translation>
+        </message>
+        <message>
+            <source>`lockstep history list` shows what is there</source>
+            <translation>`lockstep history list` 列出现有的运行</translation>
+        </message>
+        <message>
+            <source>`lockstep run SPEC --local 1` makes one</source>
+            <translation>`lockstep run SPEC --local 1` 可创建一个</translation>
+        </message>
+        <message>
+            <source>give more of its id; `lockstep history list` shows them</source>
+            <translation>请给出更长的编号；`lockstep history list` 可列出</translation>
+        </message>
+        <message>
+            <source>the run is not locked for recording</source>
+            <translation>运行没有为记录而锁定</translation>
+        </message>
+        <message>
+            <source>cannot make a folder for a copy of %1</source>
+            <translation>无法为 %1 的副本创建文件夹</translation>
+        </message>
+        <message>
+            <source>cannot copy %1 and its log</source>
+            <translation>无法复制 %1 及其日志</translation>
+        </message>
+        <message>
+            <source>its write-ahead log cannot be merged: %1</source>
+            <translation>其预写日志无法合并：%1</translation>
+        </message>
+        <message>
+            <source>the data file %1 does not exist and cannot be made</source>
+            <translation>数据文件 %1 不存在，也无法生成</translation>
+        </message>
+        <message>
+            <source>the program bible is not installed</source>
+            <translation>没有安装程序 bible</translation>
+        </message>
+        <message>
+            <source>the program bible does not print the whole text</source>
+            <translation>程序 bible 没有输出全文</translation>
+        </message>
+        <message>
+            <source>install the Debian packages bible-kjv and bible-kjv-text, or set data.train.text and data.evaluate.text to another text</source>
+            <translation>请安装 Debian 软件包 bible-kjv 和 bible-kjv-text，或把 data.train.text 和 data.evaluate.text 设为另一文本</translation>
+        </message>
+        <message>
+            <source>this plan was not measured before</source>
+            <translation>此计划此前没有测量过</translation>
+        </message>
+        <message>
+            <source>the prediction kept with the run is not JSON</source>
+            <translation>随运行保存的预测不是 JSON</translation>
+        </message>
+        <message>
+            <source>launch it anew with `lockstep run SPEC`</source>
+            <translation>请用 `lockstep run SPEC` 重新启动</translation>
+        </message>
+        <message>
+            <source>the cluster has no node &quot;%1&quot;, where the run was</source>
+            <translation>集群中没有运行所在的节点“%1”</translation>
+        </message>
+        <message>
+            <source>it is still on the node, in the run&apos;s folder</source>
+            <translation>它仍在节点上的运行文件夹中</translation>
+        </message>
+        <message>
+            <source>use the cluster the run was launched on</source>
+            <translation>请使用启动该运行的集群</translation>
+        </message>
+        <message>
+            <source>look at agent.log in the workdir of that node</source>
+            <translation>请查看该节点工作目录中的 agent.log</translation>
+        </message>
+        <message>
+            <source>cannot make a certificate</source>
+            <translation>无法生成证书</translation>
+        </message>
+        <message>
+            <source>cannot write a certificate</source>
+            <translation>无法写出证书</translation>
+        </message>
+        <message>
+            <source>cannot write a key</source>
+            <translation>无法写出密钥</translation>
+        </message>
+        <message>
+            <source>cannot make a key</source>
+            <translation>无法生成密钥</translation>
+        </message>
+        <message>
+            <source>the file is %1</source>
+            <translation>文件为 %1</translation>
+        </message>
+        <message>
+            <source>expected 1</source>
+            <translation>应为 1</translation>
+        </message>
+        <message>
+            <source>%1 (did you mean &apos;%2&apos;?)</source>
+            <translation>%1（是否指“%2”？）</translation>
+        </message>
+        <message>
+            <source>it is larger than %1 MiB</source>
+            <translation>它大于 %1 MiB</translation>
+        </message>
+        <message>
+            <source>write --set training.batch=96</source>
+            <translation>请写作 --set training.batch=96</translation>
+        </message>
+        <message>
+            <source>change their counts in the cluster</source>
+            <translation>请在集群中修改其数量</translation>
+        </message>
+        <message>
+            <source>there is no item %1</source>
+            <translation>没有第 %1 项</translation>
+        </message>
+        <message>
+            <source>%1 has no fields</source>
+            <translation>%1 没有字段</translation>
+        </message>
+        <message>
+            <source>no field is named</source>
+            <translation>没有指定字段</translation>
+        </message>
+        <message>
+            <source>there is no field %1</source>
+            <translation>没有字段 %1</translation>
+        </message>
+        <message>
+            <source>%1 is text of several lines</source>
+            <translation>%1 是多行文本</translation>
+        </message>
+        <message>
+            <source>%1 is not a list</source>
+            <translation>%1 不是列表</translation>
+        </message>
+        <message>
+            <source>an item to insert is one line</source>
+            <translation>要插入的项应为一行</translation>
+        </message>
+        <message>
+            <source>the item to insert: %1, %2</source>
+            <translation>要插入的项：%1，%2</translation>
+        </message>
+        <message>
+            <source>there is no item %1 in %2</source>
+            <translation>%2 中没有第 %1 项</translation>
+        </message>
+        <message>
+            <source>there is no such item in %1</source>
+            <translation>%1 中没有该项</translation>
+        </message>
+        <message>
+            <source>edit it in the text</source>
+            <translation>请在文本中编辑</translation>
+        </message>
+        <message>
+            <source>the file has %1 bytes</source>
+            <translation>文件有 %1 字节</translation>
+        </message>
+        <message>
+            <source>this is not YAML</source>
+            <translation>这不是 YAML</translation>
+        </message>
+        <message>
+            <source>%1 did not end within %2 ms</source>
+            <translation>%1 在 %2 毫秒内没有结束</translation>
+        </message>
+        <message>
+            <source>cannot look at %1</source>
+            <translation>无法查看 %1</translation>
+        </message>
+        <message>
+            <source>%1 cannot be used for sockets</source>
+            <translation>%1 无法用于套接字</translation>
+        </message>
+        <message>
+            <source>remove it, or make it yours with mode 0700</source>
+            <translation>请删除它，或使其归您所有且权限为 0700</translation>
+        </message>
+        <message>
+            <source>it is not a folder of yours that only you can enter</source>
+            <translation>它不是只有您能进入的文件夹</translation>
+        </message>
+        <message>
+            <source>SFTP status %1</source>
+            <translation>SFTP 状态 %1</translation>
+        </message>
+        <message>
+            <source>writing %1</source>
+            <translation>写入 %1</translation>
+        </message>
+        <message>
+            <source>the SFTP subsystem does not answer as it should</source>
+            <translation>SFTP 子系统的应答不正常</translation>
+        </message>
+        <message>
+            <source>the copy was cancelled</source>
+            <translation>复制已取消</translation>
+        </message>
+        <message>
+            <source>SFTP made no progress for %1 ms</source>
+            <translation>SFTP 在 %1 毫秒内没有进展</translation>
+        </message>
+        <message>
+            <source>listing %1</source>
+            <translation>列出 %1</translation>
+        </message>
+        <message>
+            <source>check the network to the node, then connect again</source>
+            <translation>请检查到该节点的网络，然后重新连接</translation>
+        </message>
+        <message>
+            <source>permission denied for %1@%2</source>
+            <translation>%1@%2 拒绝登录</translation>
+        </message>
+        <message>
+            <source>jump host &apos;%1&apos; is not closed</source>
+            <translation>跳板机“%1”的括号没有闭合</translation>
+        </message>
+        <message>
+            <source>jump host &apos;%1&apos; has no usable port</source>
+            <translation>跳板机“%1”没有可用的端口</translation>
+        </message>
+        <message>
+            <source>jump host &apos;%1&apos; has no name</source>
+            <translation>跳板机“%1”没有名称</translation>
+        </message>
+        <message>
+            <source>the SSH configuration of %1 names no host or user</source>
+            <translation>%1 的 SSH 配置没有主机或用户</translation>
+        </message>
+        <message>
+            <source>ssh.host is &quot;%1&quot;</source>
+            <translation>ssh.host 为“%1”</translation>
+        </message>
+        <message>
+            <source>&apos;%1&apos; is not the name of a host</source>
+            <translation>“%1”不是主机名</translation>
+        </message>
+        <message>
+            <source>mend ProxyJump in the SSH configuration</source>
+            <translation>请修正 SSH 配置中的 ProxyJump</translation>
+        </message>
+        <message>
+            <source>install openssh-client</source>
+            <translation>请安装 openssh-client</translation>
+        </message>
+        <message>
+            <source>cannot make a pair of sockets</source>
+            <translation>无法创建一对套接字</translation>
+        </message>
+        <message>
+            <source>%1 is not connected</source>
+            <translation>%1 未连接</translation>
+        </message>
+        <message>
+            <source>%1 is not connected in time</source>
+            <translation>%1 没有及时连接</translation>
+        </message>
+        <message>
+            <source>cannot listen on %1</source>
+            <translation>无法在 %1 监听</translation>
+        </message>
+        <message>
+            <source>the connection to %1 is closed</source>
+            <translation>到 %1 的连接已关闭</translation>
+        </message>
+        <message>
+            <source>was cancelled</source>
+            <translation>已取消</translation>
+        </message>
+        <message>
+            <source>did not end in time</source>
+            <translation>没有及时结束</translation>
+        </message>
+        <message>
+            <source>printed more than the limit</source>
+            <translation>输出超过了限制</translation>
+        </message>
+        <message>
+            <source>was cut off</source>
+            <translation>被中断</translation>
+        </message>
+        <message>
+            <source>no SSH session with %1</source>
+            <translation>没有与 %1 的 SSH 会话</translation>
+        </message>
+        <message>
+            <source>an SSH option is not accepted</source>
+            <translation>有一个 SSH 选项未被接受</translation>
+        </message>
+        <message>
+            <source>the server shows no host key</source>
+            <translation>服务器没有出示主机密钥</translation>
+        </message>
+        <message>
+            <source>if the change is known to be right: ssh-keygen -f &apos;%1&apos; -R &apos;%2&apos;</source>
+            <translation>若确认此变化无误：ssh-keygen -f &apos;%1&apos; -R &apos;%2&apos;</translation>
+        </message>
+        <message>
+            <source>it shows %1%2</source>
+            <translation>它出示 %1%2</translation>
+        </message>
+        <message>
+            <source>compare it with the host&apos;s own (ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub there), then accept it: --accept-host-key %1</source>
+            <translation>请与该主机自己的密钥比对（在其上运行 ssh-keygen -lf /etc/ssh/ssh_host_*_key.pub），然后接受：--accept-host-key %1</translation>
+        </message>
+        <message>
+            <source>the connection to %1 was closed</source>
+            <translation>到 %1 的连接被关闭</translation>
+        </message>
+        <message>
+            <source>check the port; an sshd that is overloaded answers later</source>
+            <translation>请检查端口；过载的 sshd 稍后才会应答</translation>
+        </message>
+        <message>
+            <source>the bridge to %1 ended with status %2</source>
+            <translation>到 %1 的桥接以状态 %2 结束</translation>
+        </message>
+        <message>
+            <source>threads is %1, expected at least 1</source>
+            <translation>threads 为 %1，应至少为 1</translation>
+        </message>
+        <message>
+            <source>there is no backend &quot;%1&quot;</source>
+            <translation>没有后端“%1”</translation>
+        </message>
+        <message>
+            <source>one of %1</source>
+            <translation>应为 %1 之一</translation>
+        </message>
+        <message>
+            <source>kernel %1 would have %2 blocks down, and a GPU takes %3</source>
+            <translation>内核 %1 纵向会有 %2 个线程块，而 GPU 最多支持 %3 个</translation>
+        </message>
+        <message>
+            <source>%1: a GPU&apos;s kernel would go over %2 elements, and takes %3</source>
+            <translation>%1：GPU 内核要处理 %2 个元素，而它最多处理 %3 个</translation>
+        </message>
+        <message>
+            <source>train with a smaller batch, or more micro-batches</source>
+            <translation>请减小批次，或增加微批次</translation>
+        </message>
+        <message>
+            <source>a head has %1 channels, and its kernels take at most %2</source>
+            <translation>每个头有 %1 个通道，而其内核最多支持 %2 个</translation>
+        </message>
+        <message>
+            <source>give the model more heads, of fewer channels, or train it on devices of kind cpu</source>
+            <translation>请增加头数、减少每个头的通道数，或在 kind 为 cpu 的设备上训练</translation>
+        </message>
+        <message>
+            <source>%1: the %2 backend has no kernel for %3 in %4</source>
+            <translation>%1：后端 %2 没有 %4 的 %3 内核</translation>
+        </message>
+        <message>
+            <source>use the reference backend</source>
+            <translation>请使用 reference 后端</translation>
+        </message>
+        <message>
+            <source>nothing was written to it for %1 s</source>
+            <translation>%1 秒内没有写入任何内容</translation>
+        </message>
+        <message>
+            <source>%1 is larger than %2 bytes</source>
+            <translation>%1 大于 %2 字节</translation>
+        </message>
+        <message>
+            <source>cannot create %1</source>
+            <translation>无法创建 %1</translation>
+        </message>
+        <message>
+            <source>cannot sync %1</source>
+            <translation>无法同步 %1 到磁盘</translation>
+        </message>
+        <message>
+            <source>out of memory for %1%2</source>
+            <translation>内存不足以容纳 %1%2</translation>
+        </message>
+        <message>
+            <source>node %1</source>
+            <translation>节点 %1</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>step %1</source>
+            <translation>第 %1 步</translation>
+        </message>
+        <message>
+            <source>leave %1 out</source>
+            <translation>去掉 %1</translation>
+        </message>
+        <message>
+            <source>set %1 to %2</source>
+            <translation>将 %1 设为 %2</translation>
+        </message>
+        <message>
+            <source>%1 and %2</source>
+            <translation>%1，并%2</translation>
+        </message>
+        <message>
+            <source>%1, or %2</source>
+            <translation>%1，或%2</translation>
+        </message>
+        <message>
+            <source>%1 or %2</source>
+            <translation>%1 或 %2</translation>
+        </message>
+        <message>
+            <source>%1; did you mean %2?</source>
+            <translation>%1；是否指 %2？</translation>
+        </message>
+        <message>
+            <source>%1 of %2 bytes with tag %3</source>
+            <translation>%2 字节的 %1（标签 %3）</translation>
+        </message>
+        <message>
+            <source>%1 of %2 bytes</source>
+            <translation>%2 字节的 %1</translation>
+        </message>
+        <message>
+            <source>%1 on rank %2</source>
+            <translation>rank %2 上的 %1</translation>
+        </message>
+        <message>
+            <source>rank %1 takes part with %2%3</source>
+            <translation>rank %1 参与的是 %2%3</translation>
+        </message>
+        <message>
+            <source>rank %1 takes no messages: %2</source>
+            <translation>rank %1 不接收消息：%2</translation>
+        </message>
+        <message>
+            <source>rank %1 did not answer for %2 s</source>
+            <translation>rank %1 已有 %2 秒没有应答</translation>
+        </message>
+        <message>
+            <source>rank %1 has ended: it closed its connection</source>
+            <translation>rank %1 已结束：它关闭了连接</translation>
+        </message>
+        <message>
+            <source>rank %1 failed</source>
+            <translation>rank %1 失败</translation>
+        </message>
+        <message>
+            <source>a group of %1 ranks</source>
+            <translation>%1 个 rank 的组</translation>
+        </message>
+        <message>
+            <source>a group without a name in the store</source>
+            <translation>存储中没有名称的组</translation>
+        </message>
+        <message>
+            <source>this rank was aborted</source>
+            <translation>此 rank 已被中止</translation>
+        </message>
+        <message>
+            <source>an earlier call of this group failed</source>
+            <translation>此组之前的调用失败</translation>
+        </message>
+        <message>
+            <source>a descriptor for a connection</source>
+            <translation>连接的描述符</translation>
+        </message>
+        <message>
+            <source>the send buffer of a connection</source>
+            <translation>连接的发送缓冲区</translation>
+        </message>
+        <message>
+            <source>this host limits it to %1 bytes; expected %2</source>
+            <translation>此主机将其限制为 %1 字节；应为 %2</translation>
+        </message>
+        <message>
+            <source>an unknown exception of Gloo</source>
+            <translation>Gloo 的未知异常</translation>
+        </message>
+        <message>
+            <source>raise net.core.wmem_max</source>
+            <translation>请增大 net.core.wmem_max</translation>
+        </message>
+        <message>
+            <source>key %1</source>
+            <translation>键 %1</translation>
+        </message>
+        <message>
+            <source>the list of network interfaces</source>
+            <translation>网络接口列表</translation>
+        </message>
+        <message>
+            <source>network interface %1</source>
+            <translation>网络接口 %1</translation>
+        </message>
+        <message>
+            <source>it has no address</source>
+            <translation>它没有地址</translation>
+        </message>
+        <message>
+            <source>give another `interface` or an `address`</source>
+            <translation>请指定另一个 `interface` 或一个 `address`</translation>
+        </message>
+        <message>
+            <source>give one of these as `interface`</source>
+            <translation>请从中选一个作为 `interface`</translation>
+        </message>
+        <message>
+            <source>this host has no such interface; it has %1</source>
+            <translation>此主机没有该接口；它有 %1</translation>
+        </message>
+        <message>
+            <source>address %1</source>
+            <translation>地址 %1</translation>
+        </message>
+        <message>
+            <source>give an address of this host that its peers reach</source>
+            <translation>请指定此主机上其他节点能到达的地址</translation>
+        </message>
+        <message>
+            <source>a reduction of %1 elements</source>
+            <translation>对 %1 个元素的归约</translation>
+        </message>
+        <message>
+            <source>a reduction of %1</source>
+            <translation>对 %1 的归约</translation>
+        </message>
+        <message>
+            <source>%1 cut-points for %2 ranks; expected %3</source>
+            <translation>%2 个 rank 有 %1 个切分点；应为 %3</translation>
+        </message>
+        <message>
+            <source>cut-points that descend or start below 0</source>
+            <translation>切分点递减或小于 0</translation>
+        </message>
+        <message>
+            <source>rank %1 of a group of %2</source>
+            <translation>%2 个 rank 的组中的 rank %1</translation>
+        </message>
+        <message>
+            <source>a message of rank %1 to itself</source>
+            <translation>rank %1 发给自己的消息</translation>
+        </message>
+        <message>
+            <source>a message of %1 bytes</source>
+            <translation>%1 字节的消息</translation>
+        </message>
+        <message>
+            <source>communicators reduce f32, f64, i32 and i64</source>
+            <translation>通信器可归约 f32、f64、i32 和 i64</translation>
+        </message>
+        <message>
+            <source>it announced no address within %1</source>
+            <translation>它在 %1 内没有公布地址</translation>
+        </message>
+        <message>
+            <source>it announced the address of another group or version</source>
+            <translation>它公布的是另一个组或另一版本的地址</translation>
+        </message>
+        <message>
+            <source>something else than this rank of this group answered</source>
+            <translation>应答的不是此组的该 rank</translation>
+        </message>
+        <message>
+            <source>it did not connect within %1</source>
+            <translation>它在 %1 内没有连接</translation>
+        </message>
+        <message>
+            <source>it did not answer within %1</source>
+            <translation>它在 %1 内没有应答</translation>
+        </message>
+        <message>
+            <source>joining rank %1</source>
+            <translation>与 rank %1 建立连接</translation>
+        </message>
+        <message>
+            <source>joining the group</source>
+            <translation>加入组</translation>
+        </message>
+        <message>
+            <source>listening on %1</source>
+            <translation>监听 %1</translation>
+        </message>
+        <message>
+            <source>nobody is missing</source>
+            <translation>没有缺席者</translation>
+        </message>
+        <message>
+            <source>the shared segment of a group of %1 ranks</source>
+            <translation>%1 个 rank 的组的共享内存段</translation>
+        </message>
+        <message>
+            <source>rank %1 has its place in the shared segment already</source>
+            <translation>rank %1 在共享内存段中已有位置</translation>
+        </message>
+        <message>
+            <source>recv of %1 bytes with tag %2 from rank %3</source>
+            <translation>从 rank %3 接收 %1 字节（标签 %2）</translation>
+        </message>
+        <message>
+            <source>rank %1 sent %2 bytes with tag %3</source>
+            <translation>rank %1 发送了 %2 字节（标签 %3）</translation>
+        </message>
+        <message>
+            <source>a group of %1 ranks in one memory; expected 1 to %2</source>
+            <translation>同一内存中 %1 个 rank 的组；应为 1 到 %2</translation>
+        </message>
+        <message>
+            <source>shared memory of a group</source>
+            <translation>组的共享内存</translation>
+        </message>
+        <message>
+            <source>the group&apos;s shared memory</source>
+            <translation>组的共享内存</translation>
+        </message>
+        <message>
+            <source>descriptor %1 as shared memory of %2 ranks</source>
+            <translation>描述符 %1 作为 %2 个 rank 的共享内存</translation>
+        </message>
+        <message>
+            <source>expected a sealed memfd of at least %1 bytes, found %2 bytes%3</source>
+            <translation>应为至少 %1 字节的已封印 memfd，实为 %2 字节%3</translation>
+        </message>
+        <message>
+            <source>mapping the group&apos;s shared memory</source>
+            <translation>映射组的共享内存</translation>
+        </message>
+        <message>
+            <source>it was opened by another version or for another number of ranks</source>
+            <translation>它是由另一版本、或为另一数量的 rank 打开的</translation>
+        </message>
+        <message>
+            <source>%1 rows are no table</source>
+            <translation>%1 行不成为表</translation>
+        </message>
+        <message>
+            <source>unpacking %1</source>
+            <translation>解压 %1</translation>
+        </message>
+        <message>
+            <source>the gzip stream is corrupt (%1)</source>
+            <translation>gzip 数据流已损坏（%1）</translation>
+        </message>
+        <message>
+            <source>the gzip stream is truncated</source>
+            <translation>gzip 数据流被截断</translation>
+        </message>
+        <message>
+            <source>the data file %1 is too large</source>
+            <translation>数据文件 %1 太大</translation>
+        </message>
+        <message>
+            <source>it %1 more than %2 GiB</source>
+            <translation>它%1超过 %2 GiB</translation>
+        </message>
+        <message>
+            <source>split it</source>
+            <translation>请将其拆分</translation>
+        </message>
+        <message>
+            <source>correct the path, or put the file there</source>
+            <translation>请修正路径，或把文件放到那里</translation>
+        </message>
+        <message>
+            <source>decoded data %1</source>
+            <translation>已解码的数据 %1</translation>
+        </message>
+        <message>
+            <source>cannot map a file</source>
+            <translation>无法映射文件</translation>
+        </message>
+        <message>
+            <source>cannot open the decoded data %1</source>
+            <translation>无法打开已解码的数据 %1</translation>
+        </message>
+        <message>
+            <source>cannot read the decoded data %1</source>
+            <translation>无法读取已解码的数据 %1</translation>
+        </message>
+        <message>
+            <source>it is too short</source>
+            <translation>它太短</translation>
+        </message>
+        <message>
+            <source>its last page is not what was written</source>
+            <translation>其最后一页与写入时不同</translation>
+        </message>
+        <message>
+            <source>it has %1 bytes of elements, not %2</source>
+            <translation>它有 %1 字节的元素，而不是 %2</translation>
+        </message>
+        <message>
+            <source>it is not what was written</source>
+            <translation>它与写入时不同</translation>
+        </message>
+        <message>
+            <source>remove it: it is made anew</source>
+            <translation>请删除它：会重新生成</translation>
+        </message>
+        <message>
+            <source>it is too short for an IDX header</source>
+            <translation>它太短，不足以包含 IDX 头</translation>
+        </message>
+        <message>
+            <source>it is neither an IDX file of bytes nor gzip of one: it begins with %1%2%3%4, expected 0000%5 and the number of dimensions</source>
+            <translation>它既不是字节型 IDX 文件，也不是其 gzip：它以 %1%2%3%4 开头，应为 0000%5 加维数</translation>
+        </message>
+        <message>
+            <source>dimension %1 is 0</source>
+            <translation>第 %1 维为 0</translation>
+        </message>
+        <message>
+            <source>its header promises more elements than a file can hold</source>
+            <translation>其文件头声明的元素多于一个文件所能容纳的</translation>
+        </message>
+        <message>
+            <source>its header promises %1 bytes of elements, %2 follow</source>
+            <translation>其文件头声明有 %1 字节的元素，其后有 %2</translation>
+        </message>
+        <message>
+            <source>its header promises %1 bytes of elements, more follow</source>
+            <translation>其文件头声明有 %1 字节的元素，其后更多</translation>
+        </message>
+        <message>
+            <source>it holds %1 bytes and is given as %2, which have %3 dimension(s)</source>
+            <translation>它含 %1 字节，被指定为 %2，应有 %3 维</translation>
+        </message>
+        <message>
+            <source>%1 labels for the %2 images of %3</source>
+            <translation>%3 的 %2 幅图像对应 %1 个标签</translation>
+        </message>
+        <message>
+            <source>record %1 has label %2; expected 0 to %3</source>
+            <translation>第 %1 条记录的标签为 %2；应为 0 到 %3</translation>
+        </message>
+        <message>
+            <source>a table of %1 numbers and %2 columns of %3 categories is none</source>
+            <translation>%1 个数与 %2 列（每列 %3 类）不成为表</translation>
+        </message>
+        <message>
+            <source>the text %1 is too short</source>
+            <translation>文本 %1 太短</translation>
+        </message>
+        <message>
+            <source>from %1 to %2 of it are %3 bytes; a sample takes %4</source>
+            <translation>其 %1 至 %2 部分有 %3 字节；一个样本需要 %4</translation>
+        </message>
+        <message>
+            <source>give a longer text, more of it, or fewer tokens in model.input.shape</source>
+            <translation>请给出更长的文本、使用其更多部分，或减少 model.input.shape 中的 token 数</translation>
+        </message>
+        <message>
+            <source>%1 MiB of %2 memory cannot be had</source>
+            <translation>无法获得 %1 MiB 的%2内存</translation>
+        </message>
+        <message>
+            <source>%1; %2 of %3 MiB of the GPU are free</source>
+            <translation>%1；GPU 的 %3 MiB 中有 %2 空闲</translation>
+        </message>
+        <message>
+            <source>the CUDA module has no kernel %1</source>
+            <translation>CUDA 模块没有内核 %1</translation>
+        </message>
+        <message>
+            <source>what the GPUs of the ranks do together does not end</source>
+            <translation>各 rank 的 GPU 共同进行的操作没有结束</translation>
+        </message>
+        <message>
+            <source>they have not done a step in %1 s: a rank may be frozen</source>
+            <translation>它们在 %1 秒内没有完成一步：可能有 rank 停住了</translation>
+        </message>
+        <message>
+            <source>the GPU has not stopped in %1 s</source>
+            <translation>GPU 在 %1 秒内没有停止</translation>
+        </message>
+        <message>
+            <source>there is no GPU %1</source>
+            <translation>没有 GPU %1</translation>
+        </message>
+        <message>
+            <source>train with a smaller batch, more micro-batches, strategy.recompute, or more ranks</source>
+            <translation>请减小批次、增加微批次、使用 strategy.recompute，或增加 rank</translation>
+        </message>
+        <message>
+            <source>there is no NVIDIA driver</source>
+            <translation>没有 NVIDIA 驱动程序</translation>
+        </message>
+        <message>
+            <source>the NVIDIA driver is for CUDA %1, and Lockstep&apos;s module needs %2</source>
+            <translation>NVIDIA 驱动程序支持 CUDA %1，而 Lockstep 的模块需要 %2</translation>
+        </message>
+        <message>
+            <source>the NVIDIA driver cannot be used</source>
+            <translation>无法使用 NVIDIA 驱动程序</translation>
+        </message>
+        <message>
+            <source>the NVIDIA driver sees no GPU</source>
+            <translation>NVIDIA 驱动程序没有找到 GPU</translation>
+        </message>
+        <message>
+            <source>check nvidia-smi, CUDA_VISIBLE_DEVICES and the devices of a container</source>
+            <translation>请检查 nvidia-smi、CUDA_VISIBLE_DEVICES 和容器的设备</translation>
+        </message>
+        <message>
+            <source>the NVIDIA driver does not start</source>
+            <translation>NVIDIA 驱动程序无法启动</translation>
+        </message>
+        <message>
+            <source>check nvidia-smi and dmesg</source>
+            <translation>请检查 nvidia-smi 和 dmesg</translation>
+        </message>
+        <message>
+            <source>cuBLASLt has no product of %1×%2 by %3×%4</source>
+            <translation>cuBLASLt 没有 %1×%2 乘 %3×%4 的算法</translation>
+        </message>
+        <message>
+            <source>cuBLASLt cannot be used</source>
+            <translation>无法使用 cuBLASLt</translation>
+        </message>
+        <message>
+            <source>install the CUDA toolkit&apos;s libraries, or name their folder in LOCKSTEP_CUDA_LIBRARIES</source>
+            <translation>请安装 CUDA 工具包的库，或用 LOCKSTEP_CUDA_LIBRARIES 指定其文件夹</translation>
+        </message>
+        <message>
+            <source>no GPU is of compute capability %1.%2 or later</source>
+            <translation>没有计算能力为 %1.%2 或更高的 GPU</translation>
+        </message>
+        <message>
+            <source>there is no GPU %1 on this node</source>
+            <translation>此节点上没有 GPU %1</translation>
+        </message>
+        <message>
+            <source>it has %1</source>
+            <translation>它有 %1</translation>
+        </message>
+        <message>
+            <source>give this node at most %1 ranks (devices: count)</source>
+            <translation>请给此节点最多 %1 个 rank（devices: count）</translation>
+        </message>
+        <message>
+            <source>the GPUs of %1 ranks do not become a group</source>
+            <translation>%1 个 rank 的 GPU 无法组成组</translation>
+        </message>
+        <message>
+            <source>the GPUs of %1 of %2 ranks do not become a group</source>
+            <translation>%2 个 rank 中 %1 个的 GPU 无法组成组</translation>
+        </message>
+        <message>
+            <source>NCCL has not come to an end in %1 s: a rank may be frozen, or not be reached</source>
+            <translation>NCCL 在 %1 秒内没有结束：可能有 rank 停住或无法访问</translation>
+        </message>
+        <message>
+            <source>NCCL says: %1</source>
+            <translation>NCCL 报告：%1</translation>
+        </message>
+        <message>
+            <source>%1 of GPUs failed</source>
+            <translation>GPU 的 %1 失败</translation>
+        </message>
+        <message>
+            <source>NCCL finds no way for GPUs to meet</source>
+            <translation>NCCL 找不到连接 GPU 的途径</translation>
+        </message>
+        <message>
+            <source>what NCCL&apos;s group is known by is of %1 bytes</source>
+            <translation>NCCL 组的标识为 %1 字节</translation>
+        </message>
+        <message>
+            <source>NCCL cannot be used</source>
+            <translation>无法使用 NCCL</translation>
+        </message>
+        <message>
+            <source>install NCCL, or name its folder in LOCKSTEP_CUDA_LIBRARIES</source>
+            <translation>请安装 NCCL，或用 LOCKSTEP_CUDA_LIBRARIES 指定其文件夹</translation>
+        </message>
+        <message>
+            <source>Lockstep&apos;s CUDA module cannot be used</source>
+            <translation>无法使用 Lockstep 的 CUDA 模块</translation>
+        </message>
+        <message>
+            <source>there is no %1</source>
+            <translation>没有 %1</translation>
+        </message>
+        <message>
+            <source>%1 is of another build</source>
+            <translation>%1 来自另一次构建</translation>
+        </message>
+        <message>
+            <source>this build has none: build on a machine with the CUDA toolkit to have one</source>
+            <translation>此构建不含该模块：请在装有 CUDA 工具包的机器上构建</translation>
+        </message>
+        <message>
+            <source>deploy the agent and its module together</source>
+            <translation>请把代理与其模块一起部署</translation>
+        </message>
+        <message>
+            <source>there is no function; expected %1</source>
+            <translation>没有函数；应为 %1</translation>
+        </message>
+        <message>
+            <source>it is %1, not flat; add a flatten layer before it</source>
+            <translation>它是 %1，不是一维的；请在其前加一个 flatten 层</translation>
+        </message>
+        <message>
+            <source>unknown kind</source>
+            <translation>未知的种类</translation>
+        </message>
+        <message>
+            <source>unknown activation %1; expected %2</source>
+            <translation>未知的激活函数 %1；应为 %2</translation>
+        </message>
+        <message>
+            <source>its input is %1, not flat; add a flatten layer before it</source>
+            <translation>其输入是 %1，不是一维的；请在其前加一个 flatten 层</translation>
+        </message>
+        <message>
+            <source>units is %1; expected at least 1</source>
+            <translation>units 为 %1；应至少为 1</translation>
+        </message>
+        <message>
+            <source>%1 is no embedding of %2 units with a vocabulary of %3</source>
+            <translation>%1 不是 %2 个单元、词表大小为 %3 的嵌入层</translation>
+        </message>
+        <message>
+            <source>a tied layer has no activation; expected none</source>
+            <translation>共享权重的层没有激活函数；应不设</translation>
+        </message>
+        <message>
+            <source>the rate is %1; expected from 0 to less than 1</source>
+            <translation>rate 为 %1；应不小于 0 且小于 1</translation>
+        </message>
+        <message>
+            <source>its input is no sequence of channels; expected an embedding before it</source>
+            <translation>其输入不是通道序列；其前应有嵌入层</translation>
+        </message>
+        <message>
+            <source>its input is neither text nor categories; expected &quot;input&quot;, and input.vocabulary set, or &quot;categories&quot;, and input.columns set</source>
+            <translation>其输入既不是文本也不是类别；应为 &quot;input&quot; 并设 input.vocabulary，或为 &quot;categories&quot; 并设 input.columns</translation>
+        </message>
+        <message>
+            <source>heads is %1; expected a divisor of its %2 channels</source>
+            <translation>heads 为 %1；应能整除其 %2 个通道</translation>
+        </message>
+        <message>
+            <source>feed_forward is %1; expected at least 1, or 0 for four times its %2 channels</source>
+            <translation>feed_forward 为 %1；应至少为 1，或为 0 表示其 %2 个通道的四倍</translation>
+        </message>
+        <message>
+            <source>its input is %1; expected an image, height x width x channels</source>
+            <translation>其输入是 %1；应为图像：高 x 宽 x 通道</translation>
+        </message>
+        <message>
+            <source>filters is %1; expected at least 1</source>
+            <translation>filters 为 %1；应至少为 1</translation>
+        </message>
+        <message>
+            <source>kernel is %1; expected at least 1</source>
+            <translation>kernel 为 %1；应至少为 1</translation>
+        </message>
+        <message>
+            <source>stride is %1; expected at least 1</source>
+            <translation>stride 为 %1；应至少为 1</translation>
+        </message>
+        <message>
+            <source>kernel is %1 with padding same; expected an odd number</source>
+            <translation>padding 为 same 时 kernel 为 %1；应为奇数</translation>
+        </message>
+        <message>
+            <source>kernel is %1 but its input is %2; expected at most %3, or padding same</source>
+            <translation>kernel 为 %1，但其输入为 %2；应最多为 %3，或使用 padding same</translation>
+        </message>
+        <message>
+            <source>kernel is too large</source>
+            <translation>kernel 太大</translation>
+        </message>
+        <message>
+            <source>its weights [%1] are too large</source>
+            <translation>其权重 [%1] 太大</translation>
+        </message>
+        <message>
+            <source>size is %1 but its input is %2; expected 1 to %3</source>
+            <translation>size 为 %1，但其输入为 %2；应为 1 到 %3</translation>
+        </message>
+        <message>
+            <source>its input is text; expected a layer_norm instead, whose statistics are a token&apos;s own</source>
+            <translation>其输入是文本；应改用 layer_norm，其统计只取自每个 token 自身</translation>
+        </message>
+        <message>
+            <source>momentum is %1; expected more than 0 and less than 1</source>
+            <translation>momentum 为 %1；应大于 0 且小于 1</translation>
+        </message>
+        <message>
+            <source>epsilon is %1; expected more than 0</source>
+            <translation>epsilon 为 %1；应大于 0</translation>
+        </message>
+        <message>
+            <source>groups is %1; expected at least 1</source>
+            <translation>groups 为 %1；应至少为 1</translation>
+        </message>
+        <message>
+            <source>groups is %1; each of %2 micro-batches has statistics of its own: expected %3, or another multiple of %4</source>
+            <translation>groups 为 %1；%2 个微批次各有自己的统计：应为 %3，或 %4 的其他倍数</translation>
+        </message>
+        <message>
+            <source>groups is %1; expected a divisor of the batch, %2</source>
+            <translation>groups 为 %1；应能整除批次 %2</translation>
+        </message>
+        <message>
+            <source>its inputs are %1 and %2; expected equal shapes</source>
+            <translation>其输入为 %1 和 %2；形状应相同</translation>
+        </message>
+        <message>
+            <source>there are no layers; expected at least one</source>
+            <translation>没有层；应至少有一层</translation>
+        </message>
+        <message>
+            <source>layer %1: %2</source>
+            <translation>层 %1：%2</translation>
+        </message>
+        <message>
+            <source>its parameters [%1] are too large</source>
+            <translation>其参数 [%1] 太大</translation>
+        </message>
+        <message>
+            <source>the input has no shape; expected that of one sample, such as [28, 28, 1]</source>
+            <translation>输入没有形状；应为一个样本的形状，例如 [28, 28, 1]</translation>
+        </message>
+        <message>
+            <source>the batch is %1, expected at least 1</source>
+            <translation>批次为 %1，应至少为 1</translation>
+        </message>
+        <message>
+            <source>the input has extent %1; expected at least 1</source>
+            <translation>输入的某一维为 %1；应至少为 1</translation>
+        </message>
+        <message>
+            <source>categories is %1; expected at least 1, the number of categories of a column</source>
+            <translation>categories 为 %1；应至少为 1，即一列的类别数</translation>
+        </message>
+        <message>
+            <source>%1 columns of %2 categories are too many; expected at most %3</source>
+            <translation>%1 列、每列 %2 类太多；应最多为 %3</translation>
+        </message>
+        <message>
+            <source>the input is [%1]; expected one number of tokens, such as [64]</source>
+            <translation>输入为 [%1]；应为一个 token 数，例如 [64]</translation>
+        </message>
+        <message>
+            <source>there is no layer %1 before it; expected &quot;input&quot; or the name of a layer above%2</source>
+            <translation>其前没有层 %1；应为 &quot;input&quot; 或上方某层的名称%2</translation>
+        </message>
+        <message>
+            <source>not a name; expected letters, digits and _./+-</source>
+            <translation>不是名称；应由字母、数字和 _./+- 组成</translation>
+        </message>
+        <message>
+            <source>another layer or the input has this name; expected a name of its own</source>
+            <translation>另一层或输入已用此名称；应使用自己的名称</translation>
+        </message>
+        <message>
+            <source>%1 input%2; %3 expects %4</source>
+            <translation>%1 个输入%2；%3 需要 %4 个</translation>
+        </message>
+        <message>
+            <source>no later layer takes its output; expected it among the inputs of one, or the layer left out</source>
+            <translation>后面没有层使用其输出；应把它列为某层的输入，或去掉此层</translation>
+        </message>
+        <message>
+            <source>the last layer gives %1, not flat; expected a flatten or dense layer at the end</source>
+            <translation>最后一层的输出为 %1，不是一维的；末尾应为 flatten 或 dense 层</translation>
+        </message>
+        <message>
+            <source>the last layer gives %1 values a sample; expected 1, the logit of the label 1</source>
+            <translation>最后一层每个样本输出 %1 个值；应为 1，即标签 1 的 logit</translation>
+        </message>
+        <message>
+            <source>unknown loss %1; expected %2</source>
+            <translation>未知的损失函数 %1；应为 %2</translation>
+        </message>
+        <message>
+            <source>classes is %1; expected at least 2</source>
+            <translation>classes 为 %1；应至少为 2</translation>
+        </message>
+        <message>
+            <source>the last layer gives %1 values a sample; expected %2, the number of classes</source>
+            <translation>最后一层每个样本输出 %1 个值；应为类别数 %2</translation>
+        </message>
+        <message>
+            <source>models compute in f32 or f64, not %1</source>
+            <translation>模型以 f32 或 f64 计算，而不是 %1</translation>
+        </message>
+        <message>
+            <source>unknown all-reduce %1</source>
+            <translation>未知的 all-reduce %1</translation>
+        </message>
+        <message>
+            <source>strategy.all_reduce is one of %1</source>
+            <translation>strategy.all_reduce 应为 %1 之一</translation>
+        </message>
+        <message>
+            <source>NCCL chooses how it adds up</source>
+            <translation>求和方式由 NCCL 选择</translation>
+        </message>
+        <message>
+            <source>gradients on GPUs are not added up by %1</source>
+            <translation>GPU 上的梯度不能用 %1 求和</translation>
+        </message>
+        <message>
+            <source>strategy.kind is one of %1</source>
+            <translation>strategy.kind 应为 %1 之一</translation>
+        </message>
+        <message>
+            <source>strategy.overlap is &quot;%1&quot;; expected auto, always or never</source>
+            <translation>strategy.overlap 为“%1”；应为 auto、always 或 never</translation>
+        </message>
+        <message>
+            <source>strategy.gather_bytes is %1; expected at least 0</source>
+            <translation>strategy.gather_bytes 为 %1；应至少为 0</translation>
+        </message>
+        <message>
+            <source>its statistics are those of all ranks&apos; samples</source>
+            <translation>其统计取自所有 rank 的样本</translation>
+        </message>
+        <message>
+            <source>its statistics are added up rank by rank, and so depend on the number of ranks</source>
+            <translation>其统计按 rank 逐个相加，因此与 rank 数有关</translation>
+        </message>
+        <message>
+            <source>strategy %1 needs a server</source>
+            <translation>策略 %1 需要服务器</translation>
+        </message>
+        <message>
+            <source>strategy %1 has one server, not %2</source>
+            <translation>策略 %1 有一个服务器，而不是 %2 个</translation>
+        </message>
+        <message>
+            <source>strategy.compression is one of none, fp16, bf16, int8, top-k</source>
+            <translation>strategy.compression 应为 none、fp16、bf16、int8、top-k 之一</translation>
+        </message>
+        <message>
+            <source>unknown compression %1</source>
+            <translation>未知的压缩方式 %1</translation>
+        </message>
+        <message>
+            <source>strategy.top_k_ratio is more than 0 and at most 1</source>
+            <translation>strategy.top_k_ratio 应大于 0 且不超过 1</translation>
+        </message>
+        <message>
+            <source>top-k cannot send %1 of the gradients</source>
+            <translation>top-k 不能发送梯度的 %1</translation>
+        </message>
+        <message>
+            <source>with strategy.deterministic_parts every rank adds up all parts of the batch, one after another</source>
+            <translation>使用 strategy.deterministic_parts 时，每个 rank 依次把批次的所有部分相加</translation>
+        </message>
+        <message>
+            <source>with strategy.deterministic_parts gradients are added up in one order of equal parts</source>
+            <translation>使用 strategy.deterministic_parts 时，梯度按相等部分的同一顺序相加</translation>
+        </message>
+        <message>
+            <source>a micro-batch of %1 cannot be divided evenly over %2 ranks</source>
+            <translation>%1 个样本的微批次不能平均分给 %2 个 rank</translation>
+        </message>
+        <message>
+            <source>strategy.dense is %1; expected servers or all-reduce</source>
+            <translation>strategy.dense 为 %1；应为 servers 或 all-reduce</translation>
+        </message>
+        <message>
+            <source>strategy.stages says how many there are</source>
+            <translation>阶段数由 strategy.stages 指定</translation>
+        </message>
+        <message>
+            <source>unknown schedule %1</source>
+            <translation>未知的调度 %1</translation>
+        </message>
+        <message>
+            <source>strategy.schedule is one of %1</source>
+            <translation>strategy.schedule 应为 %1 之一</translation>
+        </message>
+        <message>
+            <source>schedule zb-h1 gains nothing from activations that are made again</source>
+            <translation>调度 zb-h1 不能从重新计算激活值中获益</translation>
+        </message>
+        <message>
+            <source>what is made again waits, as what is kept does, for the gradients of weights</source>
+            <translation>重新计算的激活值与保留的一样，要等到计算权重梯度</translation>
+        </message>
+        <message>
+            <source>its layers are %1</source>
+            <translation>其各层为 %1</translation>
+        </message>
+        <message>
+            <source>the checkpoint&apos;s metadata has no valid &quot;%1&quot;</source>
+            <translation>检查点的元数据没有有效的“%1”</translation>
+        </message>
+        <message>
+            <source>the ranks could not gather the state</source>
+            <translation>各 rank 无法汇集状态</translation>
+        </message>
+        <message>
+            <source>cannot make the checkpoint folder %1</source>
+            <translation>无法创建检查点文件夹 %1</translation>
+        </message>
+        <message>
+            <source>there is no checkpoint in %1</source>
+            <translation>%1 中没有检查点</translation>
+        </message>
+        <message>
+            <source>%1 has no tensor %2, which this model and optimizer need</source>
+            <translation>%1 没有此模型和优化器所需的张量 %2</translation>
+        </message>
+        <message>
+            <source>%1: tensor %2 is %3[%4], and the plan needs %5[%6]</source>
+            <translation>%1：张量 %2 为 %3[%4]，而计划需要 %5[%6]</translation>
+        </message>
+        <message>
+            <source>the checkpoint was made with batch %1, this run has %2</source>
+            <translation>检查点的批次为 %1，而此运行为 %2</translation>
+        </message>
+        <message>
+            <source>resume with training.batch=%1</source>
+            <translation>请以 training.batch=%1 恢复</translation>
+        </message>
+        <message>
+            <source>the checkpoint&apos;s metadata has no valid &quot;step&quot;</source>
+            <translation>检查点的元数据没有有效的“step”</translation>
+        </message>
+        <message>
+            <source>the checkpoint was made with seed %1, this run has %2</source>
+            <translation>检查点的种子为 %1，而此运行为 %2</translation>
+        </message>
+        <message>
+            <source>rank 0 could not read the checkpoint</source>
+            <translation>rank 0 无法读取检查点</translation>
+        </message>
+        <message>
+            <source>resume with the spec the checkpoint was made with</source>
+            <translation>请用生成该检查点的规格恢复</translation>
+        </message>
+        <message>
+            <source>%1 is a view of another dtype than its base</source>
+            <translation>%1 是与其底层张量类型不同的视图</translation>
+        </message>
+        <message>
+            <source>a checkpoint is evaluated by one rank, and the plan is of %1</source>
+            <translation>检查点由一个 rank 评估，而计划有 %1 个</translation>
+        </message>
+        <message>
+            <source>step %1 is for a group of %2 ranks along axis %3, and this rank&apos;s has %4</source>
+            <translation>步骤 %1 用于沿轴 %3 的 %2 个 rank 的组，而此 rank 的组有 %4 个</translation>
+        </message>
+        <message>
+            <source>step %1 has %2 cut-points for a group of %3 ranks</source>
+            <translation>步骤 %1 对 %3 个 rank 的组有 %2 个切分点</translation>
+        </message>
+        <message>
+            <source>%1 rows come from coordinate %2, where %3 more have room</source>
+            <translation>从坐标 %2 来了 %1 行，而那里只能再容纳 %3 行</translation>
+        </message>
+        <message>
+            <source>the plan has no program &quot;%1&quot;</source>
+            <translation>计划没有程序“%1”</translation>
+        </message>
+        <message>
+            <source>rank %1 is not in a plan for %2 ranks</source>
+            <translation>rank %1 不在 %2 个 rank 的计划中</translation>
+        </message>
+        <message>
+            <source>the plan&apos;s cut-points of program &quot;%1&quot; do not reach rank %2</source>
+            <translation>计划中程序“%1”的切分点不到 rank %2</translation>
+        </message>
+        <message>
+            <source>the data&apos;s field &quot;%1&quot; (%2[%3] a sample) does not fit the model&apos;s input %4</source>
+            <translation>数据的字段“%1”（每个样本 %2[%3]）与模型的输入 %4 不符</translation>
+        </message>
+        <message>
+            <source>tensor %1 begins at byte %2 of the data, expected %3</source>
+            <translation>张量 %1 从数据的第 %2 字节开始，应为 %3</translation>
+        </message>
+        <message>
+            <source>%1 bytes follow the last tensor</source>
+            <translation>最后一个张量之后还有 %1 字节</translation>
+        </message>
+        <message>
+            <source>it has %1 checksums for %2 tensors</source>
+            <translation>%2 个张量有 %1 个校验和</translation>
+        </message>
+        <message>
+            <source>the checksums themselves are not what was written</source>
+            <translation>校验和本身与写入时不同</translation>
+        </message>
+        <message>
+            <source>the header is not JSON</source>
+            <translation>文件头不是 JSON</translation>
+        </message>
+        <message>
+            <source>__metadata__ is not an object</source>
+            <translation>__metadata__ 不是对象</translation>
+        </message>
+        <message>
+            <source>__metadata__ holds something not text</source>
+            <translation>__metadata__ 含有非文本内容</translation>
+        </message>
+        <message>
+            <source>tensor %1: %2</source>
+            <translation>张量 %1：%2</translation>
+        </message>
+        <message>
+            <source>its header does not say where its checksums are</source>
+            <translation>其文件头没有说明校验和的位置</translation>
+        </message>
+        <message>
+            <source>a program of the plan has no result &quot;metrics&quot; of at least three</source>
+            <translation>计划的某个程序没有至少三个值的结果 &quot;metrics&quot;</translation>
+        </message>
+        <message>
+            <source>the plan does not say how batches are shared out</source>
+            <translation>计划没有说明如何划分批次</translation>
+        </message>
+        <message>
+            <source>%1 epochs and at most %2 steps are no training</source>
+            <translation>%1 轮、最多 %2 步不构成训练</translation>
+        </message>
+        <message>
+            <source>the verification was cancelled</source>
+            <translation>验证已取消</translation>
+        </message>
+        <message>
+            <source>another node is named %1; expected a name of its own</source>
+            <translation>另一个节点也叫 %1；应使用自己的名称</translation>
+        </message>
+        <message>
+            <source>address and interface are both given; expected one</source>
+            <translation>同时给出了 address 和 interface；应只有一个</translation>
+        </message>
+        <message>
+            <source>gpus are given of a device of kind cpu; expected kind: cuda</source>
+            <translation>kind 为 cpu 的设备指定了 gpus；应为 kind: cuda</translation>
+        </message>
+        <message>
+            <source>comm is nccl but parameter servers exchange through the host; expected shm or gloo</source>
+            <translation>通信方式为 nccl，但参数服务器经主机交换数据；应为 shm 或 gloo</translation>
+        </message>
+        <message>
+            <source>comm is nccl but node %1 has ranks on processors; expected shm or gloo, or devices of kind cuda alone</source>
+            <translation>通信方式为 nccl，但节点 %1 有处理器上的 rank；应为 shm 或 gloo，或只用 kind 为 cuda 的设备</translation>
+        </message>
+        <message>
+            <source>comm is nccl but ranks share GPU %1 of node %2; expected shm or gloo, or a GPU for each rank</source>
+            <translation>通信方式为 nccl，但有 rank 共用节点 %2 的 GPU %1；应为 shm 或 gloo，或每个 rank 一块 GPU</translation>
+        </message>
+        <message>
+            <source>comm is in-process but there are several nodes; expected gloo</source>
+            <translation>通信方式为 in-process，但有多个节点；应为 gloo</translation>
+        </message>
+        <message>
+            <source>comm is shm but the nodes are on several hosts; expected gloo</source>
+            <translation>通信方式为 shm，但节点在多台主机上；应为 gloo</translation>
+        </message>
+        <message>
+            <source>there is no node %1; expected the name of one</source>
+            <translation>没有节点 %1；应为某个节点的名称</translation>
+        </message>
+        <message>
+            <source>there are no nodes; expected at least one</source>
+            <translation>没有节点；应至少有一个</translation>
+        </message>
+        <message>
+            <source>no node has the role worker; expected at least one</source>
+            <translation>没有节点担任 worker；应至少有一个</translation>
+        </message>
+        <message>
+            <source>there are more than %1 ranks</source>
+            <translation>rank 超过 %1 个</translation>
+        </message>
+        <message>
+            <source>kind is cuda, which has no fp64; expected cpu, or training.precision fp32, tf32, bf16 or fp16</source>
+            <translation>kind 为 cuda，不支持 fp64；应为 cpu，或把 training.precision 设为 fp32、tf32、bf16 或 fp16</translation>
+        </message>
+        <message>
+            <source>%1 is &quot;%2&quot;; expected %3</source>
+            <translation>%1 为“%2”；应为 %3</translation>
+        </message>
+        <message>
+            <source>the layer has no kind; expected dense, conv2d, max_pool2d, flatten, activation, add, embedding, layer_norm, transformer, batch_norm, global_average_pool, concat or dropout</source>
+            <translation>该层没有种类；应为 dense、conv2d、max_pool2d、flatten、activation、add、embedding、layer_norm、transformer、batch_norm、global_average_pool、concat 或 dropout</translation>
+        </message>
+        <message>
+            <source>only tables have columns of categories; expected none, or the shape [numbers]</source>
+            <translation>只有表才有类别列；应不设，或形状为 [数值个数]</translation>
+        </message>
+        <message>
+            <source>vocabulary is %1; expected at least 256: every byte of the text is a token</source>
+            <translation>vocabulary 为 %1；应至少为 256：文本的每个字节是一个 token</translation>
+        </message>
+        <message>
+            <source>scale is not finite; expected a number such as 0.0039</source>
+            <translation>scale 不是有限数；应为如 0.0039 的数</translation>
+        </message>
+        <message>
+            <source>there are %1 layers; expected at most %2</source>
+            <translation>有 %1 层；应最多为 %2</translation>
+        </message>
+        <message>
+            <source>%1 is not used with %2 %3; expected it left out, or %4 %5</source>
+            <translation>%1 与 %2 %3 同用时不起作用；应去掉它，或用 %4 %5</translation>
+        </message>
+        <message>
+            <source>not a SHA-256; expected 64 digits of 0-9 and a-f</source>
+            <translation>不是 SHA-256；应为 64 个 0-9、a-f 的数字</translation>
+        </message>
+        <message>
+            <source>%1 is missing; expected the path of a %2 file</source>
+            <translation>缺少 %1；应为 %2 文件的路径</translation>
+        </message>
+        <message>
+            <source>%1.to is %2; expected more than %3.from, %4, and at most 1</source>
+            <translation>%1.to 为 %2；应大于 %3.from（%4）且不超过 1</translation>
+        </message>
+        <message>
+            <source>images is missing; expected the path of an IDX file</source>
+            <translation>缺少 images；应为 IDX 文件的路径</translation>
+        </message>
+        <message>
+            <source>labels is missing; expected the path of an IDX file</source>
+            <translation>缺少 labels；应为 IDX 文件的路径</translation>
+        </message>
+        <message>
+            <source>the model takes text; expected format text</source>
+            <translation>模型的输入是文本；格式应为 text</translation>
+        </message>
+        <message>
+            <source>the model takes no text; expected another format, or model.input.vocabulary</source>
+            <translation>模型的输入不是文本；应为其他格式，或设 model.input.vocabulary</translation>
+        </message>
+        <message>
+            <source>the model takes rows of numbers; expected format table</source>
+            <translation>模型的输入是数值行；格式应为 table</translation>
+        </message>
+        <message>
+            <source>the model takes no table; expected another format, or model.input.shape [numbers]</source>
+            <translation>模型的输入不是表；应为其他格式，或设 model.input.shape [数值个数]</translation>
+        </message>
+        <message>
+            <source>only images are augmented; expected it left out</source>
+            <translation>只有图像可做数据增强；应去掉它</translation>
+        </message>
+        <message>
+            <source>backend %1 has no fp64; expected reference, or precision fp32</source>
+            <translation>后端 %1 不支持 fp64；应为 reference，或精度 fp32</translation>
+        </message>
+        <message>
+            <source>%1 is %2; expected more than 0 and at most %3</source>
+            <translation>%1 为 %2；应大于 0 且不超过 %3</translation>
+        </message>
+        <message>
+            <source>model.loss is mse but the labels of idx are classes; expected cross-entropy</source>
+            <translation>model.loss 为 mse，但 idx 的标签是类别；应为 cross-entropy</translation>
+        </message>
+        <message>
+            <source>strategy.deterministic_parts is %1, and the batch is divided over %2 ranks; expected a multiple of %3</source>
+            <translation>strategy.deterministic_parts 为 %1，而批次分给 %2 个 rank；应为 %3 的倍数</translation>
+        </message>
+        <message>
+            <source>are %1 ranks</source>
+            <translation>有 %1 个 rank</translation>
+        </message>
+        <message>
+            <source>strategy.tensor is %1; expected a divisor of the %2 ranks</source>
+            <translation>strategy.tensor 为 %1；应能整除 %2 个 rank</translation>
+        </message>
+        <message>
+            <source>strategy.stages is %1; expected a divisor of %2</source>
+            <translation>strategy.stages 为 %1；应能整除%2</translation>
+        </message>
+        <message>
+            <source>%1, the %2 ranks divided by strategy.tensor, %3</source>
+            <translation> %1（%2 个 rank 除以 strategy.tensor，即 %3）</translation>
+        </message>
+        <message>
+            <source>the %1 ranks</source>
+            <translation> %1 个 rank</translation>
+        </message>
+        <message>
+            <source>the costs could not be measured</source>
+            <translation>无法测量开销</translation>
+        </message>
+        <message>
+            <source>save it under another name</source>
+            <translation>请用另一个名称保存</translation>
+        </message>
+        <message>
+            <source>%1: %2</source>
+            <translation>%1：%2</translation>
+        </message>
+        <message>
+            <source>%1 (%2)</source>
+            <translation>%1（%2）</translation>
+        </message>
+        <message>
+            <source>%1, %2</source>
+            <translation>%1，%2</translation>
+        </message>
+        <message>
+            <source>%1; %2</source>
+            <translation>%1；%2</translation>
+        </message>
+        <message>
+            <source> in %1</source>
+            <translation>（在 %1 中）</translation>
+        </message>
+        <message>
+            <source>the rank needs</source>
+            <translation>该 rank 需要</translation>
+        </message>
+        <message>
+            <source>they need</source>
+            <translation>它们需要</translation>
+        </message>
+        <message>
+            <source>rank</source>
+            <translation>rank</translation>
+        </message>
+        <message>
+            <source>labels</source>
+            <translation>标签</translation>
+        </message>
+        <message>
+            <source>images</source>
+            <translation>图像</translation>
+        </message>
+        <message>
+            <source>unpacks to</source>
+            <translation>解压后</translation>
+        </message>
+        <message>
+            <source>holds</source>
+            <translation>包含</translation>
+        </message>
+        <message>
+            <source>did not start</source>
+            <translation>没有启动</translation>
+        </message>
+        <message>
+            <source>does not answer</source>
+            <translation>没有应答</translation>
+        </message>
+        <message>
+            <source>the run&apos;s supervisor %1</source>
+            <translation>运行的监管进程%1</translation>
+        </message>
+        <message>
+            <source>put it in quotes, or write --set %1= to leave the field out</source>
+            <translation>请给它加引号，或写 --set %1= 以去掉该字段</translation>
+        </message>
+        <message>
+            <source>expected 0 to %1</source>
+            <translation>应为 0 到 %1</translation>
+        </message>
+        <message>
+            <source>a tag (%1)</source>
+            <translation>标签（%1）</translation>
+        </message>
+        <message>
+            <source>&apos;%1&apos; is given twice</source>
+            <translation>“%1”给出了两次</translation>
+        </message>
+        <message>
+            <source>expected it once (first in line %1)</source>
+            <translation>应只有一次（首次在第 %1 行）</translation>
+        </message>
+        <message>
+            <source>%1 (not used: others can read it; chmod 600)</source>
+            <translation>%1（未使用：他人可读；请 chmod 600）</translation>
+        </message>
+        <message>
+            <source>%1 (cannot be read as a private key)</source>
+            <translation>%1（无法作为私钥读取）</translation>
+        </message>
+        <message>
+            <source>%1 (needs its passphrase)</source>
+            <translation>%1（需要其口令）</translation>
+        </message>
+        <message>
+            <source>%1 (wrong passphrase)</source>
+            <translation>%1（口令错误）</translation>
+        </message>
+        <message>
+            <source>nothing (%1 is absent)</source>
+            <translation>没有（%1 不存在）</translation>
+        </message>
+        <message>
+            <source>nothing</source>
+            <translation>没有</translation>
+        </message>
+        <message>
+            <source>the content of %1</source>
+            <translation>%1 的内容</translation>
+        </message>
+        <message>
+            <source>the data file %1</source>
+            <translation>数据文件 %1</translation>
+        </message>
+        <message>
+            <source>%1 batches of samples</source>
+            <translation>%1 个样本批次</translation>
+        </message>
+        <message>
+            <source>the rows of %1</source>
+            <translation>%1 的行</translation>
+        </message>
+        <message>
+            <source>; did you mean %1?</source>
+            <translation>；是否指 %1？</translation>
+        </message>
+        <message>
+            <source>unknown dtype %1</source>
+            <translation>未知的数据类型 %1</translation>
+        </message>
+        <message>
+            <source>the tensors of %1</source>
+            <translation>%1 的张量</translation>
+        </message>
+        <message>
+            <source>driver %1 sees no GPU</source>
+            <translation>驱动程序 %1 没有找到 GPU</translation>
+        </message>
+        <message>
+            <source>it connects, and says nothing in %1 s</source>
+            <translation>可以连接，但 %1 秒内没有任何应答</translation>
+        </message>
+        <message>
+            <source>connecting to rank %1 at %2</source>
+            <translation>连接位于 %2 的 rank %1</translation>
+        </message>
+        <message>
+            <source>rank %1 left the group</source>
+            <translation>rank %1 离开了组</translation>
+        </message>
+        <message>
+            <source>rank %1 (process %2) has ended</source>
+            <translation>rank %1（进程 %2）已结束</translation>
+        </message>
+        <message>
+            <source>rank %1 did not join the group within %2 s</source>
+            <translation>rank %1 在 %2 秒内没有加入组</translation>
+        </message>
+        <message>
+            <source>rank %1 (process %2) did not answer for %3 s</source>
+            <translation>rank %1（进程 %2）已有 %3 秒没有应答</translation>
+        </message>
+        <message>
+            <source>too many targets</source>
+            <translation>目标太多</translation>
+        </message>
+        <message>
+            <source>it is no address</source>
+            <translation>它不是地址</translation>
+        </message>
+        <message>
+            <source>reached, but not by every node</source>
+            <translation>可以到达，但并非每个节点都能</translation>
         </message>
     </context>
     <context>

@@ -56,8 +56,8 @@ class AgentGpusTest : public QObject {
     GpuMonitor monitor("/no/such/libnvidia-ml.so.1");
     const auto reading = monitor.look(5s);
     QVERIFY(reading->gpus.empty());
-    QVERIFY2(reading->problem.starts_with("there is no NVIDIA driver: /no/such"),
-             reading->problem.c_str());
+    QVERIFY2(reading->problem.text().starts_with("there is no NVIDIA driver: /no/such"),
+             reading->problem.text().c_str());
     // Sampling goes on without one, and costs no thread.
     NodeSampler sampler(folder_.path().toStdString(), monitor);
     (void)monitor.look(5s);
@@ -90,7 +90,7 @@ class AgentGpusTest : public QObject {
     const run::v1::GpuSample& gpu = reading->gpus[1];
     QCOMPARE(gpu.index(), 1);
     QCOMPARE(gpu.name(), std::string("Fake GPU 1"));
-    QVERIFY(gpu.problem().empty());
+    QVERIFY(gpu.problem().text().empty());
     QCOMPARE(gpu.utilisation(), 0.93);
     QCOMPARE(gpu.memory_utilisation(), 0.41);
     QCOMPARE(gpu.memory_used(), 9e10);
@@ -144,7 +144,7 @@ class AgentGpusTest : public QObject {
       QCOMPARE(reading->gpus.size(), std::size_t{2});
       const run::v1::GpuSample& gpu = reading->gpus[0];
       QVERIFY(gpu.has_memory_used() && gpu.has_memory_total());
-      QVERIFY(gpu.problem().empty());
+      QVERIFY(gpu.problem().text().empty());
       QVERIFY(!gpu.has_utilisation() && !gpu.has_memory_utilisation() && !gpu.has_power_w() &&
               !gpu.has_power_limit_w());
       QVERIFY(!gpu.has_temperature_c() && !gpu.has_sm_clock_mhz() && !gpu.has_memory_clock_mhz());
@@ -200,7 +200,7 @@ class AgentGpusTest : public QObject {
     write("0.tells-xids 1\nxid 2 0 79\n0.memory !15\n");
     reading = wait(monitor, [](const GpuReading& r) { return r.gpus[0].xids() == 2; });
     QCOMPARE(reading->gpus[0].last_xid(), 79);
-    QCOMPARE(reading->gpus[0].problem(), std::string("GPU is lost"));
+    QCOMPARE(reading->gpus[0].problem().text(), std::string("GPU is lost"));
   }
 
   void aGpuThatIsLost_data() {
@@ -216,9 +216,10 @@ class AgentGpusTest : public QObject {
     GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
     QVERIFY(monitor.look(5s)->gpus[0].has_power_w());
     write(line.toStdString() + kEverything);
-    auto reading = wait(monitor, [](const GpuReading& r) { return !r.gpus[0].problem().empty(); });
+    auto reading =
+        wait(monitor, [](const GpuReading& r) { return !r.gpus[0].problem().text().empty(); });
     const run::v1::GpuSample& lost = reading->gpus[0];
-    QVERIFY(!lost.problem().empty());
+    QVERIFY(!lost.problem().text().empty());
     QCOMPARE(lost.name(), std::string("Fake GPU 0"));
     QVERIFY(!lost.has_utilisation() && !lost.has_memory_used() && !lost.has_power_w() &&
             !lost.has_temperature_c());
@@ -226,7 +227,7 @@ class AgentGpusTest : public QObject {
     QVERIFY(reading->problem.empty());
     QCOMPARE(reading->gpus[1].power_w(), 612.5);  // the other goes on
     write(kEverything);
-    reading = wait(monitor, [](const GpuReading& r) { return r.gpus[0].problem().empty(); });
+    reading = wait(monitor, [](const GpuReading& r) { return r.gpus[0].problem().text().empty(); });
     QCOMPARE(reading->gpus[0].power_w(), 612.5);
     QCOMPARE(reading->gpus[0].power_limit_w(), 700.0);
   }
@@ -236,8 +237,8 @@ class AgentGpusTest : public QObject {
     GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
     const auto reading = monitor.look(5s);
     QCOMPARE(reading->gpus.size(), std::size_t{2});
-    QVERIFY(reading->gpus[0].problem().empty());
-    QCOMPARE(reading->gpus[1].problem(), std::string("GPU is lost"));
+    QVERIFY(reading->gpus[0].problem().text().empty());
+    QCOMPARE(reading->gpus[1].problem().text(), std::string("GPU is lost"));
   }
 
   // The driver is unloaded, replaced and loaded again under a running agent.
@@ -247,11 +248,11 @@ class AgentGpusTest : public QObject {
     QVERIFY(monitor.look(5s)->problem.empty());
     write("memory !18\ninit !9\n");
     auto reading = wait(monitor, [](const GpuReading& r) { return !r.problem.empty(); });
-    QVERIFY2(reading->problem.starts_with("the NVIDIA driver does not answer: "),
-             reading->problem.c_str());
+    QVERIFY2(reading->problem.text().starts_with("the NVIDIA driver does not answer: "),
+             reading->problem.text().c_str());
     QCOMPARE(reading->gpus.size(), std::size_t{2});
     QCOMPARE(reading->gpus[1].name(), std::string("Fake GPU 1"));
-    QCOMPARE(reading->gpus[1].problem(), reading->problem);
+    QCOMPARE(reading->gpus[1].problem().text(), reading->problem.text());
     write(kEverything);
     reading = wait(monitor, [](const GpuReading& r) { return r.problem.empty(); });
     QCOMPARE(reading->gpus[1].temperature_c(), 71.0);
@@ -265,8 +266,9 @@ class AgentGpusTest : public QObject {
     write("count 1\n");
     const auto reading = wait(monitor, [](const GpuReading& r) { return r.problem.empty(); });
     QCOMPARE(reading->gpus.size(), std::size_t{2});
-    QVERIFY(reading->gpus[0].problem().empty());
-    QCOMPARE(reading->gpus[1].problem(), std::string("the driver sees 1 GPUs; there were 2"));
+    QVERIFY(reading->gpus[0].problem().text().empty());
+    QCOMPARE(reading->gpus[1].problem().text(),
+             std::string("the driver sees 1 GPUs; there were 2"));
   }
 
   void noGpuAtAll() {
@@ -274,7 +276,7 @@ class AgentGpusTest : public QObject {
     GpuMonitor monitor(LOCKSTEP_FAKE_NVML_FILE);
     const auto reading = monitor.look(5s);
     QVERIFY(reading->gpus.empty());
-    QCOMPARE(reading->problem, std::string("driver 580.65.06 sees no GPU"));
+    QCOMPARE(reading->problem.text(), std::string("driver 580.65.06 sees no GPU"));
   }
 
   // Nobody waits for a call that does not return, and it is said.
@@ -292,12 +294,12 @@ class AgentGpusTest : public QObject {
       sample = sampler.sample({});
       longest = std::max(longest, monotonicNow() - begin);
       std::this_thread::sleep_for(50ms);
-    } while ((sample.gpu_size() != 2 || sample.gpu(0).problem().empty()) &&
+    } while ((sample.gpu_size() != 2 || sample.gpu(0).problem().text().empty()) &&
              std::chrono::steady_clock::now() < end);
     QVERIFY2(longest < 500'000'000, qPrintable(QString::number(longest)));
     QCOMPARE(sample.gpu_size(), 2);
-    QVERIFY2(sample.gpu(0).problem().starts_with("the NVIDIA driver has not answered for "),
-             sample.gpu(0).problem().c_str());
+    QVERIFY2(sample.gpu(0).problem().text().starts_with("the NVIDIA driver has not answered for "),
+             sample.gpu(0).problem().text().c_str());
     QVERIFY(!sample.gpu(0).has_temperature_c());
     const Nanoseconds begin = monotonicNow();
     (void)monitor->look(50ms);

@@ -203,7 +203,8 @@ run::v1::RunState Follower::state() const {
 
 std::string Follower::error() const {
   for (const auto& record : records())
-    if (record.has_error()) return record.error().what() + ": " + record.error().why();
+    if (record.has_error())
+      return record.error().what().text() + ": " + record.error().why().text();
   return {};
 }
 

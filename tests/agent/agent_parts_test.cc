@@ -506,7 +506,7 @@ class AgentPartsTest : public QObject {
     QCOMPARE(none.error().what,
              std::string("the node cannot compute on a GPU: cuBLASLt cannot be used"));
     QCOMPARE(none.error().why, std::string("no such file; driver CUDA 13.0 (libcuda.so.1)"));
-    QVERIFY(none.error().next.ends_with("or give the node devices of kind cpu"));
+    QVERIFY(none.error().next.text().ends_with("or give the node devices of kind cpu"));
   }
 };
 

@@ -295,7 +295,7 @@ class AgentRunTest : public QObject {
   // What is said of a killed worker is what the kernel's own count tells, and no more.
   void theCauseOfAKillIsKnownOrNotSaid() {
     const auto text = [](std::optional<bool> outOfMemory) {
-      return agent::exitText(SIGKILL, 300 << 20, outOfMemory);
+      return agent::exitText(SIGKILL, 300 << 20, outOfMemory).text();
     };
     QCOMPARE(text({}), std::string("was killed by signal 9 (SIGKILL)"));
     QVERIFY(text(false).ends_with("the node was not out of memory"));
@@ -303,9 +303,10 @@ class AgentRunTest : public QObject {
         "most likely by the kernel: the node ran out of memory; it had 300 MiB resident"));
     for (const auto outOfMemory :
          {std::optional<bool>(), std::optional(true), std::optional(false)}) {
-      QVERIFY(
-          agent::exitText(SIGSEGV, 0, outOfMemory).starts_with("was killed by signal 11 (SIGSEGV"));
-      QCOMPARE(agent::exitText(3 << 8, 0, outOfMemory), std::string("exited with code 3"));
+      QVERIFY(agent::exitText(SIGSEGV, 0, outOfMemory)
+                  .text()
+                  .starts_with("was killed by signal 11 (SIGSEGV"));
+      QCOMPARE(agent::exitText(3 << 8, 0, outOfMemory).text(), std::string("exited with code 3"));
     }
   }
 

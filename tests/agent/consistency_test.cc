@@ -119,12 +119,12 @@ class ConsistencyTest : public QObject {
     QVERIFY(!status.ok());
     QCOMPARE(status.error().rank, 3);
     QCOMPARE(status.error().node, std::string("n4"));
-    QVERIFY2(status.error().what.find(thing.toStdString()) != std::string::npos,
+    QVERIFY2(status.error().what.text().find(thing.toStdString()) != std::string::npos,
              status.error().text().c_str());
-    QVERIFY2(status.error().why.find("another") != std::string::npos,
+    QVERIFY2(status.error().why.text().find("another") != std::string::npos,
              status.error().text().c_str());
-    QVERIFY2(status.error().next.find(advice.toStdString()) != std::string::npos,
-             status.error().next.c_str());
+    QVERIFY2(status.error().next.text().find(advice.toStdString()) != std::string::npos,
+             status.error().next.text().c_str());
   }
 
   void theFewAreNamedNotTheMany() {
@@ -155,7 +155,7 @@ class ConsistencyTest : public QObject {
     Status status = compareFacts(ranks, "fp32", warnings);
     QVERIFY(!status.ok());
     QCOMPARE(status.error().rank, 1);
-    QVERIFY(status.error().what.find("gradient of dense1.weight") != std::string::npos);
+    QVERIFY(status.error().what.text().find("gradient of dense1.weight") != std::string::npos);
     // Of 16-bit factors some kinds round more of them.
     QVERIFY(compareFacts(ranks, "bf16", warnings).ok());
     QVERIFY(!compareFacts(ranks, "fp16", warnings).ok());
@@ -174,7 +174,7 @@ class ConsistencyTest : public QObject {
     for (RankFacts& one : ranks) one.numbers[0].second = INFINITY;
     status = compareFacts(ranks, "fp32", warnings);
     QVERIFY(!status.ok());
-    QVERIFY2(status.error().what.find("the loss of the first samples") != std::string::npos,
+    QVERIFY2(status.error().what.text().find("the loss of the first samples") != std::string::npos,
              status.error().text().c_str());
   }
 

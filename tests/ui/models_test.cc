@@ -1,14 +1,12 @@
 // Every model of the studio under QAbstractItemModelTester, without a window.
-#include <netdb.h>
-
 #include <QAbstractItemModelTester>
-#include <QDirIterator>
 #include <QScopeGuard>
 #include <QSignalSpy>
 #include <QTest>
 #include <functional>
 #include <random>
 
+#include "app/core/message_json.h"
 #include "ui/dialogs/host_list.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/breakdown_model.h"
@@ -33,6 +31,11 @@
 
 using namespace lockstep::ui;
 namespace app = lockstep::app;
+using lockstep::Code;
+using lockstep::Error;
+using lockstep::makeError;
+using lockstep::Message;
+using lockstep::message;
 
 namespace {
 const char* const kSpec = R"(version: 1
@@ -264,7 +267,7 @@ class ModelsTest : public QObject {
     AlertModel alerts;
     QAbstractItemModelTester alertTester(&alerts);
     for (int i = 0; i < 510; ++i)
-      alerts.add({{}, Tone::kWarning, "n1", QString::number(i), {}, false, {}});
+      alerts.add({{}, Tone::kWarning, "n1", std::to_string(i), {}, false, {}});
     QCOMPARE(alerts.rowCount(), 500);
     QCOMPARE(alerts.index(0, AlertModel::kText).data().toString(), QString("509"));
     alerts.clear();
@@ -588,38 +591,6 @@ class ModelsTest : public QObject {
   }
 
   // A pattern that no source makes any more translates nothing.
-  void everyMessagePatternIsOfASource() {
-    QString sources;
-    for (const char* folder : {"app", "agent", "engine", "ui/studio"}) {
-      QDirIterator files(QString(LOCKSTEP_SOURCE_DIR) + "/" + folder, {"*.cc", "*.h"}, QDir::Files,
-                         QDirIterator::Subdirectories);
-      while (files.hasNext()) {
-        QFile file(files.next());
-        QVERIFY(file.open(QIODevice::ReadOnly));
-        sources += QString::fromUtf8(file.readAll());
-      }
-    }
-    sources.replace(QRegularExpression("\"\\s*\n\\s*\""), "");  // literals of several lines
-    sources.replace("\\\"", "\"");
-    QStringList ofTheSystem;
-    for (int code : {ENOENT, EACCES, ENOSPC, ECONNREFUSED, ETIMEDOUT, EISDIR, ENOTDIR, EROFS})
-      ofTheSystem << strerror(code);
-    for (int code : {EAI_NONAME, EAI_AGAIN}) ofTheSystem << gai_strerror(code);
-    static const QRegularExpression place("%[1-9]");
-    for (const char* pattern : messagePatterns()) {
-      if (ofTheSystem.contains(pattern)) continue;
-      QStringList pieces;
-      for (const QString& piece : QString::fromUtf8(pattern).split(place, Qt::SkipEmptyParts)) {
-        if (!piece.trimmed().isEmpty()) pieces << QRegularExpression::escape(piece.trimmed());
-      }
-      // From its beginning: a text that says something before is another.
-      const bool open = QString::fromUtf8(pattern).startsWith('%') || *pattern == ' ';
-      const QRegularExpression expression((open ? QString() : QString("(?<=\"|; |: |\\()")) +
-                                          pieces.join("[^;]{0,120}?"));
-      QVERIFY2(sources.contains(expression), pattern);
-    }
-  }
-
   void fieldsAreExplainedInChinese() {
     Theme::instance().apply(Theme::Mode::kLight);
     const auto restore = qScopeGuard([] { Language::instance().set("en"); });
@@ -648,36 +619,31 @@ class ModelsTest : public QObject {
     QVERIFY2(left.isEmpty(), qPrintable(left.join('\n')));
   }
 
+  // tests/messages goes through the whole catalogue.
   void messagesInChinese() {
     Theme::instance().apply(Theme::Mode::kLight);  // with it come the compiled-in texts
     const auto restore = qScopeGuard([] { Language::instance().set("en"); });
-    QCOMPARE(messageText("unknown field 'x' in layer"), QString("unknown field 'x' in layer"));
+    const Message needs = message("{} ranks need {} MiB, {} MiB are available", 3, 900, 20);
+    QCOMPARE(messageText(needs), QString::fromStdString(needs.text()));
     Language::instance().set("zh_CN");
-    QCOMPARE(messageText("3 ranks need 900 MiB, 20 MiB are available"),
-             QString::fromUtf8("3 个进程需要 900 MiB，可用 20 MiB"));
-    QCOMPARE(messageText("cannot open the data file /x/%1/y"),
+    QCOMPARE(messageText(needs), QString::fromUtf8("3 个进程需要 900 MiB，可用 20 MiB"));
+    // A place in an argument is none.
+    QCOMPARE(messageText(message("cannot open the data file {}", "/x/%1/y")),
              QString::fromUtf8("无法打开数据文件 /x/%1/y"));
-    QCOMPARE(messageText("the costs could not be measured: the agent ended"),
-             QString::fromUtf8("无法测量开销：代理已结束"));
-    QCOMPARE(messageText("node n2, rank 1: the worker of rank 1 was killed by signal 9 (SIGKILL)"),
-             QString::fromUtf8("node n2, rank 1: 进程 1 的工作进程被信号 9（SIGKILL）终止"));
-    QCOMPARE(messageText("node n2: the worker of rank 1 was killed by signal 9 (SIGKILL) (see the "
-                         "run's log; resume the run "
-                         "from its last checkpoint, or launch it again where it has none)"),
-             QString::fromUtf8("node n2: 进程 1 的工作进程被信号 9（SIGKILL）终止 "
-                               "(查看运行日志；从最后一个检查点续训该运行，没有检查点时重新启动)"));
+    // Messages in messages, over the wire and out of the history.
+    Error error = makeError(Code::kAborted, "the worker of rank {} {}", 1,
+                            message("was killed by signal {} ({})", 9, "SIGKILL"));
+    error.next = "launch it again";
+    error.node = "n2";
+    error.rank = 1;
+    const QString chinese = QString::fromUtf8(
+        "节点 n2，rank 1：进程 1 的工作进程被信号 9（SIGKILL）终止（重新启动它）");
+    QCOMPARE(messageText(error.message()), chinese);
+    QCOMPARE(messageText(app::messageFromJson(app::toJson(error.message()))), chinese);
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
-    // What a pattern has at its end may be absent.
-    for (const char* tail : {"", "; of the last batch 1 are left"})
-      QVERIFY(
-          messageText(
-              std::string("training.batch is 2, which leaves some of 3 ranks without a sample") +
-              tail)
-              .startsWith(QString::fromUtf8("training.batch 为 2，3 个 rank")));
-    std::string lines;  // of a worker that said much before it ended
-    for (int i = 0; i < 10000; ++i) lines += "\nstep: a line of its log";
-    QCOMPARE(messageText("the agent ended" + lines),
-             QString::fromUtf8("代理已结束") + QString::fromStdString(lines));
+    // What a wire may bring: places without arguments, an id without a text.
+    QCOMPARE(messageText(Message("x", "%1 and %9 of %", {Message("a")})), QString("a and %9 of %"));
+    QCOMPARE(messageText(Message()), QString());
   }
 };
 

@@ -235,7 +235,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
       if (options.list) break;
       const auto reply = agent::verifyPlans(*one->request, &known);
       if (!reply.ok() &&
-          reply.error().what.find(" backend has no kernel for ") != std::string::npos)
+          reply.error().what.text().find(" backend has no kernel for ") != std::string::npos)
         return refused(reply.error());
       if (!reply.ok()) return {false, false, reply.error().text()};
       dtype = one->request->spec().training().precision();

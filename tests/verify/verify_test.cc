@@ -572,7 +572,7 @@ class VerifyTest : public QObject {
   void whatCannotBeDividedIsRefused() {
     const auto one = caseOf(4, {"strategy.kind=tensor-parallel", "strategy.tensor=3"});
     QVERIFY(!one.ok());
-    QVERIFY2(one.error().what.find("tensor is 3; expected a divisor of the 4 ranks") !=
+    QVERIFY2(one.error().what.text().find("tensor is 3; expected a divisor of the 4 ranks") !=
                  std::string::npos,
              one.error().text().c_str());
   }
@@ -583,7 +583,7 @@ class VerifyTest : public QObject {
     QVERIFY2(one.ok(), one.ok() ? "" : one.error().text().c_str());
     const auto reply = agent::verifyPlans(*one->request);
     QVERIFY(!reply.ok());
-    QVERIFY2(reply.error().what.find("at most 64") != std::string::npos,
+    QVERIFY2(reply.error().what.text().find("at most 64") != std::string::npos,
              reply.error().text().c_str());
   }
 

@@ -7,6 +7,7 @@
 #include <QSaveFile>
 #include <algorithm>
 
+#include "app/core/message_json.h"
 #include "ui/theme/message_text.h"
 
 namespace lockstep::ui {
@@ -16,6 +17,16 @@ constexpr std::size_t kKept = 500;
 
 QString timeText(const QDateTime& time) {
   return time.toString(time.date() == QDate::currentDate() ? "HH:mm:ss" : "MM-dd HH:mm:ss");
+}
+
+QJsonObject jsonOf(const Message& message) {
+  return QJsonDocument::fromJson(QByteArray::fromStdString(app::toJson(message))).object();
+}
+
+// Earlier versions kept the English text alone.
+Message messageOf(const QJsonObject& alert) {
+  if (!alert["message"].isObject()) return alert["text"].toString().toStdString();
+  return app::messageFromJson(QJsonDocument(alert["message"].toObject()).toJson().toStdString());
 }
 
 }  // namespace
@@ -99,7 +110,7 @@ bool AlertModel::load(const QString& path) {
     Alert alert{one["key"].toString(),
                 static_cast<Tone>(std::clamp(one["tone"].toInt(), 0, int(Tone::kOnAccent))),
                 one["where"].toString(),
-                one["text"].toString(),
+                messageOf(one),
                 time(one["when"]),
                 one["lasts"].toBool(),
                 time(one["resolved"])};
@@ -120,7 +131,7 @@ bool AlertModel::save(const QString& path) const {
     list << QJsonObject{{"key", alert.key},
                         {"tone", int(alert.tone)},
                         {"where", alert.where},
-                        {"text", alert.text},
+                        {"message", jsonOf(alert.text)},
                         {"when", time(alert.when)},
                         {"lasts", alert.lasts},
                         {"resolved", time(alert.resolved)}};
@@ -156,7 +167,7 @@ QVariant AlertModel::data(const QModelIndex& index, int role) const {
         case kWhere:
           return alert.where;
         case kText:
-          return messageText(alert.text.toStdString());
+          return messageText(alert.text);
         case kState:
           return over          ? tr("resolved %1").arg(timeText(alert.resolved))
                  : alert.lasts ? tr("active")
@@ -167,7 +178,7 @@ QVariant AlertModel::data(const QModelIndex& index, int role) const {
     case kToneRole:
       return int(over ? Tone::kNeutral : alert.tone);
     case Qt::ToolTipRole:
-      return messageText(alert.text.toStdString());
+      return messageText(alert.text);
     case Qt::ForegroundRole:
       return index.column() != kText || over ? QVariant(Theme::instance().color("muted"))
                                              : QVariant();

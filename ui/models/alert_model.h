@@ -1,11 +1,12 @@
-// AlertModel: the alerts of the studio, newest first, at most 500, stored across restarts. Texts
-// are stored in English and shown through messageText(), so that they follow the language.
+// AlertModel: the alerts of the studio, newest first, at most 500, stored across restarts.
+// Their texts are messages, so that they follow the language.
 #pragma once
 
 #include <QAbstractTableModel>
 #include <QDateTime>
 #include <deque>
 
+#include "engine/base/message.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -14,7 +15,8 @@ struct Alert {
   // identifies the subject: an alert with the same key is not added again; "": always added
   QString key;
   Tone tone = Tone::kNeutral;
-  QString where, text;
+  QString where;
+  Message text;
   QDateTime when;            // null: now
   bool lasts = false;        // until resolve(key); else it happened
   QDateTime resolved;        // null: it lasts still, or merely happened

@@ -283,7 +283,7 @@ void ClusterPage::takeStatus(int node) {
   row->phase = status.phase;
   row->ranks = status.ranks;
   if (!status.local) row->target = QString::fromStdString(status.target);
-  row->detail = messageText(status.error ? status.error->text() : status.detail);
+  row->detail = messageText(status.error ? status.error->message() : status.detail);
   row->asking = false;
   for (const auto& question : live_->session().questions()) {
     if (question.node == status.name) row->asking = true;
@@ -325,13 +325,7 @@ void ClusterPage::showFailure(const app::NodeStatus& status) {
   if (told == error.text()) return;
   told = error.text();
   message()->showError(error);
-  Q_EMIT alertRaised({key() + ":node:" + name,
-                      Tone::kBad,
-                      name,
-                      QString::fromStdString(error.what),
-                      {},
-                      true,
-                      {}});
+  Q_EMIT alertRaised({key() + ":node:" + name, Tone::kBad, name, error.what, {}, true, {}});
 }
 
 void ClusterPage::endFailure(const QString& node) {
@@ -406,16 +400,12 @@ void ClusterPage::alertGpus(const QString& node, const app::NodeLoad& load) {
           key() + QString(":gpu:%1:%2:%3").arg(node).arg(gpu.index).arg(int(trouble));
       GpuAlert& known = gpuAlerts_[node][alert];
       known.seen = load.receivedNs;
-      const std::string text = fmt::format("GPU {}: {}", gpu.index, app::troubleText(gpu, trouble));
+      const Message text =
+          lockstep::message("GPU {}: {}", gpu.index, app::troubleText(gpu, trouble));
       if (text == known.text) continue;
       known.text = text;
-      Q_EMIT alertRaised({alert,
-                          app::isBad(trouble) ? Tone::kBad : Tone::kWarning,
-                          node,
-                          QString::fromStdString(text),
-                          {},
-                          true,
-                          {}});
+      Q_EMIT alertRaised(
+          {alert, app::isBad(trouble) ? Tone::kBad : Tone::kWarning, node, text, {}, true, {}});
     }
   }
   endGpuAlerts(node, load.receivedNs - kCalm);

@@ -110,7 +110,7 @@ class ClusterPage : public SpecPage {
   // Active alerts by node: its GPUs' with the time last seen, and why it failed.
   struct GpuAlert {
     Nanoseconds seen = 0;
-    std::string text;
+    Message text;
   };
   QHash<QString, QHash<QString, GpuAlert>> gpuAlerts_;
   QHash<QString, std::string> failures_;

@@ -105,32 +105,23 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   });
   connect(document_, &RunDocument::warned, this,
           [this](const Error& warning) { alertError(Tone::kWarning, warning); });
-  connect(document_, &RunDocument::nodeNote, this,
-          [this](const QString& node, bool reachable, const QString&) {
-            const QString key = this->key() + ":node:" + node;
-            if (reachable) {
-              Q_EMIT alertOver(key);
-            } else {
-              Q_EMIT alertRaised({key,
-                                  Tone::kWarning,
-                                  title(),
-                                  QString::fromStdString(unreachableText(node.toStdString())),
-                                  {},
-                                  true,
-                                  {}});
-            }
-          });
+  connect(
+      document_, &RunDocument::nodeNote, this,
+      [this](const QString& node, bool reachable, const QString&) {
+        const QString key = this->key() + ":node:" + node;
+        if (reachable) {
+          Q_EMIT alertOver(key);
+        } else {
+          Q_EMIT alertRaised(
+              {key, Tone::kWarning, title(), unreachableText(node.toStdString()), {}, true, {}});
+        }
+      });
   connect(document_, &RunDocument::finished, this, [this] {
     // What there is to see is all there.
     for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
     const app::RunState phase = document_->row().phase;
-    Q_EMIT alertRaised({key() + ":end",
-                        runPhaseTone(phase),
-                        title(),
-                        QString::fromStdString(runOutcome(phase)),
-                        {},
-                        false,
-                        {}});
+    Q_EMIT alertRaised(
+        {key() + ":end", runPhaseTone(phase), title(), runOutcome(phase), {}, false, {}});
     alertStraggler();
   });
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
@@ -494,13 +485,8 @@ void RunPage::alertError(Tone tone, const Error& error) {
   if (!document_->loaded() || (app::isFinal(row.phase) && row.finishedNs > 0))
     when = QDateTime::fromMSecsSinceEpoch((row.finishedNs > 0 ? row.finishedNs : row.createdNs) /
                                           1'000'000);
-  Q_EMIT alertRaised({key() + ":" + hash.toHex().left(12),
-                      tone,
-                      title(),
-                      QString::fromStdString(error.what),
-                      when,
-                      false,
-                      {}});
+  Q_EMIT alertRaised(
+      {key() + ":" + hash.toHex().left(12), tone, title(), error.what, when, false, {}});
 }
 
 void RunPage::alertStraggler() {
@@ -510,13 +496,7 @@ void RunPage::alertStraggler() {
                           : QString();
   if (!alertedRank_.isEmpty() && now != alertedRank_) Q_EMIT alertOver(alertedRank_);
   if (!now.isEmpty() && now != alertedRank_)
-    Q_EMIT alertRaised({now,
-                        Tone::kWarning,
-                        title(),
-                        QString::fromStdString(stragglerHeadline(*slow)),
-                        {},
-                        true,
-                        {}});
+    Q_EMIT alertRaised({now, Tone::kWarning, title(), stragglerHeadline(*slow), {}, true, {}});
   alertedRank_ = now;
 }
 

@@ -67,12 +67,7 @@ void SpecPage::documentChanged() {
   QVector<TextMark> marks;
   problems_->clear();
   for (const auto& problem : spec.problems()) {
-    const std::string one = problem.what + "; " + problem.expected;
-    QString text = messageText(problem.expected.empty() ? problem.what : one);
-    // not told in one, or in English
-    if (!problem.expected.empty() && text.toStdString() == one) {
-      text = tr("%1: %2").arg(messageText(problem.what), messageText(problem.expected));
-    }
+    const QString text = messageText(problem.message());
     // What is not there yet is a step to take, not a mistake in a line.
     if (!problem.missing) marks << TextMark{problem.line, problem.column, text};
     auto* item = new QListWidgetItem(
@@ -80,7 +75,7 @@ void SpecPage::documentChanged() {
                         : Theme::instance().icon("error", Tone::kBad),
         problem.line > 0 && !problem.missing ? tr("Line %1: %2").arg(problem.line).arg(text) : text,
         problems_);
-    item->setToolTip(QString::fromStdString(problem.text()));
+    item->setToolTip(QString::fromStdString(problem.error().what));
   }
   problems_->setVisible(!spec.problems().empty());
   editor_->setMarks(marks);

@@ -152,7 +152,7 @@ Tone runPhaseTone(app::RunState phase) {
   }
 }
 
-std::string runOutcome(app::RunState phase) {
+Message runOutcome(app::RunState phase) {
   switch (phase) {
     case app::RunState::SUCCEEDED:
       return "The run succeeded.";
@@ -165,15 +165,15 @@ std::string runOutcome(app::RunState phase) {
   }
 }
 
-std::string stragglerHeadline(const app::Straggler& slow) {
+Message stragglerHeadline(const app::Straggler& slow) {
   if (slow.halted)
-    return fmt::format("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
-  return fmt::format("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node,
-                     slow.factor);
+    return message("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
+  return message("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node,
+                 slow.factor);
 }
 
-std::string unreachableText(const std::string& node) {
-  return fmt::format("node {} is not reachable now; the run goes on", node);
+Message unreachableText(const std::string& node) {
+  return message("node {} is not reachable now; the run goes on", node);
 }
 
 RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)

@@ -102,9 +102,9 @@ QString runStateText(const app::RunRow& row);
 // "fashion-cnn · 14:03", with the date if it is not today, to distinguish runs of one model.
 QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunState phase);
-// Returns an alert's English text, for messageText().
-std::string runOutcome(app::RunState phase);
-std::string stragglerHeadline(const app::Straggler& slow);
-std::string unreachableText(const std::string& node);
+// What an alert says.
+Message runOutcome(app::RunState phase);
+Message stragglerHeadline(const app::Straggler& slow);
+Message unreachableText(const std::string& node);
 
 }  // namespace lockstep::ui

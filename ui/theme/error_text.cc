@@ -12,27 +12,6 @@ struct Errors {
 };
 }  // namespace
 
-namespace {
-
-// What would mend the error, in the studio's language; else what it says to do.
-QString adviceOf(const Error& error) {
-  QString out;
-  for (const Remedy& remedy : error.remedies) {
-    QString together;
-    for (const auto& [field, value] : remedy) {
-      const QString name = QString::fromStdString(field);
-      const QString one = value.empty()
-                              ? Errors::tr("leave %1 out").arg(name)
-                              : Errors::tr("set %1 to %2").arg(name, QString::fromStdString(value));
-      together = together.isEmpty() ? one : Errors::tr("%1 and %2").arg(together, one);
-    }
-    out = out.isEmpty() ? together : Errors::tr("%1, or %2").arg(out, together);
-  }
-  return out.isEmpty() ? messageText(error.next) : out;
-}
-
-}  // namespace
-
 QString codeText(Code code) {
   switch (code) {
     case Code::kOk:
@@ -74,9 +53,11 @@ ErrorText describeError(const Error& error) {
   out.what = messageText(error.what);
   if (out.what.isEmpty()) out.what = codeText(error.code);
   if (!where.isEmpty()) out.what = Errors::tr("%1: %2").arg(where.join(", "), out.what);
-  out.why = error.why.empty() ? codeText(error.code) : messageText(error.why);
+  out.why = !error.why.empty()     ? messageText(error.why)
+            : !error.field.empty() ? QString::fromStdString(error.field)
+                                   : codeText(error.code);
   if (!error.next.empty()) {
-    out.next = Errors::tr("What to do: %1").arg(adviceOf(error));
+    out.next = Errors::tr("What to do: %1").arg(messageText(error.next));
   }
   return out;
 }

@@ -1,17 +1,14 @@
-// Translates English texts of other modules (errors, notes, progress) into the studio's language. A
-// text is matched against patterns with placeholders %1 …; the pattern's translation is filled with
-// the matched parts, which are translated in turn. So texts from nodes and from the history are
-// translated too. Texts without a pattern stay English, and so do all lines after the first, which
-// are a worker's output.
+// Shows messages of other modules (errors, remarks, progress) in the studio's language. Their ids
+// are the sources of the catalogue's context "lockstep::ui::Message"; arguments that are messages
+// are translated in turn. What the catalogue does not have stays English.
 #pragma once
 
 #include <QString>
-#include <span>
-#include <string>
+
+#include "engine/base/message.h"
 
 namespace lockstep::ui {
 
-QString messageText(const std::string& text);
-std::span<const char* const> messagePatterns();
+QString messageText(const Message& message);
 
 }  // namespace lockstep::ui

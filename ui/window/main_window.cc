@@ -314,7 +314,7 @@ void MainWindow::resolveAlert(const QString& key) {
 }
 
 void MainWindow::showStatus() {
-  const QString text = messageText(status_.text.toStdString());
+  const QString text = messageText(status_.text);
   statusText_->setText(status_.where.isEmpty() ? text : QString("%1: %2").arg(status_.where, text));
   statusText_->setToolTip(statusText_->text());
 }

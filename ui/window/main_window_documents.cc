@@ -75,13 +75,8 @@ Page* MainWindow::openFile(const QString& path) {
       kind, QString::fromStdString(workspace_->home().root) + "/recovery");
   const Status status = document->load(absolute);
   if (!status.ok()) {
-    raiseAlert({{},
-                Tone::kBad,
-                QFileInfo(path).fileName(),
-                QString::fromStdString(status.error().text()),
-                {},
-                false,
-                {}});
+    raiseAlert(
+        {{}, Tone::kBad, QFileInfo(path).fileName(), status.error().message(), {}, false, {}});
     Page* shown = currentPage();
     if (!shown) shown = openWelcome();
     shown->message()->showError(status.error());

@@ -17,7 +17,7 @@ constexpr int kTf32Major = 8;
 // Time limit for aborted work to end.
 constexpr Nanoseconds kAbortLimit = 5'000'000'000;
 
-Error failure(const Driver& driver, CUresult result, std::string what) {
+Error failure(const Driver& driver, CUresult result, Message what) {
   Error error = makeError(Code::kInternal, "{}", what);
   error.why = driver.text(result);
   return error;
@@ -90,8 +90,8 @@ class CudaDevice final : public Device {
       driver_.cuMemGetInfo(&free, &total);
       Error error = makeError(Code::kResourceExhausted, "{} MiB of {} memory cannot be had",
                               size >> 20, where == Where::kDevice ? "GPU" : "pinned");
-      error.why = fmt::format("{}; {} of {} MiB of the GPU are free", driver_.text(result),
-                              free >> 20, total >> 20);
+      error.why = message("{}; {} of {} MiB of the GPU are free", driver_.text(result), free >> 20,
+                          total >> 20);
       error.next =
           "train with a smaller batch, more micro-batches, strategy.recompute, or more ranks";
       return error;
@@ -249,8 +249,8 @@ class CudaDevice final : public Device {
         if (failed_.ok() && now - begin > limit) {
           failed_ = makeError(Code::kDeadlineExceeded,
                               "what the GPUs of the ranks do together does not end");
-          failed_.error().why = fmt::format(
-              "they have not done a step in {} s: a rank may be frozen", limit / 1'000'000'000);
+          failed_.error().why = message("they have not done a step in {} s: a rank may be frozen",
+                                        limit / 1'000'000'000);
         }
         if (!failed_.ok() && aborted == 0) {
           grouping_->abort();
@@ -258,9 +258,10 @@ class CudaDevice final : public Device {
         }
         if (aborted > 0 && now - aborted > kAbortLimit) {
           lost_ = true;
-          failed_.error().why +=
-              fmt::format("{}the GPU has not stopped in {} s",
-                          failed_.error().why.empty() ? "" : "; ", kAbortLimit / 1'000'000'000);
+          const Message late =
+              message("the GPU has not stopped in {} s", kAbortLimit / 1'000'000'000);
+          Message& why = failed_.error().why;
+          why = why.empty() ? late : message("{}; {}", why, late);
           return;
         }
       }
@@ -276,7 +277,7 @@ class CudaDevice final : public Device {
     if (!lost_ && ahead_ != nullptr) driver_.cuStreamSynchronize(ahead_);
   }
   void use() { driver_.cuCtxSetCurrent(context_); }  // of the calling thread
-  Status check(CUresult result, std::string what) const {
+  Status check(CUresult result, Message what) const {
     if (result == CUDA_SUCCESS) return {};
     return failure(driver_, result, std::move(what));
   }
@@ -366,7 +367,7 @@ Result<std::unique_ptr<Device>> openDevice(const Driver& driver, int ordinal,
                                            const void* const* program) {
   CUdevice device = 0;
   if (const CUresult result = driver.cuDeviceGet(&device, ordinal); result != CUDA_SUCCESS)
-    return failure(driver, result, fmt::format("there is no GPU {}", ordinal));
+    return failure(driver, result, message("there is no GPU {}", ordinal));
   auto out = std::make_unique<CudaDevice>(driver, device, propertiesOf(driver, device));
   LOCKSTEP_TRY(out->start(program));
   return std::unique_ptr<Device>(std::move(out));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kFile = "libcuda.so.1";
 
-Error missing(std::string what, std::string why, std::string next) {
+Error missing(Message what, Message why, Message next) {
   Error error = makeError(Code::kFailedPrecondition, "{}", what);
   error.why = std::move(why);
   error.next = std::move(next);
@@ -56,10 +56,9 @@ FoundDriver find() {
     get(&version);
   if (version < kLeastDriver) {
     out.library.problem = fmt::format("it is for CUDA {} ({})", versionText(version), library.path);
-    out.usable =
-        missing(fmt::format("the NVIDIA driver is for CUDA {}, and Lockstep's module needs {}",
-                            versionText(version), versionText(kLeastDriver)),
-                library.path, newDriver());
+    out.usable = missing(message("the NVIDIA driver is for CUDA {}, and Lockstep's module needs {}",
+                                 versionText(version), versionText(kLeastDriver)),
+                         library.path, newDriver());
     return out;
   }
   if (const std::string absent = resolve(library.handle, table); !absent.empty()) {

@@ -66,9 +66,8 @@ Result<std::unique_ptr<Device>> openNumber(int index) {
   const Devices found = devices(*findDriver().driver);
   if (index < 0 || index >= static_cast<int>(found.ordinals.size())) {
     Error error = makeError(Code::kFailedPrecondition, "there is no GPU {} on this node", index);
-    error.why = fmt::format("it has {}", found.ordinals.size());
-    error.next =
-        fmt::format("give this node at most {} ranks (devices: count)", found.ordinals.size());
+    error.why = message("it has {}", found.ordinals.size());
+    error.next = message("give this node at most {} ranks (devices: count)", found.ordinals.size());
     return error;
   }
   return openDevice(*findDriver().driver, found.ordinals[static_cast<std::size_t>(index)],

@@ -218,7 +218,8 @@ class NcclGroup final : public Group {
     ncclConfig_t config = NcclGrouping::config();
     const ncclResult_t given = calls().ncclCommInitRankConfig(&comm_, size_, id, rank_, &config);
     return formed(settle(given, comm_,
-                         fmt::format("the GPUs of {} ranks do not become a group", size_), limit_));
+                         lockstep::message("the GPUs of {} ranks do not become a group", size_),
+                         limit_));
   }
 
   int rank() const override { return rank_; }
@@ -229,8 +230,8 @@ class NcclGroup final : public Group {
     all_.use_();
     auto part = std::make_unique<NcclGroup>(all_, key, size, limit_);
     ncclConfig_t config = NcclGrouping::config();
-    const std::string what =
-        fmt::format("the GPUs of {} of {} ranks do not become a group", size, size_);
+    const lockstep::Message what =
+        message("the GPUs of {} of {} ranks do not become a group", size, size_);
     const ncclResult_t given = calls().ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color,
                                                      key, &part->comm_, &config);
     // The old communicator creates the new one, which then initializes itself.
@@ -325,15 +326,15 @@ class NcclGroup final : public Group {
 
   // Waits for the outcome of a call of `comm`; a nonblocking communicator accepts no other call
   // until then.
-  static Status settle(ncclResult_t result, ncclComm_t comm, std::string_view what,
+  static Status settle(ncclResult_t result, ncclComm_t comm, const lockstep::Message& what,
                        Nanoseconds limit) {
     const Nanoseconds begin = monotonicNow();
     while (result == ncclInProgress) {
       if (monotonicNow() - begin > limit) {
         Error error = makeError(Code::kDeadlineExceeded, "{}", what);
-        error.why = fmt::format(
-            "NCCL has not come to an end in {} s: a rank may be frozen, or not be reached",
-            limit / 1'000'000'000);
+        error.why =
+            message("NCCL has not come to an end in {} s: a rank may be frozen, or not be reached",
+                    limit / 1'000'000'000);
         return error;
       }
       const ncclResult_t asked = calls().ncclCommGetAsyncError(comm, &result);
@@ -343,7 +344,7 @@ class NcclGroup final : public Group {
     if (result == ncclSuccess) return {};
     const bool ofPeer = result == ncclRemoteError;
     Error error = makeError(ofPeer ? Code::kAborted : Code::kInternal, "{}", what);
-    error.why = fmt::format("NCCL says: {}", calls().ncclGetErrorString(result));
+    error.why = message("NCCL says: {}", calls().ncclGetErrorString(result));
     return error;
   }
   Status formed(Status status) {
@@ -356,7 +357,7 @@ class NcclGroup final : public Group {
   void enqueue(std::string_view what, Call call) {
     if (!all_.failed_.ok()) return;
     all_.use_();
-    (void)formed(settle(call(), comm_, fmt::format("{} of GPUs failed", what), limit_));
+    (void)formed(settle(call(), comm_, lockstep::message("{} of GPUs failed", what), limit_));
   }
   template <typename Call>
   void giveParts(std::string_view what, std::span<const std::int64_t> cuts, Call call) {

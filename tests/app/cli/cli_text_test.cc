@@ -39,7 +39,7 @@ class CliTextTest : public QObject {
     QVERIFY(!Arguments::parse({"a", "--set"}, grammar).ok());
     const auto wrong = Arguments::parse({"a", "--cluser", "x"}, grammar);
     QVERIFY(!wrong.ok());
-    QVERIFY(wrong.error().what.find("did you mean --cluster?") != std::string::npos);
+    QVERIFY(wrong.error().what.text().find("did you mean --cluster?") != std::string::npos);
     QVERIFY(Arguments::parse({"--", "--json"}, grammar)->words()[0] == "--json");
   }
 

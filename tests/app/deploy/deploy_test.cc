@@ -182,7 +182,7 @@ class DeployTest : public QObject {
     auto none = startAgent(connection, gone, to(workdir));
     QCOMPARE(none.error().code, Code::kFailedPrecondition);
     QCOMPARE(none.error().node, std::string("node-1"));
-    QVERIFY(none.error().why.find("127") != std::string::npos);
+    QVERIFY(none.error().why.text().find("127") != std::string::npos);
   }
 
   // What only looks leaves a bare node as it was, and finds what was deployed.
@@ -286,12 +286,13 @@ class DeployTest : public QObject {
     other.machine = "aarch64";
     auto machine = deploy(connection, other, to(newWorkdir()));
     QCOMPARE(machine.error().code, Code::kFailedPrecondition);
-    QVERIFY(machine.error().why.find("aarch64") != std::string::npos);
+    QVERIFY(machine.error().why.text().find("aarch64") != std::string::npos);
     other = bundle_;
     other.glibc = "2.999";
     auto glibc = deploy(connection, other, to(newWorkdir()));
     QCOMPARE(glibc.error().code, Code::kFailedPrecondition);
-    QVERIFY2(glibc.error().why.find("2.999") != std::string::npos, glibc.error().why.c_str());
+    QVERIFY2(glibc.error().why.text().find("2.999") != std::string::npos,
+             glibc.error().why.text().c_str());
   }
 
   void noSpaceAtFirstOrMidway() {
@@ -305,8 +306,8 @@ class DeployTest : public QObject {
     VERIFY_OK(connection.connect());
     auto first = deploy(connection, bundle_, to(workdir));
     QCOMPARE(first.error().code, Code::kResourceExhausted);
-    QVERIFY2(first.error().what.find("node-1") != std::string::npos &&
-                 first.error().what.find("bytes needed") != std::string::npos,
+    QVERIFY2(first.error().what.text().find("node-1") != std::string::npos &&
+                 first.error().what.text().find("bytes needed") != std::string::npos,
              first.error().text().c_str());
     QVERIFY(entries(workdir + "/versions").empty());
     // Enough at first; then another program takes it.

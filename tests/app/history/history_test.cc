@@ -165,7 +165,7 @@ class HistoryTest : public QObject {
     QCOMPARE(history_->row("far")->phase, RunState::FAILED);
     QCOMPARE(history_->row("far")->finishedNs, std::int64_t{1234});
     QCOMPARE(history_->row("far")->unreachableNs, std::int64_t{0});
-    QVERIFY(history_->row("far")->error.starts_with("given up"));
+    QVERIFY(history_->row("far")->error.text().starts_with("given up"));
     QCOMPARE(history_->giveUp("far").code(), Code::kFailedPrecondition);  // it has ended
     QVERIFY(history_->remove("far").ok());
     // And one that is not given up first can be removed as well.
@@ -349,7 +349,7 @@ class HistoryTest : public QObject {
     QFile::remove(dir_->path() + "/history.db-wal");
     auto opened = History::open(dir_->path().toStdString());
     QVERIFY(!opened.ok() && opened.error().code == Code::kDataLoss);
-    QVERIFY(opened.error().next.starts_with("move it away: a new one"));
+    QVERIFY(opened.error().next.text().starts_with("move it away: a new one"));
   }
 
   // The runs' own files outlast history.db: a new one lists them, with what they know.
@@ -402,14 +402,16 @@ class HistoryTest : public QObject {
     for (int time = 0; time < 2; ++time) {
       const auto gone = history_->openRun("r");
       QVERIFY(!gone.ok() && gone.error().code == Code::kDataLoss);
-      QVERIFY2(gone.error().why.ends_with("r.db was removed"), gone.error().why.c_str());
+      QVERIFY2(gone.error().why.text().ends_with("r.db was removed"),
+               gone.error().why.text().c_str());
       QVERIFY(!history_->csv("r").ok());
     }
     QFile file(path);
     QVERIFY(file.open(QFile::WriteOnly) && file.write(QByteArray(9000, 'x')) == 9000);
     file.close();
     const auto damaged = history_->openRun("r");
-    QVERIFY(!damaged.ok() && damaged.error().next.starts_with("`lockstep history delete r`"));
+    QVERIFY(!damaged.ok() &&
+            damaged.error().next.text().starts_with("`lockstep history delete r`"));
     QVERIFY(history_->remove("r").ok());
   }
 
@@ -475,7 +477,7 @@ class HistoryTest : public QObject {
             !written.error().next.empty());
     QVERIFY(!(*opened)->remove("r").ok());
     const auto other = History::open((path + "/other").toStdString());
-    QVERIFY(!other.ok() && other.error().why.find("Read-only") != std::string::npos);
+    QVERIFY(!other.ok() && other.error().why.text().find("Read-only") != std::string::npos);
   }
 
   // What a writer that was killed left in its log is read where nothing can be written.

@@ -258,7 +258,8 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }, 30000));
     QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());
     QCOMPARE(seen.row.phase, RunState::FAILED);
-    QVERIFY2(seen.row.error.find("unexpectedly") != std::string::npos, seen.row.error.c_str());
+    QVERIFY2(seen.row.error.text().find("unexpectedly") != std::string::npos,
+             seen.row.error.text().c_str());
   }
 
   // What the history cannot take is kept and written first, once it can.

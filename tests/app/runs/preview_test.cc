@@ -193,7 +193,7 @@ class PreviewTest : public QObject {
     QVERIFY(tf32.stepSeconds < wide.stepSeconds);
     const auto says = [](const Preview& preview, const char* words) {
       return std::any_of(preview.remarks.begin(), preview.remarks.end(), [&](const auto& remark) {
-        return remark.find(words) != std::string::npos;
+        return remark.text().find(words) != std::string::npos;
       });
     };
     QVERIFY(says(narrow, "priced as NVIDIA A100 SXM 80 GB"));
@@ -383,7 +383,8 @@ class PreviewTest : public QObject {
     QVERIFY(cpus->misfit && !gpus->misfit);          // the host's memory
     // and how GPUs and what they exchange are priced
     QCOMPARE(gpus->remarks.size(), std::size_t{3});
-    QVERIFY2(gpus->remarks[0].find("by NCCL") != std::string::npos, gpus->remarks[0].c_str());
+    QVERIFY2(gpus->remarks[0].text().find("by NCCL") != std::string::npos,
+             gpus->remarks[0].text().c_str());
     QVERIFY(gpus->stepSeconds < cpus->stepSeconds);
     request.spec = requestFor("fashion-mlp.yaml", 2, "", {"training.precision=fp64"}).spec;
     QCOMPARE(makePreview(request, hosts).error().why, std::string("nodes[0].devices[0].kind"));

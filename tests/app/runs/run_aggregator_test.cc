@@ -478,7 +478,7 @@ class RunAggregatorTest : public QObject {
         const std::string problem = "GPU is lost";
         gpu.Clear();
         gpu.set_index(3);
-        gpu.set_problem(problem);
+        gpu.mutable_problem()->set_text(problem);
         gpu.set_xids(1);
       });
     taken = book.take();
@@ -497,7 +497,7 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(taken.batch.logs.size(), std::size_t{5});
     // Back and away again is news.
     sample([](auto&) {});
-    sample([](auto& gpu) { gpu.set_problem("GPU is lost"); });
+    sample([](auto& gpu) { gpu.mutable_problem()->set_text("GPU is lost"); });
     QCOMPARE(book.take().update.warnings.size(), std::size_t{1});
   }
 
@@ -711,7 +711,8 @@ class RunAggregatorTest : public QObject {
     QVERIFY(find(taken.batch, "epoch/train_loss") == nullptr);
     record.set_sequence(3);
     record.mutable_warning()->set_code("aborted");
-    record.mutable_warning()->set_what("the weights after step 80 could not be evaluated");
+    record.mutable_warning()->mutable_what()->set_text(
+        "the weights after step 80 could not be evaluated");
     book.add("n1", record);
     taken = book.take();
     QCOMPARE(taken.update.warnings.size(), std::size_t{1});
@@ -729,13 +730,13 @@ class RunAggregatorTest : public QObject {
     run::v1::Record record;
     record.set_sequence(1);
     record.mutable_error()->set_code("aborted");
-    record.mutable_error()->set_what("rank 1 was killed");
+    record.mutable_error()->mutable_what()->set_text("rank 1 was killed");
     record.mutable_error()->set_rank(1);
     book.add("n1", record);
     const auto taken = book.take();
     QCOMPARE(taken.update.errors.size(), std::size_t{1});
     QCOMPARE(taken.update.errors[0].node, std::string("n1"));
-    QVERIFY(taken.update.row->error.find("rank 1 was killed") != std::string::npos);
+    QVERIFY(taken.update.row->error.text().find("rank 1 was killed") != std::string::npos);
   }
 
   // A recorder that takes over: what the history has is not told twice, but for steps.

@@ -172,7 +172,7 @@ class StagingTest : public QObject {
     QVERIFY(!another.ok());
     QVERIFY2(another.error().text().find("is another one") != std::string::npos,
              another.error().text().c_str());
-    QVERIFY(another.error().why.ends_with("the run expects " + std::string(64, 'a')));
+    QVERIFY(another.error().why.text().ends_with("the run expects " + std::string(64, 'a')));
     QVERIFY(filesIn(bench.session->status(0).inventory.workdir + "/data").empty());
   }
 
@@ -235,8 +235,9 @@ class StagingTest : public QObject {
     QVERIFY(bench.until([&] { return watched.outcome.has_value(); }));
     QVERIFY(!watched.outcome->ok());
     const Error& error = watched.outcome->error();
-    QVERIFY2(error.what.find("images.gz") != std::string::npos, error.text().c_str());
-    QVERIFY2(error.next.starts_with("see whether something writes to it"), error.text().c_str());
+    QVERIFY2(error.what.text().find("images.gz") != std::string::npos, error.text().c_str());
+    QVERIFY2(error.next.text().starts_with("see whether something writes to it"),
+             error.text().c_str());
     QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 10000));
   }
 

@@ -42,7 +42,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 QString firstProblem(const std::string& text, SpecKind kind) {
   const SpecText spec = SpecText::parse(text, "f.yaml", kind);
-  return spec.problems().empty() ? "" : QString::fromStdString(spec.problems().front().text());
+  return spec.problems().empty() ? ""
+                                 : QString::fromStdString(spec.problems().front().error().what);
 }
 
 std::string edited(const std::string& text, const char* path, const char* value) {
@@ -318,7 +319,7 @@ class SpecsTest : public QObject {
       // Nothing about the layer's own fields is wrong: what it may say is about its place.
       for (const SpecProblem& problem : spec.problems())
         QVERIFY2(!problem.path.starts_with("model.layers[0]." + kind.field.name),
-                 problem.text().c_str());
+                 problem.message().text().c_str());
     }
   }
 
@@ -529,7 +530,7 @@ class SpecsTest : public QObject {
       const auto loaded = loadRunSpec(gpt, {most});
       QCOMPARE(loaded.ok(), steps > 100);
       if (loaded.ok()) continue;
-      QVERIFY2(loaded.error().what.find(fmt::format(
+      QVERIFY2(loaded.error().what.text().find(fmt::format(
                    "the warm-up of 100 steps does not end before training.max_steps, {}", steps)) !=
                    std::string::npos,
                loaded.error().text().c_str());
@@ -574,7 +575,7 @@ class SpecsTest : public QObject {
                              "model.name=# x", "training.batch= "}) {
       const auto refused = loadRunSpec(root + "/run.yaml", {none});
       QVERIFY2(!refused.ok(), none);
-      QVERIFY2(refused.error().what.find("there is no value") != std::string::npos,
+      QVERIFY2(refused.error().what.text().find("there is no value") != std::string::npos,
                refused.error().text().c_str());
     }
     for (const char* some : {"model.name='%foo'", "training.optimizer=~", "training.optimizer="})
@@ -591,7 +592,8 @@ class SpecsTest : public QObject {
     QVERIFY(
         writeFileAtomically(root + "/model.yaml", replaced(model, "units: 10", "units: -1")).ok());
     wrong = loadRunSpec(root + "/run.yaml");
-    QVERIFY2(wrong.error().what.rfind(root + "/model.yaml:5:", 0) == 0, wrong.error().what.c_str());
+    QVERIFY2(wrong.error().what.text().rfind(root + "/model.yaml:5:", 0) == 0,
+             wrong.error().what.text().c_str());
 
     spec::v1::RunSpec plain;
     QVERIFY(applySet(plain, "training.optimizer.learning_rate=0.5").ok());
@@ -606,7 +608,7 @@ class SpecsTest : public QObject {
         "tf");
     QVERIFY2(tf.ok(), tf.ok() ? "" : tf.error().text().c_str());
     SpecText cluster = SpecText::parse(*tf, "tf.yaml", SpecKind::kCluster);
-    QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.problems().front().text().c_str());
+    QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.problems().front().error().text().c_str());
     QCOMPARE(cluster.cluster()->nodes_size(), 3);
     const auto hosts = importHostfile("# ours\nn1 slots=2\nn2 slots=4 max_slots=8\n\nn1\n", "h");
     QVERIFY(hosts.ok());

@@ -57,7 +57,7 @@ class SshConfigTest : public QObject {
     QCOMPARE((*route)[2].alias, std::string("far"));
     auto circle = effectiveRoute({.host = "loop"}, folder / "config");
     QVERIFY(!circle.ok());
-    QVERIFY(circle.error().what.find("circle") != std::string::npos);
+    QVERIFY(circle.error().what.text().find("circle") != std::string::npos);
     auto command = effectiveRoute({.host = "c"}, folder / "config");
     QCOMPARE(command.error().code, Code::kFailedPrecondition);
   }
@@ -67,7 +67,8 @@ class SshConfigTest : public QObject {
     auto config = effectiveConfig({.host = "n1"}, folder / "config");
     QVERIFY(!config.ok());
     QCOMPARE(config.error().code, Code::kInvalidArgument);
-    QVERIFY2(config.error().why.find("line 1") != std::string::npos, config.error().why.c_str());
+    QVERIFY2(config.error().why.text().find("line 1") != std::string::npos,
+             config.error().why.text().c_str());
     QCOMPARE(effectiveConfig({.host = "-oProxyCommand=x"}, "").error().code,
              Code::kInvalidArgument);
     // What the cluster says, not the configuration.

@@ -151,11 +151,11 @@ class SshConnectionTest : public QObject {
     const Status status = connection.connect();
     QCOMPARE(status.code(), Code::kPermissionDenied);
     QVERIFY(has(status.error().what, "has changed"));
-    QVERIFY2(has(status.error().why, world.known() + ":1"), status.error().why.c_str());
+    QVERIFY2(has(status.error().why, world.known() + ":1"), status.error().why.text().c_str());
     const std::string command = "ssh-keygen -f '" + world.known() +
                                 "' -R '[127.0.0.1]:" + std::to_string(world.servers[0]->port()) +
                                 "'";
-    QVERIFY2(has(status.error().next, command), status.error().next.c_str());
+    QVERIFY2(has(status.error().next, command), status.error().next.text().c_str());
     QVERIFY(world.prompter->hostKeys().empty());
     // The advice works.
     QCOMPARE(test::runCommand({"sh", "-c", command}), 0);
@@ -216,7 +216,7 @@ class SshConnectionTest : public QObject {
     QCOMPARE(status.code(), Code::kPermissionDenied);
     QCOMPARE(world.prompter->secrets().size(), std::size_t{3});
     QCOMPARE(world.prompter->secrets()[2].attempt, 3);
-    QVERIFY2(has(status.error().why, "wrong passphrase"), status.error().why.c_str());
+    QVERIFY2(has(status.error().why, "wrong passphrase"), status.error().why.text().c_str());
     // On the second try of the next attempt it is right.
     world.prompter->answers = {"x", "sesame"};
     VERIFY_OK(connection.connect());

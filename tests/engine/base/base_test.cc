@@ -284,14 +284,14 @@ class BaseTest : public QObject {
              }).ok());
     QCOMPARE(*readFile(file), std::string("two"));
     const Status status = writeFileAtomically(folder.path().toStdString(), "x");
-    QVERIFY2(status.error().what.ends_with("write " + folder.path().toStdString()),
-             status.error().what.c_str());
+    QVERIFY2(status.error().what.text().ends_with("write " + folder.path().toStdString()),
+             status.error().what.text().c_str());
   }
 
   void aFullDiskLeavesTheOldFile() {
     const Status status = writeFileAtomically("/dev/full/x", "x");
     QVERIFY(!status.ok());
-    QVERIFY(status.error().what.find("/dev/full/x") != std::string::npos);
+    QVERIFY(status.error().what.text().find("/dev/full/x") != std::string::npos);
   }
 
   void suggestions() {

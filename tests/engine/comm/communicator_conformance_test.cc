@@ -287,8 +287,8 @@ class CommunicatorConformanceTest : public QObject {
     QCOMPARE(setrlimit(RLIMIT_AS, &before), 0);
     QVERIFY(!group.ok());
     QCOMPARE(group.error().code, Code::kResourceExhausted);
-    QVERIFY2(group.error().what.starts_with("out of memory for the messages of 64 ranks"),
-             group.error().what.c_str());
+    QVERIFY2(group.error().what.text().starts_with("out of memory for the messages of 64 ranks"),
+             group.error().what.text().c_str());
   }
 
   void everyCallCanFail() {

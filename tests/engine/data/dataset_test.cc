@@ -180,7 +180,7 @@ class DatasetTest : public QObject {
     QVERIFY(data::checkText({path, 10, 0, 1}, *facts).ok());
     const Status tooShort = data::checkText({path, 11, 0, 1}, *facts);
     QVERIFY(!tooShort.ok());
-    QVERIFY(tooShort.error().what.find(path) != std::string::npos);
+    QVERIFY(tooShort.error().what.text().find(path) != std::string::npos);
     QVERIFY(!data::openText({path, 3, 0.9, 1}).ok());
     QVERIFY(data::openText({path + ".none", 3, 0, 1}).error().code == Code::kNotFound);
   }
@@ -246,7 +246,7 @@ class DatasetTest : public QObject {
       const std::string said = opened.ok() ? "" : opened.error().text();
       if (facts.ok() != opened.ok() || (!facts.ok() && facts.error().text() != said))
         return std::string("differs");
-      return opened.ok() ? said : opened.error().why;
+      return opened.ok() ? said : opened.error().why.text();
     };
     const std::string good = "1\t3\t\tab\tcd\n";
     QCOMPARE(why(good), std::string());
@@ -498,7 +498,7 @@ class DatasetTest : public QObject {
       if (mutant.empty()) continue;
       QCOMPARE(facts.ok(), opened.ok());
       if (!opened.ok()) {
-        QVERIFY(opened.error().why.starts_with("line "));
+        QVERIFY(opened.error().why.text().starts_with("line "));
         continue;
       }
       QCOMPARE((*opened)->size(), facts->dimensions[0]);
@@ -591,8 +591,8 @@ class DatasetTest : public QObject {
             data::openTable({path, 1, 1, 50}).error(),
             data::inspectTable({path, 1, 1, 50}).error()}) {
         QCOMPARE(error.code, Code::kFailedPrecondition);
-        QVERIFY2(error.what.find(path) != std::string::npos, error.text().c_str());
-        QVERIFY2(error.why.find(kind) != std::string::npos, error.text().c_str());
+        QVERIFY2(error.what.text().find(path) != std::string::npos, error.text().c_str());
+        QVERIFY2(error.why.text().find(kind) != std::string::npos, error.text().c_str());
       }
   }
 
@@ -610,11 +610,12 @@ class DatasetTest : public QObject {
     QElapsedTimer clock;
     clock.start();
     const Error noHeader = data::inspectIdx(twoGigabytes).error();
-    QVERIFY2(noHeader.why.starts_with("it is neither an IDX file"), noHeader.text().c_str());
+    QVERIFY2(noHeader.why.text().starts_with("it is neither an IDX file"), noHeader.text().c_str());
     QCOMPARE(data::openIdx({twoGigabytes, labels, "", ""}, 10).error().text(), noHeader.text());
     const Error follows = data::inspectIdx(more).error();
-    QVERIFY2(follows.why.find("promises 120 bytes of elements, more follow") != std::string::npos,
-             follows.text().c_str());
+    QVERIFY2(
+        follows.why.text().find("promises 120 bytes of elements, more follow") != std::string::npos,
+        follows.text().c_str());
     QCOMPARE(data::openIdx({more, labels, "", ""}, 10).error().text(), follows.text());
     const qint64 spent = clock.elapsed();
     clock.start();
@@ -676,8 +677,8 @@ class DatasetTest : public QObject {
     auto wrong =
         data::openIdx({file("i", images), file("l", labels), std::string(64, '0'), ""}, 10);
     QCOMPARE(wrong.error().code, Code::kFailedPrecondition);
-    QVERIFY(wrong.error().why.find(sha256Hex(images)) != std::string::npos);
-    QVERIFY(wrong.error().why.find(std::string(64, '0')) != std::string::npos);
+    QVERIFY(wrong.error().why.text().find(sha256Hex(images)) != std::string::npos);
+    QVERIFY(wrong.error().why.text().find(std::string(64, '0')) != std::string::npos);
 
     for (std::size_t length = 0; length < images.size(); ++length)
       QCOMPARE(errorOf(images.substr(0, length), labels).code, Code::kDataLoss);
@@ -693,8 +694,8 @@ class DatasetTest : public QObject {
 
     const Error label = errorOf(images, labels, 9);
     QCOMPARE(label.code, Code::kDataLoss);
-    QVERIFY(label.why.starts_with("record 9 has label 9"));
-    QVERIFY(label.what.find("labels") != std::string::npos);
+    QVERIFY(label.why.text().starts_with("record 9 has label 9"));
+    QVERIFY(label.what.text().find("labels") != std::string::npos);
 
     // gzip's own checks detect a flipped bit, except in the padding after the last block.
     for (std::size_t i = 10; i < packed.size(); ++i) {
@@ -824,9 +825,9 @@ class DatasetTest : public QObject {
     const auto loader = Loader::make(numbers, options);
     QVERIFY(!loader.ok());
     QCOMPARE(loader.error().code, Code::kResourceExhausted);
-    QVERIFY2(loader.error().what.starts_with("out of memory for 8 batches of samples: "),
-             loader.error().what.c_str());
-    QVERIFY2(loader.error().what.ends_with(" GiB"), loader.error().what.c_str());
+    QVERIFY2(loader.error().what.text().starts_with("out of memory for 8 batches of samples: "),
+             loader.error().what.text().c_str());
+    QVERIFY2(loader.error().what.text().ends_with(" GiB"), loader.error().what.text().c_str());
   }
 
   void positions() {

@@ -71,7 +71,7 @@ class GraphTest : public QObject {
 
   void textParsesBack() {
     const Result<Graph> graph = parse(kSampleText);
-    QVERIFY2(graph.ok(), graph.ok() ? "" : graph.error().what.c_str());
+    QVERIFY2(graph.ok(), graph.ok() ? "" : graph.error().what.text().c_str());
     QCOMPARE(text(*graph), std::string(kSampleText));
     QVERIFY(graph->find("x.cast") == &graph->node(1));
     QVERIFY(graph->find("nothing") == nullptr);
@@ -118,7 +118,7 @@ class GraphTest : public QObject {
     (void)*g.add(Op::kResult, "r", {g.output(a)}, {{"name", "a\n\t\"\\\x01ü"}});
     const std::string once = text(g);
     const Result<Graph> back = parse(once);
-    QVERIFY2(back.ok(), back.ok() ? "" : back.error().what.c_str());
+    QVERIFY2(back.ok(), back.ok() ? "" : back.error().what.text().c_str());
     QCOMPARE(text(*back), once);
     QCOMPARE(std::signbit(floatAttr(back->node(0).attrs, "value")), std::signbit(number));
     QCOMPARE(floatAttr(back->node(0).attrs, "value"), number);
@@ -255,7 +255,7 @@ class GraphTest : public QObject {
       }
       const Result<Graph> graph = parse(mutated);
       if (!graph.ok()) {
-        QVERIFY(graph.error().what.starts_with("graph:"));
+        QVERIFY(graph.error().what.text().starts_with("graph:"));
         continue;
       }
       ++accepted;

@@ -15,8 +15,9 @@ namespace {
 
 QString messageOf(const Model& model) {
   const Result<ir::ModelGraph> built = build(model, 4, DType::kF32, Use::kTraining);
-  return built.ok() ? QString("no error")
-                    : QString::fromStdString(built.error().why + " | " + built.error().what);
+  return built.ok()
+             ? QString("no error")
+             : QString::fromStdString(built.error().field + " | " + built.error().what.text());
 }
 
 Model residual() {

@@ -137,7 +137,7 @@ class DistributeTest : public QObject {
     const auto placed = passes::place(graph, "data", mirrored());
     QVERIFY(!placed.ok());
     QCOMPARE(placed.error().code, Code::kInvalidArgument);
-    QVERIFY(placed.error().what.find("out") != std::string::npos);
+    QVERIFY(placed.error().what.text().find("out") != std::string::npos);
   }
 
   void unknownInitializersAreNamed() {
@@ -145,7 +145,7 @@ class DistributeTest : public QObject {
     model.parameters[0].initializer = "gloriot";
     const auto init = passes::initGraph(model, 1);
     QVERIFY(!init.ok());
-    QVERIFY(init.error().what.find("gloriot") != std::string::npos);
+    QVERIFY(init.error().what.text().find("gloriot") != std::string::npos);
   }
 };
 

@@ -27,7 +27,7 @@ ir::Graph backward(const models::Model& model) {
 
 ir::Graph parsed(std::string_view text) {
   Result<ir::Graph> graph = ir::parse(text);
-  if (!graph.ok()) qFatal("%s", graph.error().what.c_str());
+  if (!graph.ok()) qFatal("%s", graph.error().what.text().c_str());
   return *std::move(graph);
 }
 

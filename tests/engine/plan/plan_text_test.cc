@@ -54,7 +54,7 @@ class PlanTextTest : public QObject {
   void errorsSayWhereAndWhatWasExpected() {
     const auto errorOf = [](std::string_view text) {
       const auto parsed = parse(text, "my.plan");
-      return parsed.ok() ? std::string("parsed") : parsed.error().what;
+      return parsed.ok() ? std::string("parsed") : parsed.error().what.text();
     };
     QCOMPARE(errorOf(""), std::string("my.plan:1:1: the text ends here, expected \"plan\""));
     QCOMPARE(errorOf("plan x"),
@@ -124,7 +124,7 @@ class PlanTextTest : public QObject {
       }
       const auto parsed = parse(mutated);
       if (!parsed.ok()) {
-        QVERIFY(parsed.error().what.starts_with("plan:"));
+        QVERIFY(parsed.error().what.text().starts_with("plan:"));
         continue;
       }
       ++plans;

@@ -95,7 +95,7 @@ class PlanTest : public QObject {
     }
     for (const int perHost : {1, 6}) {
       const auto refused = planner::makePlan(asked, clusterOf(6, 1, perHost), {});
-      QVERIFY(!refused.ok() && refused.error().next.find("auto") != std::string::npos);
+      QVERIFY(!refused.ok() && refused.error().next.text().find("auto") != std::string::npos);
     }
     asked.allReduce = "rings";
     QVERIFY(!planner::makePlan(asked, cluster, {}).ok());
@@ -311,7 +311,7 @@ class PlanTest : public QObject {
       auto asked = request(fashionMlp(), 64, 64);
       change(asked);
       const auto plan = planner::makePlan(asked, clusterOf(2), {});
-      return plan.ok() ? std::string() : plan.error().why + ": " + plan.error().what;
+      return plan.ok() ? std::string() : plan.error().field + ": " + plan.error().what.text();
     };
     QCOMPARE(refused([](auto& asked) { asked.staleness = 1; }),
              std::string("strategy.staleness: strategy.staleness is 1, but multi-worker-mirrored "
@@ -622,10 +622,10 @@ class PlanTest : public QObject {
     asked.strategy = "mirrored";
     QCOMPARE(errorOf(asked, clusterOf(2)).code, Code::kInvalidArgument);
     asked.strategy = "mirored";
-    QVERIFY(errorOf(asked, clusterOf(1)).what.find("mirored") != std::string::npos);
+    QVERIFY(errorOf(asked, clusterOf(1)).what.text().find("mirored") != std::string::npos);
     asked = request(fashionMlp(), 64, 64);
     asked.training.optimizer.kind = "adm";
-    QVERIFY(errorOf(asked, clusterOf(1)).what.find("adm") != std::string::npos);
+    QVERIFY(errorOf(asked, clusterOf(1)).what.text().find("adm") != std::string::npos);
   }
 
   void aThousandRanksAreCheap() {

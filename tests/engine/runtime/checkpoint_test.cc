@@ -131,7 +131,7 @@ class CheckpointTest : public QObject {
         runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
     QVERIFY(!damaged.ok());
     QCOMPARE(damaged.error().code, Code::kDataLoss);
-    QVERIFY2(damaged.error().why.starts_with("tensor "), damaged.error().text().c_str());
+    QVERIFY2(damaged.error().why.text().starts_with("tensor "), damaged.error().text().c_str());
   }
 
   void resumeGivesTheSameBits_data() {
@@ -374,7 +374,7 @@ class CheckpointTest : public QObject {
       const auto found = read(bad);
       QVERIFY2(!found.ok() && found.error().code == Code::kDataLoss,
                fmt::format("bit {}", bit).c_str());
-      QVERIFY(found.error().what.find(path) != std::string::npos);
+      QVERIFY(found.error().what.text().find(path) != std::string::npos);
       const std::size_t data = whole->dataOffset;
       if (bit / 8 >= data && bit / 8 < data + 48)
         QCOMPARE(found.error().why,
@@ -528,9 +528,9 @@ class CheckpointTest : public QObject {
     const RunOutcome none = trained(settings);
     QVERIFY(!none.ok());
     QCOMPARE(none.ranks[0].error().code, Code::kDataLoss);
-    QVERIFY2(none.ranks[0].error().what.find(files.back()) != std::string::npos,
+    QVERIFY2(none.ranks[0].error().what.text().find(files.back()) != std::string::npos,
              none.error().c_str());
-    QVERIFY2(none.ranks[0].error().next.starts_with("none of the 4 checkpoints there"),
+    QVERIFY2(none.ranks[0].error().next.text().starts_with("none of the 4 checkpoints there"),
              none.error().c_str());
     std::ofstream(files[0], std::ios::binary | std::ios::trunc) << good[0];
     settings.trainer.resumeFrom = whole.checkpoints.back();

@@ -337,7 +337,7 @@ class CompressionTest : public QObject {
       QVERIFY2(plan.error().text().find("strategy.compression") != std::string::npos, strategy);
     }
     const auto unknown = planOf(settingsFor("zip", 2));
-    QVERIFY(!unknown.ok() && unknown.error().why.find("top-k") != std::string::npos);
+    QVERIFY(!unknown.ok() && unknown.error().why.text().find("top-k") != std::string::npos);
     RunSettings nothing = settingsFor("top-k", 2);
     nothing.topKRatio = 0;
     QVERIFY(!planOf(nothing).ok());

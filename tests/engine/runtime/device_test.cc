@@ -333,14 +333,14 @@ class DeviceTest : public QObject {
     const test::RunOutcome out = onDevices(settings, devices);
     for (const auto& rank : out.ranks) {
       QVERIFY(!rank.ok());
-      QVERIFY2(
-          rank.error().what.starts_with("the training diverged: the loss is not finite in step "),
-          rank.error().text().c_str());
-      QVERIFY2(
-          rank.error().why.starts_with("the first tensor that is not finite is parameter dense") ||
-              rank.error().why.starts_with(
-                  "the first tensor that is not finite is optimizer state adam."),
-          rank.error().text().c_str());
+      QVERIFY2(rank.error().what.text().starts_with(
+                   "the training diverged: the loss is not finite in step "),
+               rank.error().text().c_str());
+      QVERIFY2(rank.error().why.text().starts_with(
+                   "the first tensor that is not finite is parameter dense") ||
+                   rank.error().why.text().starts_with(
+                       "the first tensor that is not finite is optimizer state adam."),
+               rank.error().text().c_str());
       QCOMPARE(rank.error().text(), out.ranks[0].error().text());
     }
     settings.trainer.nonFinite = runtime::NonFinite::kTaken;

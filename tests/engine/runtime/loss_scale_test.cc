@@ -614,14 +614,14 @@ class LossScaleTest : public QObject {
              error.text().c_str());
     QCOMPARE(error.step, 3);
     // The loss may alias the logits.
-    const bool isLoss = layer == 4 && error.why.starts_with(
+    const bool isLoss = layer == 4 && error.why.text().starts_with(
                                           "the first tensor that is not finite is activation loss");
     // A worker that continues may read what another's gradient has corrupted.
     const bool isApart =
         settings.staleness != 0 &&
-        error.why.starts_with("the first tensor that is not finite is parameter layer");
+        error.why.text().starts_with("the first tensor that is not finite is parameter layer");
     QVERIFY2(isLoss || isApart ||
-                 error.why.starts_with(
+                 error.why.text().starts_with(
                      fmt::format("the first tensor that is not finite is activation {}.", name)),
              error.text().c_str());
   }
@@ -644,7 +644,7 @@ class LossScaleTest : public QObject {
     settings.trainer.maxSteps = 8;
     const RunOutcome out = trained(settings);
     QVERIFY(endsAlike(out));
-    QVERIFY2(out.ranks[1].error().why.starts_with(
+    QVERIFY2(out.ranks[1].error().why.text().starts_with(
                  "the first tensor that is not finite is input x, on rank "),
              out.error().c_str());
     QVERIFY(out.ranks[0].error().step >= 1 && out.ranks[0].error().step <= 4);
@@ -722,8 +722,9 @@ class LossScaleTest : public QObject {
         const RunOutcome refused = trained(settings);
         QVERIFY(!refused.ok());
         const Error& error = refused.ranks[0].error();
-        QVERIFY2(error.why.starts_with(fmt::format("the {} is not finite, from element ", text)),
-                 error.text().c_str());
+        QVERIFY2(
+            error.why.text().starts_with(fmt::format("the {} is not finite, from element ", text)),
+            error.text().c_str());
         QVERIFY(refused.steps.empty());
         settings.trainer.nonFinite = runtime::NonFinite::kTaken;
         const RunOutcome taken = trained(settings);
@@ -786,7 +787,7 @@ class LossScaleTest : public QObject {
     const auto refused = planOf(settings);
     QVERIFY(!refused.ok());
     QCOMPARE(refused.error().code, Code::kInvalidArgument);
-    QVERIFY2(refused.error().next.find(next.toStdString()) != std::string::npos,
+    QVERIFY2(refused.error().next.text().find(next.toStdString()) != std::string::npos,
              refused.error().text().c_str());
     settings.lossScale.reset();
     settings.matmulDtype = DType::kBf16;

@@ -557,8 +557,9 @@ class NcclTest : public QObject {
       runtime::Breakdown spent;
       const Status status = run.run([](std::size_t) { return Status(); }, nullptr, spent, nullptr);
       QVERIFY(status.code() == Code::kDeadlineExceeded);
-      QVERIFY2(status.error().why.find("the GPU has not stopped in 5 s") != std::string::npos,
-               status.error().why.c_str());
+      QVERIFY2(
+          status.error().why.text().find("the GPU has not stopped in 5 s") != std::string::npos,
+          status.error().why.text().c_str());
       told = monotonicNow();
     }
     QVERIFY(monotonicNow() - told < 12'000'000'000);

@@ -678,7 +678,7 @@ class ParityTest : public QObject {
     settings.strategy = "local-sgd";
     const auto local = planOf(settings);
     QVERIFY(!local.ok());
-    QVERIFY2(local.error().what.find("update by themselves") != std::string::npos,
+    QVERIFY2(local.error().what.text().find("update by themselves") != std::string::npos,
              local.error().text().c_str());
   }
 
@@ -706,7 +706,7 @@ class ParityTest : public QObject {
     onOne.stages = 1;
     const auto oneStage = planOf(onOne);
     QVERIFY(!oneStage.ok());
-    QVERIFY2(oneStage.error().what.find("there is one stage") != std::string::npos,
+    QVERIFY2(oneStage.error().what.text().find("there is one stage") != std::string::npos,
              oneStage.error().text().c_str());
     QVERIFY(refused({{"block3", 1}}, 1, "its layers are embedding, block1, block2, norm, head"));
     QVERIFY(refused({{"block1", 3}}, 1, "numbered from 0 to 2"));
@@ -950,9 +950,9 @@ class ParityTest : public QObject {
     QCOMPARE(pthread_setattr_default_np(&before), 0);
     pthread_attr_destroy(&before);
     for (const auto& rank : ranks) QVERIFY(!rank.ok());
-    QVERIFY2(
-        ranks[3].error().what.starts_with("out of memory for the threads of 3 workers' sessions"),
-        ranks[3].error().what.c_str());
+    QVERIFY2(ranks[3].error().what.text().starts_with(
+                 "out of memory for the threads of 3 workers' sessions"),
+             ranks[3].error().what.text().c_str());
   }
 };
 

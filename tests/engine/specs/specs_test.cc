@@ -44,8 +44,9 @@ RunSpec cnn() {
 }
 
 QString messageOf(const Status& status) {
-  return status.ok() ? QString("no error")
-                     : QString::fromStdString(status.error().why + " | " + status.error().what);
+  return status.ok()
+             ? QString("no error")
+             : QString::fromStdString(status.error().field + " | " + status.error().what.text());
 }
 
 ClusterSpec nodes(int count) {
@@ -69,8 +70,8 @@ void checkStates(const google::protobuf::EnumDescriptor& type) {
                                    type.value(k)->name()) != entry.next().end();
       QCOMPARE(status.ok(), named || from == to);
       if (status.ok()) continue;
-      QVERIFY(status.error().what.find(stateName(from)) != std::string::npos);
-      QVERIFY(status.error().what.find(stateName(to)) != std::string::npos);
+      QVERIFY(status.error().what.text().find(stateName(from)) != std::string::npos);
+      QVERIFY(status.error().what.text().find(stateName(to)) != std::string::npos);
     }
   }
 }
@@ -345,7 +346,7 @@ class SpecsTest : public QObject {
     row(5, "training.batch | training.batch is -1; expected 1 to 16777216");
     row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
     row(7, "strategy.kind | strategy.kind is \"mirored\"; expected " +
-               expectedOneOf("mirored", valuesOf<StrategySpec>("kind")));
+               expectedOneOf("mirored", valuesOf<StrategySpec>("kind")).text());
     row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
     row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
     row(10,

@@ -1,0 +1,553 @@
+#include "app/runs/launch_work.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "app/cluster/peer_addresses.h"
+#include "app/core/rpc.h"
+#include "app/runs/example_data.h"
+#include "app/runs/measure.h"
+#include "app/runs/staging.h"
+#include "app/runs/tls.h"
+#include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
+#include "engine/specs/specs.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+// of data files to be read; a node that is gone is seen before
+constexpr std::chrono::minutes kPrepareLimit{30};
+constexpr std::chrono::seconds kCommitLimit{20};
+constexpr std::chrono::seconds kKillLimit{10};
+constexpr std::chrono::seconds kFindLimit{5};
+constexpr std::chrono::seconds kCleanUpLimit{3};  // of a node that may not answer at all
+constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
+
+// Tells which nodes a stage still waits for, from a thread of its own, until it is destroyed.
+class StageProgress {
+ public:
+  StageProgress(Stage stage, std::vector<std::string> nodes, const Tell& tell)
+      : progress_{stage, std::move(nodes), 0}, tell_(tell) {
+    tell_(progress_);
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  void came(const std::string& node) {
+    const std::lock_guard lock(mutex_);
+    std::erase(progress_.awaited, node);
+  }
+  void moved(std::int64_t bytes, std::int64_t total) {
+    const std::lock_guard lock(mutex_);
+    progress_.bytesDone = std::max(progress_.bytesDone, bytes);
+    progress_.bytesTotal = total;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    const auto begin = std::chrono::steady_clock::now();
+    std::unique_lock lock(mutex_);
+    for (int seconds = 2;; seconds += seconds < 5 ? 3 : 5) {
+      progress_.seconds = seconds;
+      if (wake_.wait_until(lock, stop, begin + std::chrono::seconds(seconds),
+                           [&] { return stop.stop_requested(); }))
+        return;
+      if (!progress_.awaited.empty()) tell_(progress_);
+    }
+  }
+
+  LaunchProgress progress_;  // mutex_
+  const Tell& tell_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
+}  // namespace
+
+LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Home& home)
+    : request_(std::move(request)), home_(home) {
+  for (int i = 0; i < session.size(); ++i)
+    access_.push_back(&session.access(i));  // on the inbox's thread: nodes don't come and go
+}
+
+Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
+  LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
+  findParties(rough);
+  LOCKSTEP_TRY(connectAll(stop));
+  std::vector<HostFacts> hosts;
+  for (const Participant& participant : participants_) {
+    hosts.push_back({participant.name, participant.inventory.bootId, participant.inventory.cores,
+                     participant.inventory.memoryAvailable, gpuMemory(participant.inventory.gpus)});
+  }
+  const auto withClocks = [this](Preview of) {
+    for (Message& remark : clockRemarks()) of.remarks.push_back(std::move(remark));
+    return of;
+  };
+  LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
+  if (!request_.measure) return withClocks(std::move(plain));
+  findData();
+  auto cost = [&] {
+    const StageProgress awaiting(Stage::kMeasuring, {participants_.front().name}, progress);
+    return measureCosts(plain, request_, *participants_.front().access,
+                        participants_.front().inventory, participants_.front().paths, home_, costs,
+                        stop);
+  }();
+  if (!cost.ok()) {
+    if (costs == Costs::kEarlier) return cost.error();
+    // A node that does not answer will not prepare either.
+    if (cost.error().code == Code::kCancelled || cost.error().code == Code::kUnavailable)
+      return cost.error();
+    plain.remarks.push_back(message("the costs could not be measured: {}", cost.error().message()));
+    return withClocks(std::move(plain));
+  }
+  LOCKSTEP_ASSIGN(Preview measured, makePreview(request_, hosts, &*cost));
+  return withClocks(std::move(measured));
+}
+
+Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token stop) {
+  LOCKSTEP_TRY(makeData(stop));
+  LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
+  LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
+  RunRow row = newRow(run, preview);
+  RunDocuments documents;
+  documents.specYaml = request_.specYaml;
+  documents.specResolved = toYaml(*request_.spec);
+  documents.clusterYaml =
+      request_.clusterYaml.empty() ? toYaml(*request_.cluster) : request_.clusterYaml;
+  documents.plan = preview.planText;
+  documents.prediction = predictionJson(preview);
+  LOCKSTEP_ASSIGN(const auto held, history->begin(row, documents));
+
+  // Where the run is stands in the history before it can begin, so that whoever comes after this
+  // process finds it.
+  Status started = findAddresses(stop);
+  if (started.ok()) started = copyData(stop);
+  if (started.ok()) started = prepareAll(run, preview, stop);
+  if (started.ok()) {
+    documents.nodes = nodesJson();
+    started = history->setDocuments(run, documents);
+  }
+  if (started.ok()) {
+    started = commit(run, stop);
+    if (!started.ok() && !endCommitted(run).ok()) {
+      // It may be under way where nobody answers now: it stays findable.
+      started.error().next =
+          message("it may have begun; `lockstep kill {}` ends it once node {} answers again", run,
+                  participants_.front().name);
+      return started.error();
+    }
+  }
+  if (!started.ok()) {
+    removePrepared(run);
+    LOCKSTEP_TRY(
+        setState(row, started.code() == Code::kCancelled ? RunState::STOPPED : RunState::FAILED));
+    row.error = started.error().message();
+    row.finishedNs = wallNow();
+    (void)history->update(row);
+    return started.error();
+  }
+  LOCKSTEP_TRY(setState(row, RunState::RUNNING));
+  (void)history->update(row);  // the run is on its way; its recorder says the same again
+  return run;
+}
+
+Status LaunchWork::makeData(const std::stop_token& stop) {
+  const auto& nodes = request_.cluster->nodes();
+  const bool here =
+      request_.spec->data().copy_to_nodes() ||
+      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.has_ssh(); });
+  if (!here) return {};
+  std::unique_ptr<StageProgress> awaiting;
+  const auto onMaking = [&](const std::string& path) {
+    awaiting.reset();
+    awaiting = std::make_unique<StageProgress>(Stage::kMakingData, std::vector{path}, progress);
+  };
+  LOCKSTEP_ASSIGN(request_.spec,
+                  provideExampleData(request_.spec, home_.root + "/data", onMaking, stop));
+  return {};
+}
+
+Status LaunchWork::connectAll(std::stop_token stop) {
+  StageProgress awaiting(Stage::kConnecting, names(), progress);
+  std::stop_source others;  // one that fails ends the wait for all
+  const std::stop_callback passOn(stop, [&others] { others.request_stop(); });
+  std::vector<Status> came(participants_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < participants_.size(); ++i)
+      threads.emplace_back([&, i] {
+        Participant& participant = participants_[i];
+        auto inventory = participant.access->waitConnected(others.get_token());
+        if (inventory.ok()) {
+          participant.inventory = std::move(*inventory);
+          awaiting.came(participant.name);
+        } else {
+          came[i] = inventory.status();
+          others.request_stop();
+        }
+      });
+  }
+  for (const Status& status : came)
+    if (!status.ok() && status.code() != Code::kCancelled) return status;
+  for (Status& status : came) LOCKSTEP_TRY(std::move(status));
+  return {};
+}
+
+std::vector<Message> LaunchWork::clockRemarks() const {
+  std::vector<Message> out;
+  for (const Participant& participant : participants_) {
+    const long long days = std::llround(static_cast<double>(participant.inventory.clockOffset) /
+                                        static_cast<double>(kDay));
+    if (days == 0) continue;
+    if (days > 0)
+      out.push_back(
+          message("the clock of node {} is {} days ahead of this machine's, and so are "
+                  "the times of its log",
+                  participant.name, days));
+    else
+      out.push_back(
+          message("the clock of node {} is {} days behind this machine's, and so are "
+                  "the times of its log",
+                  participant.name, -days));
+  }
+  return out;
+}
+
+Status LaunchWork::findAddresses(std::stop_token stop) {
+  if (participants_.size() < 2) return {};
+  StageProgress awaiting(Stage::kPreparing, names(), progress);
+  std::vector<PeerNode> nodes;
+  for (const Participant& participant : participants_) {
+    const auto& all = request_.cluster->nodes();
+    const auto spec = std::find_if(
+        all.begin(), all.end(), [&](const auto& node) { return node.name() == participant.name; });
+    nodes.push_back({&*spec, participant.access, participant.inventory, participant.ranks.empty()});
+  }
+  LOCKSTEP_ASSIGN(const auto addresses, provePeerAddresses(nodes, std::move(stop)));
+  std::vector<std::string> told;
+  for (std::size_t i = 0; i < participants_.size(); ++i) {
+    participants_[i].address = addresses[i];
+    if (!addresses[i].empty())
+      told.push_back(fmt::format("{} at {}", participants_[i].name, addresses[i]));
+  }
+  tellAddresses(fmt::format("{}", fmt::join(told, ", ")));
+  return {};
+}
+
+std::vector<std::string> LaunchWork::names() const {
+  std::vector<std::string> out;
+  for (const Participant& participant : participants_) out.push_back(participant.name);
+  return out;
+}
+
+std::string LaunchWork::nodesJson() const {
+  nlohmann::json nodes = nlohmann::json::array();
+  for (const Participant& participant : participants_) {
+    nlohmann::json one = {{"node", participant.name},
+                          {"ranks", participant.ranks},
+                          {"host", participant.inventory.hostname}};
+    if (!participant.socket.empty()) one["socket"] = participant.socket;
+    if (!participant.folder.empty()) one["folder"] = participant.folder;
+    if (!participant.address.empty()) one["address"] = participant.address;
+    nodes.push_back(std::move(one));
+  }
+  return nodes.dump();
+}
+
+void LaunchWork::findParties(const Preview& preview) {
+  participants_.clear();
+  const auto add = [&](const std::string& node) {
+    Participant participant;
+    participant.name = node;
+    for (std::size_t i = 0; i < access_.size(); ++i)
+      if (access_[i]->name() == node) participant.access = access_[i];
+    LOCKSTEP_CHECK(participant.access != nullptr, "node {} is not in the session", node);
+    participants_.push_back(std::move(participant));
+  };
+  for (const RankPreview& rank : preview.ranks) {
+    if (participants_.empty() || participants_.back().name != rank.node) add(rank.node);
+    participants_.back().ranks.push_back(rank.rank);
+  }
+  if (preview.evaluator) add(preview.evaluator->node);
+}
+
+RunRow LaunchWork::newRow(const std::string& run, const Preview& preview) const {
+  RunRow row;
+  row.run = run;
+  row.name = request_.spec->model().name();
+  row.phase = RunState::LAUNCHING;
+  row.createdNs = wallNow();
+  row.world = preview.plan.mesh.size();
+  row.strategy = preview.plan.strategy;
+  row.figures.metric = preview.plan.metric();
+  row.comm = preview.comm;
+  row.planHash = preview.planHash;
+  row.version = participants_.front().inventory.agentVersion;
+  row.predictedStepSeconds = preview.stepSeconds;
+  row.clusterName = request_.cluster->name();
+  row.resumedFrom = request_.resumedRun;
+  return row;
+}
+
+node::v1::PrepareRequest LaunchWork::requestFor(const Participant& participant,
+                                                const std::string& run,
+                                                const Preview& preview) const {
+  node::v1::PrepareRequest out;
+  out.set_run(run);
+  out.set_generation(1);
+  out.set_node(participant.name);
+  out.set_coordinator(&participant == &participants_.front());
+  *out.mutable_spec() = *request_.spec;
+  *out.mutable_cluster() = *request_.cluster;
+  for (auto& node : *out.mutable_cluster()->mutable_nodes())
+    for (const Participant& other : participants_)
+      if (other.name == node.name() && !other.address.empty()) {
+        node.set_address(other.address);
+        node.clear_interface();  // it was found by that
+      }
+  out.set_plan(preview.planText);
+  out.set_plan_hash(preview.planHash);
+  for (int rank : participant.ranks) out.add_ranks(rank);
+  if (participant.ranks.empty()) out.set_evaluation_plan(preview.evaluator->planText);
+  out.set_comm(preview.comm);
+  out.set_resume_from(request_.resumeFrom);
+  out.set_sample_hertz(4);
+  out.set_events_every(request_.eventsEvery);
+  for (const auto& [name, path] : participant.paths) (*out.mutable_data_paths())[name] = path;
+  return out;
+}
+
+void LaunchWork::findData() {
+  const std::vector<specs::DataFile> files = specs::dataFiles(request_.spec->data());
+  const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
+    return file.name.starts_with("evaluate.") && !file.path.empty();
+  });
+  for (Participant& participant : participants_)
+    for (const specs::DataFile& file : files) {
+      if (participant.ranks.empty() && apart && file.name.starts_with("train.")) continue;
+      participant.paths[file.name] = file.path;
+      for (const auto& node : request_.cluster->nodes())
+        if (const auto own = node.data().find(file.path);
+            node.name() == participant.name && own != node.data().end())
+          participant.paths[file.name] = own->second;
+    }
+}
+
+Status LaunchWork::copyData(std::stop_token stop) {
+  findData();
+  if (!request_.spec->data().copy_to_nodes()) return {};
+  StageProgress awaiting(Stage::kCopying, names(), progress);
+  std::vector<StagingNode> nodes;
+  for (const Participant& participant : participants_)
+    nodes.push_back({participant.access, participant.paths});
+  LOCKSTEP_ASSIGN(
+      copied_,
+      stageData(request_.spec->data(), nodes,
+                {[&](const std::string& node) { awaiting.came(node); },
+                 [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
+                std::move(stop)));
+  for (std::size_t i = 0; i < participants_.size(); ++i)
+    participants_[i].paths = std::move(nodes[i].paths);
+  return {};
+}
+
+Status LaunchWork::prepare(Participant& participant, node::v1::PrepareRequest request,
+                           std::string& peerAddress, std::stop_token stop) {
+  LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
+  const auto stub = node::v1::Agent::NewStub(channel);
+  {
+    grpc::ClientContext context;
+    setLimit(context, kPrepareLimit);
+    const CancelOnStop cancel(context, stop);
+    node::v1::PrepareReply reply;
+    LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
+                           "the node could not prepare the run", participant.name));
+    participant.socket = reply.socket();
+    participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+    peerAddress = reply.peer_address();
+  }
+  grpc::ClientContext context;
+  setLimit(context, kFindLimit);
+  const CancelOnStop cancel(context, stop);
+  node::v1::FindRunRequest find;
+  find.set_run(request.run());
+  find.set_node(participant.name);
+  node::v1::RunOnNode found;
+  LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, find, &found),
+                         "the node lost the run it had prepared", participant.name));
+  participant.folder = found.folder();
+  return {};
+}
+
+Status LaunchWork::sameData() const {
+  for (const Participant& participant : participants_)
+    for (const auto& [name, hash] : copied_) {
+      const auto at = participant.data.find(name);
+      if (at == participant.data.end() || at->second == hash) continue;
+      Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one",
+                              participant.paths.at(name));
+      error.node = participant.name;
+      error.why = message("its SHA-256 is {}, the run expects {}", at->second, hash);
+      error.next = "see whether something writes to it, and launch again";
+      return error;
+    }
+  for (const auto& [name, first] : participants_.front().data) {
+    const auto holders = [&](const std::string& hash) {
+      return std::count_if(participants_.begin(), participants_.end(),
+                           [&](const Participant& participant) {
+                             const auto at = participant.data.find(name);
+                             return at != participant.data.end() && at->second == hash;
+                           });
+    };
+    const Participant* usual = &participants_.front();
+    for (const Participant& participant : participants_) {
+      const auto at = participant.data.find(name);
+      if (at != participant.data.end() && holders(at->second) > holders(usual->data.at(name)))
+        usual = &participant;
+    }
+    for (std::size_t i = 0; i < participants_.size(); ++i) {
+      const auto at = participants_[i].data.find(name);
+      if (at == participants_[i].data.end() ? participants_[i].ranks.empty()
+                                            : at->second == usual->data.at(name))
+        continue;
+      const auto path = participants_[i].paths.find(name);
+      Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}",
+                              name, usual->name);
+      error.node = participants_[i].name;
+      error.why =
+          message("{} has SHA-256 {} here, {} there",
+                  path == participants_[i].paths.end() ? "" : path->second,
+                  at == participants_[i].data.end() ? "none" : at->second, usual->data.at(name));
+      error.next = "copy the same file to every node, or set data.copy_to_nodes";
+      return error;
+    }
+  }
+  return {};
+}
+
+Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
+                              std::stop_token stop) {
+  std::vector<node::v1::PrepareRequest> requests;
+  for (const Participant& participant : participants_)
+    requests.push_back(requestFor(participant, run, preview));
+  if (participants_.size() > 1) {
+    LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, names()));
+    for (std::size_t i = 0; i < participants_.size(); ++i) {
+      const RunIdentity& identity = identities.at(participants_[i].name);
+      auto* tls = requests[i].mutable_tls();
+      tls->set_ca_pem(identity.caPem);
+      tls->set_certificate_pem(identity.certificatePem);
+      tls->set_key_pem(identity.keyPem);
+    }
+  }
+  // The coordinator first: the others are told where they join it.
+  std::string address;
+  StageProgress awaiting(Stage::kPreparing, names(), progress);
+  LOCKSTEP_TRY(prepare(participants_.front(), requests.front(), address, stop));
+  awaiting.came(participants_.front().name);
+  std::vector<Status> prepared(participants_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < participants_.size(); ++i) {
+      requests[i].set_coordinator_address(address);
+      threads.emplace_back([this, i, &requests, &prepared, &awaiting, &stop] {
+        std::string unused;
+        prepared[i] = prepare(participants_[i], requests[i], unused, stop);
+        if (prepared[i].ok()) awaiting.came(participants_[i].name);
+      });
+    }
+  }
+  for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
+  LOCKSTEP_TRY(sameData());
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
+  return {};
+}
+
+Status LaunchWork::commit(const std::string& run, std::stop_token stop) {
+  const StageProgress awaiting(Stage::kStarting, {participants_.front().name}, progress);
+  LOCKSTEP_ASSIGN(const auto channel,
+                  participants_.front().access->supervisor(participants_.front().socket));
+  const auto stub = node::v1::Supervisor::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, kCommitLimit);
+  context.set_wait_for_ready(true);
+  const CancelOnStop cancel(context, stop);
+  node::v1::CommitRequest commit;
+  commit.set_run(run);
+  commit.set_generation(1);
+  node::v1::CommitReply reply;
+  return rpcStatus(stub->Commit(&context, commit, &reply), "the coordinator did not start the run",
+                   participants_.front().name);
+}
+
+Status LaunchWork::endCommitted(const std::string& run) {
+  const StageProgress awaiting(Stage::kEnding, {participants_.front().name}, progress);
+  return retryWhileUnavailable(kKillLimit, {}, [&]() -> Status {
+    Status killed = kill(run);
+    return killed.ok() || isOver(run) ? Status() : killed;
+  });
+}
+
+Status LaunchWork::kill(const std::string& run) {
+  LOCKSTEP_ASSIGN(const auto channel,
+                  participants_.front().access->supervisor(participants_.front().socket));
+  const auto stub = node::v1::Supervisor::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, kKillLimit);
+  node::v1::KillRequest kill;
+  kill.set_run(run);
+  kill.set_generation(1);
+  node::v1::KillReply reply;
+  return rpcStatus(stub->Kill(&context, kill, &reply), "the run could not be killed",
+                   participants_.front().name);
+}
+
+bool LaunchWork::isOver(const std::string& run) {
+  const Participant& coordinator = participants_.front();
+  const auto channel = coordinator.access->agent();
+  if (!channel.ok()) return false;
+  const auto stub = node::v1::Agent::NewStub(*channel);
+  grpc::ClientContext context;
+  setLimit(context, kFindLimit);
+  node::v1::FindRunRequest find;
+  find.set_run(run);
+  find.set_node(coordinator.name);
+  node::v1::RunOnNode found;
+  const Status asked =
+      rpcStatus(stub->FindRun(&context, find, &found), "cannot ask for the run", coordinator.name);
+  return asked.ok() ? isFinal(found.state()) : asked.code() == Code::kNotFound;
+}
+
+void LaunchWork::removePrepared(const std::string& run) {
+  std::vector<std::jthread> threads;
+  for (const Participant& participant : participants_) {
+    if (participant.socket.empty()) continue;
+    threads.emplace_back([&run, &participant] {
+      const auto channel = participant.access->agent();
+      if (!channel.ok()) return;
+      const auto stub = node::v1::Agent::NewStub(*channel);
+      grpc::ClientContext context;
+      setLimit(context, kCleanUpLimit);
+      node::v1::RemoveRunRequest remove;
+      remove.set_run(run);
+      remove.set_node(participant.name);
+      node::v1::RemoveRunReply reply;
+      (void)stub->RemoveRun(&context, remove, &reply);
+    });
+  }
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,180 @@
+#include "app/runs/preview_memory.h"
+
+#include <algorithm>
+#include <map>
+
+#include "app/specs/spec_text.h"
+#include "engine/cluster/assumed.h"
+#include "engine/cluster/strategies.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr int kReliefsTried = 8;  // each is planned
+
+std::string sizeText(std::int64_t bytes) {
+  const auto amount = static_cast<double>(bytes);
+  if (amount >= 1e12) return fmt::format("{:.1f} TB", amount / 1e12);
+  if (amount >= 1e9) return fmt::format("{:.1f} GB", amount / 1e9);
+  return fmt::format("{:.1f} MB", amount / 1e6);
+}
+
+// A device or a host and what its ranks need of its memory, bytes.
+struct Room {
+  Message where;
+  std::int64_t needed = 0, available = 0;
+  int ranks = 0;
+  bool assumed = false;
+};
+
+// All of which something is known, or of GPUs assumed.
+std::vector<Room> roomsOf(const Preview& preview, const std::vector<HostFacts>& hosts) {
+  std::map<std::pair<std::string, std::string>, Room> rooms;  // by host or node and device
+  const auto factsOf = [&](const std::string& node) -> const HostFacts* {
+    const auto found = std::find_if(hosts.begin(), hosts.end(),
+                                    [&](const auto& facts) { return facts.node == node; });
+    return found == hosts.end() ? nullptr : &*found;
+  };
+  const auto onHost = [&](const std::string& node, std::int64_t bytes) {
+    const HostFacts* facts = factsOf(node);
+    if (facts == nullptr || facts->memoryAvailable <= 0) return;
+    Room& room = rooms[{facts->host, ""}];
+    if (room.ranks == 0) room = {message("the host of node {}", node), 0, facts->memoryAvailable};
+    room.available = std::min(room.available, facts->memoryAvailable);
+    room.needed += bytes;
+    ++room.ranks;
+  };
+  for (const RankPreview& rank : preview.ranks) {
+    if (rank.inHostMemory()) {
+      onHost(rank.node, rank.totalBytes());
+      continue;
+    }
+    const HostFacts* facts = factsOf(rank.node);
+    const auto number = static_cast<std::size_t>(
+        preview.cluster.devices[static_cast<std::size_t>(rank.rank)].index);
+    Room& room = rooms[{rank.node, rank.device}];
+    room.where = message("GPU {} of node {}", number, rank.node);
+    room.assumed =
+        facts == nullptr || number >= facts->gpuMemory.size() || facts->gpuMemory[number] <= 0;
+    room.available = room.assumed
+                         ? cluster::assumedRates("cuda", preview.plan.precision).memoryBytes
+                         : facts->gpuMemory[number];
+    room.needed += rank.totalBytes();
+    ++room.ranks;
+  }
+  if (preview.evaluator) onHost(preview.evaluator->node, preview.evaluator->totalBytes);
+  std::vector<Room> out;
+  for (auto& [key, room] : rooms) out.push_back(std::move(room));
+  return out;
+}
+
+// The one that lacks the most; null where all fit.
+const Room* fullest(const std::vector<Room>& rooms) {
+  const auto lack = [](const Room& room) { return room.needed - room.available; };
+  const auto most = std::max_element(
+      rooms.begin(), rooms.end(), [&](const auto& a, const auto& b) { return lack(a) < lack(b); });
+  return most == rooms.end() || lack(*most) <= 0 ? nullptr : &*most;
+}
+
+// Settings that make a rank need less, and among how many ranks they divide parameters and
+// optimizer state.
+struct Relief {
+  Remedy remedy;
+  std::int64_t division = 1;
+};
+
+// The least change first; what does not apply to the run is refused when it is tried.
+std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& mesh,
+                            std::int64_t division) {
+  std::vector<Relief> out;
+  const auto& strategy = spec.strategy();
+  const cluster::Strategy* kind = cluster::findStrategy(strategy.kind());
+  const std::int64_t batch = spec.training().batch();
+  const int dataRanks = mesh.axisSize(cluster::kDataAxis), workers = mesh.workers();
+  const std::int64_t least =
+      static_cast<std::int64_t>(std::max(1, strategy.micro_batches())) * dataRanks;
+  const Setting recompute{"strategy.recompute", "full"};
+  out.push_back({{recompute}, division});
+  // at least a sample for each rank
+  for (const std::int64_t smaller : {batch / 2, batch / 8, least})
+    if (smaller >= least && smaller < batch && smaller % least == 0)
+      out.push_back({{{"training.batch", fmt::format("{}", smaller)}}, division});
+  if (least < batch)
+    out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}, division});
+  if (kind->local || kind->servers || !strategy.pins().empty()) return out;
+  if (!kind->splitParameters && dataRanks > 1) {
+    out.push_back({{{"strategy.kind", "zero-3"}}, workers});
+    out.push_back({{{"strategy.kind", "zero-3"}, recompute}, workers});
+  }
+  for (const int tensor : {2, 4, 8})
+    if (workers % tensor == 0)
+      out.push_back({{{"strategy.kind", tensor < workers ? "zero-3" : "multi-worker-mirrored"},
+                      {"strategy.tensor", fmt::format("{}", tensor)},
+                      {"strategy.stages", "1"},
+                      recompute},
+                     workers});
+  for (const int tensor : {1, 8})
+    for (const int stages : {2, 4, 8, 16})
+      if (workers % (stages * tensor) == 0)
+        out.push_back({{{"strategy.kind", "pipeline"},
+                        {"strategy.stages", fmt::format("{}", stages)},
+                        {"strategy.tensor", fmt::format("{}", tensor)},
+                        recompute},
+                       std::int64_t{stages} * tensor});
+  return out;
+}
+
+}  // namespace
+
+// Why it does not fit and, of what people do about that, the first settings with which it does.
+std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& spec,
+                              const std::vector<HostFacts>& hosts, const Replan& replan) {
+  const std::vector<Room> rooms = roomsOf(preview, hosts);
+  const Room* room = fullest(rooms);
+  if (room == nullptr) return std::nullopt;
+  Error error = makeError(
+      Code::kResourceExhausted, "the run does not fit in memory: {} has {}, and {}", room->where,
+      sizeText(room->available),
+      room->ranks == 1 ? message("its rank needs {}", sizeText(room->needed))
+                       : message("its {} ranks need {}", room->ranks, sizeText(room->needed)));
+  if (room->assumed)
+    error.why = message("it is taken for an {} until its node is connected", cluster::kAssumedGpu);
+  // What no rank can do without, if it were divided among as many as a relief divides it.
+  const cluster::Mesh& mesh = preview.cluster.mesh;
+  const cluster::Strategy& kind = *cluster::findStrategy(spec.strategy().kind());
+  const std::int64_t division = std::int64_t{mesh.axisSize(cluster::kModelAxis)} *
+                                mesh.axisSize(cluster::kStageAxis) *
+                                (kind.splitParameters ? mesh.axisSize(cluster::kDataAxis) : 1);
+  std::int64_t state = 0;
+  for (const RankPreview& rank : preview.ranks)
+    state = std::max(state, rank.parameterBytes + rank.optimizerBytes);
+  if (kind.splitOptimizer && !kind.splitParameters)
+    for (const RankPreview& rank : preview.ranks)
+      state = std::max(
+          state, rank.parameterBytes + rank.optimizerBytes * mesh.axisSize(cluster::kDataAxis));
+  state *= division;
+  int tries = 0;
+  for (const Relief& relief : reliefs(spec, mesh, division)) {
+    if (room->ranks * state / relief.division > room->available) continue;
+    if (++tries > kReliefsTried) break;
+    auto other = std::make_shared<spec::v1::RunSpec>(spec);
+    Status applied;
+    for (const auto& [field, value] : relief.remedy)
+      if (applied.ok()) applied = applySet(*other, field + "=" + value);
+    if (applied.ok()) applied = specs::checkAndFill(*other);
+    if (!applied.ok()) continue;
+    const auto made = replan(other);
+    if (!made.ok()) continue;
+    const std::vector<Room> needs = roomsOf(*made, hosts);
+    if (fullest(needs) == nullptr) return withRemedies(std::move(error), {relief.remedy});
+  }
+  error.next = message(
+      "use more ranks, a smaller batch or a smaller model, whose parameters and optimizer state "
+      "are {}",
+      sizeText(state));
+  return error;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,191 @@
+#include "app/runs/preview_remarks.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "app/runs/quantity_text.h"
+#include "engine/cluster/assumed.h"
+#include "engine/cluster/strategies.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+void remarkOnCores(Preview& preview) {
+  std::map<std::string, int> ranksOf;
+  for (const auto& device : preview.cluster.devices)
+    if (device.kind == "cpu") ranksOf[device.host] += device.threads;
+  for (const auto& host : preview.cluster.hosts)
+    if (const int threads = ranksOf[host.name]; threads > host.cores)
+      preview.remarks.push_back(
+          message("{} compute threads share the {} cores of one host, so a step takes longer "
+                  "than on hosts of "
+                  "their own",
+                  threads, host.cores));
+}
+
+void remarkOnStages(Preview& preview) {
+  const int stages = preview.plan.mesh.axisSize(cluster::kStageAxis);
+  if (stages == 1) return;
+  std::set<int> idle;  // stages
+  double waits = 0;    // the largest part of a step
+  for (const RankPreview& rank : preview.ranks) {
+    if (rank.parameterBytes == 0 && !rank.isServer())
+      idle.insert(preview.plan.mesh.coordinate(rank.rank, cluster::kStageAxis));
+    if (preview.stepSeconds > 0) waits = std::max(waits, rank.waiting / preview.stepSeconds);
+  }
+  if (!idle.empty())
+    preview.remarks.push_back(
+        message("stage {} of the pipeline has no parameters: use fewer stages, or strategy "
+                "placement to move layers",
+                fmt::join(idle, ", ")));
+  // Micro-batches that the batch can be divided into, of which the stages' ranks have equal
+  // shares.
+  const std::int64_t batch = preview.plan.globalBatch,
+                     ranks = preview.plan.mesh.axisSize(cluster::kDataAxis);
+  std::int64_t better = 0;
+  for (std::int64_t parts = preview.plan.microBatches + 1;
+       parts * ranks <= batch && better < 4 * stages; ++parts)
+    if (batch % (parts * ranks) == 0) better = parts;
+  if (waits > 0.25 && preview.plan.microBatches < 4 * stages && better > 0)
+    preview.remarks.push_back(
+        message("ranks wait up to {:.0f} % of a step for other stages: set "
+                "strategy.micro_batches to {}, or use fewer stages",
+                waits * 100, better));
+  else if (waits > 0.25)
+    preview.remarks.push_back(
+        message("ranks wait up to {:.0f} % of a step for other stages: use fewer stages, or "
+                "balance them with strategy placement",
+                waits * 100));
+  if (preview.plan.find("weights") != nullptr)
+    preview.remarks.push_back(
+        "with zb-h1 a stage keeps what gradients of weights are made of until their turn: up to "
+        "about twice "
+        "the activations that the first stage keeps with 1f1b");
+}
+
+void remarkOnCommunication(Preview& preview) {
+  if (const std::int64_t window = planner::gatheredWindow(preview.plan, 0); window > 0)
+    preview.remarks.push_back(
+        message("rank 0 gathers at most {} of sharded parameters and gradients at a time",
+                mebibytes(window)));
+  const auto isSum = [](const plan::StateSlot& slot) {
+    return slot.role == plan::StateRole::kGradientSum;
+  };
+  if (preview.plan.strategy == "zero-2" &&
+      std::none_of(preview.plan.state.begin(), preview.plan.state.end(), isSum))
+    preview.remarks.push_back(
+        "zero-2 holds what zero-1 holds where there is one micro-batch: in both a rank keeps its "
+        "part of each "
+        "gradient alone; what zero-2 divides besides is the sums of several");
+  if (const auto& spent = preview.simulation.ranks; !spent.empty() && spent[0].hidden > 0)
+    preview.remarks.push_back(message(
+        "of the {} that rank 0's collectives take in a step, {} are hidden behind what it computes",
+        milliseconds(spent[0].transfer + spent[0].hidden), milliseconds(spent[0].hidden)));
+  if (const auto& encoded = preview.encoded; encoded.payload > 0)
+    preview.remarks.push_back(
+        message("gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step",
+                encoded.coding, kibibytes(encoded.bytes), kibibytes(encoded.payload),
+                encoded.ratio(), milliseconds(encoded.seconds)));
+  if (const auto& tables = preview.tables; tables.tableBytes > 0)
+    preview.remarks.push_back(
+        message("tables of {} are on the servers by rows: rank 0 receives at most {} rows a "
+                "step, and exchanges at "
+                "most {}",
+                mebibytes(tables.tableBytes), tables.rows, mebibytes(tables.exchangedBytes)));
+}
+
+void remarkOnPrices(Preview& preview) {
+  const auto onGpu = [](const cluster::Device& device) { return device.kind == "cuda"; };
+  const auto& devices = preview.cluster.devices;
+  if (!preview.measured && std::any_of(devices.begin(), devices.end(), onGpu)) {
+    const cluster::DeviceRates rates = cluster::assumedRates("cuda", preview.plan.precision);
+    preview.remarks.push_back(
+        message("GPUs are priced as {} at {:.0f} % of its data sheet: {:.1f} TFLOP/s in {}, "
+                "{:.0f} GB/s of memory; connect "
+                "the nodes to measure",
+                cluster::kAssumedGpu, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
+                preview.plan.precision, rates.bytesPerSecond / 1e9));
+    if (devices.size() > 1)
+      preview.remarks.push_back(
+          message("what ranks exchange is priced at {:.1f} GB/s{}",
+                  preview.cluster.link.bytesPerSecond / 1e9,
+                  preview.cluster.hosts.size() < 2 ? ""
+                  : preview.cluster.link.kind == "nccl"
+                      ? message(" between hosts, {:.1f} GB/s within one",
+                                cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
+                      : " between hosts"));
+  }
+}
+
+void remarkOnRoles(Preview& preview, const spec::v1::ClusterSpec& cluster) {
+  for (const auto& node : cluster.nodes()) {
+    const bool serves =
+        std::find(node.roles().begin(), node.roles().end(), "ps") != node.roles().end();
+    if (serves && preview.plan.mesh.servers() == 0)
+      preview.remarks.push_back(
+          message("node {} takes no part: its role is ps, and strategy {} has no servers",
+                  node.name(), preview.plan.strategy));
+  }
+}
+
+// What the planner has chosen, or makes of what the spec says.
+void remarkOnChoices(Preview& preview, const spec::v1::RunSpec& spec,
+                     const planner::PlanRequest& plan) {
+  const auto& training = spec.training();
+  if (plan.inOrder) {
+    std::int64_t sums = 0;
+    for (const auto& slot : preview.plan.state)
+      if (slot.role == plan::StateRole::kGradientSum) sums += slot.type.bytes();
+    const int ranks = preview.plan.mesh.axisSize("data");
+    preview.remarks.push_back(message(
+        "gradients of {} parts are added up in one order: a rank receives {} a step "
+        "for it, where sums alone would take {}",
+        spec.strategy().deterministic_parts(), kibibytes((ranks - 1) * sums * plan.microBatches),
+        kibibytes(2 * (ranks - 1) * sums / ranks)));
+  }
+  const cluster::Strategy* const kind = cluster::findStrategy(plan.strategy);
+  if (kind != nullptr && kind->local && spec.strategy().local_steps() == 0)
+    preview.remarks.push_back(
+        message("strategy.local_steps is chosen: {}, the largest divisor of the batch of {} up "
+                "to {} that leaves each rank a sample "
+                "of each part",
+                plan.microBatches, training.batch(), specs::kLocalSteps));
+  if (const double scale = specs::rateScale(training); scale != 1)
+    preview.remarks.push_back(message(
+        "the learning rate is {:.6g}: {:.6g} for a batch of {}, in proportion to this one of {}",
+        training.optimizer().learning_rate() * scale, training.optimizer().learning_rate(),
+        training.optimizer().for_batch(), training.batch()));
+}
+
+void remarkOnSamples(Preview& preview, const spec::v1::RunSpec& spec, bool chosen) {
+  if (const auto vocabulary = spec.model().input().vocabulary(); vocabulary > 256)
+    preview.remarks.push_back(
+        message("every byte of the text is a token, so that {} of the {} tokens of "
+                "model.input.vocabulary never occur",
+                vocabulary - 256, vocabulary));
+  std::set<std::int64_t> shares;  // of the ranks that compute
+  for (const RankPreview& rank : preview.ranks)
+    if (rank.samples > 0) shares.insert(rank.samples);
+  if (shares.size() > 1 && !chosen)
+    preview.remarks.push_back(
+        message("the batch of {} does not divide by {} ranks: shares are {} and {} samples",
+                preview.plan.globalBatch, preview.plan.mesh.axisSize("data"), *shares.rbegin(),
+                *shares.begin()));
+}
+
+}  // namespace
+
+void addRemarks(Preview& preview, const LaunchRequest& request, const planner::PlanRequest& plan) {
+  remarkOnCores(preview);
+  remarkOnStages(preview);
+  remarkOnCommunication(preview);
+  remarkOnPrices(preview);
+  remarkOnSamples(preview, *request.spec, !plan.shares.empty());
+  remarkOnRoles(preview, *request.cluster);
+  remarkOnChoices(preview, *request.spec, plan);
+}
+
+}  // namespace lockstep::app

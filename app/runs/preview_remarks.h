@@ -1,0 +1,11 @@
+// What a person should know of a run before it is launched.
+#pragma once
+
+#include "app/runs/preview.h"
+
+namespace lockstep::app {
+
+// `plan`: what the preview's plan was made of.
+void addRemarks(Preview& preview, const LaunchRequest& request, const planner::PlanRequest& plan);
+
+}  // namespace lockstep::app

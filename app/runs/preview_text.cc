@@ -1,0 +1,133 @@
+// A preview as JSON and as text.
+#include <nlohmann/json.hpp>
+
+#include "app/runs/preview.h"
+#include "app/runs/quantity_text.h"
+#include "engine/specs/error_info.h"
+
+namespace lockstep::app {
+
+using nlohmann::json;
+
+std::string predictionJson(const Preview& preview) {
+  json out = {{"step_seconds", preview.stepSeconds},
+              {"samples_per_second", preview.samplesPerSecond},
+              {"measured", preview.measured},
+              {"comm", preview.comm},
+              {"misfit", preview.misfit ? preview.misfit->text() : ""},
+              {"plan_hash", preview.planHash},
+              {"world", preview.plan.mesh.size()},
+              {"compression",
+               {{"coding", preview.encoded.coding},
+                {"gradient_bytes", preview.encoded.bytes},
+                {"payload_bytes", preview.encoded.payload},
+                {"ratio", preview.encoded.ratio()},
+                {"seconds", preview.encoded.seconds}}},
+              {"tables",
+               {{"table_bytes", preview.tables.tableBytes},
+                {"rows_at_most", preview.tables.rows},
+                {"exchanged_bytes_at_most", preview.tables.exchangedBytes}}},
+              {"messages", json::array()},
+              {"remarks", json::array()},
+              {"remark_messages", json::array()},
+              {"ranks", json::array()}};
+  for (const Message& remark : preview.remarks) {
+    out["remarks"].push_back(remark.text());
+    out["remark_messages"].push_back(json::parse(specs::toJson(remark)));
+  }
+  for (const planner::Traffic& link : planner::messageTraffic(preview.plan))
+    out["messages"].push_back(
+        {{"from", link.from}, {"to", link.to}, {"bytes", link.bytes}, {"at_most", link.atMost}});
+  for (const RankPreview& rank : preview.ranks)
+    out["ranks"].push_back({{"rank", rank.rank},
+                            {"node", rank.node},
+                            {"device", rank.device},
+                            {"threads", rank.threads},
+                            {"samples", rank.samples},
+                            {"parameter_bytes", rank.parameterBytes},
+                            {"optimizer_bytes", rank.optimizerBytes},
+                            {"gradient_bytes", rank.gradientBytes},
+                            {"activation_bytes", rank.activationBytes},
+                            {"workspace_bytes", rank.workspaceBytes},
+                            {"data", rank.data},
+                            {"forward", rank.forward},
+                            {"backward", rank.backward},
+                            {"waiting", rank.waiting},
+                            {"transfer", rank.transfer},
+                            {"hidden", rank.hidden},
+                            {"optimizer", rank.optimizer}});
+  return out.dump();
+}
+
+Result<Preview> parsePrediction(const std::string& text) {
+  const json in = json::parse(text, nullptr, false);
+  if (!in.is_object())
+    return makeError(Code::kDataLoss, "the prediction kept with the run is not JSON");
+  const auto number = [](const json& from, const char* key) {
+    const auto found = from.find(key);
+    return found != from.end() && found->is_number() ? found->get<double>() : 0.0;
+  };
+  const auto string = [](const json& from, const char* key) {
+    const auto found = from.find(key);
+    return found != from.end() && found->is_string() ? found->get<std::string>() : std::string();
+  };
+  Preview out;
+  out.stepSeconds = number(in, "step_seconds");
+  out.samplesPerSecond = number(in, "samples_per_second");
+  out.measured = in.value("measured", json(false)).is_boolean() && in.value("measured", false);
+  out.comm = string(in, "comm");
+  out.planHash = string(in, "plan_hash");
+  if (const auto remarks = in.find("remark_messages"); remarks != in.end() && remarks->is_array())
+    for (const json& remark : *remarks)
+      out.remarks.push_back(specs::messageFromJson(remark.dump()));
+  const auto ranks = in.find("ranks");
+  if (ranks == in.end() || !ranks->is_array()) return out;
+  for (const json& from : *ranks) {
+    if (!from.is_object()) continue;
+    RankPreview rank;
+    rank.rank = static_cast<int>(number(from, "rank"));
+    rank.node = string(from, "node");
+    rank.device = string(from, "device");
+    rank.threads = static_cast<int>(number(from, "threads"));
+    rank.samples = static_cast<std::int64_t>(number(from, "samples"));
+    rank.parameterBytes = static_cast<std::int64_t>(number(from, "parameter_bytes"));
+    rank.optimizerBytes = static_cast<std::int64_t>(number(from, "optimizer_bytes"));
+    rank.gradientBytes = static_cast<std::int64_t>(number(from, "gradient_bytes"));
+    rank.activationBytes = static_cast<std::int64_t>(number(from, "activation_bytes"));
+    rank.workspaceBytes = static_cast<std::int64_t>(number(from, "workspace_bytes"));
+    rank.data = number(from, "data");
+    rank.forward = number(from, "forward");
+    rank.backward = number(from, "backward");
+    rank.waiting = number(from, "waiting");
+    rank.transfer = number(from, "transfer");
+    rank.hidden = number(from, "hidden");
+    rank.optimizer = number(from, "optimizer");
+    out.ranks.push_back(std::move(rank));
+  }
+  return out;
+}
+
+std::string previewText(const Preview& preview) {
+  std::string out = preview.misfit ? preview.misfit->text() + "\n\n" : "";
+  out += fmt::format(
+      "{} {}, {}, global batch {}\npredicted step {}, {:.0f} samples/s ({})\n\n",
+      preview.ranks.size(), preview.ranks.size() == 1 ? "rank" : "ranks", preview.comm,
+      preview.plan.globalBatch, milliseconds(preview.stepSeconds), preview.samplesPerSecond,
+      preview.measured ? "from costs measured on the nodes" : "from built-in costs, not measured");
+  out += fmt::format("{:>4}  {:<12} {:<8} {:>7} {:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
+                     "rank", "node", "device", "samples", "memory", "data", "forward", "backward",
+                     "waiting", "transfer", "optimizer");
+  for (const RankPreview& rank : preview.ranks)
+    out += fmt::format(
+        "{:>4}  {:<12} {:<8} {:>7} {:>11} {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} ms {:>6.3f} "
+        "ms "
+        "{:>6.3f} ms\n",
+        rank.rank, rank.node, rank.device,
+        rank.isServer() ? "server" : fmt::format("{}", rank.samples), mebibytes(rank.totalBytes()),
+        rank.data * 1e3, rank.forward * 1e3, rank.backward * 1e3, rank.waiting * 1e3,
+        rank.transfer * 1e3, rank.optimizer * 1e3);
+  for (const Message& remark : preview.remarks) out += "\nnote: " + remark.text() + "\n";
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,19 @@
+// Quantities as a preview tells them.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep::app {
+
+inline std::string mebibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+inline std::string kibibytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / (1 << 10));
+}
+inline std::string milliseconds(double seconds) { return fmt::format("{:.3f} ms", seconds * 1e3); }
+
+}  // namespace lockstep::app
