@@ -42,6 +42,15 @@ QWidget* pageOf(QHBoxLayout* row, QWidget* parent) {
 ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& workspace,
                          QWidget* parent)
     : SpecPage("clusterPage", "cluster:", std::move(document), parent), workspace_(workspace) {
+  buildHead();
+  buildNodes();
+  buildLoad();
+  placeParts();
+  connectParts();
+  retranslate();
+}
+
+void ClusterPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs);
   heading_ = makeLabel("clusterHeading", this);
@@ -58,7 +67,9 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   for (QPushButton* button : {add_, remove_, disconnect_, connect_, launch_})
     head->addWidget(button);
   body()->addLayout(head);
+}
 
+void ClusterPage::buildNodes() {
   nodeCard_ = new Card("nodeCard", this);
   nodes_ = new NodeTableModel(this);
   auto* holder = new QWidget(this);
@@ -85,7 +96,9 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
   nodeCard_->body()->addWidget(holder);
+}
 
+void ClusterPage::buildLoad() {
   loadCard_ = new Card("loadCard", this);
   group_ = new PlotGroup(this);
   auto* plots = new QHBoxLayout;
@@ -110,8 +123,10 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   gpuButton_->setCheckable(true);
   gpuButton_->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
   loadCard_->head()->addWidget(gpuButton_);
+}
 
-  // The nodes across the page, whose columns are many; below them their load beside the text.
+// The nodes across the page, whose columns are many; below them their load beside the text.
+void ClusterPage::placeParts() {
   auto* below = new QSplitter(Qt::Horizontal, this);
   below->setObjectName("clusterLowerSplitter");
   below->addWidget(loadCard_);
@@ -131,7 +146,9 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
   splitter->setChildrenCollapsible(false);
   splitter->setSizes({300, 380});
   body()->addWidget(splitter, 1);
+}
 
+void ClusterPage::connectParts() {
   connect(connect_, &QPushButton::clicked, this, &ClusterPage::connectAll);
   connect(disconnect_, &QPushButton::clicked, this, &ClusterPage::disconnectAll);
   connect(add_, &QPushButton::clicked, this, &ClusterPage::addHost);
@@ -152,7 +169,6 @@ ClusterPage::ClusterPage(std::unique_ptr<SpecDocument> document, Workspace& work
     }
   });
   connect(&FrameClock::instance(), &FrameClock::paint, this, [this] { nodes_->flush(); });
-  retranslate();
 }
 
 ClusterPage::~ClusterPage() {
