@@ -318,14 +318,9 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-run");
-  showStraggler(run, app::Straggler{2,
-                                    "local3",
-                                    1.83,
-                                    0.00387,
-                                    0.00213,
-                                    1240,
-                                    "backward",
-                                    {app::SlowCause::kStopped, 0.4, 0.6}});
+  const app::Straggler slow{2,       "local3", 1.83,       0.00387,
+                            0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+  showStraggler(run, slow);
   shoot(window, prefix + "-run-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
   shoot(window, prefix + "-run-nodes");
@@ -339,14 +334,10 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
 RunPage* shootGpuRun(MainWindow* window, const QString& id, const QString& prefix) {
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->document()->loaded(); }, 5000);
-  showStraggler(run, app::Straggler{2,
-                                    "local3",
-                                    1.36,
-                                    0.00387,
-                                    0.00293,
-                                    1240,
-                                    "backward",
-                                    {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}});
+  const app::Straggler slow{
+      2,       "local3", 1.36,       0.00387,
+      0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
+  showStraggler(run, slow);
   shoot(window, prefix + "-run-gpu-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
   shoot(window, prefix + "-run-gpus");
