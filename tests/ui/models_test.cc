@@ -11,7 +11,6 @@
 #include "ui/models/alert_model.h"
 #include "ui/models/breakdown_model.h"
 #include "ui/models/field_model.h"
-#include "ui/models/gpu_text.h"
 #include "ui/models/inspector_model.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/navigator_model.h"
@@ -56,120 +55,13 @@ training:
 strategy:
   kind: mirrored
 )";
-}
+}  // namespace
 
 class ModelsTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
   void initTestCase() { Theme::instance().apply(Theme::Mode::kLight); }
-
-  void nodes() {
-    NodeTableModel model;
-    QAbstractItemModelTester tester(&model);
-    QVector<NodeRow> rows(100);
-    for (int i = 0; i < rows.size(); ++i) rows[i].name = QString("n%1").arg(i);
-    model.setRows(rows);
-    QSignalSpy changed(&model, &QAbstractItemModel::dataChanged);
-    model.row("n7")->cpu = 0.5;
-    model.row("n7")->sampled = true;
-    model.touched("n7");
-    model.touched("n9");
-    QCOMPARE(changed.size(), 0);
-    model.flush();
-    QCOMPARE(changed.size(), 1);  // once a frame
-    QCOMPARE(model.index(7, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).toDouble(),
-             0.5);
-    QVERIFY(!model.index(8, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).isValid());
-    model.retranslate();
-  }
-
-  void gpusOfNodes() {
-    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
-    NodeTableModel model;
-    QAbstractItemModelTester tester(&model);
-    QVector<NodeRow> rows(3);
-    for (int i = 0; i < rows.size(); ++i) rows[i].name = QString("n%1").arg(i);
-    rows[0].sampled = rows[1].sampled = true;
-    model.setRows(rows);
-    QVERIFY(!model.anyGpu());
-    app::GpuLoad well;
-    well.name = "NVIDIA H200";
-    well.utilisation = 0.9;
-    well.memoryUsed = 9e10;
-    well.memoryTotal = 1.5e11;
-    well.temperature = 61;
-    well.power = 612;
-    well.powerLimit = 700;
-    well.throttle.emplace();
-    app::GpuLoad hot = well;
-    hot.index = 1;
-    hot.utilisation = 0.5;
-    hot.temperature = 88;
-    hot.throttle->push_back("heat");
-    app::GpuLoad bare;  // tells its name alone
-    bare.index = 2;
-    bare.name = "NVIDIA H200";
-    app::GpuLoad lost = bare;
-    lost.index = 3;
-    lost.problem = "GPU is lost";
-    model.row("n0")->gpus = {well, hot, bare};
-    model.touched("n0");
-    model.flush();
-    QVERIFY(model.anyGpu());
-    const auto text = [&](int row, int column) {
-      return model.index(row, column).data().toString();
-    };
-    const QString dash(QChar(0x2014));
-    QCOMPARE(text(0, NodeTableModel::kGpu), QString("GPU 1 slowed down for heat"));
-    QCOMPARE(text(0, NodeTableModel::kGpuUse), QString("70 %"));  // of those that tell it
-    QCOMPARE(text(0, NodeTableModel::kGpuMemory), QString("180 of 300 GB"));
-    QCOMPARE(text(0, NodeTableModel::kGpuTemperature), QString::fromUtf8("88 °C"));
-    QCOMPARE(text(0, NodeTableModel::kGpuPower), QString("1,224 W"));
-    const QVariantList use =
-        model.index(0, NodeTableModel::kGpuUse).data(NodeTableModel::kFractionsRole).toList();
-    QCOMPARE(use.size(), 3);
-    QCOMPARE(use[1].toDouble(), 0.5);
-    QVERIFY(!use[2].isValid());
-    QVERIFY(model.index(0, NodeTableModel::kGpuTemperature)
-                .data(NodeTableModel::kFractionsRole)
-                .toList()
-                .isEmpty());
-    QCOMPARE(model.index(0, NodeTableModel::kGpu).data(NodeTableModel::kTonesRole).toList(),
-             (QVariantList{int(Tone::kGood), int(Tone::kWarning), int(Tone::kGood)}));
-    const QString tip = model.index(0, NodeTableModel::kGpu).data(Qt::ToolTipRole).toString();
-    QVERIFY2(tip.contains(QString::fromUtf8("GPU 1: NVIDIA H200 · 50 % · 90.0 of 150 GB · 88 °C · "
-                                            "612 of 700 W · slowed down for heat")),
-             qPrintable(tip));
-    QVERIFY2(tip.contains("GPU 2: NVIDIA H200"), qPrintable(tip));
-    // The worst is named, and how many others there are.
-    model.row("n0")->gpus.push_back(lost);
-    QCOMPARE(text(0, NodeTableModel::kGpu), QString("GPU 3 does not answer: GPU is lost +1"));
-    // One that says nothing, a node without any, one that is not connected.
-    model.row("n1")->gpus = {bare};
-    for (int column : {NodeTableModel::kGpuUse, NodeTableModel::kGpuMemory,
-                       NodeTableModel::kGpuTemperature, NodeTableModel::kGpuPower}) {
-      QCOMPARE(text(1, column), dash);
-      QVERIFY(model.index(1, column).data(NodeTableModel::kFractionsRole).toList().isEmpty());
-      QCOMPARE(text(2, column), dash);
-    }
-    QCOMPARE(text(1, NodeTableModel::kGpu), QString("NVIDIA H200"));
-    QCOMPARE(text(2, NodeTableModel::kGpu), dash);
-    QVERIFY(!model.index(2, NodeTableModel::kGpu).data(NodeTableModel::kTonesRole).isValid());
-    model.row("n0")->sampled = false;
-    QCOMPARE(text(0, NodeTableModel::kGpuPower), dash);
-    Language::instance().set("zh_CN");
-    QCOMPARE(gpuTroubleText(hot, app::GpuTrouble::kHeat), QString::fromUtf8("因过热而降速"));
-    for (const auto trouble :
-         {app::GpuTrouble::kSilent, app::GpuTrouble::kXid, app::GpuTrouble::kUncorrected,
-          app::GpuTrouble::kHeat, app::GpuTrouble::kPowerBrake, app::GpuTrouble::kSlowdown,
-          app::GpuTrouble::kPower, app::GpuTrouble::kNarrowLink, app::GpuTrouble::kLinksDown}) {
-      Language::instance().set("en");
-      const QString english = gpuTroubleText(hot, trouble);
-      Language::instance().set("zh_CN");
-      QVERIFY2(gpuTroubleText(hot, trouble) != english, qPrintable(english));
-    }
-  }
 
   // The window names every state of the table, in each language.
   void statesAreNamed() {
@@ -192,37 +84,6 @@ class ModelsTest : public QObject {
       QVERIFY(!name.isEmpty());
       QVERIFY2(nodePhaseText(state) != name, qPrintable(name));
     }
-  }
-
-  void gpuDetailsAreWhatIsTold() {
-    app::GpuLoad gpu;
-    QVERIFY(gpuDetails(gpu).isEmpty());
-    QVERIFY(gpuNotes(gpu).isEmpty());
-    QCOMPARE(gpuTone(gpu), Tone::kGood);
-    gpu.pcieWidth = 8;
-    gpu.pcieWidthMax = 16;
-    gpu.pcieGeneration = 1;
-    gpu.pcieGenerationMax = 5;  // lower while idle: no trouble
-    gpu.nvlinks = 18;
-    gpu.nvlinksActive = 0;  // not connected by them: none either
-    gpu.eccCorrected = 12;
-    gpu.eccUncorrected = 0;
-    gpu.xids = 0;
-    QCOMPARE(gpuNotes(gpu), QString("8 of 16 PCIe lanes"));
-    QCOMPARE(gpuTone(gpu), Tone::kWarning);
-    QStringList told;
-    for (const GpuDetail& detail : gpuDetails(gpu)) told << detail.name + ": " + detail.value;
-    QCOMPARE(told, (QStringList{"PCIe link: 8 of 16 lanes, generation 1 of 5", "NVLinks: 0 of 18",
-                                "Memory errors: 12 corrected, 0 not"}));
-    gpu.nvlinksActive = 17;
-    gpu.eccUncorrected = 2;
-    gpu.xids = 1;
-    gpu.lastXid = 48;
-    QCOMPARE(
-        gpuNotes(gpu),
-        QString(
-            "error Xid 48, uncorrected memory errors: 2, 8 of 16 PCIe lanes, 17 of 18 NVLinks"));
-    QCOMPARE(gpuTone(gpu), Tone::kBad);
   }
 
   void navigator() {

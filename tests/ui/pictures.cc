@@ -211,87 +211,85 @@ void shootLaunch(LaunchDialog* launch, const QString& prefix) {
   launch->reject();
 }
 
-void shootAll(const QString& prefix, bool dark, const QString& language) {
-  StudioHome home;
-  qputenv("HOME", home.path("anna").toLocal8Bit());  // whose files are shown as ~/…
-  QDir().mkpath(QDir::homePath());
-  const std::string done = home.addRun(0, app::RunState::SUCCEEDED, 3000);
-  home.addRun(1, app::RunState::SUCCEEDED, 2500);
-  const std::string withGpus = home.addRun(4, app::RunState::SUCCEEDED, 2600, 2);
-  const std::string failed = home.addRun(2, app::RunState::FAILED, 900);
-  home.addRun(3, app::RunState::STOPPED, 1800);
-  MainWindow window(home.options());
-  window.setDark(dark);
-  window.setLanguage(language);
-  window.resize(size);
-  window.show();
-  window.restoreDefaultLayout();
-  shoot(&window, prefix + "-welcome");
-  auto* model = qobject_cast<ModelPage*>(window.openFile(copied("fashion-cnn.yaml")));
+ModelPage* shootModel(MainWindow* window, const QString& prefix) {
+  auto* model = qobject_cast<ModelPage*>(window->openFile(copied("fashion-cnn.yaml")));
   model->selectLayer(0);
-  shoot(&window, prefix + "-model");
-  window.findChild<QAction*>("actionFind")->trigger();
+  shoot(window, prefix + "-model");
+  window->findChild<QAction*>("actionFind")->trigger();
   QTest::keyClicks(model->findChild<QLineEdit*>("yamlFindText"), "pool");
-  shoot(&window, prefix + "-model-find");
+  shoot(window, prefix + "-model-find");
   QTest::keyClick(model->findChild<QLineEdit*>("yamlFindText"), Qt::Key_Escape);
   model->document()->type(QString(model->document()->text()).replace("filters: 32", "filtres: 32"));
-  shoot(&window, prefix + "-model-mistake");
-  window.findChild<QAction*>("actionCloseTab")->trigger();
-  shoot(&window, prefix + "-model-unsaved");
+  shoot(window, prefix + "-model-mistake");
+  window->findChild<QAction*>("actionCloseTab")->trigger();
+  shoot(window, prefix + "-model-unsaved");
   model->document()->undoStack()->undo();
   model->message()->clear();
-  // A model from nothing, and one of a kind.
+  return model;
+}
+
+void shootPlacement(MainWindow* window, ModelPage* made, const QString& prefix) {
+  made->showField("strategy.kind");
+  (void)made->document()->setField("strategy.kind", "placement", "change");
+  made->layers()->setData(made->layers()->index(3, LayerTableModel::kStage), 1);
+  shoot(window, prefix + "-model-placement");
+  LaunchDialog* launch = window->openLaunch(made, nullptr);
+  launch->findChild<QSpinBox*>("launchNodes")->setValue(2);
+  (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
+  shoot(launch, prefix + "-launch-placement");
+  launch->findChild<QToolButton*>("launchMore")->setChecked(true);
+  launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
+  (void)QTest::qWaitFor(
+      [&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; },
+      20000);
+  shoot(launch, prefix + "-launch-compare");
+  launch->reject();
+  (void)QTest::qWaitFor([&] { return !window->findChild<LaunchDialog*>(); }, 5000);
+}
+
+// A model from nothing, and one of a kind.
+void shootNewModels(MainWindow* window, const QString& prefix) {
   for (const char* kind : {"empty", "gpt"}) {
-    NewModelDialog* ask = window.newModel();
+    NewModelDialog* ask = window->newModel();
     ask->chooseKind(kind);
     shoot(ask, prefix + "-dialog-new-model-" + kind);
     ask->accept();
-    auto* made = qobject_cast<ModelPage*>(window.currentPage());
-    shoot(&window, prefix + "-model-" + kind);
-    if (qstrcmp(kind, "gpt") != 0) continue;
-    made->showField("strategy.kind");
-    (void)made->document()->setField("strategy.kind", "placement", "change");
-    made->layers()->setData(made->layers()->index(3, LayerTableModel::kStage), 1);
-    shoot(&window, prefix + "-model-placement");
-    LaunchDialog* launch = window.openLaunch(made, nullptr);
-    launch->findChild<QSpinBox*>("launchNodes")->setValue(2);
-    (void)QTest::qWaitFor([&] { return launch->ready(); }, 5000);
-    shoot(launch, prefix + "-launch-placement");
-    launch->findChild<QToolButton*>("launchMore")->setChecked(true);
-    launch->findChild<QTabWidget*>("launchTabs")->setCurrentIndex(3);
-    (void)QTest::qWaitFor(
-        [&] { return launch->findChild<QTableView*>("candidateTable")->model()->rowCount() > 0; },
-        20000);
-    shoot(launch, prefix + "-launch-compare");
-    launch->reject();
-    (void)QTest::qWaitFor([&] { return !window.findChild<LaunchDialog*>(); }, 5000);
+    auto* made = qobject_cast<ModelPage*>(window->currentPage());
+    shoot(window, prefix + "-model-" + kind);
+    if (qstrcmp(kind, "gpt") == 0) shootPlacement(window, made, prefix);
   }
-  auto* cluster = qobject_cast<ClusterPage*>(window.openFile(copied("local-3.yaml")));
-  shoot(&window, prefix + "-cluster-idle");
+}
+
+void shootCluster(MainWindow* window, const QString& prefix) {
+  auto* cluster = qobject_cast<ClusterPage*>(window->openFile(copied("local-3.yaml")));
+  shoot(window, prefix + "-cluster-idle");
   fillNodes(cluster);
   fillLoad(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
-  shoot(&window, prefix + "-cluster");
+  shoot(window, prefix + "-cluster");
   // With GPUs: eight on one node, one of which is hot and one lost; one on the other, whose link is
   // narrow.
   fillGpus(cluster);
   cluster->findChild<QTableView*>("nodeTable")->selectRow(0);
-  shoot(&window, prefix + "-cluster-gpus");
+  shoot(window, prefix + "-cluster-gpus");
   cluster->findChild<QToolButton*>("clusterGpuButton")->setChecked(true);
   auto* nodeTable = cluster->findChild<QTableView*>("nodeTable");
   nodeTable->selectRow(1);
   nodeTable->horizontalScrollBar()->setValue(400);
-  shoot(&window, prefix + "-cluster-gpu-load");
-  ClusterPage* fresh = window.newCluster();
-  shoot(&window, prefix + "-cluster-empty");
-  AddHostDialog add({"n1", "n2", "n3"}, {}, &window);
+  shoot(window, prefix + "-cluster-gpu-load");
+  window->newCluster();
+  shoot(window, prefix + "-cluster-empty");
+}
+
+void shootDialogs(MainWindow* window, const QString& prefix) {
+  AddHostDialog add({"n1", "n2", "n3"}, {}, window);
   add.show();
   shoot(&add, prefix + "-dialog-add-host");
   add.close();
   app::HostKeyQuestion question{"[n1.lab]:2201", "ssh-ed25519",
                                 "SHA256:uNiVztksCsDhcc0u9e8BgrJXVGDOcBz9F7Yl5cFJ3b4",
                                 "/home/anna/.ssh/known_hosts"};
-  HostKeyDialog key(question, &window);
+  HostKeyDialog key(question, window);
   key.show();
   shoot(&key, prefix + "-dialog-host-key");
   key.close();
@@ -299,55 +297,69 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   secret.account = "anna@n1.lab";
   secret.keyFile = "/home/anna/.ssh/id_ed25519";
   secret.attempt = 2;
-  SecretDialog passphrase(secret, &window);
+  SecretDialog passphrase(secret, window);
   passphrase.show();
   shoot(&passphrase, prefix + "-dialog-passphrase");
   passphrase.close();
-  AboutDialog about(&window);
+  AboutDialog about(window);
   about.show();
   shoot(&about, prefix + "-dialog-about");
   about.close();
-  Q_UNUSED(fresh);
-  shootLaunch(window.openLaunch(model, nullptr), prefix);
-  RunPage* run = window.openRun(QString::fromStdString(done));
-  (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
-  shoot(&window, prefix + "-run");
+}
+
+void showStraggler(RunPage* page, const app::Straggler& slow) {
   app::RunUpdate update;
   update.slowChanged = true;
-  update.slow = app::Straggler{2,       "local3", 1.83,       0.00387,
-                               0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
-  run->document()->take(update);
-  shoot(&window, prefix + "-run-straggler");
+  update.slow = slow;
+  page->document()->take(update);
+}
+
+void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
+  RunPage* run = window->openRun(id);
+  (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
+  shoot(window, prefix + "-run");
+  const app::Straggler slow{2,       "local3", 1.83,       0.00387,
+                            0.00213, 1240,     "backward", {app::SlowCause::kStopped, 0.4, 0.6}};
+  showStraggler(run, slow);
+  shoot(window, prefix + "-run-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
-  shoot(&window, prefix + "-run-nodes");
+  shoot(window, prefix + "-run-nodes");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(2);
-  shoot(&window, prefix + "-run-logs");
+  shoot(window, prefix + "-run-logs");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
   run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);
-  shoot(&window, prefix + "-run-table");
-  RunPage* gpuRun = window.openRun(QString::fromStdString(withGpus));
-  (void)QTest::qWaitFor([&] { return gpuRun->document()->loaded(); }, 5000);
-  update.slow =
-      app::Straggler{2,       "local3", 1.36,       0.00387,
-                     0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
-  gpuRun->document()->take(update);
-  shoot(&window, prefix + "-run-gpu-straggler");
-  gpuRun->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
-  shoot(&window, prefix + "-run-gpus");
-  auto* nodesScroll = gpuRun->findChild<QScrollArea*>("runNodesScroll");
+  shoot(window, prefix + "-run-table");
+}
+
+RunPage* shootGpuRun(MainWindow* window, const QString& id, const QString& prefix) {
+  RunPage* run = window->openRun(id);
+  (void)QTest::qWaitFor([&] { return run->document()->loaded(); }, 5000);
+  const app::Straggler slow{
+      2,       "local3", 1.36,       0.00387,
+      0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
+  showStraggler(run, slow);
+  shoot(window, prefix + "-run-gpu-straggler");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);
+  shoot(window, prefix + "-run-gpus");
+  auto* nodesScroll = run->findChild<QScrollArea*>("runNodesScroll");
   nodesScroll->verticalScrollBar()->setValue(nodesScroll->verticalScrollBar()->maximum());
-  shoot(&window, prefix + "-run-gpus-below");
-  window.openRun(QString::fromStdString(failed));
-  shoot(&window, prefix + "-run-failed");
-  // One whose coordinating node does not answer.
+  shoot(window, prefix + "-run-gpus-below");
+  return run;
+}
+
+// One whose coordinating node does not answer.
+void shootUnreachable(MainWindow* window, RunPage* run, const QString& prefix) {
   app::RunUpdate away;
-  away.row = gpuRun->document()->row();
+  away.row = run->document()->row();
   away.row->phase = app::RunState::RUNNING;
   away.row->unreachableNs = away.row->startedNs + 2'000'000'000;
-  gpuRun->document()->take(away);
-  window.openRun(QString::fromStdString(withGpus));
-  shoot(&window, prefix + "-run-unreachable");
-  HistoryPage* history = window.openHistory();
+  run->document()->take(away);
+  window->openRun(run->document()->run());
+  shoot(window, prefix + "-run-unreachable");
+}
+
+void shootHistory(MainWindow* window, const QString& prefix) {
+  HistoryPage* history = window->openHistory();
   (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 5; }, 5000);
   QItemSelection chosen;
   for (int row : {0, 1, 3})
@@ -355,17 +367,53 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   history->findChild<QTableView*>("runTable")
       ->selectionModel()
       ->select(chosen, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
-  shoot(&window, prefix + "-history");
+  shoot(window, prefix + "-history");
+}
+
+void shootMenus(MainWindow* window, const QString& prefix) {
+  for (const char* name : {"menuFile", "menuView", "menuRun"}) {
+    auto* menu = window->findChild<QMenu*>(name);
+    menu->popup(window->mapToGlobal(QPoint(20, 30)));
+    shoot(menu, prefix + "-" + name);
+    menu->close();
+  }
+}
+
+void shootAll(const QString& prefix, bool dark, const QString& language) {
+  StudioHome home;
+  qputenv("HOME", home.path("anna").toLocal8Bit());  // whose files are shown as ~/…
+  QDir().mkpath(QDir::homePath());
+  const auto addRun = [&](int index, app::RunState phase, int steps, int gpus = 0) {
+    return QString::fromStdString(home.addRun(index, phase, steps, gpus));
+  };
+  const QString done = addRun(0, app::RunState::SUCCEEDED, 3000);
+  addRun(1, app::RunState::SUCCEEDED, 2500);
+  const QString withGpus = addRun(4, app::RunState::SUCCEEDED, 2600, 2);
+  const QString failed = addRun(2, app::RunState::FAILED, 900);
+  addRun(3, app::RunState::STOPPED, 1800);
+  MainWindow window(home.options());
+  window.setDark(dark);
+  window.setLanguage(language);
+  window.resize(size);
+  window.show();
+  window.restoreDefaultLayout();
+  shoot(&window, prefix + "-welcome");
+  ModelPage* model = shootModel(&window, prefix);
+  shootNewModels(&window, prefix);
+  shootCluster(&window, prefix);
+  shootDialogs(&window, prefix);
+  shootLaunch(window.openLaunch(model, nullptr), prefix);
+  shootRun(&window, done, prefix);
+  RunPage* gpuRun = shootGpuRun(&window, withGpus, prefix);
+  window.openRun(failed);
+  shoot(&window, prefix + "-run-failed");
+  shootUnreachable(&window, gpuRun, prefix);
+  shootHistory(&window, prefix);
   window.openFile(home.path("absent.yaml"));
   shoot(&window, prefix + "-error");
   window.findChild<QAction*>("actionPalette")->trigger();
   shoot(&window, prefix + "-palette");
-  for (const char* name : {"menuFile", "menuView", "menuRun"}) {
-    auto* menu = window.findChild<QMenu*>(name);
-    menu->popup(window.mapToGlobal(QPoint(20, 30)));
-    shoot(menu, prefix + "-" + name);
-    menu->close();
-  }
+  shootMenus(&window, prefix);
 }
 
 }  // namespace

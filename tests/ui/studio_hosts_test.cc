@@ -63,67 +63,19 @@ class StudioHostsTest : public QObject {
     if (QTest::currentTestFailed()) return;
     QVERIFY(!cluster->document()->text().contains("address"));
 
-    window->findChild<QAction*>("actionNewModel")->trigger();
-    auto* ask = window->findChild<ui::NewModelDialog*>();
-    QVERIFY(ask);
-    ask->chooseKind("gpt");
-    ask->findChild<QPushButton*>("newModelDialogAccept")->click();
-    auto* model = qobject_cast<ui::ModelPage*>(window->currentPage());
-    QVERIFY(model);
-    auto* table = model->findChild<QTableView*>("fieldTable");
-    for (const auto& [path, value] : {std::pair{"training.max_steps", QString::number(kSteps)},
-                                      {"training.schedule.warmup_steps", QString("10")}}) {
-      QVERIFY(model->showField(path));
-      QVERIFY(table->model()->setData(table->currentIndex(), value));
-    }
-    while (model->layers()->rowCount() > 5) {  // so small that it is quick
-      model->selectLayer(2);
-      model->findChild<QToolButton*>("removeLayerButton")->click();
-    }
-    QVERIFY2(model->document()->spec().ok(), qPrintable(model->document()->text()));
-
-    model->findChild<QPushButton*>("modelLaunchButton")->click();
-    const auto launch = [&] {  // what the dialog proposes
-      QPointer<ui::LaunchDialog> dialog;
-      (void)tests::wait(
-          [&] { return (dialog = window->findChild<ui::LaunchDialog*>()) && dialog->ready(); });
-      QString run;
-      if (!dialog) return run;
-      dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
-      (void)tests::wait([&] { return dialog->ready(); });
-      QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window,
-                       [&](const QString& id) { run = id; });
-      dialog->findChild<QPushButton*>("launchDialogAccept")->click();
-      (void)tests::wait(
-          [&] {
-            return !run.isEmpty() ||
-                   (dialog && !dialog->findChild<ui::MessagePanel*>()->details().isEmpty());
-          },
-          120'000);
-      if (run.isEmpty() && dialog)
-        qWarning("%s", qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
-      return run;
-    };
-    const QString first = launch();
+    makeSmallGpt(window, kSteps);
+    if (QTest::currentTestFailed()) return;
+    window->currentPage()->findChild<QPushButton*>("modelLaunchButton")->click();
+    const QString first = launchAsProposed(window);
     QVERIFY(!first.isEmpty());
     QPointer<ui::RunPage> page = qobject_cast<ui::RunPage*>(window->currentPage());
     QVERIFY(page);
-    QVERIFY2(tests::wait(
-                 [&] {
-                   return !page->document()->epochs().empty() ||
-                          app::isFinal(page->document()->row().phase);
-                 },
-                 120'000),
-             qPrintable(page->message()->details()));
-    const auto workers = road.processes("worker", first);
-    QVERIFY(!workers.empty());
-    ::kill(workers.front(), SIGKILL);
-    QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 60'000));
-    QCOMPARE(page->document()->row().phase, app::RunState::FAILED);
+    killAWorker(road, page, first);
+    if (QTest::currentTestFailed()) return;
     auto* resume = page->findChild<QPushButton*>("resumeButton");
     QVERIFY(tests::wait([&] { return resume->isVisible() && resume->isEnabled(); }));
     resume->click();
-    const QString second = launch();
+    const QString second = launchAsProposed(window);
     QVERIFY(!second.isEmpty() && second != first);
     page = qobject_cast<ui::RunPage*>(window->currentPage());
     QVERIFY(page);
@@ -136,6 +88,66 @@ class StudioHostsTest : public QObject {
   }
 
  private:
+  static void makeSmallGpt(ui::MainWindow* window, int steps) {
+    window->findChild<QAction*>("actionNewModel")->trigger();
+    auto* ask = window->findChild<ui::NewModelDialog*>();
+    QVERIFY(ask);
+    ask->chooseKind("gpt");
+    ask->findChild<QPushButton*>("newModelDialogAccept")->click();
+    auto* model = qobject_cast<ui::ModelPage*>(window->currentPage());
+    QVERIFY(model);
+    auto* table = model->findChild<QTableView*>("fieldTable");
+    for (const auto& [path, value] : {std::pair{"training.max_steps", QString::number(steps)},
+                                      {"training.schedule.warmup_steps", QString("10")}}) {
+      QVERIFY(model->showField(path));
+      QVERIFY(table->model()->setData(table->currentIndex(), value));
+    }
+    while (model->layers()->rowCount() > 5) {  // so small that it is quick
+      model->selectLayer(2);
+      model->findChild<QToolButton*>("removeLayerButton")->click();
+    }
+    QVERIFY2(model->document()->spec().ok(), qPrintable(model->document()->text()));
+  }
+
+  // What the dialog proposes; "": it did not come to a run.
+  static QString launchAsProposed(ui::MainWindow* window) {
+    QPointer<ui::LaunchDialog> dialog;
+    (void)tests::wait(
+        [&] { return (dialog = window->findChild<ui::LaunchDialog*>()) && dialog->ready(); });
+    QString run;
+    if (!dialog) return run;
+    dialog->findChild<QCheckBox*>("launchMeasure")->setChecked(false);
+    (void)tests::wait([&] { return dialog->ready(); });
+    QObject::connect(dialog.data(), &ui::LaunchDialog::launched, window,
+                     [&](const QString& id) { run = id; });
+    dialog->findChild<QPushButton*>("launchDialogAccept")->click();
+    (void)tests::wait(
+        [&] {
+          return !run.isEmpty() ||
+                 (dialog && !dialog->findChild<ui::MessagePanel*>()->details().isEmpty());
+        },
+        120'000);
+    if (run.isEmpty() && dialog)
+      qWarning("%s", qPrintable(dialog->findChild<ui::MessagePanel*>()->details()));
+    return run;
+  }
+
+  // After an epoch; the run fails.
+  static void killAWorker(const tests::StudioRoad& road, ui::RunPage* page, const QString& run) {
+    QVERIFY2(tests::wait(
+                 [&] {
+                   return !page->document()->epochs().empty() ||
+                          app::isFinal(page->document()->row().phase);
+                 },
+                 120'000),
+             qPrintable(page->message()->details()));
+    const auto workers = road.processes("worker", run);
+    QVERIFY(!workers.empty());
+    ::kill(workers.front(), SIGKILL);
+    QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }, 60'000));
+    QCOMPARE(page->document()->row().phase, app::RunState::FAILED);
+  }
+
   static constexpr int kHosts = 3;
   test::TempFolder folder_;
   std::string why_;

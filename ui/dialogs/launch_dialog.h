@@ -18,6 +18,7 @@
 class QCheckBox;
 class QComboBox;
 class QFormLayout;
+class QLayout;
 class QLineEdit;
 class QProgressBar;
 class QSpinBox;
@@ -79,6 +80,15 @@ class LaunchDialog : public Dialog {
   void keyPressEvent(QKeyEvent* event) override;
 
  private:
+  void makeFields();
+  void makeForm();  // puts the fields in rows
+  void addRow(QWidget* field);
+  QWidget* makeSettings();
+  QLayout* makeCommandRow();
+  QLayout* makeProgressRow();
+  void fillModelsAndTargets();
+  void connectFields();
+  void connectPrediction();
   LaunchInputs inputs() const;
   void takeModel();  // the chosen one's settings
   void schedule();

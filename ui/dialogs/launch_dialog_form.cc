@@ -101,10 +101,37 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   resize(size);
   auto* columns = new QHBoxLayout;
   columns->setSpacing(kSpaceL);
-  auto* form = form_ = new QFormLayout;
-  form->setHorizontalSpacing(kSpaceM);
-  form->setVerticalSpacing(kSpaceS);
-  form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+  makeFields();
+  makeForm();
+  columns->addWidget(makeSettings());
+  prediction_ = new PredictionView(this);
+  columns->addWidget(prediction_, 1);
+  content()->addLayout(columns, 1);
+  unsaved_ = makeLabel("launchUnsaved", this);
+  unsaved_->setWordWrap(true);
+  content()->addWidget(unsaved_);
+  content()->addLayout(makeCommandRow());
+  content()->addLayout(makeProgressRow());
+  message_ = new MessagePanel(this);
+  message_->setArea(prediction_->tabs());
+  fillModelsAndTargets();
+  connectFields();
+  connectPrediction();
+  connect(copy_, &QPushButton::clicked, this,
+          [this] { QApplication::clipboard()->setText(command()); });
+  delay_.setSingleShot(true);
+  delay_.setInterval(120);
+  connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
+  setBusy(false, {});
+  model_->setFocus();
+  form_->setRowVisible(comm_, false);
+  takeModel();
+  fillRanks();
+  retranslate();
+  schedule();
+}
+
+void LaunchDialog::makeFields() {
   model_ = new QComboBox(this);
   model_->setObjectName("launchModel");
   modelDetail_ = makeLabel("launchModelDetail", this, "muted");
@@ -142,47 +169,53 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   measure_ = new QCheckBox(this);
   measure_->setObjectName("launchMeasure");
   measure_->setChecked(true);
-  const auto addRow = [&](QWidget* field) {
-    field->setMinimumWidth(kFieldWidth);
-    auto* label = makeLabel(field->objectName() + "Label", this);
-    label->setBuddy(field);
-    rows_ << Row{label, field};
-    form->addRow(label, field);
-  };
+}
+
+void LaunchDialog::addRow(QWidget* field) {
+  field->setMinimumWidth(kFieldWidth);
+  auto* label = makeLabel(field->objectName() + "Label", this);
+  label->setBuddy(field);
+  rows_ << Row{label, field};
+  form_->addRow(label, field);
+}
+
+void LaunchDialog::makeForm() {
+  form_ = new QFormLayout;
+  form_->setHorizontalSpacing(kSpaceM);
+  form_->setVerticalSpacing(kSpaceS);
+  form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
   addRow(model_);
-  form->addRow(QString(), modelDetail_);
+  form_->addRow(QString(), modelDetail_);
   addRow(target_);
-  form->addRow(QString(), targetDetail_);
+  form_->addRow(QString(), targetDetail_);
   addRow(nodes_);
   ranks_ = new RankFields("launchRanksArea", this);
   addRow(ranks_);
-  strategy_ = new StrategyFields(form, this);
+  strategy_ = new StrategyFields(form_, this);
   for (QWidget* field : std::initializer_list<QWidget*>{batch_, epochs_, precision_}) addRow(field);
-  form->addRow(QString(), more_);
+  form_->addRow(QString(), more_);
   strategy_->addAdvanced();
-  schedule_ = new OptionFields("training.schedule", form, this);
+  schedule_ = new OptionFields("training.schedule", form_, this);
   schedule_->addRows(true);
   addRow(comm_);
-  form->addRow(QString(), measure_);
-  // A low window scrolls the settings: none of them is squeezed.
+  form_->addRow(QString(), measure_);
+}
+
+// A low window scrolls the settings: none of them is squeezed.
+QWidget* LaunchDialog::makeSettings() {
   auto* settings = new QWidget;
   auto* left = new QVBoxLayout(settings);
   left->setContentsMargins(0, 0, kSpaceM, 0);
   left->setSpacing(kSpaceS);
-  left->addLayout(form);
+  left->addLayout(form_);
   left->addStretch(1);
-  auto* settingsArea = new SettingsArea(settings, this);
-  settingsArea->setObjectName("launchSettings");
-  columns->addWidget(settingsArea);
+  auto* area = new SettingsArea(settings, this);
+  area->setObjectName("launchSettings");
+  return area;
+}
 
-  prediction_ = new PredictionView(this);
-  columns->addWidget(prediction_, 1);
-  content()->addLayout(columns, 1);
-
-  unsaved_ = makeLabel("launchUnsaved", this);
-  unsaved_->setWordWrap(true);
-  content()->addWidget(unsaved_);
-  auto* commandRow = new QHBoxLayout;
+QLayout* LaunchDialog::makeCommandRow() {
+  auto* row = new QHBoxLayout;
   commandLabel_ = makeLabel("launchCommandLabel", this, "muted");
   command_ = new QLineEdit(this);
   command_->setObjectName("launchCommand");
@@ -190,12 +223,15 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   command_->setFont(Theme::instance().monospace());
   commandLabel_->setBuddy(command_);
   copy_ = makeButton("copyCommandButton", "copy", this);
-  commandRow->addWidget(commandLabel_);
-  commandRow->addWidget(command_, 1);
-  commandRow->addWidget(copy_);
-  content()->addLayout(commandRow);
-  // Always there, so that nothing moves when something begins.
-  auto* busyRow = new QHBoxLayout;
+  row->addWidget(commandLabel_);
+  row->addWidget(command_, 1);
+  row->addWidget(copy_);
+  return row;
+}
+
+// Always there, so that nothing moves when something begins.
+QLayout* LaunchDialog::makeProgressRow() {
+  auto* row = new QHBoxLayout;
   busy_ = new QProgressBar(this);
   busy_->setObjectName("launchProgress");
   busy_->setRange(0, 0);
@@ -206,12 +242,12 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   busy_->setSizePolicy(kept);
   busyText_ = makeLabel("launchProgressText", this, "muted");
   busyText_->setMinimumHeight(busyText_->fontMetrics().height());
-  busyRow->addWidget(busy_);
-  busyRow->addWidget(busyText_, 1);
-  content()->addLayout(busyRow);
-  message_ = new MessagePanel(this);
-  message_->setArea(prediction_->tabs());
+  row->addWidget(busy_);
+  row->addWidget(busyText_, 1);
+  return row;
+}
 
+void LaunchDialog::fillModelsAndTargets() {
   const auto same = [](const auto& list, const QString& title) {
     return std::count_if(list.begin(), list.end(),
                          [&](const auto& one) { return one.title == title; }) > 1;
@@ -232,6 +268,9 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
     box->setMinimumContentsLength(18);
     box->view()->setTextElideMode(Qt::ElideMiddle);
   }
+}
+
+void LaunchDialog::connectFields() {
   connect(model_, &QComboBox::currentIndexChanged, this, &LaunchDialog::takeModel);
   connect(target_, &QComboBox::currentIndexChanged, this, [this] {
     measuredShown_ = asked_ = false;
@@ -252,6 +291,9 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
     form_->setRowVisible(comm_, on);
   });
   connect(ranks_, &RankFields::changed, this, &LaunchDialog::schedule);
+}
+
+void LaunchDialog::connectPrediction() {
   connect(prediction_->benchmarkButton(), &QPushButton::clicked, this, [this] {
     if (!request_ || launch_) return;
     asked_ = true;
@@ -259,18 +301,6 @@ LaunchDialog::LaunchDialog(QVector<LaunchModel> models, QVector<LaunchTarget> ta
   });
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
-  connect(copy_, &QPushButton::clicked, this,
-          [this] { QApplication::clipboard()->setText(command()); });
-  delay_.setSingleShot(true);
-  delay_.setInterval(120);
-  connect(&delay_, &QTimer::timeout, this, &LaunchDialog::makePreview);
-  setBusy(false, {});
-  model_->setFocus();
-  form_->setRowVisible(comm_, false);
-  takeModel();
-  fillRanks();
-  retranslate();
-  schedule();
 }
 
 void LaunchDialog::chooseModel(int index) { model_->setCurrentIndex(index); }

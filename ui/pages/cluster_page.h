@@ -61,6 +61,11 @@ class ClusterPage : public SpecPage {
   void documentChanged() override;
 
  private:
+  void buildHead();
+  void buildNodes();
+  void buildLoad();
+  void placeParts();
+  void connectParts();
   void rebuildRows();
   void takeStatus(int node);
   void takeLoad(int node);

@@ -48,6 +48,22 @@ auto withHistory(const std::string& folder, Work work)
 
 HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
     : Page("historyPage", "history", parent), workspace_(workspace) {
+  buildHead();
+  buildTable();
+  buildComparison();
+  auto* splitter = new QSplitter(Qt::Vertical, this);
+  splitter->setObjectName("historySplitter");
+  splitter->addWidget(tableCard_);
+  splitter->addWidget(plotCard_);
+  splitter->setChildrenCollapsible(false);
+  splitter->setSizes({360, 320});
+  body()->addWidget(splitter, 1);
+  connectParts();
+  retranslate();
+  reload();
+}
+
+void HistoryPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceS);
   heading_ = makeLabel("historyHeading", this);
@@ -64,6 +80,12 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   head->addWidget(search_, 3);
   head->addStretch(1);
   again_ = makeButton("relaunchButton", "refresh", this);
+  buildRelaunchMenu();
+  for (QPushButton* button : {delete_, export_, again_, open_}) head->addWidget(button);
+  body()->addLayout(head);
+}
+
+void HistoryPage::buildRelaunchMenu() {
   againMenu_ = new QMenu(this);
   againMenu_->setObjectName("relaunchMenu");
   const auto action = [&](QAction*& slot, const char* name, const char* icon, auto call) {
@@ -77,9 +99,9 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
          [this] { Q_EMIT relaunchWanted(selectedRun(), app::RelaunchKind::kRerun); });
   action(clone_, "historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   again_->setMenu(againMenu_);
-  for (QPushButton* button : {delete_, export_, again_, open_}) head->addWidget(button);
-  body()->addLayout(head);
+}
 
+void HistoryPage::buildTable() {
   runs_ = new RunTableModel(this);
   tableCard_ = new Card("runsCard", this);
   auto* holder = new QWidget(this);
@@ -107,7 +129,9 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   stack_->addWidget(table_);
   stack_->addWidget(empty_);
   tableCard_->body()->addWidget(holder, 1);
+}
 
+void HistoryPage::buildComparison() {
   plotCard_ = new Card("overlayCard", this);
   group_ = new PlotGroup(this);
   plot_ = new PlotView("overlayPlot", this);
@@ -133,14 +157,9 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
     compareStack_->setCurrentIndex(on ? 1 : 0);
     curve_->setEnabled(!on);
   });
-  auto* splitter = new QSplitter(Qt::Vertical, this);
-  splitter->setObjectName("historySplitter");
-  splitter->addWidget(tableCard_);
-  splitter->addWidget(plotCard_);
-  splitter->setChildrenCollapsible(false);
-  splitter->setSizes({360, 320});
-  body()->addWidget(splitter, 1);
+}
 
+void HistoryPage::connectParts() {
   searchDelay_.setSingleShot(true);
   searchDelay_.setInterval(150);
   connect(&searchDelay_, &QTimer::timeout, this, &HistoryPage::reload);
@@ -148,19 +167,7 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   connect(&workspace_, &Workspace::historyChanged, this, [this] {
     if (isVisible()) reload();  // else with the next show
   });
-  connect(runs_, &RunTableModel::notesEdited, this,
-          [this](const QString& run, const QString& notes) {
-            runInBackground(
-                this,
-                [folder = workspace_.home().historyFolder(), run, notes] {
-                  return withHistory(folder, [&](app::History& history) -> Status {
-                    return history.setNotes(run.toStdString(), notes.toStdString());
-                  });
-                },
-                [this](Status status) {
-                  if (!status.ok()) message()->showError(status.error());
-                });
-          });
+  connect(runs_, &RunTableModel::notesEdited, this, &HistoryPage::writeNotes);
   connect(curve_, &QComboBox::currentIndexChanged, this, &HistoryPage::refreshOverlay);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     if (restoring_) return;
@@ -178,21 +185,34 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
     for (const QString& run : selectedRuns()) Q_EMIT openRun(run);
   });
   connect(export_, &QPushButton::clicked, this, &HistoryPage::askExport);
-  connect(delete_, &QPushButton::clicked, this, [this] {
-    deleteAsked_ = true;
-    message()->showNote(Tone::kWarning, [count = selectedRuns().size()] {
-      return MessagePanel::Note{
-          count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
-          tr("Curves, logs and documents are removed from this computer."),
-          {},
-          tr("Delete")};
-    });
-  });
+  connect(delete_, &QPushButton::clicked, this, &HistoryPage::askDelete);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (deleteAsked_) removeSelected();
   });
-  retranslate();
-  reload();
+}
+
+void HistoryPage::writeNotes(const QString& run, const QString& notes) {
+  runInBackground(
+      this,
+      [folder = workspace_.home().historyFolder(), run, notes] {
+        return withHistory(folder, [&](app::History& history) -> Status {
+          return history.setNotes(run.toStdString(), notes.toStdString());
+        });
+      },
+      [this](Status status) {
+        if (!status.ok()) message()->showError(status.error());
+      });
+}
+
+void HistoryPage::askDelete() {
+  deleteAsked_ = true;
+  message()->showNote(Tone::kWarning, [count = selectedRuns().size()] {
+    return MessagePanel::Note{
+        count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
+        tr("Curves, logs and documents are removed from this computer."),
+        {},
+        tr("Delete")};
+  });
 }
 
 void HistoryPage::showEvent(QShowEvent* event) {

@@ -58,10 +58,17 @@ class HistoryPage : public Page {
   void showEvent(QShowEvent* event) override;
 
  private:
+  void buildHead();
+  void buildRelaunchMenu();
+  void buildTable();
+  void buildComparison();
+  void connectParts();
+  void writeNotes(const QString& run, const QString& notes);
   void refreshOverlay();
   void refreshButtons();
   void selectRuns(const QStringList& runs);
   void askExport();
+  void askDelete();
 
   Workspace& workspace_;
   RunTableModel* runs_ = nullptr;

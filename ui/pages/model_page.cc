@@ -27,6 +27,30 @@ enum Section { kLayer, kModel, kTraining, kStrategy, kData };
 
 ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
     : SpecPage("modelPage", "model:", std::move(document), parent) {
+  buildHead();
+  buildLayers();
+  buildFields();
+  auto* left = new QSplitter(Qt::Vertical, this);
+  left->setObjectName("modelLeftSplitter");
+  left->addWidget(layerCard_);
+  left->addWidget(fieldCard_);
+  left->setChildrenCollapsible(false);
+  left->setSizes({290, 340});
+  auto* splitter = new QSplitter(Qt::Horizontal, this);
+  splitter->setObjectName("modelSplitter");
+  splitter->addWidget(left);
+  splitter->addWidget(textSide());
+  splitter->setChildrenCollapsible(false);
+  splitter->setStretchFactor(0, 5);
+  splitter->setStretchFactor(1, 4);
+  splitter->setSizes({500, 400});
+  body()->addWidget(splitter, 1);
+  connectParts();
+  retranslate();
+  showSection();
+}
+
+void ModelPage::buildHead() {
   auto* head = new QHBoxLayout;
   heading_ = makeLabel("modelHeading", this);
   heading_->setFont(Theme::instance().title());
@@ -45,8 +69,10 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   for (Figure* figure : {parameters_, flops_, activations_, batch_}) figures->addWidget(figure);
   figures->addStretch(1);
   body()->addLayout(figures);
+}
 
-  layers_ = new LayerTableModel(this->document(), this);
+void ModelPage::buildLayers() {
+  layers_ = new LayerTableModel(document(), this);
   layerCard_ = new Card("layerCard", this);
   add_ = makeToolButton("addLayerButton", "add", this);
   addMenu_ = new QMenu(add_);
@@ -68,6 +94,15 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   columns_ = new ColumnFitter(
       table_, {LayerTableModel::kMemory, LayerTableModel::kFlops, LayerTableModel::kParameters},
       80);
+  buildNoLayers();
+  layerStack_ = new QStackedWidget(this);
+  layerStack_->addWidget(table_);
+  layerStack_->addWidget(noLayers_);
+  layerCard_->body()->addWidget(layerStack_);
+}
+
+// What a model without layers shows in place of the table.
+void ModelPage::buildNoLayers() {
   noLayers_ = new QWidget(this);
   noLayers_->setObjectName("noLayers");
   noLayersText_ = makeLabel("noLayersText", this, "muted");
@@ -80,18 +115,16 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   invitation->addWidget(noLayersText_);
   invitation->addWidget(noLayersButton_, 0, Qt::AlignCenter);
   invitation->addStretch(1);
-  layerStack_ = new QStackedWidget(this);
-  layerStack_->addWidget(table_);
-  layerStack_->addWidget(noLayers_);
-  layerCard_->body()->addWidget(layerStack_);
+}
 
+void ModelPage::buildFields() {
   fieldCard_ = new Card("fieldCard", this);
   sections_ = new QTabBar(this);
   sections_->setObjectName("fieldSections");
   sections_->setExpanding(false);
   sections_->setDocumentMode(true);
   for (int i = 0; i < 5; ++i) sections_->addTab({});
-  fields_ = new FieldModel(this->document(), this);
+  fields_ = new FieldModel(document(), this);
   fieldTable_ = new QTableView(this);
   fieldTable_->setObjectName("fieldTable");
   fieldTable_->setModel(fields_);
@@ -112,45 +145,32 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   fieldStack_->addWidget(noLayer_);
   fieldCard_->body()->addWidget(sections_);
   fieldCard_->body()->addWidget(fieldStack_, 1);
+}
 
-  auto* left = new QSplitter(Qt::Vertical, this);
-  left->setObjectName("modelLeftSplitter");
-  left->addWidget(layerCard_);
-  left->addWidget(fieldCard_);
-  left->setChildrenCollapsible(false);
-  left->setSizes({290, 340});
-  auto* splitter = new QSplitter(Qt::Horizontal, this);
-  splitter->setObjectName("modelSplitter");
-  splitter->addWidget(left);
-  splitter->addWidget(textSide());
-  splitter->setChildrenCollapsible(false);
-  splitter->setStretchFactor(0, 5);
-  splitter->setStretchFactor(1, 4);
-  splitter->setSizes({500, 400});
-  body()->addWidget(splitter, 1);
-
+void ModelPage::connectParts() {
   connect(launch_, &QPushButton::clicked, this, &ModelPage::launchWanted);
   connect(remove_, &QToolButton::clicked, this, &ModelPage::removeLayer);
   connect(up_, &QToolButton::clicked, this, [this] { moveLayer(-1); });
   connect(down_, &QToolButton::clicked, this, [this] { moveLayer(1); });
   connect(sections_, &QTabBar::currentChanged, this, &ModelPage::showSection);
-  connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this] {
-    sections_->setCurrentIndex(kLayer);
-    showSection();
-    refreshButtons();
-    const auto mark = this->document()->spec().mark(layers_->listPath() + "[" +
-                                                    std::to_string(currentLayer()) + "]");
-    if (mark && !editor()->hasFocus()) editor()->goTo(mark->line, mark->column);
-    Q_EMIT inspectorChanged();
-  });
+  connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+          &ModelPage::showLayer);
   connect(layers_, &LayerTableModel::totalsChanged, this, [this] { documentChanged(); });
   connect(fields_, &FieldModel::refused, this,
           [this](const Error& error) { message()->showError(error); });
   connect(layers_, &LayerTableModel::refused, this,
           [this](const Error& error) { message()->showError(error); });
   connect(noLayersButton_, &QPushButton::clicked, add_, &QToolButton::showMenu);
-  retranslate();
+}
+
+void ModelPage::showLayer() {
+  sections_->setCurrentIndex(kLayer);
   showSection();
+  refreshButtons();
+  const auto mark =
+      document()->spec().mark(layers_->listPath() + "[" + std::to_string(currentLayer()) + "]");
+  if (mark && !editor()->hasFocus()) editor()->goTo(mark->line, mark->column);
+  Q_EMIT inspectorChanged();
 }
 
 int ModelPage::currentLayer() const {

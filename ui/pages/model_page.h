@@ -44,7 +44,13 @@ class ModelPage : public SpecPage {
   void documentChanged() override;
 
  private:
+  void buildHead();
+  void buildLayers();
+  void buildNoLayers();
+  void buildFields();
+  void connectParts();
   int currentLayer() const;
+  void showLayer();  // the current one: its fields, and where it stands in the text
   void showSection();
   void refreshButtons();
   void fillAddMenu();

@@ -29,6 +29,7 @@ class Figure;
 class PlotGroup;
 class PlotView;
 class StateBadge;
+class StragglerPanel;
 
 class RunPage : public Page {
   Q_OBJECT
@@ -57,21 +58,28 @@ class RunPage : public Page {
 
  private:
   void buildHead();
+  void buildPlotTools();
+  void buildTabs();
   QWidget* buildOverview();
+  QWidget* buildBreakdown(QWidget* page);
   QWidget* buildNodes();
   QWidget* buildLogs();
+  void connectButtons();
+  void connectDocument();
   void placeSeries(const QString& name);
+  void placeEvaluations(const std::vector<app::EpochRow>& tested);
   void buildGpuPlots();
   void nameGpuPlots();
   void placeGpuSeries(const QString& name);
   void showReach(std::int64_t sinceNs);
+  void showEnd();
   void refreshRow();
   void refreshBreakdown();
   void refreshFollow();
   void alertStraggler();
+  void alertNode(const QString& node, bool reachable);
   void alertError(Tone tone, const Error& error);
   void refreshSlow();
-  QString evidenceText(const app::SlowEvidence& evidence) const;
   void refreshFigures();
   void nameMetric();
   void restyle();
@@ -124,12 +132,9 @@ class RunPage : public Page {
   QStackedWidget* breakdownStack_ = nullptr;
   QLabel* breakdownEmpty_ = nullptr;
   QToolButton* breakdownAsTable_ = nullptr;
-  Card* slowCard_ = nullptr;
-  QLabel* slowHead_ = nullptr;
-  QLabel* slowText_ = nullptr;
+  StragglerPanel* straggler_ = nullptr;
   bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
-  bool wasLive_ = false;            // the panel keeps the room of a straggler's evidence
   QString alertedRank_;             // key of the alert that lasts; "": none
   QLineEdit* logSearch_ = nullptr;
   QComboBox* logRank_ = nullptr;

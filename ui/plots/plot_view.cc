@@ -2,13 +2,9 @@
 
 #include "ui/plots/custom_plot.h"
 
-#include <QApplication>
-#include <QClipboard>
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
-#include <QMenu>
 #include <QStackedLayout>
 #include <QTableView>
 #include <QToolButton>
@@ -20,7 +16,7 @@
 #include "ui/plots/plot_group.h"
 #include "ui/plots/series_plottable.h"
 #include "ui/plots/series_table_model.h"
-#include "ui/theme/format.h"
+#include "ui/plots/unit_ticker.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -47,67 +43,6 @@ bool naturallyBefore(const QString& a, const QString& b) {
   }
   return a.size() - i < b.size() - j;
 }
-
-constexpr int kLeastBox = 5, kLowBox = 14;  // pixels: less is a click; lower is along x alone
-
-// Digits after the point that tell neighbouring ticks apart.
-int tickDigits(double step) {
-  return step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
-}
-
-// Labels of an axis in the studio's units: no two ticks are labelled alike.
-class UnitTicker : public QCPAxisTicker {
- public:
-  enum class Unit { kPlain, kCount, kBytes, kRate, kPercent, kTime };
-  explicit UnitTicker(Unit unit) : unit_(unit) {}
-
- protected:
-  double getTickStep(const QCPRange& range) override {
-    step_ = QCPAxisTicker::getTickStep(range);
-    if (unit_ == Unit::kCount || unit_ == Unit::kBytes || unit_ == Unit::kRate)
-      step_ = std::max(1.0, std::floor(step_));
-    if (unit_ == Unit::kTime) {
-      static constexpr double kSteps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600};
-      const auto found = std::lower_bound(std::begin(kSteps), std::end(kSteps), step_ * 0.99);
-      step_ = found != std::end(kSteps) ? *found : std::ceil(step_ / 3600) * 3600;
-    }
-    return step_;
-  }
-  QString getTickLabel(double tick, const QLocale& locale, QChar, int) override {
-    switch (unit_) {
-      case Unit::kCount:
-        return locale.toString(tick, 'f', 0);
-      case Unit::kBytes:
-        return scaled(tick, "B", locale);
-      case Unit::kRate:
-        return scaled(tick, "B/s", locale);
-      case Unit::kPercent:
-        return formatPercent(tick, tickDigits(step_ * 100));
-      case Unit::kTime:
-        return formatDuration(tick);
-      case Unit::kPlain:
-        break;
-    }
-    const double size = std::abs(tick);
-    if (size < step_ * 1e-9) return "0";
-    if (size >= 1e-4 && size < 1e6) return locale.toString(tick, 'f', tickDigits(step_));
-    return locale.toString(
-        tick, 'g', std::clamp(static_cast<int>(std::ceil(std::log10(size / step_))) + 2, 2, 15));
-  }
-
- private:
-  QString scaled(double tick, const char* unit, const QLocale& locale) const {
-    static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
-    int prefix = 0;
-    double size = 1;
-    for (; std::abs(tick) >= size * 999.5 && prefix < 5; ++prefix) size *= 1000;
-    return QString("%1 %2%3").arg(locale.toString(tick / size, 'f', tickDigits(step_ / size)),
-                                  prefixes[prefix], unit);
-  }
-
-  Unit unit_;
-  double step_ = 1;
-};
 
 QToolButton* plotButton(const char* name, QWidget* parent) {
   auto* button = new QToolButton(parent);
@@ -408,138 +343,6 @@ MinMax PlotView::dataRange() const {
   return out;
 }
 
-void PlotView::resetZoom() {
-  yBox_.reset();
-  chosen_ = false;
-  refit_ = true;
-  markDirty();
-}
-
-void PlotView::showAll() {
-  if (group_) {
-    group_->follow();
-  } else {
-    resetZoom();
-  }
-}
-
-// By wheel, keys or a drag: within the data, and all of them is following again.
-void PlotView::rangeChosen(double lower, double upper) {
-  double least = 0, most = 1;
-  if (group_) {
-    group_->extent(&least, &most);
-  } else {
-    const MinMax range = dataRange();
-    least = range.min;
-    most = range.max;
-  }
-  if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic) least = std::max(least, 1.0);
-  if (most - least < 1e-9) most = least + 1;
-  if (upper - lower >= most - least) {
-    if (!yBox_) return showAll();
-    lower = least;
-    upper = most;
-  }
-  const QCPRange within = QCPRange(lower, upper).bounded(least, most);
-  chosen_ = true;
-  showXRange(within.lower, within.upper);
-  if (group_) group_->setXRange(within.lower, within.upper, this);
-}
-
-void PlotView::chooseBox(const QRect& pixels) {
-  const QRect box = pixels.normalized().intersected(plot_->axisRect()->rect());
-  if (box.width() < kLeastBox && box.height() < kLowBox) return;
-  if (box.height() >= kLowBox) {
-    yBox_.emplace();
-    yBox_->add(plot_->yAxis->pixelToCoord(box.bottom()));
-    yBox_->add(plot_->yAxis->pixelToCoord(box.top()));
-  }
-  if (box.width() >= kLeastBox) {
-    rangeChosen(plot_->xAxis->pixelToCoord(box.left()), plot_->xAxis->pixelToCoord(box.right()));
-  } else {
-    rangeChosen(plot_->xAxis->range().lower, plot_->xAxis->range().upper);
-  }
-  markDirty();
-}
-
-void PlotView::showMenu(const QPoint& at) {
-  auto* menu = new QMenu(this);
-  menu->setObjectName("plotMenu");
-  menu->setAttribute(Qt::WA_DeleteOnClose);
-  menu->addAction(tr("Show all data"), this, &PlotView::showAll)->setObjectName("plotMenuFit");
-  QAction* log = menu->addAction(tr("Logarithmic y axis"), logButton_, &QToolButton::toggle);
-  log->setCheckable(true);
-  log->setChecked(logButton_->isChecked());
-  menu->addAction(tr("Show the data as a table"), tableButton_, &QToolButton::toggle);
-  menu->addSeparator();
-  menu->addAction(tr("Copy picture"), this,
-                  [this] { QApplication::clipboard()->setPixmap(grab()); })
-      ->setObjectName("plotMenuCopy");
-  menu->addAction(tr("Save picture…"), this, &PlotView::savePicture)->setObjectName("plotMenuSave");
-  menu->popup(plot_->mapToGlobal(at));
-}
-
-void PlotView::savePicture() {
-  auto* dialog = new QFileDialog(this, tr("Save picture"), QString(), tr("Pictures (*.png)"));
-  dialog->setObjectName("savePictureDialog");
-  dialog->setAcceptMode(QFileDialog::AcceptSave);
-  dialog->setDefaultSuffix("png");
-  dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QFileDialog::fileSelected, this, &PlotView::savePng);
-  dialog->open();
-}
-
-QString PlotView::xText(double x) const {
-  if (xAxis_ == XAxis::kTime) return formatDuration(x);
-  return QString("%1 %2").arg(xTitle_, formatCount(std::llround(x)));
-}
-
-void PlotView::showXRange(double lower, double upper) {
-  fitting_ = true;
-  refit_ = false;
-  plot_->xAxis->setRange(lower, upper);
-  fitting_ = false;
-  markDirty();
-}
-
-void PlotView::showCrosshair(double x, bool visible) {
-  visible = visible && sampleCount() > 0;
-  crosshair_->setVisible(visible);
-  crosshairText_->setVisible(visible);
-  QStringList values;
-  double sampleX = x;  // of the sample the values are of
-  if (visible) {
-    crosshair_->point1->setCoords(x, 0);
-    crosshair_->point2->setCoords(x, 1);
-    crosshair_->point2->setTypeY(QCPItemPosition::ptAxisRectRatio);
-    crosshair_->point1->setTypeY(QCPItemPosition::ptAxisRectRatio);
-    std::size_t most = 0;
-    for (const auto& series : lines_->series()) {
-      const auto at = series->nearest(x);
-      if (at >= 0 && series->raw().size() > most) {
-        most = series->raw().size();
-        sampleX = series->raw().x(static_cast<std::size_t>(at));
-      }
-      values << (at < 0 ? QString() : valueText(series->shown().y(static_cast<std::size_t>(at))));
-    }
-  }
-  legend_->setValues(values);
-  const QCPRange range = plot_->xAxis->range();
-  const bool left = x > range.center();
-  crosshairText_->setText(xText(sampleX));
-  crosshairText_->position->setCoords(x, 0);
-  crosshairText_->setPositionAlignment(Qt::AlignTop | (left ? Qt::AlignRight : Qt::AlignLeft));
-  if (isVisible()) crosshairLayer_->replot();
-}
-
-QString PlotView::valueText(double value) const {
-  if (!std::isfinite(value)) return tr("not a number");
-  if (percent_) return formatPercent(value, 1);
-  if (bytes_) return rate_ ? formatRate(value) : formatBytes(value);
-  if (std::abs(value) >= 1000 && std::abs(value) < 1e9) return formatCount(std::llround(value));
-  return QLocale().toString(value, 'g', 4);
-}
-
 void PlotView::setSmoothing(double weight) {
   for (const auto& series : lines_->series()) series->setSmoothing(weight);
   markDirty();
@@ -619,57 +422,6 @@ void PlotView::resizeEvent(QResizeEvent* event) {
 void PlotView::showEvent(QShowEvent* event) {
   QWidget::showEvent(event);
   markDirty();
-}
-
-bool PlotView::eventFilter(QObject* watched, QEvent* event) {
-  if (watched != plot_) return QWidget::eventFilter(watched, event);
-  switch (event->type()) {
-    case QEvent::Leave:
-      if (group_) {
-        group_->setCrosshair(0, false);
-      } else {
-        showCrosshair(0, false);
-      }
-      break;
-    case QEvent::MouseButtonPress: {
-      const auto* mouse = static_cast<QMouseEvent*>(event);
-      const bool box = mouse->button() == Qt::LeftButton &&
-                       !(mouse->modifiers() & Qt::ShiftModifier) && sampleCount() > 0;
-      plot_->setSelectionRectMode(box ? QCP::srmCustom : QCP::srmNone);
-      break;
-    }
-    case QEvent::KeyPress: {
-      // The same without a mouse: arrows pan, plus and minus zoom, Home shows all.
-      QCPAxis* axis = plot_->xAxis;
-      const double width = axis->range().size();
-      switch (static_cast<QKeyEvent*>(event)->key()) {
-        case Qt::Key_Left:
-          axis->moveRange(-width / 10);
-          return true;
-        case Qt::Key_Right:
-          axis->moveRange(width / 10);
-          return true;
-        case Qt::Key_Plus:
-          axis->scaleRange(0.8);
-          return true;
-        case Qt::Key_Minus:
-          axis->scaleRange(1.25);
-          return true;
-        case Qt::Key_Home:
-          showAll();
-          return true;
-        default:
-          break;
-      }
-      break;
-    }
-    case QEvent::Resize:
-      markDirty();
-      break;
-    default:
-      break;
-  }
-  return QWidget::eventFilter(watched, event);
 }
 
 }  // namespace lockstep::ui

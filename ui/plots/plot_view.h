@@ -87,6 +87,7 @@ class PlotView : public QWidget {
   void chooseBox(const QRect& pixels);
   void rangeChosen(double lower, double upper);
   void showAll();
+  bool pressKey(int key);  // false: it means nothing here
   void showMenu(const QPoint& at);
   void savePicture();
   void placeLegend();  // beside the title where it has room, else in a line of its own

@@ -1,0 +1,139 @@
+// Curves and logs of a run, made up, that look like those of a training.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "app/history/history.h"
+#include "app/runs/preview.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::tests {
+
+class MadeUpCurves {
+ public:
+  static constexpr int kRanks = 3;
+
+  // `seed` varies the curves.
+  MadeUpCurves(const app::Preview& predicted, unsigned seed)
+      : predicted_(predicted), random_(seed) {}
+
+  const app::RunBatch& batch() const { return batch_; }
+
+  // Every step, and the evaluation of every epoch.
+  void addTraining(int steps, double stepSeconds) {
+    const int perEpoch = std::max(1, steps / 5);
+    for (int step = 1; step <= steps; ++step) {
+      const double t = static_cast<double>(step) / steps;
+      const double loss =
+          0.28 + 2.0 * std::exp(-9 * t) + 0.07 * std::abs(noise()) + (step == steps / 3 ? 0.9 : 0);
+      add("loss", step, loss);
+      add("accuracy", step, std::min(1.0, 0.905 - 0.65 * std::exp(-10 * t) + 0.03 * noise()));
+      add("rank/0/step", step, stepSeconds * (1 + 0.02 * noise()));
+      add("samples_per_second", step, predicted_.samplesPerSecond * (0.93 + 0.02 * noise()));
+      if (step % perEpoch == 0) addEpoch(step / perEpoch, step, loss);
+    }
+  }
+
+  // The parts of each rank's step time.
+  void addBreakdown(int steps) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto& p = predicted_.ranks[static_cast<std::size_t>(rank)];
+      const std::pair<const char*, double> parts[] = {
+          {"data", p.data + 2e-6},
+          {"forward", p.forward * 1.05},
+          {"backward", p.backward * (1.04 + 0.03 * rank)},
+          {"waiting", p.waiting + 3e-5 * (2 - rank)},
+          {"transfer", p.transfer * 1.1},
+          {"optimizer", p.optimizer * 1.02}};
+      for (const auto& [name, seconds] : parts) {
+        for (int step = 1; step <= steps; step += 10)
+          add("rank/" + std::to_string(rank) + "/" + name, step, seconds * (1 + 0.03 * noise()));
+      }
+    }
+  }
+
+  // Two minutes of load of each node and its GPUs.
+  void addLoad(std::int64_t startedNs, int gpus) {
+    const double begin = static_cast<double>(startedNs) * 1e-9;
+    for (int node = 1; node <= kRanks; ++node) {
+      const std::string prefix = "node/local" + std::to_string(node) + "/";
+      for (int i = 0; i < 240; ++i) {
+        const double x = begin + i * 0.5;
+        add(prefix + "cpu", x, std::min(1.0, 0.78 + 0.05 * node + 0.04 * noise()));
+        add(prefix + "memory", x, 3.1e9 + 2e8 * node + 4e5 * i);
+        add(prefix + "net_in", x, 1.8e7 + 1.5e6 * noise());
+        add(prefix + "net_out", x, 1.7e7 + 1.5e6 * noise());
+        add(prefix + "disk_read", x, std::max(0.0, 2e6 * noise()));
+        add(prefix + "disk_write", x, i % 40 == 0 ? 2.4e7 : 1e5);
+        for (int gpu = 0; gpu < gpus; ++gpu) {
+          // the last one grows hot
+          const double hot = node == 3 && gpu == 1 ? 1 - std::exp(-i / 60.0) : 0;
+          addGpu(node, gpu, x, hot);
+        }
+      }
+    }
+  }
+
+  void addLogs(std::int64_t startedNs) {
+    for (int node = 1; node <= kRanks; ++node) {
+      for (int i = 0; i < 30; ++i) {
+        app::LogRow line;
+        line.wallNs = startedNs + (i * 3 + node) * 250'000'000LL;
+        line.node = "local" + std::to_string(node);
+        line.rank = node - 1;
+        line.text = isoTime(line.wallNs - 40'000'000) + ' ' +
+                    (i == 0                 ? "I bound the plan: 12.4 MB"
+                     : i == 17 && node == 2 ? "W the step waited 4.1 ms for rank 2"
+                                            : "I step " + std::to_string(i * 100) + " done");
+        batch_.logs.push_back(line);
+      }
+    }
+    std::sort(batch_.logs.begin(), batch_.logs.end(),
+              [](const auto& a, const auto& b) { return a.wallNs < b.wallNs; });
+  }
+
+  void addError(const Error& error) { batch_.errors.push_back(error); }
+
+ private:
+  double noise() { return normal_(random_); }
+
+  void add(const std::string& name, double x, double y) {
+    auto& all = batch_.series;
+    auto series =
+        std::find_if(all.begin(), all.end(), [&](const auto& known) { return known.name == name; });
+    if (series == all.end()) series = all.insert(all.end(), app::RunBatch::Series{name, {}});
+    series->points.push_back({x, y});
+  }
+
+  void addEpoch(double epoch, int step, double loss) {
+    app::EpochRow done{static_cast<std::int64_t>(epoch), step, loss, 0.3 + 0.25 / epoch,
+                       0.91 - 0.06 / epoch};
+    batch_.epochs.push_back(done);
+    add("epoch/eval_loss", epoch, done.evalLoss);
+    add("epoch/eval_accuracy", epoch, done.evalMetric);
+  }
+
+  void addGpu(int node, int gpu, double x, double hot) {
+    const std::string of =
+        "node/local" + std::to_string(node) + "/gpu/" + std::to_string(gpu) + "/";
+    add(of + "utilisation", x, std::min(1.0, 0.93 - 0.02 * gpu + 0.03 * noise()));
+    add(of + "memory", x, 9.1e10 + 3e9 * gpu + 1e9 * node);
+    add(of + "temperature", x, 58 + 3 * gpu + 2 * node + 24 * hot + 0.5 * noise());
+    add(of + "power", x, 610 - 15 * gpu - 160 * hot + 12 * noise());
+    add(of + "sm_clock", x, 1830 - 500 * (hot > 0.7 ? hot : 0));
+    add(of + "pcie_in", x, 9e9 + 4e8 * noise());
+    add(of + "pcie_out", x, 7e9 + 4e8 * noise());
+    add(of + "throttled", x, hot > 0.7 ? 1.0 : 0.0);
+  }
+
+  const app::Preview& predicted_;
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  app::RunBatch batch_;
+};
+
+}  // namespace lockstep::tests

@@ -1,0 +1,196 @@
+// The table of nodes and what is told of their GPUs, without a window.
+#include <QAbstractItemModelTester>
+#include <QScopeGuard>
+#include <QSignalSpy>
+#include <QTest>
+
+#include "ui/models/gpu_text.h"
+#include "ui/models/node_table_model.h"
+#include "ui/theme/language.h"
+#include "ui/theme/theme.h"
+
+using namespace lockstep::ui;
+namespace app = lockstep::app;
+
+namespace {
+
+app::GpuLoad wellGpu() {
+  app::GpuLoad well;
+  well.name = "NVIDIA H200";
+  well.utilisation = 0.9;
+  well.memoryUsed = 9e10;
+  well.memoryTotal = 1.5e11;
+  well.temperature = 61;
+  well.power = 612;
+  well.powerLimit = 700;
+  well.throttle.emplace();
+  return well;
+}
+
+app::GpuLoad hotGpu() {
+  app::GpuLoad hot = wellGpu();
+  hot.index = 1;
+  hot.utilisation = 0.5;
+  hot.temperature = 88;
+  hot.throttle->push_back("heat");
+  return hot;
+}
+
+// One that tells its name alone.
+app::GpuLoad bareGpu(int index) {
+  app::GpuLoad bare;
+  bare.index = index;
+  bare.name = "NVIDIA H200";
+  return bare;
+}
+
+// Two of them have been heard.
+void setThreeNodes(NodeTableModel& model) {
+  QVector<NodeRow> rows(3);
+  for (int i = 0; i < rows.size(); ++i) rows[i].name = QString("n%1").arg(i);
+  rows[0].sampled = rows[1].sampled = true;
+  model.setRows(rows);
+}
+
+QString textAt(const NodeTableModel& model, int row, int column) {
+  return model.index(row, column).data().toString();
+}
+
+}  // namespace
+
+class NodeModelsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() { Theme::instance().apply(Theme::Mode::kLight); }
+
+  void nodes() {
+    NodeTableModel model;
+    QAbstractItemModelTester tester(&model);
+    QVector<NodeRow> rows(100);
+    for (int i = 0; i < rows.size(); ++i) rows[i].name = QString("n%1").arg(i);
+    model.setRows(rows);
+    QSignalSpy changed(&model, &QAbstractItemModel::dataChanged);
+    model.row("n7")->cpu = 0.5;
+    model.row("n7")->sampled = true;
+    model.touched("n7");
+    model.touched("n9");
+    QCOMPARE(changed.size(), 0);
+    model.flush();
+    QCOMPARE(changed.size(), 1);  // once a frame
+    QCOMPARE(model.index(7, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).toDouble(),
+             0.5);
+    QVERIFY(!model.index(8, NodeTableModel::kCpu).data(NodeTableModel::kFractionRole).isValid());
+    model.retranslate();
+  }
+
+  void gpusOfNodes() {
+    NodeTableModel model;
+    QAbstractItemModelTester tester(&model);
+    setThreeNodes(model);
+    QVERIFY(!model.anyGpu());
+    model.row("n0")->gpus = {wellGpu(), hotGpu(), bareGpu(2)};
+    model.touched("n0");
+    model.flush();
+    QVERIFY(model.anyGpu());
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpu), QString("GPU 1 slowed down for heat"));
+    // of those that tell it
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpuUse), QString("70 %"));
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpuMemory), QString("180 of 300 GB"));
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpuTemperature), QString::fromUtf8("88 °C"));
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpuPower), QString("1,224 W"));
+    const QVariantList use =
+        model.index(0, NodeTableModel::kGpuUse).data(NodeTableModel::kFractionsRole).toList();
+    QCOMPARE(use.size(), 3);
+    QCOMPARE(use[1].toDouble(), 0.5);
+    QVERIFY(!use[2].isValid());
+    QVERIFY(model.index(0, NodeTableModel::kGpuTemperature)
+                .data(NodeTableModel::kFractionsRole)
+                .toList()
+                .isEmpty());
+    QCOMPARE(model.index(0, NodeTableModel::kGpu).data(NodeTableModel::kTonesRole).toList(),
+             (QVariantList{int(Tone::kGood), int(Tone::kWarning), int(Tone::kGood)}));
+    const QString tip = model.index(0, NodeTableModel::kGpu).data(Qt::ToolTipRole).toString();
+    QVERIFY2(tip.contains(QString::fromUtf8("GPU 1: NVIDIA H200 · 50 % · 90.0 of 150 GB · 88 °C · "
+                                            "612 of 700 W · slowed down for heat")),
+             qPrintable(tip));
+    QVERIFY2(tip.contains("GPU 2: NVIDIA H200"), qPrintable(tip));
+    // The worst is named, and how many others there are.
+    app::GpuLoad lost = bareGpu(3);
+    lost.problem = "GPU is lost";
+    model.row("n0")->gpus.push_back(lost);
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpu),
+             QString("GPU 3 does not answer: GPU is lost +1"));
+  }
+
+  // One that says nothing, a node without any, one that is not connected.
+  void gpusUnknown() {
+    NodeTableModel model;
+    QAbstractItemModelTester tester(&model);
+    setThreeNodes(model);
+    model.row("n0")->gpus = {wellGpu(), hotGpu()};
+    model.row("n1")->gpus = {bareGpu(2)};
+    const QString dash(QChar(0x2014));
+    for (int column : {NodeTableModel::kGpuUse, NodeTableModel::kGpuMemory,
+                       NodeTableModel::kGpuTemperature, NodeTableModel::kGpuPower}) {
+      QCOMPARE(textAt(model, 1, column), dash);
+      QVERIFY(model.index(1, column).data(NodeTableModel::kFractionsRole).toList().isEmpty());
+      QCOMPARE(textAt(model, 2, column), dash);
+    }
+    QCOMPARE(textAt(model, 1, NodeTableModel::kGpu), QString("NVIDIA H200"));
+    QCOMPARE(textAt(model, 2, NodeTableModel::kGpu), dash);
+    QVERIFY(!model.index(2, NodeTableModel::kGpu).data(NodeTableModel::kTonesRole).isValid());
+    model.row("n0")->sampled = false;
+    QCOMPARE(textAt(model, 0, NodeTableModel::kGpuPower), dash);
+  }
+
+  void gpuTroublesAreNamed() {
+    const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    const app::GpuLoad hot = hotGpu();
+    Language::instance().set("zh_CN");
+    QCOMPARE(gpuTroubleText(hot, app::GpuTrouble::kHeat), QString::fromUtf8("因过热而降速"));
+    for (const auto trouble :
+         {app::GpuTrouble::kSilent, app::GpuTrouble::kXid, app::GpuTrouble::kUncorrected,
+          app::GpuTrouble::kHeat, app::GpuTrouble::kPowerBrake, app::GpuTrouble::kSlowdown,
+          app::GpuTrouble::kPower, app::GpuTrouble::kNarrowLink, app::GpuTrouble::kLinksDown}) {
+      Language::instance().set("en");
+      const QString english = gpuTroubleText(hot, trouble);
+      Language::instance().set("zh_CN");
+      QVERIFY2(gpuTroubleText(hot, trouble) != english, qPrintable(english));
+    }
+  }
+
+  void gpuDetailsAreWhatIsTold() {
+    app::GpuLoad gpu;
+    QVERIFY(gpuDetails(gpu).isEmpty());
+    QVERIFY(gpuNotes(gpu).isEmpty());
+    QCOMPARE(gpuTone(gpu), Tone::kGood);
+    gpu.pcieWidth = 8;
+    gpu.pcieWidthMax = 16;
+    gpu.pcieGeneration = 1;
+    gpu.pcieGenerationMax = 5;  // lower while idle: no trouble
+    gpu.nvlinks = 18;
+    gpu.nvlinksActive = 0;  // not connected by them: none either
+    gpu.eccCorrected = 12;
+    gpu.eccUncorrected = 0;
+    gpu.xids = 0;
+    QCOMPARE(gpuNotes(gpu), QString("8 of 16 PCIe lanes"));
+    QCOMPARE(gpuTone(gpu), Tone::kWarning);
+    QStringList told;
+    for (const GpuDetail& detail : gpuDetails(gpu)) told << detail.name + ": " + detail.value;
+    QCOMPARE(told, (QStringList{"PCIe link: 8 of 16 lanes, generation 1 of 5", "NVLinks: 0 of 18",
+                                "Memory errors: 12 corrected, 0 not"}));
+    gpu.nvlinksActive = 17;
+    gpu.eccUncorrected = 2;
+    gpu.xids = 1;
+    gpu.lastXid = 48;
+    QCOMPARE(
+        gpuNotes(gpu),
+        QString(
+            "error Xid 48, uncorrected memory errors: 2, 8 of 16 PCIe lanes, 17 of 18 NVLinks"));
+    QCOMPARE(gpuTone(gpu), Tone::kBad);
+  }
+};
+
+QTEST_MAIN(NodeModelsTest)
+#include "node_models_test.moc"

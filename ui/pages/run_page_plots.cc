@@ -1,0 +1,353 @@
+// The plots of the run page: of training, of step time, and of the nodes with their GPUs; the tools
+// for all of them, and which series each plot shows.
+#include <QGridLayout>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QScrollArea>
+#include <QSlider>
+#include <QStackedWidget>
+#include <QTableView>
+#include <QToolButton>
+#include <algorithm>
+#include <cstring>
+
+#include "ui/models/breakdown_model.h"
+#include "ui/pages/run_page.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/plot_view.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/breakdown_bars.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kPlotCardHeight = 208;
+
+// Scrolls only where its least height is not there: wrapped labels would have it scroll already at
+// the height it likes.
+class Overview : public QWidget {
+ public:
+  using QWidget::QWidget;
+  int heightForWidth(int) const override { return minimumSizeHint().height(); }
+};
+
+QScrollArea* scrolled(QWidget* inner, QWidget* parent) {
+  auto* area = new QScrollArea(parent);
+  area->setObjectName(inner->objectName() + "Scroll");
+  area->setWidget(inner);
+  area->setWidgetResizable(true);
+  area->setFocusPolicy(Qt::NoFocus);
+  area->viewport()->setAutoFillBackground(false);
+  inner->setAutoFillBackground(false);
+  return area;
+}
+
+}  // namespace
+
+void RunPage::buildPlotTools() {
+  tools_ = new QWidget(this);
+  tools_->setObjectName("plotTools");
+  auto* row = new QHBoxLayout(tools_);
+  row->setContentsMargins(0, 0, 0, 0);
+  row->setSpacing(kSpaceXs);
+  smoothLabel_ = makeLabel("smoothLabel", tools_, "muted");
+  smooth_ = new QSlider(Qt::Horizontal, tools_);
+  smooth_->setObjectName("smoothSlider");
+  smooth_->setRange(0, 99);
+  smooth_->setValue(90);
+  smooth_->setFixedWidth(110);
+  pause_ = makeToolButton("pauseButton", "pause", tools_);
+  pause_->setCheckable(true);
+  logX_ = makeToolButton("logXButton", "logx", tools_);
+  logX_->setCheckable(true);
+  follow_ = makeToolButton("followButton", "follow", tools_);
+  follow_->setCheckable(true);
+  row->addWidget(smoothLabel_);
+  row->addWidget(smooth_);
+  row->addSpacing(kSpaceS);
+  row->addWidget(pause_);
+  row->addWidget(logX_);
+  row->addWidget(follow_);
+  connect(smooth_, &QSlider::valueChanged, this,
+          [this](int value) { stepGroup_->setSmoothing(value / 100.0); });
+  connect(pause_, &QToolButton::toggled, this, [this](bool on) {
+    stepGroup_->setPaused(on);
+    timeGroup_->setPaused(on);
+  });
+  connect(logX_, &QToolButton::toggled, stepGroup_, &PlotGroup::setLogX);
+  connect(follow_, &QToolButton::clicked, this, [this] {
+    stepGroup_->follow();
+    timeGroup_->follow();
+    refreshFollow();
+  });
+  for (PlotGroup* group : {stepGroup_, timeGroup_})
+    connect(group, &PlotGroup::followingChanged, this, &RunPage::refreshFollow);
+  refreshFollow();
+}
+
+QWidget* RunPage::buildOverview() {
+  auto* page = new Overview(this);
+  page->setObjectName("runOverview");
+  auto* grid = new QGridLayout(page);
+  grid->setContentsMargins(0, kSpaceM, 0, 0);
+  grid->setSpacing(kSpaceM);
+  const auto plotCard = [&](PlotView*& plot, const QString& name, PlotGroup* group) {
+    auto* card = new Card(name + "Card", page);
+    plot = new PlotView(name, card);
+    card->body()->addWidget(plot, 1);
+    group->add(plot);
+    return card;
+  };
+  grid->addWidget(plotCard(loss_, "lossPlot", stepGroup_), 0, 0);
+  grid->addWidget(plotCard(metric_, "metricPlot", stepGroup_), 0, 1);
+  grid->addWidget(plotCard(throughput_, "throughputPlot", stepGroup_), 1, 0);
+  throughput_->setFromZero(true);
+  grid->addWidget(buildBreakdown(page), 1, 1);
+  grid->setRowStretch(0, 1);
+  grid->setRowStretch(1, 1);
+  grid->setColumnStretch(0, 1);
+  grid->setColumnStretch(1, 1);
+  return scrolled(page, this);
+}
+
+// Measured and predicted step time of each rank, as bars or as a table.
+QWidget* RunPage::buildBreakdown(QWidget* page) {
+  breakdownCard_ = new Card("breakdownCard", page);
+  bars_ = new BreakdownBars("breakdownBars", page);
+  breakdownModel_ = new BreakdownModel(this);
+  breakdownTable_ = new QTableView(page);
+  breakdownTable_->setObjectName("breakdownTable");
+  breakdownTable_->setModel(breakdownModel_);
+  applyTableStyle(breakdownTable_);
+  setColumns(breakdownTable_, {64, 96, 66, 82, 92, 78, 78, 88, 72});
+  breakdownEmpty_ = makeLabel("breakdownEmpty", page, "muted");
+  breakdownEmpty_->setAlignment(Qt::AlignCenter);
+  breakdownEmpty_->setWordWrap(true);
+  breakdownStack_ = new QStackedWidget(page);
+  breakdownStack_->addWidget(breakdownEmpty_);
+  breakdownStack_->addWidget(scrolled(bars_, page));
+  breakdownStack_->addWidget(breakdownTable_);
+  breakdownAsTable_ = makeToolButton("breakdownAsTable", "table", page);
+  breakdownAsTable_->setCheckable(true);
+  breakdownCard_->head()->addWidget(breakdownAsTable_);
+  breakdownCard_->body()->addWidget(breakdownStack_, 1);
+  connect(breakdownAsTable_, &QToolButton::toggled, this, &RunPage::refreshBreakdown);
+  return breakdownCard_;
+}
+
+QWidget* RunPage::buildNodes() {
+  auto* page = new QWidget(this);
+  page->setObjectName("runNodes");
+  auto* grid = new QGridLayout(page);
+  grid->setContentsMargins(0, kSpaceM, 0, 0);
+  grid->setSpacing(kSpaceM);
+  int at = 0;
+  for (auto [plot, name] : {std::pair<PlotView**, const char*>{&cpu_, "cpuPlot"},
+                            {&memory_, "memoryPlot"},
+                            {&network_, "networkPlot"},
+                            {&disk_, "diskPlot"}}) {
+    auto* card = new Card(QString(name) + "Card", page);
+    *plot = new PlotView(name, card);
+    (*plot)->setXAxis(PlotView::XAxis::kTime);
+    card->body()->addWidget(*plot, 1);
+    timeGroup_->add(*plot);
+    grid->addWidget(card, at / 2, at % 2);
+    ++at;
+  }
+  for (PlotView* plot : {cpu_, memory_, network_, disk_}) plot->setSorted(true);
+  cpu_->setPercent(true);
+  memory_->setBytes(true);
+  network_->setRate(true);
+  disk_->setRate(true);
+  for (PlotView* plot : {memory_, network_, disk_}) plot->setFromZero(true);
+  nodeGrid_ = grid;
+  return scrolled(page, this);
+}
+
+void RunPage::placeSeries(const QString& qname) {
+  const std::string name = qname.toStdString();
+  const auto line = document_->series(name);
+  const auto add = [&](PlotView* plot, const QString& shown, int color) {
+    line->name = shown;
+    if (color >= 0) line->colorIndex = color;  // else the plot's
+    if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) {
+      plot->addSeries(line);
+    }
+  };
+  const auto nodeOf = [&] { return qname.section('/', 1, 1); };
+  if (name == "loss") {
+    add(loss_, tr("training"), 0);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (app::isMetric(name)) {
+    add(metric_, tr("training"), 0);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "samples_per_second") {
+    add(throughput_, tr("samples per second"), 2);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name.starts_with("epoch/eval_")) {
+    // Over epochs: drawn at the step on which the epoch ended (see placeEvaluations).
+  } else if (qname.startsWith("node/") && qname.section('/', 2, 2) == "gpu") {
+    placeGpuSeries(qname);
+  } else if (qname.startsWith("node/") && qname.endsWith("/cpu")) {
+    add(cpu_, nodeOf(), -1);
+  } else if (qname.startsWith("node/") && qname.endsWith("/memory")) {
+    add(memory_, nodeOf(), -1);
+  } else if (qname.startsWith("node/") &&
+             (qname.endsWith("/net_in") || qname.endsWith("/net_out") ||
+              qname.endsWith("/loopback"))) {
+    const QString what = qname.section('/', 2, 2);
+    add(network_,
+        nodeOf() + " " +
+            (what == "net_in"    ? tr("in")
+             : what == "net_out" ? tr("out")
+                                 : tr("loopback")),
+        -1);
+  } else if (qname.startsWith("node/") &&
+             (qname.endsWith("/disk_read") || qname.endsWith("/disk_write"))) {
+    add(disk_, nodeOf() + " " + (qname.endsWith("read") ? tr("read") : tr("written")), -1);
+  }
+}
+
+// Evaluations lie over epochs; on the step axis they stand where their epoch ended.
+void RunPage::placeEvaluations(const std::vector<app::EpochRow>& tested) {
+  const auto evaluated = [&](const char* name, PlotView* plot, double app::EpochRow::*field) {
+    const auto line = document_->series(name);
+    line->name = tr("evaluation");
+    if (line->raw().size() == tested.size() &&
+        (line->raw().size() == 0 ||
+         line->raw().x(line->raw().size() - 1) == static_cast<double>(tested.back().step)))
+      return;
+    line->clear();
+    for (const auto& epoch : tested) line->append(static_cast<double>(epoch.step), epoch.*field);
+    line->dots = true;
+    line->colorIndex = 1;
+    if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end())
+      plot->addSeries(line);
+    plot->markDirty();
+  };
+  evaluated("evaluated/loss", loss_, &app::EpochRow::evalLoss);
+  if (!document_->row().figures.metric.empty())
+    evaluated("evaluated/metric", metric_, &app::EpochRow::evalMetric);
+}
+
+// With the first GPU's data: most runs need none of it.
+void RunPage::buildGpuPlots() {
+  QWidget* page = nodeGrid_->parentWidget();
+  for (const auto& [figure, name] : {std::pair{"utilisation", "gpuPlot"},
+                                     {"memory", "gpuMemoryPlot"},
+                                     {"temperature", "temperaturePlot"},
+                                     {"power", "powerPlot"},
+                                     {"sm_clock", "clockPlot"},
+                                     {"pcie", "pciePlot"},
+                                     {"nvlink", "nvlinkPlot"},
+                                     {"throttled", "throttledPlot"}}) {
+    auto* card = new Card(QString(name) + "Card", page);
+    auto* plot = new PlotView(name, card);
+    plot->setXAxis(PlotView::XAxis::kTime);
+    plot->setSorted(true);
+    card->body()->addWidget(plot, 1);
+    timeGroup_->add(plot);
+    card->hide();
+    plot->setFromZero(strcmp(figure, "temperature") != 0);
+    gpuPlots_ << GpuPlot{figure, plot, card};
+  }
+  gpuPlots_[0].plot->setPercent(true);
+  gpuPlots_[1].plot->setBytes(true);
+  gpuPlots_[5].plot->setRate(true);
+  gpuPlots_[6].plot->setRate(true);
+  gpuPlots_[7].plot->setPercent(true);
+  nameGpuPlots();
+  // More rows than the page has room for: it scrolls, and a plot keeps a height that can be read.
+  for (auto* card : page->findChildren<Card*>(Qt::FindDirectChildrenOnly))
+    card->setMinimumHeight(kPlotCardHeight);
+}
+
+void RunPage::nameGpuPlots() {
+  const QString titles[] = {tr("GPU use"),   tr("GPU memory"),   tr("GPU temperature"),
+                            tr("GPU power"), tr("SM clock"),     tr("PCIe"),
+                            tr("NVLink"),    tr("GPU throttled")};
+  const QString units[] = {{}, {}, QString::fromUtf8("°C"), "W", "MHz", {}, {}, {}};
+  for (int i = 0; i < gpuPlots_.size(); ++i)
+    gpuPlots_[i].plot->setTexts(titles[i], tr("time"), units[i], tr("No data yet."));
+}
+
+// "node/n1/gpu/0/power". A card takes its place in the grid with the first data for it.
+void RunPage::placeGpuSeries(const QString& name) {
+  if (gpuPlots_.isEmpty()) buildGpuPlots();
+  const QString figure = name.section('/', 4, 4);
+  const QString gpu = name.section('/', 1, 1) + ':' + name.section('/', 3, 3);
+  for (const GpuPlot& one : gpuPlots_) {
+    const bool traffic =
+        figure == QString(one.figure) + "_in" || figure == QString(one.figure) + "_out";
+    if (figure != one.figure && !traffic) continue;
+    const auto line = document_->series(name.toStdString());
+    line->name = !traffic ? gpu : gpu + ' ' + (figure.endsWith("_in") ? tr("in") : tr("out"));
+    const auto& there = one.plot->series();
+    if (std::find(there.begin(), there.end(), line) == there.end()) one.plot->addSeries(line);
+    if (!one.card->isHidden()) return;
+    one.card->show();
+    int at = 4;
+    for (const GpuPlot& shown : gpuPlots_) {
+      if (shown.card->isHidden()) continue;
+      nodeGrid_->addWidget(shown.card, at / 2, at % 2);
+      ++at;
+    }
+    return;
+  }
+}
+
+void RunPage::refreshFollow() {
+  follow_->setChecked(stepGroup_->following() && timeGroup_->following());
+}
+
+void RunPage::refreshBreakdown() {
+  std::vector<BreakdownBar> bars;
+  const app::Preview* prediction = document_->prediction();
+  const auto& measured = document_->breakdown();
+  const std::size_t ranks = std::max(measured.size(), prediction ? prediction->ranks.size() : 0);
+  for (std::size_t i = 0; i < ranks; ++i) {
+    BreakdownBar bar;
+    bar.name = tr("rank %1").arg(i);
+    if (i < measured.size()) {
+      const auto& m = measured[i];
+      bar.measured = {m.data, m.forward, m.backward, m.waiting, m.transfer, m.optimizer};
+      bar.hasMeasured = true;
+    } else {
+      // From the history: the mean over the run.
+      static const char* const phases[] = {"data",    "forward",  "backward",
+                                           "waiting", "transfer", "optimizer"};
+      for (int phase = 0; phase < kPhaseCount; ++phase) {
+        const auto& all = document_->allSeries();
+        const auto it = all.find("rank/" + std::to_string(i) + "/" + phases[phase]);
+        if (it == all.end() || it->second->raw().size() == 0) continue;
+        double sum = 0;
+        for (std::size_t k = 0; k < it->second->raw().size(); ++k) sum += it->second->raw().y(k);
+        bar.measured[static_cast<std::size_t>(phase)] =
+            sum / static_cast<double>(it->second->raw().size());
+        bar.hasMeasured = true;
+      }
+    }
+    if (prediction && i < prediction->ranks.size()) {
+      const auto& p = prediction->ranks[i];
+      bar.predicted = {p.data, p.forward, p.backward, p.waiting, p.transfer, p.optimizer};
+      bar.hasPredicted = true;
+    }
+    bar.flagged = document_->slow() && document_->slow()->rank == static_cast<int>(i);
+    bars.push_back(bar);
+  }
+  breakdownModel_->setBars(bars);
+  bars_->setBars(std::move(bars));
+  breakdownStack_->setCurrentIndex(ranks == 0 ? 0 : breakdownAsTable_->isChecked() ? 2 : 1);
+  refreshFigures();
+}
+
+void RunPage::nameMetric() {
+  const std::string& metric = shownMetric_ = document_->row().figures.metric;
+  metricFigure_->setName(metricName(metric));
+  metric_->setTexts(metricName(metric), tr("step"), {}, tr("No data yet."));
+  metric_->setPercent(metric == "accuracy");
+}
+
+}  // namespace lockstep::ui

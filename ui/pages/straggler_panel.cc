@@ -1,0 +1,91 @@
+#include "ui/pages/straggler_panel.h"
+
+#include <QVBoxLayout>
+
+#include "ui/studio/run_document.h"
+#include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
+#include "ui/widgets/breakdown_bars.h"
+
+namespace lockstep::ui {
+
+StragglerPanel::StragglerPanel(QWidget* parent) : Card("stragglerPanel", parent) {
+  who_ = makeLabel("stragglerWho", this);
+  evidence_ = makeLabel("stragglerEvidence", this, "muted");
+  for (QLabel* label : {who_, evidence_}) {
+    label->setWordWrap(true);
+    label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    body()->addWidget(label);
+  }
+  // As high with a straggler as without: nothing moves when one comes or goes.
+  layout()->setContentsMargins(kSpaceL, kSpaceXs, kSpaceL, kSpaceS);
+  setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  who_->setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
+  evidence_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
+  evidence_->setMinimumHeight(2 * evidence_->fontMetrics().lineSpacing());
+}
+
+QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
+  const QString share = formatPercent(evidence.share, 0);
+  switch (evidence.cause) {
+    case app::SlowCause::kStopped:
+      return tr("Its process was suspended %1 of the time.").arg(share);
+    case app::SlowCause::kThrottled:
+      return tr("A CPU quota throttled it %1 of the time.").arg(share);
+    case app::SlowCause::kCrowded:
+      return tr("Other processes used its cores %1 of the time.").arg(share);
+    case app::SlowCause::kFrozen:
+      return tr("Its process did not run %1 of the time.").arg(share);
+    case app::SlowCause::kGpuHeat:
+      return tr("Its GPU %1 was thermally throttled %2 of the time.").arg(evidence.gpu).arg(share);
+    case app::SlowCause::kGpuPower:
+      return tr("Its GPU %1 was held at its power limit %2 of the time.")
+          .arg(evidence.gpu)
+          .arg(share);
+    case app::SlowCause::kGpuLink:
+      return tr("The PCIe link of its GPU %1 has %2 of %3 lanes.")
+          .arg(evidence.gpu)
+          .arg(evidence.lanes)
+          .arg(evidence.lanesMax);
+    case app::SlowCause::kUnknown:
+      break;
+  }
+  return evidence.cores > 0 ? tr("It had %1 cores.").arg(formatNumber(evidence.cores, 2))
+                            : QString();
+}
+
+void StragglerPanel::refresh(const RunDocument& run) {
+  const auto& slow = run.slow();
+  wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
+  evidence_->setVisible(slow || wasLive_);
+  if (!slow) {
+    who_->setText(run.row().world > 1 ? tr("No straggler: all ranks are near the median.")
+                                      : tr("A run of one rank has no stragglers."));
+    who_->setStyleSheet({});
+    evidence_->setText(QString(QChar(0xa0)));
+    return;
+  }
+  who_->setText(messageText(stragglerHeadline(*slow)));
+  who_->setStyleSheet(
+      QString("color: %1; font-weight: 600;").arg(Theme::instance().color("bad").name()));
+  QStringList lines;
+  static const char* const phases[] = {"data",    "forward",  "backward",
+                                       "waiting", "transfer", "optimizer"};
+  QString phase = QString::fromStdString(slow->phase);
+  for (int i = 0; i < kPhaseCount; ++i) {
+    if (slow->phase == phases[i]) phase = phaseName(i);
+  }
+  if (slow->halted) {
+    lines << tr("No step has completed since step %1.").arg(formatCount(slow->sinceStep));
+  } else {
+    lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
+    if (const QString why = evidenceText(slow->evidence); !why.isEmpty()) lines << why;
+  }
+  if (slow->withoutSeconds > 0) {
+    lines << tr("Without this rank a step would take %1 instead of %2.")
+                 .arg(formatSeconds(slow->withoutSeconds), formatSeconds(slow->stepSeconds));
+  }
+  evidence_->setText(lines.join(' '));
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,32 @@
+// StragglerPanel: which rank of a run slows the others, and the evidence for it.
+#pragma once
+
+#include <QCoreApplication>
+
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::app {
+struct SlowEvidence;
+}
+
+namespace lockstep::ui {
+
+class RunDocument;
+
+class StragglerPanel : public Card {
+  Q_DECLARE_TR_FUNCTIONS(lockstep::ui::RunPage)
+
+ public:
+  explicit StragglerPanel(QWidget* parent);
+  void refresh(const RunDocument& run);
+  QString who() const { return who_->text(); }
+
+ private:
+  QString evidenceText(const app::SlowEvidence& evidence) const;
+
+  QLabel* who_ = nullptr;
+  QLabel* evidence_ = nullptr;
+  bool wasLive_ = false;  // keeps the room of a straggler's evidence
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,214 @@
+// The gestures on a plot: zoom and pan by mouse and keys, the crosshair with its texts, and the
+// menu.
+#include "ui/plots/custom_plot.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QFileDialog>
+#include <QKeyEvent>
+#include <QMenu>
+#include <QMouseEvent>
+#include <QToolButton>
+#include <algorithm>
+#include <cmath>
+
+#include "ui/plots/legend_bar.h"
+#include "ui/plots/plot_group.h"
+#include "ui/plots/plot_view.h"
+#include "ui/plots/series_plottable.h"
+#include "ui/theme/format.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kLeastBox = 5, kLowBox = 14;  // pixels: less is a click; lower is along x alone
+
+}  // namespace
+
+void PlotView::resetZoom() {
+  yBox_.reset();
+  chosen_ = false;
+  refit_ = true;
+  markDirty();
+}
+
+void PlotView::showAll() {
+  if (group_) {
+    group_->follow();
+  } else {
+    resetZoom();
+  }
+}
+
+void PlotView::showXRange(double lower, double upper) {
+  fitting_ = true;
+  refit_ = false;
+  plot_->xAxis->setRange(lower, upper);
+  fitting_ = false;
+  markDirty();
+}
+
+// By wheel, keys or a drag: within the data, and all of them is following again.
+void PlotView::rangeChosen(double lower, double upper) {
+  double least = 0, most = 1;
+  if (group_) {
+    group_->extent(&least, &most);
+  } else {
+    const MinMax range = dataRange();
+    least = range.min;
+    most = range.max;
+  }
+  if (plot_->xAxis->scaleType() == QCPAxis::stLogarithmic) least = std::max(least, 1.0);
+  if (most - least < 1e-9) most = least + 1;
+  if (upper - lower >= most - least) {
+    if (!yBox_) return showAll();
+    lower = least;
+    upper = most;
+  }
+  const QCPRange within = QCPRange(lower, upper).bounded(least, most);
+  chosen_ = true;
+  showXRange(within.lower, within.upper);
+  if (group_) group_->setXRange(within.lower, within.upper, this);
+}
+
+void PlotView::chooseBox(const QRect& pixels) {
+  const QRect box = pixels.normalized().intersected(plot_->axisRect()->rect());
+  if (box.width() < kLeastBox && box.height() < kLowBox) return;
+  if (box.height() >= kLowBox) {
+    yBox_.emplace();
+    yBox_->add(plot_->yAxis->pixelToCoord(box.bottom()));
+    yBox_->add(plot_->yAxis->pixelToCoord(box.top()));
+  }
+  if (box.width() >= kLeastBox) {
+    rangeChosen(plot_->xAxis->pixelToCoord(box.left()), plot_->xAxis->pixelToCoord(box.right()));
+  } else {
+    rangeChosen(plot_->xAxis->range().lower, plot_->xAxis->range().upper);
+  }
+  markDirty();
+}
+
+bool PlotView::eventFilter(QObject* watched, QEvent* event) {
+  if (watched != plot_) return QWidget::eventFilter(watched, event);
+  switch (event->type()) {
+    case QEvent::Leave:
+      if (group_) {
+        group_->setCrosshair(0, false);
+      } else {
+        showCrosshair(0, false);
+      }
+      break;
+    case QEvent::MouseButtonPress: {
+      const auto* mouse = static_cast<QMouseEvent*>(event);
+      const bool box = mouse->button() == Qt::LeftButton &&
+                       !(mouse->modifiers() & Qt::ShiftModifier) && sampleCount() > 0;
+      plot_->setSelectionRectMode(box ? QCP::srmCustom : QCP::srmNone);
+      break;
+    }
+    case QEvent::KeyPress:
+      if (pressKey(static_cast<QKeyEvent*>(event)->key())) return true;
+      break;
+    case QEvent::Resize:
+      markDirty();
+      break;
+    default:
+      break;
+  }
+  return QWidget::eventFilter(watched, event);
+}
+
+// The same without a mouse: arrows pan, plus and minus zoom, Home shows all.
+bool PlotView::pressKey(int key) {
+  QCPAxis* axis = plot_->xAxis;
+  const double width = axis->range().size();
+  switch (key) {
+    case Qt::Key_Left:
+      axis->moveRange(-width / 10);
+      return true;
+    case Qt::Key_Right:
+      axis->moveRange(width / 10);
+      return true;
+    case Qt::Key_Plus:
+      axis->scaleRange(0.8);
+      return true;
+    case Qt::Key_Minus:
+      axis->scaleRange(1.25);
+      return true;
+    case Qt::Key_Home:
+      showAll();
+      return true;
+    default:
+      return false;
+  }
+}
+
+void PlotView::showCrosshair(double x, bool visible) {
+  visible = visible && sampleCount() > 0;
+  crosshair_->setVisible(visible);
+  crosshairText_->setVisible(visible);
+  QStringList values;
+  double sampleX = x;  // of the sample the values are of
+  if (visible) {
+    crosshair_->point1->setCoords(x, 0);
+    crosshair_->point2->setCoords(x, 1);
+    crosshair_->point2->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    crosshair_->point1->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    std::size_t most = 0;
+    for (const auto& series : lines_->series()) {
+      const auto at = series->nearest(x);
+      if (at >= 0 && series->raw().size() > most) {
+        most = series->raw().size();
+        sampleX = series->raw().x(static_cast<std::size_t>(at));
+      }
+      values << (at < 0 ? QString() : valueText(series->shown().y(static_cast<std::size_t>(at))));
+    }
+  }
+  legend_->setValues(values);
+  const QCPRange range = plot_->xAxis->range();
+  const bool left = x > range.center();
+  crosshairText_->setText(xText(sampleX));
+  crosshairText_->position->setCoords(x, 0);
+  crosshairText_->setPositionAlignment(Qt::AlignTop | (left ? Qt::AlignRight : Qt::AlignLeft));
+  if (isVisible()) crosshairLayer_->replot();
+}
+
+QString PlotView::valueText(double value) const {
+  if (!std::isfinite(value)) return tr("not a number");
+  if (percent_) return formatPercent(value, 1);
+  if (bytes_) return rate_ ? formatRate(value) : formatBytes(value);
+  if (std::abs(value) >= 1000 && std::abs(value) < 1e9) return formatCount(std::llround(value));
+  return QLocale().toString(value, 'g', 4);
+}
+
+QString PlotView::xText(double x) const {
+  if (xAxis_ == XAxis::kTime) return formatDuration(x);
+  return QString("%1 %2").arg(xTitle_, formatCount(std::llround(x)));
+}
+
+void PlotView::showMenu(const QPoint& at) {
+  auto* menu = new QMenu(this);
+  menu->setObjectName("plotMenu");
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  menu->addAction(tr("Show all data"), this, &PlotView::showAll)->setObjectName("plotMenuFit");
+  QAction* log = menu->addAction(tr("Logarithmic y axis"), logButton_, &QToolButton::toggle);
+  log->setCheckable(true);
+  log->setChecked(logButton_->isChecked());
+  menu->addAction(tr("Show the data as a table"), tableButton_, &QToolButton::toggle);
+  menu->addSeparator();
+  menu->addAction(tr("Copy picture"), this,
+                  [this] { QApplication::clipboard()->setPixmap(grab()); })
+      ->setObjectName("plotMenuCopy");
+  menu->addAction(tr("Save picture…"), this, &PlotView::savePicture)->setObjectName("plotMenuSave");
+  menu->popup(plot_->mapToGlobal(at));
+}
+
+void PlotView::savePicture() {
+  auto* dialog = new QFileDialog(this, tr("Save picture"), QString(), tr("Pictures (*.png)"));
+  dialog->setObjectName("savePictureDialog");
+  dialog->setAcceptMode(QFileDialog::AcceptSave);
+  dialog->setDefaultSuffix("png");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::fileSelected, this, &PlotView::savePng);
+  dialog->open();
+}
+
+}  // namespace lockstep::ui

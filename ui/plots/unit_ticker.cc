@@ -1,0 +1,61 @@
+#include "ui/plots/unit_ticker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ui/theme/format.h"
+
+namespace lockstep::ui {
+namespace {
+
+// Digits after the point that tell neighbouring ticks apart.
+int tickDigits(double step) {
+  return step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
+}
+
+}  // namespace
+
+double UnitTicker::getTickStep(const QCPRange& range) {
+  step_ = QCPAxisTicker::getTickStep(range);
+  if (unit_ == Unit::kCount || unit_ == Unit::kBytes || unit_ == Unit::kRate)
+    step_ = std::max(1.0, std::floor(step_));
+  if (unit_ == Unit::kTime) {
+    static constexpr double kSteps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600};
+    const auto found = std::lower_bound(std::begin(kSteps), std::end(kSteps), step_ * 0.99);
+    step_ = found != std::end(kSteps) ? *found : std::ceil(step_ / 3600) * 3600;
+  }
+  return step_;
+}
+
+QString UnitTicker::getTickLabel(double tick, const QLocale& locale, QChar, int) {
+  switch (unit_) {
+    case Unit::kCount:
+      return locale.toString(tick, 'f', 0);
+    case Unit::kBytes:
+      return scaled(tick, "B", locale);
+    case Unit::kRate:
+      return scaled(tick, "B/s", locale);
+    case Unit::kPercent:
+      return formatPercent(tick, tickDigits(step_ * 100));
+    case Unit::kTime:
+      return formatDuration(tick);
+    case Unit::kPlain:
+      break;
+  }
+  const double size = std::abs(tick);
+  if (size < step_ * 1e-9) return "0";
+  if (size >= 1e-4 && size < 1e6) return locale.toString(tick, 'f', tickDigits(step_));
+  return locale.toString(
+      tick, 'g', std::clamp(static_cast<int>(std::ceil(std::log10(size / step_))) + 2, 2, 15));
+}
+
+QString UnitTicker::scaled(double tick, const char* unit, const QLocale& locale) const {
+  static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
+  int prefix = 0;
+  double size = 1;
+  for (; std::abs(tick) >= size * 999.5 && prefix < 5; ++prefix) size *= 1000;
+  return QString("%1 %2%3").arg(locale.toString(tick / size, 'f', tickDigits(step_ / size)),
+                                prefixes[prefix], unit);
+}
+
+}  // namespace lockstep::ui
