@@ -62,7 +62,7 @@ Result<VerifiedPlans> plansOf(const node::v1::VerifyRequest& request) {
       return invalidArgument("a plan is for a batch of {}, expected {}", plan->globalBatch, batch);
   if (plans.several.mesh.size() > comm::kMaxSharedRanks ||
       plans.severalProbe.mesh.size() > comm::kMaxSharedRanks)
-    return invalidArgument("{} ranks cannot be verified in plans.one process; at most {} can",
+    return invalidArgument("{} ranks cannot be verified in one process; at most {} can",
                            std::max(plans.several.mesh.size(), plans.severalProbe.mesh.size()),
                            comm::kMaxSharedRanks);
   if (request.steps() < 1) return invalidArgument("{} steps verify nothing", request.steps());

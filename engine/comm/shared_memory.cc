@@ -1,19 +1,15 @@
 #include "engine/comm/shared_memory.h"
 
-#include <fcntl.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <optional>
 
-#include "engine/base/memory.h"
 #include "engine/comm/reduce.h"
+#include "engine/comm/shared_segment.h"
 #include "engine/comm/stream_copy.h"
 
 namespace lockstep::comm {
@@ -49,29 +45,6 @@ Message callText(const Call& call) {
   const auto name = kOperationNames[std::min<std::size_t>(call.kind & 0xff, 5)];
   return message("{} of {} bytes", name, call.bytes);
 }
-
-// The mapping, shared by the ranks of one process.
-class Segment {
- public:
-  Segment(std::byte* base, int size) : base_(base), layout_(size), size_(size) {}
-  ~Segment() { munmap(base_, layout_.bytes); }
-  Segment(const Segment&) = delete;
-  Segment& operator=(const Segment&) = delete;
-
-  SegmentHeader& header() { return *reinterpret_cast<SegmentHeader*>(base_); }
-  RankBlock& rank(int r) { return reinterpret_cast<RankBlock*>(base_ + layout_.ranks)[r]; }
-  std::byte* half(int r, std::uint32_t round) {
-    return base_ + layout_.buffers + (2 * static_cast<std::size_t>(r) + (round & 1)) * kHalfBytes;
-  }
-  Mailbox& mailbox(int from, int to) {
-    return reinterpret_cast<Mailbox*>(base_ + layout_.mailboxes)[from * size_ + to];
-  }
-
- private:
-  std::byte* base_;
-  SegmentLayout layout_;
-  int size_;
-};
 
 // Every collective is a sequence of rounds: write to one's own half, publish, wait until all have
 // published, read the others' halves. Halves alternate. A half is rewritten two rounds later, after
@@ -560,44 +533,11 @@ Status checkGroup(int rank, int size) {
 
 }  // namespace
 
-std::int64_t sharedMemoryBytes(int size) {
-  constexpr std::int64_t kPage = 65536;  // a multiple of every supported page size
-  return (static_cast<std::int64_t>(SegmentLayout(size).bytes) + kPage - 1) / kPage * kPage;
-}
-
-Result<int> makeSharedMemory(std::int64_t bytes) {
-  const int fd = memfd_create("lockstep-group", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return systemError(errno, "shared memory of a group");
-  if (ftruncate(fd, bytes) != 0 ||
-      fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    Error error = systemError(errno, "shared memory of a group");
-    close(fd);
-    return error;
-  }
-  return fd;
-}
-
 Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offset, int rank,
                                                        int size, bool oversubscribed,
                                                        Nanoseconds timeout) {
   LOCKSTEP_TRY(checkGroup(rank, size));
-  struct stat info {};
-  if (fstat(fd, &info) != 0) return systemError(errno, "the group's shared memory");
-  const int seals = fcntl(fd, F_GET_SEALS);
-  const std::int64_t bytes = sharedMemoryBytes(size);
-  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || offset < 0 || info.st_size - offset < bytes) {
-    Error error = makeError(Code::kFailedPrecondition, "descriptor {} as shared memory of {} ranks",
-                            fd, size);
-    error.why = message("expected a sealed memfd of at least {} bytes, found {} bytes{}",
-                        offset + bytes, info.st_size, seals < 0 ? ", no memfd" : "");
-    return error;
-  }
-  void* base = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_NORESERVE, fd, offset);
-  if (base == MAP_FAILED) return systemError(errno, "mapping the group's shared memory");
-  // Pre-faults the collectives' memory. Older kernels do not support this.
-  madvise(base, SegmentLayout(size).mailboxes, MADV_POPULATE_WRITE);
-  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
+  LOCKSTEP_ASSIGN(auto segment, mapSegment(fd, offset, size));
   auto communicator = std::make_unique<SharedMemoryCommunicator>("shm", segment, rank, size,
                                                                  oversubscribed, timeout);
   LOCKSTEP_TRY(communicator->join());
@@ -607,11 +547,7 @@ Result<std::unique_ptr<Communicator>> openSharedMemory(int fd, std::int64_t offs
 Result<std::vector<std::unique_ptr<Communicator>>> makeInProcessGroup(int size,
                                                                       Nanoseconds timeout) {
   LOCKSTEP_TRY(checkGroup(0, size));
-  void* base = mmap(nullptr, static_cast<std::size_t>(sharedMemoryBytes(size)),
-                    PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED)
-    return outOfMemory(fmt::format("the messages of {} ranks", size), sharedMemoryBytes(size));
-  auto segment = std::make_shared<Segment>(static_cast<std::byte*>(base), size);
+  LOCKSTEP_ASSIGN(auto segment, makeSegment(size));
   std::vector<std::unique_ptr<Communicator>> group;
   for (int rank = 0; rank < size; ++rank) {
     auto communicator = std::make_unique<SharedMemoryCommunicator>(

@@ -1,131 +1,16 @@
 #include "engine/runtime/trainer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <map>
-#include <optional>
-#include <tuple>
 
 #include "engine/base/memory.h"
 #include "engine/cluster/mesh.h"
 #include "engine/runtime/evaluate.h"
-#include "engine/runtime/feed.h"
 #include "engine/runtime/finite.h"
-#include "engine/runtime/metric.h"
-#include "engine/runtime/server.h"
+#include "engine/runtime/training.h"
 
 namespace lockstep::runtime {
-namespace {
-
-// A non-finite finding: the step, and the first tensor.
-struct Found {
-  std::int64_t step = 0;
-  NonFiniteTensor tensor;
-};
-
-class Training {
- public:
-  Training(const plan::Plan& plan, int rank, const TrainerOptions& options,
-           const data::Dataset& trainData, const data::Dataset& evalData,
-           backends::Backend& backend, const Groups& groups, const std::atomic<bool>& stop,
-           TrainerObserver& observer)
-      : plan_(plan),
-        rank_(rank),
-        options_(options),
-        trainData_(trainData),
-        evalData_(evalData),
-        backend_(backend),
-        groups_(groups),
-        stop_(stop),
-        observer_(observer) {}
-
-  Result<TrainerSummary> run();
-
- private:
-  Status bind();
-  Status runMadeUp(std::int64_t step);
-  Status warmUp();
-  Status warmAgain();
-  void clearWhatInitLeaves();
-  Status startOrResume();
-  Status load();              // loads the rest of the epoch
-  Result<bool> trainEpoch();  // true if asked to stop
-  Status evaluate();
-  Status checkpoint();
-  Status finishEpoch();
-  Result<bool> serveEpoch();  // as trainEpoch()
-  Status addSums();
-  Status checkScale(std::int64_t step, double scale) const;
-  void noteNonFinite(std::int64_t step);
-  Status endIfDiverged();
-  Status endDiverged(const Message& what);
-  std::optional<Found> stateNotFinite(std::int64_t step) const;
-  Status checkState();
-  bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
-  Status step(const data::BatchPosition& position, Nanoseconds begin);
-  // Returns a step's batch, if its epoch has one; invalidates the previous step's.
-  const data::Batch* batchOf(std::int64_t step);
-  void writeSamples(std::int64_t step, std::size_t entry);
-  Status writeAhead();
-
-  RankState rankState() { return {plan_, rank_, *state_, groups_}; }
-  std::int64_t epochSteps() const {
-    return data::stepsPerEpoch(trainData_.size(), plan_.globalBatch);
-  }
-  std::int64_t lastStep() const {
-    if (options_.epochs == 0) return options_.maxSteps;
-    const std::int64_t all = options_.epochs * epochSteps();
-    return options_.maxSteps > 0 ? std::min(all, options_.maxSteps) : all;
-  }
-
-  const plan::Plan& plan_;
-  const std::string_view metric_ = plan_.metric();
-  const int rank_;
-  const TrainerOptions& options_;
-  const data::Dataset& trainData_;
-  const data::Dataset& evalData_;
-  backends::Backend& backend_;
-  const Groups groups_;
-  const std::atomic<bool>& stop_;
-  TrainerObserver& observer_;
-
-  std::unique_ptr<StateArena> state_;
-  Arena arena_;  // shared by all programs, which run one at a time
-  std::map<std::pair<std::string, int>, std::unique_ptr<Feed>> feeds_;  // by program and copy
-  std::unique_ptr<Feed> evalFeed_;
-  std::unique_ptr<Server> server_;  // on an asynchronous server
-  struct BoundEntry {
-    Feed* feed;
-    int micro;
-  };
-  const std::vector<BoundEntry>& entriesOf(std::int64_t step) const {
-    return step <= plan_.uncompressedWarmupSteps ? uncompressedEntries_ : entries_;
-  }
-  Status bindEntries(const std::vector<plan::ScheduleEntry>& entries,
-                     std::vector<BoundEntry>& bound);
-
-  std::vector<BoundEntry> entries_;              // entries of a step, as in the plan
-  std::vector<BoundEntry> uncompressedEntries_;  // of the first Plan::uncompressedWarmupSteps
-  std::int64_t updates_ = 0;                     // optimizer updates per step
-  std::vector<plan::Event> events_;
-  std::unique_ptr<data::Loader> loader_;  // of the current or next epoch
-  const data::Batch* batch_ = nullptr;
-  std::int64_t batchStep_ = 0;  // the step of batch_
-  // By step and index: the running entry, and the last one whose samples have been written. On a
-  // device, the next samples are written while it runs.
-  std::pair<std::int64_t, std::size_t> running_, written_;
-  Sums sums_;  // of the current step
-  Progress progress_;
-  TrainerSummary summary_;
-  bool stopAgreed_ = false;
-  std::int64_t skippedInARow_ = 0, tried_ = 0;  // numbers of updates
-  // This rank's finding if its loss was not finite: the step, and the first non-finite tensor.
-  std::optional<Found> nonFinite_;
-  double trainedSamples_ = 0, trainedSeconds_ = 0;
-};
 
 Status Training::bind() {
   LOCKSTEP_ASSIGN(state_, StateArena::make(plan_, rank_, &backend_));
@@ -169,83 +54,6 @@ Status Training::bindEntries(const std::vector<plan::ScheduleEntry>& entries,
     bound.push_back({feed.get(), entry.micro});
   }
   return {};
-}
-
-// Warm-up: runs what step `step` runs, or several short ones, if the predicted time is at most the
-// time to warm up.
-Status Training::runMadeUp(std::int64_t step) {
-  if (server_ || plan_.mesh.stages() > 1) return {};
-  // Identical on all ranks.
-  double predicted = 0;
-  for (const plan::ScheduleEntry& entry : plan_.entriesOf(rank_)) {
-    double longest = 0;
-    for (const plan::Body& body : plan_.find(entry.program)->bodies) {
-      double seconds = 0;
-      for (const plan::Step& step : body.steps) seconds += step.seconds;
-      longest = std::max(longest, seconds);
-    }
-    predicted += longest;
-  }
-  if (predicted > options_.warmUpSeconds) return {};
-  // Repeats very short steps until they reach their steady-state time.
-  constexpr double kSeconds = 2e-3;
-  constexpr int kMost = 10;
-  const int times =
-      std::clamp(predicted > 0 ? static_cast<int>(kSeconds / predicted) : 1, 1, kMost);
-  for (int time = 0; time < times; ++time) {
-    for (const BoundEntry& entry : entriesOf(step)) {
-      entry.feed->writeMadeUp();
-      LOCKSTEP_TRY(entry.feed->executor().run(0, nullptr));
-    }
-  }
-  return {};
-}
-
-Status Training::warmUp() {
-  LOCKSTEP_TRY(runMadeUp(1));
-  // On a device only device memory was touched.
-  if (backend_.device() == nullptr) clearWhatInitLeaves();
-  return state_->put();
-}
-
-// While a rank waited for the others, its caches were evicted. A small state is saved aside.
-Status Training::warmAgain() {
-  constexpr std::int64_t kSmall = 32 << 20;
-  if (plan_.isAsynchronous() || plan_.mesh.stages() > 1) return {};
-  if (state_->bytes() <= kSmall && progress_.step < lastStep()) {
-    LOCKSTEP_TRY(state_->fetch());
-    const std::vector<std::byte> aside(state_->data(), state_->data() + state_->bytes());
-    LOCKSTEP_TRY(runMadeUp(progress_.step + 1));
-    std::copy(aside.begin(), aside.end(), state_->data());
-    LOCKSTEP_TRY(state_->put());
-  }
-  // A barrier: otherwise the first step of the first rank would include the others' delay.
-  comm::Communicator* const data = groups_.along(cluster::kDataAxis);
-  return data != nullptr ? data->barrier() : Status();
-}
-
-// Restores the initial state where init does not write it; skips large tables.
-void Training::clearWhatInitLeaves() {
-  std::vector<std::pair<std::int64_t, std::int64_t>> written;
-  if (const plan::Body* const init =
-          options_.resumeFrom.empty() ? plan_.find("init", rank_) : nullptr;
-      init != nullptr)
-    for (const plan::Step& step : init->steps)
-      for (const plan::BufferId id : step.outputs) {
-        const plan::Buffer& buffer = init->buffers[static_cast<std::size_t>(id)];
-        const plan::Buffer& base =
-            buffer.base < 0 ? buffer : init->buffers[static_cast<std::size_t>(buffer.base)];
-        if (base.kind != plan::BufferKind::kState || !buffer.axis.empty()) continue;
-        const std::int64_t begin = base.offset + (buffer.base < 0 ? 0 : buffer.offset);
-        written.emplace_back(begin, begin + buffer.type.bytes());
-      }
-  std::sort(written.begin(), written.end());
-  written.emplace_back(state_->bytes(), state_->bytes());
-  std::int64_t from = 0;
-  for (const auto& [begin, end] : written) {
-    if (begin > from) std::memset(state_->data() + from, 0, static_cast<std::size_t>(begin - from));
-    from = std::max(from, end);
-  }
 }
 
 Status Training::startOrResume() {
@@ -293,20 +101,16 @@ Status Training::writeAhead() {
   return {};
 }
 
-Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
-  const std::int64_t number = progress_.step + 1;
-  // Events cover the plan's own entries only.
+// Runs a step's entries one after another; `record` receives loss scale and skipped updates.
+Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds begin,
+                            StepRecord& record) {
   const bool uncompressed = number <= plan_.uncompressedWarmupSteps;
-  const bool withEvents =
-      options_.eventsEvery > 0 && number % options_.eventsEvery == 0 && !uncompressed;
   const double rate = options_.schedule.at(number);
   const bool stop = stop_.load(std::memory_order_relaxed);
-  events_.clear();
   Breakdown spent;
   Nanoseconds since = begin;
   double dataSeconds = 0;
   std::int64_t update = (number - 1) * updates_;
-  StepRecord record;
   const std::vector<BoundEntry>& entries = entriesOf(number);
   for (std::size_t p = 0; p < entries.size(); ++p) {
     Feed* const feed = entries[p].feed;
@@ -333,8 +137,24 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     LOCKSTEP_TRY(sender->drain());
     spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
   }
-  dataSeconds += spent.awaitedHost;
-  const Feed& last = *entries.back().feed;
+  record.data = static_cast<float>(dataSeconds + spent.awaitedHost);
+  record.forward = static_cast<float>(spent.forward);
+  record.backward = static_cast<float>(spent.backward);
+  record.communication = static_cast<float>(spent.communication);
+  record.optimizer = static_cast<float>(spent.optimizer);
+  record.collectiveBegin = spent.firstCollective;
+  return {};
+}
+
+Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
+  const std::int64_t number = progress_.step + 1;
+  // Events cover the plan's own entries only.
+  const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0 &&
+                          number > plan_.uncompressedWarmupSteps;
+  events_.clear();
+  StepRecord record;
+  LOCKSTEP_TRY(runEntries(number, withEvents, begin, record));
+  const Feed& last = *entriesOf(number).back().feed;
   sums_.loss = sums_.weight = 0;
   std::fill(sums_.metric.begin(), sums_.metric.end(), 0.0);
   addTo(sums_, last.metrics());
@@ -351,12 +171,6 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   record.end = monotonicNow();
   record.loss = sums_.loss / sums_.weight;
   record.metric = metricValue(metric_, sums_.metric, sums_.weight);
-  record.data = static_cast<float>(dataSeconds);
-  record.forward = static_cast<float>(spent.forward);
-  record.backward = static_cast<float>(spent.backward);
-  record.communication = static_cast<float>(spent.communication);
-  record.optimizer = static_cast<float>(spent.optimizer);
-  record.collectiveBegin = spent.firstCollective;
   record.samples = position.count;
   if (plan_.isAsynchronous())
     record.staleness = static_cast<float>(entries_.back().feed->staleness());
@@ -370,18 +184,22 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
       return feed.first.first.ends_with(plan::Plan::kUncompressed);
     });
   }
-  if (!endsWhereNotFinite()) return {};
-  LOCKSTEP_TRY(checkScale(number, static_cast<double>(record.lossScale)));
+  return endsWhereNotFinite() ? checkStep(record) : Status();
+}
+
+// Whether the training can go on from a step.
+Status Training::checkStep(const StepRecord& record) {
+  LOCKSTEP_TRY(checkScale(record.step, static_cast<double>(record.lossScale)));
   const bool isFinite = std::isfinite(sums_.loss) || record.skipped > 0;
   if (plan_.isAsynchronous()) {  // asynchronous workers synchronize when all have stopped
-    if (!isFinite && !nonFinite_) noteNonFinite(number);
+    if (!isFinite && !nonFinite_) noteNonFinite(record.step);
     return {};
   }
   if (isFinite) {
     nonFinite_.reset();
     return {};
   }
-  noteNonFinite(number);
+  noteNonFinite(record.step);
   return endDiverged("the loss");
 }
 
@@ -410,49 +228,6 @@ void Training::noteNonFinite(std::int64_t step) {
   if (!nonFinite_) nonFinite_ = Found{step, {std::numeric_limits<std::int64_t>::max(), {}}};
 }
 
-namespace {
-
-constexpr std::int64_t kNotFound = std::numeric_limits<std::int64_t>::max();
-
-// Wire format of a rank's finding.
-struct FoundMessage {
-  std::int64_t step = kNotFound;
-  std::int64_t order = kNotFound;
-  std::int64_t rank = -1;
-  std::array<char, 232> text{};
-  bool operator<(const FoundMessage& other) const {
-    return std::tie(step, order, rank) < std::tie(other.step, other.order, other.rank);
-  }
-};
-constexpr std::int64_t kFoundWords = sizeof(FoundMessage) / sizeof(std::int64_t);
-static_assert(sizeof(FoundMessage) % sizeof(std::int64_t) == 0);
-
-FoundMessage messageOf(int rank, const std::optional<Found>& found) {
-  FoundMessage out;
-  out.rank = rank;
-  if (!found) return out;
-  out.step = found->step;
-  out.order = found->tensor.order;
-  const std::string& text = found->tensor.text;
-  std::copy_n(text.begin(), std::min(text.size(), out.text.size() - 1), out.text.begin());
-  return out;
-}
-
-// Collective: returns the first finding of all ranks.
-Result<FoundMessage> firstFound(const FoundMessage& mine, const Groups& groups) {
-  FoundMessage first = mine;
-  for (const auto& [axis, group] : groups.all()) {
-    std::vector<FoundMessage> all(static_cast<std::size_t>(group->size()));
-    std::vector<std::int64_t> cuts;
-    for (std::int64_t part = 0; part <= group->size(); ++part) cuts.push_back(part * kFoundWords);
-    LOCKSTEP_TRY(group->allGather(&first, all.data(), cuts, DType::kI64));
-    for (const FoundMessage& one : all) first = std::min(first, one);
-  }
-  return first;
-}
-
-}  // namespace
-
 // Collective. If no rank has a finding beyond the non-finite loss, inspects the state.
 Status Training::endDiverged(const Message& what) {
   LOCKSTEP_ASSIGN(FoundMessage first, firstFound(messageOf(rank_, nonFinite_), groups_));
@@ -465,28 +240,6 @@ Status Training::endDiverged(const Message& what) {
   std::string where = first.text.data();
   if (!where.empty() && plan_.mesh.size() > 1) where += fmt::format(", on rank {}", first.rank);
   return diverged(message("{} is not finite in step {}", what, step), where, step);
-}
-
-// Returns the first non-finite tensor of the state on this rank, in plan order.
-std::optional<Found> Training::stateNotFinite(std::int64_t step) const {
-  for (std::size_t s = 0; s < plan_.state.size(); ++s) {
-    const plan::StateSlot& slot = plan_.state[s];
-    if (slot.stage != plan_.stageOf(rank_)) continue;
-    const std::int64_t held =
-        slot.axis.empty() ? 0 : plan_.mesh.coordinate(rank_, slot.axis) * slot.type.count();
-    const auto size = static_cast<std::int64_t>(sizeOf(slot.type.dtype));
-    for (const auto& member : slot.members) {
-      const std::int64_t begin = std::max(member.element, held);
-      const std::int64_t end =
-          std::min(member.element + plan_.memberCount(member), held + slot.type.count());
-      if (begin >= end) continue;
-      const std::span bytes(state_->data() + slot.offset + (begin - held) * size,
-                            static_cast<std::size_t>((end - begin) * size));
-      if (firstNonFinite(bytes, slot.type.dtype) >= 0)
-        return Found{step, {static_cast<std::int64_t>(s), stateTensorText(slot, member.name)}};
-    }
-  }
-  return std::nullopt;
 }
 
 // Collective. Checks the state before it is written, independently of the disk.
@@ -673,8 +426,6 @@ Result<TrainerSummary> Training::run() {
                   exportModel(options_.modelFile, rankState(), options_.onTensor));
   return summary_;
 }
-
-}  // namespace
 
 Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOptions& options,
                              const data::Dataset& trainData, const data::Dataset& evalData,

@@ -7,9 +7,10 @@
 #include <optional>
 
 #include "engine/base/memory.h"
-#include "engine/comm/memory_store.h"
 #include "engine/runtime/double_storage.h"
 #include "engine/runtime/rounding_noise.h"
+#include "engine/runtime/verify_differences.h"
+#include "engine/runtime/verify_runs.h"
 
 namespace lockstep::runtime {
 
@@ -43,14 +44,11 @@ struct Reference::More {
 
 namespace {
 
-constexpr Nanoseconds kPeerLimit = 120'000'000'000;
 constexpr int kNoisyRuns = 6;
 constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where noise differs by 1
 // Sixteen times what rounding one result puts it off: a sum of many terms is off by that of its
 // partial sums.
 constexpr double kNoise = 0x1p-20, kNoiseOfDouble = 0x1p-49;
-// The smallest share of batches in which a tensor has to be decided.
-constexpr double kLeastDecided = 0.5;
 // Elements that rounding alone moves by more of a tensor's limit than this are set aside; at most
 // such shares of a tensor, and of all.
 constexpr double kSteady = 0x1p-10;
@@ -71,287 +69,7 @@ constexpr double kMostOfAside = 1e-5, kMostOfEvaluation = 1e-6;
 constexpr double kAsideTimes = 8;
 // Of its norm, all parameters move about so far in a first step of `updates`.
 constexpr double kUpdateLength = 0x1p-6;
-// So great that what is left of a parameter after a step is its gradient; a power of two, so that
-// the product is exact.
-constexpr double kProbeRate = 1 << 20;
-
-class Collect final : public TrainerObserver {
- public:
-  explicit Collect(std::int64_t steps) { losses.reserve(static_cast<std::size_t>(steps)); }
-  void onReady(std::int64_t) override {}
-  void onStep(const StepRecord& record) override {
-    if (losses.size() < losses.capacity()) losses.push_back(record.loss);
-    skipped += record.skipped;
-  }
-  void onEvents(const std::vector<plan::Event>&) override {}
-  void onEpoch(const EpochRecord&) override {}
-  void onCheckpoint(std::int64_t, const std::string&) override {}
-  std::vector<double> losses;
-  std::int64_t skipped = 0;
-};
-
-// So many batches of kept ones.
-class SomeBatches final : public data::Dataset {
- public:
-  SomeBatches(const data::Dataset& from, std::int64_t batch, std::int64_t number,
-              std::int64_t batches = 1)
-      : from_(from),
-        first_(batch * number),
-        size_(std::min(batch * batches, from.size() - first_)) {}
-  std::int64_t size() const override { return size_; }
-  const std::vector<data::Field>& fields() const override { return from_.fields(); }
-  void read(std::int64_t index, std::size_t field, std::byte* out) const override {
-    from_.read(first_ + index, field, out);
-  }
-
- private:
-  const data::Dataset& from_;
-  std::int64_t first_, size_;
-};
-
-struct Training {
-  std::vector<double> losses;
-  std::int64_t skipped = 0;  // updates
-  TrainerSummary summary;
-  Tensors start, tensors;
-  std::string differing;
-};
-
-// "rank 3 differs from rank 1": two that are at one place but for axis data.
-std::string differingReplicas(const cluster::Mesh& mesh,
-                              const std::vector<Result<TrainerSummary>>& ranks) {
-  for (int rank = 0; rank < mesh.workers(); ++rank) {
-    const std::vector<int> group = mesh.group(rank, "data");
-    const int first = group.empty() ? rank : group.front();
-    if (ranks[static_cast<std::size_t>(rank)]->replicaSha256 !=
-        ranks[static_cast<std::size_t>(first)]->replicaSha256)
-      return fmt::format("rank {} differs from rank {}", rank, first);
-  }
-  return {};
-}
-
-// `steps` steps of a plan on batches; the tensors of rank 0 where they are asked for.
-Result<Training> trainOnce(const plan::Plan& plan, const Experiment& experiment,
-                           const data::Dataset& batches, const Schedule& schedule,
-                           std::int64_t steps, bool keepTensors, const std::atomic<bool>& stop,
-                           NonFinite nonFinite = NonFinite::kRefused) {
-  Training out;
-  TrainerOptions options;
-  options.nonFinite = nonFinite;
-  options.epochs = 0;
-  options.maxSteps = steps;
-  options.shuffle = false;
-  options.hashReplica = true;
-  options.schedule = schedule;
-  const auto keepIn = [](Tensors& tensors) {
-    return [&tensors](const TensorInfo& tensor, std::span<const std::byte> bytes) {
-      tensors[tensor.name] = {tensor.dtype, {bytes.begin(), bytes.end()}};
-    };
-  };
-  if (keepTensors) {
-    options.onFirstTensor = keepIn(out.start);
-    options.onTensor = keepIn(out.tensors);
-  }
-  const SomeBatches batch(batches, plan.globalBatch, 0);
-  const data::Dataset& evaluate =
-      experiment.equal ? static_cast<const data::Dataset&>(batch) : batches;
-  auto openBackend = experiment.openBackend;
-  if (experiment.wrapBackend)
-    openBackend = [&experiment](int rank) -> Result<std::unique_ptr<backends::Backend>> {
-      LOCKSTEP_ASSIGN(std::unique_ptr<backends::Backend> backend,
-                      experiment.openBackend
-                          ? experiment.openBackend(rank)
-                          : backends::makeBackend(experiment.backend, experiment.backendOptions));
-      return experiment.wrapBackend(rank, std::move(backend));
-    };
-  LOCKSTEP_ASSIGN(LocalGroups groups, LocalGroups::make(plan.mesh, kPeerLimit));
-  std::vector<std::unique_ptr<Collect>> observers;
-  for (int rank = 0; rank < plan.mesh.size(); ++rank)
-    observers.push_back(std::make_unique<Collect>(steps));
-  comm::MemoryStore store;
-  auto ranks = trainLocally(
-      {plan, options, batches, evaluate, experiment.backend, experiment.backendOptions, openBackend,
-       !plan.isAsynchronous() ? &store : nullptr},
-      groups, stop,
-      [&](int rank) -> TrainerObserver& { return *observers[static_cast<std::size_t>(rank)]; });
-  // A rank that was ended by another's error is not what a person wants to hear of.
-  const Error* first = nullptr;
-  for (auto& rank : ranks) {
-    if (rank.ok()) continue;
-    if (rank.error().rank < 0) rank.error().rank = static_cast<int>(&rank - ranks.data());
-    if (first == nullptr || (first->code == Code::kAborted && rank.error().code != Code::kAborted))
-      first = &rank.error();
-  }
-  if (first != nullptr) return *first;
-  if (stop) return makeError(Code::kCancelled, "the verification was cancelled");
-  out.losses = std::move(observers.front()->losses);
-  out.skipped = observers.front()->skipped;
-  out.summary = *ranks.front();
-  out.differing = differingReplicas(plan.mesh, ranks);
-  return out;
-}
-
-// How far parameters come in `steps` steps from the probes' batch of this number.
-Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, double rate, int batch,
-                      std::int64_t steps, const std::atomic<bool>& stop) {
-  Schedule constant;
-  constant.peak = rate;
-  LOCKSTEP_ASSIGN(
-      Training probed,
-      trainOnce(plan, experiment, SomeBatches(experiment.probes, plan.globalBatch, batch, steps),
-                // the rate is no one's to train with
-                constant, steps, true, stop, NonFinite::kTaken));
-  if (probed.skipped > 0) {
-    Error error = makeError(Code::kInvalidArgument,
-                            "gradients overflow, and a step that updates nothing shows none");
-    error.next = "set training.loss_scale.initial to a smaller power of two";
-    return error;
-  }
-  for (const plan::StateSlot& slot : plan.state)  // running statistics have no gradients
-    if (slot.role == plan::StateRole::kStatistics)
-      for (const auto& member : slot.members) probed.tensors.erase(member.name);
-  for (auto& [name, tensor] : probed.tensors) {
-    const Tensor& before = probed.start.at(name);
-    for (std::size_t i = 0; i < tensor.count(); ++i) tensor.set(i, before.at(i) - tensor.at(i));
-  }
-  return std::move(probed.tensors);
-}
-Result<Tensors> gradient(const plan::Plan& plan, const Experiment& experiment, int batch,
-                         const std::atomic<bool>& stop) {
-  return probe(plan, experiment, kProbeRate, batch, 1, stop);
-}
-
-// Not a number is worse than any difference.
-double relative(double difference, double of) {
-  if (difference == 0) return 0;
-  const double out = difference / of;
-  return std::isnan(out) ? INFINITY : out;
-}
-
-double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
-                     std::size_t* where = nullptr) {
-  if (a.size() != b.size() || a.empty()) return INFINITY;
-  double worst = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const double difference = relative(std::abs(a[i] - b[i]), std::abs(b[i]));
-    if (difference <= worst) continue;
-    worst = difference;
-    if (where != nullptr) *where = i;
-  }
-  return worst;
-}
-
-// The smallest norm that differences are divided by, as a share of the norm of all gradients. Some
-// gradients are zero except for rounding, such as that of a bias before a batch norm. Their
-// relative difference would be meaningless.
-constexpr double kLeastShare = 0x1p-14;
-
-// How far tensors are apart, relative to `b`, at least to `leastShare` of the length of all.
-struct Apart {
-  Reference::Noise tensors;  // ‖a − b‖ / ‖b‖
-  Reference::Noise along;    // ⟨a − b, b⟩ / ⟨b, b⟩
-};
-Apart apartness(const Tensors& a, const Tensors& b, double leastShare = 0) {
-  Apart out;
-  double all = 0;
-  for (const auto& [name, tensor] : b)
-    for (std::size_t i = 0; leastShare > 0 && i < tensor.count(); ++i)
-      all += tensor.at(i) * tensor.at(i);
-  for (const auto& [name, theirs] : b) {
-    const auto mine = a.find(name);
-    double& difference = out.tensors[name] = INFINITY;
-    if (mine == a.end() || mine->second.count() != theirs.count()) continue;
-    double apart = 0, along = 0, norm = 0;
-    for (std::size_t i = 0; i < theirs.count(); ++i) {
-      const double other = theirs.at(i), by = mine->second.at(i) - other;
-      apart += by * by;
-      along += by * other;
-      norm += other * other;
-    }
-    norm = std::max(norm, leastShare * leastShare * all);
-    difference = relative(std::sqrt(apart), std::sqrt(norm));
-    if (norm > 0) out.along[name] = along / norm;
-  }
-  for (const auto& [name, tensor] : a)
-    if (!b.contains(name)) out.tensors[name] = INFINITY;
-  return out;
-}
-
-// By how much gradients are too long altogether: the mean over tensors and batches, each as much as
-// it is free of noise.
-double scaleOf(const std::vector<Reference::Noise>& along,
-               const std::vector<Reference::Noise>& noise, double least) {
-  double sum = 0, weights = 0;
-  for (std::size_t batch = 0; batch < along.size(); ++batch)
-    for (const auto& [name, by] : along[batch]) {
-      const auto known = noise[batch].find(name);
-      const double spread = least + (known == noise[batch].end() ? 0 : known->second);
-      sum += by / (spread * spread);
-      weights += 1 / (spread * spread);
-    }
-  return std::abs(sum / std::max(weights, std::numeric_limits<double>::min()));
-}
-
-// A finding that is as near to its limit as any of those it is made of.
-class Worst {
- public:
-  explicit Worst(std::string check) : found_{std::move(check), 0, 0, "", true} {}
-  // Of `what`, a tensor or a number; `where` it is found.
-  void add(double difference, const Tolerance& tolerance, double noise, const std::string& what,
-           const std::string& where) {
-    const double limit = tolerance.of(noise);
-    const bool decides = tolerance.decides(noise);
-    Batches& of = batches_[what];
-    ++of.all;
-    of.decided += decides;
-    ++all_;
-    if (limit > tolerance.least) ++stretched_;
-    if (!decides) ++aside_;
-    noise_ = std::max(noise_, noise);
-    const double share = std::isnan(difference) ? INFINITY : difference / limit;
-    found_.holds = found_.holds && share <= 1;
-    if (share <= share_ && all_ > 1) return;
-    share_ = share;
-    found_.difference = std::isnan(difference) ? INFINITY : difference;
-    found_.limit = limit;
-    found_.where = where;
-  }
-  void setUndecided() { found_.undecided = true; }
-  Finding take() {
-    for (const auto& [what, of] : batches_)
-      found_.undecided = found_.undecided || of.decided < kLeastDecided * of.all;
-    if (stretched_ > 0 && all_ > 1)
-      found_.where +=
-          fmt::format("; rounding alone moves {} of {} by up to {:.0e}", stretched_, all_, noise_);
-    if (aside_ > 0 && all_ > 1) found_.where += fmt::format(", {} too far to decide", aside_);
-    return std::move(found_);
-  }
-
- private:
-  Finding found_;
-  double share_ = 0, noise_ = 0;
-  int all_ = 0, stretched_ = 0, aside_ = 0;
-  struct Batches {
-    int decided = 0, all = 0;
-  };
-  std::map<std::string, Batches> batches_;  // by what is compared
-};
-
-Finding sameBits(std::string check, const Tensors& a, const Tensors& b) {
-  Finding out{std::move(check), 0, 0, "", true};
-  for (const auto& [name, difference] : apartness(a, b).tensors) {
-    if (difference <= out.difference) continue;
-    out = {out.check, difference, 0, name, false};
-  }
-  return out;
-}
-
 std::string stepText(std::size_t index) { return fmt::format("step {}", index + 1); }
-
-void widen(Reference::Noise& noise, const Apart& apart) {
-  for (const auto& [name, difference] : apart.tensors)
-    noise[name] = std::max(noise[name], difference);
-}
 
 // On processors, where results can be disturbed.
 Experiment disturbed(const Experiment& experiment, std::string_view precision, int number) {
@@ -387,7 +105,7 @@ Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& 
     LOCKSTEP_ASSIGN(const Tensors moved,
                     probe(plans.probe, noisy, one.updateRate, 0, kUpdateSteps, stop));
     widen(one.updateNoise, apartness(moved, one.updates, kLeastShare));
-    LOCKSTEP_ASSIGN(const Training trained,
+    LOCKSTEP_ASSIGN(const TrainedOnce trained,
                     trainOnce(plans.train, noisy, experiment.batches, experiment.schedule,
                               experiment.steps, false, stop));
     one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.result.losses));
@@ -448,7 +166,7 @@ Status measureMoved(const Reference& one, const Experiment& experiment,
   Moved out;
   for (int run = 0; run < kNoisyRuns; ++run) {
     LOCKSTEP_ASSIGN(
-        const Training noisy,
+        const TrainedOnce noisy,
         trainOnce(more.train, disturbed(experiment, more.train.precision, run), experiment.batches,
                   experiment.schedule, experiment.steps, true, stop));
     out.evaluation =
@@ -463,34 +181,6 @@ Status measureMoved(const Reference& one, const Experiment& experiment,
   }
   more.moved = std::move(out);
   return {};
-}
-
-// ‖a − b‖ / ‖b‖ of the elements that rounding alone moves by no more than `most`·‖b‖, and of those
-// that it moves further and are set aside; `noise` is how far it moves these.
-struct Steady {
-  double difference = 0, asideDifference = 0, noise = 0;
-  std::size_t aside = 0;
-};
-Steady steadyApart(const Tensor& a, const Tensor& b, const std::vector<double>& moved,
-                   double most) {
-  double apart = 0, asideApart = 0, asideMoved = 0, squares = 0;
-  for (std::size_t i = 0; i < b.count(); ++i) squares += b.at(i) * b.at(i);
-  const double norm = std::sqrt(squares);
-  Steady out;
-  for (std::size_t i = 0; i < b.count(); ++i) {
-    const double by = a.at(i) - b.at(i);
-    if (moved[i] <= most * norm) {
-      apart += by * by;
-      continue;
-    }
-    ++out.aside;
-    asideApart += by * by;
-    asideMoved += moved[i] * moved[i];
-  }
-  out.difference = relative(std::sqrt(apart), norm);
-  out.asideDifference = relative(std::sqrt(asideApart), norm);
-  out.noise = relative(std::sqrt(asideMoved), norm);
-  return out;
 }
 
 // Weights of fp64 are nearly equal but where an optimizer makes much of rounding: of a gradient
@@ -562,8 +252,8 @@ Result<Exact> runExact(const plan::Plan& probePlan, const plan::Plan& trainPlan,
     out.gradients.push_back(std::move(of));
   }
   LOCKSTEP_ASSIGN(out.updates, probe(probePlan, exact, rate, 0, kUpdateSteps, stop));
-  LOCKSTEP_ASSIGN(Training trained, trainOnce(trainPlan, exact, exact.batches, exact.schedule,
-                                              exact.steps, false, stop));
+  LOCKSTEP_ASSIGN(TrainedOnce trained, trainOnce(trainPlan, exact, exact.batches, exact.schedule,
+                                                 exact.steps, false, stop));
   out.losses = std::move(trained.losses);
   return out;
 }
@@ -806,8 +496,9 @@ void KeptBatches::read(std::int64_t index, std::size_t field, std::byte* out) co
 Result<RunResult> runPlans(const PlanPair& plans, const Experiment& experiment,
                            const std::atomic<bool>& stop) {
   RunResult out;
-  LOCKSTEP_ASSIGN(Training trained, trainOnce(plans.train, experiment, experiment.batches,
-                                              experiment.schedule, experiment.steps, true, stop));
+  LOCKSTEP_ASSIGN(TrainedOnce trained,
+                  trainOnce(plans.train, experiment, experiment.batches, experiment.schedule,
+                            experiment.steps, true, stop));
   out.start = std::move(trained.start);
   out.end = std::move(trained.tensors);
   out.losses = std::move(trained.losses);
@@ -848,7 +539,7 @@ Result<std::vector<std::pair<std::string, double>>> gradientLengths(
                               .backendOptions = options};
   Schedule rate;
   rate.peak = kProbeRate;
-  LOCKSTEP_ASSIGN(const Training trained,
+  LOCKSTEP_ASSIGN(const TrainedOnce trained,
                   trainOnce(plan, experiment, batch, rate, 1, true, stop, NonFinite::kTaken));
   std::vector<std::pair<std::string, double>> out{{"loss", trained.losses.front()}};
   for (const auto& [name, tensor] : trained.tensors) {
@@ -879,7 +570,7 @@ Result<Verified> verifyAgainst(const Reference& one, const PlanPair& several,
     out.push_back({"all ranks", mine.differing.empty() ? 0.0 : INFINITY, 0, mine.differing,
                    mine.differing.empty()});
   if (!experiment.fixedOrder) return Verified{std::move(out), mine.losses};
-  LOCKSTEP_ASSIGN(const Training again,
+  LOCKSTEP_ASSIGN(const TrainedOnce again,
                   trainOnce(several.train, experiment, experiment.batches, experiment.schedule,
                             experiment.steps, false, stop));
   std::size_t at = 0;

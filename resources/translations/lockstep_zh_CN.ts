@@ -5640,6 +5640,10 @@ its last lines:
             <source>reached, but not by every node</source>
             <translation>可以到达，但并非每个节点都能</translation>
         </message>
+        <message>
+            <source>the messages of %1 ranks</source>
+            <translation>%1 个 rank 的消息</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
