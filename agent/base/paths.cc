@@ -87,7 +87,7 @@ Status makePrivateFolder(const std::string& path) {
     return error;
   }
   if ((info.st_mode & 077) != 0 && chmod(path.c_str(), 0700) != 0)
-    return systemError(errno, message("cannot close {} to others", path));
+    return systemError(errno, message("cannot restrict access to {}", path));
   return {};
 }
 

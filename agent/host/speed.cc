@@ -36,7 +36,7 @@ class HostBench final : public Bench {
     const std::size_t size = (static_cast<std::size_t>(bytes) + 127) / 64 * 64;
     void* const memory = std::aligned_alloc(64, size);
     if (memory == nullptr)
-      return makeError(Code::kResourceExhausted, "{} MiB cannot be had", size >> 20);
+      return makeError(Code::kResourceExhausted, "cannot allocate {} MiB", size >> 20);
     std::memset(memory, 1, size);
     memory_.emplace_back(memory, std::free);
     return memory;

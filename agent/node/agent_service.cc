@@ -155,7 +155,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status RemoveRun(grpc::ServerContext*, const node::v1::RemoveRunRequest* request,
                          node::v1::RemoveRunReply*) override {
     if (!isPlainName(request->run()))
-      return toGrpc(invalidArgument("\"{}\" is no run id", request->run()));
+      return toGrpc(invalidArgument("\"{}\" is not a run's id", request->run()));
     for (const RunFolder& folder : findRuns(workdir_, request->run())) {
       if (!request->node().empty() &&
           std::filesystem::path(folder.path).filename() != request->node())
@@ -315,7 +315,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     const bool ended = isFinal(folder.readState()) || !isLocked(folder.lock());
     if (before->generation() < request.generation()) {
       if (!ended)
-        return makeError(Code::kAlreadyExists, "generation {} of run {} is still there",
+        return makeError(Code::kAlreadyExists, "generation {} of run {} still exists",
                          before->generation(), request.run());
       LOCKSTEP_TRY(remove(folder));
       return false;
@@ -331,7 +331,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
                        request.run());
     LOCKSTEP_ASSIGN(const std::string hashes, readFile(folder.hashes()));
     if (!reply.ParseFromString(hashes))
-      return makeError(Code::kDataLoss, "{} is not what was prepared", folder.hashes());
+      return makeError(Code::kDataLoss, "{} differs from what was prepared", folder.hashes());
     reply.set_socket(info->socket);
     reply.set_peer_address(info->peerAddress);
     return true;

@@ -164,7 +164,8 @@ std::string Staging::staged(const std::string& sha256, std::int64_t bytes) {
 }
 
 Result<node::v1::FindFileReply> Staging::find(const node::v1::FindFileRequest& request) {
-  if (!isSha256(request.sha256())) return invalidArgument("\"{}\" is no SHA-256", request.sha256());
+  if (!isSha256(request.sha256()))
+    return invalidArgument("\"{}\" is not a SHA-256", request.sha256());
   const std::int64_t bytes = request.has_bytes() ? request.bytes() : -1;
   node::v1::FindFileReply reply;
   if (request.path().starts_with('/') && holds(request.path(), request.sha256(), bytes))
@@ -180,8 +181,8 @@ Result<node::v1::StageFileReply> Staging::receive(const Read& read,
   if (!read(piece)) return cancelledError();
   const std::string sha256 = piece.sha256(), name = piece.name();
   const std::int64_t bytes = piece.bytes();
-  if (!isSha256(sha256)) return invalidArgument("\"{}\" is no SHA-256", sha256);
-  if (!isPlainName(name)) return invalidArgument("\"{}\" is no name of a data file", name);
+  if (!isSha256(sha256)) return invalidArgument("\"{}\" is not a SHA-256", sha256);
+  if (!isPlainName(name)) return invalidArgument("\"{}\" is not the name of a data file", name);
   if (bytes < 0) return invalidArgument("the data file {} has {} bytes", name, bytes);
   KeyedLock turn(*this, sha256);
   LOCKSTEP_TRY(turn.await(cancelled));
@@ -198,14 +199,14 @@ Result<node::v1::StageFileReply> Staging::receive(const Read& read,
   if (cancelled()) return cancelledError();
   if (part.written() != bytes) {
     Error error = makeError(Code::kDataLoss, "the data file {} did not arrive whole", name);
-    error.why = message("{} bytes were announced, {} came", bytes, part.written());
-    error.next = "see whether something writes to it, and launch again";
+    error.why = message("{} bytes were announced, {} arrived", bytes, part.written());
+    error.next = "check whether something writes to it, and launch again";
     return error;
   }
   if (const std::string arrived = part.sha256(); arrived != sha256) {
-    Error error = makeError(Code::kDataLoss, "the data file {} arrived as another one", name);
+    Error error = makeError(Code::kDataLoss, "the data file {} arrived with other content", name);
     error.why = message("its SHA-256 is {}, the run expects {}", arrived, sha256);
-    error.next = "see whether something writes to it, and launch again";
+    error.next = "check whether something writes to it, and launch again";
     return error;
   }
   const std::string folder = folder_ + "/" + sha256;

@@ -45,7 +45,7 @@ CoreClaims claimCores(const std::vector<WorkerStart>& starts) {
 // Workers take these as they come: each has two memories of the largest size.
 Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   const std::string& algorithm = asked.algorithm();
-  if (ranks < 2) return invalidArgument("{} rank has nobody to exchange with", ranks);
+  if (ranks < 2) return invalidArgument("{} rank has no peer to exchange with", ranks);
   if (asked.min_bytes() < 4 || asked.max_bytes() < asked.min_bytes())
     return invalidArgument("sizes from {} to {} bytes, expected 4 at least", asked.min_bytes(),
                            asked.max_bytes());

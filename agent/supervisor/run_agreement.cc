@@ -90,7 +90,7 @@ void RunControl::onPeerLeave(const std::string& node) {
     Error error = makeError(Code::kUnavailable, "node {} was lost", node);
     error.why =
         message("its supervisor did not come back within {} s", limits_.lostPeer / 1'000'000'000);
-    error.next = "see whether the node runs and reaches the first node at its address";
+    error.next = "check whether the node runs and reaches the first node at its address";
     error.node = node;
     noteFailure(std::move(error), false);
   });
@@ -250,7 +250,7 @@ void RunControl::onCoordinatorLost(const std::string& why) {
     if (outcome_) return;
     Error error = makeError(Code::kUnavailable, "the first node was lost");
     error.why = message("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why);
-    error.next = "see whether that node runs and is reached from here at its address";
+    error.next = "check whether that node runs and is reachable from here at its address";
     error.node = request_.node();
     abort(error);
   });

@@ -151,8 +151,8 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
     if (!isFinal(state) || state == run::v1::FAILED) {
       Error error;
       if (isFinal(state)) {
-        error = makeError(Code::kDataLoss, "the run failed, and why was not kept");
-        error.why = "its supervisor was killed, or the disk of the node's workdir took no more";
+        error = makeError(Code::kDataLoss, "the run failed; its error was not kept");
+        error.why = "its supervisor was killed, or the disk of the node's workdir is full";
       } else {
         error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
         error.why = "it was killed, or the node was restarted";

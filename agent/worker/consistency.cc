@@ -194,7 +194,7 @@ Result<RankFacts> parseFacts(std::string_view text) {
     text.remove_prefix(std::min(text.size(), line.size() + 1));
     const std::size_t first = line.find('\t'), last = line.rfind('\t');
     if (first == std::string_view::npos || last == first)
-      return makeError(Code::kDataLoss, "what a rank says of itself cannot be read");
+      return makeError(Code::kDataLoss, "a rank's facts cannot be read");
     const std::string_view kind = line.substr(0, first), value = line.substr(last + 1);
     std::string name(line.substr(first + 1, last - first - 1));
     if (kind == "thing") {
@@ -203,7 +203,7 @@ Result<RankFacts> parseFacts(std::string_view text) {
     }
     const std::optional<double> number =
         value == "nan" || value == "-nan" ? NAN : readNumber(value);
-    if (!number) return makeError(Code::kDataLoss, "what a rank says of itself cannot be read");
+    if (!number) return makeError(Code::kDataLoss, "a rank's facts cannot be read");
     if (kind == "rank") {
       out.node = std::move(name);
       out.rank = static_cast<int>(*number);
@@ -264,7 +264,7 @@ Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precis
         if (other != ranks.end()) return differs(facts, *other, name, "it is not a number");
         Error error = makeError(Code::kFailedPrecondition,
                                 "the {} of the first samples is not a number", name);
-        error.why = "every rank finds it so";
+        error.why = "every rank finds the same";
         error.next = "look for numbers in the data that are too large, or lower model.input.scale";
         return error;
       }

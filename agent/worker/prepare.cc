@@ -96,7 +96,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::Tab
     if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
   if (!expected.empty() && expected != facts->sha256) {
     Error error =
-        makeError(Code::kFailedPrecondition, "the data file {} is another one", file.path);
+        makeError(Code::kFailedPrecondition, "the data file {} is not the run's", file.path);
     error.why = message("its SHA-256 is {}, the run expects {}", facts->sha256, expected);
     error.next = "copy the right file to this node, or set data.copy_to_nodes";
     return error;
@@ -227,7 +227,7 @@ Status checkComm(const node::v1::PrepareRequest& request, int world, bool evalua
   }
   const auto comms = specs::valuesOf<spec::v1::ClusterSpec>("comm");
   if (std::find(comms.begin(), comms.end(), request.comm()) == comms.end())
-    return invalidArgument("comm \"{}\" is not known: {} are", request.comm(),
+    return invalidArgument("unknown comm \"{}\"; expected one of {}", request.comm(),
                            fmt::join(comms, ", "));
   return {};
 }
@@ -239,9 +239,9 @@ Status checkCoordinator(const node::v1::PrepareRequest& request, int world) {
     return invalidArgument("the only node of a run coordinates it");
   }
   if (nodes.empty() || (nodes.front() == request.node()) != request.coordinator())
-    return invalidArgument("the first node of the cluster coordinates, and no other");
+    return invalidArgument("only the first node of the cluster coordinates a run");
   if (request.tls().key_pem().empty())
-    return invalidArgument("a run of several nodes needs keys made for it");
+    return invalidArgument("a run on several nodes needs TLS keys");
   return {};
 }
 
@@ -431,9 +431,10 @@ std::map<std::string, std::string> dataPaths(
 }
 
 Status checkNames(const node::v1::PrepareRequest& request) {
-  if (!isPlainName(request.run())) return invalidArgument("\"{}\" is no run id", request.run());
+  if (!isPlainName(request.run()))
+    return invalidArgument("\"{}\" is not a run's id", request.run());
   if (!isPlainName(request.node()))
-    return invalidArgument("\"{}\" is no node name", request.node());
+    return invalidArgument("\"{}\" is not a node's name", request.node());
   return {};
 }
 

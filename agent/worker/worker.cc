@@ -194,7 +194,7 @@ Result<std::string> WorkerLink::get(const std::string& key, Nanoseconds timeout)
                          [&] { return got_.contains(id); })) {
     Error error = makeError(Code::kDeadlineExceeded, "no rank has said \"{}\" in {} s", key,
                             timeout / 1'000'000'000);
-    error.next = "see whether the nodes reach each other at their addresses";
+    error.next = "check whether the nodes reach each other at their addresses";
     return error;
   }
   return std::move(got_.extract(id).mapped());

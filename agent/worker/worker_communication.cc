@@ -117,19 +117,18 @@ class Rounds final : public runtime::TrainerObserver {
 Status runCommunication(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(plan::Plan plan, readPlan(start));
   plan.uncompressedWarmupSteps = 0;  // the first steps are not what a run is made of
-  if (plan.mesh.size() < 2)
-    return invalidArgument("one rank communicates with none: give it others");
+  if (plan.mesh.size() < 2) return invalidArgument("one rank has no communication: use more ranks");
   if (plan.mesh.stages() > 1)
     return invalidArgument(
-        "the ranks of this strategy send each other messages, and no barrier can stand in for one");
+        "this strategy sends messages between ranks, which a barrier cannot replace");
   for (const plan::Program& program : plan.programs)
     for (const plan::Body& body : program.bodies)
       for (const plan::Step& step : body.steps)
         if (const std::string_view algorithm = ir::textAttr(step.attrs, "algorithm");
             step.op == ir::Op::kAllReduce && !algorithm.empty() && algorithm != "direct")
           return invalidArgument(
-              "all-reduce {} is made of messages, and no barrier can stand in for one; "
-              "set strategy.all_reduce to direct",
+              "all-reduce {} is made of messages, which a barrier cannot replace; set "
+              "strategy.all_reduce to direct",
               algorithm);
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();

@@ -253,7 +253,7 @@ Status Node::watch(const std::shared_ptr<grpc::Channel>& channel, const std::sto
   }
   const grpc::Status status = stream->Finish();
   if (status.ok()) {
-    Error error = makeError(Code::kUnavailable, "the agent ended");
+    Error error = makeError(Code::kUnavailable, "the agent has ended");
     error.node = name_;
     return error;
   }
@@ -324,7 +324,7 @@ void Node::run(const std::stop_token& end) {
             error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded;
         if (silent && error.next.empty())
           error.next = spec_.has_ssh()
-                           ? message("see whether `ssh {}` works here", spec_.ssh().host())
+                           ? message("check whether `ssh {}` works here", spec_.ssh().host())
                            : "look at agent.log in its workdir";
         {
           const std::lock_guard lock(mutex_);

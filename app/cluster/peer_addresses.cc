@@ -185,7 +185,7 @@ class Proof {
   Status checkCandidates(std::size_t i) {
     for (Candidate& candidate : listening_[i]->candidates)
       if (candidate.problem.empty() && !oneHost_ && isLoopback(candidate.address))
-        candidate.problem = "it leads to the node itself, and other nodes are on other hosts";
+        candidate.problem = "it is a loopback address, and other nodes are on other hosts";
     for (const Candidate& candidate : listening_[i]->candidates)
       if (candidate.problem.empty()) return {};
     const Candidate& first = listening_[i]->candidates.front();

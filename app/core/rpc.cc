@@ -43,7 +43,7 @@ Error rpcError(const grpc::Status& status, const Message& what, const std::strin
     error.why = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ? "no answer in time"
                                                                            : status.error_message();
     if (error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded)
-      error.next = "see whether the node and its agent answer: lockstep cluster check FILE";
+      error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
   }
   if (error.node.empty()) error.node = node;
   return error;

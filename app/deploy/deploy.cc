@@ -44,7 +44,7 @@ Result<std::string> mustRun(SshConnection& connection, const std::string& script
     error.why = said.empty() ? message("status {}", run->exitStatus) : Message(said);
     if (said.find("No space left") != std::string::npos) error.code = Code::kResourceExhausted;
     if (said.find("Permission denied") != std::string::npos) error.code = Code::kPermissionDenied;
-    error.next = "mend it on the node, and connect again";
+    error.next = "fix it on the node, and connect again";
     return onNode(error, options);
   }
   return run->output;
@@ -125,7 +125,7 @@ Result<NodeFacts> lookAtNode(SshConnection& connection, const std::string& versi
     }
   }
   if (facts.workdir.empty())
-    return onNode(makeError(Code::kDataLoss, "the node's shell gives no sensible answer"), options);
+    return onNode(makeError(Code::kDataLoss, "the node's shell gives no usable answer"), options);
   return facts;
 }
 
@@ -350,7 +350,7 @@ Result<AgentInfo> parseAnnouncement(const std::string& output, const std::string
   Error error = makeError(Code::kFailedPrecondition, "the agent does not start");
   const std::string& said = errorOutput.empty() ? output : errorOutput;
   error.why = message("status {}: {}", exitStatus, withoutLineEnds(said.substr(0, 2000)));
-  error.next = "mend on the node what it names, and connect again";
+  error.next = "fix what it names on the node, and connect again";
   return onNode(error, options);
 }
 

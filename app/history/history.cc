@@ -226,7 +226,7 @@ const std::string& History::folder() const { return state_->folder; }
 
 Status History::add(const RunRow& row, const RunDocuments& documents) {
   if (row.run.empty() || row.run.find('/') != std::string::npos)
-    return invalidArgument("\"{}\" is no run id", row.run);
+    return invalidArgument("\"{}\" is not a run's id", row.run);
   // a run has its file from the beginning
   LOCKSTEP_TRY(openRunStore(state_->pathOf(row.run)).status());
   Transaction transaction(*state_->database);
@@ -238,7 +238,7 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
 
 Result<std::unique_ptr<RunStore>> History::begin(const RunRow& row, const RunDocuments& documents) {
   if (this->row(row.run).ok())
-    return makeError(Code::kAlreadyExists, "run {} stands in the history already", row.run);
+    return makeError(Code::kAlreadyExists, "run {} is already in the history", row.run);
   LOCKSTEP_ASSIGN(auto store, openRunStore(state_->pathOf(row.run)));
   LOCKSTEP_TRY(store->lockForRecording());
   LOCKSTEP_TRY(add(row, documents));
@@ -421,7 +421,7 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
   const bool underWay = row.phase == RunState::RUNNING || row.phase == RunState::STOPPING;
   if (!evenUnderWay && underWay && row.unreachableNs == 0) {
     Error error = makeError(Code::kFailedPrecondition, "run {} is under way", run);
-    error.why = "without its entry nobody could find it on its nodes again";
+    error.why = "without its entry it could not be found on its nodes again";
     error.next = "stop or kill it first";
     return error;
   }

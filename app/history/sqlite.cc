@@ -160,7 +160,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   LOCKSTEP_ASSIGN(const std::int64_t page, number("PRAGMA page_size"));
   if (stat(file.c_str(), &info) == 0 && info.st_size % page != 0) {
     Error error = makeError(Code::kDataLoss, "cannot use {}", path);
-    error.why = "its end is cut off";
+    error.why = "it is truncated";
     return error;
   }
   if (current > version) {

@@ -74,7 +74,7 @@ void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
            "see the node's kernel messages; it may have to be restarted");
   }
   if (grew("xids", load.xids))
-    warn(message("the driver tells of an error of GPU {}: Xid {}", load.index, load.lastXid), {},
+    warn(message("the driver reports an error of GPU {}: Xid {}", load.index, load.lastXid), {},
          "see the node's kernel messages, and NVIDIA's list of Xid errors");
   if (grew("ecc_uncorrected", load.eccUncorrected))
     warn(message("GPU {} has uncorrected memory errors: {}", load.index, *load.eccUncorrected), {},
@@ -86,7 +86,7 @@ void GpuWatch::judge(const std::string& node, const GpuLoad& load, Gpu& gpu) {
                                                                   : "by its hardware";
     warn(message("GPU {} is slowed down {}", load.index, reason),
          load.temperature ? message("it has {:.0f} °C", *load.temperature) : "",
-         "see to its cooling and power");
+         "check its cooling and power");
   } else if (gpu.slowInRow == 0 && gpu.heat / gpu.seen < 0.05) {
     gpu.toldSlow = false;
   }

@@ -387,7 +387,7 @@ Status LaunchWork::prepare(Participant& participant, node::v1::PrepareRequest re
   find.set_node(participant.name);
   node::v1::RunOnNode found;
   LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, find, &found),
-                         "the node lost the run it had prepared", participant.name));
+                         "the node no longer has the run it had prepared", participant.name));
   participant.folder = found.folder();
   return {};
 }
@@ -397,11 +397,11 @@ Status LaunchWork::sameData() const {
     for (const auto& [name, hash] : copied_) {
       const auto at = participant.data.find(name);
       if (at == participant.data.end() || at->second == hash) continue;
-      Error error = makeError(Code::kFailedPrecondition, "the data file {} is another one",
+      Error error = makeError(Code::kFailedPrecondition, "the data file {} is not the run's",
                               participant.paths.at(name));
       error.node = participant.name;
       error.why = message("its SHA-256 is {}, the run expects {}", at->second, hash);
-      error.next = "see whether something writes to it, and launch again";
+      error.next = "check whether something writes to it, and launch again";
       return error;
     }
   for (const auto& [name, first] : participants_.front().data) {

@@ -60,7 +60,7 @@ Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const Laun
   preview.evaluator = {node.name(), planner::memory(made, 0, device.kind == "cuda").total(),
                        plan::text(made)};
   preview.remarks.push_back(
-      message("node {} evaluates after each epoch, and the ranks do not: it needs {} of memory",
+      message("node {} evaluates after each epoch in place of the ranks: it needs {} of memory",
               node.name(), mebibytes(preview.evaluator->totalBytes)));
   return {};
 }

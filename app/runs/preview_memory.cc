@@ -140,7 +140,8 @@ std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& s
       room->ranks == 1 ? message("its rank needs {}", sizeText(room->needed))
                        : message("its {} ranks need {}", room->ranks, sizeText(room->needed)));
   if (room->assumed)
-    error.why = message("it is taken for an {} until its node is connected", cluster::kAssumedGpu);
+    error.why =
+        message("it is assumed to be an {} until its node is connected", cluster::kAssumedGpu);
   // What no rank can do without, if it were divided among as many as a relief divides it.
   const cluster::Mesh& mesh = preview.cluster.mesh;
   const cluster::Strategy& kind = *cluster::findStrategy(spec.strategy().kind());

@@ -81,19 +81,18 @@ void remarkOnCommunication(Preview& preview) {
         "part of each "
         "gradient alone; what zero-2 divides besides is the sums of several");
   if (const auto& spent = preview.simulation.ranks; !spent.empty() && spent[0].hidden > 0)
-    preview.remarks.push_back(message(
-        "of the {} that rank 0's collectives take in a step, {} are hidden behind what it computes",
-        milliseconds(spent[0].transfer + spent[0].hidden), milliseconds(spent[0].hidden)));
-  if (const auto& encoded = preview.encoded; encoded.payload > 0)
     preview.remarks.push_back(
-        message("gradients travel as {}: {} become {}, {:.2f} times less; coding takes {} a step",
-                encoded.coding, kibibytes(encoded.bytes), kibibytes(encoded.payload),
-                encoded.ratio(), milliseconds(encoded.seconds)));
+        message("rank 0's collectives take {} a step, of which {} are hidden behind computation",
+                milliseconds(spent[0].transfer + spent[0].hidden), milliseconds(spent[0].hidden)));
+  if (const auto& encoded = preview.encoded; encoded.payload > 0)
+    preview.remarks.push_back(message(
+        "gradients are sent as {}: {} become {}, {:.2f} times less; encoding takes {} a step",
+        encoded.coding, kibibytes(encoded.bytes), kibibytes(encoded.payload), encoded.ratio(),
+        milliseconds(encoded.seconds)));
   if (const auto& tables = preview.tables; tables.tableBytes > 0)
     preview.remarks.push_back(
-        message("tables of {} are on the servers by rows: rank 0 receives at most {} rows a "
-                "step, and exchanges at "
-                "most {}",
+        message("tables of {} are divided over the servers by rows: rank 0 receives at most {} "
+                "rows a step, and exchanges at most {}",
                 mebibytes(tables.tableBytes), tables.rows, mebibytes(tables.exchangedBytes)));
 }
 
@@ -109,14 +108,13 @@ void remarkOnPrices(Preview& preview) {
                 cluster::kAssumedGpu, 100 * cluster::kReachedShare, rates.flopsPerSecond / 1e12,
                 preview.plan.precision, rates.bytesPerSecond / 1e9));
     if (devices.size() > 1)
-      preview.remarks.push_back(
-          message("what ranks exchange is priced at {:.1f} GB/s{}",
-                  preview.cluster.link.bytesPerSecond / 1e9,
-                  preview.cluster.hosts.size() < 2 ? ""
-                  : preview.cluster.link.kind == "nccl"
-                      ? message(" between hosts, {:.1f} GB/s within one",
-                                cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
-                      : " between hosts"));
+      preview.remarks.push_back(message(
+          "communication is priced at {:.1f} GB/s{}", preview.cluster.link.bytesPerSecond / 1e9,
+          preview.cluster.hosts.size() < 2 ? ""
+          : preview.cluster.link.kind == "nccl"
+              ? message(" between hosts, {:.1f} GB/s within one",
+                        cluster::assumedLink("nccl", false).bytesPerSecond / 1e9)
+              : " between hosts"));
   }
 }
 
@@ -141,8 +139,8 @@ void remarkOnChoices(Preview& preview, const spec::v1::RunSpec& spec,
       if (slot.role == plan::StateRole::kGradientSum) sums += slot.type.bytes();
     const int ranks = preview.plan.mesh.axisSize("data");
     preview.remarks.push_back(message(
-        "gradients of {} parts are added up in one order: a rank receives {} a step "
-        "for it, where sums alone would take {}",
+        "gradients of {} parts are summed in a fixed order: a rank receives {} a step for that, "
+        "where a plain all-reduce takes {}",
         spec.strategy().deterministic_parts(), kibibytes((ranks - 1) * sums * plan.microBatches),
         kibibytes(2 * (ranks - 1) * sums / ranks)));
   }

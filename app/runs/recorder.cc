@@ -487,7 +487,7 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
                     kill ? "the run could not be killed" : "the run could not be stopped");
       error.node = found.front().name;
       error.why = "the node did not answer in time";
-      error.next = "see whether the node and its agent answer: lockstep cluster check FILE";
+      error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
       return error;
     }();
     if (done) inbox.post(owner, [done, result] { done(result); });

@@ -97,7 +97,8 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
   LOCKSTEP_TRY(
       rpcStatus(stub->FindRun(&context, request, &found), "cannot ask for the run", node.name));
   if (found.socket().empty()) {
-    Error error = makeError(Code::kUnavailable, "nothing on node {} speaks for the run", node.name);
+    Error error =
+        makeError(Code::kUnavailable, "no supervisor on node {} answers for the run", node.name);
     error.next = "look at agent.log in the workdir of that node";
     return error;
   }

@@ -48,7 +48,7 @@ class LocalFile {
     if (fd_ < 0 || fstat(fd_, &info) != 0) return failure(errno);
     if (!S_ISREG(info.st_mode)) {
       Error error = failure(EINVAL);
-      error.why = "it is no file";
+      error.why = "it is not a file";
       return error;
     }
     bytes_ = info.st_size;
@@ -85,7 +85,7 @@ class LocalFile {
 Error changed(const std::string& path) {
   Error error = makeError(Code::kFailedPrecondition,
                           "the data file {} has changed since the launch began", path);
-  error.next = "see whether something writes to it, and launch again";
+  error.next = "check whether something writes to it, and launch again";
   return error;
 }
 
@@ -110,7 +110,7 @@ Status hashHere(Content& content, const std::stop_token& stop) {
   const std::string found = hash.hex();
   if (!content.sha256.empty() && content.sha256 != found) {
     Error error =
-        makeError(Code::kFailedPrecondition, "the data file {} is another one", content.path);
+        makeError(Code::kFailedPrecondition, "the data file {} is not the run's", content.path);
     error.why = message("its SHA-256 is {}, the run expects {}", found, content.sha256);
     error.next = "correct the file on this machine, or its hash in the run";
     return error;

@@ -241,7 +241,7 @@ class SftpClient::Impl {
   Status broken(const Message& why) const {
     Error error = makeError(Code::kDataLoss, "the SFTP subsystem does not answer as it should");
     error.why = why;
-    error.next = "see that the account's login files print nothing for non-interactive shells";
+    error.next = "check that the account's login files print nothing for non-interactive shells";
     return error;
   }
 
@@ -291,7 +291,7 @@ class SftpClient::Impl {
         const ssize_t n = ::recv(stream_.get(), bytes, sizeof bytes, 0);
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
           Error error = makeError(Code::kUnavailable, "the SFTP connection ended");
-          if (!version_) error.next = "see that sshd has the sftp subsystem";
+          if (!version_) error.next = "check that sshd has the sftp subsystem";
           return error;
         }
         if (n > 0) {

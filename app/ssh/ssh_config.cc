@@ -128,7 +128,7 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
                    int depth, std::vector<SshConfig>* route) {
   if (depth > kDeepestRoute || route->size() > kDeepestRoute) {
     Error error = invalidArgument("the jump hosts of {} lead in a circle", target.host);
-    error.next = "mend ProxyJump in the SSH configuration";
+    error.next = "correct ProxyJump in the SSH configuration";
     return error;
   }
   LOCKSTEP_ASSIGN(SshConfig config, effectiveConfig(target, configFile, stop));
@@ -264,7 +264,7 @@ Status checkTarget(const SshTarget& target) {
       continue;
     Error error = invalidArgument("ssh.{} is \"{}\"", field, *value);
     error.why = "no name has spaces, quotes or control characters";
-    error.next = message("mend ssh.{} of the node in the cluster", field);
+    error.next = message("correct ssh.{} of the node in the cluster", field);
     return error;
   }
   // Exactly one colon: IPv6 addresses have more.
@@ -308,7 +308,7 @@ Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& co
   if (run->exitStatus != 0) {
     Error error = invalidArgument("the SSH configuration of {} cannot be read", target.host);
     error.why = withoutLineEnds(run->errorOutput);
-    error.next = message("mend {}", configFile.empty() ? "~/.ssh/config" : configFile);
+    error.next = message("correct {}", configFile.empty() ? "~/.ssh/config" : configFile);
     return error;
   }
   return parseEffectiveConfig(run->output, target);

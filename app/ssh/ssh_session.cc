@@ -377,8 +377,8 @@ class SshSession::Impl {
       case HostKeyVerdict::kChanged:
         error.what = message("the host key of {} has changed", name);
         error.why = message(
-            "it shows {}, but {}:{} names another key; someone may be posing "
-            "as this host, or it was installed anew",
+            "it shows {}, but {}:{} names another key; someone may be posing as this host, or it "
+            "was reinstalled",
             shown, answer.file, answer.line);
         error.next = message("if the change is known to be right: ssh-keygen -f '{}' -R '{}'",
                              answer.file, name);
@@ -454,8 +454,9 @@ class SshSession::Impl {
         bytesSeen = counter_.in_bytes;
         lastHeard = now;
       } else if (now - lastHeard >= params_.keepaliveLimit) {
-        Error error = makeError(Code::kUnavailable, "the connection to {} is dead", config_.alias);
-        error.why = message("nothing was heard for {} ms", params_.keepaliveLimit.count());
+        Error error =
+            makeError(Code::kUnavailable, "the connection to {} does not respond", config_.alias);
+        error.why = message("there was no response for {} ms", params_.keepaliveLimit.count());
         return error;
       } else if (now - lastHeard >= params_.keepaliveInterval &&
                  now - lastAsked >= params_.keepaliveInterval) {

@@ -185,7 +185,8 @@ void SshStream::openFailed(Shared& shared) {
     again_ = true;
     return;
   }
-  Error error = makeError(Code::kUnavailable, "the server opens no channel to {}", request_.what);
+  Error error =
+      makeError(Code::kUnavailable, "the server does not open a channel to {}", request_.what);
   error.why = words;
   if (session)
     error.next = "raise MaxSessions of that server's sshd, or end what else uses the connection";

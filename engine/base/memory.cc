@@ -12,7 +12,7 @@ Error outOfMemory(const Message& what, std::int64_t bytes) {
                              : size >= kMiB ? fmt::format(": {:.1f} MiB", size / kMiB)
                                             : fmt::format(": {} bytes", bytes);
   error.what = message("out of memory for {}{}", what, amount);
-  error.why = "the system gives this process no more memory";
+  error.why = "the system has no more memory for this process";
   error.next =
       "free memory on the node, or use less: fewer ranks there, a smaller batch or model, or "
       "zero-3";

@@ -44,9 +44,9 @@ Status checkOptions(const Strategy& strategy, const StrategyOptions& options) {
   if (options.staleness != 0 && !strategy.staleness)
     return refusal(
         "strategy.staleness",
-        message("strategy.staleness is {}, but {} takes each step together; expected 0, or kind "
-                "parameter-server",
-                options.staleness, strategy.name),
+        message(
+            "strategy.staleness is {}, but {} is synchronous; expected 0, or kind parameter-server",
+            options.staleness, strategy.name),
         {{{"strategy.staleness", "0"}}});
   if (options.staleness != 0 && options.microBatches > 1)
     return refusal("strategy.staleness",

@@ -419,7 +419,7 @@ class GlooCommunicator final : public Communicator {
     const std::lock_guard lock(failing_);
     if (dead_.exchange(true)) return first_;
     error.rank = rank_;
-    error.next = "see whether the nodes of all ranks are up, then resume the run";
+    error.next = "check whether the nodes of all ranks are up, then resume the run";
     error.why =
         message("rank {} takes no messages: {}", peer, error.why.empty() ? error.what : error.why);
     first_ = std::move(error);
@@ -428,7 +428,7 @@ class GlooCommunicator final : public Communicator {
   }
   Error accused(Error error, int suspect) {
     error.rank = rank_;
-    error.next = "see whether the nodes of all ranks are up, then resume the run";
+    error.next = "check whether the nodes of all ranks are up, then resume the run";
     mesh_->sayFarewell(suspect, error.code);
     if (error.code == Code::kInvalidArgument) return error;
     int culprit = suspect, witness = -1;
@@ -445,7 +445,7 @@ class GlooCommunicator final : public Communicator {
       culprit = farewell.culprit;
     }
     if (culprit == rank_) {
-      error.why = message("rank {} waited for this rank in vain or met its failure", witness);
+      error.why = message("rank {} timed out waiting for this rank, or saw it fail", witness);
     } else if (last == GlooMesh::Last::kSilence) {
       error.code = Code::kDeadlineExceeded;
       error.why = message("rank {} did not answer for {:.3g} s", culprit,
@@ -468,7 +468,7 @@ class GlooCommunicator final : public Communicator {
       error.why = "an earlier call of this group failed";
       if (!first_.why.empty()) error.why = message("{}: {}", error.why, first_.why);
     }
-    error.next = "see whether the nodes of all ranks are up, then resume the run";
+    error.next = "check whether the nodes of all ranks are up, then resume the run";
     return error;
   }
 

@@ -102,7 +102,7 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
     if (std::from_chars(name.data(), name.data() + name.size(), fd).ec != std::errc()) continue;
     if (endpointOf(fd, getsockname) == own && endpointOf(fd, getpeername) == other) return fd;
   }
-  return makeError(Code::kUnavailable, "Gloo took another connection than that made for it");
+  return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
 struct Peer {

@@ -82,7 +82,7 @@ Result<std::string> ownAddress(const std::string& address, const std::string& in
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next)
     if (bindable(*entry)) return numeric(entry->ai_addr);
-  return refused(what, "this host does not have it",
+  return refused(what, "this host does not have this address",
                  "give an address of this host that its peers reach");
 }
 

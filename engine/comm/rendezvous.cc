@@ -359,7 +359,7 @@ class Rendezvous {
         greeting.theirs = message.substr(0, kNonceBytes);
         if (!sameBytes(message.substr(kNonceBytes), proof(greeting, "accept")))
           return unavailable(connectingTo(greeting.peer),
-                             "something else than this rank of this group answered");
+                             "another program, or another rank, answered");
         greeting.out = proof(greeting, "connect");
         greeting.stage = Greeting::Stage::kWelcome;
         greeting.expected = 1;
@@ -409,7 +409,7 @@ class Rendezvous {
                                                                  secondsText(options_.timeout))
                                                        : Message(last));
     }
-    return unavailable("joining the group", "nobody is missing");
+    return unavailable("joining the group", "no rank is missing");
   }
 
   const GlooOptions& options_;

@@ -258,7 +258,7 @@ class SharedMemoryCommunicator final : public Communicator {
     RankBlock& block = segment_->rank(rank_);
     Presence absent = Presence::kAbsent;
     if (!block.presence.compare_exchange_strong(absent, Presence::kJoined))
-      return makeError(Code::kAlreadyExists, "rank {} has its place in the shared segment already",
+      return makeError(Code::kAlreadyExists, "rank {} has already joined the shared segment",
                        rank_);
     block.pid.store(getpid());
     joined_ = true;
@@ -458,7 +458,7 @@ class SharedMemoryCommunicator final : public Communicator {
     Error error = makeError(code == Code::kInvalidArgument ? Code::kAborted : code, "{}", what);
     error.rank = rank_;
     if (culprit == rank_) {
-      error.why = code == Code::kDeadlineExceeded ? "the others waited for this rank in vain"
+      error.why = code == Code::kDeadlineExceeded ? "the others timed out waiting for this rank"
                                                   : "this rank was aborted";
     } else if (const auto gone = whyGone(culprit)) {
       error.why = *gone;
@@ -466,14 +466,14 @@ class SharedMemoryCommunicator final : public Communicator {
       error.why = code == Code::kDeadlineExceeded ? message("rank {} does not answer", culprit)
                                                   : message("rank {} failed", culprit);
     }
-    error.next = "see whether the nodes of all ranks are up, then resume the run";
+    error.next = "check whether the nodes of all ranks are up, then resume the run";
     return error;
   }
 
   Error peerError(Code code, Message why, int peer) {
     Error error = makeError(code, "communication");
     error.why = std::move(why);
-    error.next = "see whether the nodes of all ranks are up, then resume the run";
+    error.next = "check whether the nodes of all ranks are up, then resume the run";
     return fail(std::move(error), peer);
   }
 

@@ -123,7 +123,7 @@ class ClickLogMapper {
 }  // namespace
 
 Result<ClickLogFacts> writeClickLog(const ClickLog& log, const std::string& path) {
-  if (log.rows < 1) return invalidArgument("{} rows are no table", log.rows);
+  if (log.rows < 1) return invalidArgument("{} rows do not make a table", log.rows);
   const ClickLogMapper mapper(log);
   std::vector<Scored> rows;
   rows.reserve(static_cast<std::size_t>(log.rows));

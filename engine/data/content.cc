@@ -106,9 +106,10 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
     return error;
   }
   if (struct stat info{}; fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    Error error = makeError(Code::kFailedPrecondition, "the data file {} is no regular file", path);
+    Error error =
+        makeError(Code::kFailedPrecondition, "the data file {} is not a regular file", path);
     error.why = message("it is a {}", kindOf(info.st_mode));
-    error.next = "write what it gives to a file, and name that in the run";
+    error.next = "write its output to a file, and name that file in the run";
     return error;
   }
   Unpacker unpacker(path, sink);

@@ -33,7 +33,7 @@ constexpr std::int64_t kLook = std::int64_t{1} << 20;  // granularity of reservi
 Error dataLoss(const std::string& path, Message why) {
   Error error = makeError(Code::kDataLoss, "decoded data {}", path);
   error.why = std::move(why);
-  error.next = "remove it: it is made anew";
+  error.next = "remove it: it is made again";
   return error;
 }
 

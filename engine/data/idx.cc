@@ -51,12 +51,12 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
                                  std::uint64_t{at(i + 2)} << 8 | at(i + 3);
     if (extent == 0) return dataLoss(path, message("dimension {} is 0", d));
     if (elements > kLargestContent / extent)
-      return dataLoss(path, "its header promises more elements than a file can hold");
+      return dataLoss(path, "its header declares more elements than a file can hold");
     elements *= extent;
     header.dimensions.push_back(static_cast<std::int64_t>(extent));
   }
   if (whole && size - header.offset != elements)
-    return dataLoss(path, message("its header promises {} bytes of elements, {} follow", elements,
+    return dataLoss(path, message("its header declares {} bytes of elements, {} follow", elements,
                                   size - header.offset));
   return header;
 }
@@ -68,7 +68,7 @@ Status checkBegin(const std::string& path, std::string_view head, std::uint64_t 
   LOCKSTEP_ASSIGN(const IdxHeader header, parseHeader(path, head, 0, false));
   const auto elements = static_cast<std::uint64_t>(elementCount(header.dimensions));
   if (size - header.offset <= elements) return {};
-  return dataLoss(path, message("its header promises {} bytes of elements, more follow", elements));
+  return dataLoss(path, message("its header declares {} bytes of elements, more follow", elements));
 }
 
 // Returns the size that the header implies, which may be wrong; 0 if there is no valid header.
@@ -112,7 +112,7 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   if (!expected.empty() && actual != expected) {
     Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
     error.why = message("its sha256 is {}; expected {}", actual, expected);
-    error.next = "put the right file there, or mend the hash in the spec";
+    error.next = "put the right file there, or correct the hash in the spec";
     return error;
   }
   LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, bytes, bytes.size()));
@@ -213,9 +213,9 @@ Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts&
                              std::size_t rank) -> Status {
     if (facts.dimensions.size() == rank) return {};
     Error error = makeError(Code::kDataLoss, "data file {}", path);
-    error.why = message("it holds {} bytes and is given as {}, which have {} dimension(s)",
+    error.why = message("it holds {} bytes and is used as {}, which have {} dimension(s)",
                         shapeText(facts.dimensions), given, rank);
-    error.next = "give images as images and labels as labels";
+    error.next = "check that images and labels are not swapped";
     return error;
   };
   LOCKSTEP_TRY(dimensions(files.images, "images", images, 3));

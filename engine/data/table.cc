@@ -167,8 +167,9 @@ class Reader {
 Status checkShape(const TableFile& file) {
   if (file.numbers >= 1 && file.columns >= 0 && (file.columns == 0 || file.categories >= 1))
     return {};
-  return invalidArgument("a table of {} numbers and {} columns of {} categories is none",
-                         file.numbers, file.columns, file.categories);
+  return invalidArgument(
+      "a table of {} numbers and {} columns of {} categories has nothing to read", file.numbers,
+      file.columns, file.categories);
 }
 
 Result<Content> contentOf(const TableFile& file, bool hashed) {

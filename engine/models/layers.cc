@@ -116,7 +116,7 @@ Result<ValueId> Builder::addDense(ValueId x) {
 Result<ValueId> Builder::addTied(ValueId x, std::int64_t inputs) {
   const ir::Node* table = out_.graph.find(layer().tied + ".weight");
   if (table == nullptr || shape(table->outputs[0]) != Shape{layer().units, inputs})
-    return failKind("tied", message("{} is no embedding of {} units with a vocabulary of {}",
+    return failKind("tied", message("{} is not an embedding of {} units with a vocabulary of {}",
                                     layer().tied, inputs, layer().units));
   if (!layer().activation.empty())
     return failKind("activation", "a tied layer has no activation; expected none");
@@ -129,7 +129,7 @@ Result<ValueId> Builder::addDropout(const std::string& part, ValueId x) {
   const double rate = layer().dropout;
   if (!(rate >= 0 && rate < 1))
     return failKind(layer().kind == Layer::Kind::kDropout ? "rate" : "dropout",
-                    message("the rate is {}; expected from 0 to less than 1", rate));
+                    message("the rate is {}; expected at least 0 and less than 1", rate));
   if (rate == 0 || use_ == Use::kEvaluation) return x;
   const std::string name = layer().name + part + ".dropout";
   LOCKSTEP_ASSIGN(const ValueId keys, dropoutKeys());

@@ -118,8 +118,8 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster,
                   message("strategy.all_reduce is one of {}", fmt::join(known, ", ")));
   }
   if (asked && *asked != ir::Algorithm::kDirect && cluster.link.kind == "nccl")
-    return cannot(message("gradients on GPUs are not added up by {}", forced),
-                  "NCCL chooses how it adds up");
+    return cannot(message("gradients on GPUs are not summed by {}", forced),
+                  "NCCL chooses the algorithm itself");
   // Inside a host there are no links on which messages could be fewer or go elsewhere.
   const bool links =
       cluster.link.kind == "gloo" &&
@@ -152,10 +152,9 @@ Status chooseAllReduces(plan::Plan& plan, const cluster::Cluster& cluster,
         if (best == ir::Algorithm::kDirect) continue;
         if (best == ir::Algorithm::kHierarchical) {
           if (!isHierarchy(hosts)) {
-            return cannot(
-                "an all-reduce cannot be hierarchical here",
-                "ranks of one group must be on several hosts, several of them on one, those of "
-                "a host neighbours and all groups alike");
+            return cannot("an all-reduce cannot be hierarchical here",
+                          "it needs ranks on several hosts, several of them on one, those of a "
+                          "host next to each other, and all groups alike");
           }
           step.attrs["hosts"] = hosts;
         }

@@ -129,7 +129,7 @@ Result<Strategy> strategyOf(const PlanRequest& request, const cluster::Cluster& 
     for (const cluster::Device& device : cluster.devices) {
       if (device.node == cluster.devices[0].node) continue;
       return refusal(
-          message("strategy {} keeps all ranks in one node", strategy->name),
+          message("strategy {} runs on one node", strategy->name),
           message("ranks are on {} and {}", cluster.devices[0].node, device.node),
           set("strategy.kind", strategy->servers ? "parameter-server" : "multi-worker-mirrored"));
     }
@@ -246,14 +246,14 @@ Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
     const std::string layer = node.name.substr(0, node.name.rfind('.'));
     if (strategy.local && request.microBatches > 1) {
       return refusal(
-          message("batch norm {} cannot be trained by ranks that update by themselves", layer),
+          message("batch norm {} cannot be trained by ranks that update independently", layer),
           "its statistics are those of all ranks' samples",
           {{{"strategy.local_steps", "1"}}, toMirrored(request, strategy)});
     }
     if (request.inOrder) {
       return refusal(
           message("batch norm {} cannot be trained with strategy.deterministic_parts", layer),
-          "its statistics are added up rank by rank, and so depend on the number of ranks",
+          "its statistics are summed rank by rank, so they depend on the number of ranks",
           set("strategy.deterministic_parts", "0"));
     }
     const std::int64_t groups = model.graph.value(node.outputs[0]).type.shape[0];
@@ -264,7 +264,7 @@ Status checkStatistics(const PlanRequest& request, const Strategy& strategy,
           message("batch norm {} has {} statistics groups of {} samples, and {} ranks cut the "
                   "batch of {} within one, at {}",
                   layer, groups, samples, cuts.size() - 1, model.batch, cuts[i]),
-          "the statistics of a group are made where all of its samples are", {oneGroup(request)});
+          "a group's statistics are computed where all of its samples are", {oneGroup(request)});
     }
   }
   return {};
@@ -318,7 +318,7 @@ Status checkLocal(const Strategy& strategy, const cluster::Mesh& mesh) {
   if (!strategy.local || mesh.stages() == 1) return {};
   return refusal(
       message("strategy {} has no stages, and strategy.stages is {}", strategy.name, mesh.stages()),
-      "each rank updates all layers by itself", set("strategy.stages", "1"));
+      "each rank updates all layers independently", set("strategy.stages", "1"));
 }
 
 Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& request,
@@ -339,7 +339,7 @@ Result<std::optional<passes::Compression>> compressionOf(const PlanRequest& requ
     return refusal(
         message("strategy {} cannot send gradients as {}", strategy.name, request.compression),
         strategy.local ? "its ranks exchange parameters, not gradients"
-                       : "its servers add up whole gradients as they come",
+                       : "its servers sum whole gradients as they arrive",
         {{{"strategy.compression", "none"}}, toMirrored(request, strategy)});
   }
   if (ranks == 1) return std::optional<passes::Compression>();
@@ -350,9 +350,9 @@ Status checkOrder(const PlanRequest& request, int ranks) {
   if (!request.inOrder) return {};
   if (request.compression != "none") {
     return refusal(
-        message("gradients that travel as {} cannot be added up in one order", request.compression),
-        "with strategy.deterministic_parts every rank adds up all parts of the batch, one "
-        "after another",
+        message("gradients sent as {} cannot be summed in a fixed order", request.compression),
+        "with strategy.deterministic_parts every rank sums all parts of the batch, one after "
+        "another",
         {{{"strategy.deterministic_parts", "0"}}, {{"strategy.compression", "none"}}});
   }
   if (request.step.batch % ranks == 0) return {};
@@ -361,7 +361,7 @@ Status checkOrder(const PlanRequest& request, int ranks) {
   return refusal(
       message("a micro-batch of {} cannot be divided evenly over {} ranks", request.step.batch,
               ranks),
-      "with strategy.deterministic_parts gradients are added up in one order of equal parts",
+      "with strategy.deterministic_parts gradients are summed in a fixed order of equal parts",
       setNumber("training.batch", (batch + multiple - 1) / multiple * multiple));
 }
 
@@ -369,10 +369,10 @@ Status checkStaleness(const PlanRequest& request) {
   if (!request.isAsynchronous()) return {};
   for (const ir::Node& node : request.step.graph.nodes()) {
     if (node.op != ir::Op::kBatchMoments) continue;
-    return refusal(
-        message("batch norm {} cannot be trained by workers that do not wait for each other",
-                node.name.substr(0, node.name.rfind('.'))),
-        "its statistics are those of all workers' samples", set("strategy.staleness", "0"));
+    return refusal(message("batch norm {} cannot be trained by asynchronous workers",
+                           node.name.substr(0, node.name.rfind('.'))),
+                   "its statistics are those of all workers' samples",
+                   set("strategy.staleness", "0"));
   }
   return {};
 }
@@ -389,19 +389,20 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
                    {onServers});
   }
   if (request.isAsynchronous()) {
-    return refusal("workers that all-reduce the dense part take each step together",
+    return refusal("workers that all-reduce the dense part are synchronous",
                    "an all-reduce waits for all of them",
                    {{{"strategy.staleness", "0"}}, onServers});
   }
   if (request.training.optimizer.clipNorm > 0) {
-    return refusal("gradients of which servers and workers have a part each are not clipped",
-                   "nobody knows the length of all of them",
+    return refusal("gradients that are divided between servers and workers cannot be clipped",
+                   "no rank knows the norm of all of them",
                    {{{"training.optimizer.clip_norm", "0"}}, onServers});
   }
   if (tables) return {};
-  return refusal("this model has no table for servers to hold",
-                 "a table is read by embeddings alone, by fewer ids in a batch than it has rows",
-                 {onServers});
+  return refusal(
+      "this model has no table for servers to hold",
+      "servers hold tables that only embeddings read, with fewer ids in a batch than rows",
+      {onServers});
 }
 
 Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline,
@@ -409,19 +410,19 @@ Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool
   const std::optional<passes::LossScale>& scale = request.training.lossScale;
   if (!scale) return {};
   if (request.isAsynchronous())
-    return refusal(
-        "workers that do not wait for each other have no loss scale in common",
-        "whether a step's gradients are too large for fp16 is known when all of them are there",
-        {{{"strategy.staleness", "0"}}, toBf16()});
+    return refusal("asynchronous workers cannot share a loss scale",
+                   "whether gradients overflow fp16 is known only when all of them have arrived",
+                   {{{"strategy.staleness", "0"}}, toBf16()});
   if (request.dense == "all-reduce")
     return refusal(
-        "servers and workers that have a part of the gradients each have no loss scale in common",
-        "nobody knows whether all of them are finite", {{{"strategy.dense", "servers"}}, toBf16()});
+        "servers and workers that each hold part of the gradients cannot share a loss scale",
+        "no rank knows whether all of them are finite",
+        {{{"strategy.dense", "servers"}}, toBf16()});
   if (compressed && strategy.splitGradients && (request.microBatches > 1 || pipeline))
     return refusal(
-        message("strategy {} cannot code gradients of micro-batches that may be too large for fp16",
+        message("strategy {} cannot compress gradients of micro-batches that may overflow fp16",
                 request.strategy),
-        "what coding leaves out is kept before it is known whether the step updates",
+        "the residual is kept before it is known whether the step is skipped",
         {{{"strategy.compression", "none"}}, toBf16()});
   return {};
 }
@@ -454,9 +455,10 @@ Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int st
                    set("strategy.schedule", std::string(schedules[0])));
   }
   if (request.schedule == "zb-h1" && request.recompute != "none") {
-    return refusal("schedule zb-h1 gains nothing from activations that are made again",
-                   "what is made again waits, as what is kept does, for the gradients of weights",
-                   {{{"strategy.recompute", "none"}}, {{"strategy.schedule", "1f1b"}}});
+    return refusal(
+        "schedule zb-h1 gains nothing from recomputed activations",
+        "it delays the gradients of weights, for which recomputed activations must wait as well",
+        {{{"strategy.recompute", "none"}}, {{"strategy.schedule", "1f1b"}}});
   }
   return {};
 }

@@ -200,7 +200,7 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
     Error cause = written.error();
     cause.next = cause.code == Code::kResourceExhausted
                      ? "free space where the node keeps its runs, then resume"
-                     : "see that the node's work folder can be written, then resume";
+                     : "check that the node's work folder can be written, then resume";
     return cause;
   }
   return state.rank == 0 ? target.string() : std::string();

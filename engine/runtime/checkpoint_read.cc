@@ -102,8 +102,8 @@ Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
   if (error.code == Code::kDataLoss || error.code == Code::kNotFound)
     error.next =
         unusable.size() > 1
-            ? message("none of the {} checkpoints there can be used: begin anew", unusable.size())
-            : "resume from another checkpoint, or begin anew";
+            ? message("none of the {} checkpoints there can be used: start over", unusable.size())
+            : "resume from another checkpoint, or start over";
   return error;
 }
 

@@ -37,7 +37,7 @@ Error Heartbeat::stuck() const {
                           durationText(diskWait().limit));
   error.rank = 0;
   error.why = task_;
-  error.next = "see whether the disk of its node's work folder answers, then resume";
+  error.next = "check whether the disk of its node's work folder responds, then resume";
   return error;
 }
 

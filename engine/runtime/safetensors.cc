@@ -183,7 +183,7 @@ Result<TensorFile> read(const std::string& path) {
     if (name == "__metadata__") {
       if (!value.is_object()) return corrupt(path, "__metadata__ is not an object");
       for (const auto& [key, text] : value.items()) {
-        if (!text.is_string()) return corrupt(path, "__metadata__ holds something not text");
+        if (!text.is_string()) return corrupt(path, "__metadata__ holds a value that is not text");
         out.metadata[key] = text.get<std::string>();
       }
       continue;

@@ -210,11 +210,10 @@ Status Training::checkScale(std::int64_t step, double scale) const {
       step == lastStep() && tried_ > 0 && skippedInARow_ == tried_ && scale <= 1;
   if (skippedInARow_ < kHopeless && !neverUpdated) return {};
   Error error =
-      makeError(Code::kInvalidArgument, "none of the last {} updates could be made, to step {}",
+      makeError(Code::kInvalidArgument, "the last {} updates, up to step {}, were all skipped",
                 skippedInARow_, step);
-  error.why = "gradients are not finite, whatever the loss is scaled by";
-  error.next =
-      "lower the learning rate, look for numbers in the data that are none, or train in bf16";
+  error.why = "gradients are not finite at any loss scale";
+  error.next = "lower the learning rate, look for NaN in the data, or train in bf16";
   return error;
 }
 
@@ -434,7 +433,7 @@ Result<TrainerSummary> train(const plan::Plan& plan, int rank, const TrainerOpti
   if (plan.evaluateCuts.empty() || plan.batchCuts.empty())
     return invalidArgument("the plan does not say how batches are shared out");
   if (options.epochs < 0 || options.maxSteps < 0 || options.epochs + options.maxSteps == 0)
-    return invalidArgument("{} epochs and at most {} steps are no training", options.epochs,
+    return invalidArgument("{} epochs of at most {} steps train nothing", options.epochs,
                            options.maxSteps);
   auto summary = withMemoryFor("the training", 0, [&] {
     return Training(plan, rank, options, trainData, evalData, backend, groups, stop, observer)

@@ -108,7 +108,7 @@ Result<Tensors> probe(const plan::Plan& plan, const Experiment& experiment, doub
                 constant, steps, true, stop, NonFinite::kTaken));
   if (probed.skipped > 0) {
     Error error = makeError(Code::kInvalidArgument,
-                            "gradients overflow, and a step that updates nothing shows none");
+                            "gradients overflow, so the step is skipped and shows none");
     error.next = "set training.loss_scale.initial to a smaller power of two";
     return error;
   }

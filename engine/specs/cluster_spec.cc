@@ -48,8 +48,8 @@ Status checkNode(const NodeSpec& node, const std::string& path,
                                               node.name()));
   if (works(node) + has(node, "ps") + has(node, "evaluator") > 1)
     return wrongField(path + ".roles",
-                      message("roles are {}; expected one of worker, ps and evaluator: a "
-                              "host that does more than one is so many nodes",
+                      message("roles are {}; expected one of worker, ps and evaluator: a host with "
+                              "several roles is listed as several nodes",
                               fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one",
@@ -58,7 +58,7 @@ Status checkNode(const NodeSpec& node, const std::string& path,
     const auto& device = node.devices(i);
     const std::string at = fmt::format("{}.devices[{}]", path, i);
     if (device.gpus() > 0 && device.kind() != "cuda")
-      return wrongField(at + ".gpus", "gpus are given of a device of kind cpu; expected kind: cuda",
+      return wrongField(at + ".gpus", "gpus is given for a device of kind cpu; expected kind: cuda",
                         {{{at + ".gpus", ""}}});
   }
   return {};
@@ -84,19 +84,18 @@ Status checkAddresses(const ClusterSpec& spec) {
     const NodeSpec& node = spec.nodes(i);
     const std::string path = fmt::format("nodes[{}].address", i);
     if (node.address() == "0.0.0.0" || node.address() == "::")
-      return wrongField(
-          path,
-          message("address is {}, which stands for every address; expected one of the node's, "
-                  "or none: it is chosen",
-                  node.address()),
-          {{{path, ""}}});
+      return wrongField(path,
+                        message("address is {}, which means every address; expected one of the "
+                                "node's, or none, to have one chosen",
+                                node.address()),
+                        {{{path, ""}}});
     if (!isLoopback(node.address())) continue;
     for (const NodeSpec& other : spec.nodes())
       if (hostOf(other) != hostOf(node))
         return wrongField(
             path,
             message("address is {}, loopback, and node {} is on another host; expected an address "
-                    "that {} reaches, or none: it is chosen",
+                    "that {} reaches, or none, to have one chosen",
                     node.address(), other.name(), other.name()),
             {{{path, ""}}});
   }

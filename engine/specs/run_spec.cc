@@ -60,7 +60,7 @@ Status checkFiles(const std::string& path, const DataFiles& files) {
   for (const auto& [field, value] : {std::pair("from", files.from()), std::pair("to", files.to())})
     if (value != 0)
       return wrongField(fmt::format("{}.{}", path, field),
-                        "images are used whole, texts and tables in part; expected it left out",
+                        "only texts and tables can be used in part; expected it left out",
                         {{{fmt::format("{}.{}", path, field), ""}}});
   if (files.images().empty())
     return wrongField(path + ".images", "images is missing; expected the path of an IDX file");

@@ -1449,7 +1449,7 @@ It uses:
             <translation>%1 为 %2，总和为 %3；应至少为总和的 1/%4</translation>
         </message>
         <message>
-            <source>images are used whole, texts and tables in part; expected it left out</source>
+            <source>only texts and tables can be used in part; expected it left out</source>
             <translation>图像总是整体使用，文本和表格才可只用一部分；请去掉此项</translation>
         </message>
         <message>
@@ -1541,7 +1541,7 @@ It uses:
             <translation>与 %1 的连接已断开</translation>
         </message>
         <message>
-            <source>the connection to %1 is dead</source>
+            <source>the connection to %1 does not respond</source>
             <translation>与 %1 的连接已失效</translation>
         </message>
         <message>
@@ -1549,7 +1549,7 @@ It uses:
             <translation>与代理的连接已断开</translation>
         </message>
         <message>
-            <source>the server opens no channel to %1</source>
+            <source>the server does not open a channel to %1</source>
             <translation>服务器没有打开到 %1 的通道</translation>
         </message>
         <message>
@@ -1573,7 +1573,7 @@ It uses:
             <translation>代理没有应答</translation>
         </message>
         <message>
-            <source>the agent ended</source>
+            <source>the agent has ended</source>
             <translation>代理已结束</translation>
         </message>
         <message>
@@ -1645,7 +1645,7 @@ It uses:
             <translation>节点未能准备运行</translation>
         </message>
         <message>
-            <source>the node lost the run it had prepared</source>
+            <source>the node no longer has the run it had prepared</source>
             <translation>节点丢失了已准备的运行</translation>
         </message>
         <message>
@@ -1661,7 +1661,7 @@ It uses:
             <translation>无法打开数据文件 %1</translation>
         </message>
         <message>
-            <source>the data file %1 is another one</source>
+            <source>the data file %1 is not the run&apos;s</source>
             <translation>数据文件 %1 不是所要的文件</translation>
         </message>
         <message>
@@ -1701,7 +1701,7 @@ It uses:
             <translation>节点 %1 无法到达节点 %2</translation>
         </message>
         <message>
-            <source>the data file %1 is no regular file</source>
+            <source>the data file %1 is not a regular file</source>
             <translation>数据文件 %1 不是普通文件</translation>
         </message>
         <message>
@@ -1777,7 +1777,7 @@ It uses:
             <translation>运行的监管进程已不在</translation>
         </message>
         <message>
-            <source>nothing on node %1 speaks for the run</source>
+            <source>no supervisor on node %1 answers for the run</source>
             <translation>节点 %1 上没有进程代表此运行</translation>
         </message>
         <message>
@@ -1905,7 +1905,7 @@ It uses:
             <translation>无法运行 %1</translation>
         </message>
         <message>
-            <source>nothing was heard for %1 ms</source>
+            <source>there was no response for %1 ms</source>
             <translation>已有 %1 毫秒没有收到任何数据</translation>
         </message>
         <message>
@@ -1913,7 +1913,7 @@ It uses:
             <translation>已尝试 %1；服务器支持 %2</translation>
         </message>
         <message>
-            <source>it shows %1, but %2:%3 names another key; someone may be posing as this host, or it was installed anew</source>
+            <source>it shows %1, but %2:%3 names another key; someone may be posing as this host, or it was reinstalled</source>
             <translation>它出示 %1，而 %2:%3 记录的是另一个密钥；可能有人冒充此主机，或者主机重新安装过</translation>
         </message>
         <message>
@@ -1969,7 +1969,7 @@ It uses:
             <translation>其地址：%1</translation>
         </message>
         <message>
-            <source>this host does not have it</source>
+            <source>this host does not have this address</source>
             <translation>此主机没有该地址</translation>
         </message>
         <message>
@@ -1977,7 +1977,7 @@ It uses:
             <translation>%1；其地址：%2</translation>
         </message>
         <message>
-            <source>it leads to the node itself, and other nodes are on other hosts</source>
+            <source>it is a loopback address, and other nodes are on other hosts</source>
             <translation>它通向节点自身，而其他节点在别的主机上</translation>
         </message>
         <message>
@@ -2001,11 +2001,11 @@ It uses:
             <translation>进程 %1 没有应答</translation>
         </message>
         <message>
-            <source>rank %1 waited for this rank in vain or met its failure</source>
+            <source>rank %1 timed out waiting for this rank, or saw it fail</source>
             <translation>进程 %1 一直等不到此进程，或遇到了它的失败</translation>
         </message>
         <message>
-            <source>the others waited for this rank in vain</source>
+            <source>the others timed out waiting for this rank</source>
             <translation>其他进程一直等不到此进程</translation>
         </message>
         <message>
@@ -2017,7 +2017,7 @@ It uses:
             <translation>其 glibc 为 %1，需要 %2</translation>
         </message>
         <message>
-            <source>without its entry nobody could find it on its nodes again</source>
+            <source>without its entry it could not be found on its nodes again</source>
             <translation>没有这条记录，就再也无法在节点上找到它</translation>
         </message>
         <message>
@@ -2113,15 +2113,15 @@ It uses:
             <translation>在 SSH 配置中使用 ProxyJump</translation>
         </message>
         <message>
-            <source>mend %1</source>
+            <source>correct %1</source>
             <translation>修正 %1</translation>
         </message>
         <message>
-            <source>see that sshd has the sftp subsystem</source>
+            <source>check that sshd has the sftp subsystem</source>
             <translation>确认 sshd 启用了 sftp 子系统</translation>
         </message>
         <message>
-            <source>see that the account&apos;s login files print nothing for non-interactive shells</source>
+            <source>check that the account&apos;s login files print nothing for non-interactive shells</source>
             <translation>确认该账户的登录脚本在非交互 shell 中不输出任何内容</translation>
         </message>
         <message>
@@ -2169,15 +2169,15 @@ It uses:
             <translation>在节点保存运行的位置腾出空间，然后恢复运行</translation>
         </message>
         <message>
-            <source>mend on the node what it names, and connect again</source>
+            <source>fix what it names on the node, and connect again</source>
             <translation>改正该节点上所指出的问题，然后重新连接</translation>
         </message>
         <message>
-            <source>mend it on the node, and connect again</source>
+            <source>fix it on the node, and connect again</source>
             <translation>在该节点上改正，然后重新连接</translation>
         </message>
         <message>
-            <source>see that the node&apos;s work folder can be written, then resume</source>
+            <source>check that the node&apos;s work folder can be written, then resume</source>
             <translation>确认节点的工作目录可写，然后恢复运行</translation>
         </message>
         <message>
@@ -2221,7 +2221,7 @@ It uses:
             <translation>请更正集群中它的 `address`，或留空由程序选择</translation>
         </message>
         <message>
-            <source>write what it gives to a file, and name that in the run</source>
+            <source>write its output to a file, and name that file in the run</source>
             <translation>请把其内容写入文件，并在运行中指定该文件</translation>
         </message>
         <message>
@@ -2229,11 +2229,11 @@ It uses:
             <translation>请把它连入其他节点所在的网络，或在集群中给出它的 `address` 或 `interface`</translation>
         </message>
         <message>
-            <source>see whether the node runs and reaches the first node at its address</source>
+            <source>check whether the node runs and reaches the first node at its address</source>
             <translation>查看节点是否在运行、能否按地址到达第一个节点</translation>
         </message>
         <message>
-            <source>see whether that node runs and is reached from here at its address</source>
+            <source>check whether that node runs and is reachable from here at its address</source>
             <translation>查看该节点是否在运行、从这里能否按地址到达</translation>
         </message>
         <message>
@@ -2361,7 +2361,7 @@ It uses:
             <translation>策略 %1 不能以 %2 发送梯度</translation>
         </message>
         <message>
-            <source>its servers add up whole gradients as they come</source>
+            <source>its servers sum whole gradients as they arrive</source>
             <translation>其服务器把收到的完整梯度直接相加</translation>
         </message>
         <message>
@@ -2373,7 +2373,7 @@ It uses:
             <translation>此处的 all-reduce 不能分层进行</translation>
         </message>
         <message>
-            <source>ranks of one group must be on several hosts, several of them on one, those of a host neighbours and all groups alike</source>
+            <source>it needs ranks on several hosts, several of them on one, those of a host next to each other, and all groups alike</source>
             <translation>同组的 rank 须分布在多台主机上，其中有主机含多个 rank，同一主机的 rank 须相邻，且各组的分布相同</translation>
         </message>
         <message>
@@ -2385,7 +2385,7 @@ It uses:
             <translation>批量 %1 不能被 %2 个进程整除：各份为 %3 和 %4 个样本</translation>
         </message>
         <message>
-            <source>gradients travel as %1: %2 become %3, %4 times less; coding takes %5 a step</source>
+            <source>gradients are sent as %1: %2 become %3, %4 times less; encoding takes %5 a step</source>
             <translation>梯度以 %1 传输：%2 变为 %3，缩小到 1/%4；编解码每步耗时 %5</translation>
         </message>
         <message>
@@ -2409,7 +2409,7 @@ It uses:
             <translation>监管进程已结束</translation>
         </message>
         <message>
-            <source>address is %1, which stands for every address; expected one of the node&apos;s, or none: it is chosen</source>
+            <source>address is %1, which means every address; expected one of the node&apos;s, or none, to have one chosen</source>
             <translation>address 为 %1，它代表所有地址；应填该节点的一个地址，或留空由程序选择</translation>
         </message>
         <message>
@@ -2417,7 +2417,7 @@ It uses:
             <translation>名称为“%1”；应由字母、数字、“.”、“_”和“-”组成，不以“.”开头，最多 128 个字符</translation>
         </message>
         <message>
-            <source>address is %1, loopback, and node %2 is on another host; expected an address that %3 reaches, or none: it is chosen</source>
+            <source>address is %1, loopback, and node %2 is on another host; expected an address that %3 reaches, or none, to have one chosen</source>
             <translation>address 是回环地址 %1，而节点 %2 在另一台主机上；应填 %3 能到达的地址，或留空由程序选择</translation>
         </message>
         <message>
@@ -2453,7 +2453,7 @@ It uses:
             <translation>评估批量</translation>
         </message>
         <message>
-            <source>strategy %1 keeps all ranks in one node</source>
+            <source>strategy %1 runs on one node</source>
             <translation>策略 %1 只能把所有进程放在一个节点</translation>
         </message>
         <message>
@@ -2477,7 +2477,7 @@ It uses:
             <translation>批归一化 %1 有 %2 个统计组，每组 %3 个样本；%4 个 rank 把大小为 %5 的批次在一组之内（%6 处）切开</translation>
         </message>
         <message>
-            <source>the statistics of a group are made where all of its samples are</source>
+            <source>a group&apos;s statistics are computed where all of its samples are</source>
             <translation>一组的统计量在拥有其全部样本的地方计算</translation>
         </message>
         <message>
@@ -2517,7 +2517,7 @@ It uses:
             <translation>其 sha256 为 %1，应为 %2</translation>
         </message>
         <message>
-            <source>put the right file there, or mend the hash in the spec</source>
+            <source>put the right file there, or correct the hash in the spec</source>
             <translation>把正确的文件放到那里，或改正规格中的哈希</translation>
         </message>
         <message>
@@ -2525,7 +2525,7 @@ It uses:
             <translation>其图像为 %1，而模型要求 %2</translation>
         </message>
         <message>
-            <source>give images as images and labels as labels</source>
+            <source>check that images and labels are not swapped</source>
             <translation>图像处写图像文件，标签处写标签文件</translation>
         </message>
         <message>
@@ -2553,7 +2553,7 @@ It uses:
             <translation>一组字段</translation>
         </message>
         <message>
-            <source>see whether the node and its agent answer: lockstep cluster check FILE</source>
+            <source>check whether the node and its agent answer: lockstep cluster check FILE</source>
             <translation>检查节点及其代理是否应答：lockstep cluster check FILE</translation>
         </message>
         <message>
@@ -2601,7 +2601,7 @@ It uses:
             <translation>使用更小的批量或模型，在此节点上放更少的进程，或在那里释放内存</translation>
         </message>
         <message>
-            <source>see whether `ssh %1` works here</source>
+            <source>check whether `ssh %1` works here</source>
             <translation>检查 `ssh %1` 在此是否可用</translation>
         </message>
         <message>
@@ -2625,15 +2625,15 @@ It uses:
             <translation>strategy.local_steps 为 %1，但 %2 没有本地步；应省略</translation>
         </message>
         <message>
-            <source>strategy.staleness is %1, but %2 takes each step together; expected 0, or kind parameter-server</source>
+            <source>strategy.staleness is %1, but %2 is synchronous; expected 0, or kind parameter-server</source>
             <translation>strategy.staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
         </message>
         <message>
-            <source>each rank updates all layers by itself</source>
+            <source>each rank updates all layers independently</source>
             <translation>每个进程自行更新所有层</translation>
         </message>
         <message>
-            <source>batch norm %1 cannot be trained by workers that do not wait for each other</source>
+            <source>batch norm %1 cannot be trained by asynchronous workers</source>
             <translation>互不等待的工作进程无法训练批归一化 %1</translation>
         </message>
         <message>
@@ -2673,7 +2673,7 @@ It uses:
             <translation>提供更长的表，或使用其中更多部分</translation>
         </message>
         <message>
-            <source>tables of %1 are on the servers by rows: rank 0 receives at most %2 rows a step, and exchanges at most %3</source>
+            <source>tables of %1 are divided over the servers by rows: rank 0 receives at most %2 rows a step, and exchanges at most %3</source>
             <translation>共 %1 的表按行放在服务器上：秩 0 每步最多接收 %2 行，最多交换 %3</translation>
         </message>
         <message>
@@ -2681,7 +2681,7 @@ It uses:
             <translation>策略 %1 没有存放表的服务器</translation>
         </message>
         <message>
-            <source>workers that all-reduce the dense part take each step together</source>
+            <source>workers that all-reduce the dense part are synchronous</source>
             <translation>对稠密部分做 all-reduce 的工作者每一步都同步进行</translation>
         </message>
         <message>
@@ -2689,35 +2689,35 @@ It uses:
             <translation>all-reduce 要等待所有工作者</translation>
         </message>
         <message>
-            <source>gradients of which servers and workers have a part each are not clipped</source>
+            <source>gradients that are divided between servers and workers cannot be clipped</source>
             <translation>服务器与工作者各有一部分的梯度无法裁剪</translation>
         </message>
         <message>
-            <source>nobody knows the length of all of them</source>
+            <source>no rank knows the norm of all of them</source>
             <translation>没有任何一方知道全部梯度的长度</translation>
         </message>
         <message>
-            <source>workers that do not wait for each other have no loss scale in common</source>
+            <source>asynchronous workers cannot share a loss scale</source>
             <translation>互不等待的工作者没有共同的损失缩放倍数</translation>
         </message>
         <message>
-            <source>whether a step&apos;s gradients are too large for fp16 is known when all of them are there</source>
+            <source>whether gradients overflow fp16 is known only when all of them have arrived</source>
             <translation>只有全部梯度都到齐，才知道一步的梯度对 fp16 是否过大</translation>
         </message>
         <message>
-            <source>servers and workers that have a part of the gradients each have no loss scale in common</source>
+            <source>servers and workers that each hold part of the gradients cannot share a loss scale</source>
             <translation>服务器与工作者各有一部分梯度，没有共同的损失缩放倍数</translation>
         </message>
         <message>
-            <source>nobody knows whether all of them are finite</source>
+            <source>no rank knows whether all of them are finite</source>
             <translation>没有任何一方知道全部梯度是否有限</translation>
         </message>
         <message>
-            <source>strategy %1 cannot code gradients of micro-batches that may be too large for fp16</source>
+            <source>strategy %1 cannot compress gradients of micro-batches that may overflow fp16</source>
             <translation>策略 %1 无法编码可能对 fp16 过大的微批次梯度</translation>
         </message>
         <message>
-            <source>what coding leaves out is kept before it is known whether the step updates</source>
+            <source>the residual is kept before it is known whether the step is skipped</source>
             <translation>编码所丢下的部分在得知该步是否更新之前就已保存</translation>
         </message>
         <message>
@@ -2725,7 +2725,7 @@ It uses:
             <translation>training.loss_scale.initial 为 %1；应为 2^-%2 到 2^%3 之间的 2 的幂，例如 65536</translation>
         </message>
         <message>
-            <source>gradients overflow, and a step that updates nothing shows none</source>
+            <source>gradients overflow, so the step is skipped and shows none</source>
             <translation>梯度溢出，而不更新任何参数的一步显示不出梯度</translation>
         </message>
         <message>
@@ -2817,19 +2817,19 @@ It uses:
             <translation>rank 0 等待其磁盘已有 %1</translation>
         </message>
         <message>
-            <source>see whether the disk of its node&apos;s work folder answers, then resume</source>
+            <source>check whether the disk of its node&apos;s work folder responds, then resume</source>
             <translation>查看其节点工作文件夹所在的磁盘是否有响应，然后恢复运行</translation>
         </message>
         <message>
-            <source>none of the %1 checkpoints there can be used: begin anew</source>
+            <source>none of the %1 checkpoints there can be used: start over</source>
             <translation>那里的 %1 个检查点都无法使用：请重新开始</translation>
         </message>
         <message>
-            <source>resume from another checkpoint, or begin anew</source>
+            <source>resume from another checkpoint, or start over</source>
             <translation>请从另一个检查点恢复，或重新开始</translation>
         </message>
         <message>
-            <source>the system gives this process no more memory</source>
+            <source>the system has no more memory for this process</source>
             <translation>系统不再给此进程更多内存</translation>
         </message>
         <message>
@@ -2837,15 +2837,15 @@ It uses:
             <translation>请在该节点上释放内存，或减少用量：更少的 rank、更小的批次或模型，或使用 zero-3</translation>
         </message>
         <message>
-            <source>none of the last %1 updates could be made, to step %2</source>
+            <source>the last %1 updates, up to step %2, were all skipped</source>
             <translation>到第 %2 步为止，最近 %1 次更新都未能进行</translation>
         </message>
         <message>
-            <source>gradients are not finite, whatever the loss is scaled by</source>
+            <source>gradients are not finite at any loss scale</source>
             <translation>无论损失如何缩放，梯度都不是有限数</translation>
         </message>
         <message>
-            <source>lower the learning rate, look for numbers in the data that are none, or train in bf16</source>
+            <source>lower the learning rate, look for NaN in the data, or train in bf16</source>
             <translation>请降低学习率、检查数据中的非数值，或用 bf16 训练</translation>
         </message>
         <message>
@@ -2853,7 +2853,7 @@ It uses:
             <translation>此模型没有可由服务器存放的表</translation>
         </message>
         <message>
-            <source>a table is read by embeddings alone, by fewer ids in a batch than it has rows</source>
+            <source>servers hold tables that only embeddings read, with fewer ids in a batch than rows</source>
             <translation>表只由嵌入读取，且一个批次中的编号少于表的行数</translation>
         </message>
         <message>
@@ -2877,7 +2877,7 @@ It uses:
             <translation>数据文件 %1 未完整到达</translation>
         </message>
         <message>
-            <source>the data file %1 arrived as another one</source>
+            <source>the data file %1 arrived with other content</source>
             <translation>到达的数据文件 %1 不是所要的文件</translation>
         </message>
         <message>
@@ -2885,11 +2885,11 @@ It uses:
             <translation>%2 中没有空间放置数据文件 %1</translation>
         </message>
         <message>
-            <source>%1 bytes were announced, %2 came</source>
+            <source>%1 bytes were announced, %2 arrived</source>
             <translation>声明为 %1 字节，到达 %2 字节</translation>
         </message>
         <message>
-            <source>it is no file</source>
+            <source>it is not a file</source>
             <translation>它不是文件</translation>
         </message>
         <message>
@@ -2905,7 +2905,7 @@ It uses:
             <translation>把同一文件复制到每个节点，或设置 data.copy_to_nodes</translation>
         </message>
         <message>
-            <source>see whether something writes to it, and launch again</source>
+            <source>check whether something writes to it, and launch again</source>
             <translation>查看是否有程序在写入该文件，然后重新启动</translation>
         </message>
         <message>
@@ -2925,11 +2925,11 @@ It uses:
             <translation>strategy.local_steps 自动选为 %1：批次 %2 的不超过 %3 且使每个进程在每一部分中都有样本的最大约数</translation>
         </message>
         <message>
-            <source>gradients of %1 parts are added up in one order: a rank receives %2 a step for it, where sums alone would take %3</source>
+            <source>gradients of %1 parts are summed in a fixed order: a rank receives %2 a step for that, where a plain all-reduce takes %3</source>
             <translation>%1 份梯度按同一顺序相加：每进程每步为此接收 %2，若只求和则为 %3</translation>
         </message>
         <message>
-            <source>roles are %1; expected one of worker, ps and evaluator: a host that does more than one is so many nodes</source>
+            <source>roles are %1; expected one of worker, ps and evaluator: a host with several roles is listed as several nodes</source>
             <translation>角色为 %1；应为 worker、ps、evaluator 之一：一台主机身兼数职时，每个角色写成一个节点</translation>
         </message>
         <message>
@@ -2937,7 +2937,7 @@ It uses:
             <translation>节点 %1 不参与：其角色为 ps，而策略 %2 没有服务器</translation>
         </message>
         <message>
-            <source>batch norm %1 cannot be trained by ranks that update by themselves</source>
+            <source>batch norm %1 cannot be trained by ranks that update independently</source>
             <translation>批归一化 %1 不能由各自更新的 rank 训练</translation>
         </message>
         <message>
@@ -2953,7 +2953,7 @@ It uses:
             <translation>%1 是评估节点，%2 也是；一个集群应只有一个</translation>
         </message>
         <message>
-            <source>node %1 evaluates after each epoch, and the ranks do not: it needs %2 of memory</source>
+            <source>node %1 evaluates after each epoch in place of the ranks: it needs %2 of memory</source>
             <translation>节点 %1 在每轮之后评估，各进程不再评估：它需要 %2 内存</translation>
         </message>
         <message>
@@ -2989,7 +2989,7 @@ It uses:
             <translation>只有一个微批次时，zero-2 与 zero-1 占用相同：两者中每个 rank 都只保留各梯度中自己的一份；zero-2 另外切分的是多个微批次的累加和</translation>
         </message>
         <message>
-            <source>of the %1 that rank 0&apos;s collectives take in a step, %2 are hidden behind what it computes</source>
+            <source>rank 0&apos;s collectives take %1 a step, of which %2 are hidden behind computation</source>
             <translation>rank 0 每步的集合通信需要 %1，其中 %2 隐藏在计算之后</translation>
         </message>
         <message>
@@ -2997,7 +2997,7 @@ It uses:
             <translation>GPU %1 没有响应</translation>
         </message>
         <message>
-            <source>the driver tells of an error of GPU %1: Xid %2</source>
+            <source>the driver reports an error of GPU %1: Xid %2</source>
             <translation>驱动程序报告 GPU %1 出错：Xid %2</translation>
         </message>
         <message>
@@ -3053,7 +3053,7 @@ It uses:
             <translation>把该节点移出集群并重新启动；若仍然如此，则 GPU 已损坏</translation>
         </message>
         <message>
-            <source>see to its cooling and power</source>
+            <source>check its cooling and power</source>
             <translation>检查它的散热和供电</translation>
         </message>
         <message>
@@ -3157,7 +3157,7 @@ It uses:
             <translation>strategy.staleness 为 %1，strategy.micro_batches 为 %2，但服务器把工作进程发来的内容当作一次更新；应省略其中之一</translation>
         </message>
         <message>
-            <source>gradients that travel as %1 cannot be added up in one order</source>
+            <source>gradients sent as %1 cannot be summed in a fixed order</source>
             <translation>以 %1 传输的梯度不能按同一顺序相加</translation>
         </message>
         <message>
@@ -3209,7 +3209,7 @@ It uses:
             <translation>节点 %2 的 GPU %1</translation>
         </message>
         <message>
-            <source>it is taken for an %1 until its node is connected</source>
+            <source>it is assumed to be an %1 until its node is connected</source>
             <translation>在连接其节点之前，按一块 %1 估计</translation>
         </message>
         <message>
@@ -3245,7 +3245,7 @@ It uses:
             <translation>请将 training.precision 设为 fp16 或 fp32</translation>
         </message>
         <message>
-            <source>Gloo took another connection than that made for it</source>
+            <source>Gloo used a connection that was not made for it</source>
             <translation>Gloo 使用了另一个连接</translation>
         </message>
         <message>
@@ -3253,7 +3253,7 @@ It uses:
             <translation>GPU 按 %1 数据手册的 %2 % 计价：%4 下 %3 TFLOP/s，显存 %5 GB/s；连接节点后可实测</translation>
         </message>
         <message>
-            <source>what ranks exchange is priced at %1 GB/s%2</source>
+            <source>communication is priced at %1 GB/s%2</source>
             <translation>rank 之间的通信按 %1 GB/s 计价%2</translation>
         </message>
         <message>
@@ -3309,7 +3309,7 @@ It uses:
             <translation>端口是单独的字段</translation>
         </message>
         <message>
-            <source>mend ssh.%1 of the node in the cluster</source>
+            <source>correct ssh.%1 of the node in the cluster</source>
             <translation>请更正集群中该节点的 ssh.%1</translation>
         </message>
         <message>
@@ -3317,7 +3317,7 @@ It uses:
             <translation>请写成 host: %1 和 port: %2</translation>
         </message>
         <message>
-            <source>see whether the nodes of all ranks are up, then resume the run</source>
+            <source>check whether the nodes of all ranks are up, then resume the run</source>
             <translation>请检查所有 rank 所在的节点是否正常，然后恢复运行</translation>
         </message>
         <message>
@@ -3325,7 +3325,7 @@ It uses:
             <translation>请将其移走：会新建一个，重新列出 %1/runs 中的运行，但不含其规格</translation>
         </message>
         <message>
-            <source>its end is cut off</source>
+            <source>it is truncated</source>
             <translation>文件末尾被截断</translation>
         </message>
         <message>
@@ -3465,7 +3465,7 @@ It uses:
             <translation>无法将 %1 用于套接字</translation>
         </message>
         <message>
-            <source>cannot close %1 to others</source>
+            <source>cannot restrict access to %1</source>
             <translation>无法禁止他人访问 %1</translation>
         </message>
         <message>
@@ -3517,7 +3517,7 @@ It uses:
             <translation>%1 没有 %2</translation>
         </message>
         <message>
-            <source>%1 MiB cannot be had</source>
+            <source>cannot allocate %1 MiB</source>
             <translation>无法获得 %1 MiB</translation>
         </message>
         <message>
@@ -3525,7 +3525,7 @@ It uses:
             <translation>%1 没有设备</translation>
         </message>
         <message>
-            <source>&quot;%1&quot; is no run id</source>
+            <source>&quot;%1&quot; is not a run&apos;s id</source>
             <translation>“%1”不是运行编号</translation>
         </message>
         <message>
@@ -3533,7 +3533,7 @@ It uses:
             <translation>运行 %1 已处于第 %2 代</translation>
         </message>
         <message>
-            <source>generation %1 of run %2 is still there</source>
+            <source>generation %1 of run %2 still exists</source>
             <translation>运行 %2 的第 %1 代仍然存在</translation>
         </message>
         <message>
@@ -3545,7 +3545,7 @@ It uses:
             <translation>运行 %1 的监管进程没有应答</translation>
         </message>
         <message>
-            <source>%1 is not what was prepared</source>
+            <source>%1 differs from what was prepared</source>
             <translation>%1 与所准备的不一致</translation>
         </message>
         <message>
@@ -3557,11 +3557,11 @@ It uses:
             <translation>请用新的编号启动</translation>
         </message>
         <message>
-            <source>&quot;%1&quot; is no SHA-256</source>
+            <source>&quot;%1&quot; is not a SHA-256</source>
             <translation>“%1”不是 SHA-256</translation>
         </message>
         <message>
-            <source>&quot;%1&quot; is no name of a data file</source>
+            <source>&quot;%1&quot; is not the name of a data file</source>
             <translation>“%1”不是数据文件的名称</translation>
         </message>
         <message>
@@ -3573,7 +3573,7 @@ It uses:
             <translation>无法重命名 %1</translation>
         </message>
         <message>
-            <source>%1 rank has nobody to exchange with</source>
+            <source>%1 rank has no peer to exchange with</source>
             <translation>%1 个 rank 没有可交换数据的对象</translation>
         </message>
         <message>
@@ -3729,7 +3729,7 @@ its last lines:
             <translation>监管进程正在退出</translation>
         </message>
         <message>
-            <source>the run failed, and why was not kept</source>
+            <source>the run failed; its error was not kept</source>
             <translation>运行失败，原因没有保存下来</translation>
         </message>
         <message>
@@ -3737,11 +3737,11 @@ its last lines:
             <translation>%1 已有监管进程</translation>
         </message>
         <message>
-            <source>its supervisor was killed, or the disk of the node&apos;s workdir took no more</source>
+            <source>its supervisor was killed, or the disk of the node&apos;s workdir is full</source>
             <translation>其监管进程被终止，或节点工作目录所在的磁盘已写满</translation>
         </message>
         <message>
-            <source>what a rank says of itself cannot be read</source>
+            <source>a rank&apos;s facts cannot be read</source>
             <translation>无法读取某个 rank 关于自身的信息</translation>
         </message>
         <message>
@@ -3749,7 +3749,7 @@ its last lines:
             <translation>最初几个样本的%1不是数</translation>
         </message>
         <message>
-            <source>every rank finds it so</source>
+            <source>every rank finds the same</source>
             <translation>每个 rank 的结果都如此</translation>
         </message>
         <message>
@@ -3785,7 +3785,7 @@ its last lines:
             <translation>%1 %2 MiB，%3 有 %4 MiB</translation>
         </message>
         <message>
-            <source>&quot;%1&quot; is no node name</source>
+            <source>&quot;%1&quot; is not a node&apos;s name</source>
             <translation>“%1”不是节点名称</translation>
         </message>
         <message>
@@ -3809,15 +3809,15 @@ its last lines:
             <translation>通信方式 in-process 只用于一个 rank：这里每个 rank 是一个进程</translation>
         </message>
         <message>
-            <source>comm &quot;%1&quot; is not known: %2 are</source>
+            <source>unknown comm &quot;%1&quot;; expected one of %2</source>
             <translation>未知的通信方式“%1”：可用的是 %2</translation>
         </message>
         <message>
-            <source>the first node of the cluster coordinates, and no other</source>
+            <source>only the first node of the cluster coordinates a run</source>
             <translation>由集群的第一个节点协调，其他节点不能</translation>
         </message>
         <message>
-            <source>a run of several nodes needs keys made for it</source>
+            <source>a run on several nodes needs TLS keys</source>
             <translation>多节点的运行需要为它生成密钥</translation>
         </message>
         <message>
@@ -3845,19 +3845,19 @@ its last lines:
             <translation>%2 秒内没有 rank 给出“%1”</translation>
         </message>
         <message>
-            <source>see whether the nodes reach each other at their addresses</source>
+            <source>check whether the nodes reach each other at their addresses</source>
             <translation>请检查节点之间能否通过各自的地址互相访问</translation>
         </message>
         <message>
-            <source>one rank communicates with none: give it others</source>
+            <source>one rank has no communication: use more ranks</source>
             <translation>只有一个 rank 时没有通信：请增加 rank</translation>
         </message>
         <message>
-            <source>the ranks of this strategy send each other messages, and no barrier can stand in for one</source>
+            <source>this strategy sends messages between ranks, which a barrier cannot replace</source>
             <translation>此策略的 rank 之间互发消息，不能用屏障代替</translation>
         </message>
         <message>
-            <source>all-reduce %1 is made of messages, and no barrier can stand in for one; set strategy.all_reduce to direct</source>
+            <source>all-reduce %1 is made of messages, which a barrier cannot replace; set strategy.all_reduce to direct</source>
             <translation>all-reduce %1 由消息组成，不能用屏障代替；请把 strategy.all_reduce 设为 direct</translation>
         </message>
         <message>
@@ -3937,7 +3937,7 @@ its last lines:
             <translation>状态 %1</translation>
         </message>
         <message>
-            <source>the node&apos;s shell gives no sensible answer</source>
+            <source>the node&apos;s shell gives no usable answer</source>
             <translation>节点的 shell 没有给出合理的应答</translation>
         </message>
         <message>
@@ -3961,7 +3961,7 @@ its last lines:
             <translation>无法创建历史文件夹 %1</translation>
         </message>
         <message>
-            <source>run %1 stands in the history already</source>
+            <source>run %1 is already in the history</source>
             <translation>历史中已有运行 %1</translation>
         </message>
         <message>
@@ -4217,7 +4217,7 @@ its last lines:
             <translation>“%1”不是主机名</translation>
         </message>
         <message>
-            <source>mend ProxyJump in the SSH configuration</source>
+            <source>correct ProxyJump in the SSH configuration</source>
             <translation>请修正 SSH 配置中的 ProxyJump</translation>
         </message>
         <message>
@@ -4309,11 +4309,11 @@ its last lines:
             <translation>应为 %1 之一</translation>
         </message>
         <message>
-            <source>kernel %1 would have %2 blocks down, and a GPU takes %3</source>
+            <source>kernel %1 would need %2 blocks in y; a GPU&apos;s limit is %3</source>
             <translation>内核 %1 纵向会有 %2 个线程块，而 GPU 最多支持 %3 个</translation>
         </message>
         <message>
-            <source>%1: a GPU&apos;s kernel would go over %2 elements, and takes %3</source>
+            <source>%1: its GPU kernel would have %2 elements; the limit is %3</source>
             <translation>%1：GPU 内核要处理 %2 个元素，而它最多处理 %3 个</translation>
         </message>
         <message>
@@ -4537,7 +4537,7 @@ its last lines:
             <translation>它公布的是另一个组或另一版本的地址</translation>
         </message>
         <message>
-            <source>something else than this rank of this group answered</source>
+            <source>another program, or another rank, answered</source>
             <translation>应答的不是此组的该 rank</translation>
         </message>
         <message>
@@ -4561,7 +4561,7 @@ its last lines:
             <translation>监听 %1</translation>
         </message>
         <message>
-            <source>nobody is missing</source>
+            <source>no rank is missing</source>
             <translation>没有缺席者</translation>
         </message>
         <message>
@@ -4569,7 +4569,7 @@ its last lines:
             <translation>%1 个 rank 的组的共享内存段</translation>
         </message>
         <message>
-            <source>rank %1 has its place in the shared segment already</source>
+            <source>rank %1 has already joined the shared segment</source>
             <translation>rank %1 在共享内存段中已有位置</translation>
         </message>
         <message>
@@ -4609,7 +4609,7 @@ its last lines:
             <translation>它是由另一版本、或为另一数量的 rank 打开的</translation>
         </message>
         <message>
-            <source>%1 rows are no table</source>
+            <source>%1 rows do not make a table</source>
             <translation>%1 行不成为表</translation>
         </message>
         <message>
@@ -4673,7 +4673,7 @@ its last lines:
             <translation>它与写入时不同</translation>
         </message>
         <message>
-            <source>remove it: it is made anew</source>
+            <source>remove it: it is made again</source>
             <translation>请删除它：会重新生成</translation>
         </message>
         <message>
@@ -4689,19 +4689,19 @@ its last lines:
             <translation>第 %1 维为 0</translation>
         </message>
         <message>
-            <source>its header promises more elements than a file can hold</source>
+            <source>its header declares more elements than a file can hold</source>
             <translation>其文件头声明的元素多于一个文件所能容纳的</translation>
         </message>
         <message>
-            <source>its header promises %1 bytes of elements, %2 follow</source>
+            <source>its header declares %1 bytes of elements, %2 follow</source>
             <translation>其文件头声明有 %1 字节的元素，其后有 %2</translation>
         </message>
         <message>
-            <source>its header promises %1 bytes of elements, more follow</source>
+            <source>its header declares %1 bytes of elements, more follow</source>
             <translation>其文件头声明有 %1 字节的元素，其后更多</translation>
         </message>
         <message>
-            <source>it holds %1 bytes and is given as %2, which have %3 dimension(s)</source>
+            <source>it holds %1 bytes and is used as %2, which have %3 dimension(s)</source>
             <translation>它含 %1 字节，被指定为 %2，应有 %3 维</translation>
         </message>
         <message>
@@ -4713,7 +4713,7 @@ its last lines:
             <translation>第 %1 条记录的标签为 %2；应为 0 到 %3</translation>
         </message>
         <message>
-            <source>a table of %1 numbers and %2 columns of %3 categories is none</source>
+            <source>a table of %1 numbers and %2 columns of %3 categories has nothing to read</source>
             <translation>%1 个数与 %2 列（每列 %3 类）不成为表</translation>
         </message>
         <message>
@@ -4729,7 +4729,7 @@ its last lines:
             <translation>请给出更长的文本、使用其更多部分，或减少 model.input.shape 中的 token 数</translation>
         </message>
         <message>
-            <source>%1 MiB of %2 memory cannot be had</source>
+            <source>cannot allocate %1 MiB of %2 memory</source>
             <translation>无法获得 %1 MiB 的%2内存</translation>
         </message>
         <message>
@@ -4741,11 +4741,11 @@ its last lines:
             <translation>CUDA 模块没有内核 %1</translation>
         </message>
         <message>
-            <source>what the GPUs of the ranks do together does not end</source>
+            <source>a collective of the ranks&apos; GPUs does not finish</source>
             <translation>各 rank 的 GPU 共同进行的操作没有结束</translation>
         </message>
         <message>
-            <source>they have not done a step in %1 s: a rank may be frozen</source>
+            <source>there is no progress for %1 s: a rank may be frozen</source>
             <translation>它们在 %1 秒内没有完成一步：可能有 rank 停住了</translation>
         </message>
         <message>
@@ -4825,7 +4825,7 @@ its last lines:
             <translation>%2 个 rank 中 %1 个的 GPU 无法组成组</translation>
         </message>
         <message>
-            <source>NCCL has not come to an end in %1 s: a rank may be frozen, or not be reached</source>
+            <source>NCCL has not finished within %1 s: a rank may be frozen or unreachable</source>
             <translation>NCCL 在 %1 秒内没有结束：可能有 rank 停住或无法访问</translation>
         </message>
         <message>
@@ -4837,11 +4837,11 @@ its last lines:
             <translation>GPU 的 %1 失败</translation>
         </message>
         <message>
-            <source>NCCL finds no way for GPUs to meet</source>
+            <source>NCCL cannot make an id for a group of GPUs</source>
             <translation>NCCL 找不到连接 GPU 的途径</translation>
         </message>
         <message>
-            <source>what NCCL&apos;s group is known by is of %1 bytes</source>
+            <source>the unique id of NCCL&apos;s group has %1 bytes</source>
             <translation>NCCL 组的标识为 %1 字节</translation>
         </message>
         <message>
@@ -4897,7 +4897,7 @@ its last lines:
             <translation>units 为 %1；应至少为 1</translation>
         </message>
         <message>
-            <source>%1 is no embedding of %2 units with a vocabulary of %3</source>
+            <source>%1 is not an embedding of %2 units with a vocabulary of %3</source>
             <translation>%1 不是 %2 个单元、词表大小为 %3 的嵌入层</translation>
         </message>
         <message>
@@ -4905,7 +4905,7 @@ its last lines:
             <translation>共享权重的层没有激活函数；应不设</translation>
         </message>
         <message>
-            <source>the rate is %1; expected from 0 to less than 1</source>
+            <source>the rate is %1; expected at least 0 and less than 1</source>
             <translation>rate 为 %1；应不小于 0 且小于 1</translation>
         </message>
         <message>
@@ -5077,11 +5077,11 @@ its last lines:
             <translation>strategy.all_reduce 应为 %1 之一</translation>
         </message>
         <message>
-            <source>NCCL chooses how it adds up</source>
+            <source>NCCL chooses the algorithm itself</source>
             <translation>求和方式由 NCCL 选择</translation>
         </message>
         <message>
-            <source>gradients on GPUs are not added up by %1</source>
+            <source>gradients on GPUs are not summed by %1</source>
             <translation>GPU 上的梯度不能用 %1 求和</translation>
         </message>
         <message>
@@ -5101,7 +5101,7 @@ its last lines:
             <translation>其统计取自所有 rank 的样本</translation>
         </message>
         <message>
-            <source>its statistics are added up rank by rank, and so depend on the number of ranks</source>
+            <source>its statistics are summed rank by rank, so they depend on the number of ranks</source>
             <translation>其统计按 rank 逐个相加，因此与 rank 数有关</translation>
         </message>
         <message>
@@ -5129,11 +5129,11 @@ its last lines:
             <translation>top-k 不能发送梯度的 %1</translation>
         </message>
         <message>
-            <source>with strategy.deterministic_parts every rank adds up all parts of the batch, one after another</source>
+            <source>with strategy.deterministic_parts every rank sums all parts of the batch, one after another</source>
             <translation>使用 strategy.deterministic_parts 时，每个 rank 依次把批次的所有部分相加</translation>
         </message>
         <message>
-            <source>with strategy.deterministic_parts gradients are added up in one order of equal parts</source>
+            <source>with strategy.deterministic_parts gradients are summed in a fixed order of equal parts</source>
             <translation>使用 strategy.deterministic_parts 时，梯度按相等部分的同一顺序相加</translation>
         </message>
         <message>
@@ -5157,11 +5157,11 @@ its last lines:
             <translation>strategy.schedule 应为 %1 之一</translation>
         </message>
         <message>
-            <source>schedule zb-h1 gains nothing from activations that are made again</source>
+            <source>schedule zb-h1 gains nothing from recomputed activations</source>
             <translation>调度 zb-h1 不能从重新计算激活值中获益</translation>
         </message>
         <message>
-            <source>what is made again waits, as what is kept does, for the gradients of weights</source>
+            <source>it delays the gradients of weights, for which recomputed activations must wait as well</source>
             <translation>重新计算的激活值与保留的一样，要等到计算权重梯度</translation>
         </message>
         <message>
@@ -5277,7 +5277,7 @@ its last lines:
             <translation>__metadata__ 不是对象</translation>
         </message>
         <message>
-            <source>__metadata__ holds something not text</source>
+            <source>__metadata__ holds a value that is not text</source>
             <translation>__metadata__ 含有非文本内容</translation>
         </message>
         <message>
@@ -5297,7 +5297,7 @@ its last lines:
             <translation>计划没有说明如何划分批次</translation>
         </message>
         <message>
-            <source>%1 epochs and at most %2 steps are no training</source>
+            <source>%1 epochs of at most %2 steps train nothing</source>
             <translation>%1 轮、最多 %2 步不构成训练</translation>
         </message>
         <message>
@@ -5313,7 +5313,7 @@ its last lines:
             <translation>同时给出了 address 和 interface；应只有一个</translation>
         </message>
         <message>
-            <source>gpus are given of a device of kind cpu; expected kind: cuda</source>
+            <source>gpus is given for a device of kind cpu; expected kind: cuda</source>
             <translation>kind 为 cpu 的设备指定了 gpus；应为 kind: cuda</translation>
         </message>
         <message>

@@ -150,10 +150,11 @@ class AgentEvaluationTest : public QObject {
     QCOMPARE(warnings.size(), std::size_t{1});
     const auto& warning = warnings[0].warning();
     QCOMPARE(warning.node(), std::string("n2"));
-    QCOMPARE(warning.what(),
+    QCOMPARE(warning.what().text(),
              fmt::format("the weights after step {} could not be evaluated", warning.step()));
-    QVERIFY2(warning.why().find("SIGKILL") != std::string::npos, warning.why().c_str());
-    QVERIFY(!warning.next().empty());
+    QVERIFY2(warning.why().text().find("SIGKILL") != std::string::npos,
+             warning.why().text().c_str());
+    QVERIFY(!warning.next().text().empty());
     // The next epochs' are evaluated.
     QCOMPARE(nodes.evaluations().back().evaluation().step(), std::int64_t{9});
   }
@@ -172,7 +173,7 @@ class AgentEvaluationTest : public QObject {
     nodes.expectSuccess();
     QVERIFY(nodes.evaluations().empty());
     QCOMPARE(nodes.warnings().size(), std::size_t{1});
-    const std::string why = nodes.warnings()[0].warning().why();
+    const std::string why = nodes.warnings()[0].warning().why().text();
     QVERIFY2(why.find("labels.gz") != std::string::npos, why.c_str());
     QCOMPARE(nodes.records[0]->records().back().finished().eval_loss(), 0.0);
   }

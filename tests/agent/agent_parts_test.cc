@@ -500,8 +500,8 @@ class AgentPartsTest : public QObject {
     QCOMPARE(old.error().why,
              std::string("Fake GPU 1 has compute capability 7.5, bf16 needs 8.0 or above"));
     QCOMPARE(old.error().next, std::string("set training.precision to fp16 or fp32"));
-    node.mutable_problem()->set_what("cuBLASLt cannot be used");
-    node.mutable_problem()->set_why("no such file");
+    node.mutable_problem()->mutable_what()->set_text("cuBLASLt cannot be used");
+    node.mutable_problem()->mutable_why()->set_text("no such file");
     const Status none = checkGpus(node, ranks(1), bytes(1), "bf16");
     QCOMPARE(none.error().what,
              std::string("the node cannot compute on a GPU: cuBLASLt cannot be used"));

@@ -77,9 +77,9 @@ struct TwoNodes {
     QVERIFY(error != all.end());
     QCOMPARE(error->error().node(), std::string("n2"));
     QCOMPARE(error->error().rank(), 1);
-    QVERIFY2(error->error().what() == "rank 1 differs from rank 0 in its " + thing,
-             error->error().what().c_str());
-    QVERIFY(!error->error().why().empty() && !error->error().next().empty());
+    QVERIFY2(error->error().what().text() == "rank 1 differs from rank 0 in its " + thing,
+             error->error().what().text().c_str());
+    QVERIFY(!error->error().why().text().empty() && !error->error().next().text().empty());
   }
   bool underWay() {
     return eventually([&] { return records[0]->lastStep(0) >= 3 && records[1]->lastStep(1) >= 3; },

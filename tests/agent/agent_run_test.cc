@@ -323,11 +323,11 @@ class AgentRunTest : public QObject {
       if (!record.has_error()) continue;
       QCOMPARE(record.error().rank(), 1);
       QCOMPARE(record.error().node(), std::string("n1"));
-      QVERIFY2(record.error().what().find("SIGKILL") != std::string::npos,
-               record.error().what().c_str());
-      QVERIFY2(record.error().what().ends_with(
+      QVERIFY2(record.error().what().text().find("SIGKILL") != std::string::npos,
+               record.error().what().text().c_str());
+      QVERIFY2(record.error().what().text().ends_with(
                    "sent by a person or a program; the node was not out of memory"),
-               record.error().what().c_str());
+               record.error().what().text().c_str());
     }
     QVERIFY(!run.records->error().empty());
     QVERIFY(run.noneLeft());
@@ -527,8 +527,9 @@ class AgentRunTest : public QObject {
     std::string error, next, log;
     for (const auto& record : records.records()) {
       if (record.has_error()) {
-        error = record.error().what() + record.error().why() + record.error().next();
-        next = record.error().next();
+        error = record.error().what().text() + record.error().why().text() +
+                record.error().next().text();
+        next = record.error().next().text();
       }
       for (const std::string& line : record.log().lines()) log += line;
     }
@@ -617,10 +618,10 @@ class AgentRunTest : public QObject {
       ++errors;
       QCOMPARE(record.error().node(), std::string("n1"));
       QCOMPARE(record.error().rank(), 0);
-      QVERIFY2(
-          (record.error().what() + record.error().why()).find("No space left") != std::string::npos,
-          run.records->error().c_str());
-      QVERIFY(!record.error().next().empty());
+      QVERIFY2((record.error().what().text() + record.error().why().text()).find("No space left") !=
+                   std::string::npos,
+               run.records->error().c_str());
+      QVERIFY(!record.error().next().text().empty());
     }
     QCOMPARE(errors, 1);
     QVERIFY(run.noneLeft());

@@ -244,7 +244,7 @@ class AgentServeTest : public QObject {
     QTest::newRow("missing data file") << 2 << "not-found"
                                        << "/no/such/images.gz";
     QTest::newRow("wrong data hash") << 3 << "failed-precondition"
-                                     << "another one";
+                                     << "is not the run's";
     QTest::newRow("no data file") << 4 << "data-loss"
                                   << "neither an IDX file of bytes nor gzip";
     QTest::newRow("run id with a path") << 5 << "invalid-argument"
@@ -268,9 +268,9 @@ class AgentServeTest : public QObject {
     QTest::newRow("no checkpoint") << 14 << "not-found"
                                    << "there is no folder /no/such/run";
     QTest::newRow("a FIFO") << 16 << "failed-precondition"
-                            << "is no regular file";
+                            << "is not a regular file";
     QTest::newRow("a device") << 17 << "failed-precondition"
-                              << "is no regular file";
+                              << "is not a regular file";
     QTest::newRow("no memory") << 15 << "resource-exhausted"
                                << "3 ranks need";
   }
@@ -330,15 +330,16 @@ class AgentServeTest : public QObject {
     QVERIFY(!status.ok());
     const auto info = errorOf(status);
     QCOMPARE(QString::fromStdString(info.code()), code);
-    QVERIFY2((info.what() + info.why()).find(text.toStdString()) != std::string::npos,
+    QVERIFY2((info.what().text() + info.why().text()).find(text.toStdString()) != std::string::npos,
              status.error_message().c_str());
     QCOMPARE(info.node(), request.node());
-    QVERIFY(!info.next().empty() || which < 7);
+    QVERIFY(!info.next().text().empty() || which < 7);
     QVERIFY(nothingKept(*node));
     QVERIFY(processesOfRun(request.run()).empty());
     if (which == 15) {
-      QVERIFY2(info.why().find("MiB are available") != std::string::npos, info.why().c_str());
-      QVERIFY(!info.next().empty());
+      QVERIFY2(info.why().text().find("MiB are available") != std::string::npos,
+               info.why().text().c_str());
+      QVERIFY(!info.next().text().empty());
       node.reset();
     }
   }

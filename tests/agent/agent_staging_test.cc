@@ -139,18 +139,20 @@ class AgentStagingTest : public QObject {
       return errorOf(sending.end());
     };
     const run::v1::ErrorInfo changed = refusal(sha256Hex(another), 1000000, "images.gz");
-    QCOMPARE(changed.what(), std::string("the data file images.gz arrived as another one"));
-    QVERIFY(
-        QString::fromStdString(changed.why()).contains(QString::fromStdString(sha256Hex(text))));
-    QVERIFY(!changed.next().empty());
+    QCOMPARE(changed.what().text(),
+             std::string("the data file images.gz arrived with other content"));
+    QVERIFY(QString::fromStdString(changed.why().text())
+                .contains(QString::fromStdString(sha256Hex(text))));
+    QVERIFY(!changed.next().text().empty());
     for (const std::int64_t bytes : {999999, 1000001, 0})
-      QCOMPARE(refusal(sha256Hex(text), bytes, "images.gz").what(),
+      QCOMPARE(refusal(sha256Hex(text), bytes, "images.gz").what().text(),
                std::string("the data file images.gz did not arrive whole"));
     for (const char* name : {"../images.gz", "a/b", "", ".hidden"})
-      QVERIFY(refusal(sha256Hex(text), 1000000, name).what().find("is no name") !=
+      QVERIFY(refusal(sha256Hex(text), 1000000, name).what().text().find("is not the name") !=
               std::string::npos);
     for (const char* hash : {"", "../../x", "00"})
-      QVERIFY(refusal(hash, 1000000, "x").what().find("is no SHA-256") != std::string::npos);
+      QVERIFY(refusal(hash, 1000000, "x").what().text().find("is not a SHA-256") !=
+              std::string::npos);
     QVERIFY(filesOf(node).empty());
     QCOMPARE(find(node, text), std::string());
   }
@@ -237,9 +239,9 @@ class AgentStagingTest : public QObject {
     const std::string text = content(20 << 20, 1);
     const run::v1::ErrorInfo error = errorOf(send(node, text).status);
     QCOMPARE(error.code(), std::string("resource-exhausted"));
-    QCOMPARE(error.what(), "no space for the data file images.gz in " + folder);
-    QCOMPARE(error.why(), std::string("40 MiB are free, 52 MiB are needed"));
-    QVERIFY(!error.next().empty());
+    QCOMPARE(error.what().text(), "no space for the data file images.gz in " + folder);
+    QCOMPARE(error.why().text(), std::string("40 MiB are free, 52 MiB are needed"));
+    QVERIFY(!error.next().text().empty());
     QVERIFY(filesOf(node).empty());
     QVERIFY(send(node, content(1 << 20, 1)).status.ok());
   }

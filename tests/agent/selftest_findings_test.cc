@@ -31,8 +31,8 @@ class SelftestFindingsTest : public QObject {
       right += one.why.empty() ? 1 : 0;
       if (one.why.empty() || isUntried) continue;
       ++failed;
-      QVERIFY2(one.why.text().find(found.failed.error().what) != std::string::npos,
-               one.why.text().c_str());
+      QVERIFY2(one.why.find(found.failed.error().what.text()) != std::string::npos,
+               one.why.c_str());
     }
     QVERIFY(right > 0 && untried > 10);
     QCOMPARE(failed, std::size_t{1});
@@ -63,7 +63,7 @@ class SelftestFindingsTest : public QObject {
   void twoRanksOnADevice() {
     const agent::StepFinding good = agent::testTwoRanks(
         [](int) { return Result<std::unique_ptr<backends::Backend>>(onDevice()); });
-    QVERIFY2(good.why.empty(), good.why.text().c_str());
+    QVERIFY2(good.why.empty(), good.why.c_str());
     QVERIFY(good.checks.size() >= 4);
     const agent::StepFinding bad = agent::testTwoRanks([](int rank) {
       return Result<std::unique_ptr<backends::Backend>>(onDevice(rank == 1 ? 30 : 0));

@@ -177,7 +177,8 @@ class PeerAddressesTest : public QObject {
                              << 15;
     QTest::newRow("of no host") << QByteArray("    address: 10.77.0.99\n") << QString()
                                 << QStringList{"the node cannot be reached at 10.77.0.99",
-                                               "this host does not have it", "eth0 10.77.0.1"}
+                                               "this host does not have this address",
+                                               "eth0 10.77.0.1"}
                                 << 15;
     QTest::newRow("the same on each host")
         << QByteArray("    address: 172.17.0.1\n") << QString()

@@ -88,7 +88,7 @@ class LaunchTest : public QObject {
                page->document()->name());
       QVERIFY2(spec.ok() == (qstrcmp(kind.id, "empty") != 0),
                qPrintable(page->document()->text() +
-                          (spec.ok() ? "" : spec.problems().front().text().c_str())));
+                          (spec.ok() ? "" : spec.problems().front().error().text().c_str())));
       for (const QString& line : page->document()->text().split('\n'))
         QVERIFY2(line.size() <= 120, qPrintable(line));
       QVERIFY(!page->document()->text().contains("reaches"));  // what is said of the example
@@ -141,7 +141,7 @@ class LaunchTest : public QObject {
     QVERIFY(!page->findChild<QWidget*>("noLayers")->isVisible());
     // The shape typed in its cell.
     QVERIFY2(page->document()->spec().problems().front().path == "model.input.shape",
-             page->document()->spec().problems().front().text().c_str());
+             page->document()->spec().problems().front().error().text().c_str());
     QVERIFY(page->findChild<YamlEditor*>("yamlEditor")->marks().isEmpty());
     Q_EMIT problems->itemActivated(problems->item(0));
     auto* table = page->findChild<QTableView*>("fieldTable");
@@ -513,10 +513,10 @@ class LaunchTest : public QObject {
         if (made.preview.ok()) continue;
         ++refused;
         const Error& error = made.preview.error();
-        for (const std::string& text :
-             {error.what, error.why, error.remedies.empty() ? error.next : std::string()}) {
-          if (text.find(' ') == std::string::npos) continue;  // a field's name
-          if (messageText(text).toStdString() == text) english << QString::fromStdString(text);
+        for (const Message& text : {error.what, error.why, error.next}) {
+          if (text.empty()) continue;
+          if (messageText(text).toStdString() == text.text())
+            english << QString::fromStdString(text);
         }
       }
     }

@@ -251,7 +251,7 @@ class WindowTest : public QObject {
     QCOMPARE(alerts.size(), 1);
     QCOMPARE(alert(0).tone, Tone::kWarning);
     QCOMPARE(alert(0).where, QString("local1"));
-    QCOMPARE(alert(0).text, QString("GPU 1: slowed down for heat"));
+    QCOMPARE(alert(0).text, std::string("GPU 1: slowed down for heat"));
     load.gpus[0].problem = "GPU is lost";
     page->showLoad("local1", load);
     QCOMPARE(alerts.size(), 2);

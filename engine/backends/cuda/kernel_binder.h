@@ -65,7 +65,7 @@ class CudaKernel final : public Kernel {
     if (blocks == 0 || blocksDown == 0) return {};  // nothing to do
     if (blocksDown > kMostDown)
       return makeError(Code::kFailedPrecondition,
-                       "kernel {} would have {} blocks down, and a GPU takes {}", name, blocksDown,
+                       "kernel {} would need {} blocks in y; a GPU's limit is {}", name, blocksDown,
                        kMostDown);
     LOCKSTEP_ASSIGN(const device::Function function, device_.function(name));
     Step& step = steps_.emplace_back();
@@ -222,7 +222,7 @@ class KernelBinder {
   Result<unsigned> blocksOfShort(Index n) const {
     if (n <= std::numeric_limits<std::int32_t>::max()) return blocksOf(n);
     Error error = makeError(Code::kFailedPrecondition,
-                            "{}: a GPU's kernel would go over {} elements, and takes {}",
+                            "{}: its GPU kernel would have {} elements; the limit is {}",
                             spec_.name, n, std::numeric_limits<std::int32_t>::max());
     error.next = "train with a smaller batch, or more micro-batches";
     return error;

@@ -88,7 +88,7 @@ class CudaDevice final : public Device {
     if (result != CUDA_SUCCESS) {
       std::size_t free = 0, total = 0;
       driver_.cuMemGetInfo(&free, &total);
-      Error error = makeError(Code::kResourceExhausted, "{} MiB of {} memory cannot be had",
+      Error error = makeError(Code::kResourceExhausted, "cannot allocate {} MiB of {} memory",
                               size >> 20, where == Where::kDevice ? "GPU" : "pinned");
       error.why = message("{}; {} of {} MiB of the GPU are free", driver_.text(result), free >> 20,
                           total >> 20);
@@ -247,10 +247,10 @@ class CudaDevice final : public Device {
         looked = now;
         if (failed_.ok()) grouping_->poll();
         if (failed_.ok() && now - begin > limit) {
-          failed_ = makeError(Code::kDeadlineExceeded,
-                              "what the GPUs of the ranks do together does not end");
-          failed_.error().why = message("they have not done a step in {} s: a rank may be frozen",
-                                        limit / 1'000'000'000);
+          failed_ =
+              makeError(Code::kDeadlineExceeded, "a collective of the ranks' GPUs does not finish");
+          failed_.error().why =
+              message("there is no progress for {} s: a rank may be frozen", limit / 1'000'000'000);
         }
         if (!failed_.ok() && aborted == 0) {
           grouping_->abort();

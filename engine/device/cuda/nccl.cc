@@ -333,7 +333,7 @@ class NcclGroup final : public Group {
       if (monotonicNow() - begin > limit) {
         Error error = makeError(Code::kDeadlineExceeded, "{}", what);
         error.why =
-            message("NCCL has not come to an end in {} s: a rank may be frozen, or not be reached",
+            message("NCCL has not finished within {} s: a rank may be frozen or unreachable",
                     limit / 1'000'000'000);
         return error;
       }
@@ -394,7 +394,8 @@ class NcclGroup final : public Group {
 Result<std::string> NcclGrouping::makeId() {
   ncclUniqueId id;
   if (const ncclResult_t result = found().calls.ncclGetUniqueId(&id); result != ncclSuccess) {
-    Error error = makeError(Code::kFailedPrecondition, "NCCL finds no way for GPUs to meet");
+    Error error =
+        makeError(Code::kFailedPrecondition, "NCCL cannot make an id for a group of GPUs");
     error.why = found().calls.ncclGetErrorString(result);
     return error;
   }
@@ -405,7 +406,7 @@ Result<std::unique_ptr<Group>> NcclGrouping::join(const Member& as) {
   LOCKSTEP_TRY(failed_);
   ncclUniqueId id;
   if (as.id.size() != sizeof id.internal)
-    return makeError(Code::kDataLoss, "what NCCL's group is known by is of {} bytes", as.id.size());
+    return makeError(Code::kDataLoss, "the unique id of NCCL's group has {} bytes", as.id.size());
   std::copy(as.id.begin(), as.id.end(), id.internal);
   auto group = std::make_unique<NcclGroup>(*this, as.rank, as.size, as.limit);
   LOCKSTEP_TRY(group->join(id));

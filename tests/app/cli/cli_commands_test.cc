@@ -81,7 +81,7 @@ class CliCommandsTest : public QObject {
         "--set", "strategy.compression=int8", "--set",   "strategy.all_reduce=ring"};
     const CliResult result = cli.run(asked);
     QVERIFY2(result.exit == 0, result.text());
-    QVERIFY2(result.err.contains("gradients travel as int8") && result.err.contains("3.9"),
+    QVERIFY2(result.err.contains("gradients are sent as int8") && result.err.contains("3.9"),
              result.err);
     QVERIFY(result.out.contains("algorithm \"ring\""));
     const CliResult json = cli.run(asked + QStringList{"--json"});

@@ -133,7 +133,7 @@ class CliSshTest : public QObject {
     cli.useBuiltBundle();
     Servers servers;
     if (!servers.start(cli, {"", "AllowTcpForwarding no\nAllowStreamLocalForwarding no"}))
-      QSKIP(servers.why.text().c_str());
+      QSKIP(servers.why.c_str());
     const auto process =
         cli.start(QStringList{"--ssh-config", servers.config} + servers.accepted() +
                   QStringList{"run", example("fashion-mlp"), "--json", "--every", "1", "--cluster",
@@ -160,7 +160,7 @@ class CliSshTest : public QObject {
     Cli cli;
     cli.useBuiltBundle();
     Servers servers;
-    if (!servers.start(cli, {"", "", ""})) QSKIP(servers.why.text().c_str());
+    if (!servers.start(cli, {"", "", ""})) QSKIP(servers.why.c_str());
     QElapsedTimer clock;
     clock.start();
     const QStringList ssh = QStringList{"--ssh-config", servers.config} + servers.accepted();
@@ -201,7 +201,7 @@ class CliSshTest : public QObject {
     Servers servers;
     const QString clock =
         "SetEnv LD_PRELOAD=" + library + " FAKETIME=" + offset + " DONT_FAKE_MONOTONIC=1";
-    if (!servers.start(cli, {"", clock.toStdString()})) QSKIP(servers.why.text().c_str());
+    if (!servers.start(cli, {"", clock.toStdString()})) QSKIP(servers.why.c_str());
     const CliResult result =
         cli.run(QStringList{"--ssh-config", servers.config} + servers.accepted() +
                 QStringList{"run", example("fashion-mlp"), "--json", "--cluster", servers.cluster,
@@ -229,7 +229,7 @@ class CliSshTest : public QObject {
     Servers servers;
     const auto user = TestUser::make("open sesame", &servers.why);
     if (!user || !servers.start(cli, {"PasswordAuthentication yes\nPubkeyAuthentication no"}))
-      QSKIP(servers.why.text().c_str());
+      QSKIP(servers.why.c_str());
     const QString cluster = cli.write(
         "own.yaml", "version: 1\nname: own\nnodes:\n  - name: n1\n    ssh: {host: n1, user: " +
                         QByteArray::fromStdString(user->name()) + "}\n");
@@ -250,7 +250,7 @@ class CliSshTest : public QObject {
     Cli cli;
     cli.useBuiltBundle();
     Servers servers;
-    if (!servers.start(cli, {""}, "sesame")) QSKIP(servers.why.text().c_str());
+    if (!servers.start(cli, {""}, "sesame")) QSKIP(servers.why.c_str());
     const QStringList check{"--ssh-config", servers.config, "cluster", "deploy", servers.cluster};
     {
       Terminal terminal(cli, check);

@@ -489,7 +489,7 @@ class RunAggregatorTest : public QObject {
     }
     QCOMPARE(told,
              (QStringList{"GPU 3 is slowed down for heat",
-                          "the driver tells of an error of GPU 3: Xid 48",
+                          "the driver reports an error of GPU 3: Xid 48",
                           "GPU 3 has uncorrected memory errors: 9",
                           "the PCIe link of GPU 3 has 8 of 16 lanes", "GPU 3 does not answer"}));
     QCOMPARE(taken.update.warnings[0].why, std::string("it has 91 °C"));

@@ -170,7 +170,7 @@ class StagingTest : public QObject {
     const auto another = bench.launch(
         {"data.copy_to_nodes=true", "data.train.images_sha256=" + std::string(64, 'a')});
     QVERIFY(!another.ok());
-    QVERIFY2(another.error().text().find("is another one") != std::string::npos,
+    QVERIFY2(another.error().text().find("is not the run's") != std::string::npos,
              another.error().text().c_str());
     QVERIFY(another.error().why.text().ends_with("the run expects " + std::string(64, 'a')));
     QVERIFY(filesIn(bench.session->status(0).inventory.workdir + "/data").empty());

@@ -75,8 +75,8 @@ class SshConfigTest : public QObject {
     for (const char* wrong : {"n1\r", "n 1", "n1;true", "n$1", "n'1", "n\n1"}) {
       const auto host = effectiveConfig({.host = wrong}, ""),
                  user = effectiveConfig({.host = "n1", .user = wrong}, "");
-      QVERIFY(!host.ok() && host.error().next == "mend ssh.host of the node in the cluster");
-      QVERIFY(!user.ok() && user.error().next == "mend ssh.user of the node in the cluster");
+      QVERIFY(!host.ok() && host.error().next == "correct ssh.host of the node in the cluster");
+      QVERIFY(!user.ok() && user.error().next == "correct ssh.user of the node in the cluster");
     }
     QCOMPARE(effectiveConfig({.host = "127.0.0.1:22"}, "").error().next,
              std::string("write host: 127.0.0.1 and port: 22"));

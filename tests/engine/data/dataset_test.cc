@@ -614,7 +614,7 @@ class DatasetTest : public QObject {
     QCOMPARE(data::openIdx({twoGigabytes, labels, "", ""}, 10).error().text(), noHeader.text());
     const Error follows = data::inspectIdx(more).error();
     QVERIFY2(
-        follows.why.text().find("promises 120 bytes of elements, more follow") != std::string::npos,
+        follows.why.text().find("declares 120 bytes of elements, more follow") != std::string::npos,
         follows.text().c_str());
     QCOMPARE(data::openIdx({more, labels, "", ""}, 10).error().text(), follows.text());
     const qint64 spent = clock.elapsed();

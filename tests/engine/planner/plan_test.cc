@@ -315,8 +315,7 @@ class PlanTest : public QObject {
     };
     QCOMPARE(refused([](auto& asked) { asked.staleness = 1; }),
              std::string("strategy.staleness: strategy.staleness is 1, but multi-worker-mirrored "
-                         "takes each step together; "
-                         "expected 0, or kind parameter-server"));
+                         "is synchronous; expected 0, or kind parameter-server"));
     QCOMPARE(refused([](auto& asked) { asked.inOrder = true, asked.strategy = "zero-1"; }),
              std::string("strategy.deterministic_parts: strategy.deterministic_parts is 2, but "
                          "zero-1 cannot add up gradients "

@@ -369,7 +369,7 @@ class SpecsTest : public QObject {
         "strategy.local_steps | strategy.local_steps is 7; expected a divisor of training.batch, "
         "64");
     row(17,
-        "strategy.staleness | strategy.staleness is 1, but mirrored takes each step together; "
+        "strategy.staleness | strategy.staleness is 1, but mirrored is synchronous; "
         "expected 0, or "
         "kind parameter-server");
     row(18,
@@ -597,7 +597,7 @@ class SpecsTest : public QObject {
     spec.mutable_nodes(0)->mutable_devices(1)->set_kind("cpu");
     QCOMPARE(
         messageOf(toCluster(spec, {}, {}).status()),
-        "nodes[0].devices[1].gpus | gpus are given of a device of kind cpu; expected kind: cuda");
+        "nodes[0].devices[1].gpus | gpus is given for a device of kind cpu; expected kind: cuda");
   }
 
   void ncclIsOfGpusThatNoneShare() {
@@ -714,8 +714,7 @@ class SpecsTest : public QObject {
     both.mutable_nodes(0)->add_roles("ps");
     QCOMPARE(messageOf(toCluster(both, {}, {}).status()),
              "nodes[0].roles | roles are worker and ps; expected one of worker, ps and evaluator: "
-             "a host that "
-             "does more than one is so many nodes");
+             "a host with several roles is listed as several nodes");
   }
 
   void nodesOfRolePsAreTheServers() {
