@@ -26,6 +26,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "agent/worker/worker_verify.h"
 #include "app/runs/verification.h"
@@ -202,7 +203,7 @@ Verdict judge(const Example& example, const Row& row, const Options& options,
   const auto refused = [&](const Error& error) {
     std::string what = error.what;  // without the place in the file
     if (what.starts_with(example.file)) what = what.substr(what.find(": ") + 2);
-    return Verdict{true, true, what + (error.next.empty() ? "" : " (" + error.next + ")")};
+    return Verdict{true, true, what + (error.next.empty() ? "" : " (" + error.next.text() + ")")};
   };
   const auto spec = app::loadRunSpec(example.file, sets);
   if (!spec.ok()) return refused(spec.error());
@@ -287,7 +288,8 @@ int checkRefusals(const std::string& file, const std::string& found) {
   return 1;
 }
 
-int main(const std::vector<std::string>& words) {
+// Null where a word is not understood, which is told.
+std::optional<Options> parseOptions(const std::vector<std::string>& words) {
   Options options;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const bool more = i + 1 < words.size();
@@ -313,9 +315,37 @@ int main(const std::vector<std::string>& words) {
       options.steps = std::max(1, std::atoi(words[++i].c_str()));
     else {
       std::fprintf(stderr, "matrix: %s is not understood\n", words[i].c_str());
-      return 2;
+      return std::nullopt;
     }
   }
+  return options;
+}
+
+void printRow(const Row& row, const std::string& name, const Verdict& verdict, double seconds,
+              const Options& options) {
+  const char* const came = verdict.refused  ? "refused"
+                           : !verdict.holds ? "FAILS"
+                           : options.list   ? "planned"
+                                            : "holds";
+  if (options.json)
+    std::printf("%s\n", nlohmann::json{{"event", "row"},
+                                       {"example", row.example},
+                                       {"ranks", row.ranks},
+                                       {"strategy", row.name},
+                                       {"verdict", came},
+                                       {"seconds", seconds},
+                                       {"text", verdict.text}}
+                            .dump()
+                            .c_str());
+  else
+    std::printf("%-72s %-8s %5.1f s  %s\n", name.c_str(), came, seconds, verdict.text.c_str());
+  std::fflush(stdout);
+}
+
+int main(const std::vector<std::string>& words) {
+  const std::optional<Options> given = parseOptions(words);
+  if (!given) return 2;
+  const Options& options = *given;
   if (!options.backend.empty()) {
     const auto backend = backends::makeBackend(options.backend, {});
     if (!backend.ok()) {
@@ -350,23 +380,7 @@ int main(const std::vector<std::string>& words) {
       ++rows;
       (verdict.refused ? refused : verdict.holds ? held : failed) += 1;
       if (verdict.refused) refusals += fmt::format("{}: {}\n", name, verdict.text);
-      const char* const came = verdict.refused  ? "refused"
-                               : !verdict.holds ? "FAILS"
-                               : options.list   ? "planned"
-                                                : "holds";
-      if (options.json)
-        std::printf("%s\n", nlohmann::json{{"event", "row"},
-                                           {"example", row.example},
-                                           {"ranks", row.ranks},
-                                           {"strategy", row.name},
-                                           {"verdict", came},
-                                           {"seconds", seconds},
-                                           {"text", verdict.text}}
-                                .dump()
-                                .c_str());
-      else
-        std::printf("%-72s %-8s %5.1f s  %s\n", name.c_str(), came, seconds, verdict.text.c_str());
-      std::fflush(stdout);
+      printRow(row, name, verdict, seconds, options);
     }
   }
   std::error_code ignored;

@@ -437,7 +437,7 @@ Outcome tried(const Combination& one,
     return out;
   };
   if (!isRefusal(first.code())) return fails(first.error(), "", {});
-  out.refusals.push_back(first.error().what + " | " + first.error().next);
+  out.refusals.push_back(first.error().what.text() + " | " + first.error().next.text());
   if (first.error().remedies.empty()) return fails(first.error(), "refused without a remedy: ", {});
   for (const Remedy& remedy : first.error().remedies) {
     Attempt attempt{{}, one.cluster};

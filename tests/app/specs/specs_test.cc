@@ -214,8 +214,11 @@ class SpecsTest : public QObject {
                      "  pins: [{layer: embedding1, stage: 0}, {layer: norm1, stage: 1}]\n"));
     const SpecText pinned = SpecText::parse(text, "f.yaml", SpecKind::kRun);
     QCOMPARE(pinned.layerStages(), (std::vector<int>{0, 0, 1, 1}));
-    // A cluster's nodes, from the list in brackets that a new one begins with.
-    text = "version: 1\nname: lab\nnodes: []\n";
+  }
+
+  // From the list in brackets that a new cluster begins with.
+  void nodesAreAddedOneByOne() {
+    std::string text = "version: 1\nname: lab\nnodes: []\n";
     for (const char* node :
          {"{name: \"n1\", ssh: {host: \"n1.lab\", user: \"ann\"}, address: \"10.0.0.1\"}",
           "{name: \"n2\", devices: [{kind: cuda, count: 4}]}"}) {

@@ -187,6 +187,47 @@ std::string disagreements(const std::vector<Case>& cases,
   return out;
 }
 
+struct AttentionResult {
+  std::vector<float> y, lse, dqkv;
+};
+
+// Attention of one head and sample, and its gradients.
+template <typename Number>
+AttentionResult runAttention(Backend& on, const std::string& operandDtype, std::int64_t tokens,
+                             std::int64_t head, std::vector<Number> qkv, std::vector<Number> dy) {
+  const DType in = sizeof(Number) == 8 ? DType::kF64 : DType::kF32;
+  ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", std::int64_t{1}}};
+  if (!operandDtype.empty()) attrs["operand_dtype"] = operandDtype;
+  const ir::TensorType wide{in, {tokens, 3 * head}}, narrow{in, {tokens, head}},
+      sums{in, {tokens, 1}};
+  std::vector<Number> y(dy.size()), lse(static_cast<std::size_t>(tokens)), dqkv(qkv.size());
+  auto forward = on.bind({Op::kAttention,
+                          "forward",
+                          &attrs,
+                          {{qkv.data(), wide}},
+                          {{y.data(), narrow}, {lse.data(), sums}}});
+  forward.value()->run();
+  auto backward =
+      on.bind({Op::kAttentionGrad,
+               "backward",
+               &attrs,
+               {{dy.data(), narrow}, {qkv.data(), wide}, {y.data(), narrow}, {lse.data(), sums}},
+               {{dqkv.data(), wide}}});
+  backward.value()->run();
+  return AttentionResult{
+      {y.begin(), y.end()}, {lse.begin(), lse.end()}, {dqkv.begin(), dqkv.end()}};
+}
+
+// The greatest difference, as a share of the largest of `b`.
+double apartBy(const std::vector<float>& a, const std::vector<float>& b) {
+  double most = 0, largest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, static_cast<double>(std::abs(a[i] - b[i])));
+    largest = std::max(largest, static_cast<double>(std::abs(b[i])));
+  }
+  return most / largest;
+}
+
 }  // namespace
 
 class ConformanceTest : public QObject {
@@ -893,43 +934,16 @@ class ConformanceTest : public QObject {
     std::vector<std::string> calls;
     device->calls = &calls;
     const auto cuda = backends::hosted(backends::makeCuda(std::move(device)));
-    const auto attrsOf = [&](std::int64_t tokens, std::int64_t head) {
-      ir::Attrs attrs{{"tokens", tokens}, {"head", head}, {"causal", std::int64_t{1}}};
-      if (!operandDtype.isEmpty()) attrs["operand_dtype"] = operandDtype.toStdString();
-      return attrs;
-    };
-    struct Result {
-      std::vector<float> y, lse, dqkv;
-    };
     const auto runCase = [&](Backend& on, std::int64_t tokens, std::int64_t head, auto qkv,
                              auto dy) {
-      using Number = typename decltype(qkv)::value_type;
-      const DType in = sizeof(Number) == 8 ? DType::kF64 : DType::kF32;
-      const ir::Attrs attrs = attrsOf(tokens, head);
-      const ir::TensorType wide{in, {tokens, 3 * head}}, narrow{in, {tokens, head}},
-          sums{in, {tokens, 1}};
-      std::vector<Number> y(dy.size()), lse(static_cast<std::size_t>(tokens)), dqkv(qkv.size());
-      auto forward = on.bind({Op::kAttention,
-                              "forward",
-                              &attrs,
-                              {{qkv.data(), wide}},
-                              {{y.data(), narrow}, {lse.data(), sums}}});
-      forward.value()->run();
-      auto backward = on.bind(
-          {Op::kAttentionGrad,
-           "backward",
-           &attrs,
-           {{dy.data(), narrow}, {qkv.data(), wide}, {y.data(), narrow}, {lse.data(), sums}},
-           {{dqkv.data(), wide}}});
-      backward.value()->run();
-      return Result{{y.begin(), y.end()}, {lse.begin(), lse.end()}, {dqkv.begin(), dqkv.end()}};
+      return runAttention(on, operandDtype.toStdString(), tokens, head, qkv, dy);
     };
     // Midpoints that round to the even neighbour; in f16 also subnormal and overflowing numbers.
     const std::vector<float> odd{1.00390625f, 1.01171875f, 1.00048828125f, 1.00146484375f,
                                  -2.0009f,    3e-7f,       65520.0f,       -1.0f};
     std::vector<float> one(24, 0.5f);
     std::copy(odd.begin(), odd.end(), one.begin() + 16);
-    const Result single = runCase(*cuda, 1, 8, one, odd);
+    const AttentionResult single = runCase(*cuda, 1, 8, one, odd);
     for (std::size_t i = 0; i < 8; ++i) {
       QCOMPARE(single.y[i], asOperand(odd[i]));
       QCOMPARE(single.dqkv[16 + i], asOperand(odd[i]));
@@ -947,25 +961,17 @@ class ConformanceTest : public QObject {
     std::vector<float> qkv(kTokens * 3 * kHead), dy(kTokens * kHead);
     for (std::size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(randomNormal(1, i));
     for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(randomNormal(2, i));
-    const Result got = runCase(*cuda, kTokens, kHead, qkv, dy),
-                 again = runCase(*cuda, kTokens, kHead, qkv, dy);
+    const AttentionResult got = runCase(*cuda, kTokens, kHead, qkv, dy),
+                          again = runCase(*cuda, kTokens, kHead, qkv, dy);
     QVERIFY(got.y == again.y && got.lse == again.lse && got.dqkv == again.dqkv);
     std::vector<double> qkvRounded(qkv.size()), dyRounded(dy.size());
     std::transform(qkv.begin(), qkv.end(), qkvRounded.begin(), asOperand);
     std::transform(dy.begin(), dy.end(), dyRounded.begin(), asOperand);
-    const Result want = runCase(*backends::makeBackend("reference", {}).value(), kTokens, kHead,
-                                qkvRounded, dyRounded);
+    const AttentionResult want = runCase(*backends::makeBackend("reference", {}).value(), kTokens,
+                                         kHead, qkvRounded, dyRounded);
     const double unit = !byTensors ? 0 : type == DType::kF16 ? 0x1p-11 : 0x1p-8;
-    const auto apart = [](const std::vector<float>& a, const std::vector<float>& b) {
-      double most = 0, largest = 0;
-      for (std::size_t i = 0; i < a.size(); ++i) {
-        most = std::max(most, static_cast<double>(std::abs(a[i] - b[i])));
-        largest = std::max(largest, static_cast<double>(std::abs(b[i])));
-      }
-      return most / largest;
-    };
-    const double y = apart(got.y, want.y), lse = apart(got.lse, want.lse),
-                 dqkv = apart(got.dqkv, want.dqkv);
+    const double y = apartBy(got.y, want.y), lse = apartBy(got.lse, want.lse),
+                 dqkv = apartBy(got.dqkv, want.dqkv);
     QVERIFY2(y <= unit + backends::kCaseTolerance && dqkv <= unit + backends::kCaseTolerance &&
                  lse < backends::kCaseTolerance,
              fmt::format("y {}, lse {}, dqkv {} of {}", y, lse, dqkv, unit).c_str());

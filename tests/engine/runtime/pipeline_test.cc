@@ -82,6 +82,103 @@ double allowed(const std::string& schedule, int stages, int microBatches) {
 class PipelineTest : public QObject {
   Q_OBJECT
 
+ private:
+  // What a rank issues, in order: a group of messages, or a collective over all.
+  struct MessageGroup {
+    std::vector<std::tuple<bool, int, std::string>> messages;  // sends, peer, which
+    std::size_t met = 0;
+    std::string collective;
+  };
+
+  // What a rank issues, checked to be all of its messages, each once and in its place.
+  static void issue(const plan::Plan& plan, int rank, std::deque<MessageGroup>& issued,
+                    std::size_t& all, std::size_t& together) {
+    const auto order = plan::messageOrder(plan, plan.schedule, rank);
+    QVERIFY2(order.ok(), order.ok() ? "" : order.error().text().c_str());
+    const auto& entries = plan.entriesOf(rank);
+    std::set<std::pair<int, plan::StepId>> said;
+    for (std::size_t p = 0; p < entries.size(); ++p) {
+      const plan::Body& body = *plan.find(entries[p].program, rank);
+      auto group = (*order)[p].begin();
+      for (plan::StepId s = 0; s <= static_cast<plan::StepId>(body.steps.size()); ++s) {
+        for (; group != (*order)[p].end() && group->before == s; ++group) {
+          MessageGroup given;
+          bool sends = false, receives = false;
+          for (const auto& message : group->messages) {
+            const plan::ScheduleEntry& of = entries[static_cast<std::size_t>(message.entry)];
+            const plan::Step& step =
+                plan.find(of.program, rank)->steps[static_cast<std::size_t>(message.step)];
+            QVERIFY(said.emplace(message.entry, message.step).second);  // once
+            // Not before its place in the plan's order.
+            if (plan::isSend(step))
+              QVERIFY(std::pair(message.entry, message.step) < std::pair(static_cast<int>(p), s));
+            (plan::isSend(step) ? sends : receives) = true;
+            given.messages.emplace_back(plan::isSend(step), plan::peersOf(step, of.copy).first,
+                                        fmt::format("{} {}", step.name, of.micro));
+          }
+          QVERIFY(!receives || group->awaited);
+          if (sends && receives) ++together;
+          all += given.messages.size();
+          issued.push_back(std::move(given));
+        }
+        if (s == static_cast<plan::StepId>(body.steps.size())) break;
+        const plan::Step& step = body.steps[static_cast<std::size_t>(s)];
+        if (step.kind != plan::StepKind::kCollective) continue;
+        if (plan::isMessage(step)) {
+          if (!plan::isSend(step)) QVERIFY(said.contains({static_cast<int>(p), s}));
+        } else {
+          issued.push_back({{}, 0, step.name});
+        }
+      }
+      QVERIFY(group == (*order)[p].end());
+    }
+    std::size_t messages = 0;
+    for (const plan::ScheduleEntry& entry : entries)
+      for (const plan::Step& step : plan.find(entry.program, rank)->steps)
+        messages += plan::isMessage(step) ? 1 : 0;
+    QCOMPARE(said.size(), messages);
+  }
+
+  // Messages that both sides have reached match, in order per pair of ranks; a rank proceeds when a
+  // whole group has matched. Adds to `met` how many did.
+  static void meet(std::vector<std::deque<MessageGroup>>& ranks, std::size_t& met) {
+    for (bool goes = true; goes;) {
+      goes = false;
+      const auto next = [&](std::size_t rank, bool sends,
+                            int peer) -> std::tuple<bool, int, std::string>* {
+        if (ranks[rank].empty()) return nullptr;
+        for (auto& message : ranks[rank].front().messages)
+          if (std::get<0>(message) == sends && std::get<1>(message) == peer) return &message;
+        return nullptr;
+      };
+      for (std::size_t from = 0; from < ranks.size(); ++from)
+        for (std::size_t to = 0; to < ranks.size(); ++to) {
+          auto* const sent = next(from, true, static_cast<int>(to));
+          auto* const received = next(to, false, static_cast<int>(from));
+          if (sent == nullptr || received == nullptr) continue;
+          QCOMPARE(std::get<2>(*sent), std::get<2>(*received));
+          std::get<1>(*sent) = std::get<1>(*received) = -1;
+          ++ranks[from].front().met;
+          ++ranks[to].front().met;
+          met += 2;
+          goes = true;
+        }
+      for (auto& rank : ranks)
+        if (!rank.empty() && rank.front().collective.empty() &&
+            rank.front().met == rank.front().messages.size()) {
+          rank.pop_front();
+          goes = true;
+        }
+      const bool isMeeting = std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
+        return !rank.empty() && !rank.front().collective.empty() &&
+               rank.front().collective == ranks[0].front().collective;
+      });
+      if (!isMeeting) continue;
+      for (auto& rank : ranks) rank.pop_front();
+      goes = true;
+    }
+  }
+
  private Q_SLOTS:
   void stagesAreBalanced() {
     using Stages = std::vector<int>;
@@ -138,99 +235,16 @@ class PipelineTest : public QObject {
     settings.optimizer.clipNorm = 1;  // each stage sends to all others
     const auto plan = planOf(settings);
     QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
-    // What a rank issues, in order: a group of messages, or a collective over all.
-    struct MessageGroup {
-      std::vector<std::tuple<bool, int, std::string>> messages;  // sends, peer, which
-      std::size_t met = 0;
-      std::string collective;
-    };
     std::vector<std::deque<MessageGroup>> ranks(static_cast<std::size_t>(stages));
     std::size_t all = 0, together = 0;
     for (int rank = 0; rank < stages; ++rank) {
-      const auto order = plan::messageOrder(*plan, plan->schedule, rank);
-      QVERIFY2(order.ok(), order.ok() ? "" : order.error().text().c_str());
-      const auto& entries = plan->entriesOf(rank);
-      std::set<std::pair<int, plan::StepId>> said;
-      for (std::size_t p = 0; p < entries.size(); ++p) {
-        const plan::Body& body = *plan->find(entries[p].program, rank);
-        auto group = (*order)[p].begin();
-        for (plan::StepId s = 0; s <= static_cast<plan::StepId>(body.steps.size()); ++s) {
-          for (; group != (*order)[p].end() && group->before == s; ++group) {
-            MessageGroup given;
-            bool sends = false, receives = false;
-            for (const auto& message : group->messages) {
-              const plan::ScheduleEntry& of = entries[static_cast<std::size_t>(message.entry)];
-              const plan::Step& step =
-                  plan->find(of.program, rank)->steps[static_cast<std::size_t>(message.step)];
-              QVERIFY(said.emplace(message.entry, message.step).second);  // once
-              // Not before its place in the plan's order.
-              if (plan::isSend(step))
-                QVERIFY(std::pair(message.entry, message.step) < std::pair(static_cast<int>(p), s));
-              (plan::isSend(step) ? sends : receives) = true;
-              given.messages.emplace_back(plan::isSend(step), plan::peersOf(step, of.copy).first,
-                                          fmt::format("{} {}", step.name, of.micro));
-            }
-            QVERIFY(!receives || group->awaited);
-            if (sends && receives) ++together;
-            all += given.messages.size();
-            ranks[static_cast<std::size_t>(rank)].push_back(std::move(given));
-          }
-          if (s == static_cast<plan::StepId>(body.steps.size())) break;
-          const plan::Step& step = body.steps[static_cast<std::size_t>(s)];
-          if (step.kind != plan::StepKind::kCollective) continue;
-          if (plan::isMessage(step)) {
-            if (!plan::isSend(step)) QVERIFY(said.contains({static_cast<int>(p), s}));
-          } else {
-            ranks[static_cast<std::size_t>(rank)].push_back({{}, 0, step.name});
-          }
-        }
-        QVERIFY(group == (*order)[p].end());
-      }
-      std::size_t messages = 0;
-      for (const plan::ScheduleEntry& entry : entries)
-        for (const plan::Step& step : plan->find(entry.program, rank)->steps)
-          messages += plan::isMessage(step) ? 1 : 0;
-      QCOMPARE(said.size(), messages);
+      issue(*plan, rank, ranks[static_cast<std::size_t>(rank)], all, together);
+      if (QTest::currentTestFailed()) return;
     }
     if (schedule == "1f1b" && micros > stages) QVERIFY(together > 0);
-    // Messages that both sides have reached match, in order per pair of ranks; a rank proceeds when
-    // a whole group has matched.
     std::size_t met = 0;
-    for (bool goes = true; goes;) {
-      goes = false;
-      const auto next = [&](std::size_t rank, bool sends,
-                            int peer) -> std::tuple<bool, int, std::string>* {
-        if (ranks[rank].empty()) return nullptr;
-        for (auto& message : ranks[rank].front().messages)
-          if (std::get<0>(message) == sends && std::get<1>(message) == peer) return &message;
-        return nullptr;
-      };
-      for (std::size_t from = 0; from < ranks.size(); ++from)
-        for (std::size_t to = 0; to < ranks.size(); ++to) {
-          auto* const sent = next(from, true, static_cast<int>(to));
-          auto* const received = next(to, false, static_cast<int>(from));
-          if (sent == nullptr || received == nullptr) continue;
-          QCOMPARE(std::get<2>(*sent), std::get<2>(*received));
-          std::get<1>(*sent) = std::get<1>(*received) = -1;
-          ++ranks[from].front().met;
-          ++ranks[to].front().met;
-          met += 2;
-          goes = true;
-        }
-      for (auto& rank : ranks)
-        if (!rank.empty() && rank.front().collective.empty() &&
-            rank.front().met == rank.front().messages.size()) {
-          rank.pop_front();
-          goes = true;
-        }
-      const bool isMeeting = std::all_of(ranks.begin(), ranks.end(), [&](const auto& rank) {
-        return !rank.empty() && !rank.front().collective.empty() &&
-               rank.front().collective == ranks[0].front().collective;
-      });
-      if (!isMeeting) continue;
-      for (auto& rank : ranks) rank.pop_front();
-      goes = true;
-    }
+    meet(ranks, met);
+    if (QTest::currentTestFailed()) return;
     for (const auto& rank : ranks) QVERIFY(rank.empty());
     QCOMPARE(met, all);
   }

@@ -51,6 +51,98 @@ std::optional<Left> leftBy(RunSettings settings, double warmUpSeconds) {
   return left;
 }
 
+struct Variant {
+  const char* name;
+  void (*change)(RunSettings& s);
+};
+const Variant kVariants[] = {
+    {"perceptron", [](RunSettings&) {}},
+    {"2 ranks", [](RunSettings& s) { s.ranks = 2; }},
+    {"f64, plain loops",
+     [](RunSettings& s) {
+       s.backend = "reference";
+       s.compute = DType::kF64;
+       s.ranks = 2;
+     }},
+    // Leftovers of the first micro-batch are no valid labels of the second.
+    {"micro-batches",
+     [](RunSettings& s) {
+       s.ranks = 2;
+       s.microBatches = 4;
+     }},
+    {"batch norm",
+     [](RunSettings& s) {
+       s.model = smallResnet();
+       s.ranks = 2;
+       s.optimizer.kind = "sgd";
+       s.optimizer.momentum = 0.9;
+     }},
+    {"GPT, micro-batches",
+     [](RunSettings& s) {
+       s.model = smallGpt();
+       s.microBatches = 2;
+       s.ranks = 2;
+     }},
+    {"GPT, tensors divided",
+     [](RunSettings& s) {
+       s.model = smallGpt();
+       s.strategy = "tensor-parallel";
+       s.ranks = s.modelRanks = 2;
+     }},
+    {"table",
+     [](RunSettings& s) {
+       s.model = smallCtr();
+       s.ranks = 2;
+       s.optimizer.kind = "adagrad";
+     }},
+    {"all divided",
+     [](RunSettings& s) {
+       s.ranks = 4;
+       s.strategy = "zero-3";
+     }},
+    {"average now and then",
+     [](RunSettings& s) {
+       s.ranks = 2;
+       s.strategy = "local-sgd";
+       s.microBatches = 2;
+     }},
+    {"coded",
+     [](RunSettings& s) {
+       s.ranks = 2;
+       s.compression = "int8";
+     }},
+    {"coded after some steps",
+     [](RunSettings& s) {
+       s.ranks = 2;
+       s.compression = "top-k";
+       s.topKAfter = 2;
+     }},
+    {"fp16, scaled",
+     [](RunSettings& s) {
+       s.ranks = 2;
+       s.matmulDtype = DType::kF16;
+       s.lossScale = passes::LossScale{};
+     }},
+    {"asynchronous",
+     [](RunSettings& s) {
+       s.ranks = 2;
+       s.overlap = "always";
+     }},
+    // Requested but not run: no effect.
+    {"stages",
+     [](RunSettings& s) {
+       s.ranks = s.stages = 2;
+       s.strategy = "pipeline";
+       s.microBatches = 2;
+     }},
+    {"servers",
+     [](RunSettings& s) {
+       s.ranks = 3;
+       s.servers = 1;
+       s.strategy = "parameter-server";
+     }},
+};
+
 }  // namespace
 
 Q_DECLARE_METATYPE(RunSettings)
@@ -66,82 +158,11 @@ class WarmUpTest : public QObject {
     base.optimizer.kind = "adam";
     base.samples = 240;
     base.trainer.epochs = 2;
-    const auto add = [&](const char* name, const std::function<void(RunSettings&)>& change) {
+    for (const Variant& variant : kVariants) {
       RunSettings settings = base;
-      change(settings);
-      QTest::newRow(name) << settings;
-    };
-    add("perceptron", [](RunSettings&) {});
-    add("2 ranks", [](RunSettings& s) { s.ranks = 2; });
-    add("f64, plain loops", [](RunSettings& s) {
-      s.backend = "reference";
-      s.compute = DType::kF64;
-      s.ranks = 2;
-    });
-    // Leftovers of the first micro-batch are no valid labels of the second.
-    add("micro-batches", [](RunSettings& s) {
-      s.ranks = 2;
-      s.microBatches = 4;
-    });
-    add("batch norm", [](RunSettings& s) {
-      s.model = smallResnet();
-      s.ranks = 2;
-      s.optimizer.kind = "sgd";
-      s.optimizer.momentum = 0.9;
-    });
-    add("GPT, micro-batches", [](RunSettings& s) {
-      s.model = smallGpt();
-      s.microBatches = 2;
-      s.ranks = 2;
-    });
-    add("GPT, tensors divided", [](RunSettings& s) {
-      s.model = smallGpt();
-      s.strategy = "tensor-parallel";
-      s.ranks = s.modelRanks = 2;
-    });
-    add("table", [](RunSettings& s) {
-      s.model = smallCtr();
-      s.ranks = 2;
-      s.optimizer.kind = "adagrad";
-    });
-    add("all divided", [](RunSettings& s) {
-      s.ranks = 4;
-      s.strategy = "zero-3";
-    });
-    add("average now and then", [](RunSettings& s) {
-      s.ranks = 2;
-      s.strategy = "local-sgd";
-      s.microBatches = 2;
-    });
-    add("coded", [](RunSettings& s) {
-      s.ranks = 2;
-      s.compression = "int8";
-    });
-    add("coded after some steps", [](RunSettings& s) {
-      s.ranks = 2;
-      s.compression = "top-k";
-      s.topKAfter = 2;
-    });
-    add("fp16, scaled", [](RunSettings& s) {
-      s.ranks = 2;
-      s.matmulDtype = DType::kF16;
-      s.lossScale = passes::LossScale{};
-    });
-    add("asynchronous", [](RunSettings& s) {
-      s.ranks = 2;
-      s.overlap = "always";
-    });
-    // Requested but not run: no effect.
-    add("stages", [](RunSettings& s) {
-      s.ranks = s.stages = 2;
-      s.strategy = "pipeline";
-      s.microBatches = 2;
-    });
-    add("servers", [](RunSettings& s) {
-      s.ranks = 3;
-      s.servers = 1;
-      s.strategy = "parameter-server";
-    });
+      variant.change(settings);
+      QTest::newRow(variant.name) << settings;
+    }
   }
   void leavesNothing() {
     QFETCH(RunSettings, settings);

@@ -76,6 +76,121 @@ void checkStates(const google::protobuf::EnumDescriptor& type) {
   }
 }
 
+struct WrongRun {
+  std::function<void(RunSpec& s)> change;  // of a right one
+  std::string message;                     // field | what is wrong
+};
+const WrongRun kWrongRuns[] = {
+    {[](RunSpec& s) {
+       s.mutable_model()->mutable_layers()->at(0).mutable_conv2d()->set_kernel(29);
+     },
+     "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
+     "expected at most 28, or padding same"},
+    {[](RunSpec& s) {
+       s.mutable_model()->mutable_layers()->at(0).mutable_conv2d()->set_padding("sme");
+     },
+     "model.layers[0].conv2d.padding | model.layers[0].conv2d.padding is \"sme\"; expected "
+     "valid or same; did you "
+     "mean same?"},
+    {[](RunSpec& s) { s.mutable_model()->mutable_layers()->at(1).clear_kind(); },
+     "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
+     "activation, add, embedding, layer_norm, transformer, batch_norm, "
+     "global_average_pool, concat or dropout"},
+    {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_kind("adm"); },
+     "training.optimizer.kind | training.optimizer.kind is \"adm\"; expected sgd, adam or "
+     "adagrad; did you mean adam?"},
+    {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_momentum(0.9); },
+     "training.optimizer.momentum | training.optimizer.momentum is not used with kind adam; "
+     "expected it left out, or kind sgd"},
+    {[](RunSpec& s) { s.mutable_training()->set_batch(-1); },
+     "training.batch | training.batch is -1; expected 1 to 16777216"},
+    {[](RunSpec& s) {
+       s.mutable_training()->set_precision("fp64");
+       s.mutable_training()->set_backend("onednn");
+     },
+     "training.backend | backend onednn has no fp64; expected reference, or precision fp32"},
+    {[](RunSpec& s) { s.mutable_strategy()->set_kind("mirored"); },
+     "strategy.kind | strategy.kind is \"mirored\"; expected {strategies}"},
+    {[](RunSpec& s) { s.mutable_data()->mutable_evaluate()->clear_labels(); },
+     "data.evaluate.labels | labels is missing; expected the path of an IDX file"},
+    {[](RunSpec& s) { s.mutable_data()->mutable_train()->set_images_sha256("abc"); },
+     "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f"},
+    {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_learning_rate(std::nan("")); },
+     "training.optimizer.learning_rate | training.optimizer.learning_rate is nan; expected a "
+     "finite number, at "
+     "least 0"},
+    {[](RunSpec& s) { s.mutable_model()->set_loss("mse"); },
+     "model.loss | model.loss is mse but the labels of idx are classes; expected cross-entropy"},
+    {[](RunSpec& s) { s.set_version(2); }, "version | version is 2; expected 1 to 1"},
+    {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_beta1(1.5); },
+     "training.optimizer.beta1 | training.optimizer.beta1 is 1.5; expected at least 0 and less "
+     "than 1"},
+    {[](RunSpec& s) { s.mutable_model()->mutable_layers()->at(3).add_inputs("flaten1"); },
+     "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
+     "\"input\" or the name of a layer above; did you mean flatten1?"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("mirrored");
+       s.mutable_strategy()->set_local_steps(4);
+     },
+     "strategy.local_steps | strategy.local_steps is 4, but mirrored has none; expected it left "
+     "out"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("local-sgd");
+       s.mutable_strategy()->set_local_steps(7);
+     },
+     "strategy.local_steps | strategy.local_steps is 7; expected a divisor of training.batch, "
+     "64"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->set_kind("mirrored");
+       s.mutable_strategy()->set_staleness(1);
+     },
+     "strategy.staleness | strategy.staleness is 1, but mirrored is synchronous; "
+     "expected 0, or "
+     "kind parameter-server"},
+    {[](RunSpec& s) { s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(0); },
+     "strategy.shares[1] | strategy.shares[1] is 0; expected more than 0 and at most 1000000"},
+    {[](RunSpec& s) { s.mutable_training()->mutable_optimizer()->set_for_batch(-1); },
+     "training.optimizer.for_batch | training.optimizer.for_batch is -1; expected 0 to "
+     "16777216"},
+    {[](RunSpec& s) { s.mutable_strategy()->set_recompute("ful"); },
+     "strategy.recompute | strategy.recompute is \"ful\"; expected none, selective or full; did "
+     "you mean full?"},
+    {[](RunSpec& s) { s.mutable_strategy()->set_overlap("allways"); },
+     "strategy.overlap | strategy.overlap is \"allways\"; expected auto, always or never; did "
+     "you mean always?"},
+    {[](RunSpec& s) { s.mutable_strategy()->set_gather_bytes(-1); },
+     "strategy.gather_bytes | strategy.gather_bytes is -1; expected 0 to 1099511627776"},
+    {[](RunSpec& s) { s.mutable_training()->set_precision("fp15"); },
+     "training.precision | training.precision is \"fp15\"; expected fp32, tf32, bf16, fp16 or "
+     "fp64; did you mean fp16?"},
+    {[](RunSpec& s) {
+       s.mutable_training()->set_precision("bf16");
+       s.mutable_training()->mutable_loss_scale()->set_fixed(true);
+     },
+     "training.loss_scale | training.loss_scale is not used with precision bf16; expected it "
+     "left out, or precision fp16"},
+    {[](RunSpec& s) {
+       s.mutable_training()->set_precision("fp16");
+       s.mutable_training()->mutable_loss_scale()->set_initial(1000);
+     },
+     "training.loss_scale.initial | training.loss_scale.initial is 1000; expected a power of "
+     "two from 2^-64 to 2^64, as 65536"},
+    {[](RunSpec& s) {
+       s.mutable_training()->set_precision("fp16");
+       s.mutable_training()->mutable_loss_scale()->set_growth_interval(-1);
+     },
+     "training.loss_scale.growth_interval | training.loss_scale.growth_interval is -1; expected "
+     "1 to 16777216"},
+    {[](RunSpec& s) { s.mutable_training()->set_on_nonfinite("continu"); },
+     "training.on_nonfinite | training.on_nonfinite is \"continu\"; expected fail or continue; "
+     "did you mean continue?"},
+    {[](RunSpec& s) {
+       s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(1e-7);
+     },
+     "strategy.shares[1] | strategy.shares[1] is 1e-07 of 2.0000001; expected at least "
+     "1/1000000 of all"},
+};
+
 }  // namespace
 
 class SpecsTest : public QObject {
@@ -321,186 +436,18 @@ class SpecsTest : public QObject {
   }
 
   void wrongRuns_data() {
-    QTest::addColumn<int>("change");
-    QTest::addColumn<QString>("message");
-    auto row = [](int change, const std::string& message) {
-      QTest::addRow("%d", change) << change << QString::fromStdString(message);
-    };
-    row(0,
-        "model.layers[0].conv2d.kernel | layer conv1: kernel is 29 but its input is 28x28x1; "
-        "expected at most 28, or padding same");
-    row(1,
-        "model.layers[0].conv2d.padding | model.layers[0].conv2d.padding is \"sme\"; expected "
-        "valid or same; did you "
-        "mean same?");
-    row(2,
-        "model.layers[1] | the layer has no kind; expected dense, conv2d, max_pool2d, flatten, "
-        "activation, add, embedding, layer_norm, transformer, batch_norm, "
-        "global_average_pool, concat or dropout");
-    row(3,
-        "training.optimizer.kind | training.optimizer.kind is \"adm\"; expected sgd, adam or "
-        "adagrad; did you mean adam?");
-    row(4,
-        "training.optimizer.momentum | training.optimizer.momentum is not used with kind adam; "
-        "expected it left out, or kind sgd");
-    row(5, "training.batch | training.batch is -1; expected 1 to 16777216");
-    row(6, "training.backend | backend onednn has no fp64; expected reference, or precision fp32");
-    row(7, "strategy.kind | strategy.kind is \"mirored\"; expected " +
-               expectedOneOf("mirored", valuesOf<StrategySpec>("kind")).text());
-    row(8, "data.evaluate.labels | labels is missing; expected the path of an IDX file");
-    row(9, "data.train.images_sha256 | not a SHA-256; expected 64 digits of 0-9 and a-f");
-    row(10,
-        "training.optimizer.learning_rate | training.optimizer.learning_rate is nan; expected a "
-        "finite number, at "
-        "least 0");
-    row(11,
-        "model.loss | model.loss is mse but the labels of idx are classes; expected cross-entropy");
-    row(12, "version | version is 2; expected 1 to 1");
-    row(13,
-        "training.optimizer.beta1 | training.optimizer.beta1 is 1.5; expected at least 0 and less "
-        "than 1");
-    row(14,
-        "model.layers[3].inputs[0] | layer dense1: there is no layer flaten1 before it; expected "
-        "\"input\" or the name of a layer above; did you mean flatten1?");
-    row(15,
-        "strategy.local_steps | strategy.local_steps is 4, but mirrored has none; expected it left "
-        "out");
-    row(16,
-        "strategy.local_steps | strategy.local_steps is 7; expected a divisor of training.batch, "
-        "64");
-    row(17,
-        "strategy.staleness | strategy.staleness is 1, but mirrored is synchronous; "
-        "expected 0, or "
-        "kind parameter-server");
-    row(18,
-        "strategy.shares[1] | strategy.shares[1] is 0; expected more than 0 and at most 1000000");
-    row(19,
-        "training.optimizer.for_batch | training.optimizer.for_batch is -1; expected 0 to "
-        "16777216");
-    row(20,
-        "strategy.recompute | strategy.recompute is \"ful\"; expected none, selective or full; did "
-        "you mean full?");
-    row(21,
-        "strategy.overlap | strategy.overlap is \"allways\"; expected auto, always or never; did "
-        "you mean always?");
-    row(22, "strategy.gather_bytes | strategy.gather_bytes is -1; expected 0 to 1099511627776");
-    row(23,
-        "training.precision | training.precision is \"fp15\"; expected fp32, tf32, bf16, fp16 or "
-        "fp64; did you mean fp16?");
-    row(24,
-        "training.loss_scale | training.loss_scale is not used with precision bf16; expected it "
-        "left out, or precision fp16");
-    row(25,
-        "training.loss_scale.initial | training.loss_scale.initial is 1000; expected a power of "
-        "two from 2^-64 to 2^64, as 65536");
-    row(26,
-        "training.loss_scale.growth_interval | training.loss_scale.growth_interval is -1; expected "
-        "1 to 16777216");
-    row(27,
-        "training.on_nonfinite | training.on_nonfinite is \"continu\"; expected fail or continue; "
-        "did you mean continue?");
-    row(28,
-        "strategy.shares[1] | strategy.shares[1] is 1e-07 of 2.0000001; expected at least "
-        "1/1000000 of all");
+    QTest::addColumn<int>("index");
+    for (int i = 0; i < static_cast<int>(std::size(kWrongRuns)); ++i) QTest::addRow("%d", i) << i;
   }
   void wrongRuns() {
-    QFETCH(int, change);
-    QFETCH(QString, message);
+    QFETCH(int, index);
+    const WrongRun& wrong = kWrongRuns[index];
     RunSpec s = cnn();
-    auto& layers = *s.mutable_model()->mutable_layers();
-    auto& training = *s.mutable_training();
-    switch (change) {
-      case 0:
-        layers[0].mutable_conv2d()->set_kernel(29);
-        break;
-      case 1:
-        layers[0].mutable_conv2d()->set_padding("sme");
-        break;
-      case 2:
-        layers[1].clear_kind();
-        break;
-      case 3:
-        training.mutable_optimizer()->set_kind("adm");
-        break;
-      case 4:
-        training.mutable_optimizer()->set_momentum(0.9);
-        break;
-      case 5:
-        training.set_batch(-1);
-        break;
-      case 6:
-        training.set_precision("fp64"), training.set_backend("onednn");
-        break;
-      case 7:
-        s.mutable_strategy()->set_kind("mirored");
-        break;
-      case 8:
-        s.mutable_data()->mutable_evaluate()->clear_labels();
-        break;
-      case 9:
-        s.mutable_data()->mutable_train()->set_images_sha256("abc");
-        break;
-      case 10:
-        training.mutable_optimizer()->set_learning_rate(std::nan(""));
-        break;
-      case 11:
-        s.mutable_model()->set_loss("mse");
-        break;
-      case 12:
-        s.set_version(2);
-        break;
-      case 13:
-        training.mutable_optimizer()->set_beta1(1.5);
-        break;
-      case 14:
-        layers[3].add_inputs("flaten1");
-        break;
-      case 15:
-        s.mutable_strategy()->set_kind("mirrored"), s.mutable_strategy()->set_local_steps(4);
-        break;
-      case 16:
-        s.mutable_strategy()->set_kind("local-sgd"), s.mutable_strategy()->set_local_steps(7);
-        break;
-      case 17:
-        s.mutable_strategy()->set_kind("mirrored"), s.mutable_strategy()->set_staleness(1);
-        break;
-      case 18:
-        s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(0);
-        break;
-      case 19:
-        training.mutable_optimizer()->set_for_batch(-1);
-        break;
-      case 20:
-        s.mutable_strategy()->set_recompute("ful");
-        break;
-      case 21:
-        s.mutable_strategy()->set_overlap("allways");
-        break;
-      case 22:
-        s.mutable_strategy()->set_gather_bytes(-1);
-        break;
-      case 23:
-        training.set_precision("fp15");
-        break;
-      case 24:
-        training.set_precision("bf16"), training.mutable_loss_scale()->set_fixed(true);
-        break;
-      case 25:
-        training.set_precision("fp16"), training.mutable_loss_scale()->set_initial(1000);
-        break;
-      case 26:
-        training.set_precision("fp16"), training.mutable_loss_scale()->set_growth_interval(-1);
-        break;
-      case 27:
-        training.set_on_nonfinite("continu");
-        break;
-      case 28:
-        s.mutable_strategy()->add_shares(2), s.mutable_strategy()->add_shares(1e-7);
-        break;
-      default:
-        QFAIL("no such change");
-    }
-    QCOMPARE(messageOf(checkAndFill(s)), message);
+    wrong.change(s);
+    const std::string strategies = expectedOneOf("mirored", valuesOf<StrategySpec>("kind"));
+    QCOMPARE(messageOf(checkAndFill(s)),
+             QString::fromStdString(wrong.message)
+                 .replace("{strategies}", QString::fromStdString(strategies)));
   }
 
   void halfPrecisionHasALossScale() {
