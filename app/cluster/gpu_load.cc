@@ -17,7 +17,8 @@ GpuLoad gpuLoad(const run::v1::GpuSample& sample) {
   GpuLoad out;
   out.index = sample.index();
   out.name = sample.name();
-  out.problem = specs::fromText(sample.problem());
+  out.problem =
+      sample.has_problem() ? specs::fromText(sample.problem()) : Message(sample.plain_problem());
   if (sample.has_utilisation()) out.utilisation = sample.utilisation();
   if (sample.has_memory_utilisation()) out.memoryUtilisation = sample.memory_utilisation();
   if (sample.has_memory_used()) out.memoryUsed = sample.memory_used();

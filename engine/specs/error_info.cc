@@ -49,10 +49,16 @@ run::v1::ErrorInfo toInfo(const Error& error) {
 Error fromInfo(const run::v1::ErrorInfo& info) {
   Error error;
   error.code = codeFromName(info.code()).value_or(Code::kInternal);
-  error.what = fromText(info.what());
   error.field = info.field();
-  error.why = fromText(info.why());
-  error.next = fromText(info.next());
+  if (info.has_what()) {
+    error.what = fromText(info.what());
+    error.why = fromText(info.why());
+    error.next = fromText(info.next());
+  } else {
+    error.what = info.plain_what();
+    error.why = info.plain_why();
+    error.next = info.plain_next();
+  }
   error.node = info.node();
   error.rank = info.rank();
   error.step = info.step();

@@ -248,7 +248,7 @@ class AgentServeTest : public QObject {
     QTest::newRow("no data file") << 4 << "data-loss"
                                   << "neither an IDX file of bytes nor gzip";
     QTest::newRow("run id with a path") << 5 << "invalid-argument"
-                                        << "no run id";
+                                        << "is not a run's id";
     QTest::newRow("rank out of range") << 6 << "invalid-argument"
                                        << "rank 9";
     QTest::newRow("corrupt gzip") << 7 << "data-loss"
@@ -256,7 +256,7 @@ class AgentServeTest : public QObject {
     QTest::newRow("truncated gzip") << 8 << "data-loss"
                                     << "the gzip stream is truncated";
     QTest::newRow("labels given as images") << 9 << "data-loss"
-                                            << "given as images";
+                                            << "used as images";
     QTest::newRow("images of another size") << 10 << "invalid-argument"
                                             << "its images are 32x32x1; the model takes 28x28x1";
     QTest::newRow("labels past the classes") << 11 << "data-loss"

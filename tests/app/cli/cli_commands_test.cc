@@ -572,7 +572,7 @@ class CliCommandsTest : public QObject {
     }
     const CliResult alone = asked(1, "mirrored");
     QVERIFY2(alone.exit != 0 &&
-                 alone.text().toStdString().find("communicates with none") != std::string::npos,
+                 alone.text().toStdString().find("has no communication") != std::string::npos,
              alone.text());
     const CliResult stages = asked(2, "pipeline");
     QVERIFY2(

@@ -265,7 +265,7 @@ class HistoryTest : public QObject {
     RunBatch batch;
     for (int i = 0; i < 50; ++i)
       batch.logs.push_back({0, i, i % 2 ? "n1" : "n2", i % 3, fmt::format("Line {} 100%", i)});
-    Error error = makeError(Code::kAborted, "a worker ended");
+    Error error = makeError(Code::kAborted, "a worker {}", "ended");
     error.node = "n2";
     error.rank = 1;
     batch.errors.push_back(error);
@@ -279,6 +279,8 @@ class HistoryTest : public QObject {
       QVERIFY(row.node == "n1" && row.rank == 1);
     QCOMPARE(store->logs({}, 11, 5)->front().id, std::int64_t{6});
     QCOMPARE(store->errors().front().text(), std::string("node n2, rank 1: a worker ended"));
+    QCOMPARE(store->errors().front().what.id(), std::string("a worker %1"));
+    QCOMPARE(store->errors().front().what.arguments().at(0), Message("ended"));
     QCOMPARE(store->epochs().front().evalMetric, 0.9);
   }
 

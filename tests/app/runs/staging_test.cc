@@ -236,7 +236,7 @@ class StagingTest : public QObject {
     QVERIFY(!watched.outcome->ok());
     const Error& error = watched.outcome->error();
     QVERIFY2(error.what.text().find("images.gz") != std::string::npos, error.text().c_str());
-    QVERIFY2(error.next.text().starts_with("see whether something writes to it"),
+    QVERIFY2(error.next.text().starts_with("check whether something writes to it"),
              error.text().c_str());
     QVERIFY(bench.until([&] { return filesIn(folder).empty(); }, 10000));
   }

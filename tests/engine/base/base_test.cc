@@ -118,6 +118,24 @@ class BaseTest : public QObject {
                                        "refused (start its agent)"));
   }
 
+  void messagesKeepPatternAndArguments() {
+    const Message nested = message("rank {} was lost", 3);
+    const Message all =
+        message("{0}: {1:.2f} s of {{most}}, {2} and {0}", nested, 1.234, std::string("x {}"));
+    QCOMPARE(all.text(),
+             std::string("rank 3 was lost: 1.23 s of {most}, x {} and rank 3 was lost"));
+    QCOMPARE(all.id(), std::string("%1: %2 s of {most}, %3 and %4"));
+    QCOMPARE(all.arguments().size(), std::size_t{4});
+    QCOMPARE(all.arguments()[0].id(), std::string("rank %1 was lost"));
+    QCOMPARE(all.arguments()[0].arguments()[0], Message("3"));
+    QCOMPARE(all.arguments()[1].text(), std::string("1.23"));
+    // A message alone is itself, a text without arguments is its own id.
+    QCOMPARE(message("{}", nested).id(), nested.id());
+    QCOMPARE(message("100 % {{}}").id(), std::string("100 % {}"));
+    QCOMPARE(Message("plain {}").text(), std::string("plain {}"));
+    QVERIFY(Message().empty() && Message(static_cast<const char*>(nullptr)).empty());
+  }
+
   void remediesAreSaid() {
     const Error error = withRemedies(
         invalidArgument("too few"),

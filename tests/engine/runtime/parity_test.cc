@@ -678,7 +678,7 @@ class ParityTest : public QObject {
     settings.strategy = "local-sgd";
     const auto local = planOf(settings);
     QVERIFY(!local.ok());
-    QVERIFY2(local.error().what.text().find("update by themselves") != std::string::npos,
+    QVERIFY2(local.error().what.text().find("update independently") != std::string::npos,
              local.error().text().c_str());
   }
 
