@@ -44,7 +44,7 @@ int bindName(const std::string& scope, int core) {
   return -1;
 }
 
-// Where the core stands among the hyper-threads of its physical core: 0, 1, …
+// Index of the core among the hyper-threads of its physical core: 0, 1, …
 int siblingIndex(int core) {
   const auto text = readFile(
       fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core), 4096);
@@ -71,7 +71,7 @@ struct Times {
   std::uint64_t busy = 0, total = 0;
 };
 
-// Of /proc/stat, by core: in ticks, ever.
+// From /proc/stat, by core: total ticks.
 std::map<int, Times> coreTimes() {
   std::map<int, Times> out;
   const auto text = readFile("/proc/stat", std::size_t{4} << 20);

@@ -27,7 +27,7 @@ constexpr seconds kAgainMost{60};
 constexpr Nanoseconds kReopen = 60 * kSecond;  // where a GPU does not answer
 constexpr milliseconds kLeave{1000};
 
-// Of GPUs that were there, of which nothing is known now.
+// Readings of GPUs that were there and do not answer now.
 GpuReading silent(const std::vector<run::v1::GpuSample>& before, const Message& problem) {
   GpuReading out;
   out.problem = problem;

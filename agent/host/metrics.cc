@@ -128,7 +128,7 @@ double quotaOf(const std::string& group) {
   return quota > 0 && period > 0 ? quota / period : 1e9;
 }
 
-// Of /proc/<pid>/schedstat: seconds, ever, that the main thread was ready and had no core.
+// From /proc/<pid>/schedstat: total seconds that the main thread was ready and had no core.
 double waitingSeconds(std::string_view schedstat) {
   const auto fields = split(schedstat, " \n");
   return fields.size() < 2 ? 0 : static_cast<double>(number(fields[1])) * 1e-9;
@@ -159,7 +159,7 @@ bool isWholeDisk(std::string_view name) {
   return access(fmt::format("/sys/block/{}/device", name).c_str(), F_OK) == 0;
 }
 
-// Of a counter that was `kept`, by the second; 0 where it began anew.
+// Rate of a counter whose last value is `kept`; 0 if it was reset.
 double rate(std::uint64_t value, std::uint64_t& kept, double seconds) {
   const double gained =
       seconds > 0 && value >= kept ? static_cast<double>(value - kept) / seconds : 0;

@@ -20,7 +20,7 @@ using device::Device;
 using device::Memory;
 using device::Where;
 
-// Where operands lie, and how long work takes there.
+// Where operands lie, and how long work on them takes.
 class Bench {
  public:
   virtual ~Bench() = default;

@@ -18,7 +18,7 @@ namespace lockstep::agent {
 namespace {
 constexpr Nanoseconds kRenewal = Nanoseconds{3600} * 1'000'000'000;
 
-// Of the leases of this process namespace on this boot.
+// Prefix of the leases of this process namespace on this boot.
 std::string ownPrefix() {
   std::error_code ignored;
   // "pid:[4026531836]"

@@ -361,7 +361,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
 
   Status remove(const RunFolder& folder) {
     if (auto supervisor = findSupervisor(folder)) {
-      // What was prepared and not committed is given up; what runs is not touched.
+      // Gives up prepared runs that were not committed; running ones are not touched.
       const run::v1::RunState state = folder.readState();
       if (!isFinal(state) && state != run::v1::PREPARED) {
         Error error = makeError(Code::kFailedPrecondition, "run folder {} is in use", folder.path);

@@ -149,7 +149,7 @@ int detach(const Workdir& workdir, Serve serveIn) {
     dup2(null, STDIN_FILENO);
     dup2(log >= 0 ? log : null, STDOUT_FILENO);
     dup2(log >= 0 ? log : null, STDERR_FILENO);
-    // What was inherited, above all the pipes of an SSH session, is not ours to hold open.
+    // Inherited descriptors, above all the pipes of an SSH session, must not be held open.
     for (int fd = 3; fd < 1024; ++fd)
       if (fd != readyFd) close(fd);
     if (chdir("/") != 0) _exit(1);
@@ -200,7 +200,7 @@ int serveCommand(Arguments& arguments) {
   auto workdir = openWorkdir(path);
   if (!workdir.ok()) return fail(workdir.error());
   const std::string version = bundleVersion(workdir->runtime);
-  // Of two that start at once, one serves and the other finds it.
+  // If two start at once, one serves and the other finds it.
   int starting = -1;
   for (int tries = 0; starting < 0 && tries < 2500; ++tries) {
     starting = tryLock(workdir->agentFile(version, "start"));

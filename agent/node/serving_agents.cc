@@ -11,7 +11,7 @@
 namespace lockstep::agent {
 namespace {
 
-// Of the process that holds the lock and answers at the socket.
+// Facts of the process that holds the lock and answers at the socket.
 std::optional<ServingAgent> agentAt(ServingAgent agent) {
   if (!isLocked(agent.lock)) return std::nullopt;
   pid_t peer = 0;

@@ -29,7 +29,7 @@ bool isSha256(const std::string& text) {
          });
 }
 
-// Of this host: on a shared file system other hosts have theirs beside them.
+// Paths of this host: on a shared file system other hosts have theirs beside them.
 std::string partPrefix() { return fmt::format(".part-{}-", hostName()); }
 
 Error cancelledError() { return makeError(Code::kCancelled, "the launch was cancelled"); }

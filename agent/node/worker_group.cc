@@ -60,7 +60,7 @@ Status checkCollectives(const node::v1::CollectiveBench& asked, int ranks) {
   return error;
 }
 
-// Of the largest size there are three memories.
+// Three buffers of the largest size are needed.
 Status checkSpeed(const node::v1::SpeedBench& asked, int ranks) {
   constexpr std::int64_t kMostSide = 1 << 15, kMostBytes = std::int64_t{1} << 34;
   const bool products = asked.kind() == "gemm";
@@ -240,7 +240,7 @@ constexpr int kRounds = 3;
 constexpr double kRoundsAgree = 0.02;
 constexpr std::string_view kMeasurement = "the measurement";
 
-// Where they are GPUs, each on that of `devices`, or on one of its own.
+// On GPUs: each rank on that of `devices`, or on one of its own.
 void setIndex(WorkerStart& start, int index,
               const google::protobuf::RepeatedField<std::int32_t>& devices = {}) {
   start.set_local_index(index);

@@ -34,7 +34,7 @@ Json toJson(const Error& error) {
           {"next", error.next.text()}};
 }
 
-// What somebody has to see to.
+// Findings that need attention.
 std::vector<std::string> attention(const run::v1::GpuSample& gpu) {
   std::vector<std::string> out;
   if (gpu.has_problem()) out.push_back("does not answer: " + gpu.problem().text());
@@ -52,7 +52,7 @@ std::vector<std::string> attention(const run::v1::GpuSample& gpu) {
   return out;
 }
 
-// What the driver says of a GPU, what it does not left out.
+// A GPU's values as the driver reports them; unknown ones are left out.
 Json toJson(const run::v1::GpuSample& gpu) {
   Json out{{"index", gpu.index()}, {"name", gpu.name()}};
   if (gpu.has_problem()) out["problem"] = gpu.problem().text();
@@ -221,7 +221,7 @@ bool tellKernels(const Subject& on, const KernelFindings& found, bool json) {
   return good;
 }
 
-// Of a share of its peak below this something holds the device back.
+// Below this share of its peak, something holds the device back.
 constexpr double kSlow = 0.5;
 
 bool tellSpeeds(const Subject& on, const std::vector<SpeedFinding>& found, bool json) {

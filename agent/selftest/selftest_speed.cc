@@ -55,7 +55,7 @@ DevicePeaks knownPeaks(const std::string& name) {
 }
 
 double pcieBytesPerSecond(int generation, int lanes) {
-  // Of a lane, by generation: transfers a second, and what of them is not coding.
+  // PCIe lanes by generation: transfers a second, and the share left after encoding.
   constexpr double kLanes[] = {0,
                                2.5e9 * 0.8,
                                5e9 * 0.8,

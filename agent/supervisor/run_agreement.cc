@@ -51,7 +51,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     noteFailure(std::move(error), false);
     return;
   }
-  // Where the run is, so that a node that joins again misses nothing.
+  // Sends the run's state, so that a node that joins again misses nothing.
   ToPeer message;
   if (committed_) {
     message.mutable_committed();
@@ -192,7 +192,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
     abort(error);
     return;
   }
-  // Who waited in vain is nearer to the cause than who heard from another rank that it failed.
+  // A rank that timed out is nearer to the cause than one that heard of another's failure.
   if (!pendingCause_ || (isLate(error) && !isLate(*pendingCause_)))
     pendingCause_ = std::move(error);
   if (graceTimer_ != 0) return;

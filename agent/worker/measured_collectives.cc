@@ -1,4 +1,4 @@
-// What the collectives and messages of a plan cost among its ranks.
+// Measures the collectives and messages of a plan among its ranks.
 #include <algorithm>
 #include <cstring>
 #include <functional>

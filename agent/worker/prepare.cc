@@ -31,7 +31,7 @@ constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
 // A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
 constexpr std::int64_t kMarginBytes = std::int64_t{58} << 20;
 
-// What shapeText wrote.
+// Parses the output of shapeText().
 Shape readShape(std::istringstream& line) {
   std::string word, part;
   line >> word;
@@ -70,7 +70,7 @@ namespace {
 Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::TableFile& table,
                                     DataCache& cache, FoundData& found) {
   const bool isText = file.name.ends_with(".text"), isTable = file.name.ends_with(".table");
-  // What is found of a table depends on what is expected of it.
+  // The facts of a table depend on the expected columns.
   const std::string kind =
       isText    ? "text"
       : isTable ? fmt::format("table.{}.{}.{}", table.numbers, table.columns, table.classes)

@@ -209,7 +209,7 @@ void Telemetry::work() {
       takeOthers();
       stop = stop_;
     }
-    // What was taken was observed after the steps that are in the ring now or went before.
+    // The sample was taken after all steps that are in the ring now or were before.
     sendSteps();
     for (const node::v1::FromWorker& message : taken_) channel_.send(message);
     taken_.clear();

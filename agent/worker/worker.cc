@@ -68,7 +68,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   // what is longer has its own caches cold and warm again in every step
   constexpr double kWarmUpSeconds = 0.05;
   options.warmUpSeconds = kWarmUpSeconds;
-  // What takes a while is done before the trainer warms up.
+  // Slow work is done before the trainer warms up.
   RankFacts facts;
   if (plan.mesh.size() > 1) {
     LOCKSTEP_ASSIGN(facts, rankFacts(start, plan, *trainData));

@@ -93,7 +93,7 @@ class BenchObserver final : public runtime::TrainerObserver {
   std::vector<double> sum_, count_;
 };
 
-// What this machine does at most, for what was measured to be held against.
+// Measures this machine's limits, which results are compared with.
 Status measureLimits(backends::Backend& backend, node::v1::BenchReply& out) {
   constexpr std::int64_t kSide = 1024, kArray = 64 << 20;  // bytes
   constexpr double kSeconds = 0.3;

@@ -119,7 +119,7 @@ void printGpu(const std::string& node, const GpuLoad& gpu) {
   line.print();
 }
 
-// Of nodes that have any; nothing where none has.
+// Prints the GPUs of nodes that have any.
 void printGpus(const ClusterSession& session) {
   const Style style(wantsColour(STDOUT_FILENO));
   Table table;
@@ -164,7 +164,7 @@ void printGpus(const ClusterSession& session) {
 
 using Addresses = std::map<std::string, std::string>;  // by node
 
-// Where the connected nodes reach each other, where there are several.
+// The addresses at which several connected nodes reach each other.
 Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
   std::vector<PeerNode> nodes;
   for (int i = 0; i < session.size(); ++i) {

@@ -39,7 +39,7 @@ std::string modelFile(const std::string& text) {
 }
 
 int exitCodeOf(const Error& error) {
-  // Of a node: whatever is wrong there, a missing file or a full disk, is to be mended there.
+  // A node's error, such as a missing file or a full disk, has to be fixed there.
   if (!error.node.empty() && error.code != Code::kCancelled && error.code != Code::kInternal)
     return kNode;
   switch (error.code) {

@@ -191,7 +191,7 @@ std::string eventColumns(const Preview& preview) {
   return out.dump();
 }
 
-// What a plan that does not fit ends with: bad for a script that would launch it next.
+// Exit code for a plan that does not fit, so that a script does not launch it.
 int exitCodeFor(const Preview& preview) {
   return preview.misfit ? exitCodeOf(*preview.misfit) : kSucceeded;
 }

@@ -246,7 +246,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
   return **done;
 }
 
-// Of a run that was given up: the node that coordinates it is known to be away.
+// For a run that was given up, since the node that coordinates it is unreachable.
 void endOnNodes(const Globals& globals, const History& history, const std::string& run) {
   const std::vector<std::string> nodes = nodesKeeping(history, run);
   const auto cluster = clusterOfRun(history, run);

@@ -15,7 +15,7 @@
 namespace lockstep::app::cli {
 namespace {
 
-// What every sequence of a Style begins with: nobody outside this process knows it.
+// Every sequence of a Style begins with this, which nobody outside this process knows.
 const std::string& styleMark() {
   static const std::string mark =
       fmt::format("\x1b[{};", 100'000'000 + std::random_device{}() % 900'000'000);

@@ -181,7 +181,7 @@ class Proof {
     return error;
   }
 
-  // What the node cannot listen on, or what only itself reaches, is no candidate.
+  // An address that the node cannot listen on, or that only itself reaches, is no candidate.
   Status checkCandidates(std::size_t i) {
     for (Candidate& candidate : listening_[i]->candidates)
       if (candidate.problem.empty() && !oneHost_ && isLoopback(candidate.address))

@@ -20,7 +20,7 @@ bool isHash(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-// Of a character set no shell and no line-based tool can misread.
+// Allows only characters that no shell and no line-based tool can misread.
 bool isPlainPath(const std::string& path) {
   if (path.empty() || path.front() == '/' || path.back() == '/') return false;
   for (const char c : path) {

@@ -402,7 +402,7 @@ Result<Deployed> deploy(SshConnection& connection, const Bundle& bundle,
     }
   }
   if (!status.ok()) {
-    // What the server says for a full disk is only "Failure": the free space tells.
+    // For a full disk the server says only "Failure": the free space tells.
     std::optional<std::uint64_t> freeBytes;
     if (status.code() == Code::kUnavailable) freeBytes = freeNow(connection, facts, options);
     DeployOptions cleaning = options;

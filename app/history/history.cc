@@ -36,7 +36,7 @@ constexpr std::string_view kMetricSchema = R"(
 ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
 ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
 )";
-// Of LeftRun: also those that were given up.
+// For LeftRun: also those that were given up.
 constexpr std::string_view kDeletedSchema =
     "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
 constexpr std::string_view kUnreachableSchema =

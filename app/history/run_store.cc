@@ -85,7 +85,7 @@ std::vector<Span> cutTo(const std::vector<Span>& spans, double from, double to) 
   return {first, last};
 }
 
-// Of very long runs: neighbours are put together until there are `most`.
+// For very long runs: merges neighbours until `most` are left.
 std::vector<Span> mergedTo(const std::vector<Span>& spans, std::size_t most) {
   const std::size_t each = (spans.size() + most - 1) / most;
   std::vector<Span> out;

@@ -80,7 +80,7 @@ bool onReadOnlyFileSystem(const std::string& path) {
   return statvfs(path.c_str(), &info) == 0 && (info.f_flag & ST_RDONLY) != 0;
 }
 
-// Of a file that nobody writes: without the files that writers and readers share.
+// Opens a file that nobody writes, without the files that writers and readers share.
 std::string immutableUri(const std::string& path) {
   std::string out = "file:";
   for (const char c : path)

@@ -85,7 +85,7 @@ std::int64_t RankPreview::totalBytes() const {
 
 namespace {
 
-// What the planner is asked for.
+// Builds the planner's request.
 Result<planner::PlanRequest> planRequestOf(const spec::v1::RunSpec& spec,
                                            const models::Model& model, int dataRanks) {
   const auto& strategy = spec.strategy();

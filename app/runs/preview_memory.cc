@@ -142,7 +142,7 @@ std::optional<Error> misfitOf(const Preview& preview, const spec::v1::RunSpec& s
   if (room->assumed)
     error.why =
         message("it is assumed to be an {} until its node is connected", cluster::kAssumedGpu);
-  // What no rank can do without, if it were divided among as many as a relief divides it.
+  // The state that each rank needs if it is divided as a relief divides it.
   const cluster::Mesh& mesh = preview.cluster.mesh;
   const cluster::Strategy& kind = *cluster::findStrategy(spec.strategy().kind());
   const std::int64_t division = std::int64_t{mesh.axisSize(cluster::kModelAxis)} *

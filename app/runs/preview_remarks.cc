@@ -129,7 +129,7 @@ void remarkOnRoles(Preview& preview, const spec::v1::ClusterSpec& cluster) {
   }
 }
 
-// What the planner has chosen, or makes of what the spec says.
+// Remarks on values that the planner has chosen or derived.
 void remarkOnChoices(Preview& preview, const spec::v1::RunSpec& spec,
                      const planner::PlanRequest& plan) {
   const auto& training = spec.training();

@@ -1,4 +1,4 @@
-// What a person should know of a run before it is launched.
+// Remarks that a person should read before a run is launched.
 #pragma once
 
 #include "app/runs/preview.h"

@@ -45,7 +45,7 @@ std::size_t sizeOf(const RunBatch& batch) {
   return out;
 }
 
-// What came later behind what came before; series may stand in it twice, in order.
+// Appends a later batch; a series may appear twice, in order.
 void append(RunBatch& to, RunBatch&& from) {
   const auto move = [](auto& into, auto& out) {
     into.insert(into.end(), std::make_move_iterator(out.begin()),

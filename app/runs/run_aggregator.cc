@@ -290,7 +290,7 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Finished
   figures.epochs = std::max(figures.epochs, finished.epochs());
   if (row_.phase != RunState::FAILED) {
     if (finished.has_train_loss()) figures.trainLoss = finished.train_loss();
-    // Of a run that ended well these are of its end, known or not.
+    // After a run that succeeded these are its final values, known or not.
     if (row_.phase == RunState::SUCCEEDED || finished.eval_loss() != 0 ||
         finished.eval_metric() != 0) {
       figures.evalLoss = finished.eval_loss();
@@ -331,7 +331,7 @@ SlowEvidence RunAggregator::evidence(const analysis::Straggler& straggler) const
   }
   if (stopped > kStoppedShare) {
     result.cause = SlowCause::kStopped;
-    // Where the process tells of freezes it is more exact than a look now and then.
+    // The process's own report of freezes is more exact than sampling.
     result.share = straggler.frozenShare > 0 ? straggler.frozenShare : stopped;
   } else if (throttled > kThrottledShare) {
     result.cause = SlowCause::kThrottled;

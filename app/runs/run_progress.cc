@@ -23,7 +23,7 @@ constexpr double kStallSteps = 8;        // steps' time without one
 struct Size {
   std::int64_t bytes = 0, lines = 0;  // the last line counts whether or not it has an end
 };
-// Of what a file holds, unpacked; nothing where it cannot be read.
+// Returns the unpacked size of a file; nothing if it cannot be read.
 Size sizeOf(const std::string& path) {
   Size out;
   char last = '\n';
@@ -137,7 +137,7 @@ void RunProgress::addEpoch(const EpochRow& row) {
     *known = row;
     return;
   }
-  // What an earlier run did beyond the step this one was resumed at is this run's to tell.
+  // Steps of an earlier run after the one that this run resumed from are repeated by this run.
   std::erase_if(epochs_, [&](const EpochRow& other) { return other.epoch >= row.epoch; });
   epochs_.push_back(row);
 }

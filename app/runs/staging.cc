@@ -190,7 +190,7 @@ Result<std::string> send(NodeAccess& node, const Content& content,
   return reply.path();
 }
 
-// What is known of one file for all nodes: `names` of the run have this content.
+// A file for all nodes: `names` of the run have this content.
 struct Task {
   Content content;
   std::vector<std::string> names;

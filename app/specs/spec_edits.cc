@@ -79,7 +79,7 @@ YamlNode listNode(const FieldDescriptor& field, std::string_view value) {
   return list;
 }
 
-// What `value` is for the field, null for text: its scalars without quotes, messages in YAML.
+// The node of `value` for the field (null: text): scalars without quotes, messages in YAML.
 Result<YamlNode> valueNode(const FieldDescriptor* field, std::string_view value, bool item) {
   if (field == nullptr) return scalarNode(std::string(value), true);
   if (field->message_type() != nullptr) {
@@ -128,7 +128,7 @@ TextEdit SpecText::State::rewrite(const Found& found, const YamlNode& value,
 
 Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std::string>& parts,
                                       const YamlNode& value) const {
-  // What is missing below the first part, innermost first.
+  // The missing levels below the first part, innermost first.
   YamlNode below = value;
   for (std::size_t i = parts.size() - 1; i > found.depth; --i) {
     YamlNode outer;

@@ -1,4 +1,4 @@
-// What fields a spec can have, by the option table.
+// The fields that a spec can have, from the option table.
 #include <algorithm>
 
 #include "app/specs/spec_state.h"

@@ -37,7 +37,7 @@ Result<std::string> readSpec(const std::string& path, const char* what) {
 }
 
 // The document with the assignment merged in, as a tree. Without a value the field is left out.
-// Where the path leaves what there is.
+// The error of a path that leaves the known fields.
 Error unknownField(const std::string& assignment, const std::vector<std::string>& parts) {
   const auto* type = rootOf(SpecKind::kRun);
   std::string known;
@@ -63,7 +63,7 @@ Error unknownField(const std::string& assignment, const std::vector<std::string>
   return invalidArgument("--set {}: unknown field", assignment);
 }
 
-// What YAML takes for a directive, a comment or the end of a document is no value.
+// Text that YAML takes for a directive, a comment or the end of a document is no value.
 Result<YamlNode> valueOf(const std::string& assignment, std::size_t equals) {
   const std::string text = assignment.substr(equals + 1);
   YamlNode value;
@@ -181,7 +181,7 @@ Status checkMeaning(spec::v1::RunSpec& spec) {
   return described;
 }
 
-// Where the error stands: in the model's own file, where it has one.
+// Locates an error, in the model's own file if it has one.
 SpecProblem locate(Error error, const SpecText& run, const std::optional<SpecText>& model) {
   if (!model || !error.field.starts_with("model")) return run.locate(error);
   if (error.field.starts_with("model.")) error.field.erase(0, 6);

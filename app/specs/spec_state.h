@@ -1,4 +1,4 @@
-// What a SpecText is made of: private to its sources.
+// The state of a SpecText: private to its sources.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

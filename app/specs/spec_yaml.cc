@@ -39,7 +39,7 @@ YamlNode keyOf(std::string name) {
   return out;
 }
 
-// Of the fields that are set.
+// Writes the fields that are set.
 YamlNode nodeOf(const Message& message) {
   const auto* r = message.GetReflection();
   YamlNode out;

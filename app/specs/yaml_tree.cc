@@ -243,7 +243,7 @@ bool looksLikeNumber(std::string_view text) {
   return failure == std::errc() && end == text.data() + text.size();
 }
 
-// Where the first byte stands that is no part of well-formed UTF-8 (RFC 3629); npos: nowhere.
+// Returns the first byte that is not part of well-formed UTF-8 (RFC 3629); npos: none.
 std::size_t notUtf8(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   for (std::size_t i = 0; i < text.size();) {

@@ -14,7 +14,7 @@
 
 namespace lockstep::app {
 
-// What authentication needs of the session it runs in.
+// The parts of a session that authentication needs.
 struct AuthContext {
   ssh_session session = nullptr;
   const SshConfig& config;

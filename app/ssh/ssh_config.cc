@@ -143,7 +143,7 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
   return {};
 }
 
-// What the rest of the configuration decides the meaning of.
+// Options whose meaning depends on the rest of the configuration.
 struct RawConfig {
   std::vector<std::string> identityFiles;
   std::string agent, proxyCommand;
@@ -252,7 +252,7 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
 
 namespace {
 
-// What a cluster says of a node, before ssh complains of it as of its configuration.
+// Checks a node's fields before ssh reports them as mistakes of its configuration.
 Status checkTarget(const SshTarget& target) {
   for (const auto& [field, value] :
        {std::pair("host", &target.host), std::pair("user", &target.user)}) {

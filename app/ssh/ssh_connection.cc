@@ -454,7 +454,7 @@ class SshConnection::Impl {
   std::vector<Forward> forwards_;
   std::vector<Caller> callers_;  // given back by a lost session
   std::mutex joinMutex_;
-  // Of the thread alone:
+  // Used by the thread alone:
   std::mt19937_64 random_;
   std::stop_token stop_;  // of the attempt under way
   std::vector<SshConfig> route_;

@@ -488,7 +488,7 @@ class SshSession::Impl {
   bool opened_ = false;
   std::optional<Error> ended_;
   std::deque<std::unique_ptr<SshStream>> arrivals_;
-  // Of the thread alone:
+  // Used by the thread alone:
   SharedSession session_;
   ssh_event event_ = nullptr;
   ssh_counter_struct counter_{};

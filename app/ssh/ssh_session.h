@@ -31,7 +31,7 @@ class SecretStore {
   std::map<std::string, Secret> secrets_;
 };
 
-// What a channel is opened to.
+// The target of a channel.
 struct StreamRequest {
   enum class Kind { kExec, kSubsystem, kTcp, kUnix };
   Kind kind = Kind::kExec;

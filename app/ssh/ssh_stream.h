@@ -44,7 +44,7 @@ class SshStream {
   SshStream(const SshStream&) = delete;
   SshStream& operator=(const SshStream&) = delete;
 
-  // Of the session at large, kept by the session.
+  // Shared with the session, which owns it.
   struct Shared {
     SharedSession session;
     bool preferBridge = false;  // a bridge worked where a forward did not

@@ -320,7 +320,7 @@ void scoreHistogram(std::int64_t rows, std::int64_t bins, const T* logits, const
   std::fill_n(out, 2 * bins, T{0});
   for (std::int64_t r = 0; r < rows; ++r) {
     const double score = sigmoid(static_cast<double>(logits[r]));
-    // What is no number counts as the least.
+    // NaN counts as the least.
     const auto bin =
         score > 0 ? std::min(static_cast<std::int64_t>(score * static_cast<double>(bins)), bins - 1)
                   : std::int64_t{0};
@@ -340,7 +340,7 @@ void countCorrect(std::int64_t rows, std::int64_t k, const T* logits, const std:
   out[0] = static_cast<T>(total);
 }
 
-// What a gradient summed over samples is multiplied by; a step without samples changes nothing.
+// Factor of a gradient that is summed over samples; a step without samples changes nothing.
 inline double inverseNorm(double norm) { return norm <= 0 ? 0.0 : 1 / norm; }
 
 template <typename T>

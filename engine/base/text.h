@@ -1,4 +1,4 @@
-// What other programs print, made fit for a message.
+// Output of other programs, made fit for a message.
 #pragma once
 
 #include <string>

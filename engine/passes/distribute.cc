@@ -211,7 +211,7 @@ class Placer {
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         const auto wanted = wanted_.find({static_cast<ir::NodeId>(id), i});
         if (wanted == wanted_.end()) {
-          // What another stage reads it has been sent, and keeps.
+          // A stage keeps the values of other stages that it has received.
           const bool here = producerOf(node.inputs[i]).stage == node.stage;
           if (node.phase == ir::Phase::kBackward && here && isOfGathered(node.inputs[i])) {
             LOCKSTEP_ASSIGN(inputs[i], regathered(rewrite, node.inputs[i]));

@@ -23,7 +23,7 @@ const ir::Node& producerOf(const ir::Graph& graph, ValueId value) {
 bool isLocal(const ir::Node& node) {
   return node.op == Op::kInput || node.op == Op::kFill || node.op == Op::kRandom;
 }
-// What is read of another stage there travels as rows.
+// Values of another stage that it reads are sent as rows.
 bool isOfRows(const ir::Node& node) { return node.op == Op::kPush || node.op == Op::kPull; }
 // A part of a step has what it reads of a state, in other types too, from the state.
 bool isOfState(const ir::Graph& graph, const ir::Node& node) {
@@ -260,7 +260,7 @@ class Splitter {
     return in(part)(value);
   }
 
-  // What the part sends, in memory that lasts until it has been sent.
+  // Copies the values that the part sends to memory that lasts until they have been sent.
   Result<ValueId> kept(int part, const ir::Node& send) {
     ValueId whole = send.inputs[0];
     while (ir::viewsInput(producerOf(graph_, whole).op))
@@ -296,7 +296,7 @@ class Splitter {
     return graph.output(copy);
   }
 
-  // Of what is stashed, that in which the part leaves the value.
+  // Returns the stash in which the part leaves the value.
   Result<std::size_t> stash(int part, ValueId value) {
     if (const auto known = indexOf_.find(value); known != indexOf_.end()) return known->second;
     ValueId kept = in(part)(value);

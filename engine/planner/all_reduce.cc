@@ -12,7 +12,7 @@ namespace {
 // Between ranks of one host, whatever links the hosts.
 constexpr cluster::Link kInside{"", 3e-5, 3e9};
 constexpr std::int64_t kFewBytes = 32 << 10;
-// What an algorithm must save for the communicator's own to be left.
+// The saving from which on an algorithm replaces the communicator's own.
 constexpr double kWorthwhile = 0.9;
 
 int rounds(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
@@ -80,7 +80,7 @@ double allReduceSeconds(ir::Algorithm how, int ranks, std::int64_t bytes,
     for (std::size_t i = 1; i < hosts.size(); ++i)
       most = std::max(most, static_cast<double>(hosts[i] - hosts[i - 1]));
   }
-  // Where many ranks of a host send to other hosts at once, they share its link.
+  // Ranks of a host that send to other hosts at once share its link.
   const double shared = h > 1 ? std::max(1.0, most * (n - most) / (n - 1)) : 1;
   switch (how) {
     case ir::Algorithm::kDirect:

@@ -25,7 +25,7 @@ void calibrate(CostModel& cost, const plan::Plan& plan, const cluster::Cluster& 
   const double whole = simulatedStep(plan, cluster, cost);
   // Ranks are synchronous, so the step is linear in what its collectives take.
   const double without = simulatedStep(plan, cluster, withCollectives(cost, 0));
-  // Where collectives are next to nothing they do not explain the rest: messages and waking up do.
+  // Very short collectives do not explain the rest: messages and waking up do.
   if (whole - without > 0.01 * stepSeconds) {
     const double factor = (stepSeconds - without) / (whole - without);
     cost = withCollectives(std::move(cost), std::max(factor, kLeastShare));

@@ -309,7 +309,7 @@ class PlanBuilder {
       if (parameter.isDivided(context_.modelRanks())) layout_.divided.insert(parameter.name);
   }
 
-  // What the model passes decided of tables, loss and split parameters.
+  // Decisions of the model passes on tables, loss and split parameters.
   void findShardedTables() {
     for (const ir::Parameter& parameter : model_.parameters) {
       if (parameter.partOf.whole.empty()) continue;

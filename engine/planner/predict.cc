@@ -45,7 +45,7 @@ double fourDigits(double value) {
   return value;
 }
 
-// Of what was measured under this name.
+// The measurement under this name.
 std::vector<CostModel::CollectiveCost> measured(const CostModel& cost, std::string_view kind,
                                                 int ranks) {
   std::vector<CostModel::CollectiveCost> points;

@@ -78,7 +78,7 @@ class Simulator {
   }
 
  private:
-  // What a rank runs in a step, all entries one after another.
+  // All entries of a rank's step, one after another.
   struct Script {
     std::vector<const plan::Step*> steps;
     std::vector<double> seconds;
@@ -124,7 +124,7 @@ class Simulator {
     std::size_t peers = 0;  // from how many it has what it receives now
     std::vector<Event> events;
     std::vector<double> ends;
-    // Of this step: what has been posted as asynchronous, and how much of it is done.
+    // Asynchronous work of this step: posted, and done.
     std::vector<int> posted;
     std::size_t completed = 0;
     bool awaits = false;  // something asynchronous
@@ -331,7 +331,7 @@ class Simulator {
     }
     for (const std::size_t r : ranks) next(r);
   }
-  // What is asynchronous takes no time of the rank's but that in which the rank waits for it.
+  // Asynchronous work costs the rank only the time it waits for it.
   void complete(std::size_t r, double started) {
     Rank& rank = ranks_[r];
     const int comesTo = std::exchange(rank.at, rank.posted[rank.completed++]);

@@ -126,7 +126,7 @@ Status checkFinite(const plan::Plan& plan, const Loaded& loaded) {
   return {};
 }
 
-// What a run of this seed and batch goes on from.
+// Loads the checkpoint that a run with this seed and batch resumes from.
 Result<Loaded> load(const std::string& checkpoint, const plan::Plan& plan,
                     const ReadOptions& options) {
   LOCKSTEP_ASSIGN(Loaded loaded, loadNewest(checkpoint, plan, options));

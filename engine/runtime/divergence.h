@@ -1,4 +1,4 @@
-// What ranks find that is not finite, and what they tell each other of it.
+// Findings of non-finite numbers, and their exchange between ranks.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Where in a program the first number came about that is not finite.
+// Finds the step of a program that made the first non-finite number.
 #include <algorithm>
 
 #include "engine/runtime/executor_impl.h"

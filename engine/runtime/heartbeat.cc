@@ -11,7 +11,7 @@ namespace lockstep::runtime {
 namespace {
 
 constexpr std::chrono::seconds kInterval{1};
-// What rank 0 says.
+// The message of rank 0.
 constexpr std::int64_t kAlive = 0, kGoOn = 1, kStuck = 2;
 
 std::string durationText(std::chrono::nanoseconds duration) {

@@ -1,4 +1,4 @@
-// What replicas of one state are compared by.
+// The hash by which replicas of one state are compared.
 #include <array>
 #include <cstring>
 
@@ -36,7 +36,7 @@ std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena) {
         slot.stage != plan.stageOf(rank) || !slot.axis.empty())
       continue;
     hash.update(slot.name);
-    // What lies between members, and behind the last, is nobody's.
+    // Bytes between members, and behind the last, belong to no tensor.
     for (const auto& member : slot.members) {
       const std::size_t size = sizeOf(slot.type.dtype);
       addDigest(hash, std::span(arena.data() + slot.offset +

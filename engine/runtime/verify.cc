@@ -25,7 +25,7 @@ struct Reference::More {
     std::map<std::string, std::vector<double>> weights;  // each element of each tensor
     double evaluation = 0;                               // relative
   };
-  // What a plan computes with fp64 sums.
+  // Results of a plan with fp64 sums.
   struct Exact {
     std::vector<Tensors> gradients;  // of the first batches
     Tensors updates;
@@ -341,7 +341,7 @@ struct Repeat {
   std::string where;
 };
 
-// Of plans that are to be equal to one rank.
+// Compares plans that must equal one rank's.
 Result<Repeat> compareEqual(const Reference& one, const RunResult& mine, const PlanPair& several,
                             const Experiment& experiment, std::vector<Finding>& out,
                             const std::atomic<bool>& stop) {

@@ -14,7 +14,7 @@ namespace lockstep::runtime {
 // the product is exact.
 constexpr double kProbeRate = 1 << 20;
 
-// So many batches of kept ones.
+// Some batches of the kept ones.
 class SomeBatches final : public data::Dataset {
  public:
   SomeBatches(const data::Dataset& from, std::int64_t batch, std::int64_t number,

@@ -49,7 +49,7 @@ class WholeTensors {
   Result<std::span<std::byte>> wholeGroup(const plan::StateSlot& slot);
   std::span<std::byte> within(std::span<std::byte> group, const plan::StateSlot& slot,
                               const Member& member) const;
-  // Of the runs of one part of a tensor that is divided along a dimension.
+  // Calls `copy` for the runs of one part of a tensor that is divided along a dimension.
   void forRows(const plan::StateSlot& slot, const Member& member, int part, const Copy& copy) const;
   std::int64_t count(const Member& member) const;  // elements on all ranks of its axis
 

@@ -36,7 +36,7 @@ void LaunchDialog::dropMeasuring() {
   destroyAsync(workspace_.teardownPool(), std::move(measured_), measuredOn_->sessionRef());
 }
 
-// What is known of the nodes counts as soon as they are there.
+// Facts of the nodes are used as soon as they are connected.
 void LaunchDialog::nodesChanged() {
   if (launch_ || measured_ || !preview_ || preview_->measured || !cluster_) return;
   if (cluster_->session().allConnected()) schedule();

@@ -60,7 +60,7 @@ QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
   using app::GpuLoad;
   switch (column) {
     case NodeTableModel::kGpu: {
-      // What is wrong with the worst one, and how many others have something.
+      // The problem of the worst GPU, and how many others have one.
       const GpuLoad* worst = nullptr;
       int wrong = 0;
       for (const GpuLoad& gpu : gpus) {
@@ -100,7 +100,7 @@ QString gpuText(const std::vector<app::GpuLoad>& gpus, int column) {
   }
 }
 
-// Of each GPU, for a bar; none where no GPU tells it.
+// The value of each GPU, for a bar; empty if no GPU reports it.
 QVariantList gpuFractions(const std::vector<app::GpuLoad>& gpus, int column) {
   QVariantList out;
   bool any = false;

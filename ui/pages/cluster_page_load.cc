@@ -122,7 +122,7 @@ void ClusterPage::showLoad(const QString& name, const app::NodeLoad& load) {
   group_->dataChanged();
 }
 
-// Of every node, in the order of the cluster, whichever is heard first.
+// Adds the series of every node in the cluster's order, whichever reports first.
 void ClusterPage::addSeries() {
   for (const NodeRow& row : nodes_->rows()) {
     if (series_.contains(row.name)) continue;

@@ -120,7 +120,7 @@ void HistoryPage::buildTable() {
   table_->setEditTriggers(QAbstractItemView::DoubleClicked | QAbstractItemView::EditKeyPressed);
   for (int column = 0; column < RunTableModel::kNotes; ++column)
     table_->setColumnWidth(column, kColumnWidths[column]);
-  // What does not fit beside what names and judges a run is left to the inspector.
+  // Columns that do not fit beside a run's name and results are left to the inspector.
   new ColumnFitter(table_,
                    {RunTableModel::kRanks, RunTableModel::kCluster, RunTableModel::kSteps,
                     RunTableModel::kThroughput, RunTableModel::kStepTime, RunTableModel::kStrategy},

@@ -101,7 +101,7 @@ void ModelPage::buildLayers() {
   layerCard_->body()->addWidget(layerStack_);
 }
 
-// What a model without layers shows in place of the table.
+// Shown in place of the table for a model without layers.
 void ModelPage::buildNoLayers() {
   noLayers_ = new QWidget(this);
   noLayers_->setObjectName("noLayers");
@@ -223,7 +223,7 @@ bool ModelPage::showField(const std::string& path) {
 }
 
 void ModelPage::problemChosen(const app::SpecProblem& problem) {
-  // What is not in the text yet is filled in in the form.
+  // Fields that are not in the text yet are filled in in the form.
   if (!problem.missing || !showField(problem.path)) SpecPage::problemChosen(problem);
 }
 

@@ -237,7 +237,7 @@ void RunPage::alertStraggler() {
 }
 
 void RunPage::showEnd() {
-  // What there is to see is all there.
+  // All data has arrived: show all of it.
   for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
   const app::RunState phase = document_->row().phase;
   Q_EMIT alertRaised(

@@ -68,7 +68,7 @@ void SpecPage::documentChanged() {
   problems_->clear();
   for (const auto& problem : spec.problems()) {
     const QString text = messageText(problem.message());
-    // What is not there yet is a step to take, not a mistake in a line.
+    // A missing field is a step to take, not a mistake in a line.
     if (!problem.missing) marks << TextMark{problem.line, problem.column, text};
     auto* item = new QListWidgetItem(
         problem.missing ? Theme::instance().icon("info", Tone::kActive)

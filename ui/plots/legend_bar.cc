@@ -32,7 +32,7 @@ void LegendBar::setValues(const QStringList& values) {
 QString LegendBar::entryText(int index) const {
   const QString& name = series_[static_cast<std::size_t>(index)]->name;
   if (index >= values_.size() || values_[index].isEmpty()) return name;
-  // Where not all have room, names are cut and values stay whole.
+  // If there is not enough room, names are cut and values stay whole.
   const QFontMetrics metrics(Theme::instance().small());
   const QString value = "  " + values_[index];
   const int count = static_cast<int>(series_.size());
@@ -65,7 +65,7 @@ std::vector<LegendBar::Entry> LegendBar::layoutEntries() const {
   int x = 0;
   for (int i = 0; i < count; ++i) {
     const int width = metrics.horizontalAdvance(entryText(i)) + kMark;
-    // Where not all have room, "+3" needs some.
+    // If there is not enough room, "+3" needs some of it.
     const int rest =
         i + 1 < count ? kGap + metrics.horizontalAdvance(QString("+%1").arg(count - i - 1)) : 0;
     if (x + width + rest > this->width() && i > 0) break;

@@ -50,7 +50,7 @@ QVector<LogRow> logRows(const std::vector<app::LogRow>& rows) {
 
 }  // namespace
 
-// What the history has of the run, and how much of it the document has taken over.
+// The history's rows of the run, and how many of them the document has taken.
 struct RunDocument::Loaded {
   Status status;
   app::RunRow row;
@@ -275,7 +275,7 @@ void RunDocument::append(const app::RunBatch::Series& given) {
   const double origin =
       time ? static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9
            : 0;
-  // Where history and recorder overlap, what is known stays.
+  // If history and recorder overlap, the known rows stay.
   auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
   for (const app::Point& point : given.points) {
     if (point.x <= last->second) continue;

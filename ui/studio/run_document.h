@@ -102,7 +102,7 @@ QString runStateText(const app::RunRow& row);
 // "fashion-cnn · 14:03", with the date if it is not today, to distinguish runs of one model.
 QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunState phase);
-// What an alert says.
+// Texts of alerts.
 Message runOutcome(app::RunState phase);
 Message stragglerHeadline(const app::Straggler& slow);
 Message unreachableText(const std::string& node);

@@ -34,7 +34,7 @@ int rowHeight(const BreakdownBar& bar) {
   return (bar.hasMeasured ? kBarHeight : 0) +
          (bar.hasPredicted ? (bar.hasMeasured ? kThinHeight + kBarGap : kBarHeight) : 0);
 }
-// Where the names of the phases stand, wrapped to `width`.
+// Positions of the phases' names, wrapped to `width`.
 std::array<QPoint, kPhaseCount> legendPlaces(int width) {
   std::array<QPoint, kPhaseCount> out;
   const QFontMetrics metrics(Theme::instance().small());

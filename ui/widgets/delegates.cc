@@ -126,7 +126,7 @@ void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
   const QString detail = index.data(role_).toString();
   const QFont small = Theme::instance().small();
   const QFontMetrics metrics(small);
-  // Of a date that does not fit the time, of a path its end: what tells things of one name apart.
+  // Shortens a date to its time and a path to its end, which tell things of one name apart.
   const int beside = (option.icon.isNull() ? 0 : option.decorationSize.width() + 8) + 12;
   const int room = option.rect.width() - beside - option.fontMetrics.horizontalAdvance(option.text);
   const QString time = detail.section(' ', -1);

@@ -253,7 +253,7 @@ void MainWindow::refreshNavigator() {
   };
   for (auto* files : {&clusters, &models}) {
     std::sort(files->begin(), files->end(), byTitle);
-    // Of one name: where each lies tells them apart.
+    // Files of one name are told apart by their folders.
     for (NavigatorEntry& entry : *files) {
       const auto same = std::count_if(files->begin(), files->end(), [&](const auto& other) {
         return other.title == entry.title;

@@ -157,7 +157,7 @@ void MainWindow::arrangeDocks() {
   }
 }
 
-// What the documents gain when the inspector goes under the navigator.
+// Width that documents gain when the inspector moves under the navigator.
 int MainWindow::widthOfOneSide() const {
   if (navigatorDock_->isHidden() || inspectorDock_->isHidden() || navigatorDock_->isFloating() ||
       inspectorDock_->isFloating()) {
