@@ -165,7 +165,10 @@ SpecProblem SpecText::State::at(const Error& error) const {
   const std::string& path = error.field;
   const auto parts = splitPath(path);
   SpecProblem problem{file, 0, 0, error.what, {}, path};
-  if (!error.why.empty()) problem.what = lockstep::message("{}: {}", error.what, error.why);
+  // The engine names some fields by their last word: the path says which one it is.
+  if (parts.size() > 1 && error.what.text().starts_with(parts.back() + " "))
+    problem.what = lockstep::message("{}: {}", path, error.what);
+  if (!error.why.empty()) problem.what = lockstep::message("{}: {}", problem.what, error.why);
   problem.remedies = error.remedies;
   if (problem.remedies.empty()) problem.expected = error.next;
   const Found found = walk(root, parts);

@@ -170,26 +170,15 @@ class ModelsTest : public QObject {
   // too.
   void alertsKeepTheirTimesAndEnd() {
     const auto restore = qScopeGuard([] { Language::instance().set("en"); });
+    const Message stopped = message("Rank {} on {} is stopped; the others wait for it.", 1, "n2");
     QTemporaryDir folder;
     const QString file = folder.filePath("alerts.json");
     const QDateTime noon(QDate(2024, 5, 1), QTime(12, 0));
     {
       AlertModel alerts;
       QAbstractItemModelTester tester(&alerts);
-      QVERIFY(alerts.add({"straggler",
-                          Tone::kWarning,
-                          "mlp",
-                          "Rank 1 on n2 is stopped; the others wait for it.",
-                          noon,
-                          true,
-                          {}}));
-      QVERIFY(!alerts.add({"straggler",
-                           Tone::kWarning,
-                           "mlp",
-                           "Rank 1 on n2 is stopped; the others wait for it.",
-                           {},
-                           true,
-                           {}}));
+      QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", stopped, noon, true, {}}));
+      QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", stopped, {}, true, {}}));
       QCOMPARE(alerts.rowCount(), 1);
       QCOMPARE(alerts.index(0, AlertModel::kState).data().toString(), QString("active"));
       alerts.resolve("straggler");
@@ -198,9 +187,10 @@ class ModelsTest : public QObject {
       // another time
       QVERIFY(alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));
       QCOMPARE(alerts.rowCount(), 2);
-      alerts.add({"error", Tone::kBad, "mlp", "the agent ended", noon.addSecs(60), false, {}});
+      alerts.add({"error", Tone::kBad, "mlp", "the agent has ended", noon.addSecs(60), false, {}});
       // by its time
-      QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString("the agent ended"));
+      QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(),
+               QString("the agent has ended"));
       alerts.resolve("error");  // it happened
       QCOMPARE(alerts.index(1, AlertModel::kState).data().toString(), QString());
       QVERIFY(alerts.save(file));
@@ -211,7 +201,7 @@ class ModelsTest : public QObject {
     QCOMPARE(alerts.rowCount(), 3);
     QVERIFY(alerts.index(0, AlertModel::kState).data().toString().startsWith("resolved "));
     const QDateTime began = alerts.alerts()[0].when;
-    QVERIFY(!alerts.add({"error", Tone::kBad, "mlp", "the agent ended", {}, false, {}}));
+    QVERIFY(!alerts.add({"error", Tone::kBad, "mlp", "the agent has ended", {}, false, {}}));
     // it goes on
     QVERIFY(!alerts.add({"straggler", Tone::kWarning, "mlp", "again", {}, true, {}}));
     QCOMPARE(alerts.rowCount(), 3);
@@ -238,8 +228,7 @@ class ModelsTest : public QObject {
     // Old ones are told in the language of now.
     Language::instance().set("zh_CN");
     QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString::fromUtf8("代理已结束"));
-    QVERIFY(alerts.index(2, AlertModel::kText).data().toString() !=
-            "Rank 1 on n2 is stopped; the others wait for it.");
+    QVERIFY(alerts.index(2, AlertModel::kText).data().toString() != stopped);
     for (const char* damaged : {"", "[]", "{\"alerts\": 3}", "{\"alerts\": [1, {\"tone\": 99}]}"}) {
       QFile broken(folder.filePath("broken"));
       QVERIFY(broken.open(QIODevice::WriteOnly | QIODevice::Truncate));

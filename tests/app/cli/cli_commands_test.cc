@@ -575,9 +575,9 @@ class CliCommandsTest : public QObject {
                  alone.text().toStdString().find("has no communication") != std::string::npos,
              alone.text());
     const CliResult stages = asked(2, "pipeline");
-    QVERIFY2(
-        stages.exit != 0 && stages.text().toStdString().find("no barrier") != std::string::npos,
-        stages.text());
+    QVERIFY2(stages.exit != 0 &&
+                 stages.text().toStdString().find("a barrier cannot replace") != std::string::npos,
+             stages.text());
     QVERIFY(cli.leave());
     QVERIFY2(cli.processes().isEmpty(), qPrintable(cli.processes().join("\n")));
   }

@@ -56,9 +56,10 @@ class CliTextTest : public QObject {
     Error error = makeError(Code::kNotFound, "no file");
     error.node = "n1";
     error.rank = 2;
-    QCOMPARE(errorLine(error).text(),
-             std::string("{\"event\":\"error\",\"code\":\"not-found\",\"node\":\"n1\",\"rank\":2,"
-                         "\"step\":-1,\"what\":\"no file\",\"why\":\"\",\"next\":\"\"}"));
+    QCOMPARE(
+        errorLine(error).text(),
+        std::string("{\"event\":\"error\",\"code\":\"not-found\",\"node\":\"n1\",\"rank\":2,"
+                    "\"step\":-1,\"what\":\"no file\",\"field\":\"\",\"why\":\"\",\"next\":\"\"}"));
   }
 
   // Read by programs, and at times by a terminal: whatever a node says is printable ASCII.

@@ -278,7 +278,7 @@ class PreviewTest : public QObject {
     const auto refused =
         makePreview(with({"strategy.kind=parameter-server", "strategy.servers=2"}), {});
     QVERIFY(!refused.ok());
-    QCOMPARE(refused.error().why, std::string("strategy.servers"));
+    QCOMPARE(refused.error().field, std::string("strategy.servers"));
     const auto unused = makePreview(with({"strategy.kind=zero-1"}), {});
     QVERIFY2(unused.ok(), unused.ok() ? "" : unused.error().text().c_str());
     QCOMPARE(unused->plan.mesh.size(), 2);
@@ -363,7 +363,7 @@ class PreviewTest : public QObject {
     request.spec = std::move(spec);
     const auto refused = makePreview(request, {});
     QVERIFY(!refused.ok());
-    QCOMPARE(refused.error().why, std::string("training.checkpoint.disabled"));
+    QCOMPARE(refused.error().field, std::string("training.checkpoint.disabled"));
   }
 
   // The same plan; ranks on GPUs share neither cores nor memory of their host.
@@ -387,14 +387,14 @@ class PreviewTest : public QObject {
              gpus->remarks[0].text().c_str());
     QVERIFY(gpus->stepSeconds < cpus->stepSeconds);
     request.spec = requestFor("fashion-mlp.yaml", 2, "", {"training.precision=fp64"}).spec;
-    QCOMPARE(makePreview(request, hosts).error().why, std::string("nodes[0].devices[0].kind"));
+    QCOMPARE(makePreview(request, hosts).error().field, std::string("nodes[0].devices[0].kind"));
   }
 
   void mistakesNameTheField() {
     const auto uneven =
         makePreview(requestFor("fashion-mlp.yaml", 4, "", {"strategy.tensor=3"}), {});
     QVERIFY(!uneven.ok());
-    QCOMPARE(uneven.error().why, std::string("strategy.tensor"));
+    QCOMPARE(uneven.error().field, std::string("strategy.tensor"));
     // A convolution and one dense layer: nothing to share.
     const auto whole =
         makePreview(requestFor("fashion-cnn.yaml", 2, "", {"strategy.kind=tensor-parallel"}), {});

@@ -138,7 +138,7 @@ class SpecsTest : public QObject {
     const QString data = firstProblem(replaced(kRun, "images: c.gz, ", ""), SpecKind::kRun);
     QVERIFY2(data.startsWith("f.yaml:15:"), qPrintable(data));
     // Which of the fields of that name is missing, and that it is no mistake but a gap.
-    QVERIFY2(data.contains(": data.evaluate.images is missing"), qPrintable(data));
+    QVERIFY2(data.contains(": data.evaluate.images: images is missing"), qPrintable(data));
     const auto missing = [](const std::string& text, SpecKind kind) {
       const SpecText spec = SpecText::parse(text, "f.yaml", kind);
       return !spec.problems().empty() && spec.problems().front().missing;
@@ -515,8 +515,10 @@ class SpecsTest : public QObject {
     };
     for (const char* part : {"data.train.from=0.5", "data.train.to=0.01", "data.train.to=-1",
                              "data.evaluate.to=1e308"})
-      QVERIFY2(refused("fashion-mlp.yaml", part).find("only texts and tables can be used in part") != std::string::npos,
-               part);
+      QVERIFY2(
+          refused("fashion-mlp.yaml", part).find("only texts and tables can be used in part") !=
+              std::string::npos,
+          part);
     for (const char* size : {"-1", "-5", "-2147483649"}) {
       const std::string text =
           refused("gpt-tiny.yaml", std::string("model.layers[1].transformer.feed_forward=") + size);

@@ -490,9 +490,9 @@ class SshConnectionTest : public QObject {
     timer.start();
     const auto result = connection.exec("true");
     QVERIFY(!result.ok());
-    QVERIFY2(
-        has(result.error().text(), "does not open a channel") && has(result.error().text(), "MaxSessions"),
-        result.error().text().c_str());
+    QVERIFY2(has(result.error().text(), "does not open a channel") &&
+                 has(result.error().text(), "MaxSessions"),
+             result.error().text().c_str());
     QVERIFY2(timer.elapsed() < 12000, std::to_string(timer.elapsed()).c_str());
   }
 

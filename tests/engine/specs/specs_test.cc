@@ -289,7 +289,7 @@ class SpecsTest : public QObject {
             const auto refused = [&](double value) {
               const Status status = tried(value);
               QVERIFY2(!status.ok(), at.c_str());
-              QCOMPARE(status.error().why, at);
+              QCOMPARE(status.error().field, at);
               QVERIFY(!status.error().remedies.empty());
               QVERIFY(tried(std::stod(status.error().remedies.front().front().value)).ok());
             };
