@@ -228,7 +228,8 @@ class ModelsTest : public QObject {
     // Old ones are told in the language of now.
     Language::instance().set("zh_CN");
     QCOMPARE(alerts.index(1, AlertModel::kText).data().toString(), QString::fromUtf8("代理已结束"));
-    QVERIFY(alerts.index(2, AlertModel::kText).data().toString() != stopped);
+    QCOMPARE(alerts.index(2, AlertModel::kText).data().toString(), messageText(stopped));
+    QVERIFY(messageText(stopped) != QString::fromStdString(stopped.text()));
     for (const char* damaged : {"", "[]", "{\"alerts\": 3}", "{\"alerts\": [1, {\"tone\": 99}]}"}) {
       QFile broken(folder.filePath("broken"));
       QVERIFY(broken.open(QIODevice::WriteOnly | QIODevice::Truncate));
