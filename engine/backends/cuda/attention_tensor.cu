@@ -21,7 +21,7 @@ struct TensorTiles {
   static constexpr int kOut = kHead / 8;
   static constexpr int kBands = kRows / kTensorWarps / kFragment;  // bands of 16 rows per warp
   using Row = TileRow<kHead>;
-  using Left = unsigned[kBands][kSteps][4];
+  using Left = unsigned[kSteps][kBands][4];
   using Out = float[kBands][kOut][4];
 };
 using NarrowHeads = TensorTiles<kNarrowHead, kTensorRows, 64, 32>;
@@ -56,7 +56,7 @@ LOCKSTEP_DEVICE void readRows(typename T::Left& to, const std::uint16_t* x, cons
   for (int i = 0; i < T::kBands; ++i) {
     LOCKSTEP_UNROLL
     for (int c = 0; c < T::kSteps; ++c)
-      readLeft<T::kHead>(to[i][c], x, at.warpFirst + i * kFragment, at.tokens, c * kFragment);
+      readLeft<T::kHead>(to[c][i], x, at.warpFirst + i * kFragment, at.tokens, c * kFragment);
   }
 }
 
@@ -98,6 +98,84 @@ LOCKSTEP_DEVICE void writeRow(const TensorAttentionArguments& a, float* x,
   }
 }
 
+// Adds left·b to accumulators 2·n and 2·n + 1 of each band.
+template <typename F, int kBands, int kColumns>
+LOCKSTEP_DEVICE void multiplyPair(float (&sums)[kBands][kColumns][4], int n,
+                                  const unsigned (&left)[kBands][4], const unsigned (&b)[4]) {
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < kBands; ++i) {
+    F::multiply(sums[i][2 * n], left[i], b[0], b[1]);
+    F::multiply(sums[i][2 * n + 1], left[i], b[2], b[3]);
+  }
+}
+
+// Adds the products over channels of the warp's rows and those of a tile.
+template <typename F, typename T, int kColumns>
+LOCKSTEP_DEVICE void multiplyRows(float (&sums)[T::kBands][kColumns][4],
+                                  const typename T::Left& left, const typename T::Row* rows) {
+  LOCKSTEP_UNROLL
+  for (int c = 0; c < T::kSteps; ++c) {
+    LOCKSTEP_UNROLL
+    for (int n = 0; n < kColumns / 2; ++n) {
+      unsigned b[4];
+      loadRightOfRows(b, rows + n * kFragment, c * kFragment);
+      multiplyPair<F>(sums, n, left[c], b);
+    }
+  }
+}
+
+// Adds 16 rows of a tile to each of the warp's rows, with the weights `left`.
+template <typename F, typename T>
+LOCKSTEP_DEVICE void addRows(typename T::Out& sums, const unsigned (&left)[T::kBands][4],
+                             const typename T::Row* rows) {
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < T::kOut / 2; ++n) {
+    unsigned b[4];
+    loadRightOfColumns(b, rows, n * kFragment);
+    multiplyPair<F>(sums, n, left, b);
+  }
+}
+
+// Starts copying a tile of keys and values.
+template <typename T>
+LOCKSTEP_DEVICE void copyKeys(typename T::Row (&k)[T::kKeys], typename T::Row (&v)[T::kKeys],
+                              const TensorAttentionArguments& a, const Place& at, int first) {
+  copyRows(k, a.k + at.operands, first, at.tokens);
+  copyRows(v, a.v + at.operands, first, at.tokens);
+}
+
+// Turns the scores of half a band with another tile into weights 2^(unit·(score − top)). `top`, the
+// row's greatest score, then counts them, and so do its sum of weights and `out`.
+template <typename T>
+LOCKSTEP_DEVICE void weigh(float (&scores)[T::kKeys / 8][4], float& top, float& sum,
+                           float (&out)[T::kOut][4], int half, float unit) {
+  float most = scores[0][2 * half];
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < T::kKeys / 8; ++n) {
+    most = fmaxf(most, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+  }
+  // Every query sees the first key, so a row's maximum is finite from the first tile on if its
+  // scores are.
+  const float newTop = fmaxf(top, quarterMax(most)), kept = powerOfTwo(unit * (top - newTop));
+  const float shift = unit * newTop;
+  float added = 0;
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < T::kKeys / 8; ++n) {
+    LOCKSTEP_UNROLL
+    for (int e = 2 * half; e < 2 * half + 2; ++e) {
+      scores[n][e] = powerOfTwo(unit * scores[n][e] - shift);
+      added += scores[n][e];
+    }
+  }
+  top = newTop;
+  sum = sum * kept + added;
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < T::kOut; ++n) {
+    out[n][2 * half] *= kept;
+    out[n][2 * half + 1] *= kept;
+  }
+}
+
 template <typename F, typename T>
 LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
   LOCKSTEP_SHARED typename T::Row k[2][T::kKeys], v[2][T::kKeys];
@@ -109,65 +187,24 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
   float top[T::kBands][2], sum[T::kBands][2] = {};
   LOCKSTEP_UNROLL
   for (int i = 0; i < T::kBands; ++i) top[i][0] = top[i][1] = -INFINITY;
-  copyRows(k[0], a.k + at.operands, 0, at.tokens);
-  copyRows(v[0], a.v + at.operands, 0, at.tokens);
+  copyKeys<T>(k[0], v[0], a, at, 0);
   readRows<T>(q, a.q + at.operands, at);
   int stage = 0;
   for (int firstKey = 0; firstKey < keysEnd; firstKey += T::kKeys, stage ^= 1) {
     cpAsyncWait();
     __syncthreads();  // this tile is there, and the one before has been read
-    if (firstKey + T::kKeys < keysEnd) {
-      copyRows(k[stage ^ 1], a.k + at.operands, firstKey + T::kKeys, at.tokens);
-      copyRows(v[stage ^ 1], a.v + at.operands, firstKey + T::kKeys, at.tokens);
-    }
+    if (firstKey + T::kKeys < keysEnd)
+      copyKeys<T>(k[stage ^ 1], v[stage ^ 1], a, at, firstKey + T::kKeys);
     if (a.causal && firstKey >= at.warpEnd) continue;  // none of the warp's sees any
     float scores[T::kBands][T::kKeys / 8][4] = {};
-    LOCKSTEP_UNROLL
-    for (int c = 0; c < T::kSteps; ++c) {
-      LOCKSTEP_UNROLL
-      for (int n = 0; n < T::kKeys / kFragment; ++n) {
-        unsigned b[4];
-        loadRightOfRows(b, k[stage] + n * kFragment, c * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(scores[i][2 * n], q[i][c], b[0], b[1]);
-          F::multiply(scores[i][2 * n + 1], q[i][c], b[2], b[3]);
-        }
-      }
-    }
+    multiplyRows<F, T>(scores, q, k[stage]);
     if (firstKey + T::kKeys > at.tokens || (a.causal && firstKey + T::kKeys - 1 > at.warpFirst))
       maskScores<false>(scores, a, at.warpFirst, firstKey);
     LOCKSTEP_UNROLL
     for (int i = 0; i < T::kBands; ++i) {
       LOCKSTEP_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        float most = scores[i][0][2 * half];
-        LOCKSTEP_UNROLL
-        for (int n = 0; n < T::kKeys / 8; ++n) {
-          most = fmaxf(most, fmaxf(scores[i][n][2 * half], scores[i][n][2 * half + 1]));
-        }
-        // Every query sees the first key, so a row's maximum is finite from the first tile on if
-        // its scores are.
-        const float newTop = fmaxf(top[i][half], quarterMax(most)),
-                    kept = powerOfTwo(unit * (top[i][half] - newTop));
-        const float shift = unit * newTop;
-        float added = 0;
-        LOCKSTEP_UNROLL
-        for (int n = 0; n < T::kKeys / 8; ++n) {
-          LOCKSTEP_UNROLL
-          for (int e = 2 * half; e < 2 * half + 2; ++e) {
-            scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - shift);
-            added += scores[i][n][e];
-          }
-        }
-        top[i][half] = newTop;
-        sum[i][half] = sum[i][half] * kept + added;
-        LOCKSTEP_UNROLL
-        for (int n = 0; n < T::kOut; ++n) {
-          out[i][n][2 * half] *= kept;
-          out[i][n][2 * half + 1] *= kept;
-        }
-      }
+      for (int half = 0; half < 2; ++half)
+        weigh<T>(scores[i], top[i][half], sum[i][half], out[i], half, unit);
     }
     LOCKSTEP_UNROLL
     for (int key = 0; key < T::kKeys / kFragment; ++key) {
@@ -175,16 +212,7 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
       LOCKSTEP_UNROLL
       for (int i = 0; i < T::kBands; ++i)
         packLeft<F>(p[i], scores[i][2 * key], scores[i][2 * key + 1]);
-      LOCKSTEP_UNROLL
-      for (int n = 0; n < T::kOut / 2; ++n) {
-        unsigned b[4];
-        loadRightOfColumns(b, v[stage] + key * kFragment, n * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(out[i][2 * n], p[i], b[0], b[1]);
-          F::multiply(out[i][2 * n + 1], p[i], b[2], b[3]);
-        }
-      }
+      addRows<F, T>(out, p, v[stage] + key * kFragment);
     }
   }
   const Index sample = at.head / a.heads, head = at.head % a.heads;
@@ -202,6 +230,19 @@ LOCKSTEP_DEVICE void attendByTensors(const TensorAttentionArguments& a) {
   }
 }
 
+template <typename T>
+LOCKSTEP_DEVICE void readTerms(RowTerms (&terms)[T::kBands][2], const TensorAttentionArguments& a,
+                               const Place& at) {
+  LOCKSTEP_UNROLL
+  for (int i = 0; i < T::kBands; ++i) {
+    LOCKSTEP_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
+      terms[i][half] = query < at.tokens ? a.terms[at.head * a.tokens + query] : RowTerms{0, 0};
+    }
+  }
+}
+
 // dq of the block's queries, over all keys they see: ds = p·(dp − Σ dy·y), dq = scale·ds·k.
 template <typename F, typename T>
 LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
@@ -212,26 +253,16 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
   typename T::Left q, dy;
   typename T::Out dq = {};
   RowTerms terms[T::kBands][2];
-  copyRows(k[0], a.k + at.operands, 0, at.tokens);
-  copyRows(v[0], a.v + at.operands, 0, at.tokens);
+  copyKeys<T>(k[0], v[0], a, at, 0);
   readRows<T>(q, a.q + at.operands, at);
   readRows<T>(dy, a.dy + at.operands, at);
-  LOCKSTEP_UNROLL
-  for (int i = 0; i < T::kBands; ++i) {
-    LOCKSTEP_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const int query = at.warpFirst + i * kFragment + rowOf(2 * half);
-      terms[i][half] = query < at.tokens ? a.terms[at.head * a.tokens + query] : RowTerms{0, 0};
-    }
-  }
+  readTerms<T>(terms, a, at);
   int stage = 0;
   for (int firstKey = 0; firstKey < keysEnd; firstKey += T::kKeys, stage ^= 1) {
     cpAsyncWait();
     __syncthreads();  // this tile is there, and the one before has been read
-    if (firstKey + T::kKeys < keysEnd) {
-      copyRows(k[stage ^ 1], a.k + at.operands, firstKey + T::kKeys, at.tokens);
-      copyRows(v[stage ^ 1], a.v + at.operands, firstKey + T::kKeys, at.tokens);
-    }
+    if (firstKey + T::kKeys < keysEnd)
+      copyKeys<T>(k[stage ^ 1], v[stage ^ 1], a, at, firstKey + T::kKeys);
     LOCKSTEP_UNROLL
     for (int some = 0; some < T::kKeys; some += kFragment) {
       const int first = firstKey + some;
@@ -241,17 +272,9 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
       for (int c = 0; c < T::kSteps; ++c) {
         unsigned b[4];
         loadRightOfRows(b, k[stage] + some, c * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(scores[i][0], q[i][c], b[0], b[1]);
-          F::multiply(scores[i][1], q[i][c], b[2], b[3]);
-        }
+        multiplyPair<F>(scores, 0, q[c], b);
         loadRightOfRows(b, v[stage] + some, c * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(dp[i][0], dy[i][c], b[0], b[1]);
-          F::multiply(dp[i][1], dy[i][c], b[2], b[3]);
-        }
+        multiplyPair<F>(dp, 0, dy[c], b);
       }
       if (first + kFragment > at.tokens || (a.causal && first + kFragment - 1 > at.warpFirst))
         maskScores<false>(scores, a, at.warpFirst, first);
@@ -268,16 +291,7 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
         }
         packLeft<F>(ds[i], dp[i][0], dp[i][1]);
       }
-      LOCKSTEP_UNROLL
-      for (int n = 0; n < T::kOut / 2; ++n) {
-        unsigned b[4];
-        loadRightOfColumns(b, k[stage] + some, n * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(dq[i][2 * n], ds[i], b[0], b[1]);
-          F::multiply(dq[i][2 * n + 1], ds[i], b[2], b[3]);
-        }
-      }
+      addRows<F, T>(dq, ds, k[stage] + some);
     }
   }
   const Index sample = at.head / a.heads, head = at.head % a.heads;
@@ -289,6 +303,54 @@ LOCKSTEP_DEVICE void queryGradByTensors(const TensorAttentionArguments& a) {
       if (query >= at.tokens) continue;
       const Index row = (sample * a.tokens + query) * a.heads + head;
       writeRow<T>(a, a.out + row * 3 * a.head, dq[i], half, a.scale);
+    }
+  }
+}
+
+// Transposed scores of 16 queries, whose terms these are, to their weights p.
+template <int kBands>
+LOCKSTEP_DEVICE void weighColumns(float (&scores)[kBands][2][4], const RowTerms* terms,
+                                  float unit) {
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < 2; ++n) {
+    LOCKSTEP_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      const float sum = terms[n * 8 + columnOf(e)].sum;
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < kBands; ++i) scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - sum);
+    }
+  }
+}
+
+// Of the same queries, dp = v·dyᵀ to ds = p·(dp − Σ dy·y).
+template <int kBands>
+LOCKSTEP_DEVICE void weighGradColumns(float (&dp)[kBands][2][4], const float (&p)[kBands][2][4],
+                                      const RowTerms* terms) {
+  LOCKSTEP_UNROLL
+  for (int n = 0; n < 2; ++n) {
+    LOCKSTEP_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      const float offset = terms[n * 8 + columnOf(e)].offset;
+      LOCKSTEP_UNROLL
+      for (int i = 0; i < kBands; ++i) dp[i][n][e] = p[i][n][e] * (dp[i][n][e] - offset);
+    }
+  }
+}
+
+// dp = v·dyᵀ of 16 queries; the warp's rows of v are in shared memory.
+template <typename F, typename T>
+LOCKSTEP_DEVICE void multiplySharedRows(float (&dp)[T::kBands][2][4], const typename T::Row* v,
+                                        const typename T::Row* dy) {
+  LOCKSTEP_UNROLL
+  for (int c = 0; c < T::kSteps; ++c) {
+    unsigned b[4];
+    loadRightOfRows(b, dy, c * kFragment);
+    LOCKSTEP_UNROLL
+    for (int i = 0; i < T::kBands; ++i) {
+      unsigned left[4];
+      loadLeft(left, v + i * kFragment, c * kFragment);
+      F::multiply(dp[i][0], left, b[0], b[1]);
+      F::multiply(dp[i][1], left, b[2], b[3]);
     }
   }
 }
@@ -327,50 +389,12 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
       if (first >= at.tokens) break;
       if (a.causal && first + kFragment <= at.warpFirst) continue;  // they see none of the warp's
       float scores[T::kBands][2][4] = {}, dp[T::kBands][2][4] = {};
-      LOCKSTEP_UNROLL
-      for (int c = 0; c < T::kSteps; ++c) {
-        unsigned b[4];
-        loadRightOfRows(b, q[stage] + some, c * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(scores[i][0], k[i][c], b[0], b[1]);
-          F::multiply(scores[i][1], k[i][c], b[2], b[3]);
-        }
-      }
+      multiplyRows<F, T>(scores, k, q[stage] + some);
       if (first + kFragment > at.tokens || (a.causal && first < at.warpEnd - 1))
         maskScores<true>(scores, a, at.warpFirst, first);
-      LOCKSTEP_UNROLL
-      for (int n = 0; n < 2; ++n) {
-        LOCKSTEP_UNROLL
-        for (int e = 0; e < 4; ++e) {
-          const float sum = terms[stage][some + n * 8 + columnOf(e)].sum;
-          LOCKSTEP_UNROLL
-          for (int i = 0; i < T::kBands; ++i)
-            scores[i][n][e] = powerOfTwo(unit * scores[i][n][e] - sum);
-        }
-      }
-      LOCKSTEP_UNROLL
-      for (int c = 0; c < T::kSteps; ++c) {
-        unsigned b[4];
-        loadRightOfRows(b, dy[stage] + some, c * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          unsigned left[4];
-          loadLeft(left, mine + i * kFragment, c * kFragment);
-          F::multiply(dp[i][0], left, b[0], b[1]);
-          F::multiply(dp[i][1], left, b[2], b[3]);
-        }
-      }
-      LOCKSTEP_UNROLL
-      for (int n = 0; n < 2; ++n) {
-        LOCKSTEP_UNROLL
-        for (int e = 0; e < 4; ++e) {
-          const float offset = terms[stage][some + n * 8 + columnOf(e)].offset;
-          LOCKSTEP_UNROLL
-          for (int i = 0; i < T::kBands; ++i)
-            dp[i][n][e] = scores[i][n][e] * (dp[i][n][e] - offset);
-        }
-      }
+      weighColumns(scores, terms[stage] + some, unit);
+      multiplySharedRows<F, T>(dp, mine, dy[stage] + some);
+      weighGradColumns(dp, scores, terms[stage] + some);
       unsigned p[T::kBands][4], ds[T::kBands][4];
       LOCKSTEP_UNROLL
       for (int i = 0; i < T::kBands; ++i) {
@@ -381,17 +405,9 @@ LOCKSTEP_DEVICE void keyGradByTensors(const TensorAttentionArguments& a) {
       for (int n = 0; n < T::kOut / 2; ++n) {
         unsigned b[4];
         loadRightOfColumns(b, dy[stage] + some, n * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(dv[i][2 * n], p[i], b[0], b[1]);
-          F::multiply(dv[i][2 * n + 1], p[i], b[2], b[3]);
-        }
+        multiplyPair<F>(dv, n, p, b);
         loadRightOfColumns(b, q[stage] + some, n * kFragment);
-        LOCKSTEP_UNROLL
-        for (int i = 0; i < T::kBands; ++i) {
-          F::multiply(dk[i][2 * n], ds[i], b[0], b[1]);
-          F::multiply(dk[i][2 * n + 1], ds[i], b[2], b[3]);
-        }
+        multiplyPair<F>(dk, n, ds, b);
       }
     }
   }
