@@ -66,7 +66,7 @@ class StudioHome {
     MadeUpCurves curves(predicted, static_cast<unsigned>(index) + 1);
     if (phase == app::RunState::FAILED) {
       const Error error = killedAt(steps);
-      row.error = error.text();
+      row.error = error.message();
       curves.addError(error);
     }
     curves.addTraining(steps, row.measuredStepSeconds);
@@ -106,8 +106,8 @@ class StudioHome {
   }
 
   static Error killedAt(int step) {
-    Error error =
-        makeError(Code::kAborted, "the worker of rank 1 was killed by signal 9 (SIGKILL)");
+    Error error = makeError(Code::kAborted, "the worker of rank {} {}", 1,
+                            message("was killed by signal {} ({})", 9, "SIGKILL"));
     error.next =
         "see the run's log; resume the run from its last checkpoint, or launch it again where it "
         "has none";
