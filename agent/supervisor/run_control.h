@@ -41,8 +41,8 @@ struct RunLimits {
   Nanoseconds stopTerm = 10'000'000'000;   // from Stop to SIGTERM
   Nanoseconds stopKill = 15'000'000'000;   // from Stop to SIGKILL
   Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
-  // How long a cascading failure waits for its root cause. A rank that waited for a silent peer
-  // first asks it for its last error, for a second.
+  // How long a cascading failure waits for its root cause. After a timeout, a rank first waits up
+  // to 1 s for the silent peer's last error.
   Nanoseconds grace = 2'000'000'000;
 };
 

@@ -50,10 +50,10 @@ struct RankPreview {
                workspaceBytes = 0;
   std::int64_t totalBytes() const;
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;  // s a step
-  double hidden = 0;  // of transfers, while it computes: in none of those
+  double hidden = 0;  // overlapped transfers; not counted above
 };
 
-// Name of the evaluator node, which evaluates after each epoch in place of the ranks.
+// The evaluator node, which evaluates after each epoch in place of the ranks.
 struct EvaluatorPreview {
   std::string node;
   std::int64_t totalBytes = 0;
@@ -90,7 +90,7 @@ int usableCores();  // of this machine, for this process
 std::vector<HostFacts> hostsHere(const spec::v1::ClusterSpec& cluster);
 
 // `trace`, if not null, receives the passes that made the plan.
-// Errors: kInvalidArgument; `why` is the path of the field at fault, if there is one.
+// Errors: kInvalidArgument, with `field` if one is at fault.
 Result<Preview> makePreview(const LaunchRequest& request, const std::vector<HostFacts>& hosts,
                             const planner::CostModel* measured = nullptr,
                             passes::PassTrace* trace = nullptr);

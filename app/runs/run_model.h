@@ -1,6 +1,6 @@
 // RunModel: a run as window and command line show it: row, progress, time left, pace, epochs,
-// breakdown and straggler. Built from what the history has and from a recorder's updates; both only
-// lay it out. No threads, no clock, no I/O: `wallNs` is wallNow(), `now` monotonicNow().
+// breakdown and straggler. Built from history and a recorder's updates; window and CLI only lay it
+// out. No threads, no clock, no I/O: `wallNs` is wallNow(), `now` monotonicNow().
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ class Message {
   Message(std::string text) : text_(std::move(text)) {}              // NOLINT: a text is a Message
   Message(std::string_view text) : text_(text) {}                    // NOLINT
   Message(const char* text) : text_(text == nullptr ? "" : text) {}  // NOLINT
-  // Of a wire or a file, where `text` is what the sender made of the rest.
+  // Deserialized: `text` is what the sender formatted.
   Message(std::string text, std::string id, std::vector<Message> arguments)
       : text_(std::move(text)), id_(std::move(id)), arguments_(std::move(arguments)) {}
 
@@ -29,7 +29,7 @@ class Message {
   const std::string& id() const { return id_.empty() ? text_ : id_; }   // "node %1 was lost"
   const std::vector<Message>& arguments() const { return arguments_; }  // [0] stands at %1
   operator const std::string&() const { return text_; }                 // NOLINT
-  // Two messages are equal that say the same.
+  // Messages are equal if their texts are.
   bool operator==(const Message& other) const { return text_ == other.text_; }
   bool operator==(const std::string& text) const { return text_ == text; }
   bool operator==(std::string_view text) const { return text_ == text; }
@@ -50,8 +50,8 @@ Message makeMessage(fmt::string_view pattern, fmt::format_args arguments,
                     std::span<const Message* const> nested);
 }  // namespace detail
 
-// message("node {} was lost: {}", name, why): as fmt::format, with at most nine arguments. Those
-// that are messages stay such.
+// message("node {} was lost: {}", name, why): as fmt::format, with at most nine arguments. Message
+// arguments stay Messages.
 template <typename... Args>
 Message message(fmt::format_string<Args...> pattern, Args&&... args) {
   const std::array<const Message*, sizeof...(Args)> nested = {detail::nested(args)...};

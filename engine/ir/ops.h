@@ -13,9 +13,8 @@
 
 namespace lockstep::ir {
 
-// Where an op has the attributes axis and stride, its `first` (or `offset`) grows by stride for
-// each step of the rank's coordinate along that mesh axis, so that ranks that differ only in it
-// share a body.
+// Where an op has the attributes axis and stride, its `first` (or `offset`) grows by stride × the
+// rank's coordinate along that mesh axis, so that ranks that differ only in it share a body.
 //
 // B batch, N rows, I in, O out, C channels; Σ over samples. `f` is a float type, the same for all
 // float operands and outputs of a node unless said otherwise. Attributes marked ? are optional with
@@ -127,13 +126,13 @@ enum class Op : std::uint8_t {
   // rows by id
   kEmbeddingGrad,
   // (ids i32[N]) {cuts: P+1 ascending ids from 0, shape [M], M ≥ N} -> each i32[M], counts i32[P],
-  // places i32[N]: every id once, first counts[0] ids in [cuts[0], cuts[1]), and so on, within a
-  // part by first occurrence; then −1. ids[i] is each[places[i]]. If the ids are split among ranks,
+  // places i32[N]: distinct ids: counts[0] in [cuts[0], cuts[1]), and so on, in each part by first
+  // occurrence; padded with −1. ids[i] is each[places[i]]. If the ids are split among ranks,
   // each part has an equal part of `each`
   kUnique,
   // (rows f[…], ids i32[N]) -> sums f[count], ids' i32[N], scratch i32[rowTable(N)]: rows of C
-  // elements; the first row of an id has the sum of all rows of that id, in order; for the other
-  // rows, and for id −1, the sum is unspecified and the id −1
+  // elements; the first row of an id has the sum of all rows of that id, in order; other rows, and
+  // rows of id −1, get id −1 and an unspecified sum
   kCombineRows,
   // (x[N×C], gain[C], bias[C]) {eps number} -> y, mean f[N], rstd f[N]: over the channels,
   // with the biased variance (Ba et al. 2016)
@@ -229,7 +228,7 @@ enum class Op : std::uint8_t {
   kAllReduce,
   // (f[N]) {axis, cuts, size} -> f[size]: the slice of the sum at this rank's coordinate
   kReduceScatter,
-  // (any[local]) {axis, cuts} -> any[cuts.back()]; before localisation local is the full size
+  // (any[local]) {axis, cuts} -> any[cuts.back()]; before sharding, local is the full size
   kAllGather,
   // (any[N]) {axis, ranks} -> any[N]: exchanges part r of N/ranks elements with the rank at
   // coordinate r
@@ -244,9 +243,9 @@ enum class Op : std::uint8_t {
   // () {axis, count, dtype, shape} -> sum f, scratch f: Σ of what these ranks send, in order
   kRecvSum,
   // Rows of tables that are row-sharded over servers (Li et al.: "Parameter server", 2014): their
-  // number varies between runs up to a limit that memory is planned for. In a graph of all ranks
-  // kPush is on the server that has the part, kPull on the workers; after stages are cut, each is a
-  // kSendRows on one side and a kRecvRows on the other.
+  // number varies between runs up to a limit that memory is planned for. Before the graph is split
+  // by stage, kPush is on the server with the part and kPull on the workers; then each becomes a
+  // kSendRows and a kRecvRows.
   // (x any[N×…], counts i32[P]) {part, count, rows} -> y any[rows×…], counts' i32[count]: the rows
   // of this part from x of each of `count` workers, concatenated by worker
   kPush,
@@ -255,8 +254,8 @@ enum class Op : std::uint8_t {
   kPull,
   // (x any[N×…], counts i32[P]) {axis, peer, count, part? 0, parts? 1} -> (): x is P parts of
   // counts[i] rows each, concatenated; sends parts part, part+1, … to the ranks at coordinates
-  // peer … peer+count−1, or to kPartner. Planned bytes are those of all N rows where `parts` is 1,
-  // else of N / parts, where that many ranks have equal parts
+  // peer … peer+count−1, or to kPartner. Planned bytes are those of N rows if `parts` is 1, else of
+  // N / parts, assuming equal parts
   kSendRows,
   // () {axis, peer, count, parts? 1, dtype, shape} -> x, counts i32[count]: the concatenated rows
   // from each of these ranks and their numbers; padded with −1 where x is i32
@@ -326,8 +325,8 @@ struct Placing {
   AxisPlacement wanted;
 };
 
-// Says for an op of which a rank computes a part how attributes {axis, stride, …} tell the kernel
-// where the part begins. The offset is an expression of the rank's coordinate, so parts are equal.
+// For a sharded op: how attributes {axis, stride, …} tell the kernel where the rank's shard begins.
+// The offset is linear in the rank's coordinate, so shards are equal.
 struct PartOffset {
   enum class Unit : std::uint8_t {
     kNone,      // results do not depend on it

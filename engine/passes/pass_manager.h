@@ -73,8 +73,8 @@ class PassManager {
     return value;
   }
 
-  // Runs one pass that turns one kind of thing into another: a model into its training graph, a
-  // graph into one graph a stage. Errors as run().
+  // Runs one pass whose output type may differ from its input's: model to training graph, graph to
+  // one graph per stage. Errors as run().
   template <typename In, typename Function>
   auto apply(std::string_view program, std::string_view pass, const In& in,
              const Function& function) const -> decltype(function(in)) {

@@ -27,14 +27,14 @@ namespace lockstep::passes {
 // Errors: kInvalidArgument for an unknown optimizer, listing the known.
 Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer);
 
-// The programs of a model before grouping. Values are named by their sinks, so that passes in
-// between are independent of them: gradients are the states "grad/<parameter>", Σ w·loss and Σ w
-// are the results "loss" and "weight", the sums of the metric a result of the metric's name;
-// running statistics, and the initial values of these and of parameters, are states of their names.
+// The programs of a model before grouping. Values are found by the names of their sinks, which
+// survive the passes between: gradients are the states "grad/<parameter>", Σ w·loss and Σ w are the
+// results "loss" and "weight", the sums of the metric a result of the metric's name; running
+// statistics, and the initial values of these and of parameters, are states of their names.
 inline constexpr std::string_view kGradient = "grad/";
 Result<ir::Graph> trainGraph(const ir::ModelGraph& model);
 Result<ir::Graph> evaluateGraph(const ir::ModelGraph& model);
-// Every element is a function of seed, parameter name and its index: equal for every division.
+// Each element depends only on seed, parameter name and index: equal under any sharding.
 Result<ir::Graph> initGraph(const ir::ModelGraph& model, std::uint64_t seed);
 
 // Adds a node that marks a rank's own value as a partial sum over ranks.
@@ -48,8 +48,8 @@ enum class UpdateKind {
   // (McMahan et al.: "Federated averaging", 2017; of momentum: Yu et al., 2019).
   kLocal,
   // Workers do not wait for each other: each sends servers the mean gradient of its own samples
-  // and reads a snapshot of the parameters. "metrics" is then of the worker's samples, as is result
-  // "pushed" of the first server. Result "control" f[2] of workers, and "control.S" of any other
+  // and reads a snapshot of the parameters. "metrics", and the first server's "pushed", then cover
+  // only the worker's samples. Result "control" f[2] of workers, and "control.S" of any other
   // server S, is the first server's input "control".
   kAsynchronous,
 };
@@ -66,21 +66,21 @@ struct StepLayout {
   // Tensor parallelism: the axis, and the parameters of which each rank along it holds a part.
   std::string dividedAlong;
   std::set<std::string, std::less<>> divided;
-  // The stage of what belongs to no stage: 0, or kEveryStage where there are several.
+  // Stage of nodes that belong to none: 0, or kEveryStage if there are several.
   int everywhere = 0;
   // Parameter servers hold parameters and optimizer state on stages 1 … servers, group by group,
-  // balanced by size. 0: these are where the gradients are.
+  // balanced by size. 0: kept with the gradients.
   int servers = 0;
   // Tables that serveTables has sharded by rows over servers. Nothing else is on servers where
   // `servers` is 0.
   std::set<std::string, std::less<>> rowSharded;
   std::optional<Scaling> scaling;
-  // Gradients are compressed on their way: they are divided by the loss scale before.
+  // Gradients are unscaled, then compressed for communication.
   bool compressed = false;
 
   bool onlyTablesOnServers() const { return !rowSharded.empty() && servers == 0; }
-  // The metrics are the tail of a gradient bucket and cost no collective of their own: not where
-  // gradients are reduced in parts, compressed, or not summed over ranks.
+  // Whether metrics are appended to a gradient bucket, which saves a collective: not if gradients
+  // are reduce-scattered, compressed or not summed over ranks.
   bool metricsInGroup() const {
     return parts == 1 && !compressed &&
            (update == UpdateKind::kSynchronous || update == UpdateKind::kAccumulating);
@@ -89,19 +89,18 @@ struct StepLayout {
 // Group indices by the names of the nodes that are the groups' gradients.
 using GradientNodes = std::map<std::string, std::size_t, std::less<>>;
 
-// Where a gradient is a few rows of a large table, and the optimizer leaves other rows as they are,
-// the table is a group of its own that is updated by these rows, and what ranks exchange is rows
-// and ids; not where micro-batches are added up, ranks update by themselves, or parts or servers of
-// whole tables do. State "sums.K" holds what has been added up of group K, "sums.metrics" of the
-// metrics where they have a group of their own, or where ranks update by themselves, "sums.stats.S"
-// of what running statistics are made of.
+// A table with a sparse gradient, whose optimizer leaves other rows unchanged, is its own group:
+// ranks exchange ids and rows and update only these rows. Not with gradient accumulation, local
+// SGD, sharded updates or servers that hold whole tables. State "sums.K" accumulates group K;
+// "sums.metrics" the metrics, if in their own group or with local SGD; "sums.stats.S" the moments
+// for running statistics.
 struct StepProgram {
   ir::Graph graph;  // inputs of the model; "lr", "t" where it updates; "stop"
   // What follows: program "update", where gradients are added up; or "average". Input "stop", and
   // "lr" and "t" where it updates.
   std::optional<ir::Graph> last;
   std::vector<Group> groups;  // in the order their gradients are filled
-  // The nodes, in `graph` and `last`, that are a group's whole gradient, which ranks sum.
+  // Nodes of `graph` and `last` with a group's full gradient, to be all-reduced.
   GradientNodes gradients;
   std::vector<Group> statistics;  // one a stage that has running statistics
   // a layer's, updated from sums that ranks and micro-batches add up

@@ -69,8 +69,8 @@ struct Step {
 };
 
 // The peers of a message step: coordinates `first` … `first`+`count`-1 along its axis; count is 0
-// for any other step. `partner` is the peer of a message of a parameter-server session
-// (ir::kPartner), ScheduleEntry::copy.
+// for any other step. In a parameter-server session `partner` (ScheduleEntry::copy) replaces
+// ir::kPartner.
 struct Peers {
   int first = 0, count = 0;
 };
@@ -130,8 +130,8 @@ inline std::string_view stateRoleName(StateRole role) {
 }
 
 struct StateSlot {
-  // Unique; for people, and for kernels' states by group: "params.0", "adam.m.0". Members have the
-  // names of parameters, in statistics their own; names are unique within a kind ("adam.m").
+  // Unique: "params.0", "adam.m.0". Members are named after parameters (statistics have their own
+  // names); names are unique within a kind ("adam.m").
   std::string name;
   StateRole role{};
   ir::TensorType type;      // local
@@ -207,8 +207,7 @@ struct Plan {
   // Returns the first body of a training step that reads the input; null if none does.
   const Body* reader(std::string_view input, int rank) const;
   std::int64_t stateBytesOf(int rank) const;
-  // Returns the arena that the rank's programs share, which run one at a time: all but those of
-  // server sessions.
+  // Returns the bytes of the arena shared by the rank's programs, except those of server sessions.
   std::int64_t arenaBytesOf(int rank) const;
   static std::int64_t copyBytes(const StateSlot& slot) {
     return (slot.type.bytes() + 63) / 64 * 64;

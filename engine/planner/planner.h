@@ -39,17 +39,16 @@ std::string signature(const plan::Body& body, const plan::Step& step);
 std::string costKind(std::string_view link, const plan::Step& step);
 
 struct PlanRequest {
-  // Products read factors of this type, bf16 or f16, and add up in `step.compute`, of which
-  // parameters and all else are; kF32: of no other.
+  // Matmul operands are cast to this type, bf16 or f16 (kF32: no cast); accumulation, parameters
+  // and all else use `step.compute`.
   DType matmulDtype = DType::kF32;
   // products of f32 may round their factors to 10 bits of fraction
   bool tf32 = false;
   ir::ModelGraph step;  // of the global batch, or of one of its micro-batches
-  // so many of them are added up before an update; of local-sgd, the
-  // updates each rank makes by itself before the ranks average
+  // gradient accumulation steps per update; with local SGD, local updates per averaging
   int microBatches = 1;
-  // Gradients are added up micro-batch by micro-batch and rank by rank: the same bits for all
-  // numbers of ranks and micro-batches of one product, where devices compute with equal threads.
+  // Gradients are summed in a fixed order: bitwise equal whenever ranks × micro-batches is the
+  // same, if devices use equal thread counts.
   bool inOrder = false;
   ir::ModelGraph evaluate;  // of the global evaluation batch; same parameters
   passes::TrainOptions training;
@@ -58,24 +57,24 @@ struct PlanRequest {
   std::int64_t bucketBytes = 0;  // 0: chosen by the cost model
   // Layers and the stage each is on, instead of stages that are balanced by cost.
   std::vector<std::pair<std::string, int>> pins;
-  // How gradients travel between ranks that have the same parameters: "none" as they are, or coded
-  // as a codingName says, with top-k so many of all.
+  // Gradient compression between ranks with the same parameters: "none" or a codingName; topKRatio
+  // is the fraction kept by top-k.
   std::string compression = "none";
   double topKRatio = 0.01;
   std::int64_t topKAfter = 0;      // steps; until then gradients travel whole
   std::string allReduce = "auto";  // between these ranks: the cheapest, or an algorithmName
-  // Which collectives run asynchronously, while the rank computes: "auto" those between hosts
-  // behind which there is enough to compute, "always" all that can be, "never" none.
+  // Which collectives overlap with compute: "auto" those between hosts that enough compute can
+  // hide, "always" all that can, "never" none.
   std::string overlap = "auto";
-  // parameters and gradients that ranks have in parts: whole at once, at most, where
-  // one step's are not more. 0: twice as many as without overlap
+  // limit on gathered bytes of sharded parameters and gradients, unless one step needs more. 0:
+  // twice that without overlap
   std::int64_t gatherBytes = 0;
   // which activations are made again: "none", "selective", "full"
   std::string recompute = "none";
   int staleness = 0;  // of parameter servers: see Plan::staleness
   bool isAsynchronous() const { return staleness != 0; }
-  // where parameters are that are no tables touched by rows: on the
-  // servers too, or "all-reduce": with the workers, who do that
+  // where parameters other than row-sharded tables are: on the servers too, or "all-reduce":
+  // replicated on workers
   std::string dense = "servers";
   // one of pipelineSchedules(); where axis "stage" has several ranks
   std::string schedule = "1f1b";
@@ -93,16 +92,16 @@ Result<plan::Plan> makeEvaluationPlan(const PlanRequest& request, const cluster:
 // bytes/bandwidth of the cluster's link.
 void predict(plan::Plan& plan, const cluster::Cluster& cluster, const CostModel& cost);
 
-// Makes the simulated step of the plan take `stepSeconds`, what all its ranks together took on
-// these hosts: by what collectives cost within a step, where ranks arrive apart, wake up and wait
-// for a core, which a collective measured by itself does not show; without collectives by the
-// step's overhead. Where a tenth of that is still too much, all measured costs come down together.
+// Adjusts collective costs so that the simulated step takes `stepSeconds`, as measured with all
+// ranks: a collective measured alone shows no arrival skew, wake-ups or waiting for cores. Without
+// collectives, adjusts the step overhead. If even a tenth is too much, all measured costs are
+// scaled down.
 void calibrate(CostModel& cost, const plan::Plan& plan, const cluster::Cluster& cluster,
                double stepSeconds);
 
-// In bytes. Parameters include running statistics, gradients the sums of micro-batches. Activations
-// are what the arena that the programs share holds besides gradients, inputs included, and what
-// waits for a later program; workspace is the kernels' own and known only where they are bound.
+// In bytes. Parameters include running statistics, gradients the sums of micro-batches.
+// Activations: the shared arena without gradients but with inputs, plus tensors stashed for later
+// programs. Workspace: the kernels', known only once they are bound.
 struct RankMemory {
   std::int64_t parameters = 0, optimizer = 0, gradients = 0, activations = 0, workspace = 0;
   std::int64_t total() const {
@@ -133,8 +132,8 @@ EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 struct Traffic {
   int from = 0, to = 0;
   std::int64_t bytes = 0;
-  // Some of it are rows of tables, planned as if no id came twice and each server had as many of
-  // the rows; what a worker exchanges with all servers together is no more than that.
+  // Includes table rows, planned as if all ids were distinct and evenly spread over servers; a
+  // bound only on a worker's total with all servers.
   bool atMost = false;
 };
 std::vector<Traffic> messageTraffic(const plan::Plan& plan);  // by sender, then receiver

@@ -1,4 +1,4 @@
-// Checkpoints: the logical state of a run (rule 15): names, global shapes and how far the run was.
+// Checkpoints: a run's state independent of sharding: names, global shapes and progress.
 // A checkpoint is a folder `step-<n>` with state.safetensors, complete or absent: written under a
 // temporary name, synced, renamed. The header and each tensor have a checksum, which is verified
 // whenever they are read; what earlier versions wrote has none. Tensors are "<slot>/<member>":
@@ -49,7 +49,7 @@ Result<std::string> writeCheckpoint(const std::string& folder, int keep, const R
 struct ReadOptions {
   std::uint64_t seed = 1;  // of this run
   NonFinite nonFinite = NonFinite::kRefused;
-  std::function<void(const Error&)> warn;  // where not null: of what the run goes on without
+  std::function<void(const Error&)> warn;  // may be null: warnings that do not end the run
 };
 // Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one, or a folder
 // of them: the newest that is whole and fits the plan is read, with a warning about each later one.
@@ -67,8 +67,8 @@ std::string stateFile(const std::string& checkpoint);  // the path of the file i
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);
 
-// A hash of the parameters and running statistics this rank holds that are not divided along axis
-// data: equal bits where two ranks are at one place of all other axes. "" where it holds none.
+// A hash of this rank's parameters and running statistics that are replicated over the data axis:
+// equal on ranks that differ only in their data coordinate. "" where it holds none.
 std::string replicaHash(const plan::Plan& plan, int rank, StateArena& arena);
 
 // How the tensors of an exported model lie; "layout" in the file's metadata.

@@ -35,8 +35,8 @@ struct Breakdown {
   }
 };
 
-// The index of a run among a training step's entries, of Plan::entriesOf() or of
-// uncompressedSchedule(): what devices send in it depends on the entries before it. -1: none.
+// Index of a run in the training step's schedule (Plan::entriesOf() or uncompressedSchedule());
+// what devices send depends on earlier entries. -1: none.
 struct ScheduleIndex {
   int entry = -1;
   bool uncompressed = false;

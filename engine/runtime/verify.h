@@ -90,9 +90,8 @@ struct RunResult {
 Result<RunResult> runPlans(const PlanPair& plans, const Experiment& experiment,
                            const std::atomic<bool>& stop);
 
-// One rank, and what rounding does to it: everything runs again a few times with results that
-// are off by what rounding puts them off (rounding_noise.h). Of fp64, and where equality is not
-// meant, there is no noise.
+// The one-rank result and its rounding noise, from a few reruns with rounding-sized perturbations
+// (rounding_noise.h). No noise in fp64 or where equality is not expected.
 struct Reference {
   using Noise = std::map<std::string, double>;  // of each tensor: the greatest relative difference
   RunResult result;
@@ -103,8 +102,8 @@ struct Reference {
   Tensors updates;        // how far the probe moves in kUpdateSteps steps at that rate
   Noise updateNoise;
   double lossNoise = 0;  // greatest relative difference of a step's loss
-  // The plans, and further measurements of them, each made when it is first needed. All noise is
-  // that of one rank: what is wrong with the plan under test cannot excuse itself.
+  // The plans, and further measurements of them, each made when it is first needed. Noise is
+  // measured on one rank, so a faulty plan cannot widen its own tolerance.
   struct More;
   std::shared_ptr<More> more;
 };
@@ -130,7 +129,7 @@ struct Verified {
 // How far apart plans of a precision may be. Where noise alone moves one rank by n, as it does
 // where the input of a kink (relu, the greatest of a pool) is 0 within rounding or an operand is
 // near the middle between two of its 16-bit neighbours, the limit is 4·n instead of `least`.
-// Beyond `most` a comparison decides nothing: it is set aside, and still has to be within 4·n. A
+// Above `most` a comparison is inconclusive, but must still be within 4·n. A
 // tensor is undecided where more than half of its batches are set aside.
 struct Tolerance {
   double least = 0, most = 0;
@@ -150,8 +149,7 @@ Limits limitsOf(std::string_view precision);
 //   gradients           every tensor in every probe's batch
 //   gradient scale      ⟨a − b, b⟩ / ⟨b, b⟩, the mean over tensors and batches, weighted by their
 //                       freedom from noise: rounding goes all ways, a factor does not
-//   updates             every tensor after kUpdateSteps steps of plain descent: each has what the
-//                       one before made
+//   updates             every tensor after kUpdateSteps consecutive steps of plain SGD
 //   losses              each step with the run's optimizer
 //   fp64 sums           where one of these four is undecided: gradients, updates and losses of both
 //                       plans with fp64 in the place of fp32 (double_storage.h), within 1e-9

@@ -1,4 +1,4 @@
-// Whole logical tensors of a training's state, out of and into what the ranks hold of them.
+// Gathers full tensors of a run's state from the ranks' shards and scatters them back.
 #pragma once
 
 #include <functional>
@@ -14,14 +14,14 @@ namespace lockstep::runtime {
 
 using Member = plan::StateSlot::Member;
 
-// A tensor of a checkpoint: a member of a slot, or the members of several that have its rows, in
+// A checkpoint tensor: one slot's member, or the members of several slots that hold its rows, in
 // order.
 struct Place {
   const plan::StateSlot* slot = nullptr;
   std::vector<std::pair<const plan::StateSlot*, const Member*>> parts;
   const Member& member() const { return *parts.front().second; }
 };
-// In the order of the plan's state, of slots of these kinds.
+// Returns the places of slots of wanted kinds, in plan order.
 std::vector<Place> placesOf(const plan::Plan& plan,
                             const std::function<bool(std::string_view kind)>& wanted);
 // The tensor's name in a checkpoint.
@@ -43,13 +43,13 @@ class WholeTensors {
   using Copy = std::function<void(std::size_t inWhole, std::size_t inPart, std::size_t bytes)>;
 
   Result<std::span<const std::byte>> of(const plan::StateSlot& slot, const Member& member);
-  // As the ranks of the slot's stage find it.
+  // Gathered by the ranks of the slot's stage.
   Result<std::span<const std::byte>> onStage(const plan::StateSlot& slot, const Member& member);
-  // As this rank's axes other than the slot's have it.
+  // The group, gathered along the slot's axis.
   Result<std::span<std::byte>> wholeGroup(const plan::StateSlot& slot);
   std::span<std::byte> within(std::span<std::byte> group, const plan::StateSlot& slot,
                               const Member& member) const;
-  // Calls `copy` for the runs of one part of a tensor that is divided along a dimension.
+  // Calls `copy` for each contiguous range of one shard of a tensor.
   void forRows(const plan::StateSlot& slot, const Member& member, int part, const Copy& copy) const;
   std::int64_t count(const Member& member) const;  // elements on all ranks of its axis
 

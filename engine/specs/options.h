@@ -40,9 +40,9 @@ bool setField(google::protobuf::Message& message, const google::protobuf::FieldD
 
 // Writes the default value into each field that is left out and allowed, here and below.
 void fillDefaults(google::protobuf::Message& message);
-// Checks each field that is written, here and below: its range, its values, and that it is allowed.
+// Checks each field that is set, recursively: its range, its values and that it is allowed.
 // `path` is that of `message`: "training.optimizer", or "" for a whole spec. Errors:
-// kInvalidArgument with the field's path in `why`, and remedies.
+// kInvalidArgument with `field` and remedies.
 Status checkOptions(const google::protobuf::Message& message, std::string_view path);
 
 }  // namespace lockstep::specs

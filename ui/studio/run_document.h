@@ -45,7 +45,7 @@ class RunDocument : public QObject {
   // Returns the pace shown: of a running run that of its last steps, none while it is stalled; of
   // an ended run the mean.
   app::Pace pace() const;
-  double stalledSeconds() const;  // 0: steps come
+  double stalledSeconds() const;  // 0: no stall
   // Returns the series of that name, created on first use. Series over time have x in seconds since
   // the run began.
   std::shared_ptr<Series> series(const std::string& name);
