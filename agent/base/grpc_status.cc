@@ -46,40 +46,4 @@ grpc::Status toGrpc(const Status& status) {
   return {code, status.error().text(), toInfo(status.error()).SerializeAsString()};
 }
 
-Error fromGrpc(const grpc::Status& status, Message what) {
-  run::v1::ErrorInfo info;
-  if (!status.error_details().empty() && info.ParseFromString(status.error_details()))
-    return fromInfo(info);
-  Error error;
-  switch (status.error_code()) {
-    case grpc::StatusCode::UNAVAILABLE:
-      error.code = Code::kUnavailable;
-      break;
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      error.code = Code::kDeadlineExceeded;
-      break;
-    case grpc::StatusCode::CANCELLED:
-      error.code = Code::kCancelled;
-      break;
-    case grpc::StatusCode::PERMISSION_DENIED:
-    case grpc::StatusCode::UNAUTHENTICATED:
-      error.code = Code::kPermissionDenied;
-      break;
-    case grpc::StatusCode::NOT_FOUND:
-      error.code = Code::kNotFound;
-      break;
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      error.code = Code::kResourceExhausted;
-      break;
-    case grpc::StatusCode::UNIMPLEMENTED:
-      error.code = Code::kFailedPrecondition;
-      break;
-    default:
-      break;
-  }
-  error.what = std::move(what);
-  error.why = status.error_message();
-  return error;
-}
-
 }  // namespace lockstep::agent

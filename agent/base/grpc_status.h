@@ -1,5 +1,5 @@
-// Converts errors between the engine, messages and gRPC. A failed call carries the serialised
-// ErrorInfo in the status's details; its message is Error::text().
+// Errors as gRPC statuses: the serialised ErrorInfo is in the status's details, its message is
+// Error::text(). The caller reads it by rpcError() (app/core/rpc.h).
 #pragma once
 
 #include <grpcpp/support/status.h>
@@ -12,6 +12,5 @@ namespace lockstep::agent {
 using specs::fromInfo;
 using specs::toInfo;
 grpc::Status toGrpc(const Status& status);
-Error fromGrpc(const grpc::Status& status, Message what);
 
 }  // namespace lockstep::agent

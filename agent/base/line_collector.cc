@@ -8,37 +8,9 @@
 #include <cstdio>
 #include <utility>
 
-namespace lockstep::agent {
+#include "engine/base/utf8.h"
 
-std::string validUtf8(std::string_view bytes) {
-  std::string out;
-  out.reserve(bytes.size());
-  for (std::size_t i = 0; i < bytes.size();) {
-    const auto lead = static_cast<unsigned char>(bytes[i]);
-    const std::size_t size = lead < 0x80                   ? 1
-                             : lead >= 0xc2 && lead < 0xe0 ? 2
-                             : lead >= 0xe0 && lead < 0xf0 ? 3
-                             : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                           : 0;
-    bool good = size != 0 && i + size <= bytes.size();
-    for (std::size_t k = 1; good && k < size; ++k)
-      good = (static_cast<unsigned char>(bytes[i + k]) & 0xc0) == 0x80;
-    if (good && size >= 3) {
-      const auto second = static_cast<unsigned char>(bytes[i + 1]);
-      if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second >= 0xa0) ||
-          (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second >= 0x90))
-        good = false;
-    }
-    if (!good) {
-      out += '?';
-      ++i;
-      continue;
-    }
-    out.append(bytes.substr(i, size));
-    i += size;
-  }
-  return out;
-}
+namespace lockstep::agent {
 
 void LineCollector::add(std::string_view bytes, Nanoseconds now) {
   for (char c : bytes) {

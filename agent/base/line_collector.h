@@ -11,8 +11,6 @@
 
 namespace lockstep::agent {
 
-std::string validUtf8(std::string_view bytes);
-
 class LineCollector {
  public:
   static constexpr double kLinesPerSecond = 200, kBurst = 1000;

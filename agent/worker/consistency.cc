@@ -109,7 +109,9 @@ Error differs(const RankFacts& other, const RankFacts& usual, std::string_view t
   return error;
 }
 
-std::string brief(const std::string& hash) { return hash.empty() ? "nothing" : hash.substr(0, 16); }
+Message brief(const std::string& hash) {
+  return hash.empty() ? Message("nothing") : message("{}", hash.substr(0, 16));
+}
 
 // As the small variant takes them: samples of text are shorter, and there are fewer categories.
 class SmallSamples final : public data::Dataset {
@@ -247,7 +249,7 @@ Status compareFacts(const std::vector<RankFacts>& ranks, std::string_view precis
       continue;
     }
     return differs(*other.ranks.front(), *usual->ranks.front(), name,
-                   fmt::format("{} here, {} there", brief(other.value), brief(usual->value)));
+                   message("{} here, {} there", brief(other.value), brief(usual->value)));
   }
   // Numbers: the rank that is farthest from the middle one.
   if (ranks.empty()) return {};

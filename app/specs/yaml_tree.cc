@@ -8,6 +8,8 @@
 #include <charconv>
 #include <sstream>
 
+#include "engine/base/utf8.h"
+
 namespace lockstep::app {
 namespace {
 
@@ -243,28 +245,6 @@ bool looksLikeNumber(std::string_view text) {
   return failure == std::errc() && end == text.data() + text.size();
 }
 
-// Returns the first byte that is not part of well-formed UTF-8 (RFC 3629); npos: none.
-std::size_t notUtf8(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t i = 0; i < text.size();) {
-    const unsigned char lead = byte(i);
-    if (lead < 0x80) {
-      ++i;
-      continue;
-    }
-    const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || i + length > text.size()) return i;
-    for (std::size_t k = 1; k < length; ++k)
-      if ((byte(i + k) & 0xc0) != 0x80) return i;
-    const unsigned char second = byte(i + 1);  // no long forms, surrogates, or beyond U+10FFFF
-    if ((lead == 0xe0 && second < 0xa0) || (lead == 0xed && second > 0x9f) ||
-        (lead == 0xf0 && second < 0x90) || (lead == 0xf4 && second > 0x8f))
-      return i;
-    i += length;
-  }
-  return std::string_view::npos;
-}
-
 }  // namespace
 
 const YamlNode::Entry* YamlNode::find(std::string_view key) const {
@@ -282,7 +262,7 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
     return false;
   }
   const std::size_t zero = text.find('\0');
-  if (const std::size_t bad = std::min(zero, notUtf8(text)); bad != std::string::npos) {
+  if (const std::size_t bad = std::min(zero, firstNotUtf8(text)); bad != std::string::npos) {
     int line = 1, column = 1;
     for (std::size_t i = 0; i < bad; ++i) {
       column = text[i] == '\n' ? 1 : column + 1;

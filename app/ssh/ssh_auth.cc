@@ -47,7 +47,7 @@ std::string blobOf(const KeyPtr& key) {
   return blob;
 }
 
-std::string offered(int methods) {
+Message offered(int methods) {
   std::string text;
   const auto add = [&](int bit, const char* name) {
     if (methods & bit) text += (text.empty() ? "" : ", ") + std::string(name);
@@ -57,7 +57,7 @@ std::string offered(int methods) {
   add(SSH_AUTH_METHOD_PASSWORD, "password");
   add(SSH_AUTH_METHOD_HOSTBASED, "hostbased");
   add(SSH_AUTH_METHOD_GSSAPI_MIC, "gssapi-with-mic");
-  return text.empty() ? "nothing" : text;
+  return text.empty() ? Message("nothing") : message("{}", text);
 }
 
 class Authentication {

@@ -32,7 +32,8 @@ Message makeMessage(fmt::string_view pattern, fmt::format_args arguments,
       found.push_back(*nested[index]);
     } else {
       found.emplace_back(
-          fmt::vformat(fmt::format("{{{}{}}}", index, place.substr(colon)), arguments));
+          fmt::vformat(fmt::format("{{{}{}}}", index, place.substr(colon)), arguments), "",
+          std::vector<Message>());
     }
     text += found.back().text();
     id += fmt::format("%{}", found.size());

@@ -17,16 +17,17 @@ class Message {
  public:
   Message() = default;
   // A text without arguments is its own id.
-  Message(std::string text) : text_(std::move(text)) {}              // NOLINT: a text is a Message
-  Message(std::string_view text) : text_(text) {}                    // NOLINT
-  Message(const char* text) : text_(text == nullptr ? "" : text) {}  // NOLINT
-  // Deserialized: `text` is what the sender formatted.
+  Message(std::string text) : text_(std::move(text)), id_(text_) {}  // NOLINT: a text is a Message
+  Message(std::string_view text) : Message(std::string(text)) {}     // NOLINT
+  Message(const char* text) : Message(std::string(text == nullptr ? "" : text)) {}  // NOLINT
+  // Deserialized: `text` is what the sender formatted. An argument that was no Message (a number, a
+  // name) has no id.
   Message(std::string text, std::string id, std::vector<Message> arguments)
       : text_(std::move(text)), id_(std::move(id)), arguments_(std::move(arguments)) {}
 
   bool empty() const { return text_.empty(); }
   const std::string& text() const { return text_; }                     // in English
-  const std::string& id() const { return id_.empty() ? text_ : id_; }   // "node %1 was lost"
+  const std::string& id() const { return id_; }                         // "node %1 was lost"
   const std::vector<Message>& arguments() const { return arguments_; }  // [0] stands at %1
   operator const std::string&() const { return text_; }                 // NOLINT
   // Messages are equal if their texts are.

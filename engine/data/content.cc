@@ -69,8 +69,8 @@ class Unpacker {
     size_ += bytes.size();
     if (size_ > kLargestContent) {
       Error error = makeError(Code::kResourceExhausted, "the data file {} is too large", path_);
-      error.why =
-          message("it {} more than {} GiB", gzip_ ? "unpacks to" : "holds", kLargestContent >> 30);
+      error.why = gzip_ ? message("it unpacks to more than {} GiB", kLargestContent >> 30)
+                        : message("it holds more than {} GiB", kLargestContent >> 30);
       error.next = "split it";
       return error;
     }

@@ -209,7 +209,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
 
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
                 const Shape& sample, int classes) {
-  const auto dimensions = [](const std::string& path, const char* given, const FileFacts& facts,
+  const auto dimensions = [](const std::string& path, const Message& given, const FileFacts& facts,
                              std::size_t rank) -> Status {
     if (facts.dimensions.size() == rank) return {};
     Error error = makeError(Code::kDataLoss, "data file {}", path);

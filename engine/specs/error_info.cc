@@ -2,14 +2,29 @@
 
 #include <google/protobuf/util/json_util.h>
 
+#include "engine/base/utf8.h"
+
 namespace lockstep::specs {
+
+namespace {
+
+// Protobuf reads at most 100 levels; a list of many items may be nested deeper.
+constexpr int kDeepest = 30;
+
+void addText(const Message& message, int depth, run::v1::Text& out) {
+  // A path may hold any bytes; a proto3 string that is not UTF-8 makes the whole record unreadable.
+  out.set_text(validUtf8(message.text()));
+  if (depth == kDeepest) return;
+  out.set_id(validUtf8(message.id()));
+  for (const Message& argument : message.arguments())
+    addText(argument, depth + 1, *out.add_arguments());
+}
+
+}  // namespace
 
 run::v1::Text toText(const Message& message) {
   run::v1::Text out;
-  out.set_text(message.text());
-  if (message.arguments().empty()) return out;
-  out.set_id(message.id());
-  for (const Message& argument : message.arguments()) *out.add_arguments() = toText(argument);
+  addText(message, 1, out);
   return out;
 }
 
@@ -21,8 +36,8 @@ Message fromText(const run::v1::Text& text) {
 
 std::string toJson(const Message& message) {
   std::string out;
-  (void)google::protobuf::util::MessageToJsonString(toText(message), &out);
-  return out;
+  const auto status = google::protobuf::util::MessageToJsonString(toText(message), &out);
+  return status.ok() ? out : "{}";
 }
 
 Message messageFromJson(const std::string& json) {
@@ -37,10 +52,10 @@ run::v1::ErrorInfo toInfo(const Error& error) {
   run::v1::ErrorInfo info;
   info.set_code(std::string(codeName(error.code)));
   *info.mutable_what() = toText(error.what);
-  info.set_field(error.field);
+  info.set_field(validUtf8(error.field));
   if (!error.why.empty()) *info.mutable_why() = toText(error.why);
   if (!error.next.empty()) *info.mutable_next() = toText(error.next);
-  info.set_node(error.node);
+  info.set_node(validUtf8(error.node));
   info.set_rank(error.rank);
   info.set_step(error.step);
   return info;

@@ -4629,8 +4629,16 @@ its last lines:
             <translation>数据文件 %1 太大</translation>
         </message>
         <message>
-            <source>it %1 more than %2 GiB</source>
-            <translation>它%1超过 %2 GiB</translation>
+            <source>it unpacks to more than %1 GiB</source>
+            <translation>解压后超过 %1 GiB</translation>
+        </message>
+        <message>
+            <source>it holds more than %1 GiB</source>
+            <translation>其大小超过 %1 GiB</translation>
+        </message>
+        <message>
+            <source>%1 here, %2 there</source>
+            <translation>此处为 %1，彼处为 %2</translation>
         </message>
         <message>
             <source>split it</source>
@@ -5507,14 +5515,6 @@ its last lines:
         <message>
             <source>images</source>
             <translation>图像</translation>
-        </message>
-        <message>
-            <source>unpacks to</source>
-            <translation>解压后</translation>
-        </message>
-        <message>
-            <source>holds</source>
-            <translation>包含</translation>
         </message>
         <message>
             <source>did not start</source>

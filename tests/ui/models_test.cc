@@ -492,6 +492,16 @@ class ModelsTest : public QObject {
     QCOMPARE(messageText(error.message()), chinese);
     QCOMPARE(messageText(app::messageFromJson(app::toJson(error.message()))), chinese);
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
+    // A name is no word of the catalogue; a path may hold any bytes; a list may be long.
+    QCOMPARE(messageText(message("{}, {}", "nothing", Message("nothing"))),
+             QString::fromUtf8("nothing, 没有"));
+    const Message anyBytes = message("cannot open the data file {}", "/x/\xff\xfe/y");
+    QCOMPARE(messageText(app::messageFromJson(app::toJson(anyBytes))),
+             QString::fromUtf8("无法打开数据文件 /x/??/y"));
+    Message list = "nothing";
+    for (int i = 0; i < 300; ++i) list = message("{}, {}", list, i);
+    QCOMPARE(QString::fromStdString(app::messageFromJson(app::toJson(list)).text()),
+             QString::fromStdString(list.text()));
     // What a wire may bring: places without arguments, an id without a text.
     QCOMPARE(messageText(Message("x", "%1 and %9 of %", {Message("a")})), QString("a and %9 of %"));
     QCOMPARE(messageText(Message()), QString());
