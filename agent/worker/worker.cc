@@ -54,6 +54,8 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.schedule = scheduleOf(training);
   if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
   if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
+  options.checkpointSteps = training.checkpoint().every_steps();
+  options.checkpointSeconds = 60 * training.checkpoint().every_minutes();
   options.eventsEvery = start.events_every();
   if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
   options.resumeFrom = start.resume_from();

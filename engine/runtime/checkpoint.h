@@ -37,26 +37,21 @@ struct RankState {
 // How non-finite state is handled.
 enum class NonFinite : std::uint8_t { kRefused, kTaken };
 
-// All ranks call these two together; rank 0 alone touches files, and its error is its own: the
-// others learn of it by what rank 0 does next. However slow the disk is, they wait for it (see
-// heartbeat.h).
-//
-// Writes <folder>/step-<n>, then removes all but the newest `keep`. Returns the new folder's path
-// on rank 0, "" on others.
-Result<std::string> writeCheckpoint(const std::string& folder, int keep, const RankState& state,
-                                    const Progress& progress);
+// Checkpoints are written by CheckpointWriter (checkpoint_writer.h). In what follows rank 0 alone
+// touches files, and its error is its own: the others learn of it by what rank 0 does next. However
+// slow the disk is, they wait for it (see heartbeat.h).
 
 struct ReadOptions {
   std::uint64_t seed = 1;  // of this run
   NonFinite nonFinite = NonFinite::kRefused;
   std::function<void(const Error&)> warn;  // may be null: warnings that do not end the run
 };
-// Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one, or a folder
-// of them: the newest that is whole and fits the plan is read, with a warning about each later one.
-// If the number of ranks changed, residuals of gradient compression are summed. Errors: kNotFound;
-// kDataLoss naming file and tensor; kInvalidArgument where a tensor is missing or has another shape
-// or type than the plan, naming both, where one is not finite, or where batch or seed differ;
-// kResourceExhausted; on other ranks kAborted.
+// Collective. Rank 0 reads, the others receive: only its node needs the files. `checkpoint` is one,
+// or a folder of them: the newest that is whole and fits the plan is read, with a warning about
+// each later one. If the number of ranks changed, residuals of gradient compression are summed.
+// Errors: kNotFound; kDataLoss naming file and tensor; kInvalidArgument where a tensor is missing
+// or has another shape or type than the plan, naming both, where one is not finite, or where batch
+// or seed differ; kResourceExhausted; on other ranks kAborted.
 Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state);
 // Reads the state of a one-rank plan without residuals from a checkpoint of any run of its model;

@@ -33,7 +33,7 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
   };
   while (share != nullptr) {
     if (!std::exchange(isAhead, false)) program.write(*share, 0, 1, batch, seed);
-    program.writeScalars(0, 0, false);
+    program.writeScalars(0, 0, Request::kNone);
     LOCKSTEP_TRY(program.executor().run(step, nullptr, {}, writeNext));
     if (!isAhead) share = loader->next();
     if (!nonFinite) nonFinite = program.executor().nonFinite();

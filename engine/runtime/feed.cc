@@ -86,10 +86,10 @@ void Feed::write(const data::Batch& batch, int micro, int micros, std::int64_t s
   executor_->endSamples();
 }
 
-void Feed::writeScalars(double learningRate, double updates, bool stop) {
+void Feed::writeScalars(double learningRate, double updates, Request request) {
   writeFloat(learningRate_, 0, learningRate);
   writeFloat(updates_, 0, updates);
-  writeFloat(stop_, 0, stop ? 1 : 0);
+  writeFloat(stop_, 0, inputOf(request));
 }
 
 void Feed::writeMadeUp() {
@@ -104,7 +104,7 @@ void Feed::writeMadeUp() {
   for (std::int64_t i = 0; weight_.data != nullptr && i < weight_.type.count(); ++i)
     writeFloat(weight_, static_cast<std::size_t>(i), 1);
   executor_->endSamples();
-  writeScalars(0, 1, false);
+  writeScalars(0, 1, Request::kNone);
 }
 
 }  // namespace lockstep::runtime

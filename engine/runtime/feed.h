@@ -10,6 +10,7 @@
 #include "engine/data/dataset.h"
 #include "engine/runtime/executor.h"
 #include "engine/runtime/groups.h"
+#include "engine/runtime/metric.h"
 
 namespace lockstep::runtime {
 
@@ -40,7 +41,7 @@ class Feed {
   // next run; on a device, possible as soon as the last run has begun.
   void write(const data::Batch& batch, int micro, int micros, std::int64_t size,
              std::uint64_t seed);
-  void writeScalars(double learningRate, double updates, bool stop);
+  void writeScalars(double learningRate, double updates, Request request);
   // Writes synthetic input instead: zero samples, label 0, weight 1, and a learning rate of 0.
   void writeMadeUp();
   // Control values of an asynchronous server: the number of remaining steps including this one, 0

@@ -32,11 +32,11 @@ Heartbeat::Heartbeat(const Groups& groups, int rank, std::string task)
       task_(std::move(task)),
       due_(std::chrono::steady_clock::now() + kInterval) {}
 
-Error Heartbeat::stuck() const {
+Error diskStuck(const std::string& task) {
   Error error = makeError(Code::kDeadlineExceeded, "rank 0 has waited {} for its disk",
                           durationText(diskWait().limit));
   error.rank = 0;
-  error.why = task_;
+  error.why = task;
   error.next = "check whether the disk of its node's work folder responds, then resume";
   return error;
 }
@@ -52,7 +52,7 @@ Status Heartbeat::meet() {
   do {
     LOCKSTEP_TRY(tell(said));
   } while (said == kAlive);
-  return said == kGoOn ? Status() : Status(stuck());
+  return said == kGoOn ? Status() : Status(diskStuck(task_));
 }
 
 Status Heartbeat::await(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
@@ -67,8 +67,8 @@ Status Heartbeat::await(std::unique_lock<std::mutex>& lock, std::condition_varia
     const Status told = tell(said);
     lock.lock();
     if (said == kStuck) {
-      if (diskWait().onStuck) diskWait().onStuck(stuck());
-      return stuck();
+      if (diskWait().onStuck) diskWait().onStuck(diskStuck(task_));
+      return diskStuck(task_);
     }
     LOCKSTEP_TRY(told);
     if (isDone) return {};

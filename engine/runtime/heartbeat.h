@@ -27,6 +27,8 @@ struct DiskWait {
   std::function<void(const Error&)> onStuck;
 };
 DiskWait& diskWait();
+// The error where the limit has passed; `task` as for Heartbeat.
+Error diskStuck(const std::string& task);
 
 class Heartbeat {
  public:
@@ -44,7 +46,6 @@ class Heartbeat {
 
  private:
   Status tell(std::int64_t& said);
-  Error stuck() const;
   const Groups groups_;
   const int rank_;
   const std::string task_;

@@ -33,8 +33,15 @@ void addTo(Sums& sums, const backends::Operand& metrics) {
   for (std::size_t i = 0; i < sums.metric.size(); ++i) sums.metric[i] += readFloat(metrics, 2 + i);
 }
 
-bool stopAsked(const backends::Operand& metrics) {
-  return readFloat(metrics, 2 + metricSums(metrics)) > 0;
+double inputOf(Request request) {
+  if (request == Request::kNone) return 0;
+  return request == Request::kStop ? 1 : 0x1p-20;
+}
+
+Request requested(const backends::Operand& metrics) {
+  const double sum = readFloat(metrics, 2 + metricSums(metrics));
+  if (sum >= 1) return Request::kStop;
+  return sum > 0 ? Request::kCheckpoint : Request::kNone;
 }
 
 double metricValue(std::string_view metric, std::span<const double> sums, double weight) {

@@ -20,14 +20,20 @@ namespace lockstep::runtime {
 // - "perplexity": e^(sums[0] / weight), where sums[0] is Σ w·loss.
 double metricValue(std::string_view metric, std::span<const double> sums, double weight);
 
-// The result "metrics…" of a run in f64: Σ w·loss, Σ w, the sums of the metric, and the number of
-// ranks asked to stop.
+// The result "metrics…" of a run in f64: Σ w·loss, Σ w, the sums of the metric, and the sum of the
+// ranks' requests.
 struct Sums {
   double loss = 0, weight = 0;
   std::vector<double> metric;  // as many as the result has
 };
 std::size_t metricSums(const backends::Operand& metrics);
 void addTo(Sums& sums, const backends::Operand& metrics);
-bool stopAsked(const backends::Operand& metrics);
+
+// What ranks may ask of all ranks, to be done after the same step.
+enum class Request : std::uint8_t { kNone, kCheckpoint, kStop };
+// The value of a rank's input "stop". Their sum over ranks and micro-batches, of which there are
+// less than 2^20, tells requested() whether any rank asked; stopping goes before a checkpoint.
+double inputOf(Request request);
+Request requested(const backends::Operand& metrics);
 
 }  // namespace lockstep::runtime

@@ -154,8 +154,8 @@ Result<bool> Server::step(Session& with, std::int64_t number, double rate,
   if (with.pushed.data != nullptr) {
     all.sums.metric.resize(metricSums(with.pushed));
     addTo(all.sums, with.pushed);
-    const bool isOver =
-        stopAsked(with.pushed) || (finiteOnly_ && !std::isfinite(readFloat(with.pushed, 0)));
+    const bool isOver = requested(with.pushed) == Request::kStop ||
+                        (finiteOnly_ && !std::isfinite(readFloat(with.pushed, 0)));
     if (isOver && stopAfter_ == 0) stopAfter_ = begun_ + 1;
   }
   with.done = number;

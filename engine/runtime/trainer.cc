@@ -15,6 +15,9 @@ namespace lockstep::runtime {
 Status Training::bind() {
   LOCKSTEP_ASSIGN(state_, StateArena::make(plan_, rank_, &backend_));
   LOCKSTEP_ASSIGN(arena_, Arena::make(backend_, plan_.arenaBytesOf(rank_)));
+  if (!options_.checkpointFolder.empty())
+    checkpoints_ = std::make_unique<CheckpointWriter>(options_.checkpointFolder,
+                                                      options_.keepCheckpoints, rankState());
   if (options_.evaluate) {
     LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                           backend_, groups_, *state_, arena_.data()));
@@ -101,12 +104,20 @@ Status Training::writeAhead() {
   return {};
 }
 
+Request Training::requestNow() const {
+  if (stop_.load(std::memory_order_relaxed)) return Request::kStop;
+  const bool isDue =
+      checkpoints_ && options_.checkpointSeconds > 0 &&
+      static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
+  return isDue ? Request::kCheckpoint : Request::kNone;
+}
+
 // Runs a step's entries one after another; `record` receives loss scale and skipped updates.
 Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds begin,
                             StepRecord& record) {
   const bool uncompressed = number <= plan_.uncompressedWarmupSteps;
   const double rate = options_.schedule.at(number);
-  const bool stop = stop_.load(std::memory_order_relaxed);
+  const Request request = requestNow();
   Breakdown spent;
   Nanoseconds since = begin;
   double dataSeconds = 0;
@@ -117,7 +128,7 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
     if (feed->updates()) ++update;
     running_ = {number, p};
     if (feed->isFed() && written_ < running_) writeSamples(number, p);
-    feed->writeScalars(rate, static_cast<double>(update), stop);
+    feed->writeScalars(rate, static_cast<double>(update), request);
     dataSeconds += static_cast<double>(monotonicNow() - since) * 1e-9;
     LOCKSTEP_TRY(feed->executor().run(number, withEvents ? &events_ : nullptr,
                                       {static_cast<int>(p), uncompressed},
@@ -163,7 +174,10 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
     progress_.lossSum += sums_.loss;
     progress_.weightSum += sums_.weight;
   }
-  stopAgreed_ = plan_.isAsynchronous() ? last.stopAfter() == 1 : stopAsked(last.metrics());
+  if (plan_.isAsynchronous())
+    agreed_ = last.stopAfter() == 1 ? Request::kStop : Request::kNone;
+  else
+    agreed_ = requested(last.metrics());
 
   record.step = number;
   record.epoch = position.epoch + 1;
@@ -286,7 +300,8 @@ Result<bool> Training::trainEpoch() {
     if (batch == nullptr) break;
     const data::BatchPosition position = batch->position;
     LOCKSTEP_TRY(step(position, begin));
-    stopped = stopAgreed_;
+    stopped = agreed_ == Request::kStop;
+    if (!stopped) LOCKSTEP_TRY(checkpointIfDue());
   }
   loader_.reset();
   return stopped;
@@ -349,23 +364,59 @@ Status Training::evaluate() {
 }
 
 Status Training::checkpoint() {
-  if (options_.checkpointFolder.empty()) return {};
+  if (!checkpoints_) return {};
   LOCKSTEP_TRY(state_->fetch());
   LOCKSTEP_TRY(checkState());
-  auto folder =
-      writeCheckpoint(options_.checkpointFolder, options_.keepCheckpoints, rankState(), progress_);
-  if (!folder.ok()) {
-    folder.error().rank = rank_;
-    folder.error().step = progress_.step;
-    return folder.error();
+  auto begun = checkpoints_->begin(progress_);
+  if (!begun.ok()) {
+    begun.error().rank = rank_;
+    begun.error().step = progress_.step;
+    return begun.error();
   }
-  if (rank_ == 0) observer_.onCheckpoint(progress_.step, *folder);
+  lastCheckpoint_ = monotonicNow();
+  if (!*begun && rank_ == 0 && options_.warn && !toldSlowDisk_) {
+    toldSlowDisk_ = true;
+    Error warning = makeError(Code::kDeadlineExceeded, "the checkpoint of step {} was left out",
+                              progress_.step);
+    warning.why = "the one before is still being written";
+    warning.next = "ask for checkpoints less often: training.checkpoint.every_steps";
+    options_.warn(warning);
+  }
+  return {};
+}
+
+// Within an epoch. Asynchronous workers synchronize between epochs alone.
+Status Training::checkpointIfDue() {
+  if (!checkpoints_ || plan_.isAsynchronous()) return {};
+  LOCKSTEP_TRY(tellWritten());
+  const bool isTurn =
+      options_.checkpointSteps > 0 && progress_.step % options_.checkpointSteps == 0;
+  const bool endsEpoch = progress_.step % epochSteps() == 0 || progress_.step == lastStep();
+  if ((!isTurn && agreed_ != Request::kCheckpoint) || endsEpoch) return {};
+  return checkpoint();
+}
+
+Status Training::finishCheckpoint() {
+  if (!checkpoints_) return {};
+  LOCKSTEP_TRY(checkpoints_->finish());
+  return tellWritten();
+}
+
+Status Training::tellWritten() {
+  if (rank_ != 0) return {};
+  auto written = checkpoints_->written();
+  if (!written.ok()) {
+    written.error().rank = rank_;
+    return written.error();
+  }
+  if (*written) observer_.onCheckpoint((*written)->step, (*written)->folder);
   return {};
 }
 
 Status Training::finishEpoch() {
   LOCKSTEP_TRY(addSums());
   LOCKSTEP_TRY(evaluate());
+  LOCKSTEP_TRY(finishCheckpoint());  // told before the next epoch's end
   EpochRecord record;
   record.epoch = (progress_.step + epochSteps() - 1) / epochSteps();
   record.step = progress_.step;
@@ -400,6 +451,7 @@ Result<TrainerSummary> Training::run() {
   }
   if (loader_) loader_->awaitFull();
   observer_.onReady(bytes);
+  lastCheckpoint_ = monotonicNow();
   if (options_.warmUpSeconds > 0) LOCKSTEP_TRY(warmAgain());
   summary_.status = "succeeded";
   if (progress_.step >= lastStep()) LOCKSTEP_TRY(evaluate());  // resumed at its end
@@ -410,11 +462,13 @@ Result<TrainerSummary> Training::run() {
       summary_.status = "stopped";
       LOCKSTEP_TRY(addSums());
       summary_.trainLoss = progress_.lossSum / progress_.weightSum;
+      LOCKSTEP_TRY(finishCheckpoint());
       LOCKSTEP_TRY(checkpoint());
       break;
     }
     LOCKSTEP_TRY(finishEpoch());
   }
+  LOCKSTEP_TRY(finishCheckpoint());
   summary_.steps = progress_.step;
   summary_.epochs = progress_.step / epochSteps();
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;

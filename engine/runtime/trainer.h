@@ -3,11 +3,11 @@
 //
 // Inputs fed by name, where a program has them: the data set's fields ("x", "label"), "weight"
 // f[B], "dropout" i32[B] (a random number of seed, step and position in the global batch), "lr"
-// f[1], "t" f[1] (update count from 1), "stop" f[1] (1 if this rank was asked to stop). The result
-// "metrics.<metric>" (see Plan::metric) holds Σ w·loss, Σ w, the sums of the metric (metric.h) and
-// the number of ranks asked to stop, reduced over the data axis, so that all ranks stop after the
-// same step. A step whose update is skipped (result "scaling") counts as a step; its loss counts if
-// it is finite.
+// f[1], "t" f[1] (update count from 1), "stop" f[1] (what this rank asks of all, see Request). The
+// result "metrics.<metric>" (see Plan::metric) holds Σ w·loss, Σ w, the sums of the metric
+// (metric.h) and of the requests, reduced over the data axis, so that all ranks stop, or take a
+// checkpoint, after the same step. A step whose update is skipped (result "scaling") counts as a
+// step; its loss counts if it is finite.
 //
 // A non-finite loss, of a step that updates or of an evaluation, ends the run on all ranks with the
 // same error: the step, and the first non-finite tensor in plan order (see
@@ -36,7 +36,11 @@ struct TrainerOptions {
   bool shuffle = true;
   data::Augment augment;  // of the training images
   Schedule schedule;
-  std::string checkpointFolder;  // "": none. Rank 0 writes one after each epoch and at the end
+  // "": no checkpoints. Rank 0 writes one after each epoch, at the end, and as often as these say
+  // (0: no more). Synchronous training alone has those within epochs.
+  std::string checkpointFolder;
+  std::int64_t checkpointSteps = 0;
+  double checkpointSeconds = 0;
   int keepCheckpoints = 2;
   // evaluate after each epoch; false if another process evaluates the checkpoints
   bool evaluate = true;

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "engine/runtime/checkpoint_writer.h"
 #include "engine/runtime/divergence.h"
 #include "engine/runtime/feed.h"
 #include "engine/runtime/metric.h"
@@ -40,7 +41,10 @@ class Training {
   Status load();              // loads the rest of the epoch
   Result<bool> trainEpoch();  // true if asked to stop
   Status evaluate();
-  Status checkpoint();
+  Status checkpoint();  // takes a snapshot, which is written while the training goes on
+  Status checkpointIfDue();
+  Status finishCheckpoint();  // waits until it is written
+  Status tellWritten();
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch()
   Status addSums();
@@ -54,6 +58,7 @@ class Training {
   Status checkState();
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
   Status step(const data::BatchPosition& position, Nanoseconds begin);
+  Request requestNow() const;  // of this rank
   Status runEntries(std::int64_t number, bool withEvents, Nanoseconds begin, StepRecord& record);
   Status checkStep(const StepRecord& record);
   // Returns a step's batch, if its epoch has one; invalidates the previous step's.
@@ -110,7 +115,10 @@ class Training {
   Sums sums_;  // of the current step
   Progress progress_;
   TrainerSummary summary_;
-  bool stopAgreed_ = false;
+  std::unique_ptr<CheckpointWriter> checkpoints_;  // null: none are written
+  Nanoseconds lastCheckpoint_ = 0;                 // when the last one was begun
+  bool toldSlowDisk_ = false;
+  Request agreed_ = Request::kNone;             // by all ranks, in the last step
   std::int64_t skippedInARow_ = 0, tried_ = 0;  // numbers of updates
   // This rank's finding if its loss was not finite: the step, and the first non-finite tensor.
   std::optional<Found> nonFinite_;

@@ -312,6 +312,19 @@ Status checkStrategy(const StrategySpec& strategy) {
                                       .shares = strategy.shares_size() > 0});
 }
 
+Status checkCheckpoints(const RunSpec& spec) {
+  const StrategySpec& strategy = spec.strategy();
+  const std::int64_t steps = spec.training().checkpoint().every_steps();
+  const bool asynchronous =
+      cluster::findStrategy(strategy.kind())->staleness && strategy.staleness() != 0;
+  if (steps == 0 || !asynchronous) return {};
+  return wrongField("training.checkpoint.every_steps",
+                    message("training.checkpoint.every_steps is {}, but asynchronous workers meet "
+                            "at the ends of epochs alone; expected it left out",
+                            steps),
+                    {{{"training.checkpoint.every_steps", ""}}, {{"strategy.staleness", "0"}}});
+}
+
 }  // namespace
 
 Status checkAndFill(RunSpec& spec) {
@@ -330,6 +343,7 @@ Status checkAndFill(RunSpec& spec) {
   LOCKSTEP_TRY(fillTraining(*spec.mutable_training()));
   LOCKSTEP_TRY(checkShares(spec.strategy()));
   LOCKSTEP_TRY(checkStrategy(spec.strategy()));
+  LOCKSTEP_TRY(checkCheckpoints(spec));
   LOCKSTEP_TRY(checkStatisticsGroups(spec));
   return checkParts(spec);
 }

@@ -4629,6 +4629,26 @@ its last lines:
             <translation>数据文件 %1 太大</translation>
         </message>
         <message>
+            <source>the checkpoint of step %1 was left out</source>
+            <translation>第 %1 步的检查点已略过</translation>
+        </message>
+        <message>
+            <source>the one before is still being written</source>
+            <translation>前一个检查点仍在写入</translation>
+        </message>
+        <message>
+            <source>ask for checkpoints less often: training.checkpoint.every_steps</source>
+            <translation>降低检查点的频率：training.checkpoint.every_steps</translation>
+        </message>
+        <message>
+            <source>training.checkpoint.every_steps is %1, but asynchronous workers meet at the ends of epochs alone; expected it left out</source>
+            <translation>training.checkpoint.every_steps 为 %1，但异步的 worker 只在每轮结束时会合；应当省略该项</translation>
+        </message>
+        <message>
+            <source>the training ended while it was written</source>
+            <translation>写入期间训练已结束</translation>
+        </message>
+        <message>
             <source>it unpacks to more than %1 GiB</source>
             <translation>解压后超过 %1 GiB</translation>
         </message>

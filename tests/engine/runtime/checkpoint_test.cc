@@ -243,6 +243,59 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // Within an epoch, by steps or by time; a disk that is too slow for all leaves some out.
+  void checkpointsAreTakenWhileItTrains_data() { resumeGivesTheSameBits_data(); }
+  void checkpointsAreTakenWhileItTrains() {
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    QFETCH(int, modelRanks);
+    QFETCH(int, microBatches);
+    QFETCH(int, stages);
+    QFETCH(int, servers);
+    QFETCH(QString, compression);
+    RunSettings settings = small();
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.modelRanks = modelRanks;
+    settings.microBatches = microBatches;
+    settings.stages = stages;
+    settings.servers = servers;
+    settings.compression = compression.toStdString();
+    settings.topKAfter = 25;
+    settings.trainer.epochs = 2;
+    const RunOutcome without = trained(settings);
+    QVERIFY2(without.ok(), without.error().c_str());
+    for (const bool bySteps : {true, false}) {
+      QTemporaryDir dir;
+      RunSettings with = settings;
+      with.trainer.checkpointFolder = dir.path().toStdString();
+      with.trainer.keepCheckpoints = 100;
+      if (bySteps)
+        with.trainer.checkpointSteps = 5;
+      else
+        with.trainer.checkpointSeconds = 1e-6;  // after each step
+      const RunOutcome whole = trained(with);
+      QVERIFY2(whole.ok(), whole.error().c_str());
+      QCOMPARE(whole.ranks[0]->weightsSha256, without.ranks[0]->weightsSha256);
+      QCOMPARE(whole.epochs.back().trainLoss, without.epochs.back().trainLoss);
+      std::vector<std::int64_t> taken;
+      for (const std::string& folder : whole.checkpoints)
+        taken.push_back(std::stoll(folder.substr(folder.rfind('-') + 1)));
+      QVERIFY(std::is_sorted(taken.begin(), taken.end()));
+      QCOMPARE(taken.front(), bySteps ? 5 : 1);
+      QCOMPARE(taken.back(), whole.steps.back().step);
+      for (const std::int64_t step : taken) QVERIFY(!bySteps || step % 5 == 0 || step % 16 == 0);
+      for (const std::size_t at : {std::size_t{0}, taken.size() / 2}) {
+        RunSettings again = settings;
+        again.trainer.resumeFrom = whole.checkpoints[at];
+        const RunOutcome rest = trained(again);
+        QVERIFY2(rest.ok(), rest.error().c_str());
+        QCOMPARE(rest.ranks[0]->weightsSha256, without.ranks[0]->weightsSha256);
+        QCOMPARE(rest.epochs.back().trainLoss, without.epochs.back().trainLoss);
+      }
+    }
+  }
+
   // Of more or fewer ranks, with or without: nothing that has not been sent is lost.
   void residualsOfOtherRanks() {
     QTemporaryDir dir;

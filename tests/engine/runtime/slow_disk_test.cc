@@ -151,6 +151,50 @@ class SlowDiskTest : public QObject {
     QCOMPARE(sha, whole.ranks[0]->weightsSha256);
   }
 
+  // Steps go on while a checkpoint is written; those that come meanwhile are left out, and told.
+  void aSlowDiskHoldsUpNoStep_data() {
+    QTest::addColumn<QString>("strategy");
+    QTest::addColumn<int>("ranks");
+    QTest::newRow("one rank") << "mirrored" << 1;
+    QTest::newRow("mirrored") << "multi-worker-mirrored" << 3;
+    QTest::newRow("zero-3") << "zero-3" << 2;
+  }
+  void aSlowDiskHoldsUpNoStep() {
+    QFETCH(QString, strategy);
+    QFETCH(int, ranks);
+    QTemporaryDir dir;
+    RunSettings settings;
+    settings.backend = "onednn";
+    settings.compute = DType::kF32;
+    settings.strategy = strategy.toStdString();
+    settings.ranks = ranks;
+    settings.batch = 64;
+    settings.samples = 1280;
+    settings.trainer.epochs = 1;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    settings.trainer.checkpointSteps = 2;
+    std::vector<std::string> warnings;
+    settings.trainer.warn = [&](const Error& error) { warnings.push_back(error.text()); };
+    syncMs = 2000;
+    const auto begin = std::chrono::steady_clock::now();
+    const RunOutcome out = trained(settings);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    syncMs = 0;
+    QVERIFY2(out.ok(), out.error().c_str());
+    QVERIFY(took > 2s);
+    QCOMPARE(out.steps.size(), std::size_t{20});
+    for (std::size_t i = 1; i < out.steps.size(); ++i) {
+      const Nanoseconds gap = out.steps[i].end - out.steps[i - 1].end;
+      QVERIFY2(gap < 1'000'000'000, std::to_string(gap).c_str());
+    }
+    QCOMPARE(out.checkpoints.size(), std::size_t{2});
+    QVERIFY(out.checkpoints.front().ends_with("step-000000002"));
+    QVERIFY(out.checkpoints.back().ends_with("step-000000020"));
+    QCOMPARE(warnings.size(), std::size_t{1});
+    QVERIFY2(warnings.front().starts_with("the checkpoint of step 4 was left out"),
+             warnings.front().c_str());
+  }
+
   // Heartbeats keep the others waiting for longer than a silent rank is waited for; its error is
   // rank 0's own. A rank 0 that is silent is noticed by the limit of collectives.
   void aSilentRankZeroIsNoticed() {
