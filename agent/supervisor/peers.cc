@@ -112,7 +112,8 @@ struct PeerServer::State : node::v1::Peers::Service,
   };
   EventLoop* loop = nullptr;
   std::string run;
-  int generation = 0;
+  int first = 0;  // generation, of the identities
+  std::atomic<int> generation{0};
   std::vector<std::string> nodes;
   Handlers handlers;
   std::unique_ptr<grpc::Server> server;
@@ -131,8 +132,10 @@ struct PeerServer::State : node::v1::Peers::Service,
     return {grpc::StatusCode::PERMISSION_DENIED, why};
   }
 
+  // Of this run, and of no generation that is still to come.
   bool ours(const FromPeer& message) const {
-    return message.run() == run && message.generation() == generation;
+    return message.run() == run && message.generation() >= first &&
+           message.generation() <= generation;
   }
 
   grpc::Status Join(grpc::ServerContext* context,
@@ -142,12 +145,13 @@ struct PeerServer::State : node::v1::Peers::Service,
     if (!message.has_hello()) return refuse(*context, "the first message was no hello");
     const std::string name = message.hello().node();
     if (!ours(message))
-      return refuse(*context, fmt::format("run {} generation {} is not served here, but run {} "
-                                          "generation {}",
-                                          message.run(), message.generation(), run, generation));
+      return refuse(*context,
+                    fmt::format("run {} generation {} is not served here, but run {} "
+                                "generation {}",
+                                message.run(), message.generation(), run, generation.load()));
     if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
       return refuse(*context, lockstep::message("node {} is not part of the run", name));
-    const std::string expected = peerIdentity(run, name, generation);
+    const std::string expected = peerIdentity(run, name, first);
     bool identified = false;
     for (const grpc::string_ref& value :
          context->auth_context()->FindPropertyValues("x509_subject_alternative_name"))
@@ -173,7 +177,8 @@ struct PeerServer::State : node::v1::Peers::Service,
         foreign = true;
         break;
       }
-      post([this, name, message] { handlers.onMessage(name, message); });
+      if (message.generation() == generation)
+        post([this, name, message] { handlers.onMessage(name, message); });
     }
     bool current = false;
     {
@@ -199,7 +204,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   auto state = std::make_shared<State>();
   state->loop = &loop;
   state->run = request.run();
-  state->generation = request.generation();
+  state->first = state->generation = request.generation();
   state->nodes = nodesOf(request);
   state->handlers = std::move(handlers);
 
@@ -245,6 +250,8 @@ PeerServer::~PeerServer() {
   state_->server->Wait();
 }
 
+void PeerServer::setGeneration(int generation) { state_->generation = generation; }
+
 void PeerServer::send(const std::string& node, ToPeer message) {
   message.set_run(state_->run);
   message.set_generation(state_->generation);
@@ -258,7 +265,8 @@ void PeerServer::send(const std::string& node, ToPeer message) {
 struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
   EventLoop* loop = nullptr;
   std::string address, run, coordinator;
-  int generation = 0;
+  int first = 0;  // generation, of the identities
+  std::atomic<int> generation{0};
   FromPeer hello;
   node::v1::TlsIdentity tls;
   Handlers handlers;
@@ -288,7 +296,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
     options.set_check_call_host(false);  // the name is the URI, which the verifier checks
     options.set_certificate_verifier(
         grpc::experimental::ExternalCertificateVerifier::Create<IdentityVerifier>(
-            peerIdentity(run, coordinator, generation)));
+            peerIdentity(run, coordinator, first)));
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
@@ -314,6 +322,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
         context = &call;
       }
       auto rpc = stub->Join(&call);
+      hello.set_generation(generation);
       bool up = rpc->Write(hello);
       if (up) {
         {
@@ -326,7 +335,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
         lostTold = false;
         ToPeer message;
         while (rpc->Read(&message)) {
-          if (message.run() != run || message.generation() != generation) continue;
+          if (message.run() != run || message.generation() < generation) continue;
           post([this, message] { handlers.onMessage(message); });
         }
         box->close();  // writing fails from now on; cancelling would hide the status
@@ -360,13 +369,12 @@ PeerClient::PeerClient(EventLoop& loop, const std::string& address,
   state_->loop = &loop;
   state_->address = address;
   state_->run = request.run();
-  state_->generation = request.generation();
+  state_->first = state_->generation = request.generation();
   const std::vector<std::string> nodes = nodesOf(request);
   state_->coordinator = nodes.empty() ? "" : nodes.front();
   state_->tls = request.tls();
   state_->handlers = std::move(handlers);
   state_->hello.set_run(request.run());
-  state_->hello.set_generation(request.generation());
   auto* hello = state_->hello.mutable_hello();
   hello->set_node(request.node());
   *hello->mutable_ranks() = request.ranks();
@@ -384,6 +392,8 @@ PeerClient::~PeerClient() {
   }
   state_->thread.join();
 }
+
+void PeerClient::setGeneration(int generation) { state_->generation = generation; }
 
 void PeerClient::send(FromPeer message) {
   message.set_run(state_->run);

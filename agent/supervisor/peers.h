@@ -1,8 +1,9 @@
 // Peers: communication between the supervisors of a run, over mutual TLS with keys made for the
 // run. The coordinator is the server; every other node keeps one stream to it and reconnects when
 // it breaks. The identity is the URI in the certificate's subject alternative names,
-// lockstep://run/<run>/node/<node>/generation/<g>. Both sides check it, and run and generation of
-// every message. Handlers are called on the loop's thread, and not after destruction has begun.
+// lockstep://run/<run>/node/<node>/generation/<g>, where g is the first generation. Both sides
+// check it, and run and generation of every message: those of earlier generations are dropped.
+// Handlers are called on the loop's thread, and not after destruction has begun.
 #pragma once
 
 #include <functional>
@@ -34,6 +35,7 @@ class PeerServer {
                                                    Handlers handlers);
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
+  void setGeneration(int generation);                      // of what is sent from here on
   // Sends to a node, if it has joined. Sets run and generation. Thread-safe.
   void send(const std::string& node, node::v1::ToPeer message);
 
@@ -55,6 +57,7 @@ class PeerClient {
   PeerClient(EventLoop& loop, const std::string& address, const node::v1::PrepareRequest& request,
              Handlers handlers);
   ~PeerClient();
+  void setGeneration(int generation);  // of what is sent from here on
   // Drops the message while there is no stream; onJoin resends the state. Sets run and generation.
   void send(node::v1::FromPeer message);
 

@@ -53,6 +53,10 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   }
   // Sends the run's state, so that a node that joins again misses nothing.
   ToPeer message;
+  if (generation_ > request_.generation()) {
+    *message.mutable_recover() = recover_;
+    server_->send(node, message);
+  }
   if (committed_) {
     message.mutable_committed();
     server_->send(node, message);
@@ -92,11 +96,12 @@ void RunControl::onPeerLeave(const std::string& node) {
         message("its supervisor did not come back within {} s", limits_.lostPeer / 1'000'000'000);
     error.next = "check whether the node runs and reaches the first node at its address";
     error.node = node;
-    noteFailure(std::move(error), false);
+    abort(error);  // a restart needs all nodes
   });
 }
 
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
+  if (message.generation() != generation_) return;
   Peer& peer = peers_[node];
   switch (message.body_case()) {
     case FromPeer::kKvSet:
@@ -189,7 +194,7 @@ void RunControl::checkDone() {
 void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
   if (!cascading) {
-    abort(error);
+    failed(error);
     return;
   }
   // A rank that timed out is nearer to the cause than one that heard of another's failure.
@@ -206,7 +211,7 @@ void RunControl::noteFailure(Error error, bool cascading) {
       first.rank = -1;
       break;
     }
-    abort(first);
+    failed(first);
   });
 }
 
@@ -257,6 +262,9 @@ void RunControl::onCoordinatorLost(const std::string& why) {
 }
 
 void RunControl::onCoordinatorMessage(const ToPeer& message) {
+  if (message.has_recover() && message.generation() > generation_)
+    beginGeneration(message.generation(), message.recover());
+  if (message.generation() != generation_) return;
   switch (message.body_case()) {
     case ToPeer::kCommitted:
       committed();
@@ -317,6 +325,7 @@ void RunControl::localReady() {
 void RunControl::go() {
   if (gone_ || outcome_) return;
   gone_ = true;
+  if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;
   message.mutable_go();
   sendAll(message);
@@ -331,7 +340,10 @@ Status RunControl::stop(const std::string& run, int generation) {
     error.next = "stop the run at its first node";
     return error;
   }
-  if (!gone_) return kill(run, generation, "stopped before it began");
+  if (!gone_)
+    return kill(run, generation,
+                generation_ > request_.generation() ? "stopped while it recovered"
+                                                    : "stopped before it began");
   ToPeer message;
   message.mutable_stop();
   tellPeers(message);
@@ -403,8 +415,8 @@ void RunControl::localFailure(Error error, bool cascading) {
   message.set_cascading(cascading);
   if (client_) client_->send(std::move(message));
   // The coordinator answers with the run's error. Where it cannot, this one is it.
-  loop_.after(limits_.lostPeer, [this] {
-    if (!outcome_) abort(*told_);
+  loop_.after(limits_.lostPeer, [this, generation = generation_] {
+    if (!outcome_ && generation == generation_) abort(*told_);
   });
 }
 

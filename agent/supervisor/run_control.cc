@@ -65,7 +65,10 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       version_(std::move(version)),
       limits_(limits),
       onOver_(std::move(onOver)),
+      generation_(request_.generation()),
+      recovery_(request_.spec().recovery()),
       sampler_(folder_.path) {
+  recover_.set_resume_from(request_.resume_from());
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];
@@ -210,6 +213,11 @@ void RunControl::committed() {
     localReady();
     return;
   }
+  form();
+}
+
+// Starts the workers. The coordinator gives them a limited time until all of them are bound.
+void RunControl::form() {
   if (Status status = startWorkers(); !status.ok()) {
     localFailure(status.error(), false);
     return;
@@ -237,6 +245,7 @@ Status RunControl::startWorkers() {
   std::vector<int> each;
   for (int i = 0; i < ranks; ++i)
     threads += each.emplace_back(devices[static_cast<std::size_t>(i)].threads);
+  cores_ = CoreClaims();  // those of the generation before are free
   cores_ = request_.spec().training().unpinned() ? CoreClaims("training.unpinned")
                                                  : CoreClaims::claim(each);
   if ((kind == "shm" || kind == "nccl") && ranks > 1) {
@@ -245,6 +254,7 @@ Status RunControl::startWorkers() {
     // what GPUs do not exchange goes through memory here, by Gloo where there are other nodes
     if (plan.mesh.size() == ranks) {
       LOCKSTEP_ASSIGN(const std::int64_t bytes, sharedMemoryBytes(plan.mesh));
+      if (sharedMemory_ >= 0) close(std::exchange(sharedMemory_, -1));
       LOCKSTEP_ASSIGN(sharedMemory_, comm::makeSharedMemory(bytes));
     }
   }
@@ -290,7 +300,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   ToWorker message;
   node::v1::WorkerStart* start = message.mutable_start();
   start->set_run(request_.run());
-  start->set_generation(request_.generation());
+  start->set_generation(generation_);
   start->set_node(request_.node());
   start->set_rank(rank);
   start->set_world(request_.ranks_size());  // of the node; the plan's mesh has that of the run
@@ -310,7 +320,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   start->set_all_on_gpus(specs::allOnGpus(request_.cluster(), request_.spec()));
   setCores(cores_, static_cast<std::size_t>(index), *start);
   start->set_checkpoint_folder(folder_.checkpoints());
-  start->set_resume_from(request_.resume_from());
+  start->set_resume_from(recover_.resume_from());
   start->set_events_every(request_.events_every());
   start->set_local_index(index);
   start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);
@@ -319,6 +329,8 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
 }
 
 void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
+  // What a worker of the generation before says to the others is not for those of the next.
+  if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get())) return;
   run::v1::Record record;
   switch (message.body_case()) {
     case FromWorker::kReady: {
@@ -345,6 +357,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kSteps: {
       const auto& steps = message.steps();
       worker.lastStep = steps.first_step() + steps.loss_size() - 1;
+      if (coordinates()) noteFirstSteps(steps);
       record.mutable_steps()->Swap(message.mutable_steps());
       break;
     }
@@ -391,6 +404,10 @@ void RunControl::onWorkerExit(Worker& worker, int status) {
   if (!over_) spool_.append(std::move(record));
   if (outcome_) {
     finishWhenGone();
+    return;
+  }
+  if (leaving_) {
+    if (workersGone()) loop_.post([this] { startGeneration(); });
     return;
   }
   const bool clean = WIFEXITED(status) && WEXITSTATUS(status) == 0;

@@ -3,9 +3,10 @@
 //
 // Two-phase start: a run is PREPARED until the client's Commit reaches the coordinator, which
 // forwards it. Each node then starts its workers. When all workers are bound, the coordinator lets
-// them begin. The run ends when all workers have succeeded, or with the first error: the
-// coordinator collects errors for a moment, prefers a root cause to cascading failures, and aborts
-// all nodes.
+// them begin. The run ends when all workers have succeeded, or with an error: the coordinator
+// collects errors for a moment, prefers a root cause to cascading failures, and then either aborts
+// all nodes or restarts the run (recovery.h): all nodes end their workers and start those of the
+// next generation.
 //
 // The evaluator node has no ranks. Its failures are warnings. After the ranks have ended, the
 // coordinator waits a limited time for its evaluation of the last epoch.
@@ -28,6 +29,7 @@
 #include "agent/supervisor/evaluations.h"
 #include "agent/supervisor/evaluator.h"
 #include "agent/supervisor/peers.h"
+#include "agent/supervisor/recovery.h"
 #include "agent/supervisor/spool.h"
 #include "agent/worker/worker_process.h"
 #include "engine/specs/specs.h"
@@ -90,6 +92,7 @@ class RunControl {
 
   // Workers
   void committed();
+  void form();
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
@@ -98,6 +101,13 @@ class RunControl {
   void signalAll(int number);
   bool workersGone() const;
   void sample();
+
+  // Restarts
+  void failed(const Error& error);  // at the coordinator: restarts the run, or ends it
+  void recover(const Error& cause);
+  void beginGeneration(int generation, const node::v1::Recover& recover);
+  void startGeneration();
+  void noteFirstSteps(const run::v1::StepChunk& steps);
 
   // Evaluator node
   void startEvaluator();
@@ -142,6 +152,12 @@ class RunControl {
   std::function<void()> onOver_;
 
   run::v1::RunState state_ = run::v1::PREPARED;
+  int generation_;
+  node::v1::Recover recover_;  // how this generation began; empty for the first
+  bool leaving_ = false;       // the workers of the generation before are being ended
+  Recovery recovery_;          // at the coordinator, as the next three
+  Nanoseconds failedAt_ = 0;   // 0: it trains
+  std::int64_t furthest_ = 0;  // the last step completed in any generation
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
   CoreClaims cores_;  // while workers run

@@ -46,6 +46,7 @@ class JsonReport final : public RunReport {
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) errorLine(warning, "warning").print();
+    for (const RunRestart& restart : story_.newRestarts(update)) tell(restart);
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {
@@ -89,6 +90,20 @@ class JsonReport final : public RunReport {
       }
     }
   }
+  void tell(const RunRestart& restart) {
+    tellHeld();
+    JsonLine line(restart.begins() ? "recovering" : "recovered");
+    line.add("generation", restart.generation);
+    if (restart.begins()) {
+      const Error& cause = *restart.cause;
+      line.add("cause",
+               cause.why.empty() ? cause.what.text() : cause.what.text() + ": " + cause.why.text());
+      line.add("code", codeName(cause.code)).add("node", cause.node).add("rank", cause.rank);
+    } else {
+      line.add("lost_steps", restart.lostSteps).add("seconds", restart.seconds);
+    }
+    line.print();
+  }
   void tellHeld() {
     if (!held_) return;
     JsonLine line("step");
@@ -122,6 +137,8 @@ class PlainReport final : public RunReport {
     if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
+    for (const RunRestart& restart : story_.newRestarts(update))
+      progress(restart.begins() ? restartWarning(restart).text() : restartedText(restart).text());
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {}
@@ -311,6 +328,17 @@ std::vector<Error> EventSequencer::newErrors(const RunUpdate& update) {
 }
 std::vector<Error> EventSequencer::newWarnings(const RunUpdate& update) {
   return notTold(update.warnings, warnings_);
+}
+
+std::vector<RunRestart> EventSequencer::newRestarts(const RunUpdate& update) {
+  std::vector<RunRestart> out;
+  for (const RunRestart& restart : update.restarts) {
+    int& told = restart.begins() ? begun_ : restarted_;
+    if (restart.generation <= told) continue;
+    told = restart.generation;
+    out.push_back(restart);
+  }
+  return out;
 }
 
 Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {

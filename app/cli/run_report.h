@@ -70,6 +70,7 @@ class EventSequencer {
   static std::vector<std::string> scaleNotes(const RunUpdate& update);
   std::vector<Error> newErrors(const RunUpdate& update);
   std::vector<Error> newWarnings(const RunUpdate& update);
+  std::vector<RunRestart> newRestarts(const RunUpdate& update);
   const RunModel& model() const { return model_; }
 
  private:
@@ -82,6 +83,7 @@ class EventSequencer {
   std::vector<std::string> errors_, warnings_;
   std::set<std::string> unreachable_;  // nodes
   std::int64_t lastStep_ = 0, lastEpoch_ = 0;
+  int begun_ = 0, restarted_ = 0;  // generations told
 };
 
 // Returns a stored run as one update: steps, epochs, errors.

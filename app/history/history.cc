@@ -59,7 +59,7 @@ RunRow readRow(const Statement& row) {
   out.run = text();
   out.name = text();
   out.notes = text();
-  out.phase = static_cast<RunState>(std::clamp<std::int64_t>(integer(), 0, 8));
+  out.phase = static_cast<RunState>(std::clamp<std::int64_t>(integer(), 0, run::v1::RunState_MAX));
   out.createdNs = integer();
   out.startedNs = integer();
   out.finishedNs = integer();
@@ -418,8 +418,7 @@ Status History::giveUp(const std::string& run) {
 
 Status History::remove(const std::string& run, bool evenUnderWay) {
   LOCKSTEP_ASSIGN(const RunRow row, this->row(run));
-  const bool underWay = row.phase == RunState::RUNNING || row.phase == RunState::STOPPING;
-  if (!evenUnderWay && underWay && row.unreachableNs == 0) {
+  if (!evenUnderWay && isUnderWay(row.phase) && row.unreachableNs == 0) {
     Error error = makeError(Code::kFailedPrecondition, "run {} is under way", run);
     error.why = "without its entry it could not be found on its nodes again";
     error.next = "stop or kill it first";

@@ -61,6 +61,10 @@ struct RunRow {
   std::string modelFile;    // safetensors in the home's models folder; "" while there is none
   std::string resumedFrom;  // run
 };
+// Whether its nodes have workers: it has begun and has not ended.
+inline bool isUnderWay(RunState state) {
+  return state == RunState::RUNNING || state == RunState::RECOVERING || state == RunState::STOPPING;
+}
 // Changes the state of a run; refuses a transition that is not allowed (specs::checkTransition).
 Status setState(RunRow& row, RunState state);
 

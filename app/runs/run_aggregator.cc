@@ -106,8 +106,14 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     case run::v1::Record::kSteps:
       addSteps(node, record.steps());
       break;
+    case run::v1::Record::kRecovering:
+    case run::v1::Record::kRecovered:
+      addRestart(name, record);
+      break;
     case run::v1::Record::kEpoch: {
       const auto& epoch = record.epoch();
+      if (epoch.step() <= lastEpochStep_) break;  // trained again after a restart
+      lastEpochStep_ = epoch.step();
       points("epoch/train_loss")
           .push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
       row_.figures.epochs = epoch.epoch();
@@ -166,6 +172,24 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
   }
 }
 
+void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
+  RunRestart restart;
+  if (record.has_recovering()) {
+    restart.generation = record.recovering().generation();
+    restart.cause = specs::fromInfo(record.recovering().cause());
+    if (restart.cause->node.empty()) restart.cause->node = name;
+    if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
+  } else {
+    restart.generation = record.recovered().generation();
+    restart.lostSteps = record.recovered().lost_steps();
+    restart.seconds = record.recovered().seconds();
+    if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
+  }
+  row_.generation = restart.generation;
+  rowChanged_ = true;
+  update_.restarts.push_back(std::move(restart));
+}
+
 void RunAggregator::addEpoch(const run::v1::EpochInfo& epoch) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const bool later = epoch.evaluated_later();
@@ -190,6 +214,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   const std::int64_t offset = sameClock ? 0 : node.clockOffset;
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
+  std::int64_t& last = lastStep_[rank];
   auto& seconds = points(fmt::format("rank/{}/step", rank));
   std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
   *scale = nullptr;
@@ -202,6 +227,8 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   }
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin += chunk.begin_ns(i);
+    if (chunk.first_step() + i <= last) continue;
+    last = chunk.first_step() + i;
     analysis::StepSample sample;
     sample.rank = rank;
     sample.step = chunk.first_step() + i;

@@ -66,6 +66,7 @@ class RunAggregator {
   };
 
   void addEpoch(const run::v1::EpochInfo& epoch);
+  void addRestart(const std::string& node, const run::v1::Record& record);
   void addSteps(Node& node, const run::v1::StepChunk& chunk);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
@@ -85,6 +86,8 @@ class RunAggregator {
   std::string coordinator_;
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
+  std::int64_t lastEpochStep_ = 0;
+  std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
   std::map<int, RankLoad> loads_;
   GpuWatch gpus_;
   analysis::StepAnalyzer analyzer_;

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/run_restart.h"
 #include "app/runs/straggler.h"
 #include "engine/base/status.h"
 
@@ -39,7 +40,8 @@ struct RunUpdate {
   std::vector<LogRow> logs;
   std::vector<EpochRow> epochs;  // one comes again where it is evaluated later
   std::vector<Error> errors;
-  std::vector<Error> warnings;           // the run goes on
+  std::vector<Error> warnings;  // the run goes on
+  std::vector<RunRestart> restarts;
   std::optional<RunRow> row;             // where it changed: phase, figures
   bool started = false;                  // the run's first record came
   std::vector<StepBreakdown> breakdown;  // of all ranks; empty: as before

@@ -4649,6 +4649,34 @@ its last lines:
             <translation>写入期间训练已结束</translation>
         </message>
         <message>
+            <source>the run restarts from its last checkpoint: %1</source>
+            <translation>运行从最近的检查点重新开始：%1</translation>
+        </message>
+        <message>
+            <source>the run trains again after %1 s</source>
+            <translation>运行在 %1 s 后恢复训练</translation>
+        </message>
+        <message>
+            <source>the run trains again after %1 s; 1 step is trained again</source>
+            <translation>运行在 %1 s 后恢复训练；1 步将重新训练</translation>
+        </message>
+        <message>
+            <source>the run trains again after %1 s; %2 steps are trained again</source>
+            <translation>运行在 %1 s 后恢复训练；%2 步将重新训练</translation>
+        </message>
+        <message>
+            <source>%1 restarts led to no step after step %2</source>
+            <translation>重启 %1 次之后，第 %2 步之后仍无进展</translation>
+        </message>
+        <message>
+            <source>the run was restarted %1 times, which recovery.max_restarts allows</source>
+            <translation>运行已重启 %1 次，达到 recovery.max_restarts 的上限</translation>
+        </message>
+        <message>
+            <source>stopped while it recovered</source>
+            <translation>在恢复期间停止</translation>
+        </message>
+        <message>
             <source>it unpacks to more than %1 GiB</source>
             <translation>解压后超过 %1 GiB</translation>
         </message>
@@ -6536,6 +6564,10 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>
+        <message>
+            <source>recovering</source>
+            <translation>恢复中</translation>
+        </message>
         <message>
             <source>unreachable since %1</source>
             <translation>自 %1 起无法访问</translation>

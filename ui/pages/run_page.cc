@@ -274,8 +274,8 @@ void RunPage::refreshRow() {
                    : document_->ending() ? tr("finishing")
                                          : runStateText(row),
                    row.unreachableNs != 0 ? Tone::kWarning : runPhaseTone(row.phase));
-  stop_->setEnabled(document_->canStop() && row.phase == app::RunState::RUNNING);
-  kill_->setEnabled(document_->canStop());
+  stop_->setEnabled(document_->canStop());
+  kill_->setEnabled(document_->canKill());
   showReach(row.unreachableNs);
   const bool running = !app::isFinal(row.phase);
   stop_->setVisible(running);

@@ -115,7 +115,8 @@ QString runPhaseText(app::RunState phase) {
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "succeeded"),
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "failed"),
                                       QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "stopped"),
-                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired")};
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "expired"),
+                                      QT_TRANSLATE_NOOP("lockstep::ui::RunPhase", "recovering")};
   static_assert(std::size(names) == run::v1::RunState_ARRAYSIZE);
   return QCoreApplication::translate("lockstep::ui::RunPhase", names[static_cast<int>(phase)]);
 }
@@ -144,6 +145,7 @@ Tone runPhaseTone(app::RunState phase) {
       return Tone::kGood;
     case app::RunState::FAILED:
       return Tone::kBad;
+    case app::RunState::RECOVERING:
     case app::RunState::STOPPING:
     case app::RunState::STOPPED:
       return Tone::kWarning;
@@ -297,6 +299,8 @@ void RunDocument::take(const app::RunUpdate& update) {
     Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, messageText(node.detail));
   }
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
+  for (const auto& restart : update.restarts)
+    if (restart.begins()) Q_EMIT warned(app::restartWarning(restart));
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.row) Q_EMIT rowChanged();
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
@@ -315,7 +319,10 @@ bool RunDocument::canResume() const {
   return canRelaunch() && app::checkpointFolderOf(row().run, documents_).ok();
 }
 
-bool RunDocument::canStop() const { return recorder_ && !ending_ && !model_.over(); }
+bool RunDocument::canKill() const { return recorder_ && !ending_ && !model_.over(); }
+bool RunDocument::canStop() const {
+  return canKill() && app::isUnderWay(row().phase) && row().phase != app::RunState::STOPPING;
+}
 
 void RunDocument::stop() {
   if (!recorder_) return;

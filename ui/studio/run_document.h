@@ -51,6 +51,7 @@ class RunDocument : public QObject {
   std::shared_ptr<Series> series(const std::string& name);
   const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
   bool canStop() const;
+  bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
   bool canResume() const;
 

@@ -353,8 +353,7 @@ void MainWindow::restoreSession() {
               const auto documents = (*history)->documents(row.run);
               return documents.ok() && !documents->nodes.empty();
             };
-            if (row.phase == app::RunState::RUNNING || row.phase == app::RunState::STOPPING ||
-                (row.phase == app::RunState::LAUNCHING && begun())) {
+            if (app::isUnderWay(row.phase) || (row.phase == app::RunState::LAUNCHING && begun())) {
               going << QString::fromStdString(row.run);
             }
           }

@@ -236,9 +236,8 @@ void MainWindow::refreshActions() {
   actions_["actionConnect"]->setEnabled(cluster);
   actions_["actionDisconnect"]->setEnabled(cluster && cluster->liveIfAny());
   actions_["actionAddHost"]->setEnabled(cluster);
-  actions_["actionStop"]->setEnabled(run && run->document()->canStop() &&
-                                     run->document()->row().phase == app::RunState::RUNNING);
-  actions_["actionKill"]->setEnabled(run && run->document()->canStop());
+  actions_["actionStop"]->setEnabled(run && run->document()->canStop());
+  actions_["actionKill"]->setEnabled(run && run->document()->canKill());
   auto* history = qobject_cast<HistoryPage*>(page);
   const bool again = run ? run->document()->canRelaunch() : history && history->canRelaunch();
   const bool resume = run ? run->document()->canResume() : again;

@@ -1,0 +1,42 @@
+#include "agent/supervisor/recovery.h"
+
+#include <algorithm>
+
+namespace lockstep::agent {
+namespace {
+
+// Other errors come again: of the spec, of data and files, of training that diverges.
+bool restartMayHelp(Code code) {
+  return code == Code::kAborted || code == Code::kUnavailable || code == Code::kDeadlineExceeded ||
+         code == Code::kInternal;
+}
+
+}  // namespace
+
+std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps) {
+  if (spec_.policy() != "restart" || !restartMayHelp(failure.code)) return failure;
+  withoutProgress_ = steps > steps_ ? 0 : withoutProgress_ + 1;
+  steps_ = std::max(steps_, steps);
+  Error error = failure;
+  if (withoutProgress_ >= kMostWithoutProgress) {
+    const Message again =
+        message("{} restarts led to no step after step {}", withoutProgress_, steps_);
+    error.why = error.why.empty() ? again : message("{}\n{}", again, error.why);
+    return error;
+  }
+  if (restarts_ >= spec_.max_restarts()) {
+    const Message again =
+        message("the run was restarted {} times, which recovery.max_restarts allows", restarts_);
+    error.why = error.why.empty() ? again : message("{}\n{}", again, error.why);
+    return error;
+  }
+  ++restarts_;
+  return std::nullopt;
+}
+
+Nanoseconds Recovery::pause() const {
+  constexpr Nanoseconds kFirst = 1'000'000'000;
+  return withoutProgress_ == 0 ? 0 : kFirst << (withoutProgress_ - 1);
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,21 @@
+#include "app/runs/run_restart.h"
+
+namespace lockstep::app {
+
+Error restartWarning(const RunRestart& restart) {
+  Error warning = *restart.cause;
+  warning.what = message("the run restarts from its last checkpoint: {}", warning.what);
+  warning.next = {};
+  return warning;
+}
+
+Message restartedText(const RunRestart& restart) {
+  if (restart.lostSteps == 0)
+    return message("the run trains again after {:.1f} s", restart.seconds);
+  if (restart.lostSteps == 1)
+    return message("the run trains again after {:.1f} s; 1 step is trained again", restart.seconds);
+  return message("the run trains again after {:.1f} s; {} steps are trained again", restart.seconds,
+                 restart.lostSteps);
+}
+
+}  // namespace lockstep::app

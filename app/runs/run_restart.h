@@ -1,0 +1,25 @@
+// Restarts of a run after a failure, as its coordinator records them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+// Comes twice: when a restart begins, with its cause, and when the run trains again.
+struct RunRestart {
+  int generation = 0;          // of the workers that are started
+  std::optional<Error> cause;  // it begins
+  std::int64_t lostSteps = 0;  // trained before the failure, and again after it
+  double seconds = 0;          // from the failure until the first step
+  bool begins() const { return cause.has_value(); }
+};
+
+// A restart that begins, as a warning: what failed, and what is done about it.
+Error restartWarning(const RunRestart& restart);
+// "trains again after 1.8 s; 12 steps are trained again".
+Message restartedText(const RunRestart& restart);
+
+}  // namespace lockstep::app
