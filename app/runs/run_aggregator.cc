@@ -110,17 +110,9 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     case run::v1::Record::kRecovered:
       addRestart(name, record);
       break;
-    case run::v1::Record::kEpoch: {
-      const auto& epoch = record.epoch();
-      if (epoch.step() <= lastEpochStep_) break;  // trained again after a restart
-      lastEpochStep_ = epoch.step();
-      points("epoch/train_loss")
-          .push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
-      row_.figures.epochs = epoch.epoch();
-      row_.figures.trainLoss = epoch.train_loss();
-      addEpoch(epoch);
+    case run::v1::Record::kEpoch:
+      addTrained(record.epoch());
       break;
-    }
     case run::v1::Record::kEvaluation:
       addEpoch(record.evaluation());
       break;
@@ -188,6 +180,15 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   row_.generation = restart.generation;
   rowChanged_ = true;
   update_.restarts.push_back(std::move(restart));
+}
+
+void RunAggregator::addTrained(const run::v1::EpochInfo& epoch) {
+  if (epoch.step() <= lastEpochStep_) return;  // trained again after a restart
+  lastEpochStep_ = epoch.step();
+  points("epoch/train_loss").push_back({static_cast<double>(epoch.epoch()), epoch.train_loss()});
+  row_.figures.epochs = epoch.epoch();
+  row_.figures.trainLoss = epoch.train_loss();
+  addEpoch(epoch);
 }
 
 void RunAggregator::addEpoch(const run::v1::EpochInfo& epoch) {

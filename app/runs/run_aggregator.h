@@ -65,6 +65,7 @@ class RunAggregator {
     int gpu = -1;  // that it computes on
   };
 
+  void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void addSteps(Node& node, const run::v1::StepChunk& chunk);

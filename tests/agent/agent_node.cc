@@ -257,6 +257,7 @@ node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node) {
   spec.mutable_data()->mutable_train()->set_labels(data + "train-labels-idx1-ubyte.gz");
   spec.mutable_data()->mutable_evaluate()->set_images(data + "t10k-images-idx3-ubyte.gz");
   spec.mutable_data()->mutable_evaluate()->set_labels(data + "t10k-labels-idx1-ubyte.gz");
+  spec.mutable_recovery()->set_policy(options.recovery);
   auto* training = spec.mutable_training();
   training->set_batch(options.batch);
   training->set_epochs(1000);

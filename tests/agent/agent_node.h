@@ -87,6 +87,7 @@ struct RunOptions {
   std::int64_t hidden = 128;   // units of the hidden layer
   std::string strategy = "multi-worker-mirrored";
   std::string evaluator;  // a node of that role after them; "" none
+  std::string recovery = "none";
 };
 node::v1::PrepareRequest prepareRequest(const RunOptions& options, int node = 0);
 std::string newRunId();

@@ -1,7 +1,8 @@
 // Faults between and on hosts of their own, while a run is trained from the command line: nodes
 // that fall silent, freeze and lose power, a coordinator that is gone or given up, a cut of one
-// direction, strangers at every port, damaged checkpoints, disks that are slow or full. Each case
-// ends within a stated time, with words that say what happened, and leaves nothing behind.
+// direction, strangers at every port, damaged checkpoints, disks that are slow or full. Runs do not
+// restart (recovery.policy=none). Each case ends within a stated time, with words that say what
+// happened, and leaves nothing behind.
 //
 // Victims and moments are chosen by a seed, which is printed. tests/cluster/faults repeats them
 // and again: LOCKSTEP_FAULTS_SEED is the first round's, LOCKSTEP_FAULTS_ROUNDS says how many;
@@ -262,7 +263,7 @@ class ClusterFaultsTest : public QObject {
   std::unique_ptr<QProcess> start(const QStringList& more, const QString& cluster) const {
     return cli_.start(QStringList{"--ssh-config", QString::fromStdString(folder_ / "config"), "run",
                                   example("fashion-mlp"), "--json", "--every", "1", "--cluster",
-                                  cluster} +
+                                  cluster, "--set", "recovery.policy=none"} +
                       more);
   }
   // Until it has told so many steps. False where it ends before.

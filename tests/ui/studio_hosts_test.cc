@@ -98,6 +98,7 @@ class StudioHostsTest : public QObject {
     QVERIFY(model);
     auto* table = model->findChild<QTableView*>("fieldTable");
     for (const auto& [path, value] : {std::pair{"training.max_steps", QString::number(steps)},
+                                      {"recovery.policy", QString("none")},
                                       {"training.schedule.warmup_steps", QString("10")}}) {
       QVERIFY(model->showField(path));
       QVERIFY(table->model()->setData(table->currentIndex(), value));

@@ -98,7 +98,10 @@ class StudioTroubleTest : public QObject {
   void killedWorkerEndsTheRunWithItsLastLines() {
     if (const char* why = tests::whyNoRuns()) QSKIP(why);
     road_->open();
-    road_->launch("fashion-mlp.yaml", {{"epochs: 5", "epochs: 1000"}}, nullptr, 2);
+    road_->launch(
+        "fashion-mlp.yaml",
+        {{"epochs: 5", "epochs: 1000"}, {"strategy:", "recovery: {policy: none}\nstrategy:"}},
+        nullptr, 2);
     if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
     if (QTest::currentTestFailed()) return;
     auto* document = road_->page()->document();

@@ -213,7 +213,7 @@ class CliTroubleTest : public QObject {
 
   void workerKilledEndsTheRun() {
     const Cli cli;
-    const auto process = cli.start(longRun());
+    const auto process = cli.start(longRun({"--set", "recovery.policy=none"}));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QByteArray started = out.split('\n').front();

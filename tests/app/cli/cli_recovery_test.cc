@@ -1,0 +1,166 @@
+// Runs that restart after a failure: workers killed and frozen at moments that a seed chooses. What
+// a restarted run ends with is, bit for bit, what an undisturbed one ends with.
+#include <signal.h>
+
+#include <QElapsedTimer>
+#include <QTest>
+#include <random>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+QString runOf(const QByteArray& out) {
+  const qsizetype at = out.indexOf("\"run\":\"") + 7;
+  return QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
+}
+
+QStringList training(const QString& kind, const QString& ranks, int steps) {
+  return {"run",
+          example("fashion-mlp"),
+          "--json",
+          "--every",
+          "50",
+          "--local",
+          ranks,
+          "--set",
+          "strategy.kind=" + kind,
+          "--set",
+          "training.epochs=100",
+          "--set",
+          "training.max_steps=" + QString::number(steps),
+          "--set",
+          "training.checkpoint.every_steps=100"};
+}
+
+}  // namespace
+
+class CliRecoveryTest : public QObject {
+  Q_OBJECT
+
+ private:
+  static constexpr int kSteps = 6000;
+  std::minstd_rand random_;
+
+  // Kills a worker of the run, and waits until the run trains again.
+  static void killOne(const Cli& cli, QProcess& process, QByteArray& out, std::size_t which) {
+    const qsizetype told = out.size();
+    const auto workers = cli.workers(runOf(out));
+    QVERIFY(!workers.isEmpty());
+    ::kill(static_cast<pid_t>(workers[static_cast<qsizetype>(which) % workers.size()]), SIGKILL);
+    QByteArray rest;
+    QVERIFY2(cli.awaitEvent(process, "recovered", rest, 20000), (out + rest).right(3000));
+    out += rest;
+    QVERIFY(out.indexOf("\"event\":\"recovering\"", told) > 0);
+  }
+
+ private Q_SLOTS:
+  void aKilledWorkerIsReplaced_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<QString>("ranks");
+    QTest::newRow("one rank") << "mirrored"
+                              << "1";
+    QTest::newRow("data parallel") << "multi-worker-mirrored"
+                                   << "3";
+    QTest::newRow("zero-3") << "zero-3"
+                            << "2";
+    QTest::newRow("pipeline") << "pipeline"
+                              << "2";
+    QTest::newRow("parameter server") << "parameter-server"
+                                      << "3";
+  }
+  void aKilledWorkerIsReplaced() {
+    QFETCH(QString, kind);
+    QFETCH(QString, ranks);
+    const unsigned seed = qEnvironmentVariable("LOCKSTEP_SEED", "1").toUInt();
+    qInfo("seed %u", seed);
+    random_.seed(seed * 7919 + static_cast<unsigned>(qHash(kind)));
+    const Cli cli;
+    const QStringList arguments = training(kind, ranks, kSteps);
+    const CliResult whole = cli.run(arguments);
+    QVERIFY2(whole.exit == 0, whole.text());
+
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    for (int i = 0; i < 2; ++i) {
+      QTest::qWait(static_cast<int>(random_() % 400));
+      killOne(cli, *process, out, random_());
+      if (QTest::currentTestFailed()) return;
+    }
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY(result.onlyJson);
+    QCOMPARE(result.last()["event"].toString(), QString("finished"));
+    for (const char* figure : {"weights_sha256", "train_loss", "eval_loss", "steps"})
+      QCOMPARE(result.last()[figure], whole.last()[figure]);
+    // Each step is told once.
+    int before = 0;
+    for (const QJsonObject& step : result.all("step")) {
+      QVERIFY(step["step"].toInt() > before);
+      before = step["step"].toInt();
+    }
+    const auto recovering = result.all("recovering"), recovered = result.all("recovered");
+    QCOMPARE(recovering.size(), qsizetype{2});
+    QCOMPARE(recovered.size(), qsizetype{2});
+    for (int i = 0; i < 2; ++i) {
+      QCOMPARE(recovering[i]["generation"].toInt(), i + 2);
+      QCOMPARE(recovered[i]["generation"].toInt(), i + 2);
+      QVERIFY2(recovering[i]["cause"].toString().contains("SIGKILL"), result.text());
+      QVERIFY(recovering[i]["node"].toString().startsWith("local"));
+      QVERIFY(recovering[i]["rank"].toInt(-1) >= 0);
+      QVERIFY2(recovered[i]["seconds"].toDouble() < 10, result.text());
+      QVERIFY(recovered[i]["lost_steps"].toInt(-1) >= 0);
+    }
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(runOf(out)).isEmpty(), 10000);
+  }
+
+  // No generation lives until a step: the run ends, and says what was tried.
+  void aFailureThatComesAgainEndsTheRun() {
+    const Cli cli;
+    const auto process = cli.start(training("multi-worker-mirrored", "2", 1'000'000));
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    QElapsedTimer clock;
+    clock.start();
+    while (process->state() != QProcess::NotRunning && clock.elapsed() < 60000) {
+      for (const qint64 worker : cli.workers(run)) ::kill(static_cast<pid_t>(worker), SIGKILL);
+      process->waitForFinished(10);
+    }
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+    QVERIFY2(result.first("error")["why"].toString().contains("restarts led to no step after step"),
+             result.text());
+    QVERIFY(cli.leave());
+  }
+
+  void aRunThatRecoversCanBeStopped() {
+    const Cli cli;
+    const auto process = cli.start(training("multi-worker-mirrored", "2", 1'000'000));
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    // Twice without a step between them: the next workers start after a pause.
+    QElapsedTimer clock;
+    clock.start();
+    while (out.count("\"event\":\"recovering\"") < 2 && clock.elapsed() < 30000) {
+      for (const qint64 worker : cli.workers(run)) ::kill(static_cast<pid_t>(worker), SIGKILL);
+      process->waitForReadyRead(10);
+      out += process->readAllStandardOutput();
+    }
+    const CliResult stop = cli.run({"stop", run});
+    QVERIFY2(stop.exit == 0, stop.text());
+    const CliResult result = cli.finish(*process, out);
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(run).isEmpty(), 10000);
+  }
+};
+
+QTEST_GUILESS_MAIN(CliRecoveryTest)
+#include "cli_recovery_test.moc"
