@@ -41,7 +41,7 @@ class CliRecoveryTest : public QObject {
   Q_OBJECT
 
  private:
-  static constexpr int kSteps = 6000;
+  static constexpr int kSteps = 3000;
   std::minstd_rand random_;
 
   // Kills a worker of the run, and waits until the run trains again.
