@@ -96,9 +96,8 @@ class JsonReport final : public RunReport {
     line.add("generation", restart.generation);
     if (restart.begins()) {
       const Error& cause = *restart.cause;
-      line.add("cause",
-               cause.why.empty() ? cause.what.text() : cause.what.text() + ": " + cause.why.text());
-      line.add("code", codeName(cause.code)).add("node", cause.node).add("rank", cause.rank);
+      line.add("cause", cause.what).add("why", cause.why).add("code", codeName(cause.code));
+      line.add("node", cause.node).add("rank", cause.rank).add("step", cause.step);
     } else {
       line.add("lost_steps", restart.lostSteps).add("seconds", restart.seconds);
     }
