@@ -497,7 +497,7 @@ class ModelsTest : public QObject {
              QString::fromUtf8("nothing, 没有"));
     const Message anyBytes = message("cannot open the data file {}", "/x/\xff\xfe/y");
     QCOMPARE(messageText(app::messageFromJson(app::toJson(anyBytes))),
-             QString::fromUtf8("无法打开数据文件 /x/??/y"));
+             QString::fromUtf8("无法打开数据文件 /x/?" "?/y"));
     Message list = "nothing";
     for (int i = 0; i < 300; ++i) list = message("{}, {}", list, i);
     QCOMPARE(QString::fromStdString(app::messageFromJson(app::toJson(list)).text()),
