@@ -82,6 +82,7 @@ class RunControl {
   void watchFolder(const std::stop_token& stop);
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
+  const spec::v1::NodeSpec* ownNode() const;
   // Returns whether this is the evaluator node.
   bool evaluates() const { return !request_.evaluation_plan().empty(); }
   bool isEvaluator(const std::string& node) const {
