@@ -34,7 +34,7 @@ constexpr std::chrono::minutes kPrepareLimit{30};
 constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
-constexpr std::chrono::seconds kCleanUpLimit{3};  // of a node that may not answer at all
+constexpr std::chrono::seconds kCleanUpLimit{3};  // the node may be out of reach
 constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
 
 // Tells which nodes a stage still waits for, from a thread of its own, until it is destroyed.
@@ -392,52 +392,6 @@ Status LaunchWork::prepare(Participant& participant, node::v1::PrepareRequest re
   return {};
 }
 
-Status LaunchWork::sameData() const {
-  for (const Participant& participant : participants_)
-    for (const auto& [name, hash] : copied_) {
-      const auto at = participant.data.find(name);
-      if (at == participant.data.end() || at->second == hash) continue;
-      Error error = makeError(Code::kFailedPrecondition, "the data file {} is not the run's",
-                              participant.paths.at(name));
-      error.node = participant.name;
-      error.why = message("its SHA-256 is {}, the run expects {}", at->second, hash);
-      error.next = "check whether something writes to it, and launch again";
-      return error;
-    }
-  for (const auto& [name, first] : participants_.front().data) {
-    const auto holders = [&](const std::string& hash) {
-      return std::count_if(participants_.begin(), participants_.end(),
-                           [&](const Participant& participant) {
-                             const auto at = participant.data.find(name);
-                             return at != participant.data.end() && at->second == hash;
-                           });
-    };
-    const Participant* usual = &participants_.front();
-    for (const Participant& participant : participants_) {
-      const auto at = participant.data.find(name);
-      if (at != participant.data.end() && holders(at->second) > holders(usual->data.at(name)))
-        usual = &participant;
-    }
-    for (std::size_t i = 0; i < participants_.size(); ++i) {
-      const auto at = participants_[i].data.find(name);
-      if (at == participants_[i].data.end() ? participants_[i].ranks.empty()
-                                            : at->second == usual->data.at(name))
-        continue;
-      const auto path = participants_[i].paths.find(name);
-      Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}",
-                              name, usual->name);
-      error.node = participants_[i].name;
-      error.why =
-          message("{} has SHA-256 {} here, {} there",
-                  path == participants_[i].paths.end() ? "" : path->second,
-                  at == participants_[i].data.end() ? "none" : at->second, usual->data.at(name));
-      error.next = "copy the same file to every node, or set data.copy_to_nodes";
-      return error;
-    }
-  }
-  return {};
-}
-
 Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
                               std::stop_token stop) {
   std::vector<node::v1::PrepareRequest> requests;
@@ -471,7 +425,7 @@ Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
     }
   }
   for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
-  LOCKSTEP_TRY(sameData());
+  LOCKSTEP_TRY(checkSameData(participants_, copied_));
   if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
   return {};
 }

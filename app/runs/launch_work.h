@@ -7,28 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "app/cluster/node_access.h"
 #include "app/runs/launcher.h"
+#include "app/runs/participant.h"
 
 namespace lockstep::node::v1 {
 class PrepareRequest;
 }
 
 namespace lockstep::app {
-
-// The nodes that take part, in rank order, then the one that evaluates, with what they bring.
-struct Participant {
-  int index = 0;  // in the session
-  std::string name;
-  std::vector<int> ranks;  // none of the one that evaluates
-  NodeAccess* access = nullptr;
-  NodeInventory inventory;
-  std::map<std::string, std::string> paths;  // "train.images" → where the file is there
-  std::string address;                       // where the others reach it, of several nodes
-  std::string socket, folder;                // once prepared
-  // once prepared: "train.images" → SHA-256 of what is there
-  std::map<std::string, std::string> data;
-};
 
 using Stage = LaunchProgress::Stage;
 using Tell = std::function<void(const LaunchProgress&)>;
@@ -47,7 +33,6 @@ class LaunchWork {
   // Makes missing data of an example, if nodes read them from this machine's files.
   Status makeData(const std::stop_token& stop);
   Status connectAll(std::stop_token stop);
-
   // Remarks on nodes whose clocks differ from this machine's by a day or more. A run does not
   // depend on them, but the times in its log do. The ranks report smaller differences themselves.
   std::vector<Message> clockRemarks() const;
@@ -69,8 +54,6 @@ class LaunchWork {
   Status prepare(Participant& participant, node::v1::PrepareRequest request,
                  std::string& peerAddress, std::stop_token stop);
 
-  // Every node trains on the same files, those that were copied: the one that has another is named.
-  Status sameData() const;
   Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop);
   Status commit(const std::string& run, std::stop_token stop);
 
