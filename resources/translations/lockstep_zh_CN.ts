@@ -553,6 +553,10 @@ It uses:
     <context>
         <name>lockstep::ui::HistoryPage</name>
         <message>
+            <source>Lost to failures</source>
+            <translation>故障损失的时间</translation>
+        </message>
+        <message>
             <source>Delete this run?</source>
             <translation>删除此运行？</translation>
         </message>
@@ -6117,6 +6121,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>Restarts</source>
+            <translation>重启次数</translation>
+        </message>
+        <message>
+            <source>Lost to failures</source>
+            <translation>故障损失的时间</translation>
+        </message>
         <message>
             <source>The run has been unreachable since %1.</source>
             <translation>自 %1 起无法访问此运行。</translation>

@@ -1,0 +1,25 @@
+// The tables of history.db, and the rows of its runs.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "app/history/run_row.h"
+#include "app/history/sqlite.h"
+
+namespace lockstep::app {
+
+// Version n of the database is made by the first n of them.
+std::vector<std::string_view> historySchemas();
+
+inline constexpr std::string_view kRunColumns =
+    "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,"
+    "version,"
+    "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
+    "samples_per_second,weights_sha256,cluster,error,error_message,model_file,resumed_from,"
+    "unreachable,lost_seconds";
+RunRow readRow(const Statement& row);  // of kRunColumns
+// `verb` is "INSERT" or "INSERT OR REPLACE".
+Status writeRow(Database& database, std::string_view verb, const RunRow& row);
+
+}  // namespace lockstep::app
