@@ -5719,6 +5719,10 @@ its last lines:
     <context>
         <name>lockstep::ui::ModelPage</name>
         <message>
+            <source>Recovery</source>
+            <translation>恢复</translation>
+        </message>
+        <message>
             <source>Add layer</source>
             <translation>添加层</translation>
         </message>
