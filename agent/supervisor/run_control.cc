@@ -20,7 +20,7 @@ using node::v1::FromPeer;
 using node::v1::ToPeer;
 using node::v1::ToWorker;
 
-constexpr Nanoseconds kSecond = 1'000'000'000;
+constexpr Nanoseconds kShortestHeartbeatMs = 50;
 
 }  // namespace
 
@@ -35,6 +35,8 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       limits_(limits),
       onOver_(std::move(onOver)),
       generation_(request_.generation()),
+      heartbeat_(1'000'000 * std::max<Nanoseconds>(request_.spec().recovery().heartbeat_ms(),
+                                                   kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
       sampler_(folder_.path) {
   recover_.set_resume_from(request_.resume_from());
@@ -89,12 +91,7 @@ Result<std::string> RunControl::start() {
   sample();
   loop_.every(static_cast<Nanoseconds>(1e9 / hertz), [this] { sample(); });
   folderWatch_ = std::jthread([this](const std::stop_token& stop) { watchFolder(stop); });
-  loop_.every(2 * kSecond, [this] {
-    if (!client_ || over_) return;
-    FromPeer ping;
-    ping.mutable_ping()->set_sent_ns(monotonicNow());
-    client_->send(std::move(ping));
-  });
+  loop_.every(heartbeat_, [this] { beat(); });
   return address;
 }
 

@@ -4681,6 +4681,18 @@ its last lines:
             <translation>在恢复期间停止</translation>
         </message>
         <message>
+            <source>node %1 does not answer</source>
+            <translation>节点 %1 没有响应</translation>
+        </message>
+        <message>
+            <source>its heartbeats stay out</source>
+            <translation>没有收到它的心跳</translation>
+        </message>
+        <message>
+            <source>check the node and its network; the run ends after %1 s without it</source>
+            <translation>请检查该节点及其网络；失联 %1 秒后运行将结束</translation>
+        </message>
+        <message>
             <source>it unpacks to more than %1 GiB</source>
             <translation>解压后超过 %1 GiB</translation>
         </message>
