@@ -105,7 +105,8 @@ void RunControl::onPeerLeave(const std::string& node) {
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
   Peer& peer = peers_[node];
   peer.heard.last = monotonicNow();
-  if (message.generation() != generation_) return;
+  // The evaluator has no workers of a generation.
+  if (message.generation() != generation_ && !isEvaluator(node) && !message.has_ping()) return;
   switch (message.body_case()) {
     case FromPeer::kKvSet:
       kvSet(message.kv_set().key(), message.kv_set().value());
@@ -196,6 +197,7 @@ void RunControl::checkDone() {
 
 void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
+  if (failedAt_ == 0) failedAt_ = monotonicNow();
   if (!cascading) {
     failed(error);
     return;
@@ -469,7 +471,8 @@ void RunControl::finish() {
   }
   if (finished.steps() == 0)
     for (const auto& worker : workers_)
-      finished.set_steps(std::max(finished.steps(), worker->lastStep));
+      finished.set_steps(std::max({finished.steps(), worker->lastStep, furthest_}));
+  if (workers_.empty()) finished.set_steps(furthest_);  // between two generations
   run::v1::Record record;
   *record.mutable_finished() = std::move(finished);
   setState(*outcome_);  // before anyone can read of the end and act on it
