@@ -169,8 +169,9 @@ class RunControl {
   Heard coordinatorHeard_;      // at the other nodes
   Nanoseconds clockNoted_ = 0;  // when a ClockOffset was recorded
   bool leaving_ = false;        // the workers of the generation before are being ended
-  Recovery recovery_;           // at the coordinator, as the next three
-  Nanoseconds failedAt_ = 0;    // 0: it trains
+  Recovery recovery_;           // at the coordinator, as the next four
+  Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
+  bool restarting_ = false;     // until the first steps of this generation
   std::int64_t furthest_ = 0;   // the last step completed in any generation
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
