@@ -3,152 +3,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
-#include <map>
-#include <set>
 
-#include "app/history/run_store.h"
+#include "app/history/run_csv.h"
+#include "app/history/run_table.h"
 #include "app/history/sqlite.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
-#include "engine/specs/error_info.h"
 
 namespace lockstep::app {
-namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kSchema = R"(
-CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created INTEGER,
-  started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, comm TEXT,
-  plan_hash TEXT, version TEXT, predicted_step REAL, measured_step REAL, steps INTEGER,
-  epochs INTEGER, train_loss REAL, eval_loss REAL, eval_accuracy REAL, samples_per_second REAL,
-  weights_sha256 TEXT, cluster TEXT, error TEXT, model_file TEXT, resumed_from TEXT);
-CREATE INDEX run_created ON run(created);
-CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, plan TEXT,
-  prediction TEXT, nodes TEXT);
-)";
-constexpr std::string_view kMetricSchema = R"(
-ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
-ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
-)";
-// For LeftRun: also those that were given up.
-constexpr std::string_view kDeletedSchema =
-    "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
-constexpr std::string_view kUnreachableSchema =
-    "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
-constexpr std::string_view kMessageSchema =
-    "ALTER TABLE run ADD COLUMN error_message TEXT NOT NULL DEFAULT '';";
-constexpr std::string_view kColumns =
-    "run,name,notes,phase,created,started,finished,generation,world,strategy,comm,plan_hash,"
-    "version,"
-    "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
-    "samples_per_second,weights_sha256,cluster,error,error_message,model_file,resumed_from,"
-    "unreachable";
-
-RunRow readRow(const Statement& row) {
-  RunRow out;
-  int column = 0;
-  const auto text = [&] { return row.text(column++); };
-  const auto integer = [&] { return row.integer(column++); };
-  const auto number = [&] { return row.number(column++); };
-  out.run = text();
-  out.name = text();
-  out.notes = text();
-  out.phase = static_cast<RunState>(std::clamp<std::int64_t>(integer(), 0, run::v1::RunState_MAX));
-  out.createdNs = integer();
-  out.startedNs = integer();
-  out.finishedNs = integer();
-  out.generation = static_cast<int>(integer());
-  out.world = static_cast<int>(integer());
-  out.strategy = text();
-  out.comm = text();
-  out.planHash = text();
-  out.version = text();
-  out.predictedStepSeconds = number();
-  out.measuredStepSeconds = number();
-  out.figures.steps = integer();
-  out.figures.epochs = integer();
-  out.figures.trainLoss = number();
-  // as earlier versions wrote what is not known
-  if (out.figures.trainLoss == 0 && out.phase != RunState::SUCCEEDED)
-    out.figures.trainLoss = RunFigures().trainLoss;
-  out.figures.evalLoss = number();
-  out.figures.evalMetric = number();
-  out.figures.metric = text();
-  out.figures.samplesPerSecond = number();
-  out.figures.weightsSha256 = text();
-  out.clusterName = text();
-  out.error = text();
-  if (const std::string json = text(); !json.empty()) out.error = specs::messageFromJson(json);
-  out.modelFile = text();
-  out.resumedFrom = text();
-  out.unreachableNs = integer();
-  return out;
-}
-
-Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
-  const std::string sql = fmt::format(
-      "{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
-      kColumns);
-  const auto text = [](const std::string& s) { return std::string_view(s); };
-  return Statement(database, sql)
-      .bind(text(row.run))
-      .bind(text(row.name))
-      .bind(text(row.notes))
-      .bind(static_cast<int>(row.phase))
-      .bind(row.createdNs)
-      .bind(row.startedNs)
-      .bind(row.finishedNs)
-      .bind(row.generation)
-      .bind(row.world)
-      .bind(text(row.strategy))
-      .bind(text(row.comm))
-      .bind(text(row.planHash))
-      .bind(text(row.version))
-      .bind(row.predictedStepSeconds)
-      .bind(row.measuredStepSeconds)
-      .bind(row.figures.steps)
-      .bind(row.figures.epochs)
-      .bind(row.figures.trainLoss)
-      .bind(row.figures.evalLoss)
-      .bind(row.figures.evalMetric)
-      .bind(text(row.figures.metric))
-      .bind(row.figures.samplesPerSecond)
-      .bind(text(row.figures.weightsSha256))
-      .bind(text(row.clusterName))
-      .bind(text(row.error))
-      .bind(text(row.error.arguments().empty() ? "" : specs::toJson(row.error)))
-      .bind(text(row.modelFile))
-      .bind(text(row.resumedFrom))
-      .bind(row.unreachableNs)
-      .run();
-}
-
-// Which of the three tables of a CSV a series belongs to.
-enum class Axis { kStep, kEpoch, kTime };
-Axis axisOf(std::string_view series) {
-  if (series.starts_with("epoch/")) return Axis::kEpoch;
-  if (series.starts_with("node/") || series.ends_with("/cpu") || series.ends_with("/memory"))
-    return Axis::kTime;
-  return Axis::kStep;
-}
-
-}  // namespace
-
-Status setState(RunRow& row, RunState state) {
-  LOCKSTEP_TRY(specs::checkTransition(row.phase, state));
-  row.phase = state;
-  return {};
-}
-
-bool isMetric(std::string_view series) {
-  return std::find(kMetrics.begin(), kMetrics.end(), series) != kMetrics.end();
-}
 
 struct History::State {
   std::string folder;
@@ -173,8 +40,7 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   state->folder = folder;
   const std::string path = folder + "/history.db";
   const bool fresh = !fs::exists(path, error);
-  auto database = Database::open(
-      path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema});
+  auto database = openHistoryDatabase(path);
   if (!database.ok()) {
     if (database.error().code == Code::kDataLoss)
       database.error().next = message(
@@ -318,7 +184,7 @@ Error unknownRun(const std::string& run) {
 }  // namespace
 
 Result<RunRow> History::row(const std::string& run) const {
-  Statement found(*state_->database, fmt::format("SELECT {} FROM run WHERE run=?", kColumns));
+  Statement found(*state_->database, fmt::format("SELECT {} FROM run WHERE run=?", kRunColumns));
   if (found.bind(std::string_view(run)).step()) return readRow(found);
   LOCKSTEP_TRY(found.status());
   return unknownRun(run);
@@ -337,7 +203,7 @@ Result<RunRow> History::find(const std::string& text) const {
   if (auto whole = row(text); whole.ok()) return whole;
   Statement found(
       *state_->database,
-      fmt::format("SELECT {} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2", kColumns));
+      fmt::format("SELECT {} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2", kRunColumns));
   found.bind(std::string_view(text));
   if (text.empty() || !found.step()) {
     LOCKSTEP_TRY(found.status());
@@ -368,7 +234,7 @@ Result<std::vector<RunRow>> History::list(const std::string& contains, int limit
                  fmt::format("SELECT {} FROM run WHERE ?1='' OR instr(lower(run||' '||name||' '||"
                              "notes||' '||strategy||' '||cluster), lower(?1))>0 "
                              "ORDER BY created DESC, run DESC LIMIT ?2",
-                             kColumns));
+                             kRunColumns));
   rows.bind(std::string_view(contains)).bind(limit);
   std::vector<RunRow> out;
   while (rows.step()) out.push_back(readRow(rows));
@@ -492,40 +358,7 @@ Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const
 
 Result<std::string> History::csv(const std::string& run) const {
   LOCKSTEP_ASSIGN(const auto store, openRun(run));
-  std::string out;
-  for (const Axis axis : {Axis::kStep, Axis::kEpoch, Axis::kTime}) {
-    std::vector<std::string> names;
-    for (const SeriesInfo& info : store->series())
-      if (axisOf(info.name) == axis) names.push_back(info.name);
-    if (names.empty()) continue;
-    if (!out.empty()) out += "\n";
-    out += axis == Axis::kStep ? "step" : axis == Axis::kEpoch ? "epoch" : "time";
-    std::vector<std::vector<Point>> columns;
-    for (const std::string& name : names) {
-      out += "," + name;
-      LOCKSTEP_ASSIGN(auto points, store->readAll(name));
-      columns.push_back(std::move(points));
-    }
-    out += "\n";
-    // All columns have increasing x: merged as they are read.
-    std::vector<std::size_t> at(columns.size(), 0);
-    for (;;) {
-      double x = INFINITY;
-      for (std::size_t c = 0; c < columns.size(); ++c)
-        if (at[c] < columns[c].size()) x = std::min(x, columns[c][at[c]].x);
-      if (x == INFINITY) break;
-      out += axis == Axis::kTime ? fmt::format("{:.3f}", x) : fmt::format("{:.0f}", x);
-      for (std::size_t c = 0; c < columns.size(); ++c) {
-        out += ",";
-        if (at[c] < columns[c].size() && columns[c][at[c]].x == x) {
-          const double y = columns[c][at[c]++].y;
-          if (!std::isnan(y)) out += fmt::format("{:.9g}", y);
-        }
-      }
-      out += "\n";
-    }
-  }
-  return out;
+  return csvOf(*store);
 }
 
 Status History::exportCsv(const std::string& run, const std::string& path) const {

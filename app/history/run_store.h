@@ -1,13 +1,62 @@
-// Opens the file of a run, for History.
+// RunStore: the file of one run, with its curves, logs, epochs, errors and events.
+//
+// Curves are stored in chunks of at most 4096 points with a min/max pyramid, so the time to read a
+// range depends on the number of pixels, not on the length of the run.
+//
+// Threads and errors: see app/history/history.h.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "app/history/history.h"
+#include "app/history/run_data.h"
+#include "engine/base/status.h"
 
 namespace lockstep::app {
 
+class RunStore {
+ public:
+  ~RunStore();
+  RunStore(const RunStore&) = delete;
+  RunStore& operator=(const RunStore&) = delete;
+
+  // Takes the recorder lock, held until the store is destroyed or the process ends. kAlreadyExists
+  // if another process holds it.
+  Status lockForRecording();
+  // Writes atomically. Requires the recorder lock.
+  Status append(const RunBatch& batch);
+  std::uint64_t cursor(const std::string& node) const;  // 0: nothing yet
+
+  std::vector<SeriesInfo> series() const;
+  // Returns about maxPoints spans of [from, to] in order, plus one before and one after, so that
+  // lines reach the edges. Exact points if there are few enough.
+  Result<std::vector<Span>> read(const std::string& series, double from, double to,
+                                 int maxPoints) const;
+  Result<std::vector<Point>> readAll(const std::string& series) const;
+  // Returns the newest (or oldest) `limit` lines with after < id < before (0: no bound), in order.
+  // `rank` < -1: all ranks.
+  struct LogFilter {
+    std::string node;
+    int rank = -2;
+    std::string contains;
+    std::int64_t after = 0;
+    bool oldestFirst = false;
+  };
+  Result<std::vector<LogRow>> logs(const LogFilter& filter, std::int64_t before, int limit) const;
+  std::vector<EpochRow> epochs() const;
+  std::vector<Error> errors() const;
+  std::vector<SpanEvents> events(std::int64_t fromStep, std::int64_t toStep) const;
+
+ private:
+  friend Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
+  struct State;
+  explicit RunStore(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// For History, which knows the paths.
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);

@@ -1,0 +1,59 @@
+#include "app/history/run_csv.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::app {
+namespace {
+
+// Which of the three tables of a CSV a series belongs to.
+enum class Axis { kStep, kEpoch, kTime };
+Axis axisOf(std::string_view series) {
+  if (series.starts_with("epoch/")) return Axis::kEpoch;
+  if (series.starts_with("node/") || series.ends_with("/cpu") || series.ends_with("/memory"))
+    return Axis::kTime;
+  return Axis::kStep;
+}
+
+}  // namespace
+
+Result<std::string> csvOf(const RunStore& store) {
+  std::string out;
+  for (const Axis axis : {Axis::kStep, Axis::kEpoch, Axis::kTime}) {
+    std::vector<std::string> names;
+    for (const SeriesInfo& info : store.series())
+      if (axisOf(info.name) == axis) names.push_back(info.name);
+    if (names.empty()) continue;
+    if (!out.empty()) out += "\n";
+    out += axis == Axis::kStep ? "step" : axis == Axis::kEpoch ? "epoch" : "time";
+    std::vector<std::vector<Point>> columns;
+    for (const std::string& name : names) {
+      out += "," + name;
+      LOCKSTEP_ASSIGN(auto points, store.readAll(name));
+      columns.push_back(std::move(points));
+    }
+    out += "\n";
+    // All columns have increasing x: merged as they are read.
+    std::vector<std::size_t> at(columns.size(), 0);
+    for (;;) {
+      double x = INFINITY;
+      for (std::size_t c = 0; c < columns.size(); ++c)
+        if (at[c] < columns[c].size()) x = std::min(x, columns[c][at[c]].x);
+      if (x == INFINITY) break;
+      out += axis == Axis::kTime ? fmt::format("{:.3f}", x) : fmt::format("{:.0f}", x);
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        out += ",";
+        if (at[c] < columns[c].size() && columns[c][at[c]].x == x) {
+          const double y = columns[c][at[c]++].y;
+          if (!std::isnan(y)) out += fmt::format("{:.9g}", y);
+        }
+      }
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace lockstep::app

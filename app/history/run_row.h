@@ -1,0 +1,67 @@
+// RunRow: what the history lists of a run, and RunDocuments: the texts it was launched with.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "engine/specs/states.h"
+
+namespace lockstep::app {
+
+using run::v1::RunState;
+using specs::isFinal;
+using specs::stateName;
+
+// Quality metric of a model. Lower perplexity is better, otherwise higher.
+inline constexpr std::array<std::string_view, 3> kMetrics{"accuracy", "auc", "perplexity"};
+bool isMetric(std::string_view series);
+
+struct RunFigures {  // 0 where not known
+  std::int64_t steps = 0, epochs = 0;
+  double trainLoss = std::numeric_limits<double>::quiet_NaN();  // NaN where not known
+  double evalLoss = 0, evalMetric = 0;
+  std::string metric;  // which, one of kMetrics; "": none
+  double samplesPerSecond = 0;
+  std::string weightsSha256;
+};
+
+struct RunRow {
+  std::string run;   // id
+  std::string name;  // of the model
+  std::string notes;
+  RunState phase = RunState::LAUNCHING;
+  std::int64_t createdNs = 0, startedNs = 0, finishedNs = 0;  // wall clock; 0: not yet
+  // Of a running run: when its coordinator became unreachable; 0: it is reachable.
+  std::int64_t unreachableNs = 0;
+  int generation = 1;
+  int world = 0;
+  std::string strategy, comm, planHash, version;
+  double predictedStepSeconds = 0;
+  double measuredStepSeconds = 0;
+  RunFigures figures;
+  std::string clusterName;
+  Message error;            // of a failed run, in one line
+  std::string modelFile;    // safetensors in the home's models folder; "" while there is none
+  std::string resumedFrom;  // run
+};
+// Whether its nodes have workers: it has begun and has not ended.
+inline bool isUnderWay(RunState state) {
+  return state == RunState::RUNNING || state == RunState::RECOVERING || state == RunState::STOPPING;
+}
+// Changes the state of a run; refuses a transition that is not allowed (specs::checkTransition).
+Status setState(RunRow& row, RunState state);
+
+struct RunDocuments {
+  std::string specYaml;      // as written
+  std::string specResolved;  // as run: defaults filled in, --set applied
+  std::string clusterYaml;
+  std::string plan;        // its text
+  std::string prediction;  // JSON: per rank breakdown and memory, see app/runs/preview.h
+  std::string nodes;       // JSON: per node its host's name, the supervisor's socket, folder, ranks
+};
+
+}  // namespace lockstep::app

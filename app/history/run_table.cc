@@ -1,0 +1,118 @@
+#include "app/history/run_table.h"
+
+#include <algorithm>
+
+#include "engine/specs/error_info.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::string_view kSchema = R"(
+CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created INTEGER,
+  started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, comm TEXT,
+  plan_hash TEXT, version TEXT, predicted_step REAL, measured_step REAL, steps INTEGER,
+  epochs INTEGER, train_loss REAL, eval_loss REAL, eval_accuracy REAL, samples_per_second REAL,
+  weights_sha256 TEXT, cluster TEXT, error TEXT, model_file TEXT, resumed_from TEXT);
+CREATE INDEX run_created ON run(created);
+CREATE TABLE document(run TEXT PRIMARY KEY, spec TEXT, resolved TEXT, cluster TEXT, plan TEXT,
+  prediction TEXT, nodes TEXT);
+)";
+constexpr std::string_view kMetricSchema = R"(
+ALTER TABLE run RENAME COLUMN eval_accuracy TO eval_metric;
+ALTER TABLE run ADD COLUMN metric TEXT NOT NULL DEFAULT 'accuracy';
+)";
+// For LeftRun: also those that were given up.
+constexpr std::string_view kDeletedSchema =
+    "CREATE TABLE deleted(run TEXT PRIMARY KEY, nodes TEXT);";
+constexpr std::string_view kUnreachableSchema =
+    "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
+constexpr std::string_view kMessageSchema =
+    "ALTER TABLE run ADD COLUMN error_message TEXT NOT NULL DEFAULT '';";
+
+}  // namespace
+
+Result<std::unique_ptr<Database>> openHistoryDatabase(const std::string& path) {
+  return Database::open(
+      path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema});
+}
+
+RunRow readRow(const Statement& row) {
+  RunRow out;
+  int column = 0;
+  const auto text = [&] { return row.text(column++); };
+  const auto integer = [&] { return row.integer(column++); };
+  const auto number = [&] { return row.number(column++); };
+  out.run = text();
+  out.name = text();
+  out.notes = text();
+  out.phase = static_cast<RunState>(std::clamp<std::int64_t>(integer(), 0, run::v1::RunState_MAX));
+  out.createdNs = integer();
+  out.startedNs = integer();
+  out.finishedNs = integer();
+  out.generation = static_cast<int>(integer());
+  out.world = static_cast<int>(integer());
+  out.strategy = text();
+  out.comm = text();
+  out.planHash = text();
+  out.version = text();
+  out.predictedStepSeconds = number();
+  out.measuredStepSeconds = number();
+  out.figures.steps = integer();
+  out.figures.epochs = integer();
+  out.figures.trainLoss = number();
+  // as earlier versions wrote what is not known
+  if (out.figures.trainLoss == 0 && out.phase != RunState::SUCCEEDED)
+    out.figures.trainLoss = RunFigures().trainLoss;
+  out.figures.evalLoss = number();
+  out.figures.evalMetric = number();
+  out.figures.metric = text();
+  out.figures.samplesPerSecond = number();
+  out.figures.weightsSha256 = text();
+  out.clusterName = text();
+  out.error = text();
+  if (const std::string json = text(); !json.empty()) out.error = specs::messageFromJson(json);
+  out.modelFile = text();
+  out.resumedFrom = text();
+  out.unreachableNs = integer();
+  return out;
+}
+
+Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
+  const std::string sql = fmt::format(
+      "{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
+      kRunColumns);
+  const auto text = [](const std::string& s) { return std::string_view(s); };
+  return Statement(database, sql)
+      .bind(text(row.run))
+      .bind(text(row.name))
+      .bind(text(row.notes))
+      .bind(static_cast<int>(row.phase))
+      .bind(row.createdNs)
+      .bind(row.startedNs)
+      .bind(row.finishedNs)
+      .bind(row.generation)
+      .bind(row.world)
+      .bind(text(row.strategy))
+      .bind(text(row.comm))
+      .bind(text(row.planHash))
+      .bind(text(row.version))
+      .bind(row.predictedStepSeconds)
+      .bind(row.measuredStepSeconds)
+      .bind(row.figures.steps)
+      .bind(row.figures.epochs)
+      .bind(row.figures.trainLoss)
+      .bind(row.figures.evalLoss)
+      .bind(row.figures.evalMetric)
+      .bind(text(row.figures.metric))
+      .bind(row.figures.samplesPerSecond)
+      .bind(text(row.figures.weightsSha256))
+      .bind(text(row.clusterName))
+      .bind(text(row.error))
+      .bind(text(row.error.arguments().empty() ? "" : specs::toJson(row.error)))
+      .bind(text(row.modelFile))
+      .bind(text(row.resumedFrom))
+      .bind(row.unreachableNs)
+      .run();
+}
+
+}  // namespace lockstep::app
