@@ -20,47 +20,6 @@
 #include "app/ssh/wake.h"
 
 namespace lockstep::app {
-
-std::optional<Secret> SecretStore::find(const std::string& key) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = secrets_.find(key);
-  if (found == secrets_.end()) return std::nullopt;
-  return found->second;
-}
-void SecretStore::put(const std::string& key, Secret secret) {
-  const std::lock_guard lock(mutex_);
-  secrets_.insert_or_assign(key, std::move(secret));
-}
-void SecretStore::drop(const std::string& key) {
-  const std::lock_guard lock(mutex_);
-  secrets_.erase(key);
-}
-
-void StreamOutcome::setOpened() {
-  const std::lock_guard lock(mutex_);
-  opened_ = true;
-  changed_.notify_all();
-}
-void StreamOutcome::setEnd(End end) {
-  const std::lock_guard lock(mutex_);
-  if (!end_) end_ = std::move(end);
-  changed_.notify_all();
-}
-std::optional<StreamOutcome::End> StreamOutcome::waitEnd(
-    std::chrono::steady_clock::time_point deadline) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_until(lock, deadline, [&] { return end_.has_value(); });
-  return end_;
-}
-bool StreamOutcome::opened() const {
-  const std::lock_guard lock(mutex_);
-  return opened_;
-}
-std::optional<StreamOutcome::End> StreamOutcome::end() const {
-  const std::lock_guard lock(mutex_);
-  return end_;
-}
-
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -1,0 +1,25 @@
+// The secrets that a connection was given.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "app/ssh/secret.h"
+
+namespace lockstep::app {
+
+// Secrets a person gave, for as long as the connection lives. Threads: any.
+class SecretStore {
+ public:
+  std::optional<Secret> find(const std::string& key) const;
+  void put(const std::string& key, Secret secret);
+  void drop(const std::string& key);
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::string, Secret> secrets_;
+};
+
+}  // namespace lockstep::app
