@@ -136,7 +136,6 @@ class SshConnection::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  const SshTarget& target() const { return target_; }
   const SshConnectionOptions& options() const { return options_; }
 
  private:
@@ -169,9 +168,7 @@ class SshConnection::Impl {
         status = serve();
         lastReason_ = status.error();
         drop();
-        if (!isClosing()) {
-          pauseFor(0, &attempt);
-        }
+        if (!isClosing()) pauseFor(0, &attempt);
         continue;
       }
       drop();
