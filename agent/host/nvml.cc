@@ -1,15 +1,19 @@
 #include "agent/host/nvml.h"
-#include "engine/specs/error_info.h"
 
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <type_traits>
 #include <utility>
 
+#include "agent/host/nvml_calls.h"
+#include "engine/specs/error_info.h"
+
 namespace lockstep::agent {
+
+using namespace nvml;
+
 namespace {
 
 // How often what changes slowly is asked, and the throughput of one GPU's PCIe link: the driver
@@ -20,146 +24,7 @@ constexpr unsigned kMostLinks = 36;  // looked at; NVLink 4 and 5 have 18
 constexpr int kMostEvents = 64;      // at a time
 constexpr std::size_t kMostProcesses = 256;
 
-// What follows is NVML's stable interface ("NVML API Reference Guide",
-// docs.nvidia.com/deploy/nvml-api): functions by their exported names, whose suffix _vN fixes the
-// layout they take; the name of the section stands beside each.
-
-// "Device Enumerations": nvmlReturn_t.
-enum : int {
-  kSuccess = 0,
-  kUninitialized = 1,
-  kNotSupported = 3,
-  kDriverNotLoaded = 9,
-  kFunctionNotFound = 13,
-  kGpuIsLost = 15,
-  kResetRequired = 16,
-  kLibraryMismatch = 18,  // of library and driver: one of them was updated
-};
-using Handle = void*;    // nvmlDevice_t
-using EventSet = void*;  // nvmlEventSet_t
-
-// "Device Structs": nvmlMemory_t, bytes.
-struct Memory {
-  unsigned long long total = 0, free = 0, used = 0;
-};
-// nvmlUtilization_t, percent.
-struct Utilization {
-  unsigned gpu = 0, memory = 0;
-};
-// nvmlProcessInfo_t as of nvmlDeviceGetComputeRunningProcesses_v3.
-struct Process {
-  unsigned pid = 0;
-  unsigned long long usedMemory = 0;
-  unsigned gpuInstance = 0, computeInstance = 0;
-};
-static_assert(sizeof(Process) == 24);
-// "Field Value Queries": nvmlFieldValue_t; the value's type is nvmlValueType_t.
-struct FieldValue {
-  unsigned id = 0, scope = 0;
-  long long timestamp = 0, latency = 0;
-  unsigned type = 0;
-  int result = kNotSupported;
-  union {
-    double real;
-    unsigned u32;
-    unsigned long ulong;
-    unsigned long long u64;
-    long long s64;
-  } value{};
-};
-static_assert(sizeof(FieldValue) == 40);
-// "Event Types", "Event Handling Methods": nvmlEventData_t as of nvmlEventSetWait_v2.
-struct EventData {
-  Handle device = nullptr;
-  unsigned long long type = 0, data = 0;
-  unsigned gpuInstance = 0, computeInstance = 0;
-};
-static_assert(sizeof(EventData) == 32);
-constexpr unsigned long long kXidEvent = 0x8;  // nvmlEventTypeXidCriticalError
-
-// "Device Enumerations": nvmlTemperatureSensors_t, nvmlClockType_t, nvmlPcieUtilCounter_t,
-// nvmlMemoryErrorType_t, nvmlEccCounterType_t, nvmlPstates_t.
-constexpr int kTemperatureGpu = 0, kClockSm = 1, kClockMemory = 2, kPcieSent = 0, kPcieReceived = 1,
-              kEccCorrected = 0, kEccUncorrected = 1, kSinceDriverStart = 0, kSlowestState = 15;
-// "Field Value Enums": NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and …_RX, KiB ever; of all links with
-// this scope.
-constexpr unsigned kNvlinkSent = 138, kNvlinkReceived = 139, kAllLinks = UINT_MAX;
-
-// "Clocks Event Reasons": bits of nvmlDeviceGetCurrentClocksEventReasons. 0x1 is an idle GPU. 0x8
-// comes with 0x40 and 0x80 and says more only alone.
-struct Reason {
-  unsigned long long bits;
-  const char* word;
-};
-constexpr Reason kReasons[] = {
-    {0x4, "power"},       {0x20 | 0x40, "heat"},       {0x80, "power-brake"},
-    {0x10, "sync-boost"}, {0x2, "application-clocks"}, {0x100, "display-clocks"}};
-constexpr unsigned long long kSlowdown = 0x8, kSlowdownExplained = 0x20 | 0x40 | 0x80;
-
-bool ofDriver(int result) {
-  return result == kUninitialized || result == kDriverNotLoaded || result == kLibraryMismatch;
-}
-bool ofGpu(int result) { return result == kGpuIsLost || result == kResetRequired; }
-
-// One that is not there says so.
-template <typename... Parameters, typename... Arguments>
-int ask(int (*call)(Parameters...), Arguments... arguments) {
-  return call == nullptr ? kFunctionNotFound : call(arguments...);
-}
-
-double numberOf(const FieldValue& field) {
-  switch (field.type) {
-    case 0:
-      return field.value.real;
-    case 1:
-      return field.value.u32;
-    case 2:
-      return static_cast<double>(field.value.ulong);
-    case 4:
-      return static_cast<double>(field.value.s64);
-    default:
-      return static_cast<double>(field.value.u64);
-  }
-}
-
 }  // namespace
-
-struct NvmlCalls {
-  // "Initialization and Cleanup", "Error reporting", "System Queries"
-  int (*start)() = nullptr;
-  int (*stop)() = nullptr;
-  const char* (*errorText)(int result) = nullptr;
-  int (*driverVersion)(char* text, unsigned size) = nullptr;
-  // "Device Queries"
-  int (*count)(unsigned* count) = nullptr;
-  int (*handle)(unsigned index, Handle* device) = nullptr;
-  int (*name)(Handle device, char* text, unsigned size) = nullptr;
-  int (*memory)(Handle device, Memory* memory) = nullptr;
-  int (*utilization)(Handle device, Utilization* share) = nullptr;
-  int (*power)(Handle device, unsigned* milliwatts) = nullptr;
-  int (*powerLimit)(Handle device, unsigned* milliwatts) = nullptr;
-  int (*temperature)(Handle device, int sensor, unsigned* celsius) = nullptr;
-  int (*clock)(Handle device, int type, unsigned* megahertz) = nullptr;
-  int (*maxClock)(Handle device, int type, unsigned* megahertz) = nullptr;
-  int (*state)(Handle device, int* state) = nullptr;
-  int (*reasons)(Handle device, unsigned long long* bits) = nullptr;
-  // a second, KB of 1000
-  int (*pcieThroughput)(Handle device, int counter, unsigned* kilobytes) = nullptr;
-  int (*pcieGeneration)(Handle device, unsigned* generation) = nullptr;
-  int (*pcieGenerationMax)(Handle device, unsigned* generation) = nullptr;
-  int (*pcieWidth)(Handle device, unsigned* lanes) = nullptr;
-  int (*pcieWidthMax)(Handle device, unsigned* lanes) = nullptr;
-  int (*eccErrors)(Handle device, int type, int counter, unsigned long long* count) = nullptr;
-  int (*fields)(Handle device, int count, FieldValue* values) = nullptr;
-  int (*processes)(Handle device, unsigned* count, Process* processes) = nullptr;
-  // "NvLink Methods"
-  int (*linkState)(Handle device, unsigned link, int* active) = nullptr;
-  // "Event Handling Methods"
-  int (*makeEvents)(EventSet* set) = nullptr;
-  int (*tellEvents)(Handle device, unsigned long long types, EventSet set) = nullptr;
-  int (*nextEvent)(EventSet set, EventData* data, unsigned milliseconds) = nullptr;
-  int (*freeEvents)(EventSet set) = nullptr;
-};
 
 struct Nvml::Device {
   Handle handle = nullptr;

@@ -177,8 +177,7 @@ struct PeerServer::State : node::v1::Peers::Service,
         foreign = true;
         break;
       }
-      if (message.generation() == generation)
-        post([this, name, message] { handlers.onMessage(name, message); });
+      post([this, name, message] { handlers.onMessage(name, message); });
     }
     bool current = false;
     {

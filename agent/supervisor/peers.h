@@ -2,8 +2,8 @@
 // run. The coordinator is the server; every other node keeps one stream to it and reconnects when
 // it breaks. The identity is the URI in the certificate's subject alternative names,
 // lockstep://run/<run>/node/<node>/generation/<g>, where g is the first generation. Both sides
-// check it, and run and generation of every message: those of earlier generations are dropped.
-// Handlers are called on the loop's thread, and not after destruction has begun.
+// check it, and the run of every message; a client drops those of earlier generations. Handlers are
+// called on the loop's thread, and not after destruction has begun.
 #pragma once
 
 #include <functional>

@@ -13,6 +13,8 @@ using node::v1::FromPeer;
 using node::v1::ToPeer;
 using node::v1::ToWorker;
 
+constexpr Nanoseconds kClockInterval = 2'000'000'000;  // between two records of the clock offset
+
 bool isCancelled(const Error& error) { return error.code == Code::kCancelled; }
 bool isLate(const Error& error) { return error.code == Code::kDeadlineExceeded; }
 
@@ -101,8 +103,10 @@ void RunControl::onPeerLeave(const std::string& node) {
 }
 
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
-  if (message.generation() != generation_) return;
   Peer& peer = peers_[node];
+  peer.heard.last = monotonicNow();
+  // The evaluator has no workers of a generation.
+  if (message.generation() != generation_ && !isEvaluator(node) && !message.has_ping()) return;
   switch (message.body_case()) {
     case FromPeer::kKvSet:
       kvSet(message.kv_set().key(), message.kv_set().value());
@@ -193,6 +197,7 @@ void RunControl::checkDone() {
 
 void RunControl::noteFailure(Error error, bool cascading) {
   if (outcome_) return;
+  if (failedAt_ == 0) failedAt_ = monotonicNow();
   if (!cascading) {
     failed(error);
     return;
@@ -262,6 +267,7 @@ void RunControl::onCoordinatorLost(const std::string& why) {
 }
 
 void RunControl::onCoordinatorMessage(const ToPeer& message) {
+  coordinatorHeard_.last = monotonicNow();
   if (message.has_recover() && message.generation() > generation_)
     beginGeneration(message.generation(), message.recover());
   if (message.generation() != generation_) return;
@@ -296,6 +302,8 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
     case ToPeer::kPong: {
       const Nanoseconds now = monotonicNow();
       const Nanoseconds sent = message.pong().sent_ns();
+      if (now - clockNoted_ < kClockInterval) break;
+      clockNoted_ = now;
       run::v1::Record record;
       record.mutable_clock()->set_offset_ns(message.pong().here_ns() - (sent + (now - sent) / 2));
       record.mutable_clock()->set_uncertainty_ns((now - sent) / 2);
@@ -463,7 +471,8 @@ void RunControl::finish() {
   }
   if (finished.steps() == 0)
     for (const auto& worker : workers_)
-      finished.set_steps(std::max(finished.steps(), worker->lastStep));
+      finished.set_steps(std::max({finished.steps(), worker->lastStep, furthest_}));
+  if (workers_.empty()) finished.set_steps(furthest_);  // between two generations
   run::v1::Record record;
   *record.mutable_finished() = std::move(finished);
   setState(*outcome_);  // before anyone can read of the end and act on it

@@ -73,15 +73,21 @@ class RunControl {
     std::optional<Error> failed;
     std::int64_t lastStep = -1;
   };
+  struct Heard {           // of another node
+    Nanoseconds last = 0;  // 0: nothing yet
+    bool silent = false;
+  };
   struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
     std::string done;  // its status, once its workers have succeeded
+    Heard heard;
     EventLoop::TimerId lost = 0;
   };
 
   void watchFolder(const std::stop_token& stop);
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
+  const spec::v1::NodeSpec* ownNode() const;
   // Returns whether this is the evaluator node.
   bool evaluates() const { return !request_.evaluation_plan().empty(); }
   bool isEvaluator(const std::string& node) const {
@@ -101,6 +107,11 @@ class RunControl {
   void signalAll(int number);
   bool workersGone() const;
   void sample();
+
+  // Heartbeats
+  void beat();
+  // Whether the node has just fallen silent, or is heard of again.
+  bool changed(const std::string& node, Heard& heard);
 
   // Restarts
   void failed(const Error& error);  // at the coordinator: restarts the run, or ends it
@@ -154,10 +165,14 @@ class RunControl {
   run::v1::RunState state_ = run::v1::PREPARED;
   int generation_;
   node::v1::Recover recover_;  // how this generation began; empty for the first
-  bool leaving_ = false;       // the workers of the generation before are being ended
-  Recovery recovery_;          // at the coordinator, as the next three
-  Nanoseconds failedAt_ = 0;   // 0: it trains
-  std::int64_t furthest_ = 0;  // the last step completed in any generation
+  const Nanoseconds heartbeat_;
+  Heard coordinatorHeard_;      // at the other nodes
+  Nanoseconds clockNoted_ = 0;  // when a ClockOffset was recorded
+  bool leaving_ = false;        // the workers of the generation before are being ended
+  Recovery recovery_;           // at the coordinator, as the next four
+  Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
+  bool restarting_ = false;     // until the first steps of this generation
+  std::int64_t furthest_ = 0;   // the last step completed in any generation
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
   CoreClaims cores_;  // while workers run

@@ -25,7 +25,7 @@ void RunControl::failed(const Error& error) {
 }
 
 void RunControl::recover(const Error& cause) {
-  if (failedAt_ == 0) failedAt_ = monotonicNow();
+  restarting_ = true;
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
   recover.set_resume_from(runtime::newestCheckpoint(folder_.checkpoints()).ok()
@@ -85,7 +85,7 @@ void RunControl::startGeneration() {
 }
 
 void RunControl::noteFirstSteps(const run::v1::StepChunk& steps) {
-  if (failedAt_ != 0 && !leaving_) {
+  if (restarting_ && !leaving_) {
     run::v1::Record record;
     run::v1::Recovered& recovered = *record.mutable_recovered();
     recovered.set_generation(generation_);
@@ -95,6 +95,7 @@ void RunControl::noteFirstSteps(const run::v1::StepChunk& steps) {
     say(fmt::format("trains again from step {} after {:.1f} s", recovered.step(),
                     recovered.seconds()));
     spool_.append(std::move(record));
+    restarting_ = false;
     failedAt_ = 0;
   }
   furthest_ = std::max(furthest_, steps.first_step() + steps.loss_size() - 1);

@@ -40,6 +40,7 @@ JsonLine& JsonLine::add(const RunFigures& figures) {
   add("eval_loss", known(evaluated, figures.evalLoss));
   if (!figures.metric.empty()) add("eval_" + figures.metric, known(evaluated, figures.evalMetric));
   add("samples_per_second", known(figures.samplesPerSecond > 0, figures.samplesPerSecond));
+  add("lost_seconds", figures.lostSeconds);
   return add("weights_sha256", figures.weightsSha256);
 }
 JsonLine& JsonLine::addRaw(std::string_view name, std::string_view json) {

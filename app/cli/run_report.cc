@@ -219,6 +219,8 @@ std::string resultText(const RunResult& result) {
     out += fmt::format(", test loss {}{}", lossText(figures.evalLoss),
                        testText(", ", figures.metric, figures.evalMetric));
   if (trained) out += fmt::format("; {:.0f} samples/s", figures.samplesPerSecond);
+  if (figures.lostSeconds > 0)
+    out += fmt::format("; {:.1f} s lost to failures", figures.lostSeconds);
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   if (!result.missing.empty()) out += "; " + result.missing;
   return out;

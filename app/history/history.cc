@@ -12,10 +12,14 @@
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
+#include "engine/specs/error_info.h"
 
 namespace lockstep::app {
+namespace {
 
 namespace fs = std::filesystem;
+
+}  // namespace
 
 struct History::State {
   std::string folder;
@@ -40,7 +44,7 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   state->folder = folder;
   const std::string path = folder + "/history.db";
   const bool fresh = !fs::exists(path, error);
-  auto database = openHistoryDatabase(path);
+  auto database = Database::open(path, historySchemas());
   if (!database.ok()) {
     if (database.error().code == Code::kDataLoss)
       database.error().next = message(

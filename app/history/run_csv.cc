@@ -1,6 +1,5 @@
 #include "app/history/run_csv.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string_view>
 #include <vector>

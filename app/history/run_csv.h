@@ -1,15 +1,14 @@
-// The series of a run as CSV.
+// A run's curves as comma-separated values.
 #pragma once
 
 #include <string>
 
 #include "app/history/run_store.h"
-#include "engine/base/status.h"
 
 namespace lockstep::app {
 
-// Up to three tables with an empty line between them, over steps, over epochs and over time: a row
-// for each x, then a column for each series, empty where it has no point there.
+// Steps as rows and series as columns ("step", then series over steps). Series over epochs and over
+// time follow in tables of their own, each after an empty line.
 Result<std::string> csvOf(const RunStore& store);
 
 }  // namespace lockstep::app

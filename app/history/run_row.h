@@ -26,6 +26,8 @@ struct RunFigures {  // 0 where not known
   double evalLoss = 0, evalMetric = 0;
   std::string metric;  // which, one of kMetrics; "": none
   double samplesPerSecond = 0;
+  // from each failure until the run trained again, and of the steps trained again
+  double lostSeconds = 0;
   std::string weightsSha256;
 };
 

@@ -28,12 +28,13 @@ constexpr std::string_view kUnreachableSchema =
     "ALTER TABLE run ADD COLUMN unreachable INTEGER NOT NULL DEFAULT 0;";
 constexpr std::string_view kMessageSchema =
     "ALTER TABLE run ADD COLUMN error_message TEXT NOT NULL DEFAULT '';";
+constexpr std::string_view kLostSchema =
+    "ALTER TABLE run ADD COLUMN lost_seconds REAL NOT NULL DEFAULT 0;";
 
 }  // namespace
 
-Result<std::unique_ptr<Database>> openHistoryDatabase(const std::string& path) {
-  return Database::open(
-      path, {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema});
+std::vector<std::string_view> historySchemas() {
+  return {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema, kLostSchema};
 }
 
 RunRow readRow(const Statement& row) {
@@ -74,12 +75,13 @@ RunRow readRow(const Statement& row) {
   out.modelFile = text();
   out.resumedFrom = text();
   out.unreachableNs = integer();
+  out.figures.lostSeconds = number();
   return out;
 }
 
 Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
   const std::string sql = fmt::format(
-      "{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
+      "{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
       kRunColumns);
   const auto text = [](const std::string& s) { return std::string_view(s); };
   return Statement(database, sql)
@@ -112,6 +114,7 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
       .bind(text(row.modelFile))
       .bind(text(row.resumedFrom))
       .bind(row.unreachableNs)
+      .bind(row.figures.lostSeconds)
       .run();
 }
 

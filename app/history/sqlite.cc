@@ -130,7 +130,7 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
-                                                 std::initializer_list<std::string_view> schema) {
+                                                 const std::vector<std::string_view>& schema) {
   const std::int64_t version = std::ssize(schema);
   std::unique_ptr<Database> database(new Database);
   database->path_ = path;

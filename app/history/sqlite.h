@@ -4,11 +4,11 @@
 #include <sqlite3.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 
@@ -54,7 +54,7 @@ class Database {
   // migrates the file from one user_version to the next, starting at 0. kFailedPrecondition if a
   // newer version wrote it. On a read-only file system, opens it for reading.
   static Result<std::unique_ptr<Database>> open(const std::string& path,
-                                                std::initializer_list<std::string_view> schema);
+                                                const std::vector<std::string_view>& schema);
   ~Database() { sqlite3_close(handle_); }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;

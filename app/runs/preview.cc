@@ -139,7 +139,7 @@ void chooseComm(const spec::v1::ClusterSpec& cluster, Preview& out) {
 }
 
 // A rank's share of the batch and its memory.
-RankPreview rankOf(const Preview& preview, int rank) {
+RankPreview rankOf(const Preview& preview, int rank, bool checkpoints) {
   const auto index = static_cast<std::size_t>(rank);
   const cluster::Device& device = preview.cluster.devices[index];
   const bool server = preview.plan.mesh.isServer(rank);
@@ -159,6 +159,9 @@ RankPreview rankOf(const Preview& preview, int rank) {
   row.gradientBytes = memory.gradients;
   row.activationBytes = memory.activations;
   row.workspaceBytes = memory.workspace;
+  // Rank 0 holds the snapshot that it writes (engine/runtime/checkpoint_writer.h).
+  if (checkpoints && rank == 0 && device.kind == "cpu")
+    row.workspaceBytes += preview.plan.logicalStateBytes();
   return row;
 }
 
@@ -184,7 +187,9 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   out.planText = plan::text(out.plan);
   out.planHash = plan::hash(out.plan);
   chooseComm(clusterSpec, out);
-  for (int rank = 0; rank < out.plan.mesh.size(); ++rank) out.ranks.push_back(rankOf(out, rank));
+  const bool checkpoints = !request.spec->training().checkpoint().disabled();
+  for (int rank = 0; rank < out.plan.mesh.size(); ++rank)
+    out.ranks.push_back(rankOf(out, rank, checkpoints));
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
     planner::PlanRequest apart = plan;
     // of one rank: as many as one of the ranks trains on

@@ -12,7 +12,7 @@
 namespace lockstep::app {
 namespace {
 
-constexpr int kReliefsTried = 8;  // each is planned
+constexpr int kReliefsTried = 8;  // a plan is made for each
 
 std::string sizeText(std::int64_t bytes) {
   const auto amount = static_cast<double>(bytes);

@@ -175,6 +175,9 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.generation = record.recovered().generation();
     restart.lostSteps = record.recovered().lost_steps();
     restart.seconds = record.recovered().seconds();
+    const double step = median(durations_);
+    row_.figures.lostSeconds +=
+        restart.seconds + (std::isfinite(step) ? step * static_cast<double>(restart.lostSteps) : 0);
     if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
   }
   row_.generation = restart.generation;

@@ -146,7 +146,8 @@ void SpecText::State::checkMeaning() {
   }
 }
 
-// Defaults of training and strategy do not depend on a model and data that are not complete yet.
+// Defaults of training, strategy and recovery do not depend on a model and data that are not
+// complete yet.
 void SpecText::State::fillRest() {
   spec::v1::RunSpec other;
   other.mutable_model()->mutable_input()->add_shape(1);
@@ -156,9 +157,11 @@ void SpecText::State::fillRest() {
   other.mutable_data()->mutable_evaluate()->set_table("t");
   *other.mutable_training() = run->training();
   *other.mutable_strategy() = run->strategy();
+  *other.mutable_recovery() = run->recovery();
   (void)specs::checkAndFill(other);
   *filled.mutable_training() = other.training();
   *filled.mutable_strategy() = other.strategy();
+  *filled.mutable_recovery() = other.recovery();
 }
 
 SpecProblem SpecText::State::at(const Error& error) const {

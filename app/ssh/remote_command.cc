@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/ssh/stream_outcome.h"
 #include "app/ssh/stream_request.h"
 #include "app/ssh/wake.h"
 

@@ -12,6 +12,7 @@
 #include "app/ssh/prompter.h"
 #include "app/ssh/secret_store.h"
 #include "app/ssh/ssh_config.h"
+#include "app/ssh/stream_outcome.h"
 #include "app/ssh/stream_request.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "app/ssh/stream_outcome.h"
 #include "app/ssh/stream_request.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"

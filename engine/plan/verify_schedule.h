@@ -1,6 +1,7 @@
 // Verifies the schedule that all ranks run together; also holds what the verifiers share.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace lockstep::plan {
 // Checks that scheduled programs exist, stashed copies are written before they are read, and
 // messages match without deadlock. Precondition: every program verifies by itself.
 Status verifySchedule(const Plan& plan);
+
+inline constexpr std::int64_t kAlignment = 64;  // of buffers and states, bytes
 
 inline Error broken(std::string what) {
   Error error;

@@ -553,6 +553,10 @@ It uses:
     <context>
         <name>lockstep::ui::HistoryPage</name>
         <message>
+            <source>Lost to failures</source>
+            <translation>故障损失的时间</translation>
+        </message>
+        <message>
             <source>Delete this run?</source>
             <translation>删除此运行？</translation>
         </message>
@@ -4677,6 +4681,18 @@ its last lines:
             <translation>在恢复期间停止</translation>
         </message>
         <message>
+            <source>node %1 does not answer</source>
+            <translation>节点 %1 没有响应</translation>
+        </message>
+        <message>
+            <source>its heartbeats stay out</source>
+            <translation>没有收到它的心跳</translation>
+        </message>
+        <message>
+            <source>check the node and its network; the run ends after %1 s without it</source>
+            <translation>请检查该节点及其网络；失联 %1 秒后运行将结束</translation>
+        </message>
+        <message>
             <source>it unpacks to more than %1 GiB</source>
             <translation>解压后超过 %1 GiB</translation>
         </message>
@@ -5715,6 +5731,10 @@ its last lines:
     <context>
         <name>lockstep::ui::ModelPage</name>
         <message>
+            <source>Recovery</source>
+            <translation>恢复</translation>
+        </message>
+        <message>
             <source>Add layer</source>
             <translation>添加层</translation>
         </message>
@@ -6117,6 +6137,14 @@ its last lines:
     </context>
     <context>
         <name>lockstep::ui::RunPage</name>
+        <message>
+            <source>Restarts</source>
+            <translation>重启次数</translation>
+        </message>
+        <message>
+            <source>Lost to failures</source>
+            <translation>故障损失的时间</translation>
+        </message>
         <message>
             <source>The run has been unreachable since %1.</source>
             <translation>自 %1 起无法访问此运行。</translation>

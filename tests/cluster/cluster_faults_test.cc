@@ -1,8 +1,8 @@
 // Faults between and on hosts of their own, while a run is trained from the command line: nodes
 // that fall silent, freeze and lose power, a coordinator that is gone or given up, a cut of one
 // direction, strangers at every port, damaged checkpoints, disks that are slow or full. Runs do not
-// restart (recovery.policy=none). Each case ends within a stated time, with words that say what
-// happened, and leaves nothing behind.
+// restart (recovery.policy=none), but where workers are killed. Each case ends within a stated
+// time, with words that say what happened, and leaves nothing behind.
 //
 // Victims and moments are chosen by a seed, which is printed. tests/cluster/faults repeats them
 // and again: LOCKSTEP_FAULTS_SEED is the first round's, LOCKSTEP_FAULTS_ROUNDS says how many;
@@ -174,7 +174,8 @@ class ClusterFaultsTest : public QObject {
     const unsigned first = qEnvironmentVariable("LOCKSTEP_FAULTS_SEED", "1").toUInt();
     const int rounds = qEnvironmentVariable("LOCKSTEP_FAULTS_ROUNDS", "0").toInt();
     const QStringList worker{"node silent", "node frozen", "node gone"};
-    const QStringList always{"coordinator gone", "given up", "strangers", "damaged checkpoints"};
+    const QStringList always{"workers killed", "coordinator gone", "given up", "strangers",
+                             "damaged checkpoints"};
     const QStringList slow{"one direction cut", "full disk", "slow disk", "hung disk"};
     if (rounds == 0) {
       for (const QString& fault : QStringList{worker[static_cast<int>(first % 3)]} + always)
@@ -191,6 +192,8 @@ class ClusterFaultsTest : public QObject {
     random_.seed(seed * 2654435761u + 1);
     if (fault == "strangers")
       strangers(seed);
+    else if (fault == "workers killed")
+      workersKilled();
     else if (fault == "coordinator gone")
       coordinatorGone();
     else if (fault == "given up")
@@ -653,6 +656,38 @@ class ClusterFaultsTest : public QObject {
   }
 
   // From before the launch to the end of the run.
+  // On whichever host: the run restarts each time, and ends with the bits of an undisturbed one.
+  void workersKilled() {
+    const QStringList more{
+        "--set", "recovery.policy=restart", "--set", "training.epochs=100",
+        "--set", "training.max_steps=1500", "--set", "training.checkpoint.every_steps=50"};
+    const auto undisturbed = start(more, cluster_);
+    const CliResult whole = cli_.finish(*undisturbed, {});
+    QVERIFY2(whole.exit == 0, whole.text());
+    const auto process = start(more, cluster_);
+    QByteArray out;
+    QString run;
+    QVERIFY2(awaitSteps(*process, 1 + upTo(100), out, run), out.right(2000));
+    for (int i = 0; i < 3; ++i) {
+      const auto workers = cli_.workers(run);
+      QVERIFY(!workers.isEmpty());
+      ::kill(static_cast<pid_t>(workers[upTo(static_cast<int>(workers.size()))]), SIGKILL);
+      QByteArray rest;
+      const bool again = cli_.awaitEvent(*process, "recovered", rest, kResumesMs);
+      out += rest;
+      QVERIFY2(again, out.right(3000));
+      ::usleep(static_cast<useconds_t>(upTo(500)) * 1000);
+    }
+    const CliResult result = cli_.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
+    QStringList seconds;
+    for (const QJsonObject& recovered : result.all("recovered"))
+      seconds += QString::number(recovered["seconds"].toDouble(), 'f', 2);
+    qInfo("trained again after %s s", qPrintable(seconds.join(", ")));
+    QCOMPARE(seconds.size(), qsizetype{3});
+  }
+
   void strangers(unsigned seed) {
     const Strangers strangers(*hosts_, seed);
     for (int launch = 0; launch < 3; ++launch) {

@@ -494,10 +494,11 @@ class ModelsTest : public QObject {
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));
     // A name is no word of the catalogue; a path may hold any bytes; a list may be long.
     QCOMPARE(messageText(message("{}, {}", "nothing", Message("nothing"))),
-             QString::fromUtf8("nothing, 没有"));
+             QString::fromUtf8("nothing，没有"));
     const Message anyBytes = message("cannot open the data file {}", "/x/\xff\xfe/y");
     QCOMPARE(messageText(app::messageFromJson(app::toJson(anyBytes))),
-             QString::fromUtf8("无法打开数据文件 /x/?" "?/y"));
+             QString::fromUtf8("无法打开数据文件 /x/?"
+                               "?/y"));
     Message list = "nothing";
     for (int i = 0; i < 300; ++i) list = message("{}, {}", list, i);
     QCOMPARE(QString::fromStdString(app::messageFromJson(app::toJson(list)).text()),

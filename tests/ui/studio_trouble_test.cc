@@ -95,6 +95,41 @@ class StudioTroubleTest : public QObject {
     }));
   }
 
+  // The window shows why, that it trains again, and what it cost; no point of a curve comes twice.
+  void killedWorkerIsReplaced() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    constexpr int kSteps = 4000;
+    road_->open();
+    road_->launch("fashion-mlp.yaml",
+                  {{"epochs: 5", QString("epochs: 100\n  max_steps: %1\n  checkpoint: "
+                                         "{every_steps: 100}")
+                                     .arg(kSteps)}},
+                  nullptr, 2);
+    if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
+    if (QTest::currentTestFailed()) return;
+    auto* document = road_->page()->document();
+    QStringList warned;
+    connect(document, &ui::RunDocument::warned, this,
+            [&](const Error& warning) { warned += QString::fromStdString(warning.text()); });
+    const auto workers = road_->processes("worker", road_->run());
+    QCOMPARE(workers.size(), std::size_t{2});
+    ::kill(workers.back(), SIGKILL);
+    QVERIFY(wait([&] { return document->row().generation == 2; }));
+    QVERIFY(wait([&] { return document->row().phase == app::RunState::RUNNING; }));
+    QVERIFY(document->canStop());
+    road_->finish(kSteps, 2);
+    if (QTest::currentTestFailed()) return;
+    QCOMPARE(warned.size(), qsizetype{1});
+    QVERIFY2(warned.front().contains("restarts from its last checkpoint") &&
+                 warned.front().contains("SIGKILL"),
+             qPrintable(warned.front()));
+    QCOMPARE(document->row().phase, app::RunState::SUCCEEDED);
+    QVERIFY(document->row().figures.lostSeconds > 0);
+    const auto& line = document->series("loss")->raw();
+    QCOMPARE(line.size(), std::size_t{kSteps});
+    for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
+  }
+
   void killedWorkerEndsTheRunWithItsLastLines() {
     if (const char* why = tests::whyNoRuns()) QSKIP(why);
     road_->open();

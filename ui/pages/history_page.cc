@@ -445,6 +445,8 @@ QVector<InspectorRow> HistoryPage::inspectorRows() const {
       row.predictedStepSeconds > 0 ? formatSeconds(row.predictedStepSeconds) : QString());
   add(tr("Measured step"),
       row.measuredStepSeconds > 0 ? formatSeconds(row.measuredStepSeconds) : QString());
+  add(tr("Lost to failures"),
+      row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Evaluation loss"),
       row.figures.evalLoss != 0 ? formatNumber(row.figures.evalLoss) : QString());
   add(tr("Plan"), QString::fromStdString(row.planHash).left(16));

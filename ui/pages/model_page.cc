@@ -255,7 +255,8 @@ void ModelPage::showSection() {
                             {"training.optimizer", tr("Optimizer")},
                             {"training.schedule", tr("Learning rate schedule")},
                             {"training.loss_scale", tr("Loss scale")},
-                            {"training.checkpoint", tr("Checkpoints")}});
+                            {"training.checkpoint", tr("Checkpoints")},
+                            {"recovery", tr("Recovery")}});
       break;
     case kStrategy:
       fields_->setSections({{"strategy", {}}});

@@ -369,6 +369,9 @@ QVector<InspectorRow> RunPage::inspectorRows() const {
   add(tr("State"), runStateText(row));
   add(tr("Started"), formatWhen(row.startedNs));
   add(tr("Finished"), row.finishedNs > 0 ? formatWhen(row.finishedNs) : QString());
+  add(tr("Restarts"), row.generation > 1 ? QString::number(row.generation - 1) : QString());
+  add(tr("Lost to failures"),
+      row.figures.lostSeconds > 0 ? formatSeconds(row.figures.lostSeconds) : QString());
   add(tr("Error"), messageText(row.error));
   out << InspectorRow{tr("Configuration"), {}, true};
   add(tr("Model"), QString::fromStdString(row.name));
