@@ -3,12 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
-#include <map>
-#include <set>
 
 #include "app/history/run_csv.h"
 #include "app/history/run_table.h"

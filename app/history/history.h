@@ -2,9 +2,6 @@
 // line share. history.db has one row per run; runs/<run>.db has the curves, logs and errors of a
 // run. One recorder writes a run, under a file lock; any number of readers read concurrently.
 //
-// Curves are stored in chunks of at most 4096 points with a min/max pyramid, so the time to read a
-// range depends on the number of pixels, not on the length of the run.
-//
 // History and RunStore are not thread-safe; each thread opens its own.
 // Errors: kUnavailable (locked too long), kResourceExhausted (disk full), kDataLoss (not a history,
 // corrupt), kFailedPrecondition (written by a newer Lockstep), kNotFound.

@@ -1,8 +1,7 @@
-// What the history keeps of a run: its row, its documents, points and lines of its curves and logs.
+// RunRow: what the history lists of a run, and RunDocuments: the texts it was launched with.
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -65,38 +64,6 @@ struct RunDocuments {
   std::string plan;        // its text
   std::string prediction;  // JSON: per rank breakdown and memory, see app/runs/preview.h
   std::string nodes;       // JSON: per node its host's name, the supervisor's socket, folder, ranks
-};
-
-struct Point {
-  double x = 0, y = 0;
-};
-// Points that fall on one pixel; for a single point low = high = last.
-struct Span {
-  double x = 0, low = 0, high = 0, last = 0;
-};
-
-struct SeriesInfo {
-  std::string name;  // see app/runs/run_update.h
-  std::int64_t points = 0;
-  double firstX = 0, lastX = 0, low = 0, high = 0;
-};
-struct LogRow {
-  std::int64_t id = 0;  // increasing
-  std::int64_t wallNs = 0;
-  std::string node;
-  int rank = -1;  // -1: the supervisor
-  std::string text;
-};
-struct EpochRow {
-  std::int64_t epoch = 0, step = 0;
-  double trainLoss = 0;
-  double evalLoss = 0, evalMetric = 0;  // not numbers while it is not evaluated
-  bool evaluated() const { return !std::isnan(evalLoss); }
-};
-struct SpanEvents {  // full events of one step of one rank: plan::Event, packed
-  int rank = 0;
-  std::int64_t step = 0;
-  std::string packed;
 };
 
 }  // namespace lockstep::app

@@ -1,4 +1,9 @@
-// The file of a run: curves, log, epochs, errors, events.
+// RunStore: the file of one run, with its curves, logs, epochs, errors and events.
+//
+// Curves are stored in chunks of at most 4096 points with a min/max pyramid, so the time to read a
+// range depends on the number of pixels, not on the length of the run.
+//
+// Threads and errors: see app/history/history.h.
 #pragma once
 
 #include <cstdint>
@@ -6,27 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "app/history/run_row.h"
+#include "app/history/run_data.h"
+#include "engine/base/status.h"
 
 namespace lockstep::app {
-
-// The content of one transaction: data together with the cursors.
-struct RunBatch {
-  struct Series {
-    std::string name;
-    std::vector<Point> points;
-  };
-  std::vector<Series> series;  // x increasing within a series, and from batch to batch
-  std::vector<LogRow> logs;    // ids are given by the store
-  std::vector<EpochRow> epochs;
-  std::vector<Error> errors;
-  std::vector<SpanEvents> events;
-  struct Cursor {
-    std::string node;
-    std::uint64_t sequence = 0;
-  };
-  std::vector<Cursor> cursors;
-};
 
 class RunStore {
  public:
@@ -68,7 +56,7 @@ class RunStore {
   std::unique_ptr<State> state_;
 };
 
-// For History.
+// For History, which knows the paths.
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);

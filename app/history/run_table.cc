@@ -118,14 +118,4 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
       .run();
 }
 
-Status setState(RunRow& row, RunState state) {
-  LOCKSTEP_TRY(specs::checkTransition(row.phase, state));
-  row.phase = state;
-  return {};
-}
-
-bool isMetric(std::string_view series) {
-  return std::find(kMetrics.begin(), kMetrics.end(), series) != kMetrics.end();
-}
-
 }  // namespace lockstep::app

@@ -1,79 +1,25 @@
 #include "app/runs/launch_work.h"
 
-#include <grpcpp/channel.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <condition_variable>
-#include <cstdlib>
-#include <map>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <random>
-#include <set>
 #include <thread>
+#include <utility>
 
 #include "app/cluster/peer_addresses.h"
-#include "app/core/rpc.h"
-#include "app/runs/example_data.h"
+#include "app/runs/launch_calls.h"
+#include "app/runs/launch_data.h"
 #include "app/runs/measure.h"
-#include "app/runs/staging.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
-#include "engine/specs/specs.h"
-#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
 
-// of data files to be read; a node that is gone is seen before
-constexpr std::chrono::minutes kPrepareLimit{30};
-constexpr std::chrono::seconds kCommitLimit{20};
-constexpr std::chrono::seconds kKillLimit{10};
-constexpr std::chrono::seconds kFindLimit{5};
-constexpr std::chrono::seconds kCleanUpLimit{3};  // the node may be out of reach
 constexpr Nanoseconds kDay = Nanoseconds{86400} * 1'000'000'000;
-
-// Tells which nodes a stage still waits for, from a thread of its own, until it is destroyed.
-class StageProgress {
- public:
-  StageProgress(Stage stage, std::vector<std::string> nodes, const Tell& tell)
-      : progress_{stage, std::move(nodes), 0}, tell_(tell) {
-    tell_(progress_);
-    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  }
-  void came(const std::string& node) {
-    const std::lock_guard lock(mutex_);
-    std::erase(progress_.awaited, node);
-  }
-  void moved(std::int64_t bytes, std::int64_t total) {
-    const std::lock_guard lock(mutex_);
-    progress_.bytesDone = std::max(progress_.bytesDone, bytes);
-    progress_.bytesTotal = total;
-  }
-
- private:
-  void run(const std::stop_token& stop) {
-    const auto begin = std::chrono::steady_clock::now();
-    std::unique_lock lock(mutex_);
-    for (int seconds = 2;; seconds += seconds < 5 ? 3 : 5) {
-      progress_.seconds = seconds;
-      if (wake_.wait_until(lock, stop, begin + std::chrono::seconds(seconds),
-                           [&] { return stop.stop_requested(); }))
-        return;
-      if (!progress_.awaited.empty()) tell_(progress_);
-    }
-  }
-
-  LaunchProgress progress_;  // mutex_
-  const Tell& tell_;
-  std::mutex mutex_;
-  std::condition_variable_any wake_;
-  std::jthread thread_;
-};
 
 }  // namespace
 
@@ -85,7 +31,7 @@ LaunchWork::LaunchWork(LaunchRequest request, ClusterSession& session, const Hom
 
 Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
   LOCKSTEP_ASSIGN(Preview rough, makePreview(request_, {}, nullptr));
-  findParties(rough);
+  findParticipants(rough);
   LOCKSTEP_TRY(connectAll(stop));
   std::vector<HostFacts> hosts;
   for (const Participant& participant : participants_) {
@@ -98,7 +44,7 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
   };
   LOCKSTEP_ASSIGN(Preview plain, makePreview(request_, hosts, nullptr));
   if (!request_.measure) return withClocks(std::move(plain));
-  findData();
+  findData(request_, participants_);
   auto cost = [&] {
     const StageProgress awaiting(Stage::kMeasuring, {participants_.front().name}, progress);
     return measureCosts(plain, request_, *participants_.front().access,
@@ -118,7 +64,7 @@ Result<Preview> LaunchWork::preview(std::stop_token stop, Costs costs) {
 }
 
 Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token stop) {
-  LOCKSTEP_TRY(makeData(stop));
+  LOCKSTEP_TRY(makeExampleData(request_, home_, progress, stop));
   LOCKSTEP_ASSIGN(const Preview preview, this->preview(stop));
   LOCKSTEP_ASSIGN(const auto history, History::open(home_.historyFolder()));
   RunRow row = newRow(run, preview);
@@ -134,7 +80,6 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   // Where the run is stands in the history before it can begin, so that whoever comes after this
   // process finds it.
   Status started = findAddresses(stop);
-  if (started.ok()) started = copyData(stop);
   if (started.ok()) started = prepareAll(run, preview, stop);
   if (started.ok()) {
     documents.nodes = nodesJson();
@@ -151,7 +96,7 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
     }
   }
   if (!started.ok()) {
-    removePrepared(run);
+    removePrepared(participants_, run);
     LOCKSTEP_TRY(
         setState(row, started.code() == Code::kCancelled ? RunState::STOPPED : RunState::FAILED));
     row.error = started.error().message();
@@ -164,24 +109,25 @@ Result<std::string> LaunchWork::launch(const std::string& run, std::stop_token s
   return run;
 }
 
-Status LaunchWork::makeData(const std::stop_token& stop) {
-  const auto& nodes = request_.cluster->nodes();
-  const bool here =
-      request_.spec->data().copy_to_nodes() ||
-      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.has_ssh(); });
-  if (!here) return {};
-  std::unique_ptr<StageProgress> awaiting;
-  const auto onMaking = [&](const std::string& path) {
-    awaiting.reset();
-    awaiting = std::make_unique<StageProgress>(Stage::kMakingData, std::vector{path}, progress);
+void LaunchWork::findParticipants(const Preview& preview) {
+  participants_.clear();
+  const auto add = [&](const std::string& node) {
+    Participant participant;
+    participant.name = node;
+    for (std::size_t i = 0; i < access_.size(); ++i)
+      if (access_[i]->name() == node) participant.access = access_[i];
+    LOCKSTEP_CHECK(participant.access != nullptr, "node {} is not in the session", node);
+    participants_.push_back(std::move(participant));
   };
-  LOCKSTEP_ASSIGN(request_.spec,
-                  provideExampleData(request_.spec, home_.root + "/data", onMaking, stop));
-  return {};
+  for (const RankPreview& rank : preview.ranks) {
+    if (participants_.empty() || participants_.back().name != rank.node) add(rank.node);
+    participants_.back().ranks.push_back(rank.rank);
+  }
+  if (preview.evaluator) add(preview.evaluator->node);
 }
 
 Status LaunchWork::connectAll(std::stop_token stop) {
-  StageProgress awaiting(Stage::kConnecting, names(), progress);
+  StageProgress awaiting(Stage::kConnecting, namesOf(participants_), progress);
   std::stop_source others;  // one that fails ends the wait for all
   const std::stop_callback passOn(stop, [&others] { others.request_stop(); });
   std::vector<Status> came(participants_.size());
@@ -228,7 +174,7 @@ std::vector<Message> LaunchWork::clockRemarks() const {
 
 Status LaunchWork::findAddresses(std::stop_token stop) {
   if (participants_.size() < 2) return {};
-  StageProgress awaiting(Stage::kPreparing, names(), progress);
+  StageProgress awaiting(Stage::kPreparing, namesOf(participants_), progress);
   std::vector<PeerNode> nodes;
   for (const Participant& participant : participants_) {
     const auto& all = request_.cluster->nodes();
@@ -247,59 +193,42 @@ Status LaunchWork::findAddresses(std::stop_token stop) {
   return {};
 }
 
-std::vector<std::string> LaunchWork::names() const {
-  std::vector<std::string> out;
-  for (const Participant& participant : participants_) out.push_back(participant.name);
-  return out;
-}
-
-std::string LaunchWork::nodesJson() const {
-  nlohmann::json nodes = nlohmann::json::array();
-  for (const Participant& participant : participants_) {
-    nlohmann::json one = {{"node", participant.name},
-                          {"ranks", participant.ranks},
-                          {"host", participant.inventory.hostname}};
-    if (!participant.socket.empty()) one["socket"] = participant.socket;
-    if (!participant.folder.empty()) one["folder"] = participant.folder;
-    if (!participant.address.empty()) one["address"] = participant.address;
-    nodes.push_back(std::move(one));
+Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
+                              std::stop_token stop) {
+  LOCKSTEP_ASSIGN(const DataHashes copied, copyData(request_, participants_, progress, stop));
+  std::vector<node::v1::PrepareRequest> requests;
+  for (const Participant& participant : participants_)
+    requests.push_back(requestFor(participant, run, preview));
+  if (participants_.size() > 1) {
+    LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, namesOf(participants_)));
+    for (std::size_t i = 0; i < participants_.size(); ++i) {
+      const RunIdentity& identity = identities.at(participants_[i].name);
+      auto* tls = requests[i].mutable_tls();
+      tls->set_ca_pem(identity.caPem);
+      tls->set_certificate_pem(identity.certificatePem);
+      tls->set_key_pem(identity.keyPem);
+    }
   }
-  return nodes.dump();
-}
-
-void LaunchWork::findParties(const Preview& preview) {
-  participants_.clear();
-  const auto add = [&](const std::string& node) {
-    Participant participant;
-    participant.name = node;
-    for (std::size_t i = 0; i < access_.size(); ++i)
-      if (access_[i]->name() == node) participant.access = access_[i];
-    LOCKSTEP_CHECK(participant.access != nullptr, "node {} is not in the session", node);
-    participants_.push_back(std::move(participant));
-  };
-  for (const RankPreview& rank : preview.ranks) {
-    if (participants_.empty() || participants_.back().name != rank.node) add(rank.node);
-    participants_.back().ranks.push_back(rank.rank);
+  // The coordinator first: the others are told where they join it.
+  StageProgress awaiting(Stage::kPreparing, namesOf(participants_), progress);
+  LOCKSTEP_ASSIGN(const std::string address,
+                  prepareRun(participants_.front(), requests.front(), stop));
+  awaiting.came(participants_.front().name);
+  std::vector<Status> prepared(participants_.size());
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 1; i < participants_.size(); ++i) {
+      requests[i].set_coordinator_address(address);
+      threads.emplace_back([this, i, &requests, &prepared, &awaiting, &stop] {
+        prepared[i] = prepareRun(participants_[i], requests[i], stop).status();
+        if (prepared[i].ok()) awaiting.came(participants_[i].name);
+      });
+    }
   }
-  if (preview.evaluator) add(preview.evaluator->node);
-}
-
-RunRow LaunchWork::newRow(const std::string& run, const Preview& preview) const {
-  RunRow row;
-  row.run = run;
-  row.name = request_.spec->model().name();
-  row.phase = RunState::LAUNCHING;
-  row.createdNs = wallNow();
-  row.world = preview.plan.mesh.size();
-  row.strategy = preview.plan.strategy;
-  row.figures.metric = preview.plan.metric();
-  row.comm = preview.comm;
-  row.planHash = preview.planHash;
-  row.version = participants_.front().inventory.agentVersion;
-  row.predictedStepSeconds = preview.stepSeconds;
-  row.clusterName = request_.cluster->name();
-  row.resumedFrom = request_.resumedRun;
-  return row;
+  for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
+  LOCKSTEP_TRY(checkSameData(participants_, copied));
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
+  return {};
 }
 
 node::v1::PrepareRequest LaunchWork::requestFor(const Participant& participant,
@@ -330,178 +259,46 @@ node::v1::PrepareRequest LaunchWork::requestFor(const Participant& participant,
   return out;
 }
 
-void LaunchWork::findData() {
-  const std::vector<specs::DataFile> files = specs::dataFiles(request_.spec->data());
-  const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
-    return file.name.starts_with("evaluate.") && !file.path.empty();
-  });
-  for (Participant& participant : participants_)
-    for (const specs::DataFile& file : files) {
-      if (participant.ranks.empty() && apart && file.name.starts_with("train.")) continue;
-      participant.paths[file.name] = file.path;
-      for (const auto& node : request_.cluster->nodes())
-        if (const auto own = node.data().find(file.path);
-            node.name() == participant.name && own != node.data().end())
-          participant.paths[file.name] = own->second;
-    }
-}
-
-Status LaunchWork::copyData(std::stop_token stop) {
-  findData();
-  if (!request_.spec->data().copy_to_nodes()) return {};
-  StageProgress awaiting(Stage::kCopying, names(), progress);
-  std::vector<StagingNode> nodes;
-  for (const Participant& participant : participants_)
-    nodes.push_back({participant.access, participant.paths});
-  LOCKSTEP_ASSIGN(
-      copied_,
-      stageData(request_.spec->data(), nodes,
-                {[&](const std::string& node) { awaiting.came(node); },
-                 [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
-                std::move(stop)));
-  for (std::size_t i = 0; i < participants_.size(); ++i)
-    participants_[i].paths = std::move(nodes[i].paths);
-  return {};
-}
-
-Status LaunchWork::prepare(Participant& participant, node::v1::PrepareRequest request,
-                           std::string& peerAddress, std::stop_token stop) {
-  LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
-  const auto stub = node::v1::Agent::NewStub(channel);
-  {
-    grpc::ClientContext context;
-    setLimit(context, kPrepareLimit);
-    const CancelOnStop cancel(context, stop);
-    node::v1::PrepareReply reply;
-    LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
-                           "the node could not prepare the run", participant.name));
-    participant.socket = reply.socket();
-    participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
-    peerAddress = reply.peer_address();
-  }
-  grpc::ClientContext context;
-  setLimit(context, kFindLimit);
-  const CancelOnStop cancel(context, stop);
-  node::v1::FindRunRequest find;
-  find.set_run(request.run());
-  find.set_node(participant.name);
-  node::v1::RunOnNode found;
-  LOCKSTEP_TRY(rpcStatus(stub->FindRun(&context, find, &found),
-                         "the node no longer has the run it had prepared", participant.name));
-  participant.folder = found.folder();
-  return {};
-}
-
-Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
-                              std::stop_token stop) {
-  std::vector<node::v1::PrepareRequest> requests;
-  for (const Participant& participant : participants_)
-    requests.push_back(requestFor(participant, run, preview));
-  if (participants_.size() > 1) {
-    LOCKSTEP_ASSIGN(const auto identities, makeRunIdentities(run, 1, names()));
-    for (std::size_t i = 0; i < participants_.size(); ++i) {
-      const RunIdentity& identity = identities.at(participants_[i].name);
-      auto* tls = requests[i].mutable_tls();
-      tls->set_ca_pem(identity.caPem);
-      tls->set_certificate_pem(identity.certificatePem);
-      tls->set_key_pem(identity.keyPem);
-    }
-  }
-  // The coordinator first: the others are told where they join it.
-  std::string address;
-  StageProgress awaiting(Stage::kPreparing, names(), progress);
-  LOCKSTEP_TRY(prepare(participants_.front(), requests.front(), address, stop));
-  awaiting.came(participants_.front().name);
-  std::vector<Status> prepared(participants_.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < participants_.size(); ++i) {
-      requests[i].set_coordinator_address(address);
-      threads.emplace_back([this, i, &requests, &prepared, &awaiting, &stop] {
-        std::string unused;
-        prepared[i] = prepare(participants_[i], requests[i], unused, stop);
-        if (prepared[i].ok()) awaiting.came(participants_[i].name);
-      });
-    }
-  }
-  for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
-  LOCKSTEP_TRY(checkSameData(participants_, copied_));
-  if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
-  return {};
-}
-
 Status LaunchWork::commit(const std::string& run, std::stop_token stop) {
   const StageProgress awaiting(Stage::kStarting, {participants_.front().name}, progress);
-  LOCKSTEP_ASSIGN(const auto channel,
-                  participants_.front().access->supervisor(participants_.front().socket));
-  const auto stub = node::v1::Supervisor::NewStub(channel);
-  grpc::ClientContext context;
-  setLimit(context, kCommitLimit);
-  context.set_wait_for_ready(true);
-  const CancelOnStop cancel(context, stop);
-  node::v1::CommitRequest commit;
-  commit.set_run(run);
-  commit.set_generation(1);
-  node::v1::CommitReply reply;
-  return rpcStatus(stub->Commit(&context, commit, &reply), "the coordinator did not start the run",
-                   participants_.front().name);
+  return commitRun(participants_.front(), run, std::move(stop));
 }
 
 Status LaunchWork::endCommitted(const std::string& run) {
   const StageProgress awaiting(Stage::kEnding, {participants_.front().name}, progress);
-  return retryWhileUnavailable(kKillLimit, {}, [&]() -> Status {
-    Status killed = kill(run);
-    return killed.ok() || isOver(run) ? Status() : killed;
-  });
+  return endCommittedRun(participants_.front(), run);
 }
 
-Status LaunchWork::kill(const std::string& run) {
-  LOCKSTEP_ASSIGN(const auto channel,
-                  participants_.front().access->supervisor(participants_.front().socket));
-  const auto stub = node::v1::Supervisor::NewStub(channel);
-  grpc::ClientContext context;
-  setLimit(context, kKillLimit);
-  node::v1::KillRequest kill;
-  kill.set_run(run);
-  kill.set_generation(1);
-  node::v1::KillReply reply;
-  return rpcStatus(stub->Kill(&context, kill, &reply), "the run could not be killed",
-                   participants_.front().name);
+RunRow LaunchWork::newRow(const std::string& run, const Preview& preview) const {
+  RunRow row;
+  row.run = run;
+  row.name = request_.spec->model().name();
+  row.phase = RunState::LAUNCHING;
+  row.createdNs = wallNow();
+  row.world = preview.plan.mesh.size();
+  row.strategy = preview.plan.strategy;
+  row.figures.metric = preview.plan.metric();
+  row.comm = preview.comm;
+  row.planHash = preview.planHash;
+  row.version = participants_.front().inventory.agentVersion;
+  row.predictedStepSeconds = preview.stepSeconds;
+  row.clusterName = request_.cluster->name();
+  row.resumedFrom = request_.resumedRun;
+  return row;
 }
 
-bool LaunchWork::isOver(const std::string& run) {
-  const Participant& coordinator = participants_.front();
-  const auto channel = coordinator.access->agent();
-  if (!channel.ok()) return false;
-  const auto stub = node::v1::Agent::NewStub(*channel);
-  grpc::ClientContext context;
-  setLimit(context, kFindLimit);
-  node::v1::FindRunRequest find;
-  find.set_run(run);
-  find.set_node(coordinator.name);
-  node::v1::RunOnNode found;
-  const Status asked =
-      rpcStatus(stub->FindRun(&context, find, &found), "cannot ask for the run", coordinator.name);
-  return asked.ok() ? isFinal(found.state()) : asked.code() == Code::kNotFound;
-}
-
-void LaunchWork::removePrepared(const std::string& run) {
-  std::vector<std::jthread> threads;
+std::string LaunchWork::nodesJson() const {
+  nlohmann::json nodes = nlohmann::json::array();
   for (const Participant& participant : participants_) {
-    if (participant.socket.empty()) continue;
-    threads.emplace_back([&run, &participant] {
-      const auto channel = participant.access->agent();
-      if (!channel.ok()) return;
-      const auto stub = node::v1::Agent::NewStub(*channel);
-      grpc::ClientContext context;
-      setLimit(context, kCleanUpLimit);
-      node::v1::RemoveRunRequest remove;
-      remove.set_run(run);
-      remove.set_node(participant.name);
-      node::v1::RemoveRunReply reply;
-      (void)stub->RemoveRun(&context, remove, &reply);
-    });
+    nlohmann::json one = {{"node", participant.name},
+                          {"ranks", participant.ranks},
+                          {"host", participant.inventory.hostname}};
+    if (!participant.socket.empty()) one["socket"] = participant.socket;
+    if (!participant.folder.empty()) one["folder"] = participant.folder;
+    if (!participant.address.empty()) one["address"] = participant.address;
+    nodes.push_back(std::move(one));
   }
+  return nodes.dump();
 }
 
 }  // namespace lockstep::app

@@ -1,4 +1,4 @@
-// The nodes of a launch.
+// A node that takes part in a run that is being launched.
 #pragma once
 
 #include <map>
@@ -6,27 +6,27 @@
 #include <vector>
 
 #include "app/cluster/node_access.h"
-#include "engine/base/status.h"
 
 namespace lockstep::app {
 
-// The nodes that take part, in rank order, then the one that evaluates, with what they bring.
 struct Participant {
-  int index = 0;  // in the session
   std::string name;
-  std::vector<int> ranks;  // none of the one that evaluates
+  std::vector<int> ranks;  // none: it evaluates
   NodeAccess* access = nullptr;
-  NodeInventory inventory;
+  NodeInventory inventory;                   // once connected
   std::map<std::string, std::string> paths;  // "train.images" → where the file is there
   std::string address;                       // where the others reach it, of several nodes
-  std::string socket, folder;                // once prepared
-  // once prepared: "train.images" → SHA-256 of what is there
-  std::map<std::string, std::string> data;
+  // Once prepared:
+  std::string socket, folder;
+  std::map<std::string, std::string> data;  // "train.images" → SHA-256 of what is there
 };
+// In rank order, the coordinator first, then the one that evaluates.
+using Participants = std::vector<Participant>;
 
-// Checks that all nodes train on the same files, and on those that were copied: `copied` is
-// "train.images" → SHA-256. The error names the node that has another.
-Status checkSameData(const std::vector<Participant>& participants,
-                     const std::map<std::string, std::string>& copied);
+inline std::vector<std::string> namesOf(const Participants& participants) {
+  std::vector<std::string> out;
+  for (const Participant& participant : participants) out.push_back(participant.name);
+  return out;
+}
 
 }  // namespace lockstep::app

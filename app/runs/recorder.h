@@ -10,6 +10,7 @@
 #include "app/cluster/cluster_session.h"
 #include "app/core/home.h"
 #include "app/core/inbox.h"
+#include "app/history/history.h"
 #include "app/runs/run_update.h"
 #include "engine/base/status.h"
 

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "app/history/history.h"
+#include "app/history/run_data.h"
+#include "app/history/run_row.h"
 #include "app/runs/gpu_watch.h"
 #include "app/runs/run_update.h"
 #include "engine/analysis/analysis.h"

@@ -7,7 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "app/history/history.h"
+#include "app/history/run_data.h"
+#include "app/history/run_row.h"
 #include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
 #include "engine/base/clock.h"

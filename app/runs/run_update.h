@@ -22,7 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "app/history/history.h"
+#include "app/history/run_data.h"
+#include "app/history/run_row.h"
 #include "app/runs/run_restart.h"
 #include "app/runs/straggler.h"
 #include "engine/base/status.h"

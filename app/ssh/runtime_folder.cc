@@ -1,9 +1,11 @@
+#include "app/ssh/runtime_folder.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "app/ssh/ssh_connection.h"
+#include <string_view>
 
 namespace lockstep::app {
 
@@ -25,35 +27,6 @@ Result<std::string> runtimeFolder() {
     return error;
   }
   return folder;
-}
-
-std::string shellQuote(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      out += "'\\''";
-    else
-      out += c;
-  }
-  return out + "'";
-}
-
-std::string_view linkStateName(LinkState state) {
-  switch (state) {
-    case LinkState::kIdle:
-      return "idle";
-    case LinkState::kConnecting:
-      return "connecting";
-    case LinkState::kConnected:
-      return "connected";
-    case LinkState::kReconnecting:
-      return "reconnecting";
-    case LinkState::kFailed:
-      return "failed";
-    case LinkState::kClosed:
-      return "closed";
-  }
-  return "unknown";
 }
 
 }  // namespace lockstep::app

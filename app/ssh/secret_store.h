@@ -1,4 +1,4 @@
-// Secrets that a person gave, kept in memory.
+// The secrets that a connection was given.
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "app/ssh/prompter.h"
+#include "app/ssh/secret.h"
 
 namespace lockstep::app {
 

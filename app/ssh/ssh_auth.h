@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "app/ssh/prompter.h"
+#include "app/ssh/secret_store.h"
 #include "app/ssh/ssh_config.h"
-#include "app/ssh/ssh_session.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {

@@ -1,15 +1,8 @@
 #include "app/ssh/ssh_connection.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <random>
@@ -17,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "app/ssh/runtime_folder.h"
+#include "app/ssh/ssh_forwards.h"
 #include "app/ssh/ssh_session.h"
 #include "app/ssh/wake.h"
 
@@ -28,33 +23,11 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kConnectTimeout{10000};
 constexpr int kMostLateAnswers = 2;  // attempts anew because a person took longer than the server
-constexpr std::size_t kLongestSocketPath = 100;
-constexpr int kMostLosses = 5;  // links one connection may outlive before its channel is open
-
-struct Forward {
-  std::string path;
-  UniqueFd listener;
-  StreamRequest request;
-};
-
-// A connection made to a forward that has no channel yet.
-struct Caller {
-  std::string path;  // of the forward
-  UniqueFd local;
-  int losses = 0;  // of links while its channel was being opened
-};
 
 // Time alone does not mend these.
 bool needsPerson(Code code) {
   return code == Code::kPermissionDenied || code == Code::kInvalidArgument ||
          code == Code::kFailedPrecondition;
-}
-
-Result<std::pair<UniqueFd, UniqueFd>> streamPair() {
-  int fds[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0)
-    return systemError(errno, "cannot make a pair of sockets");
-  return std::pair(UniqueFd(fds[0]), UniqueFd(fds[1]));
 }
 
 }  // namespace
@@ -65,6 +38,7 @@ class SshConnection::Impl {
       : target_(std::move(target)),
         options_(std::move(options)),
         secrets_(std::make_shared<SecretStore>()),
+        forwards_(target_.host, wake_),
         random_(std::random_device{}()) {
     thread_ = std::thread([this] { run(); });
   }
@@ -141,46 +115,17 @@ class SshConnection::Impl {
     if (folder.empty()) {
       LOCKSTEP_ASSIGN(folder, runtimeFolder());
     }
-    std::random_device device;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    const std::string path = fmt::format("{}/{:08x}{:08x}.sock", folder, device(), device());
-    if (path.size() > kLongestSocketPath)
-      return invalidArgument("the socket path {} is longer than {} bytes", path,
-                             kLongestSocketPath);
-    path.copy(address.sun_path, path.size());
-    UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    // The folder lets nobody else in; the mode of the socket says so a second time.
-    if (!listener ||
-        ::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
-        ::chmod(path.c_str(), 0600) != 0 || ::listen(listener.get(), 128) != 0)
-      return systemError(errno, message("cannot listen on {}", path));
     StreamRequest request;
     request.kind = StreamRequest::Kind::kUnix;
     request.what = remote;
     request.bridge = bridge;
-    const std::lock_guard lock(mutex_);
-    if (closing_) {
-      ::unlink(path.c_str());
-      return makeError(Code::kCancelled, "the connection to {} is closed", target_.host);
-    }
-    forwards_.push_back({path, std::move(listener), std::move(request)});
-    wake_.notify();
-    return path;
+    return forwards_.listen(folder, std::move(request));
   }
 
-  void stopForward(const std::string& path) {
-    const std::lock_guard lock(mutex_);
-    std::erase_if(forwards_, [&](const Forward& forward) {
-      if (forward.path != path) return false;
-      ::unlink(path.c_str());
-      return true;
-    });
-    std::erase_if(callers_, [&](const Caller& caller) { return caller.path == path; });
-    wake_.notify();
-  }
+  void stopForward(const std::string& path) { forwards_.stop(path); }
 
   void close() {
+    forwards_.refuse();
     {
       const std::lock_guard lock(mutex_);
       closing_ = true;
@@ -191,7 +136,6 @@ class SshConnection::Impl {
     if (thread_.joinable()) thread_.join();
   }
 
-  const SshTarget& target() const { return target_; }
   const SshConnectionOptions& options() const { return options_; }
 
  private:
@@ -224,9 +168,7 @@ class SshConnection::Impl {
         status = serve();
         lastReason_ = status.error();
         drop();
-        if (!isClosing()) {
-          pauseFor(0, &attempt);
-        }
+        if (!isClosing()) pauseFor(0, &attempt);
         continue;
       }
       drop();
@@ -241,12 +183,7 @@ class SshConnection::Impl {
       pauseFor(attempt, &attempt);
     }
     drop();
-    {
-      const std::lock_guard lock(mutex_);
-      for (const Forward& forward : forwards_) ::unlink(forward.path.c_str());
-      forwards_.clear();
-      callers_.clear();
-    }
+    forwards_.clear();
     set({LinkState::kClosed, {}, {}, 0});
   }
 
@@ -284,15 +221,16 @@ class SshConnection::Impl {
   // connects to its forwards.
   void idle(Clock::time_point until) {
     for (;;) {
-      std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
+      bool failed = false;
       {
         const std::lock_guard lock(mutex_);
         if (closing_ || wanted_) return;
-        if (status_.state == LinkState::kFailed) {
-          callers_.clear();
-          for (const Forward& forward : forwards_)
-            fds.push_back({forward.listener.get(), POLLIN, 0});
-        }
+        failed = status_.state == LinkState::kFailed;
+      }
+      std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
+      if (failed) {
+        forwards_.turnAway();
+        forwards_.addListeners(fds);
       }
       int limit = -1;
       if (until != Clock::time_point::max()) {
@@ -302,42 +240,6 @@ class SshConnection::Impl {
       }
       ::poll(fds.data(), fds.size(), limit);
       if (fds[0].revents) wake_.clear();
-      if (fds.size() > 1) takeCallers();
-    }
-  }
-
-  // Those given back first, then those in the backlogs, each with what it is to be wired to.
-  std::vector<std::pair<Caller, StreamRequest>> takeCallers() {
-    const std::lock_guard lock(mutex_);
-    for (const Forward& forward : forwards_) {
-      for (;;) {
-        UniqueFd local(::accept4(forward.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        if (!local) break;
-        callers_.push_back({forward.path, std::move(local), 0});
-      }
-    }
-    std::vector<std::pair<Caller, StreamRequest>> taken;
-    for (Caller& caller : callers_) {
-      const auto forward =
-          std::find_if(forwards_.begin(), forwards_.end(),
-                       [&](const Forward& one) { return one.path == caller.path; });
-      if (forward != forwards_.end()) taken.emplace_back(std::move(caller), forward->request);
-    }
-    callers_.clear();
-    return taken;
-  }
-
-  // The link may be lost before it is known to be: a connection whose channel never opened has
-  // lost nothing, and waits for the next link like those in the backlog.
-  void attachCallers(SshSession& session) {
-    for (auto& [caller, request] : takeCallers()) {
-      request.giveBack = [this, path = caller.path, losses = caller.losses + 1](UniqueFd local) {
-        const std::lock_guard lock(mutex_);
-        if (closing_ || losses > kMostLosses) return;
-        callers_.push_back({path, std::move(local), losses});
-        wake_.notify();
-      };
-      session.attach(std::move(request), std::move(caller.local));
     }
   }
 
@@ -418,13 +320,10 @@ class SshConnection::Impl {
     for (;;) {
       for (const auto& hop : hops_)
         if (auto ended = hop->ended()) return *ended;
-      attachCallers(*session);
+      forwards_.attachCallers(*session);
+      if (isClosing()) return makeError(Code::kCancelled, "closed");
       std::vector<pollfd> fds{{wake_.fd(), POLLIN, 0}};
-      {
-        const std::lock_guard lock(mutex_);
-        if (closing_) return makeError(Code::kCancelled, "closed");
-        for (const Forward& forward : forwards_) fds.push_back({forward.listener.get(), POLLIN, 0});
-      }
+      forwards_.addListeners(fds);
       ::poll(fds.data(), fds.size(), -1);
       if (fds[0].revents) wake_.clear();
     }
@@ -443,6 +342,7 @@ class SshConnection::Impl {
   const SshConnectionOptions options_;
   const std::shared_ptr<SecretStore> secrets_;
   Wake wake_;
+  SshForwards forwards_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   LinkStatus status_;
@@ -451,8 +351,6 @@ class SshConnection::Impl {
   bool closing_ = false;
   std::stop_source attemptStop_;
   std::shared_ptr<SshSession> session_;  // while connected
-  std::vector<Forward> forwards_;
-  std::vector<Caller> callers_;  // given back by a lost session
   std::mutex joinMutex_;
   // Used by the thread alone:
   std::mt19937_64 random_;
@@ -502,69 +400,10 @@ Result<ExecResult> SshConnection::script(const std::string& text, ExecOptions op
 
 Result<ExecResult> SshConnection::exec(const std::string& command, ExecOptions options,
                                        std::stop_token stop) {
-  LOCKSTEP_ASSIGN(auto outPair, streamPair());
-  LOCKSTEP_ASSIGN(auto errPair, streamPair());
-  StreamRequest request;
-  request.kind = StreamRequest::Kind::kExec;
-  request.what = command;
-  LOCKSTEP_ASSIGN(const auto outcome, impl_->attach(std::move(request), std::move(outPair.second),
-                                                    std::move(errPair.second)));
-  UniqueFd out = std::move(outPair.first), err = std::move(errPair.first);
-  ::shutdown(err.get(), SHUT_WR);
-  const auto deadline = Clock::now() + options.timeout;
-  Wake wake;
-  std::stop_callback onStop(stop, [&] { wake.notify(); });
-  const auto failure = [&](Code code, const char* how) {
-    Error error = makeError(code, "`{}` {}", command, how);
-    error.node = impl_->options().node;
-    return error;
+  const auto attach = [this](StreamRequest request, UniqueFd local, UniqueFd localError) {
+    return impl_->attach(std::move(request), std::move(local), std::move(localError));
   };
-  ExecResult result;
-  std::size_t sent = 0;
-  bool outOpen = true, errOpen = true, inputOpen = true;
-  std::vector<char> bytes(64 * 1024);
-  while (outOpen || errOpen) {
-    if (stop.stop_requested()) return failure(Code::kCancelled, "was cancelled");
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return failure(Code::kDeadlineExceeded, "did not end in time");
-    if (inputOpen && sent == options.input.size()) {
-      ::shutdown(out.get(), SHUT_WR);
-      inputOpen = false;
-    }
-    pollfd fds[] = {{outOpen || inputOpen ? out.get() : -1,
-                     static_cast<short>((outOpen ? POLLIN : 0) | (inputOpen ? POLLOUT : 0)), 0},
-                    {errOpen ? err.get() : -1, POLLIN, 0},
-                    {wake.fd(), POLLIN, 0}};
-    ::poll(fds, 3, static_cast<int>(std::min<long long>(left + 1, 60000)));
-    if ((fds[0].revents & POLLOUT) && inputOpen) {
-      const ssize_t n = ::send(out.get(), options.input.data() + sent, options.input.size() - sent,
-                               MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (n > 0)
-        sent += static_cast<std::size_t>(n);
-      else if (n < 0 && errno != EAGAIN && errno != EINTR)
-        sent = options.input.size();
-    }
-    const auto read = [&](int fd, std::string* text) {
-      const ssize_t n = ::recv(fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-      if (n > 0) text->append(bytes.data(), static_cast<std::size_t>(n));
-      return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-    };
-    if (outOpen && (fds[0].revents & (POLLIN | POLLHUP | POLLERR)))
-      outOpen = read(out.get(), &result.output);
-    if (errOpen && fds[1].revents) errOpen = read(err.get(), &result.errorOutput);
-    if (std::max(result.output.size(), result.errorOutput.size()) > options.outputLimit)
-      return failure(Code::kResourceExhausted, "printed more than the limit");
-  }
-  const auto end = outcome->waitEnd(deadline);
-  if (!end) return failure(Code::kDeadlineExceeded, "did not end in time");
-  if (!end->status.ok()) {
-    Error error = failure(Code::kUnavailable, "was cut off");
-    error.why = end->status.error().text();
-    return error;
-  }
-  result.exitStatus = end->exitStatus;
-  result.signalName = end->signalName;
-  return result;
+  return runRemoteCommand(attach, command, options, impl_->options().node, stop);
 }
 
 }  // namespace lockstep::app

@@ -15,37 +15,19 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
-#include <string_view>
 
+#include "app/ssh/link_state.h"
 #include "app/ssh/prompter.h"
+#include "app/ssh/remote_command.h"
 #include "app/ssh/ssh_config.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
-
-enum class LinkState : std::uint8_t {
-  kIdle,
-  kConnecting,
-  kConnected,
-  kReconnecting,
-  kFailed,
-  kClosed,
-};
-std::string_view linkStateName(LinkState state);
-
-struct LinkStatus {
-  LinkState state = LinkState::kIdle;
-  std::optional<Error> reason;           // why reconnecting or failed
-  std::chrono::milliseconds retryIn{0};  // reconnecting: until the next attempt; 0: under way
-  int attempt = 0;                       // since the last time it was connected
-};
 
 struct SshConnectionOptions {
   std::string node;                       // the node's name, for errors
@@ -59,18 +41,6 @@ struct SshConnectionOptions {
   std::chrono::milliseconds keepaliveLimit{8000};  // silence that counts as a dead link
   std::chrono::milliseconds firstPause{200};       // of reconnecting; doubles, with jitter
   std::chrono::milliseconds longestPause{10000};
-};
-
-struct ExecOptions {
-  std::string input;  // to its stdin, which then ends
-  std::chrono::milliseconds timeout{30000};
-  std::size_t outputLimit = std::size_t{16} << 20;  // of stdout and of stderr; more is an error
-};
-struct ExecResult {
-  int exitStatus = -1;     // -1: ended by a signal
-  std::string signalName;  // "KILL"
-  std::string output;
-  std::string errorOutput;
 };
 
 class SshConnection {
@@ -117,11 +87,5 @@ class SshConnection {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-// $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-UID: made with mode 0700, ours, and not a link.
-Result<std::string> runtimeFolder();
-
-// 'text' for a POSIX shell.
-std::string shellQuote(std::string_view text);
 
 }  // namespace lockstep::app

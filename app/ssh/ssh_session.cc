@@ -14,13 +14,12 @@
 #include <vector>
 
 #include "app/ssh/dial.h"
-#include "app/ssh/known_hosts.h"
+#include "app/ssh/host_key.h"
 #include "app/ssh/ssh_auth.h"
 #include "app/ssh/ssh_stream.h"
 #include "app/ssh/wake.h"
 
 namespace lockstep::app {
-
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -70,23 +69,6 @@ std::string cipherList(const std::vector<std::string>& allowed) {
     list += (list.empty() ? "" : ",") + std::string(cipher);
   }
   return list;
-}
-
-// Types of keys that are known for the host first, so that a host with several keys shows that one.
-std::string hostKeyList(const std::vector<std::string>& allowed,
-                        const std::vector<std::string>& knownTypes) {
-  const std::vector<std::string> usable = {"ssh-ed25519",         "ecdsa-sha2-nistp256",
-                                           "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
-                                           "rsa-sha2-512",        "rsa-sha2-256"};
-  std::string first, rest;
-  for (const std::string& algorithm : allowed.empty() ? usable : allowed) {
-    if (std::find(usable.begin(), usable.end(), algorithm) == usable.end()) continue;
-    const std::string type = algorithm.starts_with("rsa-") ? "ssh-rsa" : algorithm;
-    const bool known = std::find(knownTypes.begin(), knownTypes.end(), type) != knownTypes.end();
-    std::string& list = known ? first : rest;
-    list += (list.empty() ? "" : ",") + algorithm;
-  }
-  return first + (first.empty() || rest.empty() ? "" : ",") + rest;
 }
 
 }  // namespace
@@ -212,14 +194,16 @@ class SshSession::Impl {
     responder.reset();
     return await(box);
   }
-  bool askHostKey(const HostKeyQuestion& question) {
+  Result<bool> askHostKey(const HostKeyQuestion& question) {
     if (!params_.prompter || config_.batchMode) return false;
     auto box = std::make_shared<AnswerBox<bool>>();
     auto responder = std::make_shared<Responder<bool>>(box);
     params_.prompter->askHostKey(question,
                                  [responder](bool accept) { responder->box->set(accept); });
     responder.reset();
-    return await(box).value_or(false);
+    const bool accepted = await(box).value_or(false);
+    if (!accepted && closing_) return makeError(Code::kCancelled, "connecting was cancelled");
+    return accepted;
   }
 
   Status establish() {
@@ -250,7 +234,9 @@ class SshSession::Impl {
       return lost(Code::kUnavailable, message("no SSH session with {}", where));
     }
     keyExchanged_ = true;
-    LOCKSTEP_TRY(checkHostKey());
+    LOCKSTEP_TRY(checkHostKey(session_.get(), config_, [this](const HostKeyQuestion& question) {
+      return askHostKey(question);
+    }));
     const AuthContext context{
         session_.get(), config_, *params_.secrets,
         [this](const std::function<int()>& call) {
@@ -266,12 +252,8 @@ class SshSession::Impl {
   }
 
   Status setOptions() {
-    std::vector<std::string> files = config_.userKnownHosts;
-    files.insert(files.end(), config_.globalKnownHosts.begin(), config_.globalKnownHosts.end());
-    LOCKSTEP_ASSIGN(const std::vector<std::string> types,
-                    knownKeyTypes(files, config_.knownHostsName()));
+    LOCKSTEP_ASSIGN(const std::string hostKeys, hostKeyAlgorithms(config_));
     const std::string ciphers = cipherList(config_.ciphers);
-    const std::string hostKeys = hostKeyList(config_.hostKeyAlgorithms, types);
     const bool off = false;
     const auto set = [&](ssh_options_e option, const void* value) {
       return ssh_options_set(session_.get(), option, value) == 0;
@@ -289,81 +271,6 @@ class SshSession::Impl {
       ok = ok && set(SSH_OPTIONS_IDENTITY_AGENT, config_.identityAgent.c_str());
     if (!ok) return lost(Code::kInvalidArgument, "an SSH option is not accepted");
     return {};
-  }
-
-  Result<HostKey> serverKey() {
-    ssh_key key = nullptr;
-    if (ssh_get_server_publickey(session_.get(), &key) != SSH_OK)
-      return lost(Code::kUnavailable, "the server shows no host key");
-    HostKey out;
-    const ssh_keytypes_e type = ssh_key_type(key);
-    out.type = ssh_key_type_to_char(type);
-    if (type == SSH_KEYTYPE_ECDSA_P256 || type == SSH_KEYTYPE_ECDSA_P384 ||
-        type == SSH_KEYTYPE_ECDSA_P521)
-      if (const char* curve = ssh_pki_key_ecdsa_name(key)) out.type = curve;
-    char* base64 = nullptr;
-    unsigned char* hash = nullptr;
-    std::size_t size = 0;
-    if (ssh_pki_export_pubkey_base64(key, &base64) == SSH_OK) out.base64 = base64;
-    if (ssh_get_publickey_hash(key, SSH_PUBLICKEY_HASH_SHA256, &hash, &size) == 0) {
-      char* text = ssh_get_fingerprint_hash(SSH_PUBLICKEY_HASH_SHA256, hash, size);
-      if (text) out.fingerprint = text;
-      ssh_string_free_char(text);
-      ssh_clean_pubkey_hash(&hash);
-    }
-    ssh_string_free_char(base64);
-    ssh_key_free(key);
-    if (out.base64.empty() || out.fingerprint.empty())
-      return makeError(Code::kInternal, "the host key of {} cannot be read", config_.hostname);
-    return out;
-  }
-
-  Status checkHostKey() {
-    LOCKSTEP_ASSIGN(const HostKey key, serverKey());
-    const std::string name = config_.knownHostsName();
-    std::vector<std::string> files = config_.userKnownHosts;
-    files.insert(files.end(), config_.globalKnownHosts.begin(), config_.globalKnownHosts.end());
-    LOCKSTEP_ASSIGN(const KnownHostsAnswer answer, lookUpHostKey(files, name, key));
-    const std::string shown = fmt::format("{} {}", key.type, key.fingerprint);
-    Error error = makeError(Code::kPermissionDenied, "");
-    switch (answer.verdict) {
-      case HostKeyVerdict::kKnown:
-        return {};
-      case HostKeyVerdict::kRevoked:
-        error.what = message("the host key of {} is revoked", name);
-        error.why = message("{} is marked @revoked in {}:{}", shown, answer.file, answer.line);
-        error.next = "ask the host's administrator for its new key";
-        return error;
-      case HostKeyVerdict::kChanged:
-        error.what = message("the host key of {} has changed", name);
-        error.why = message(
-            "it shows {}, but {}:{} names another key; someone may be posing as this host, or it "
-            "was reinstalled",
-            shown, answer.file, answer.line);
-        error.next = message("if the change is known to be right: ssh-keygen -f '{}' -R '{}'",
-                             answer.file, name);
-        return error;
-      case HostKeyVerdict::kUnknown:
-        break;
-    }
-    const std::string file = config_.userKnownHosts.empty() ? "" : config_.userKnownHosts.front();
-    const std::string& strict = config_.strictHostKeyChecking;
-    const bool silent = strict == "accept-new" || strict == "no";
-    if (!silent && (strict == "yes" || !askHostKey({name, key.type, key.fingerprint, file}))) {
-      if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
-      error.what = message("the host key of {} is not known", name);
-      error.why = message(
-          "it shows {}{}", shown,
-          strict == "yes" ? ", and StrictHostKeyChecking is yes" : ", which was not accepted");
-      error.next = message(
-          "compare it with the host's own (ssh-keygen -lf "
-          "/etc/ssh/ssh_host_*_key.pub there), then accept it: "
-          "--accept-host-key {}",
-          key.fingerprint);
-      return error;
-    }
-    if (file.empty() || file == "/dev/null") return {};
-    return addHostKey(file, name, key, config_.hashKnownHosts);
   }
 
   // Carries the streams until the session ends; always returns an error.

@@ -12,7 +12,10 @@
 #include <optional>
 #include <string>
 
-#include "app/ssh/ssh_session.h"
+#include "app/ssh/stream_outcome.h"
+#include "app/ssh/stream_request.h"
+#include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::app {
 

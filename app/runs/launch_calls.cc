@@ -1,0 +1,129 @@
+#include "app/runs/launch_calls.h"
+
+#include <grpcpp/channel.h>
+
+#include <chrono>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "app/core/rpc.h"
+#include "engine/specs/states.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+// The data files are read meanwhile. A node that is gone is noticed earlier.
+constexpr std::chrono::minutes kPrepareLimit{30};
+constexpr std::chrono::seconds kCommitLimit{20};
+constexpr std::chrono::seconds kKillLimit{10};
+constexpr std::chrono::seconds kFindLimit{5};
+constexpr std::chrono::seconds kCleanUpLimit{3};  // short: a node may be out of reach
+
+// Calls the coordinator's supervisor for the first generation of the run. The limit is set here,
+// everything else of the context by the caller.
+template <typename Request, typename Reply>
+Status callSupervisor(const Participant& coordinator, const std::string& run,
+                      grpc::Status (node::v1::Supervisor::Stub::*call)(grpc::ClientContext*,
+                                                                       const Request&, Reply*),
+                      grpc::ClientContext& context, std::chrono::seconds limit,
+                      const Message& what) {
+  LOCKSTEP_ASSIGN(const auto channel, coordinator.access->supervisor(coordinator.socket));
+  const auto stub = node::v1::Supervisor::NewStub(channel);
+  setLimit(context, limit);
+  Request request;
+  request.set_run(run);
+  request.set_generation(1);
+  Reply reply;
+  return rpcStatus(((*stub).*call)(&context, request, &reply), what, coordinator.name);
+}
+
+Result<node::v1::RunOnNode> findRun(node::v1::Agent::Stub& stub, const Participant& participant,
+                                    const std::string& run, grpc::ClientContext& context,
+                                    const Message& what) {
+  setLimit(context, kFindLimit);
+  node::v1::FindRunRequest find;
+  find.set_run(run);
+  find.set_node(participant.name);
+  node::v1::RunOnNode found;
+  LOCKSTEP_TRY(rpcStatus(stub.FindRun(&context, find, &found), what, participant.name));
+  return found;
+}
+
+Status killRun(const Participant& coordinator, const std::string& run) {
+  grpc::ClientContext context;
+  return callSupervisor(coordinator, run, &node::v1::Supervisor::Stub::Kill, context, kKillLimit,
+                        message("the run could not be killed"));
+}
+
+// The coordinator's agent says so: what was prepared has expired and is gone, or the run has ended.
+bool isOver(const Participant& coordinator, const std::string& run) {
+  const auto channel = coordinator.access->agent();
+  if (!channel.ok()) return false;
+  const auto stub = node::v1::Agent::NewStub(*channel);
+  grpc::ClientContext context;
+  const auto found = findRun(*stub, coordinator, run, context, message("cannot ask for the run"));
+  return found.ok() ? specs::isFinal(found->state()) : found.error().code == Code::kNotFound;
+}
+
+}  // namespace
+
+Result<std::string> prepareRun(Participant& participant, const node::v1::PrepareRequest& request,
+                               std::stop_token stop) {
+  LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
+  const auto stub = node::v1::Agent::NewStub(channel);
+  node::v1::PrepareReply reply;
+  {
+    grpc::ClientContext context;
+    setLimit(context, kPrepareLimit);
+    const CancelOnStop cancel(context, stop);
+    LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
+                           "the node could not prepare the run", participant.name));
+    participant.socket = reply.socket();
+    participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+  }
+  grpc::ClientContext context;
+  const CancelOnStop cancel(context, stop);
+  LOCKSTEP_ASSIGN(const node::v1::RunOnNode found,
+                  findRun(*stub, participant, request.run(), context,
+                          message("the node no longer has the run it had prepared")));
+  participant.folder = found.folder();
+  return reply.peer_address();
+}
+
+Status commitRun(const Participant& coordinator, const std::string& run, std::stop_token stop) {
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  const CancelOnStop cancel(context, std::move(stop));
+  return callSupervisor(coordinator, run, &node::v1::Supervisor::Stub::Commit, context,
+                        kCommitLimit, message("the coordinator did not start the run"));
+}
+
+Status endCommittedRun(const Participant& coordinator, const std::string& run) {
+  return retryWhileUnavailable(kKillLimit, {}, [&]() -> Status {
+    Status killed = killRun(coordinator, run);
+    return killed.ok() || isOver(coordinator, run) ? Status() : killed;
+  });
+}
+
+void removePrepared(const Participants& participants, const std::string& run) {
+  std::vector<std::jthread> threads;
+  for (const Participant& participant : participants) {
+    if (participant.socket.empty()) continue;
+    threads.emplace_back([&run, &participant] {
+      const auto channel = participant.access->agent();
+      if (!channel.ok()) return;
+      const auto stub = node::v1::Agent::NewStub(*channel);
+      grpc::ClientContext context;
+      setLimit(context, kCleanUpLimit);
+      node::v1::RemoveRunRequest remove;
+      remove.set_run(run);
+      remove.set_node(participant.name);
+      node::v1::RemoveRunReply reply;
+      (void)stub->RemoveRun(&context, remove, &reply);
+    });
+  }
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,31 @@
+// The calls of a launch to the nodes that take part, each with a limit. Errors have the node.
+#pragma once
+
+#include <stop_token>
+#include <string>
+
+#include "app/runs/participant.h"
+#include "engine/base/status.h"
+
+namespace lockstep::node::v1 {
+class PrepareRequest;
+}
+
+namespace lockstep::app {
+
+// Fills in what is known once prepared. Returns the address at which others join the node, if it
+// coordinates.
+Result<std::string> prepareRun(Participant& participant, const node::v1::PrepareRequest& request,
+                               std::stop_token stop);
+
+// Starts the run that all nodes have prepared.
+Status commitRun(const Participant& coordinator, const std::string& run, std::stop_token stop);
+
+// Ends a run that may have started, since the answer to commitRun() was lost. Ok once it was killed
+// or is over.
+Status endCommittedRun(const Participant& coordinator, const std::string& run);
+
+// Best effort, everywhere at once; what cannot be reached expires by itself.
+void removePrepared(const Participants& participants, const std::string& run);
+
+}  // namespace lockstep::app

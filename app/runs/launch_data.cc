@@ -1,0 +1,114 @@
+#include "app/runs/launch_data.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "app/runs/example_data.h"
+#include "app/runs/staging.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+
+Status makeExampleData(LaunchRequest& request, const Home& home, const Tell& tell,
+                       const std::stop_token& stop) {
+  const auto& nodes = request.cluster->nodes();
+  const bool here =
+      request.spec->data().copy_to_nodes() ||
+      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return !node.has_ssh(); });
+  if (!here) return {};
+  std::unique_ptr<StageProgress> awaiting;
+  const auto onMaking = [&](const std::string& path) {
+    awaiting.reset();
+    awaiting = std::make_unique<StageProgress>(Stage::kMakingData, std::vector{path}, tell);
+  };
+  LOCKSTEP_ASSIGN(request.spec,
+                  provideExampleData(request.spec, home.root + "/data", onMaking, stop));
+  return {};
+}
+
+void findData(const LaunchRequest& request, Participants& participants) {
+  const std::vector<specs::DataFile> files = specs::dataFiles(request.spec->data());
+  const bool apart = std::any_of(files.begin(), files.end(), [](const specs::DataFile& file) {
+    return file.name.starts_with("evaluate.") && !file.path.empty();
+  });
+  for (Participant& participant : participants)
+    for (const specs::DataFile& file : files) {
+      if (participant.ranks.empty() && apart && file.name.starts_with("train.")) continue;
+      participant.paths[file.name] = file.path;
+      for (const auto& node : request.cluster->nodes())
+        if (const auto own = node.data().find(file.path);
+            node.name() == participant.name && own != node.data().end())
+          participant.paths[file.name] = own->second;
+    }
+}
+
+Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
+                            const Tell& tell, std::stop_token stop) {
+  findData(request, participants);
+  if (!request.spec->data().copy_to_nodes()) return DataHashes();
+  StageProgress awaiting(Stage::kCopying, namesOf(participants), tell);
+  std::vector<StagingNode> nodes;
+  for (const Participant& participant : participants)
+    nodes.push_back({participant.access, participant.paths});
+  LOCKSTEP_ASSIGN(
+      DataHashes copied,
+      stageData(request.spec->data(), nodes,
+                {[&](const std::string& node) { awaiting.came(node); },
+                 [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
+                std::move(stop)));
+  for (std::size_t i = 0; i < participants.size(); ++i)
+    participants[i].paths = std::move(nodes[i].paths);
+  return copied;
+}
+
+Status checkSameData(const Participants& participants, const DataHashes& copied) {
+  for (const Participant& participant : participants)
+    for (const auto& [name, hash] : copied) {
+      const auto at = participant.data.find(name);
+      if (at == participant.data.end() || at->second == hash) continue;
+      Error error = makeError(Code::kFailedPrecondition, "the data file {} is not the run's",
+                              participant.paths.at(name));
+      error.node = participant.name;
+      error.why = message("its SHA-256 is {}, the run expects {}", at->second, hash);
+      error.next = "check whether something writes to it, and launch again";
+      return error;
+    }
+  for (const auto& [name, first] : participants.front().data) {
+    const auto holders = [&](const std::string& hash) {
+      return std::count_if(participants.begin(), participants.end(),
+                           [&](const Participant& participant) {
+                             const auto at = participant.data.find(name);
+                             return at != participant.data.end() && at->second == hash;
+                           });
+    };
+    const Participant* usual = &participants.front();
+    for (const Participant& participant : participants) {
+      const auto at = participant.data.find(name);
+      if (at != participant.data.end() && holders(at->second) > holders(usual->data.at(name)))
+        usual = &participant;
+    }
+    for (std::size_t i = 0; i < participants.size(); ++i) {
+      const auto at = participants[i].data.find(name);
+      if (at == participants[i].data.end() ? participants[i].ranks.empty()
+                                           : at->second == usual->data.at(name))
+        continue;
+      const auto path = participants[i].paths.find(name);
+      Error error = makeError(Code::kFailedPrecondition, "its file for data.{} is not that of {}",
+                              name, usual->name);
+      error.node = participants[i].name;
+      error.why =
+          message("{} has SHA-256 {} here, {} there",
+                  path == participants[i].paths.end() ? "" : path->second,
+                  at == participants[i].data.end() ? "none" : at->second, usual->data.at(name));
+      error.next = "copy the same file to every node, or set data.copy_to_nodes";
+      return error;
+    }
+  }
+  return {};
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,36 @@
+// The data files of a run that is being launched: made, found on the nodes, copied and compared.
+#pragma once
+
+#include <map>
+#include <stop_token>
+#include <string>
+
+#include "app/core/home.h"
+#include "app/runs/participant.h"
+#include "app/runs/preview.h"
+#include "app/runs/stage_progress.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+using DataHashes = std::map<std::string, std::string>;  // "train.images" → SHA-256
+
+// Makes missing data of an example, if nodes read them from this machine's files. Afterwards the
+// spec has their paths. Errors as provideExampleData().
+Status makeExampleData(LaunchRequest& request, const Home& home, const Tell& tell,
+                       const std::stop_token& stop);
+
+// Sets the paths at which each node has the run's files, as the cluster says; of the one that
+// evaluates, of those it reads.
+void findData(const LaunchRequest& request, Participants& participants);
+
+// Finds the data and, where the spec asks for that, copies it to nodes that lack it; empty where it
+// does not. Errors as stageData().
+Result<DataHashes> copyData(const LaunchRequest& request, Participants& participants,
+                            const Tell& tell, std::stop_token stop);
+
+// Checks that all prepared nodes train on the same files, those that were copied. Error
+// kFailedPrecondition: its node is the one that has another.
+Status checkSameData(const Participants& participants, const DataHashes& copied);
+
+}  // namespace lockstep::app

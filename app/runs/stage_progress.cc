@@ -1,0 +1,38 @@
+#include "app/runs/stage_progress.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace lockstep::app {
+
+StageProgress::StageProgress(Stage stage, std::vector<std::string> nodes, const Tell& tell)
+    : progress_{stage, std::move(nodes), 0}, tell_(tell) {
+  tell_(progress_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+void StageProgress::came(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  std::erase(progress_.awaited, node);
+}
+
+void StageProgress::moved(std::int64_t bytes, std::int64_t total) {
+  const std::lock_guard lock(mutex_);
+  progress_.bytesDone = std::max(progress_.bytesDone, bytes);
+  progress_.bytesTotal = total;
+}
+
+void StageProgress::run(const std::stop_token& stop) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  for (int seconds = 2;; seconds += seconds < 5 ? 3 : 5) {
+    progress_.seconds = seconds;
+    if (wake_.wait_until(lock, stop, begin + std::chrono::seconds(seconds),
+                         [&] { return stop.stop_requested(); }))
+      return;
+    if (!progress_.awaited.empty()) tell_(progress_);
+  }
+}
+
+}  // namespace lockstep::app
