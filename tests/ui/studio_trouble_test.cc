@@ -109,114 +109,114 @@ class StudioTroubleTest : public QObject {
     if (QTest::currentTestFailed()) return;
     auto* document = road_->page()->document();
     QStringList warned;
-    connect(document, &ui::RunDocument::warned, this,
-            [&](const Error& warning) {
+    connect(document, &ui::RunDocument::warned, this, [&](const Error& warning) {
       const QString text = QString::fromStdString(warning.text());
       if (text.contains("restarts from its last checkpoint"))
-        warned += text;  // none of the disk });
-      const auto workers = road_->processes("worker", road_->run());
-      QCOMPARE(workers.size(), std::size_t{2});
-      ::kill(workers.back(), SIGKILL);
-      QVERIFY(wait([&] { return document->row().generation == 2; }));
-      QVERIFY(wait([&] { return document->row().phase == app::RunState::RUNNING; }));
-      QVERIFY(document->canStop());
-      road_->finish(kSteps, 2);
-      if (QTest::currentTestFailed()) return;
-      QCOMPARE(warned.size(), qsizetype{1});
-      QVERIFY2(warned.front().contains("SIGKILL"), qPrintable(warned.front()));
-      QCOMPARE(document->row().phase, app::RunState::SUCCEEDED);
-      QVERIFY(document->row().figures.lostSeconds > 0);
-      const auto& line = document->series("loss")->raw();
-      QCOMPARE(line.size(), std::size_t{kSteps});
-      for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
+        warned += text;  // others: a slow disk
+    });
+    const auto workers = road_->processes("worker", road_->run());
+    QCOMPARE(workers.size(), std::size_t{2});
+    ::kill(workers.back(), SIGKILL);
+    QVERIFY(wait([&] { return document->row().generation == 2; }));
+    QVERIFY(wait([&] { return document->row().phase == app::RunState::RUNNING; }));
+    QVERIFY(document->canStop());
+    road_->finish(kSteps, 2);
+    if (QTest::currentTestFailed()) return;
+    QCOMPARE(warned.size(), qsizetype{1});
+    QVERIFY2(warned.front().contains("SIGKILL"), qPrintable(warned.front()));
+    QCOMPARE(document->row().phase, app::RunState::SUCCEEDED);
+    QVERIFY(document->row().figures.lostSeconds > 0);
+    const auto& line = document->series("loss")->raw();
+    QCOMPARE(line.size(), std::size_t{kSteps});
+    for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
   }
 
   void killedWorkerEndsTheRunWithItsLastLines() {
-      if (const char* why = tests::whyNoRuns()) QSKIP(why);
-      road_->open();
-      road_->launch(
-          "fashion-mlp.yaml",
-          {{"epochs: 5", "epochs: 1000"}, {"strategy:", "recovery: {policy: none}\nstrategy:"}},
-          nullptr, 2);
-      if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
-      if (QTest::currentTestFailed()) return;
-      auto* document = road_->page()->document();
-      const auto workers = road_->processes("worker", road_->run());
-      QCOMPARE(workers.size(), std::size_t{2});
-      ::kill(workers.back(), SIGKILL);
-      QVERIFY(wait([&] { return app::isFinal(document->row().phase); }));
-      QCOMPARE(document->row().phase, app::RunState::FAILED);
-      QVERIFY(wait([&] { return !road_->page()->message()->details().isEmpty(); }));
-      const QString said = road_->page()->message()->details();
-      QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "),
-               qPrintable(said));
-      checkSays(said, "local", {"SIGKILL", "its last lines:", "resume the run"});
-      if (QTest::currentTestFailed()) return;
-      // The logs have lines of both ranks, on a page that shows them.
-      std::set<int> ranks;
-      auto* logs = document->logs();
-      for (int row = 0; row < logs->rowCount(); ++row)
-        ranks.insert(logs->data(logs->index(row, 0), ui::LogModel::kRankRole).toInt());
-      QVERIFY(ranks.contains(0) && ranks.contains(1));
-      QVERIFY(wait([&] { return road_->processes("worker", road_->run()).empty(); }));
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    road_->open();
+    road_->launch(
+        "fashion-mlp.yaml",
+        {{"epochs: 5", "epochs: 1000"}, {"strategy:", "recovery: {policy: none}\nstrategy:"}},
+        nullptr, 2);
+    if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
+    if (QTest::currentTestFailed()) return;
+    auto* document = road_->page()->document();
+    const auto workers = road_->processes("worker", road_->run());
+    QCOMPARE(workers.size(), std::size_t{2});
+    ::kill(workers.back(), SIGKILL);
+    QVERIFY(wait([&] { return app::isFinal(document->row().phase); }));
+    QCOMPARE(document->row().phase, app::RunState::FAILED);
+    QVERIFY(wait([&] { return !road_->page()->message()->details().isEmpty(); }));
+    const QString said = road_->page()->message()->details();
+    QVERIFY2(said.contains("node local") && said.contains("rank ") && said.contains("step "),
+             qPrintable(said));
+    checkSays(said, "local", {"SIGKILL", "its last lines:", "resume the run"});
+    if (QTest::currentTestFailed()) return;
+    // The logs have lines of both ranks, on a page that shows them.
+    std::set<int> ranks;
+    auto* logs = document->logs();
+    for (int row = 0; row < logs->rowCount(); ++row)
+      ranks.insert(logs->data(logs->index(row, 0), ui::LogModel::kRankRole).toInt());
+    QVERIFY(ranks.contains(0) && ranks.contains(1));
+    QVERIFY(wait([&] { return road_->processes("worker", road_->run()).empty(); }));
   }
 
   // Both links are cut and both agents killed in the middle: the run goes on, the studio finds it
   // again through new agents, and its curves have every step. One server forwards nothing.
   void runOutlivesCutLinksAndKilledAgents() {
-      if (const char* why = tests::whyNoRuns()) QSKIP(why);
-      constexpr int kSteps = 3000;
-      const test::TempFolder folder;
-      test::makeKey(folder / "key");
-      std::vector<std::unique_ptr<test::Sshd>> servers;
-      for (int i = 1; i <= 2; ++i) {
-        test::SshdOptions options;
-        if (i == 2) options.extraConfig = "AllowTcpForwarding no\nAllowStreamLocalForwarding no";
-        std::string why;
-        servers.push_back(
-            test::Sshd::start(folder / ("s" + std::to_string(i)), folder / "key", options, &why));
-        if (!servers.back()) QSKIP(why.c_str());
-      }
-      const std::string config = folder / "ssh_config";
-      test::writeText(config,
-                      test::sshConfigFor({servers[0].get(), servers[1].get()},
-                                         folder / "known_hosts", folder / "key"),
-                      0600);
-      road_->open(QString::fromStdString(config));
-      std::set<std::string> trusted;
-      auto* cluster = road_->addHosts(std::vector<std::string>(2), folder.path(), &trusted, true);
-      if (QTest::currentTestFailed()) return;
-      road_->launch("fashion-mlp.yaml",
-                    {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, cluster, 2);
-      if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
-      if (QTest::currentTestFailed()) return;
-      std::set<int> before;
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+    constexpr int kSteps = 3000;
+    const test::TempFolder folder;
+    test::makeKey(folder / "key");
+    std::vector<std::unique_ptr<test::Sshd>> servers;
+    for (int i = 1; i <= 2; ++i) {
+      test::SshdOptions options;
+      if (i == 2) options.extraConfig = "AllowTcpForwarding no\nAllowStreamLocalForwarding no";
+      std::string why;
+      servers.push_back(
+          test::Sshd::start(folder / ("s" + std::to_string(i)), folder / "key", options, &why));
+      if (!servers.back()) QSKIP(why.c_str());
+    }
+    const std::string config = folder / "ssh_config";
+    test::writeText(config,
+                    test::sshConfigFor({servers[0].get(), servers[1].get()}, folder / "known_hosts",
+                                       folder / "key"),
+                    0600);
+    road_->open(QString::fromStdString(config));
+    std::set<std::string> trusted;
+    auto* cluster = road_->addHosts(std::vector<std::string>(2), folder.path(), &trusted, true);
+    if (QTest::currentTestFailed()) return;
+    road_->launch("fashion-mlp.yaml",
+                  {{"epochs: 5", QString("epochs: 5\n  max_steps: %1").arg(kSteps)}}, cluster, 2);
+    if (!QTest::currentTestFailed()) road_->watchCurvesGrow();
+    if (QTest::currentTestFailed()) return;
+    std::set<int> before;
+    for (int n = 0; n < 2; ++n)
+      before.insert(cluster->liveIfAny()->session().status(n).inventory.agentPid);
+    for (const auto& server : servers) QVERIFY(server->killSessions() > 0);
+    for (const int agent : before) QVERIFY(::kill(agent, SIGKILL) == 0);
+    const auto& session = cluster->liveIfAny()->session();
+    QVERIFY(wait([&] {
       for (int n = 0; n < 2; ++n)
-        before.insert(cluster->liveIfAny()->session().status(n).inventory.agentPid);
-      for (const auto& server : servers) QVERIFY(server->killSessions() > 0);
-      for (const int agent : before) QVERIFY(::kill(agent, SIGKILL) == 0);
-      const auto& session = cluster->liveIfAny()->session();
-      QVERIFY(wait([&] {
-        for (int n = 0; n < 2; ++n)
-          if (session.status(n).phase != app::NodeState::CONNECTED ||
-              before.contains(session.status(n).inventory.agentPid))
-            return false;
-        return true;
-      }));
-      for (int n = 0; n < 2; ++n) road_->sawAgent(session.status(n).inventory.agentPid);
-      QVERIFY(!app::isFinal(road_->page()->document()->row().phase));  // in the middle
-      road_->finish(kSteps, 2);
-      if (QTest::currentTestFailed()) return;
-      const auto& line = road_->page()->document()->series("loss")->raw();
-      for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
-      road_->close();
-      road_->endAgents();  // before their work folders go
+        if (session.status(n).phase != app::NodeState::CONNECTED ||
+            before.contains(session.status(n).inventory.agentPid))
+          return false;
+      return true;
+    }));
+    for (int n = 0; n < 2; ++n) road_->sawAgent(session.status(n).inventory.agentPid);
+    QVERIFY(!app::isFinal(road_->page()->document()->row().phase));  // in the middle
+    road_->finish(kSteps, 2);
+    if (QTest::currentTestFailed()) return;
+    const auto& line = road_->page()->document()->series("loss")->raw();
+    for (std::size_t i = 0; i < line.size(); ++i) QCOMPARE(line.x(i), static_cast<double>(i + 1));
+    road_->close();
+    road_->endAgents();  // before their work folders go
   }
 
  private:
   std::unique_ptr<StudioHome> home_;
   std::unique_ptr<StudioRoad> road_;
-  };
+};
 
-  QTEST_MAIN(StudioTroubleTest)
+QTEST_MAIN(StudioTroubleTest)
 #include "studio_trouble_test.moc"
