@@ -219,7 +219,9 @@ int serveCommand(Arguments& arguments) {
   auto begin = [&](int readyFd) {
     const int lock = takeLock(*workdir, version);
     if (lock < 0) {
-      return fail(makeError(Code::kAlreadyExists, "another agent holds {} and does not leave",
+      return fail(makeError(Code::kAlreadyExists,
+                            "another agent holds {} and does not leave; nodes that share a folder "
+                            "need a workdir each",
                             workdir->path));
     }
     return serve(*workdir, version, lock, options, readyFd);
