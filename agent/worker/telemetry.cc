@@ -152,6 +152,13 @@ void Telemetry::onCheckpoint(std::int64_t step, const std::string& folder) {
   enqueue(std::move(message));
 }
 
+void Telemetry::flush() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t mine = ++flushAsked_;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return flushed_ >= mine || stop_; });
+}
+
 void Telemetry::sendSteps() {
   auto send = [this] {
     node::v1::FromWorker message;
@@ -197,14 +204,17 @@ void Telemetry::work() {
   Nanoseconds eventsDue = 0, due = monotonicNow();
   for (;;) {
     bool stop = false;
+    std::uint64_t flush = 0;
     {
       std::unique_lock lock(mutex_);
       const Nanoseconds begin = monotonicNow();
-      changed_.wait_for(lock, std::chrono::nanoseconds(FreezeWatch::kTick), [&] { return stop_; });
+      changed_.wait_for(lock, std::chrono::nanoseconds(FreezeWatch::kTick),
+                        [&] { return stop_ || flushAsked_ > flushed_; });
       const Nanoseconds now = monotonicNow();
       freezes_.slept(begin, now);
       const bool early = now < due && freezes_.empty();
-      if (!stop_ && (early || (ring_->empty() && others_.empty()))) continue;
+      flush = flushAsked_;
+      if (!stop_ && flush == flushed_ && (early || (ring_->empty() && others_.empty()))) continue;
       due = nextMultiple(now, kHeartbeat);
       takeOthers();
       stop = stop_;
@@ -213,6 +223,11 @@ void Telemetry::work() {
     sendSteps();
     for (const node::v1::FromWorker& message : taken_) channel_.send(message);
     taken_.clear();
+    {
+      const std::lock_guard lock(mutex_);
+      flushed_ = flush;
+      changed_.notify_all();
+    }
     if (const Nanoseconds now = monotonicNow(); stop || now >= eventsDue) {
       sendEvents();
       eventsDue = nextMultiple(now, kEventsInterval);

@@ -99,6 +99,7 @@ class Telemetry final : public runtime::TrainerObserver {
   void onEvents(const std::vector<plan::Event>& events) override;
   void onEpoch(const runtime::EpochRecord& record) override;
   void onCheckpoint(std::int64_t step, const std::string& folder) override;
+  void flush() override;
 
  private:
   void work();
@@ -121,8 +122,9 @@ class Telemetry final : public runtime::TrainerObserver {
   std::deque<node::v1::FromWorker> taken_;  // from others_, to be sent next
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<node::v1::FromWorker> others_;  // mutex_
-  bool stop_ = false;                        // mutex_
+  std::deque<node::v1::FromWorker> others_;     // mutex_
+  bool stop_ = false;                           // mutex_
+  std::uint64_t flushAsked_ = 0, flushed_ = 0;  // mutex_; numbers of flushes
   std::thread thread_;
 };
 

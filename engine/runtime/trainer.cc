@@ -367,6 +367,7 @@ Status Training::checkpoint() {
   if (!checkpoints_) return {};
   LOCKSTEP_TRY(state_->fetch());
   LOCKSTEP_TRY(checkState());
+  observer_.flush();
   auto begun = checkpoints_->begin(progress_);
   if (!begun.ok()) {
     begun.error().rank = rank_;
