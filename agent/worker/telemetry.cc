@@ -156,7 +156,8 @@ void Telemetry::flush() {
   std::unique_lock lock(mutex_);
   const std::uint64_t mine = ++flushAsked_;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return flushed_ >= mine || stop_; });
+  // A supervisor that is frozen does not hold up the training.
+  changed_.wait_for(lock, std::chrono::seconds(1), [&] { return flushed_ >= mine || stop_; });
 }
 
 void Telemetry::sendSteps() {
