@@ -17,8 +17,8 @@ namespace lockstep::agent {
 // Returns the bytes of shared memory for all groups of a mesh on one node; 0 if there are none.
 Result<std::int64_t> sharedMemoryBytes(const cluster::Mesh& mesh);
 
-// Returns how long a rank waits for a peer without progress. Equal on all ranks, and longer than
-// their slowest step.
+// Returns how long a rank waits for a peer without progress, after which a frozen peer is detected.
+// Equal on all ranks, and longer than their slowest step.
 inline constexpr Nanoseconds kCollectiveLimit = 30'000'000'000;
 Nanoseconds collectiveLimit(const plan::Plan& plan);
 

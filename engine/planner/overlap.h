@@ -22,8 +22,8 @@ struct OverlapPolicy {
   // Least computation between a collective and the first step that depends on it that pays for
   // waking the communication thread.
   double leastSeconds = 0;
-  // Limit on gathered bytes of sharded parameters and gradients at any time; 0: twice the peak of
-  // the synchronous schedule.
+  // The prefetch limit of ZeRO-3: gathered bytes of sharded parameters and gradients at any time;
+  // 0: twice the peak of the synchronous schedule.
   std::int64_t gatheredBytes = 0;
   std::map<std::string, bool> decided;  // by the collective's name
 };

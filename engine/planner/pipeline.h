@@ -1,4 +1,5 @@
-// Schedules of pipelines: the ordered programs of a training step that each stage runs.
+// Schedules of pipelines (1F1B, GPipe, ZB-H1): the ordered programs of a training step that each
+// stage runs. The planner makes them, not a pass over graphs.
 #pragma once
 
 #include <span>
