@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/backends/cases.h"
+#include "engine/backends/case_tensor.h"
 #include "engine/base/clock.h"
 #include "engine/device/device.h"
 

@@ -15,7 +15,7 @@
 
 #include "agent/base/commands.h"
 #include "agent/host/gpus.h"
-#include "engine/backends/cases.h"
+#include "engine/backends/case_run.h"
 #include "engine/device/module.h"
 
 namespace lockstep::agent {

@@ -2,7 +2,7 @@
 #include <array>
 
 #include "agent/selftest/selftest.h"
-#include "engine/backends/cases.h"
+#include "engine/backends/case_run.h"
 #include "engine/backends/hosted.h"
 
 namespace lockstep::agent {

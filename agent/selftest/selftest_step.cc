@@ -5,6 +5,7 @@
 #include "engine/data/dataset.h"
 #include "engine/models/model.h"
 #include "engine/planner/planner.h"
+#include "engine/runtime/kept_batches.h"
 #include "engine/runtime/verify.h"
 
 namespace lockstep::agent {

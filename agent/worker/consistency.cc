@@ -17,6 +17,7 @@
 #include "engine/base/log.h"
 #include "engine/models/model.h"
 #include "engine/planner/planner.h"
+#include "engine/runtime/kept_batches.h"
 #include "engine/runtime/verify.h"
 #include "engine/specs/specs.h"
 

@@ -216,10 +216,7 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   DeviceCollectives ofDevices;
   LOCKSTEP_TRY(
       collect(plan, start.link(), all, groups.groups(), backend.get(), collectives, ofDevices));
-  node::v1::FromWorker ready;
-  ready.mutable_ready();
-  link.channel().send(ready);
-  link.waitGo();
+  link.awaitStart();
 
   node::v1::FromWorker message;
   node::v1::MeasureReply* reply = message.mutable_measured();

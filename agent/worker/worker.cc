@@ -10,10 +10,9 @@
 
 #include "agent/base/commands.h"
 #include "agent/base/grpc_status.h"
-#include "agent/host/cores.h"
 #include "agent/worker/consistency.h"
 #include "agent/worker/prepare.h"
-#include "agent/worker/rank_groups.h"
+#include "agent/worker/rank_resources.h"
 #include "agent/worker/telemetry.h"
 #include "agent/worker/worker_link.h"
 #include "engine/backends/backend.h"
@@ -37,13 +36,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   LOCKSTEP_ASSIGN(const auto evalData, openData(start, false));
   logInfo("{} samples to train on, {} to evaluate on", trainData->size(), evalData->size());
   const auto& training = start.spec().training();
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
-  LOCKSTEP_ASSIGN(const RankGroups groups,
-                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
-  runtime::Groups all = groups.groups();
-  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices,
-                  joinDevices(start, plan, *backend, link, all));
-  const PinnedThread pinned(start);
+  LOCKSTEP_ASSIGN(const RankResources resources, RankResources::open(start, plan, link));
 
   runtime::TrainerOptions options;
   options.epochs = training.epochs();
@@ -80,15 +73,12 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   }
 
   Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
-    node::v1::FromWorker ready;
-    ready.mutable_ready()->set_bound_bytes(boundBytes);
-    link.channel().send(ready);
     logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(),
             boundBytes >> 10);
-    link.waitGo();
+    link.awaitStart(boundBytes);
   });
-  auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData, *backend, all,
-                                link.stopAsked(), telemetry);
+  auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData,
+                                *resources.backend, resources.groups, link.stopAsked(), telemetry);
   telemetry.finish();
   if (!summary.ok()) return summary.status();
 
@@ -170,7 +160,10 @@ void WorkerLink::watch() {
   _exit(kOrphanExit);
 }
 
-void WorkerLink::waitGo() {
+void WorkerLink::awaitStart(std::int64_t boundBytes) {
+  node::v1::FromWorker message;
+  message.mutable_ready()->set_bound_bytes(boundBytes);
+  channel_.send(message);
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return go_; });
 }

@@ -3,10 +3,9 @@
 #include <map>
 #include <memory>
 
-#include "agent/host/cores.h"
 #include "agent/host/speed.h"
 #include "agent/worker/made_up_data.h"
-#include "agent/worker/rank_groups.h"
+#include "agent/worker/rank_resources.h"
 #include "agent/worker/telemetry.h"
 #include "agent/worker/worker_link.h"
 #include "engine/backends/backend.h"
@@ -33,12 +32,7 @@ class BenchObserver final : public runtime::TrainerObserver {
     count_.resize(names_.size());
     windows_.reserve(1 << 14);
   }
-  void onReady(std::int64_t) override {
-    node::v1::FromWorker ready;
-    ready.mutable_ready();
-    link_.channel().send(ready);
-    link_.waitGo();
-  }
+  void onReady(std::int64_t) override { link_.awaitStart(); }
   void onStep(const runtime::StepRecord& record) override {
     if (start_ == 0)
       start_ = windowBegin_ = record.end;  // the first step is warm-up
@@ -111,13 +105,7 @@ Status runBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   plan.uncompressedWarmupSteps = 0;  // the first steps are not what a run is made of
   LOCKSTEP_ASSIGN(const auto data, openData(start, true));
   const auto& training = start.spec().training();
-  LOCKSTEP_ASSIGN(const auto backend, openBackend(start));
-  LOCKSTEP_ASSIGN(const RankGroups groups,
-                  RankGroups::form(start, plan.mesh, link, collectiveLimit(plan)));
-  runtime::Groups all = groups.groups();
-  LOCKSTEP_ASSIGN(const runtime::DeviceGroups devices,
-                  joinDevices(start, plan, *backend, link, all));
-  const PinnedThread pinned(start);
+  LOCKSTEP_ASSIGN(const RankResources resources, RankResources::open(start, plan, link));
   constexpr std::int64_t kMostSamples = 4'000'000;
   const Repeated repeated(
       *data, std::max<std::int64_t>(1, kMostSamples / std::max<std::int64_t>(1, data->size())));
@@ -131,12 +119,13 @@ Status runBench(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.schedule.peak = training.optimizer().learning_rate();
   options.eventsEvery = 8;
   BenchObserver observer(plan, start.rank(), link, start.seconds());
-  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *backend, all,
-                              link.stopAsked(), observer)
+  LOCKSTEP_TRY(runtime::train(plan, start.rank(), options, repeated, evaluation, *resources.backend,
+                              resources.groups, link.stopAsked(), observer)
                    .status());
   node::v1::FromWorker message;
   observer.reply(*message.mutable_benched());
-  if (start.rank() == 0) LOCKSTEP_TRY(measureLimits(*backend, *message.mutable_benched()));
+  if (start.rank() == 0)
+    LOCKSTEP_TRY(measureLimits(*resources.backend, *message.mutable_benched()));
   link.channel().send(message);
   return {};
 }

@@ -50,12 +50,7 @@ class Rounds final : public runtime::TrainerObserver {
         length_(static_cast<Nanoseconds>(seconds * 1e9)) {
     for (auto& one : seconds_) one.reserve(1 << 16);
   }
-  void onReady(std::int64_t) override {
-    node::v1::FromWorker ready;
-    ready.mutable_ready();
-    link_.channel().send(ready);
-    link_.waitGo();
-  }
+  void onReady(std::int64_t) override { link_.awaitStart(); }
   void onStep(const runtime::StepRecord& record) override {
     if (perBlock_ == 0) {
       warmUp(record);

@@ -27,7 +27,9 @@ class WorkerLink final : public comm::Store {
   BlockingChannel& channel() { return channel_; }
   const std::atomic<bool>& stopAsked() const { return stop_; }
   void askStop() { stop_ = true; }
-  void waitGo();
+  // Tells the supervisor that this rank is ready, with the bytes that it has bound, and waits until
+  // all ranks are.
+  void awaitStart(std::int64_t boundBytes = 0);
 
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Nanoseconds timeout) override;

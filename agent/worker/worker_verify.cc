@@ -6,6 +6,7 @@
 #include "agent/worker/worker_link.h"
 #include "engine/base/hash.h"
 #include "engine/device/module.h"
+#include "engine/runtime/kept_batches.h"
 
 namespace lockstep::agent {
 namespace {

@@ -12,7 +12,7 @@
 namespace lockstep::app {
 namespace {
 
-constexpr int kReliefsTried = 8;  // a plan is made for each
+constexpr int kReliefsTried = 8;  // making a plan for each takes time
 
 std::string sizeText(std::int64_t bytes) {
   const auto amount = static_cast<double>(bytes);
@@ -97,7 +97,7 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
       static_cast<std::int64_t>(std::max(1, strategy.micro_batches())) * dataRanks;
   const Setting recompute{"strategy.recompute", "full"};
   out.push_back({{recompute}, division});
-  // at least a sample for each rank
+  // Smaller batches, in which each rank still has one sample or more in each micro-batch.
   for (const std::int64_t smaller : {batch / 2, batch / 8, least})
     if (smaller >= least && smaller < batch && smaller % least == 0)
       out.push_back({{{"training.batch", fmt::format("{}", smaller)}}, division});

@@ -1,14 +1,11 @@
-#include "engine/comm/shared_memory.h"
-
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
 
 #include "engine/comm/reduce.h"
+#include "engine/comm/shared_group.h"
 #include "engine/comm/shared_segment.h"
 #include "engine/comm/stream_copy.h"
 
@@ -17,11 +14,7 @@ namespace {
 
 constexpr std::int64_t kOneRoundBytes = 16
                                         << 10;  // all-reduces up to this size exchange everything
-constexpr Nanoseconds kCheckInterval =
-    50'000'000;                        // interval at which a sleeper checks on its peers
-constexpr Nanoseconds kNap = 100'000;  // sleep of a rank that waits for two events
-constexpr int kSpins = 4000;           // about 40 µs
-constexpr int kSpinsOversubscribed = 50;
+constexpr Nanoseconds kNap = 100'000;           // sleep of a rank that waits for two events
 
 enum class Operation : std::uint8_t {
   kAllReduce,
@@ -58,15 +51,7 @@ class SharedMemoryCommunicator final : public Communicator {
         segment_(std::move(segment)),
         rank_(rank),
         size_(size),
-        timeout_(timeout),
-        spins_(oversubscribed ? kSpinsOversubscribed : kSpins),
-        watches_(std::make_unique<ProcessWatch[]>(static_cast<std::size_t>(size))) {}
-
-  ~SharedMemoryCommunicator() override {
-    if (!joined_) return;
-    segment_->rank(rank_).presence.store(Presence::kLeft);
-    wakeEverybody();
-  }
+        group_(segment_, rank, size, oversubscribed, timeout) {}
 
   std::string_view kind() const override { return kind_; }
   int rank() const override { return rank_; }
@@ -77,7 +62,7 @@ class SharedMemoryCommunicator final : public Communicator {
     const auto width = static_cast<std::int64_t>(sizeOf(dtype));
     auto* bytes = static_cast<std::byte*>(data);
     call_ = callOf(Operation::kAllReduce, count * width, 0, dtype, op);
-    if (size_ == 1) return failed() ? Status(failure(callText(call_))) : Status();
+    if (size_ == 1) return group_.failed() ? Status(group_.failure(callText(call_))) : Status();
     if (count * width <= kOneRoundBytes) return reduceInOneRound(bytes, count, dtype, op);
     const std::int64_t perRound = kHalfBytes / width;
     for (std::int64_t first = 0; first < count; first += perRound) {
@@ -185,7 +170,7 @@ class SharedMemoryCommunicator final : public Communicator {
     LOCKSTEP_TRY(beginMessage("send", bytes, peer));
     Sending out{segment_->mailbox(rank_, peer), static_cast<const std::byte*>(data), bytes, tag};
     while (!out.finished) {
-      LOCKSTEP_TRY(inCall(await(out.box.read, out.target(), peer), "send", bytes));
+      LOCKSTEP_TRY(inCall(group_.await(out.box.read, out.target(), peer), "send", bytes));
       sendPiece(out);
     }
     return {};
@@ -195,7 +180,7 @@ class SharedMemoryCommunicator final : public Communicator {
     LOCKSTEP_TRY(beginMessage("recv", bytes, peer));
     Receiving in{segment_->mailbox(peer, rank_), static_cast<std::byte*>(data), bytes, tag};
     while (!in.finished) {
-      LOCKSTEP_TRY(inCall(await(in.box.written, in.target(), peer), "recv", bytes));
+      LOCKSTEP_TRY(inCall(group_.await(in.box.written, in.target(), peer), "recv", bytes));
       LOCKSTEP_TRY(receivePiece(in, peer));
     }
     return {};
@@ -226,9 +211,9 @@ class SharedMemoryCommunicator final : public Communicator {
         // Sleeps on one of the two and polls the other.
         const bool receives = !receiving.finished;
         SharedCounter& awaited = receives ? receiving.box.written : sending.box.read;
-        const Nanoseconds nap = receives && !sending.finished ? kNap : kCheckInterval;
-        LOCKSTEP_TRY(inCall(awaitUntil([&] { return canSend() || canReceive(); }, awaited,
-                                       receives ? from : to, nap),
+        const Nanoseconds nap = receives && !sending.finished ? kNap : SharedGroup::kCheckInterval;
+        LOCKSTEP_TRY(inCall(group_.awaitUntil([&] { return canSend() || canReceive(); }, awaited,
+                                              receives ? from : to, nap),
                             "exchange", inBytes));
       }
     }
@@ -240,30 +225,10 @@ class SharedMemoryCommunicator final : public Communicator {
     return finishRound();
   }
 
-  void abort() override {
-    recordFailure(Code::kAborted, rank_);
-    wakeEverybody();
-  }
+  void abort() override { group_.abort(); }
 
-  // Claims the rank's slot; once per group.
-  Status join() {
-    std::uint64_t layout = 0;
-    const std::uint64_t ours = kLayout + static_cast<std::uint64_t>(size_);
-    if (!segment_->header().layout.compare_exchange_strong(layout, ours) && layout != ours) {
-      Error error =
-          makeError(Code::kFailedPrecondition, "the shared segment of a group of {} ranks", size_);
-      error.why = "it was opened by another version or for another number of ranks";
-      return error;
-    }
-    RankBlock& block = segment_->rank(rank_);
-    Presence absent = Presence::kAbsent;
-    if (!block.presence.compare_exchange_strong(absent, Presence::kJoined))
-      return makeError(Code::kAlreadyExists, "rank {} has already joined the shared segment",
-                       rank_);
-    block.pid.store(getpid());
-    joined_ = true;
-    return {};
-  }
+  // Once per group.
+  Status join() { return group_.join(); }
 
  private:
   std::int64_t pieceBytes() const { return kHalfBytes / size_ & ~std::int64_t{63}; }
@@ -317,21 +282,21 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   Status finishRound() {
-    if (failed()) return failure(callText(call_));
+    if (group_.failed()) return group_.failure(callText(call_));
     RankBlock& own = segment_->rank(rank_);
     own.calls[round_ & 1] = call_;
     publish(own.round, ++round_);
     for (int i = 1; i < size_; ++i) {
       const int r = (rank_ + i) % size_;
       RankBlock& peer = segment_->rank(r);
-      if (auto status = await(peer.round, round_, r); !status.ok())
+      if (auto status = group_.await(peer.round, round_, r); !status.ok())
         return inCall(std::move(status), callText(call_));
       const Call theirs = peer.calls[(round_ - 1) & 1];
       if (theirs != call_) {
         Error error = invalidArgument("{} on rank {}", callText(call_), rank_);
         error.why = message("rank {} takes part with {}{}", r, callText(theirs),
                             theirs.bytes == call_.bytes ? " of another type or root" : "");
-        return fail(std::move(error), r);
+        return group_.fail(std::move(error), r);
       }
     }
     return {};
@@ -339,7 +304,7 @@ class SharedMemoryCommunicator final : public Communicator {
 
   Status beginMessage(std::string_view what, std::int64_t bytes, int peer) {
     LOCKSTEP_TRY(checkMessage(bytes, peer, size_, rank_));
-    return failed() ? inCall(failure({}), what, bytes) : Status();
+    return group_.failed() ? inCall(group_.failure({}), what, bytes) : Status();
   }
 
   // A message being sent to a mailbox, and one being received from it.
@@ -383,105 +348,13 @@ class SharedMemoryCommunicator final : public Communicator {
       Error error =
           invalidArgument("recv of {} bytes with tag {} from rank {}", in.bytes, in.tag, peer);
       error.why = message("rank {} sent {} bytes with tag {}", peer, piece.total, piece.tag);
-      return fail(std::move(error), peer);
+      return group_.fail(std::move(error), peer);
     }
     if (piece.length > 0) std::memcpy(in.data + in.done, piece.data, piece.length);
     in.done += piece.length;
     in.finished = in.done >= in.bytes;
     publish(in.box.read, read + 1);
     return {};
-  }
-
-  // Waits until the counter has reached `target`; an error names the peer and becomes the group's.
-  Status await(SharedCounter& counter, std::uint32_t target, int peer) {
-    return awaitUntil(
-        [&] { return reached(counter.value.load(std::memory_order_acquire), target); }, counter,
-        peer, kCheckInterval);
-  }
-
-  // Sleeps on the counter, which the peer advances, at most `nap` at a time.
-  template <typename Ready>
-  Status awaitUntil(Ready ready, SharedCounter& counter, int peer, Nanoseconds nap) {
-    for (int i = 0; i < spins_; ++i) {
-      if (ready()) return {};
-      __builtin_ia32_pause();
-    }
-    const Nanoseconds start = monotonicNow();
-    Nanoseconds checked = start;
-    for (;;) {
-      const std::uint32_t seen = counter.value.load(std::memory_order_acquire);
-      if (ready()) return {};
-      if (failed()) return failure({});
-      const Nanoseconds now = monotonicNow();
-      if (now - checked >= kCheckInterval) {
-        checked = now;
-        // Data that a peer published before it ended is valid: re-read the counter afterwards.
-        const auto gone = whyGone(peer);
-        if (ready()) return {};
-        if (gone) return peerError(Code::kAborted, *gone, peer);
-      }
-      if (now - start >= timeout_) return peerError(Code::kDeadlineExceeded, silence(peer), peer);
-      sleepOn(counter, seen, std::clamp<Nanoseconds>(start + timeout_ - now, 1, nap));
-    }
-  }
-
-  std::optional<Message> whyGone(int peer) {
-    RankBlock& block = segment_->rank(peer);
-    const int pid = block.pid.load();
-    if (block.presence.load() == Presence::kLeft) return message("rank {} left the group", peer);
-    if (watches_[static_cast<std::size_t>(peer)].ended(pid))
-      return message("rank {} (process {}) has ended", peer, pid);
-    return std::nullopt;
-  }
-
-  Message silence(int peer) {
-    const double seconds = static_cast<double>(timeout_) * 1e-9;
-    if (segment_->rank(peer).presence.load() == Presence::kAbsent)
-      return message("rank {} did not join the group within {:.3g} s", peer, seconds);
-    return message("rank {} (process {}) did not answer for {:.3g} s", peer,
-                   segment_->rank(peer).pid.load(), seconds);
-  }
-
-  bool failed() { return segment_->header().failure.load(std::memory_order_relaxed) != 0; }
-
-  void recordFailure(Code code, int culprit) {
-    std::uint64_t none = 0;
-    segment_->header().failure.compare_exchange_strong(
-        none, static_cast<std::uint64_t>(code) << 32 | static_cast<std::uint64_t>(culprit + 1));
-  }
-
-  // Returns the group's recorded failure as this rank's error.
-  Error failure(Message what) {
-    const std::uint64_t recorded = segment_->header().failure.load();
-    const int culprit = static_cast<int>(recorded & 0xffffffffu) - 1;
-    const auto code = static_cast<Code>(recorded >> 32);
-    Error error = makeError(code == Code::kInvalidArgument ? Code::kAborted : code, "{}", what);
-    error.rank = rank_;
-    if (culprit == rank_) {
-      error.why = code == Code::kDeadlineExceeded ? "the others timed out waiting for this rank"
-                                                  : "this rank was aborted";
-    } else if (const auto gone = whyGone(culprit)) {
-      error.why = *gone;
-    } else {
-      error.why = code == Code::kDeadlineExceeded ? message("rank {} does not answer", culprit)
-                                                  : message("rank {} failed", culprit);
-    }
-    error.next = "check whether the nodes of all ranks are up, then resume the run";
-    return error;
-  }
-
-  Error peerError(Code code, Message why, int peer) {
-    Error error = makeError(code, "communication");
-    error.why = std::move(why);
-    error.next = "check whether the nodes of all ranks are up, then resume the run";
-    return fail(std::move(error), peer);
-  }
-
-  Error fail(Error error, int culprit) {
-    error.rank = rank_;
-    recordFailure(error.code, culprit);
-    wakeEverybody();
-    return error;
   }
 
   template <typename... Args>
@@ -495,27 +368,13 @@ class SharedMemoryCommunicator final : public Communicator {
     return message("{} of {} bytes", name, bytes);
   }
 
-  void wakeEverybody() {
-    for (int r = 0; r < size_; ++r) {
-      wakeAll(segment_->rank(r).round);
-      if (r == rank_) continue;
-      for (Mailbox* box : {&segment_->mailbox(r, rank_), &segment_->mailbox(rank_, r)}) {
-        wakeAll(box->written);
-        wakeAll(box->read);
-      }
-    }
-  }
-
   std::string_view kind_;
   std::shared_ptr<Segment> segment_;
   int rank_;
   int size_;
-  Nanoseconds timeout_;
-  int spins_;
-  std::unique_ptr<ProcessWatch[]> watches_;
+  SharedGroup group_;
   std::uint32_t round_ = 0;
   Call call_;
-  bool joined_ = false;
 };
 
 int availableCores() {

@@ -3,52 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
-#include <optional>
 
-#include "engine/base/memory.h"
-#include "engine/runtime/double_storage.h"
-#include "engine/runtime/rounding_noise.h"
 #include "engine/runtime/verify_differences.h"
+#include "engine/runtime/verify_double_sums.h"
+#include "engine/runtime/verify_noise.h"
+#include "engine/runtime/verify_reference.h"
 #include "engine/runtime/verify_runs.h"
 
 namespace lockstep::runtime {
-
-struct Reference::More {
-  // Noise of runs beyond those that every verification begins with.
-  struct Rare {
-    int runs = 0;
-    Noise noise;
-  };
-  // How much rounding alone changes the results of training.
-  struct Moved {
-    std::map<std::string, std::vector<double>> weights;  // each element of each tensor
-    double evaluation = 0;                               // relative
-  };
-  // Results of a plan with fp64 sums.
-  struct Exact {
-    std::vector<Tensors> gradients;  // of the first batches
-    Tensors updates;
-    std::vector<double> losses;
-  };
-  More(plan::Plan ofProbe, plan::Plan ofTrain)
-      : probe(std::move(ofProbe)), train(std::move(ofTrain)) {}
-
-  plan::Plan probe, train;
-  std::vector<Rare> gradients;  // by batch
-  Rare updates;
-  std::optional<Moved> moved;
-  std::optional<Exact> exact;
-  std::optional<Exact> noisyExact;
-};
-
 namespace {
 
-constexpr int kNoisyRuns = 6;
 constexpr double kNoiseTimes = 4;  // what several ranks may differ by, where noise differs by 1
-// Sixteen times what rounding one result puts it off: a sum of many terms is off by that of its
-// partial sums.
-constexpr double kNoise = 0x1p-20, kNoiseOfDouble = 0x1p-49;
 // Elements that rounding alone moves by more of a tensor's limit than this are set aside; at most
 // such shares of a tensor, and of all.
 constexpr double kSteady = 0x1p-10;
@@ -56,11 +21,6 @@ constexpr double kMostAside = 0.5, kMostAsideOfAll = 0.25;
 // Runs of the gradients of one batch, that of other batches included, which show a fault that
 // comes and goes; those of the same batch are the same bits.
 constexpr int kGradientRuns = 4;
-// With fp64 sums: batches whose gradients are compared, the largest limit, and the largest plans,
-// which take some minutes.
-constexpr int kExactBatches = 3;
-constexpr double kMostOfExact = 1e-6;
-constexpr double kMostExactFlops = 1e11;
 // The largest limits of such elements, and of an fp64 evaluation that depends on them; beyond these
 // they are undecided.
 constexpr double kMostOfAside = 1e-5, kMostOfEvaluation = 1e-6;
@@ -69,119 +29,6 @@ constexpr double kMostOfAside = 1e-5, kMostOfEvaluation = 1e-6;
 constexpr double kAsideTimes = 8;
 // Of its norm, all parameters move about so far in a first step of `updates`.
 constexpr double kUpdateLength = 0x1p-6;
-std::string stepText(std::size_t index) { return fmt::format("step {}", index + 1); }
-
-// On processors, where results can be disturbed.
-Experiment disturbed(const Experiment& experiment, std::string_view precision, int number) {
-  Experiment out = experiment;
-  out.wrapBackend = nullptr;
-  if (out.backend != "reference") out.backend = "onednn";
-  // Processors compute tf32 as fp32, and GPUs round factors to 11 bits: of what is off by kNoise,
-  // this share changes sides.
-  RoundingNoise noise{.relative = precision == "fp64" ? kNoiseOfDouble : kNoise,
-                      .seed = static_cast<std::uint64_t>(number) + 1};
-  if (precision == "tf32") noise.flipped = kNoise * 0x1p11, noise.flip = 0x1p-11;
-  out.openBackend = [noise, backend = out.backend, options = out.backendOptions](
-                        int) -> Result<std::unique_ptr<backends::Backend>> {
-    LOCKSTEP_ASSIGN(std::unique_ptr<backends::Backend> inner,
-                    backends::makeBackend(backend, options));
-    return withRoundingNoise(std::move(inner), noise);
-  };
-  return out;
-}
-
-Status addNoise(const PlanPair& plans, const Experiment& experiment, Reference& one,
-                const std::atomic<bool>& stop) {
-  std::vector<std::vector<Reference::Noise>> along(kNoisyRuns);  // by run and batch
-  for (int run = 0; run < kNoisyRuns; ++run) {
-    const Experiment noisy = disturbed(experiment, plans.probe.precision, run);
-    for (std::size_t batch = 0; batch < one.gradients.size(); ++batch) {
-      LOCKSTEP_ASSIGN(const Tensors other,
-                      gradient(plans.probe, noisy, static_cast<int>(batch), stop));
-      Apart apart = apartness(other, one.gradients[batch], kLeastShare);
-      widen(one.gradientNoise[batch], apart);
-      along[static_cast<std::size_t>(run)].push_back(std::move(apart.along));
-    }
-    LOCKSTEP_ASSIGN(const Tensors moved,
-                    probe(plans.probe, noisy, one.updateRate, 0, kUpdateSteps, stop));
-    widen(one.updateNoise, apartness(moved, one.updates, kLeastShare));
-    LOCKSTEP_ASSIGN(const TrainedOnce trained,
-                    trainOnce(plans.train, noisy, experiment.batches, experiment.schedule,
-                              experiment.steps, false, stop));
-    one.lossNoise = std::max(one.lossNoise, worstRelative(trained.losses, one.result.losses));
-  }
-  const double least = limitsOf(plans.probe.precision).gradients.least;
-  for (const auto& each : along)
-    one.scaleNoise = std::max(one.scaleNoise, scaleOf(each, one.gradientNoise, least));
-  return {};
-}
-
-using Rare = Reference::More::Rare;
-using Moved = Reference::More::Moved;
-using Exact = Reference::More::Exact;
-
-// Rounding noise of matmul operands in 16 bits (bf16, fp16, tf32). It is rare but large: a value
-// near a tie is rounded the other way. A few noisy runs may therefore miss it. Where a tensor
-// differs by more than they explain, this runs the one-rank plan up to 24 more times with noise.
-// If these do not explain the difference either, no other difference is excused.
-class RareNoise {
- public:
-  using Probe = std::function<Result<Tensors>(const Experiment& experiment)>;
-  RareNoise(std::string_view precision, const Experiment& experiment)
-      : precision_(precision), experiment_(experiment) {}
-
-  // Returns the largest difference of the tensor `name` between noisy runs of the one-rank `probe`
-  // and `reference`, at least `known`. Adds to what is `measured`.
-  Result<double> of(const std::string& name, double difference, double known,
-                    const Tolerance& tolerance, Rare& measured, const Tensors& reference,
-                    const Probe& probe) {
-    constexpr int kMoreRuns = 24;
-    const bool rounds = precision_ != "fp64" && precision_ != "fp32";
-    if (!rounds || std::isinf(difference)) return known;
-    const auto most = [&] {
-      const auto found = measured.noise.find(name);
-      return found == measured.noise.end() ? known : std::max(known, found->second);
-    };
-    while (!gaveUp_ && difference > tolerance.of(most()) && measured.runs < kMoreRuns) {
-      LOCKSTEP_ASSIGN(const Tensors noisy,
-                      probe(disturbed(experiment_, precision_, kNoisyRuns + measured.runs)));
-      ++measured.runs;
-      widen(measured.noise, apartness(noisy, reference, kLeastShare));
-    }
-    gaveUp_ = gaveUp_ || difference > tolerance.of(most());
-    return most();
-  }
-
- private:
-  const std::string_view precision_;
-  const Experiment& experiment_;
-  bool gaveUp_ = false;
-};
-
-// Measures, on one rank, once.
-Status measureMoved(const Reference& one, const Experiment& experiment,
-                    const std::atomic<bool>& stop) {
-  Reference::More& more = *one.more;
-  if (more.moved) return {};
-  Moved out;
-  for (int run = 0; run < kNoisyRuns; ++run) {
-    LOCKSTEP_ASSIGN(
-        const TrainedOnce noisy,
-        trainOnce(more.train, disturbed(experiment, more.train.precision, run), experiment.batches,
-                  experiment.schedule, experiment.steps, true, stop));
-    out.evaluation =
-        std::max(out.evaluation, worstRelative({noisy.summary.evalLoss}, {one.result.evaluation}));
-    for (const auto& [name, tensor] : noisy.tensors) {
-      std::vector<double>& moved = out.weights[name];
-      const Tensor& end = one.result.end.at(name);
-      moved.resize(tensor.count());
-      for (std::size_t i = 0; i < tensor.count(); ++i)
-        moved[i] = std::max(moved[i], std::abs(tensor.at(i) - end.at(i)));
-    }
-  }
-  more.moved = std::move(out);
-  return {};
-}
 
 // Weights of fp64 are nearly equal but where an optimizer makes much of rounding: of a gradient
 // that is 0 but for rounding, as that of a key's bias, adagrad with weight decay makes steps as
@@ -241,98 +88,6 @@ double updateRate(const Tensors& start, const Tensors& gradients) {
     }
   const double rate = kUpdateLength * std::sqrt(weights / slopes);
   return std::isfinite(rate) && rate > 0 ? std::exp2(std::round(std::log2(rate))) : 1;
-}
-
-// Gradients, updates and losses with fp64 sums.
-Result<Exact> runExact(const plan::Plan& probePlan, const plan::Plan& trainPlan, double rate,
-                       const Experiment& exact, const std::atomic<bool>& stop) {
-  Exact out;
-  for (int batch = 0; batch < exact.probeCount; ++batch) {
-    LOCKSTEP_ASSIGN(Tensors of, gradient(probePlan, exact, batch, stop));
-    out.gradients.push_back(std::move(of));
-  }
-  LOCKSTEP_ASSIGN(out.updates, probe(probePlan, exact, rate, 0, kUpdateSteps, stop));
-  LOCKSTEP_ASSIGN(TrainedOnce trained, trainOnce(trainPlan, exact, exact.batches, exact.schedule,
-                                                 exact.steps, false, stop));
-  out.losses = std::move(trained.losses);
-  return out;
-}
-
-double stepFlops(const plan::Plan& plan) {
-  double out = 0;
-  for (int rank = 0; rank < plan.mesh.size(); ++rank)
-    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank))
-      if (const plan::Body* body = plan.find(entry.program, rank))
-        for (const plan::Step& step : body->steps) out += step.flops;
-  return out;
-}
-
-// Compares plans with fp64 sums; null where they are too large for it.
-Result<std::optional<Finding>> compareExact(const Reference& one, const PlanPair& several,
-                                            const Experiment& experiment,
-                                            const std::atomic<bool>& stop) {
-  Reference::More& more = *one.more;
-  const std::int64_t steps = std::min<std::int64_t>(experiment.steps, kUpdateSteps);
-  const int batches = std::min(experiment.probeCount, kExactBatches);
-  const double flops = stepFlops(more.probe) * (batches + kUpdateSteps) +
-                       stepFlops(more.train) * static_cast<double>(steps);
-  if (flops > kMostExactFlops) return std::optional<Finding>();
-  const auto probePlan = withDoubleStorage(several.probe),
-             trainPlan = withDoubleStorage(several.train);
-  if (!probePlan.ok() || !trainPlan.ok()) return std::optional<Finding>();
-  const DoubleFields batchesOf(experiment.batches), probesOf(experiment.probes);
-  Experiment exact{.batches = batchesOf,
-                   .steps = steps,
-                   .probes = probesOf,
-                   .probeCount = batches,
-                   .schedule = experiment.schedule,
-                   .backend = "reference",
-                   .backendOptions = {},
-                   .openBackend = nullptr,
-                   .wrapBackend = nullptr};
-  const auto alone = [&](const Experiment& as) -> Result<Exact> {
-    LOCKSTEP_ASSIGN(const plan::Plan oneProbe, withDoubleStorage(more.probe));
-    LOCKSTEP_ASSIGN(const plan::Plan oneTrain, withDoubleStorage(more.train));
-    return runExact(oneProbe, oneTrain, one.updateRate, as, stop);
-  };
-  if (!more.exact) {
-    LOCKSTEP_ASSIGN(more.exact, alone(exact));
-  }
-  const Exact& theirs = *more.exact;
-  exact.wrapBackend = experiment.wrapBackend;
-  LOCKSTEP_ASSIGN(const Exact mine, runExact(*probePlan, *trainPlan, one.updateRate, exact, stop));
-
-  const Tolerance tolerance{limitsOf("fp64").gradients.least, kMostOfExact};
-  const auto compare = [&](const Exact& a, const auto& add) {
-    for (std::size_t batch = 0; batch < theirs.gradients.size(); ++batch)
-      for (const auto& [name, difference] :
-           apartness(a.gradients[batch], theirs.gradients[batch], kLeastShare).tensors)
-        add(difference, fmt::format("gradient of {} in batch {}", name, batch + 1), "");
-    for (const auto& [name, difference] : apartness(a.updates, theirs.updates, kLeastShare).tensors)
-      add(difference, "update of " + name, "");
-    std::size_t at = 0;
-    const double difference = worstRelative(a.losses, theirs.losses, &at);
-    add(difference, "loss", " of " + stepText(at));
-  };
-  Reference::Noise noise;
-  bool apart = false;
-  compare(mine, [&](double difference, const std::string&, const std::string&) {
-    apart = apart || !(difference <= tolerance.least);
-  });
-  if (apart) {
-    if (!more.noisyExact) {
-      LOCKSTEP_ASSIGN(more.noisyExact, alone(disturbed(exact, "fp64", 0)));
-    }
-    compare(*more.noisyExact, [&](double difference, const std::string& what, const std::string&) {
-      noise[what] = difference;
-    });
-  }
-  Worst worst("fp64 sums");
-  compare(mine, [&](double difference, const std::string& what, const std::string& where) {
-    const auto known = noise.find(what);
-    worst.add(difference, tolerance, known == noise.end() ? 0 : known->second, what, what + where);
-  });
-  return std::optional(worst.take());
 }
 
 // The greatest difference between runs of one plan on the same batch.
@@ -460,37 +215,6 @@ Limits limitsOf(std::string_view precision) {
   if (precision == "fp16" || precision == "tf32")
     return {{0x1p-13, 0x1p-4}, {0x1p-16, 0x1p-12}, {0x1p-12, 0x1p-4}, {0x1p-15, 0x1p-10}};
   return {{1e-5, 0x1p-4}, {2e-6, 1e-4}, {4e-5, 0x1p-4}, {1e-5, 1e-3}};
-}
-
-Result<KeptBatches> KeptBatches::make(const data::Dataset& from, const Options& options) {
-  KeptBatches out;
-  out.fields_ = from.fields();
-  out.bytes_.resize(out.fields_.size());
-  out.size_ = options.batch * options.steps - (options.steps > 1 ? options.batch / 2 : 0);
-  data::Loader::Options load;
-  load.globalBatch = load.end = options.batch;
-  load.seed = options.seed;
-  load.shuffle = options.shuffle;
-  load.augment = options.augment;
-  load.lastStep = options.steps;
-  LOCKSTEP_ASSIGN(const auto loader, data::Loader::make(from, load));
-  std::int64_t bytes = 0;
-  for (const data::Field& field : out.fields_)
-    bytes += options.batch * options.steps * field.bytes();
-  LOCKSTEP_TRY(withMemoryFor(
-      fmt::format("{} batches to verify with", options.steps), bytes, [&]() -> Status {
-        while (const data::Batch* batch = loader->next())
-          for (std::size_t f = 0; f < out.fields_.size(); ++f)
-            out.bytes_[f].insert(out.bytes_[f].end(), batch->fields[f].begin(),
-                                 batch->fields[f].end());
-        return {};
-      }));
-  return out;
-}
-
-void KeptBatches::read(std::int64_t index, std::size_t field, std::byte* out) const {
-  const auto bytes = static_cast<std::size_t>(fields_[field].bytes());
-  std::memcpy(out, bytes_[field].data() + static_cast<std::size_t>(index) * bytes, bytes);
 }
 
 Result<RunResult> runPlans(const PlanPair& plans, const Experiment& experiment,

@@ -18,6 +18,8 @@ double relative(double difference, double of) {
   return std::isnan(out) ? INFINITY : out;
 }
 
+std::string stepText(std::size_t index) { return fmt::format("step {}", index + 1); }
+
 double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
                      std::size_t* where) {
   if (a.size() != b.size() || a.empty()) return INFINITY;

@@ -15,6 +15,8 @@ double relative(double difference, double of);
 double worstRelative(const std::vector<double>& a, const std::vector<double>& b,
                      std::size_t* where = nullptr);
 
+std::string stepText(std::size_t index);  // "step 1" of index 0
+
 // The smallest norm that differences are divided by, as a share of the norm of all gradients. Some
 // gradients are zero except for rounding, such as that of a bias before a batch norm. Their
 // relative difference would be meaningless.

@@ -12,7 +12,7 @@
 #include <set>
 
 #include "engine/backends/backend.h"
-#include "engine/backends/cases.h"
+#include "engine/backends/case_run.h"
 #include "engine/backends/cpu/kernels.h"
 #include "engine/backends/cuda.h"
 #include "engine/backends/hosted.h"

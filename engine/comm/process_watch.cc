@@ -1,18 +1,15 @@
+#include "engine/comm/process_watch.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <cstring>
-#include <ctime>
-
-#include "engine/comm/shared_memory.h"
 
 namespace lockstep::comm {
 namespace {
@@ -30,24 +27,6 @@ bool zombieOrGone(int pid) {
 }
 
 }  // namespace
-
-void sleepOn(SharedCounter& counter, std::uint32_t seen, Nanoseconds limit) {
-  counter.sleepers.fetch_add(1, std::memory_order_seq_cst);
-  if (counter.value.load(std::memory_order_seq_cst) == seen) {
-    const timespec time{limit / 1'000'000'000, limit % 1'000'000'000};
-    syscall(SYS_futex, &counter.value, FUTEX_WAIT, seen, &time, nullptr, 0);
-  }
-  counter.sleepers.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-void wakeAll(SharedCounter& counter) {
-  syscall(SYS_futex, &counter.value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
-}
-
-void publish(SharedCounter& counter, std::uint32_t value) {
-  counter.value.store(value, std::memory_order_seq_cst);
-  if (counter.sleepers.load(std::memory_order_seq_cst) != 0) wakeAll(counter);
-}
 
 ProcessWatch::~ProcessWatch() {
   if (descriptor_ >= 0) close(descriptor_);
