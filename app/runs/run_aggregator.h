@@ -88,7 +88,7 @@ class RunAggregator {
   std::string coordinator_;
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
-  std::int64_t lastEpochStep_ = 0;
+  std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
   std::map<int, RankLoad> loads_;
   GpuWatch gpus_;

@@ -241,6 +241,17 @@ Result<TextEdit> SpecText::edit(std::string_view path, std::string_view value) c
     return state_->rewrite(found, node, typeOf(field));
   }
   const std::string text = yamlFlow(node);
+  if (found.parent != nullptr && found.parent->flow && found.entry != nullptr) {
+    const std::string& all = state_->text;
+    const std::size_t line = lineEnd(all, old.end) - lineStart(all, old.offset);
+    const Found map = walk(state_->root, {parts.begin(), parts.end() - 1});
+    if (line + text.size() + old.offset > kYamlLine + old.end && rewritable(all, map)) {
+      YamlNode whole = *map.node;
+      for (std::size_t i = 0; i < whole.entries.size(); ++i)
+        if (&map.node->entries[i] == found.entry) whole.entries[i].node = node;
+      return state_->rewrite(map, whole, typeAt(kind(), parts, parts.size() - 1));
+    }
+  }
   if (old.kind == YamlNode::Kind::kNull) return TextEdit{old.offset, 0, " " + text};
   return TextEdit{old.offset, old.end - old.offset, text};
 }

@@ -91,8 +91,13 @@ Status checkField(const Message& message, const FieldDescriptor& field, const st
     case FieldDescriptor::CPPTYPE_DOUBLE: {
       if (!ranged) return {};
       constexpr double kAny = std::numeric_limits<double>::max();
-      return checkNumber(path, r.GetDouble(message, &field), option.min(),
-                         option.has_below() ? option.below() : kAny);
+      const double value = r.GetDouble(message, &field);
+      if (option.has_max() && value > option.max())
+        return wrongField(path,
+                          lockstep::message("{} is {}; expected {} to {}", path, value,
+                                            option.min(), option.max()),
+                          {{{path, fmt::format("{}", option.max())}}});
+      return checkNumber(path, value, option.min(), option.has_below() ? option.below() : kAny);
     }
     case FieldDescriptor::CPPTYPE_STRING:
       return checkValues(message, field, -1, path);
