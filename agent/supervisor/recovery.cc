@@ -17,17 +17,15 @@ std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps) {
   if (spec_.policy() != "restart" || !restartMayHelp(failure.code)) return failure;
   withoutProgress_ = steps > steps_ ? 0 : withoutProgress_ + 1;
   steps_ = std::max(steps_, steps);
-  Error error = failure;
-  if (withoutProgress_ >= kMostWithoutProgress) {
-    const Message again =
-        message("{} restarts led to no step after step {}", withoutProgress_, steps_);
-    error.why = error.why.empty() ? again : message("{}\n{}", again, error.why);
-    return error;
-  }
-  if (restarts_ >= spec_.max_restarts()) {
-    const Message again =
+  Message tried;
+  if (withoutProgress_ >= kMostWithoutProgress)
+    tried = message("{} restarts led to no step after step {}", withoutProgress_, steps_);
+  else if (restarts_ >= spec_.max_restarts())
+    tried =
         message("the run was restarted {} times, which recovery.max_restarts allows", restarts_);
-    error.why = error.why.empty() ? again : message("{}\n{}", again, error.why);
+  if (!tried.empty()) {
+    Error error = failure;
+    error.why = error.why.empty() ? tried : message("{}\n{}", tried, error.why);
     return error;
   }
   ++restarts_;

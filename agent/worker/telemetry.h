@@ -124,7 +124,7 @@ class Telemetry final : public runtime::TrainerObserver {
   std::condition_variable changed_;
   std::deque<node::v1::FromWorker> others_;     // mutex_
   bool stop_ = false;                           // mutex_
-  std::uint64_t flushAsked_ = 0, flushed_ = 0;  // mutex_; numbers of flushes
+  std::uint64_t flushAsked_ = 0, flushed_ = 0;  // mutex_; flushes asked for, and done
   std::thread thread_;
 };
 

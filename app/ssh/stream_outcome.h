@@ -11,7 +11,7 @@
 
 namespace lockstep::app {
 
-// How a stream fares, shared by the session and whoever asked for it. Threads: any.
+// Whether a stream is open, and how it ended; shared by the session and its caller. Threads: any.
 class StreamOutcome {
  public:
   struct End {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "engine/base/list_folder.h"
 #include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
@@ -38,6 +39,14 @@ void removeAllBut(const fs::path& root, int keep, const fs::path& newest) {
   }
 }
 
+// What a process that was killed while it wrote or removed a checkpoint has left.
+void removeLeftovers(const fs::path& root) {
+  std::error_code ignored;
+  const std::string hidden = "." + std::string(kCheckpointPrefix);
+  for (const fs::path& entry : listFolder(root))
+    if (entry.filename().string().starts_with(hidden)) fs::remove_all(entry, ignored);
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(std::string folder, int keep, const RankState& state)
@@ -64,14 +73,17 @@ CheckpointWriter::~CheckpointWriter() {
   thread_.join();
 }
 
-Result<bool> CheckpointWriter::begin(const Progress& progress) {
-  std::int64_t isFree = 0;
+Result<bool> CheckpointWriter::isFree() {
+  std::int64_t free = 0;
   if (state_.rank == 0) {
     const std::lock_guard lock(mutex_);
-    isFree = writing_ || written_ || !result_.ok() ? 0 : 1;
+    free = writing_ || written_ || !result_.ok() ? 0 : 1;
   }
-  LOCKSTEP_TRY(state_.groups.broadcast(&isFree, sizeof isFree));
-  if (isFree == 0) return false;
+  LOCKSTEP_TRY(state_.groups.broadcast(&free, sizeof free));
+  return free != 0;
+}
+
+Status CheckpointWriter::begin(const Progress& progress) {
   const auto keep = [this](std::size_t index, std::span<const std::byte> tensor) {
     std::memcpy(snapshot_.data() + offsets_[index], tensor.data(), tensor.size());
   };
@@ -86,14 +98,14 @@ Result<bool> CheckpointWriter::begin(const Progress& progress) {
   }
   Status none;
   LOCKSTEP_TRY(gather(state_, places_, "a checkpoint's snapshot", keep, {}, none));
-  if (state_.rank != 0) return true;
+  if (state_.rank != 0) return {};
   const std::lock_guard lock(mutex_);
   progress_ = progress;
   given_ = 0;
   lastProgress_ = monotonicNow();
   writing_ = true;
   changed_.notify_all();
-  return true;
+  return {};
 }
 
 Status CheckpointWriter::finish() {
@@ -121,6 +133,7 @@ Result<std::optional<CheckpointWriter::Written>> CheckpointWriter::written() {
 }
 
 void CheckpointWriter::work() {
+  removeLeftovers(folder_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return writing_ || leaves_; });

@@ -25,9 +25,11 @@ class CheckpointWriter {
   CheckpointWriter(std::string folder, int keep, const RankState& state);
   ~CheckpointWriter();  // waits for the disk
 
-  // Collective. Takes a snapshot to be written; false if the one before is still being written, or
-  // its end has not been asked for by written().
-  Result<bool> begin(const Progress& progress);
+  // Collective. Whether begin() may be called: nothing is being written, and the end of the last
+  // checkpoint has been asked for by written().
+  Result<bool> isFree();
+  // Collective. Takes a snapshot, which is then written.
+  Status begin(const Progress& progress);
   // Collective. Waits until everything is written.
   Status finish();
 

@@ -365,25 +365,31 @@ Status Training::evaluate() {
 
 Status Training::checkpoint() {
   if (!checkpoints_) return {};
+  lastCheckpoint_ = monotonicNow();
+  LOCKSTEP_ASSIGN(const bool isFree, checkpoints_->isFree());
+  if (!isFree) {
+    tellLeftOut();
+    return {};
+  }
   LOCKSTEP_TRY(state_->fetch());
   LOCKSTEP_TRY(checkState());
   observer_.flush();
-  auto begun = checkpoints_->begin(progress_);
+  Status begun = checkpoints_->begin(progress_);
   if (!begun.ok()) {
     begun.error().rank = rank_;
     begun.error().step = progress_.step;
-    return begun.error();
   }
-  lastCheckpoint_ = monotonicNow();
-  if (!*begun && rank_ == 0 && options_.warn && !toldSlowDisk_) {
-    toldSlowDisk_ = true;
-    Error warning = makeError(Code::kDeadlineExceeded, "the checkpoint of step {} was left out",
-                              progress_.step);
-    warning.why = "the one before is still being written";
-    warning.next = "ask for checkpoints less often: training.checkpoint.every_steps";
-    options_.warn(warning);
-  }
-  return {};
+  return begun;
+}
+
+void Training::tellLeftOut() {
+  if (rank_ != 0 || !options_.warn || toldSlowDisk_) return;
+  toldSlowDisk_ = true;
+  Error warning =
+      makeError(Code::kDeadlineExceeded, "the checkpoint of step {} was left out", progress_.step);
+  warning.why = "the one before is still being written";
+  warning.next = "ask for checkpoints less often: training.checkpoint.every_steps";
+  options_.warn(warning);
 }
 
 // Within an epoch. Asynchronous workers synchronize between epochs alone.

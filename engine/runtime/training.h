@@ -42,6 +42,7 @@ class Training {
   Result<bool> trainEpoch();  // true if asked to stop
   Status evaluate();
   Status checkpoint();  // takes a snapshot, which is written while the training goes on
+  void tellLeftOut();   // once, that the disk is too slow for a checkpoint
   Status checkpointIfDue();
   Status finishCheckpoint();  // waits until it is written
   Status tellWritten();

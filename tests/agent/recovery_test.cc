@@ -42,7 +42,7 @@ class RecoveryTest : public QObject {
     QVERIFY(agent::Recovery(none).ends(failure(), 5));
   }
 
-  // Back-off, and then the end, with the failure and what was tried.
+  // Each restart waits longer than the one before. Then the run ends, and says what was tried.
   void aFailureThatComesAgainEndsTheRun() {
     agent::Recovery recovery(restarting());
     Nanoseconds before = -1;

@@ -296,6 +296,22 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // A process that was killed in the middle leaves half a checkpoint, or one half removed.
+  void whatAKilledProcessLeftIsRemoved() {
+    QTemporaryDir dir;
+    for (const char* name : {".step-7.tmp", ".step-000000003.old"}) {
+      QVERIFY(QDir(dir.path()).mkdir(name));
+      QVERIFY(writeFileAtomically(dir.filePath(name).toStdString() + "/part", "part").ok());
+    }
+    RunSettings settings = small();
+    settings.trainer.maxSteps = 5;
+    settings.trainer.checkpointFolder = dir.path().toStdString();
+    const RunOutcome out = trained(settings);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(QDir(dir.path()).entryList(QDir::AllEntries | QDir::Hidden | QDir::NoDotAndDotDot),
+             QStringList{"step-000000005"});
+  }
+
   // Of more or fewer ranks, with or without: nothing that has not been sent is lost.
   void residualsOfOtherRanks() {
     QTemporaryDir dir;
