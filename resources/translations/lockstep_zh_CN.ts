@@ -2817,8 +2817,48 @@ It uses:
             <translation>它不是普通文件</translation>
         </message>
         <message>
-            <source>rank 0 has waited %1 for its disk</source>
-            <translation>rank 0 等待其磁盘已有 %1</translation>
+            <source>rank %1 failed: %2</source>
+            <translation>rank %1 失败：%2</translation>
+        </message>
+        <message>
+            <source>it is not of format %1</source>
+            <translation>它不是 %1 格式</translation>
+        </message>
+        <message>
+            <source>no rank can read %1</source>
+            <translation>没有 rank 能读取 %1</translation>
+        </message>
+        <message>
+            <source>%1 does not say where all of tensor %2 is</source>
+            <translation>%1 没有说明张量 %2 的全部内容在哪里</translation>
+        </message>
+        <message>
+            <source>the file %1 does not have tensor %2 of its manifest</source>
+            <translation>文件 %1 缺少其清单所列的张量 %2</translation>
+        </message>
+        <message>
+            <source>it became shorter while it was read</source>
+            <translation>读取时它变短了</translation>
+        </message>
+        <message>
+            <source>the header of %1</source>
+            <translation>%1 的头部</translation>
+        </message>
+        <message>
+            <source>training.checkpoint.path is %1; expected an absolute path, which is the same on all nodes</source>
+            <translation>training.checkpoint.path 为 %1；应为所有节点上都相同的绝对路径</translation>
+        </message>
+        <message>
+            <source>its checksum is missing</source>
+            <translation>缺少校验和</translation>
+        </message>
+        <message>
+            <source>it is not what was written: its checksum differs</source>
+            <translation>与写入的内容不同：校验和不符</translation>
+        </message>
+        <message>
+            <source>rank %1 has waited %2 for its disk</source>
+            <translation>rank %1 等待其磁盘已有 %2</translation>
         </message>
         <message>
             <source>check whether the disk of its node&apos;s work folder responds, then resume</source>
@@ -3177,8 +3217,8 @@ It uses:
             <translation>strategy.deterministic_parts 为 %1，strategy.micro_batches 为 %2，两者都划分批次；应只保留一个</translation>
         </message>
         <message>
-            <source>strategy.micro_batches is %1, but local-sgd divides the batch by strategy.local_steps; expected 1</source>
-            <translation>strategy.micro_batches 为 %1，但 local-sgd 按 strategy.local_steps 划分批次；应为 1</translation>
+            <source>strategy.micro_batches is %1, but %2 divides the batch by strategy.local_steps; expected 1</source>
+            <translation>strategy.micro_batches 为 %1，但 %2 按 strategy.local_steps 划分批次；应为 1</translation>
         </message>
         <message>
             <source>strategy.servers is %1, but %2 has none; expected 0</source>
