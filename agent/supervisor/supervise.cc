@@ -274,8 +274,9 @@ int superviseCommand(Arguments& arguments) {
     return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
   auto request = folder.readRequest();
   if (!request.ok()) return fail(request.error());
-  // From here on they are in memory alone, so that none stay where the host loses power.
-  if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
+  auto keys = takeKeys();
+  if (!keys.ok()) return fail(keys.error());
+  *request->mutable_tls() = std::move(*keys);
 
   EventLoop loop;
   const VersionLease lease(loop);

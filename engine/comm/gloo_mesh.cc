@@ -111,8 +111,8 @@ struct Preamble {
 };
 constexpr std::uint64_t kSendBufferOpcode = 0;
 
-// Returns the slot of the next message, which fits the slot's buffer. Gloo believes the sizes that
-// a peer sends, up to an overflow, and waits for ever for a slot that does not exist; so they are
+// Returns the slot of the next message, which fits the slot's buffer. Gloo adds up the sizes that a
+// peer sends without regard to overflow and serves operations that are not used here, so they are
 // checked before Gloo reads them. Errors: those of the socket; kAborted for any other message.
 Result<int> nextSlot(int fd) {
   Preamble next;
