@@ -32,7 +32,8 @@ int main(int argc, char** argv) {
   if (command == "leave") return leaveCommand(arguments);
   if (command == "selftest") return selftestCommand(arguments);
   std::fputs(
-      "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS]\n"
+      "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS] "
+      "[--allow-root]\n"
       "       lockstep-agent bridge --socket PATH\n"
       "       lockstep-agent leave [--workdir DIR]      ends the agent where no run is under way\n"
       "       lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]   what this node "

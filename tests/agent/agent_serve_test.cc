@@ -95,7 +95,8 @@ class AgentServeTest : public QObject {
     const auto serveOther = [&] {
       QProcess process;
       process.start(QString::fromStdString(folder + "/lockstep-agent"),
-                    {"serve", "--detach", "--workdir", QString::fromStdString(node.workdir())});
+                    {"serve", "--detach", "--allow-root", "--workdir",
+                     QString::fromStdString(node.workdir())});
       process.waitForFinished(60000);
       return QJsonDocument::fromJson(process.readAllStandardOutput()).object();
     };
@@ -142,11 +143,25 @@ class AgentServeTest : public QObject {
       QVERIFY2(entry.path().extension() != ".sock", entry.path().c_str());
   }
 
+  void rootIsRefusedUnlessAllowed() {
+    if (geteuid() != 0) QSKIP("needs root");
+    const QTemporaryDir folder;
+    const std::string workdir = folder.filePath("work").toStdString();
+    const Output refused = runAgent({"serve", "--workdir", workdir, "--detach"});
+    QCOMPARE(refused.code, 3);
+    QVERIFY2(refused.err.find("--allow-root") != std::string::npos, refused.err.c_str());
+    QVERIFY(!std::filesystem::exists(workdir));
+    QCOMPARE(runAgent({"serve", "--workdir", workdir, "--detach", "--allow-root"}).code, 0);
+    QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
+  }
+
   // Sockets of a workdir that is too deep for them stand elsewhere; they go with the agent too.
   void aDeepWorkdirLeavesNothing() {
     const QTemporaryDir folder;
     const std::string workdir = folder.path().toStdString() + "/" + std::string(120, 'd');
-    const auto start = [&] { return runAgent({"serve", "--workdir", workdir, "--detach"}); };
+    const auto start = [&] {
+      return runAgent({"serve", "--workdir", workdir, "--detach", "--allow-root"});
+    };
     const Output started = start();
     QCOMPARE(started.code, 0);
     const QJsonObject line =
