@@ -143,6 +143,43 @@ class AgentServeTest : public QObject {
       QVERIFY2(entry.path().extension() != ".sock", entry.path().c_str());
   }
 
+  // The folder is closed to them; where it is not, the agent hangs up.
+  void processesOfOtherUsersAreRefused() {
+    if (geteuid() != 0) QSKIP("needs root");
+    Node node("n1");
+    node.start();
+    enum { kUnreachable, kClosed, kAnswered };
+    const auto greetAs = [&](uid_t user) {
+      const pid_t child = fork();
+      if (child == 0) {
+        sockaddr_un to{};
+        to.sun_family = AF_UNIX;
+        node.socket().copy(to.sun_path, sizeof to.sun_path - 1);
+        const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33);
+        char byte = 0;
+        const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        alarm(20);
+        if (setuid(user) != 0 || connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
+          _exit(kUnreachable);
+        send(fd, preface.data(), preface.size(), MSG_NOSIGNAL);
+        _exit(recv(fd, &byte, 1, 0) == 1 ? kAnswered : kClosed);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    };
+    constexpr uid_t kNobody = 65534;
+    QCOMPARE(greetAs(geteuid()), int{kAnswered});
+    QCOMPARE(greetAs(kNobody), int{kUnreachable});
+    const std::filesystem::path socket = node.socket();
+    for (auto folder = socket.parent_path(); folder.string().starts_with(node.workdir());
+         folder = folder.parent_path())
+      QCOMPARE(chmod(folder.c_str(), 0755), 0);
+    QCOMPARE(chmod(socket.c_str(), 0666), 0);
+    QCOMPARE(greetAs(kNobody), int{kClosed});
+    QCOMPARE(greetAs(geteuid()), int{kAnswered});
+  }
+
   void rootIsRefusedUnlessAllowed() {
     if (geteuid() != 0) QSKIP("needs root");
     const QTemporaryDir folder;
