@@ -24,10 +24,11 @@ namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
-constexpr int kAcceptedAtOnce = 32;
+constexpr int kAcceptedAtOnce = 16;
 // Between two rounds of accept() while many connections have not authenticated, so that a flood
-// takes little of a core. Peers of the run wait this long, not longer than the flood lasts.
-constexpr Nanoseconds kPause = 20 * kMillisecond;
+// takes little of a core: 320 connections a second. A node of the run that comes again waits behind
+// at most the backlog, 3 s.
+constexpr Nanoseconds kPause = 50 * kMillisecond;
 constexpr Nanoseconds kPollLimit = 1000 * kMillisecond;
 constexpr Nanoseconds kReportEvery = 60'000 * kMillisecond;
 

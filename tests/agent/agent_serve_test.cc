@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <QDir>
@@ -159,7 +160,7 @@ class AgentServeTest : public QObject {
         char byte = 0;
         const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
         alarm(20);
-        if (setuid(user) != 0 || connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
+        if (setuid(user) != 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
           _exit(kUnreachable);
         send(fd, preface.data(), preface.size(), MSG_NOSIGNAL);
         _exit(recv(fd, &byte, 1, 0) == 1 ? kAnswered : kClosed);
