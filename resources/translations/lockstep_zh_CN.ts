@@ -1961,10 +1961,6 @@ It uses:
             <translation>该节点上的运行文件夹已被删除，或节点现在使用另一个工作文件夹</translation>
         </message>
         <message>
-            <source>the address is not one of this node, or the run&apos;s keys are unusable</source>
-            <translation>该地址不属于此节点，或运行的密钥不可用</translation>
-        </message>
-        <message>
             <source>it is a %1</source>
             <translation>它是 %1</translation>
         </message>
@@ -2243,10 +2239,6 @@ It uses:
         <message>
             <source>check that the node is up and that its peers reach the address in the cluster file</source>
             <translation>检查节点是否开机、其他节点能否到达集群文件中的地址</translation>
-        </message>
-        <message>
-            <source>correct `address` of the node in the cluster</source>
-            <translation>改正集群中该节点的 `address`</translation>
         </message>
         <message>
             <source>stop or kill it first</source>
@@ -3613,10 +3605,6 @@ It uses:
             <translation>数据文件 %1 有 %2 字节</translation>
         </message>
         <message>
-            <source>cannot rename %1</source>
-            <translation>无法重命名 %1</translation>
-        </message>
-        <message>
             <source>%1 rank has no peer to exchange with</source>
             <translation>%1 个 rank 没有可交换数据的对象</translation>
         </message>
@@ -4583,6 +4571,46 @@ its last lines:
         <message>
             <source>another program, or another rank, answered</source>
             <translation>应答的不是此组的该 rank</translation>
+        </message>
+        <message>
+            <source>keys of %1 bytes are larger than a pipe</source>
+            <translation>%1 字节的密钥超出管道容量</translation>
+        </message>
+        <message>
+            <source>the run&apos;s keys are damaged</source>
+            <translation>运行的密钥已损坏</translation>
+        </message>
+        <message>
+            <source>the run&apos;s keys are unusable</source>
+            <translation>运行的密钥不可用</translation>
+        </message>
+        <message>
+            <source>launch again</source>
+            <translation>请重新启动运行</translation>
+        </message>
+        <message>
+            <source>no network interface has the address %1</source>
+            <translation>没有网络接口使用地址 %1</translation>
+        </message>
+        <message>
+            <source>NCCL is told an interface, or else listens on all</source>
+            <translation>NCCL 需要指定网络接口，否则会在所有接口上监听</translation>
+        </message>
+        <message>
+            <source>give the node&apos;s `interface` in the cluster instead of its `address`</source>
+            <translation>请在集群中为该节点填写 `interface`，而不是 `address`</translation>
+        </message>
+        <message>
+            <source>the peer announced a message that does not fit its buffer: %1 bytes</source>
+            <translation>对端声明的消息与缓冲区不符：%1 字节</translation>
+        </message>
+        <message>
+            <source>the peer closed the connection</source>
+            <translation>对端关闭了连接</translation>
+        </message>
+        <message>
+            <source>the peer has failed</source>
+            <translation>对端已失败</translation>
         </message>
         <message>
             <source>it did not connect within %1</source>
@@ -5735,10 +5763,6 @@ its last lines:
         <message>
             <source>too many targets</source>
             <translation>目标太多</translation>
-        </message>
-        <message>
-            <source>it is no address</source>
-            <translation>它不是地址</translation>
         </message>
         <message>
             <source>reached, but not by every node</source>
