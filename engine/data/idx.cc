@@ -2,6 +2,7 @@
 // big-endian 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -71,12 +72,17 @@ Status checkBegin(const std::string& path, std::string_view head, std::uint64_t 
   return dataLoss(path, message("its header declares {} bytes of elements, more follow", elements));
 }
 
-// Returns the size that the header implies, which may be wrong; 0 if there is no valid header.
+// Returns the size that the header implies, which may be wrong, but no more than the file can hold;
+// 0 if there is no valid header.
 std::size_t likelySize(const std::string& path, std::string_view head) {
-  constexpr std::size_t kMost = std::size_t{1} << 30;
+  constexpr std::uint64_t kHighestRatio = 1032;  // of deflate
+  std::error_code failed;
+  const std::uint64_t stored = std::filesystem::file_size(path, failed);
+  const std::size_t most =
+      failed ? 0 : std::min(std::uint64_t{1} << 30, std::min(stored, kLargestContent) * kHighestRatio);
   const auto header = parseHeader(path, head, 0, false);
   return header.ok()
-             ? std::min(kMost,
+             ? std::min(most,
                         header->offset + static_cast<std::size_t>(elementCount(header->dimensions)))
              : 0;
 }
