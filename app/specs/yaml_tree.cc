@@ -316,7 +316,7 @@ std::string yamlScalar(std::string_view text, bool isText) {
   bool plain = !text.empty() && !isBlank(text.front()) && !isBlank(text.back());
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '#' || c == ':' || c == '{' ||
-        c == '}' || c == '[' || c == ']' || c == ',') {
+        c == '}' || c == '[' || c == ']' || c == ',' || c == '?') {
       plain = false;
     }
   }

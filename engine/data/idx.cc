@@ -79,7 +79,8 @@ std::size_t likelySize(const std::string& path, std::string_view head) {
   std::error_code failed;
   const std::uint64_t stored = std::filesystem::file_size(path, failed);
   const std::size_t most =
-      failed ? 0 : std::min(std::uint64_t{1} << 30, std::min(stored, kLargestContent) * kHighestRatio);
+      failed ? 0
+             : std::min(std::uint64_t{1} << 30, std::min(stored, kLargestContent) * kHighestRatio);
   const auto header = parseHeader(path, head, 0, false);
   return header.ok()
              ? std::min(most,
@@ -134,8 +135,7 @@ Result<IdxArray> openArray(const std::string& path, const std::string& sha256,
                            const std::string& decoded) {
   if (decoded.empty()) return readIdx(path, sha256);
   auto opened = openDecoded(decoded, idxDecoding());
-  if (opened.ok() && elementCount(opened->facts.dimensions) == opened->size &&
-      (sha256.empty() || sha256 == opened->facts.sha256))
+  if (opened.ok() && (sha256.empty() || sha256 == opened->facts.sha256))
     return IdxArray{std::move(opened->facts), std::move(opened->bytes)};
   logInfo("the data file is read anew: {}",
           opened.ok() ? decoded + " is of another" : opened.error().text());

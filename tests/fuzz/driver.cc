@@ -36,8 +36,8 @@ char crashPath[4096];
 // Keeps the input, says where, and ends the process.
 [[noreturn]] void defect(const char* what) {
   const int fd = open(crashPath, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  const bool kept = fd >= 0 && write(fd, current.data(), current.size()) ==
-                                   static_cast<ssize_t>(current.size());
+  const bool kept =
+      fd >= 0 && write(fd, current.data(), current.size()) == static_cast<ssize_t>(current.size());
   char text[sizeof crashPath + 200];
   const int size = snprintf(text, sizeof text, "\nDEFECT: %s. The input of %zu bytes: %s\n", what,
                             current.size(), kept ? crashPath : "(not kept)");
@@ -88,10 +88,9 @@ class Mutator {
   }
   // A length field: an integer of 1, 2, 4 or 8 bytes with a value at a limit, of either byte order.
   void setNumber(std::string& out) {
-    constexpr std::uint64_t kValues[] = {0,          1,          0x7f,       0xff,
-                                         0x7fff,     0xffff,     0x10000,    0x7fffffff,
-                                         0x80000000, 0xffffffff, 1ull << 32, ~0ull >> 1,
-                                         1ull << 63, ~0ull,      ~0ull - 7};
+    constexpr std::uint64_t kValues[] = {0,          1,          0x7f,       0xff,       0x7fff,
+                                         0xffff,     0x10000,    0x7fffffff, 0x80000000, 0xffffffff,
+                                         1ull << 32, ~0ull >> 1, 1ull << 63, ~0ull,      ~0ull - 7};
     const std::size_t width = std::size_t{1} << below(4);
     if (out.size() < width) return;
     const std::uint64_t value = kValues[below(std::size(kValues))];

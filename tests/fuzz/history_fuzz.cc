@@ -12,7 +12,8 @@ namespace {
 app::RunBatch batch() {
   app::RunBatch out;
   out.series.push_back({"loss", {}});
-  for (int i = 0; i < 40; ++i) out.series[0].points.push_back({static_cast<double>(i), 1.0 / (i + 1)});
+  for (int i = 0; i < 40; ++i)
+    out.series[0].points.push_back({static_cast<double>(i), 1.0 / (i + 1)});
   out.logs = {{0, 1, "n1", 0, "line"}};
   out.epochs = {{1, 40, 0.5, 0.4, 0.9}};
   out.errors = {makeError(Code::kAborted, "rank {} ended", 1)};

@@ -6,8 +6,8 @@
 namespace lockstep::fuzz {
 namespace {
 
-const app::HostKey kKey{"ssh-ed25519", "AAAAC3NzaC1lZDI1NTE5AAAAIHVzZWQgYnkgdGVzdHMgYWxvbmU=",
-                        "SHA256:x"};
+const app::HostKey kKey{"ssh-ed25519",
+                        "AAAAC3NzaC1lZDI1NTE5AAAAIHVzZWQgYnkgdGVzdHMgYWxvbmU=", "SHA256:x"};
 
 }  // namespace
 

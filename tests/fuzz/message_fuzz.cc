@@ -12,13 +12,12 @@ namespace lockstep::fuzz {
 std::vector<std::string> seeds() {
   Error error = makeError(Code::kDataLoss, "data file {} has {} bytes", "a", 3);
   error.why = message("{}: {}", "it is", message("short by {}", 2));
-  app::Preview preview;
-  preview.remarks = {error.message()};
-  preview.ranks.resize(2);
   return {specs::toJson(error.message()),
           specs::toInfo(error).SerializeAsString(),
           specs::toText(error.message()).SerializeAsString(),
-          app::predictionJson(preview),
+          R"({"step_seconds": 0.1, "measured": true, "comm": "shm", "remark_messages":
+ [{"text": "t", "id": "%1", "arguments": []}], "ranks": [{"rank": 0, "node": "n1", "samples": 8,
+ "threads": 1, "forward": 0.2, "parameter_bytes": 100}, {"rank": 1}]})",
           R"([{"node": "n1", "host": "h", "socket": "/s", "folder": "/f", "ranks": [0, 1]}])",
           "2024-05-01T12:00:00.123Z I text\n9999-99-99T99:99:99.999Z E \xff\n\n"};
 }

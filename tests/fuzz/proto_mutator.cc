@@ -80,13 +80,13 @@ void set(Random& random, Message& message, const FieldDescriptor* field, bool ad
       list && !add
           ? static_cast<int>(below(random, static_cast<std::size_t>(r->FieldSize(message, field))))
           : 0;
-#define LOCKSTEP_SET(Name, value)                            \
-  if (add)                                                   \
-    r->Add##Name(&message, field, value);                    \
-  else if (list)                                             \
-    r->SetRepeated##Name(&message, field, index, value);     \
-  else                                                       \
-    r->Set##Name(&message, field, value);                    \
+#define LOCKSTEP_SET(Name, value)                        \
+  if (add)                                               \
+    r->Add##Name(&message, field, value);                \
+  else if (list)                                         \
+    r->SetRepeated##Name(&message, field, index, value); \
+  else                                                   \
+    r->Set##Name(&message, field, value);                \
   break
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
@@ -129,11 +129,10 @@ void change(Random& random, Message& message, int depth) {
   // Fields that are set, mostly.
   std::vector<const FieldDescriptor*> fields;
   r->ListFields(message, &fields);
-  const FieldDescriptor* field =
-      !fields.empty() && below(random, 5) != 0
-          ? fields[below(random, fields.size())]
-          : type->field(static_cast<int>(
-                below(random, static_cast<std::size_t>(type->field_count()))));
+  const FieldDescriptor* field = !fields.empty() && below(random, 5) != 0
+                                     ? fields[below(random, fields.size())]
+                                     : type->field(static_cast<int>(below(
+                                           random, static_cast<std::size_t>(type->field_count()))));
   if (!field->is_repeated()) {
     if (below(random, 8) == 0) return r->ClearField(&message, field);
     return set(random, message, field, false, depth);
@@ -183,8 +182,7 @@ std::vector<std::string> splitFrames(std::string_view bytes) {
 std::size_t mutateFrames(std::uint8_t* bytes, std::size_t size, std::size_t most, unsigned seed,
                          const MakeMessage& make) {
   Random random(seed);
-  std::vector<std::string> frames =
-      splitFrames({reinterpret_cast<const char*>(bytes), size});
+  std::vector<std::string> frames = splitFrames({reinterpret_cast<const char*>(bytes), size});
   if (frames.empty()) frames.emplace_back();
   const std::size_t at = below(random, frames.size());
   const std::size_t other = below(random, frames.size());

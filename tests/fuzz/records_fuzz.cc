@@ -21,11 +21,11 @@ run::v1::Record stepsOf(int rank, int first) {
     steps.add_arrival_ns(500);
     steps.add_samples(64);
     steps.add_loss(0.5);
-    for (auto* list : {steps.mutable_metric(), steps.mutable_data(), steps.mutable_forward(),
-                       steps.mutable_backward(), steps.mutable_communication(),
-                       steps.mutable_optimizer(), steps.mutable_frozen(),
-                       steps.mutable_frozen_arrived(), steps.mutable_staleness(),
-                       steps.mutable_loss_scale()})
+    for (auto* list :
+         {steps.mutable_metric(), steps.mutable_data(), steps.mutable_forward(),
+          steps.mutable_backward(), steps.mutable_communication(), steps.mutable_optimizer(),
+          steps.mutable_frozen(), steps.mutable_frozen_arrived(), steps.mutable_staleness(),
+          steps.mutable_loss_scale()})
       list->Add(1e-4f);
     steps.add_skipped(i);
   }

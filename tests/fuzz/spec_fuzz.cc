@@ -56,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (const auto run = spec.run()) (void)app::toYaml(*run);
   if (const auto cluster = spec.cluster()) (void)app::toYaml(*cluster);
   if (const auto model = spec.model()) (void)app::describeModel(*model);
-  if (kind == SpecKind::kRun) (void)app::completeRunSpec(text, fuzz::scratchFolder() + "/spec.yaml");
+  if (kind == SpecKind::kRun)
+    (void)app::completeRunSpec(text, fuzz::scratchFolder() + "/spec.yaml");
   if (kind == SpecKind::kCluster)
     (void)app::completeClusterSpec(text, fuzz::scratchFolder() + "/spec.yaml");
   return 0;

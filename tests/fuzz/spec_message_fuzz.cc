@@ -15,8 +15,8 @@ std::vector<std::string> seeds() {
   const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/";
   std::vector<std::string> out, clusters;
   for (const char* name : {"cluster-gpus", "local-3"}) {
-    const auto cluster = app::SpecText::parse(fileBytes(folder + name + ".yaml"), name,
-                                              app::SpecKind::kCluster);
+    const auto cluster =
+        app::SpecText::parse(fileBytes(folder + name + ".yaml"), name, app::SpecKind::kCluster);
     clusters.push_back(cluster.cluster()->SerializeAsString());
   }
   for (const char* name : {"ctr", "fashion-cnn", "fashion-resnet", "gpt-tiny"}) {
@@ -48,7 +48,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     return 0;
   (void)app::toYaml(run);
   (void)specs::dataFiles(run.data());
-  for (const auto& node : cluster.nodes()) (void)specs::rankDevices(node, run.training());
+  for (const auto& node : cluster.nodes())
+    if (specs::deviceCount(node) <= specs::kMaxRanks)
+      (void)specs::rankDevices(node, run.training());
   (void)specs::nodesWithRanks(cluster, run.strategy());
   (void)specs::checkDevices(cluster, run.training());
   if (!specs::checkAndFill(run).ok()) return 0;

@@ -21,8 +21,7 @@ std::vector<std::string> seeds() {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   using namespace lockstep;
   const std::string path = fuzz::scratchFile("table", fuzz::textOf(bytes, size));
-  (void)data::inspectTable(
-      {path, data::kClickLogNumbers, data::kClickLogColumns, 1000, 2});
+  (void)data::inspectTable({path, data::kClickLogNumbers, data::kClickLogColumns, 1000, 2});
   (void)data::inspectTable({path, 2, 2, 50, 0});
   const auto table = data::openTable({path, 2, 2, 50, 2});
   if (!table.ok()) return 0;
