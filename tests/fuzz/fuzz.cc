@@ -34,6 +34,7 @@ std::string scratchFolder() {
 
 std::string scratchFile(std::string_view name, std::string_view bytes) {
   const std::string path = scratchFolder() + "/" + std::string(name);
+  unlink(path.c_str());  // a file that is truncated may be written to the disk at once
   std::ofstream(path, std::ios::binary | std::ios::trunc)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   return path;
