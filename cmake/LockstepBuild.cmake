@@ -26,19 +26,24 @@ find_program(MOLD_PROGRAM mold)
 if(MOLD_PROGRAM)
   add_link_options(-fuse-ld=mold)
 endif()
+if(LOCKSTEP_FUZZ)
+  add_compile_definitions(_GLIBCXX_ASSERTIONS)
+endif()
 if(LOCKSTEP_SANITIZE)
   add_compile_options(-fsanitize=${LOCKSTEP_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${LOCKSTEP_SANITIZE})
 endif()
 
 add_library(lockstep_warnings INTERFACE)
-# -Wrestrict has false alarms in the <string> of g++ 12.
-target_compile_options(lockstep_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror
-                       -Wnon-virtual-dtor -Wno-missing-field-initializers
-                       -Wno-restrict)
-if(LOCKSTEP_SANITIZE)
-  # And with sanitizers more of them.
-  target_compile_options(lockstep_warnings INTERFACE -Wno-maybe-uninitialized)
+if(NOT LOCKSTEP_FUZZ)  # Clang's warnings are others
+  # -Wrestrict has false alarms in the <string> of g++ 12.
+  target_compile_options(lockstep_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror
+                         -Wnon-virtual-dtor -Wno-missing-field-initializers
+                         -Wno-restrict)
+  if(LOCKSTEP_SANITIZE)
+    # And with sanitizers more of them.
+    target_compile_options(lockstep_warnings INTERFACE -Wno-maybe-uninitialized)
+  endif()
 endif()
 
 # lockstep_module(NAME SOURCES file… [DEPS target…] [PRIVATE_DEPS target…])

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "agent/base/heartbeat.h"
 #include "engine/base/log.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr std::size_t kTailRecords = 4096;
 constexpr std::int64_t kTailBytes = std::int64_t{8} << 20;
 constexpr std::size_t kBatch = 256;
+// of what a file says; append() never comes as far
+constexpr std::int64_t kHighestSequence = std::numeric_limits<std::int64_t>::max() / 2;
 constexpr auto kCommitDelay = std::chrono::milliseconds(250);
 
 class Statement {
@@ -100,31 +103,48 @@ Status Spool::openFile(const std::string& path) {
                        "NOT NULL, why TEXT NOT NULL);"));
   if (options_.maxPages > 0)
     LOCKSTEP_TRY(execute(writer_, fmt::format("PRAGMA max_page_count={};", options_.maxPages)));
-  {
-    Statement size(writer_,
-                   "SELECT coalesce(max(seq),0), coalesce(sum(length(body)),0) FROM records");
-    if (size.step() == SQLITE_ROW) {
-      last_ = static_cast<std::uint64_t>(size.integer(0));
-      fileBytes_ = size.integer(1);
-    }
-    Statement lost(writer_, "SELECT first, last, why FROM lost ORDER BY first");
-    while (lost.step() == SQLITE_ROW) {
-      lost_.push_back({static_cast<std::uint64_t>(lost.integer(0)),
-                       static_cast<std::uint64_t>(lost.integer(1)), lost.bytes(2)});
-      last_ = std::max(last_, lost_.back().to);
-    }
-    lostWritten_ = lost_.size();
-    Statement newest(writer_, "SELECT body FROM records ORDER BY seq DESC LIMIT 1");
-    if (newest.step() == SQLITE_ROW) {
-      run::v1::Record record;
-      finished_ = record.ParseFromString(newest.bytes(0)) && record.has_finished();
-    }
-  }
+  LOCKSTEP_TRY(readState(path));
   statements_ = std::make_unique<Statements>(writer_);
   if (sqlite3_open_v2(path.c_str(), &reader_, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
                       nullptr) != SQLITE_OK)
     return sqliteError(reader_, message("cannot open the spool {}", path));
   sqlite3_busy_timeout(reader_, 5000);
+  return {};
+}
+
+Status Spool::readState(const std::string& path) {
+  const auto damaged = [&](std::int64_t first, std::int64_t last) {
+    Error error = makeError(Code::kDataLoss, "the spool {} is damaged", path);
+    error.why = message("it has records {} to {}", first, last);
+    return error;
+  };
+  const auto unreadable = [&] {
+    return sqliteError(writer_, message("cannot read the spool {}", path));
+  };
+  Statement size(writer_,
+                 "SELECT coalesce(min(seq),1), coalesce(max(seq),0), coalesce(sum(length(body)),0) "
+                 "FROM records");
+  if (size.step() != SQLITE_ROW) return unreadable();
+  if (size.integer(0) < 1 || size.integer(1) > kHighestSequence)
+    return damaged(size.integer(0), size.integer(1));
+  last_ = static_cast<std::uint64_t>(size.integer(1));
+  fileBytes_ = size.integer(2);
+  Statement lost(writer_, "SELECT first, last, why FROM lost ORDER BY first");
+  int result = lost.step();
+  for (; result == SQLITE_ROW; result = lost.step()) {
+    const std::int64_t from = lost.integer(0), to = lost.integer(1);
+    if (from < 1 || to < from || to > kHighestSequence) return damaged(from, to);
+    lost_.push_back(
+        {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), lost.bytes(2)});
+    last_ = std::max(last_, lost_.back().to);
+  }
+  if (result != SQLITE_DONE) return unreadable();
+  lostWritten_ = lost_.size();
+  Statement newest(writer_, "SELECT body FROM records ORDER BY seq DESC LIMIT 1");
+  if (newest.step() == SQLITE_ROW) {
+    run::v1::Record record;
+    finished_ = record.ParseFromString(newest.bytes(0)) && record.has_finished();
+  }
   return {};
 }
 
@@ -160,8 +180,7 @@ std::uint64_t Spool::append(run::v1::Record record) {
     while (pendingBytes_ > options_.pendingBytes * 3 / 4 && pending_.size() > 1) {
       to = pending_.front();
       pending_.pop_front();
-      const std::size_t at = tail_.size() - static_cast<std::size_t>(last_ - to) - 1;
-      pendingBytes_ -= static_cast<std::int64_t>(tail_[at].bytes.size());
+      pendingBytes_ -= static_cast<std::int64_t>(tailFrom(to)->bytes.size());
     }
     noteLost(from, to, "the disk of the node's workdir took no more");
   }
@@ -182,6 +201,11 @@ void Spool::noteLost(std::uint64_t from, std::uint64_t to, std::string why) {
       return;
     }
   lost_.push_back({from, to, std::move(why)});
+}
+
+std::deque<Spool::Kept>::const_iterator Spool::tailFrom(std::uint64_t sequence) const {
+  return std::lower_bound(tail_.begin(), tail_.end(), sequence,
+                          [](const Kept& a, std::uint64_t b) { return a.sequence < b; });
 }
 
 Spool::Kept Spool::lostRecord(std::uint64_t from, std::uint64_t to) const {
@@ -225,9 +249,7 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
     lock.lock();
   }
   if (found.empty()) {
-    for (auto at = std::lower_bound(tail_.begin(), tail_.end(), after + 1,
-                                    [](const Kept&a, std::uint64_t b) { return a.sequence < b; });
-         at != tail_.end() && found.size() < count; ++at)
+    for (auto at = tailFrom(after + 1); at != tail_.end() && found.size() < count; ++at)
       found.push_back(*at);
   }
   // Nothing there although numbers went past: all of it is lost.
@@ -329,7 +351,7 @@ Status Spool::flush() {
     {
       std::lock_guard lock(mutex_);
       for (std::size_t i = 0; i < pending_.size() && i < 4 * kBatch; ++i)
-        batch.push_back(tail_[tail_.size() - static_cast<std::size_t>(last_ - pending_[i]) - 1]);
+        batch.push_back(*tailFrom(pending_[i]));
       lost.assign(lost_.begin() + static_cast<std::ptrdiff_t>(lostWritten_), lost_.end());
       if (batch.empty() && lost.empty()) return {};
     }
@@ -338,8 +360,7 @@ Status Spool::flush() {
     lostWritten_ = std::min(lost_.size(), lostWritten_ + lost.size());
     const std::uint64_t done = batch.empty() ? 0 : batch.back().sequence;
     while (!pending_.empty() && pending_.front() <= done) {
-      const std::size_t at = tail_.size() - static_cast<std::size_t>(last_ - pending_.front()) - 1;
-      pendingBytes_ -= static_cast<std::int64_t>(tail_[at].bytes.size());
+      pendingBytes_ -= static_cast<std::int64_t>(tailFrom(pending_.front())->bytes.size());
       pending_.pop_front();
     }
   }

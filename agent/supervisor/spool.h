@@ -64,11 +64,14 @@ class Spool {
   };
   explicit Spool(SpoolOptions options);
   Status openFile(const std::string& path);
+  Status readState(const std::string& path);  // numbers and gaps of an earlier process
   void work();
   Status commit(const std::vector<Kept>& batch, const std::vector<Lost>& lost);
   void trim();
   void noteLost(std::uint64_t from, std::uint64_t to, std::string why);  // mutex_ held
   std::vector<Kept> readFile(std::uint64_t after, std::size_t count);
+  // The first record of the tail from this number on. mutex_ held.
+  std::deque<Kept>::const_iterator tailFrom(std::uint64_t sequence) const;
   Kept lostRecord(std::uint64_t from, std::uint64_t to) const;  // mutex_ held
 
   SpoolOptions options_;

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -31,13 +33,21 @@ constexpr std::int64_t kThreadsBytes = std::int64_t{6} << 20;
 // A worker's code and that of its libraries, and room for workspaces of large layers' kernels.
 constexpr std::int64_t kMarginBytes = std::int64_t{58} << 20;
 
-// Parses the output of shapeText().
-Shape readShape(std::istringstream& line) {
+// Parses the output of shapeText(); nullopt where no file can have that shape.
+std::optional<Shape> readShape(std::istringstream& line) {
   std::string word, part;
   line >> word;
   Shape out;
-  for (std::istringstream parts(word); std::getline(parts, part, 'x');)
-    out.push_back(std::strtoll(part.c_str(), nullptr, 10));
+  std::int64_t count = 1;
+  for (std::istringstream parts(word); std::getline(parts, part, 'x');) {
+    std::int64_t extent = 0;
+    const char* const end = part.data() + part.size();
+    const auto [stop, failed] = std::from_chars(part.data(), end, extent);
+    if (failed != std::errc() || stop != end || extent < 0 ||
+        __builtin_mul_overflow(count, extent, &count))
+      return std::nullopt;
+    out.push_back(extent);
+  }
   return out;
 }
 
@@ -201,15 +211,32 @@ Result<std::optional<plan::Plan>> parseEvaluationPlan(const node::v1::PrepareReq
   if (evaluation.mesh.size() != 1 || !request.ranks().empty())
     return invalidArgument("node {} evaluates by one rank, and has no ranks of the run",
                            request.node());
+  const spec::v1::NodeSpec* const evaluator = specs::evaluatorNode(request.cluster());
+  if (evaluator == nullptr || evaluator->name() != request.node())
+    return invalidArgument("node {} is not the evaluator of the cluster", request.node());
   return std::optional<plan::Plan>(std::move(evaluation));
+}
+
+// Checks the specs before anything is made of them: what is in them may be any number.
+Status checkSpecs(const node::v1::PrepareRequest& request) {
+  LOCKSTEP_TRY(specs::checkOptions(request.spec(), ""));
+  LOCKSTEP_TRY(specs::checkOptions(request.cluster(), ""));
+  for (const auto& node : request.cluster().nodes())
+    if (specs::deviceCount(node) > specs::kMaxRanks)
+      return invalidArgument("node {} has more than {} ranks", node.name(), specs::kMaxRanks);
+  return {};
 }
 
 Status checkRanks(const node::v1::PrepareRequest& request, int world) {
   if (request.ranks().empty() && request.evaluation_plan().empty())
     return invalidArgument("no rank of the run is on node {}", request.node());
-  for (int rank : request.ranks())
+  std::set<int> seen;
+  for (int rank : request.ranks()) {
     if (rank < 0 || rank >= world)
       return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
+    if (!seen.insert(rank).second)
+      return invalidArgument("rank {} is on node {} twice", rank, request.node());
+  }
   return {};
 }
 
@@ -388,10 +415,13 @@ void DataCache::load() {
     std::istringstream words(line);
     data::FileFacts facts;
     words >> facts.sha256;
-    facts.dimensions = readShape(words);
+    auto shape = readShape(words);
     std::string key;
-    if (words >> facts.highest >> facts.highestAt && words.get() == ' ' && std::getline(words, key))
-      known_[key] = std::move(facts);
+    if (!shape || !(words >> facts.highest >> facts.highestAt) || words.get() != ' ' ||
+        !std::getline(words, key))
+      continue;
+    facts.dimensions = std::move(*shape);
+    known_[key] = std::move(facts);
   }
 }
 
@@ -440,6 +470,7 @@ Status checkNames(const node::v1::PrepareRequest& request) {
 
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
                     DataCache& cache, FoundData& data, const GpuSurveyor& survey) {
+  LOCKSTEP_TRY(checkSpecs(request));
   LOCKSTEP_ASSIGN(const plan::Plan plan, parsePlan(request));
   LOCKSTEP_ASSIGN(const std::optional<plan::Plan> evaluation, parseEvaluationPlan(request));
   LOCKSTEP_TRY(checkRanks(request, plan.mesh.size()));

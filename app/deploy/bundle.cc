@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLargestManifest = std::size_t{4} << 20;
 constexpr std::size_t kMostFiles = 10000;
+constexpr std::uint64_t kLargestFile = std::uint64_t{1} << 40;
 
 bool isHash(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -77,6 +78,7 @@ Result<Bundle> parseManifest(const std::string& text, const std::string& folder)
       std::string bytes, mode;
       if (!(fields >> file.sha256 >> bytes >> mode >> file.path) || !isHash(file.sha256) ||
           !parseNumber(bytes, 10, &file.bytes) || !parseNumber(mode, 8, &file.mode) ||
+          file.mode < 0 || file.mode > 0777 || file.bytes > kLargestFile ||
           !isPlainPath(file.path) || bundle.files.size() >= kMostFiles)
         return bad("expected: file <sha256> <bytes> <mode> <path>");
       bundle.files.push_back(std::move(file));

@@ -1,13 +1,17 @@
 // Clusters from TF_CONFIG and from hostfiles.
+#include <algorithm>
 #include <charconv>
 #include <map>
 
 #include "app/specs/spec_text.h"
 #include "app/specs/yaml_tree.h"
+#include "engine/base/utf8.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
+
+constexpr int kMostSlots = 4096;  // of a host
 
 spec::v1::NodeSpec* addNode(spec::v1::ClusterSpec& cluster, std::map<std::string, int>& names,
                             const std::string& host) {
@@ -120,12 +124,16 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
     if (!word.empty()) words.push_back(std::move(word));
     if (words.empty()) continue;
     std::string host = words[0];
+    if (firstNotUtf8(host) != std::string::npos ||
+        std::any_of(host.begin(), host.end(), [](char c) { return c >= 0 && c < ' '; }))
+      return invalidArgument("hostfile:{}: '{}', expected the name of a host", line,
+                             validUtf8(host));
     int slots = 1;
     const auto number = [&](std::string_view digits) {
       const auto [stop, failure] =
           std::from_chars(digits.data(), digits.data() + digits.size(), slots);
       return failure == std::errc() && stop == digits.data() + digits.size() && slots > 0 &&
-             slots <= 4096;
+             slots <= kMostSlots;
     };
     if (const auto colon = host.find(':'); colon != std::string::npos) {  // MPICH: host:4
       if (!number(std::string_view(host).substr(colon + 1))) {
@@ -147,6 +155,8 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
     }
     if (auto there = byHost.find(host); there != byHost.end()) {  // MPI: a line a slot
       auto* device = there->second->mutable_devices(0);
+      if (slots > kMostSlots - device->count())
+        return invalidArgument("hostfile:{}: {} has more than {} slots", line, host, kMostSlots);
       device->set_count(device->count() + slots);
       continue;
     }

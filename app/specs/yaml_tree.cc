@@ -255,8 +255,9 @@ const YamlNode::Entry* YamlNode::find(std::string_view key) const {
 }
 
 bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
-  root = YamlNode();
-  root.line = root.column = 1;
+  YamlNode empty;
+  empty.line = empty.column = 1;
+  root = empty;
   if (text.size() > kMaxBytes) {
     failure = {1, 1, message("the file has {} bytes", text.size()), "expected at most 1 MiB"};
     return false;
@@ -307,6 +308,7 @@ bool parseYaml(const std::string& text, YamlNode& root, YamlFailure& failure) {
   } catch (const std::exception& error) {
     failure = {1, 1, message("not valid YAML ({})", error.what()), "expected 'name: value' lines"};
   }
+  root = empty;  // a first document may have been read, whose nodes have no end yet
   return false;
 }
 
@@ -314,7 +316,7 @@ std::string yamlScalar(std::string_view text, bool isText) {
   bool plain = !text.empty() && !isBlank(text.front()) && !isBlank(text.back());
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '#' || c == ':' || c == '{' ||
-        c == '}' || c == '[' || c == ']' || c == ',') {
+        c == '}' || c == '[' || c == ']' || c == ',' || c == '?') {
       plain = false;
     }
   }

@@ -47,6 +47,14 @@ std::string pageText(std::string_view decoding, const FileFacts& facts, std::int
   return out + sha256Hex(out);
 }
 
+// Whether elements of these dimensions, of a byte each, take `size` bytes.
+bool hasSize(const Shape& dimensions, std::int64_t size) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : dimensions)
+    if (extent < 0 || __builtin_mul_overflow(count, extent, &count)) return false;
+  return count == size;
+}
+
 bool readPage(const std::string& page, std::string_view decoding, Decoded& out) {
   if (sha256Hex(std::string_view(page).substr(0, kPage - kHash)) !=
       std::string_view(page).substr(kPage - kHash))
@@ -60,7 +68,7 @@ bool readPage(const std::string& page, std::string_view decoding, Decoded& out) 
   out.facts.dimensions.resize(rank);
   for (std::int64_t& extent : out.facts.dimensions) words >> extent;
   words >> elements >> out.size >> out.sha256;
-  return words && elements == "elements" && out.size >= 0;
+  return words && elements == "elements" && hasSize(out.facts.dimensions, out.size);
 }
 
 std::int64_t freeBytes(const std::string& path) {
@@ -242,7 +250,7 @@ DecodedFolder::Writer::Writer(DecodedFolder* folder, std::string decoding) {
   std::error_code failed;
   fs::create_directories(folder->path_, failed);
   fs::permissions(folder->path_, fs::perms::owner_all, failed);
-  auto state = std::make_unique<State>(*folder, std::move(decoding));
+  std::unique_ptr<State> state(new State{*folder, std::move(decoding)});
   std::string path;
   {
     const std::lock_guard lock(folder->mutex_);

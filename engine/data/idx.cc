@@ -2,6 +2,7 @@
 // big-endian 32-bit numbers, the elements (Y. LeCun, C. Cortes, C. Burges, "The MNIST database").
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
@@ -71,12 +72,18 @@ Status checkBegin(const std::string& path, std::string_view head, std::uint64_t 
   return dataLoss(path, message("its header declares {} bytes of elements, more follow", elements));
 }
 
-// Returns the size that the header implies, which may be wrong; 0 if there is no valid header.
+// Returns the size that the header implies, which may be wrong, but no more than the file can hold;
+// 0 if there is no valid header.
 std::size_t likelySize(const std::string& path, std::string_view head) {
-  constexpr std::size_t kMost = std::size_t{1} << 30;
+  constexpr std::uint64_t kHighestRatio = 1032;  // of deflate
+  std::error_code failed;
+  const std::uint64_t stored = std::filesystem::file_size(path, failed);
+  const std::size_t most =
+      failed ? 0
+             : std::min(std::uint64_t{1} << 30, std::min(stored, kLargestContent) * kHighestRatio);
   const auto header = parseHeader(path, head, 0, false);
   return header.ok()
-             ? std::min(kMost,
+             ? std::min(most,
                         header->offset + static_cast<std::size_t>(elementCount(header->dimensions)))
              : 0;
 }
@@ -128,8 +135,7 @@ Result<IdxArray> openArray(const std::string& path, const std::string& sha256,
                            const std::string& decoded) {
   if (decoded.empty()) return readIdx(path, sha256);
   auto opened = openDecoded(decoded, idxDecoding());
-  if (opened.ok() && elementCount(opened->facts.dimensions) == opened->size &&
-      (sha256.empty() || sha256 == opened->facts.sha256))
+  if (opened.ok() && (sha256.empty() || sha256 == opened->facts.sha256))
     return IdxArray{std::move(opened->facts), std::move(opened->bytes)};
   logInfo("the data file is read anew: {}",
           opened.ok() ? decoded + " is of another" : opened.error().text());

@@ -226,7 +226,6 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
   if (!file.decoded.empty()) {
     auto opened = openDecoded(file.decoded, tableDecoding(file));
     if (opened.ok() && opened->facts.dimensions.size() == 2 &&
-        elementCount(opened->facts.dimensions) == opened->size &&
         opened->facts.dimensions[1] == rowBytes(file)) {
       LOCKSTEP_TRY(checkTable(file, opened->facts));
       const std::int64_t rows = opened->facts.dimensions[0], first = placeOf(file.from, rows);

@@ -17,8 +17,6 @@ namespace {
 using spec::v1::ClusterSpec;
 using spec::v1::NodeSpec;
 
-constexpr int kMaxRanks = 4096;
-
 bool has(const NodeSpec& node, std::string_view role) {
   return std::find(node.roles().begin(), node.roles().end(), role) != node.roles().end();
 }
@@ -218,15 +216,16 @@ Result<cluster::Cluster> toCluster(const ClusterSpec& spec, const std::vector<No
   int servers = 0;
   for (const NodeSpec* one : nodes) {
     const NodeSpec& node = *one;
-    if (has(node, "ps")) servers += deviceCount(node);
+    const int ranks = deviceCount(node);
+    if (ranks > kMaxRanks - static_cast<int>(out.devices.size()))
+      return wrongField("nodes", message("there are more than {} ranks", kMaxRanks));
+    if (has(node, "ps")) servers += ranks;
     const auto known = std::find_if(hosts.begin(), hosts.end(),
                                     [&](const NodeHost& host) { return host.node == node.name(); });
     const bool found = known != hosts.end();
     const std::size_t first = out.devices.size();
     const std::string host = found ? known->host : node.name();
     addDevices(node, training, host, out);
-    if (out.devices.size() > kMaxRanks)
-      return wrongField("nodes", message("there are more than {} ranks", kMaxRanks));
     int threads = 0;
     for (std::size_t d = first; d < out.devices.size(); ++d) threads += out.devices[d].threads;
     addHost(host, found ? known->cores : threads, out);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "engine/specs/field.h"
 #include "engine/specs/specs.h"
@@ -10,9 +11,10 @@ using spec::v1::NodeSpec;
 using spec::v1::TrainingSpec;
 
 int deviceCount(const NodeSpec& node) {
-  int count = 0;
+  std::int64_t count = 0;
   for (const auto& device : node.devices()) count += std::max(1, device.count());
-  return std::max(1, count);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(count, 1, std::numeric_limits<std::int32_t>::max()));
 }
 
 std::string backendOn(std::string_view deviceKind, const TrainingSpec& training) {

@@ -22,6 +22,7 @@ Result<models::Model> toModel(const spec::v1::ModelSpec& spec);
 std::vector<const spec::v1::NodeSpec*> nodesWithRanks(const spec::v1::ClusterSpec& spec,
                                                       const spec::v1::StrategySpec& strategy);
 int deviceCount(const spec::v1::NodeSpec& node);
+inline constexpr int kMaxRanks = 4096;  // of a cluster
 
 // The device and backend of a rank; decided only here. The backend is training.backend if set, else
 // by device kind: onednn on cpu (reference in fp64), cuda on cuda.
@@ -31,7 +32,8 @@ struct RankDevice {
   int number = 0;       // among the node's devices of this kind; several ranks may share a GPU
   int threads = 1;
 };
-// Returns the devices of a node's ranks, in rank order.
+// Returns the devices of a node's ranks, in rank order. Precondition: deviceCount() is at most
+// kMaxRanks.
 std::vector<RankDevice> rankDevices(const spec::v1::NodeSpec& node,
                                     const spec::v1::TrainingSpec& training);
 std::string backendOn(std::string_view deviceKind, const spec::v1::TrainingSpec& training);

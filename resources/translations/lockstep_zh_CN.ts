@@ -3745,6 +3745,18 @@ its last lines:
             <translation>无法打开记录缓存 %1</translation>
         </message>
         <message>
+            <source>cannot read the spool %1</source>
+            <translation>无法读取记录缓存 %1</translation>
+        </message>
+        <message>
+            <source>the spool %1 is damaged</source>
+            <translation>记录缓存 %1 已损坏</translation>
+        </message>
+        <message>
+            <source>it has records %1 to %2</source>
+            <translation>其中的记录编号为 %1 到 %2</translation>
+        </message>
+        <message>
             <source>run %1 has no artifact &quot;%2&quot;</source>
             <translation>运行 %1 没有产物“%2”</translation>
         </message>
@@ -3831,6 +3843,18 @@ its last lines:
         <message>
             <source>node %1 evaluates by one rank, and has no ranks of the run</source>
             <translation>节点 %1 用一个 rank 评估，没有此运行的 rank</translation>
+        </message>
+        <message>
+            <source>node %1 is not the evaluator of the cluster</source>
+            <translation>节点 %1 不是集群的评估节点</translation>
+        </message>
+        <message>
+            <source>node %1 has more than %2 ranks</source>
+            <translation>节点 %1 的 rank 超过 %2 个</translation>
+        </message>
+        <message>
+            <source>rank %1 is on node %2 twice</source>
+            <translation>rank %1 在节点 %2 上出现两次</translation>
         </message>
         <message>
             <source>rank %1 is not in the plan, which has %2</source>
@@ -4239,6 +4263,10 @@ its last lines:
         <message>
             <source>the SSH configuration of %1 names no host or user</source>
             <translation>%1 的 SSH 配置没有主机或用户</translation>
+        </message>
+        <message>
+            <source>the SSH configuration of %1 has port %2, expected 1 to 65535</source>
+            <translation>%1 的 SSH 配置中端口为 %2，应为 1 到 65535</translation>
         </message>
         <message>
             <source>ssh.host is &quot;%1&quot;</source>

@@ -1,0 +1,33 @@
+// A fuzz target is one file that defines the two functions below. Clang links it with libFuzzer
+// (preset fuzz); other compilers link it with driver.cc, which runs it briefly as a test.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+
+// Runs one input. Any input is fine: an error is an answer, a crash, a hang, a leak or an
+// allocation of more than 256 MiB is a defect. Returns 0.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
+
+namespace lockstep::fuzz {
+
+// Returns valid inputs, made by the program's own writers. Mutations begin with these.
+std::vector<std::string> seeds();
+
+inline std::string_view textOf(const std::uint8_t* bytes, std::size_t size) {
+  return {reinterpret_cast<const char*>(bytes), size};
+}
+
+// A folder of this process, removed at its end.
+std::string scratchFolder();
+// Writes a file of that name into the folder and returns its path.
+std::string scratchFile(std::string_view name, std::string_view bytes);
+std::string fileBytes(const std::string& path);
+std::string gzipOf(std::string_view bytes);
+
+}  // namespace lockstep::fuzz
