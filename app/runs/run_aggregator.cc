@@ -104,7 +104,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addStarted(name, record.started(), record.wall_ns());
       break;
     case run::v1::Record::kSteps:
-      addSteps(node, record.steps());
+      addSteps(node, record.steps(), record.outline_from() > 0);
       break;
     case run::v1::Record::kRecovering:
     case run::v1::Record::kRecovered:
@@ -211,7 +211,19 @@ void RunAggregator::addEpoch(const run::v1::EpochInfo& epoch) {
   row_.figures.evalMetric = row.evalMetric;
 }
 
-void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
+// Of a step in an outline values come from several steps: there is no waiting in it, and no
+// transfer.
+void RunAggregator::addOutlined(const analysis::StepSample& sample) {
+  const auto x = static_cast<double>(sample.step);
+  const std::pair<const char*, double> parts[] = {{"data", sample.data},
+                                                  {"forward", sample.forward},
+                                                  {"backward", sample.backward},
+                                                  {"optimizer", sample.optimizer}};
+  for (const auto& [key, seconds] : parts)
+    points(fmt::format("rank/{}/{}", sample.rank, key)).push_back({x, seconds});
+}
+
+void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk, bool outlined) {
   const int rank = chunk.rank();
   // One booted host has one monotonic clock; others are brought to the coordinator's.
   const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
@@ -248,7 +260,10 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     sample.optimizer = at(chunk.optimizer(), i);
     sample.frozen = at(chunk.frozen(), i);
     sample.frozenArrived = at(chunk.frozen_arrived(), i);
-    analyzer_.add(sample);
+    if (outlined)
+      addOutlined(sample);
+    else
+      analyzer_.add(sample);
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) * 1e-9;
     seconds.push_back({x, length});
