@@ -196,6 +196,8 @@ class Recorder::State::Recording {
   Recording(State& state, History& history, RunStore& store, RunRow row,
             const std::stop_token& stop)
       : state_(state), history_(history), store_(store), stop_(stop) {
+    if (!store.about(kAboutRefill).empty()) before_ = row;
+    if (before_) row = unbegun(std::move(row));
     std::vector<RunAggregator::NodeCursor> cursors;
     for (const RunNode& node : state.nodes) cursors.push_back({node.name, store.cursor(node.name)});
     book_.emplace(std::move(row), cursors);
@@ -220,7 +222,9 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
-        return state_.finish(history_, book_->row(), writing_, stop_);
+        if (writing_ && before_) (void)store_.setAbout({{kAboutRefill, ""}});
+        const bool again = before_ && isFinal(before_->phase);
+        return state_.finish(history_, again ? *before_ : book_->row(), writing_, stop_);
       }
       if (stop_.stop_requested()) break;  // not before what has come is taken: it may be the end
       // At most about thirty updates a second, and no later than that.
@@ -228,7 +232,7 @@ class Recorder::State::Recording {
       if (!sleepFor(10ms, stop_)) break;
     }
     (void)keep({}, true);
-    if (latest_) (void)history_.update(*latest_);
+    if (latest_) keepRow(*latest_);
   }
 
  private:
@@ -254,6 +258,19 @@ class Recorder::State::Recording {
     out.lost = state_.gone;
     state_.emptied.notify_all();
     return out;
+  }
+
+  // As it was before its records came, which come again.
+  static RunRow unbegun(RunRow row) {
+    row.phase = RunState::LAUNCHING;
+    row.startedNs = row.finishedNs = row.unreachableNs = 0;
+    row.error = {};
+    return row;
+  }
+
+  // Of a run whose file is filled again the history has the row.
+  void keepRow(const RunRow& row) {
+    if (!before_ || !isFinal(before_->phase)) (void)history_.update(row);
   }
 
   const std::string& coordinator() const { return state_.nodes.front().name; }
@@ -322,7 +339,7 @@ class Recorder::State::Recording {
     if (Status kept = keep(std::move(taken.batch), book_->ended()); !kept.ok())
       taken.update.errors.push_back(kept.error());
     if (latest_ && (book_->ended() || Clock::now() >= rowDue_)) {
-      (void)history_.update(*latest_);
+      keepRow(*latest_);
       latest_.reset();
       rowDue_ = Clock::now() + kKept;
     }
@@ -343,6 +360,7 @@ class Recorder::State::Recording {
   History& history_;
   RunStore& store_;
   const std::stop_token& stop_;
+  std::optional<RunRow> before_;  // of a run whose file replaces a damaged one
   std::optional<RunAggregator> book_;
   RunBatch pending_;
   std::optional<RunRow> latest_;  // not written yet
@@ -434,9 +452,11 @@ void Recorder::State::write(std::stop_token stop) {
   if (!row.ok()) return failed(row.error());
   auto store = (*history)->openRun(run);
   if (!store.ok()) return failed(store.error());
-  const bool over = isFinal(row->phase);
+  const bool refill = !(*store)->about(kAboutRefill).empty();
+  const bool over = isFinal(row->phase) && !refill;
   const Status locked = (*store)->lockForRecording();
-  if (locked.ok() && lacksModel(*row)) return finish(**history, std::move(*row), true, stop);
+  if (locked.ok() && !refill && lacksModel(*row))
+    return finish(**history, std::move(*row), true, stop);
   if (over || !locked.ok()) {
     if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());
     return read(**history, **store, stop);
