@@ -35,12 +35,12 @@ Status Spool::openFile(const std::string& path) {
     last_ = std::max(last_, one.to);
   }
   LOCKSTEP_ASSIGN(const std::optional<Kept> newest, file_->newest());
+  run::v1::Record record;
   if (newest) {
     last_ = std::max(last_, newest->sequence);
-    run::v1::Record record;
     finished_ = record.ParseFromString(newest->bytes) && record.has_finished();
   }
-  wall_ = SteadyWall(options_.clock(), newest ? newest->wall : 0);
+  wall_ = SteadyWall(options_.clock(), record.wall_ns());
   return expire();
 }
 

@@ -96,6 +96,7 @@ Nanoseconds windowOf(std::size_t level) {
   return out;
 }
 
+// Without times.
 std::vector<SpoolFile::Row> outlineOfRows(const std::vector<SpoolFile::Row>& rows) {
   std::vector<run::v1::Record> records;
   for (const SpoolFile::Row& row : rows)
@@ -103,7 +104,7 @@ std::vector<SpoolFile::Row> outlineOfRows(const std::vector<SpoolFile::Row>& row
       records.push_back(std::move(record));
   std::vector<SpoolFile::Row> out;
   for (const run::v1::Record& record : outlineOf(std::move(records)))
-    out.push_back({record.sequence(), record.wall_ns(), record.SerializeAsString()});
+    out.push_back({record.sequence(), 0, record.SerializeAsString()});
   return out;
 }
 
@@ -272,7 +273,8 @@ Result<SpoolFile::Window> SpoolFile::oldestWindow(std::size_t level) {
 }
 
 Status SpoolFile::replace(std::size_t level, const Window& window) {
-  const std::vector<Row> outline = outlineOfRows(window.rows);
+  std::vector<Row> outline = outlineOfRows(window.rows);
+  for (Row& row : outline) row.wall = window.rows.front().wall;  // marks the window
   LOCKSTEP_TRY(transact([&]() -> Status {
     LOCKSTEP_TRY(
         execute(writer_, fmt::format("DELETE FROM records WHERE seq BETWEEN {} AND {}",

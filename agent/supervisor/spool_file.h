@@ -29,7 +29,7 @@ class SpoolFile {
  public:
   struct Row {
     std::uint64_t sequence = 0;
-    Nanoseconds wall = 0;
+    Nanoseconds wall = 0;  // of an outline's rows, that of the window's first record
     std::string bytes;
   };
   struct Lost {

@@ -53,7 +53,7 @@ struct History::State {
 History::History(std::unique_ptr<State> state) : state_(std::move(state)) {}
 History::~History() = default;
 
-Result<std::unique_ptr<History>> History::open(const std::string& folder) {
+Result<std::unique_ptr<History>> History::open(const std::string& folder, bool check) {
   std::error_code error;
   fs::create_directories(folder + "/runs", error);
   if (error)
@@ -63,8 +63,8 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   const std::string path = folder + "/history.db";
   bool fresh = !fs::exists(path, error);
   state->lock = std::make_unique<OpenLock>(path);
-  const bool unclean = !fresh && state->lock->alone() && hasLog(path);
-  Status intact = unclean ? checkDatabase(path) : Status();
+  check = !fresh && (check || (state->lock->alone() && hasLog(path)));
+  Status intact = check ? checkDatabase(path) : Status();
   Result<std::unique_ptr<Database>> database =
       intact.code() == Code::kDataLoss ? intact.error() : Database::open(path, historySchemas());
   if (!database.ok() && database.error().code == Code::kDataLoss) {
@@ -420,7 +420,10 @@ Result<std::optional<std::string>> History::checkRun(const std::string& run) {
   const bool there = fs::exists(path, ignored);
   if (there) {
     const Status intact = checkDatabase(path);
-    if (intact.ok()) return std::optional<std::string>();
+    if (intact.ok()) {
+      noteInRunFile(run);  // one of an earlier version does not have it
+      return std::optional<std::string>();
+    }
     if (intact.code() != Code::kDataLoss) return intact.error();
   }
   const auto lock = lockRunStore(path);

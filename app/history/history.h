@@ -28,10 +28,10 @@ struct LeftRun {
 
 class History {
  public:
-  // If history.db is missing or damaged, rebuilds it from the files of the runs. It is checked if
-  // the last process that wrote it did not close it. A damaged one is renamed (see
+  // If history.db is missing or damaged, rebuilds it from the files of the runs. It is checked with
+  // `check`, and if the last process that wrote it did not close it. A damaged one is renamed (see
   // filesSetAside()), unless another process has it open: then the error is kDataLoss.
-  static Result<std::unique_ptr<History>> open(const std::string& folder);
+  static Result<std::unique_ptr<History>> open(const std::string& folder, bool check = false);
   ~History();
   History(const History&) = delete;
   History& operator=(const History&) = delete;
