@@ -146,10 +146,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addFinished(name, record.finished(), record.wall_ns());
       break;
     case run::v1::Record::kClock:
-      node.clockOffset = record.clock().offset_ns();
-      points("node/" + name + "/clock_offset")
-          .push_back({static_cast<double>(record.wall_ns()) * 1e-9,
-                      static_cast<double>(record.clock().offset_ns()) * 1e-9});
+      addClock(name, node, record);
       break;
     case run::v1::Record::kLost:
       addLine({0, record.wall_ns(), name, -1,
@@ -162,6 +159,23 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     default:
       break;  // checkpoints are the node's; newer kinds are for newer studios
   }
+}
+
+// An answer that was held up on its way says little: of a minute the surest offset holds.
+void RunAggregator::addClock(const std::string& name, Node& node, const run::v1::Record& record) {
+  constexpr std::int64_t kMinute = 60'000'000'000;
+  const run::v1::ClockOffset& clock = record.clock();
+  const double x = static_cast<double>(record.wall_ns()) * 1e-9;
+  const std::pair<const char*, std::int64_t> values[] = {
+      {"/clock_offset", clock.offset_ns()}, {"/clock_uncertainty", clock.uncertainty_ns()}};
+  for (const auto& [key, nanoseconds] : values)
+    points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) * 1e-9});
+  if (node.clockAt != 0 && clock.uncertainty_ns() > node.clockUncertainty &&
+      record.monotonic_ns() - node.clockAt < kMinute)
+    return;
+  node.clockOffset = clock.offset_ns();
+  node.clockUncertainty = clock.uncertainty_ns();
+  node.clockAt = record.monotonic_ns();
 }
 
 void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
