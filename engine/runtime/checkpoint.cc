@@ -1,12 +1,9 @@
 #include "engine/runtime/checkpoint.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <optional>
 
 #include "engine/base/hash.h"
-#include "engine/base/list_folder.h"
 #include "engine/runtime/checkpoint_files.h"
 #include "engine/runtime/gather.h"
 #include "engine/runtime/safetensors.h"
@@ -17,31 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kParameters = "params", kStatistics = "stats";
 
-std::optional<std::int64_t> stepOf(const fs::path& folder) {
-  const std::string name = folder.filename();
-  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kCheckpointPrefix.size(), end, step);
-  if (error != std::errc() || stop != end) return std::nullopt;
-  return step;
-}
-
 }  // namespace
-
-std::vector<std::pair<std::int64_t, fs::path>> checkpointsIn(const fs::path& folder) {
-  std::vector<std::pair<std::int64_t, fs::path>> out;
-  for (const auto& entry : listFolder(folder))
-    if (const auto step = stepOf(entry)) out.emplace_back(*step, entry);
-  std::sort(out.begin(), out.end());
-  return out;
-}
 
 std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
 
 Result<std::string> newestCheckpoint(const std::string& folder) {
   std::error_code none;
-  if (fs::exists(fs::path(folder) / kStateFile, none)) return folder;
+  if (isCheckpoint(folder)) return folder;
   const auto all = checkpointsIn(folder);
   if (!fs::exists(folder, none)) {
     Error error = makeError(Code::kNotFound, "there is no folder {}", folder);

@@ -1,104 +1,362 @@
-// Reading of checkpoints: the newest that is whole, by ranks of any number.
-#include <array>
-#include <charconv>
+// Reading of checkpoints: the newest that is whole, by ranks of any number. Each rank reads its own
+// parts; what a rank needs and does not see is sent by one that does.
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 
+#include "engine/runtime/agree.h"
 #include "engine/runtime/checkpoint.h"
-#include "engine/runtime/checkpoint_files.h"
+#include "engine/runtime/checkpoint_inventory.h"
+#include "engine/runtime/divergence.h"
 #include "engine/runtime/finite.h"
-#include "engine/runtime/heartbeat.h"
-#include "engine/runtime/safetensors.h"
-#include "engine/runtime/whole_tensors.h"
 
 namespace lockstep::runtime {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A number from the metadata; kDataLoss where it is missing or no number.
+// Pieces of one tensor, and the file of each.
+struct Stored {
+  std::vector<Piece> pieces;
+  std::vector<std::string> files;
+};
+
 template <typename T>
-Status metadataNumber(const TensorFile& file, const std::string& key, T& out) {
-  const auto found = file.metadata.find(key);
-  if (found != file.metadata.end()) {
-    const std::string& text = found->second;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-    if (error == std::errc() && stop == text.data() + text.size()) return {};
+void addTo(std::span<const std::byte> parts, std::int64_t begin, std::span<std::byte> sum) {
+  const std::size_t count = sum.size() / sizeof(T);
+  for (std::size_t i = 0; i * sizeof(T) < parts.size(); ++i) {
+    T one{}, all{};
+    std::byte* const to = sum.data() + (static_cast<std::size_t>(begin) + i) % count * sizeof(T);
+    std::memcpy(&one, parts.data() + i * sizeof(T), sizeof(T));
+    std::memcpy(&all, to, sizeof(T));
+    all += one;
+    std::memcpy(to, &all, sizeof(T));
   }
-  return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"{}\"", key);
 }
 
-// A checkpoint's file, known to have what the plan needs.
-Result<TensorFile> tensorsFor(const plan::Plan& plan, const std::string& checkpoint) {
-  const std::string path = stateFile(checkpoint);
-  LOCKSTEP_ASSIGN(TensorFile file, readTensors(path));
+Piece wholeOf(const TensorInfo& tensor) { return {tensor, 0, 0, 1, 0, elementCount(tensor.shape)}; }
+
+// One checkpoint, read into the state of all ranks.
+class Reading {
+ public:
+  Reading(const RankState& state, const Manifest& manifest, const KnownCheckpoint& known,
+          const SeenCheckpoint* seen)
+      : state_(state), manifest_(manifest), known_(known), seen_(seen) {
+    for (const auto& [file, pieces] : manifest.contents) {
+      files_.push_back(file);
+      for (const Piece& piece : pieces) {
+        Stored& stored = stored_[piece.tensor.name];
+        stored.pieces.push_back(piece);
+        stored.files.push_back(file);
+      }
+    }
+    for (int rank = 0; rank < state.plan.mesh.size(); ++rank)
+      for (const HeldPiece& held : piecesHeldBy(state.plan, rank))
+        held_[held.piece.tensor.name].emplace_back(rank, held);
+  }
+
+  // kInvalidArgument where the plan needs what the checkpoint does not have.
+  Status checkFits() const;
+  // kDataLoss where no rank sees what is needed.
+  Status checkComplete() const;
+  // Collective. Where a file is damaged, `item` is its number among files().
+  Result<Standing> fill() const;
+  const std::vector<std::string>& files() const { return files_; }
+
+ private:
+  // What ranks still had to send is their own: of as many ranks it is taken as it is, of others the
+  // first rank takes it all. Where there is none, none is left.
+  bool isOtherResidual(const HeldPiece& held) const {
+    return held.slot->role == plan::StateRole::kResidual && !has(held.piece.tensor);
+  }
+  bool has(const TensorInfo& tensor) const {
+    const auto found = manifest_.tensors.find(tensor.name);
+    return found != manifest_.tensors.end() && found->second.shape == tensor.shape &&
+           found->second.dtype == tensor.dtype;
+  }
+  // What a rank needs of a tensor as it is stored; none: nothing.
+  std::optional<Piece> neededFor(const HeldPiece& held) const;
+  const Stored& storedOf(const std::string& tensor) const { return stored_.at(tensor); }
+  // Those of them that a rank sees; -1: that any rank sees.
+  Stored visible(const std::string& tensor, int rank) const;
+  const std::set<int>& holders(const std::string& file) const;
+  bool allSeeTheirs(const std::string& tensor) const;
+  Status readOwn(std::int64_t& part) const;
+  Result<Standing> receive(const std::string& tensor) const;
+  Result<std::vector<std::byte>> read(const std::string& file, const Piece& piece) const;
+  void put(const HeldPiece& held, const Piece& piece, std::span<const std::byte> bytes) const;
+  std::int64_t numberOf(const std::string& file) const {
+    return std::find(files_.begin(), files_.end(), file) - files_.begin();
+  }
+
+  const RankState& state_;
+  const Manifest& manifest_;
+  const KnownCheckpoint& known_;
+  const SeenCheckpoint* const seen_;
+  std::vector<std::string> files_;
+  std::map<std::string, Stored> stored_;                                // by tensor
+  std::map<std::string, std::vector<std::pair<int, HeldPiece>>> held_;  // likewise, with the rank
+};
+
+Status Reading::checkFits() const {
   const auto unfit = [](Error error) {
     error.next = "resume with the spec the checkpoint was made with";
     return error;
   };
-  for (const plan::StateSlot& slot : plan.state)
-    for (const Member& member : slot.members) {
-      // of other ranks they will do: see residuals()
-      if (slot.role == plan::StateRole::kResidual) continue;
-      const std::string name = tensorName(slot, member);
-      const auto found = file.entries.find(name);
-      if (found == file.entries.end())
-        return unfit(invalidArgument("{} has no tensor {}, which this model and optimizer need",
-                                     path, name));
-      if (found->second.shape != member.shape || found->second.dtype != slot.type.dtype)
-        return unfit(invalidArgument("{}: tensor {} is {}[{}], and the plan needs {}[{}]", path,
-                                     name, dtypeName(found->second.dtype),
-                                     shapeText(found->second.shape), dtypeName(slot.type.dtype),
-                                     shapeText(member.shape)));
+  const fs::path folder = known_.folder;
+  const std::string path =
+      folder / (manifest_.id.empty() ? std::string(kStateFile) : std::string(kManifestFile));
+  for (const auto& [name, held] : held_) {
+    const HeldPiece& one = held.front().second;
+    // of other ranks they will do
+    if (one.slot->role == plan::StateRole::kResidual) continue;
+    const auto found = manifest_.tensors.find(name);
+    if (found == manifest_.tensors.end())
+      return unfit(
+          invalidArgument("{} has no tensor {}, which this model and optimizer need", path, name));
+    if (!has(one.piece.tensor))
+      return unfit(invalidArgument("{}: tensor {} is {}[{}], and the plan needs {}[{}]", path, name,
+                                   dtypeName(found->second.dtype), shapeText(found->second.shape),
+                                   dtypeName(one.piece.tensor.dtype),
+                                   shapeText(one.piece.tensor.shape)));
+  }
+  return {};
+}
+
+Status Reading::checkComplete() const {
+  for (const auto& [name, held] : held_) {
+    const auto stored = manifest_.tensors.find(name);
+    if (stored == manifest_.tensors.end()) continue;
+    if (coverOf(visible(name, -1).pieces, wholeOf(stored->second))) continue;
+    for (const std::string& file : storedOf(name).files)
+      if (holders(file).empty())
+        return makeError(Code::kDataLoss, "no rank can read {}",
+                         (fs::path(known_.folder) / file).string());
+    return makeError(Code::kDataLoss, "{} does not say where all of tensor {} is",
+                     (fs::path(known_.folder) / kManifestFile).string(), name);
+  }
+  return {};
+}
+
+const std::set<int>& Reading::holders(const std::string& file) const {
+  static const std::set<int> kNone;
+  const auto found = known_.holders.find(file);
+  return found == known_.holders.end() ? kNone : found->second;
+}
+
+Stored Reading::visible(const std::string& tensor, int rank) const {
+  Stored out;
+  const auto found = stored_.find(tensor);
+  if (found == stored_.end()) return out;
+  for (std::size_t i = 0; i < found->second.pieces.size(); ++i) {
+    const std::set<int>& seenBy = holders(found->second.files[i]);
+    if (rank < 0 ? seenBy.empty() : !seenBy.contains(rank)) continue;
+    out.pieces.push_back(found->second.pieces[i]);
+    out.files.push_back(found->second.files[i]);
+  }
+  return out;
+}
+
+std::optional<Piece> Reading::neededFor(const HeldPiece& held) const {
+  if (!isOtherResidual(held)) return held.piece;
+  const auto stored = manifest_.tensors.find(held.piece.tensor.name);
+  const std::int64_t each = held.slot->type.count();
+  const bool takes = stored != manifest_.tensors.end() && held.piece.begin == 0 &&
+                     held.member->axis.empty() && stored->second.dtype == held.piece.tensor.dtype &&
+                     elementCount(stored->second.shape) % each == 0;
+  return takes ? std::optional(wholeOf(stored->second)) : std::nullopt;
+}
+
+bool Reading::allSeeTheirs(const std::string& tensor) const {
+  for (const auto& [rank, held] : held_.at(tensor))
+    if (const auto needed = neededFor(held);
+        needed && !coverOf(visible(tensor, rank).pieces, *needed))
+      return false;
+  return true;
+}
+
+Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piece& piece) const {
+  const TensorReader& reader = *seen_->files.at(file);
+  const TensorInfo stored = piece.stored();
+  const auto found = reader.entries().find(stored.name);
+  if (found == reader.entries().end() || found->second.shape != stored.shape ||
+      found->second.dtype != stored.dtype)
+    return makeError(Code::kDataLoss, "the file {} does not have tensor {} of its manifest",
+                     reader.path(), stored.name);
+  std::vector<std::byte> bytes(found->second.size);
+  LOCKSTEP_TRY(reader.read(stored.name, bytes));
+  return bytes;
+}
+
+void Reading::put(const HeldPiece& held, const Piece& piece,
+                  std::span<const std::byte> bytes) const {
+  std::byte* const to = state_.arena.data() + held.offset;
+  if (!isOtherResidual(held)) {
+    copyCommon(piece, bytes.data(), held.piece, to);
+    return;
+  }
+  const std::span sum(to, static_cast<std::size_t>(held.slot->type.bytes()));
+  (held.slot->type.dtype == DType::kF64 ? addTo<double> : addTo<float>)(bytes, piece.begin, sum);
+}
+
+Status Reading::readOwn(std::int64_t& part) const {
+  for (const auto& [tensor, all] : held_) {
+    if (!allSeeTheirs(tensor)) continue;
+    for (const auto& [rank, held] : all) {
+      const auto needed = rank == state_.rank ? neededFor(held) : std::nullopt;
+      if (!needed) continue;
+      const Stored stored = visible(tensor, rank);
+      const auto cover = coverOf(stored.pieces, *needed);
+      for (const std::size_t i : *cover) {
+        part = numberOf(stored.files[i]);
+        LOCKSTEP_ASSIGN(const auto bytes, read(stored.files[i], stored.pieces[i]));
+        put(held, stored.pieces[i], bytes);
+      }
     }
-  return file;
+  }
+  return {};
+}
+
+// A tensor of which some rank does not see its part: all ranks receive all of it.
+Result<Standing> Reading::receive(const std::string& tensor) const {
+  const Stored stored = visible(tensor, -1);
+  const auto cover = coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
+  for (const std::size_t i : *cover) {
+    const int from = *holders(stored.files[i]).begin();
+    std::vector<std::byte> bytes(static_cast<std::size_t>(stored.pieces[i].bytes()));
+    LOCKSTEP_ASSIGN(Together done,
+                    doTogether(state_.groups, state_.rank, "reading " + known_.folder,
+                               [&](std::int64_t& part) -> Status {
+                                 part = numberOf(stored.files[i]);
+                                 if (state_.rank != from) return {};
+                                 LOCKSTEP_ASSIGN(bytes, read(stored.files[i], stored.pieces[i]));
+                                 return {};
+                               }));
+    if (done.all.failed != Standing::kNone) return done.all;
+    LOCKSTEP_TRY(state_.groups.broadcast(bytes.data(), std::ssize(bytes), state_.plan.mesh, from));
+    for (const auto& [rank, held] : held_.at(tensor))
+      if (rank == state_.rank && neededFor(held)) put(held, stored.pieces[i], bytes);
+  }
+  return Standing();
+}
+
+Result<Standing> Reading::fill() const {
+  for (const plan::StateSlot& slot : state_.plan.state)
+    if (state_.plan.stageOf(state_.rank) == slot.stage)
+      std::memset(state_.arena.data() + slot.offset, 0,
+                  static_cast<std::size_t>(slot.type.bytes()));
+  LOCKSTEP_ASSIGN(Together own, doTogether(state_.groups, state_.rank, "reading " + known_.folder,
+                                           [&](std::int64_t& part) { return readOwn(part); }));
+  if (own.all.failed != Standing::kNone) return own.all;
+  for (const auto& [tensor, held] : held_) {
+    if (allSeeTheirs(tensor)) continue;
+    LOCKSTEP_ASSIGN(const Standing received, receive(tensor));
+    if (received.failed != Standing::kNone) return received;
+  }
+  return Standing();
+}
+
+// Collective.
+Status checkFinite(const std::string& folder, const RankState& state) {
+  std::optional<Found> mine;
+  for (const HeldPiece& held : piecesHeldBy(state.plan, state.rank)) {
+    const std::span bytes(state.arena.data() + held.offset,
+                          static_cast<std::size_t>(held.piece.bytes()));
+    const std::int64_t at = firstNonFinite(bytes, held.piece.tensor.dtype);
+    if (at < 0) continue;
+    mine = Found{0,
+                 {held.number, fmt::format("{} is not finite, from element {} on",
+                                           stateTensorText(*held.slot, held.member->name),
+                                           elementInWhole(held.piece, held.piece.begin + at))}};
+    break;
+  }
+  LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(state.rank, mine), state.groups));
+  if (first.step == kNotFound) return {};
+  Error error = invalidArgument("the checkpoint {} is of a training that diverged", folder);
+  error.why = message("the {}", first.text.data());
+  error.next =
+      "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
+      "training.on_nonfinite=continue takes it all the same";
+  return error;
 }
 
 struct Loaded {
   std::string folder;
-  TensorFile file;
-  Progress progress;
+  Metadata metadata;
 };
 
-// The newest of a folder of checkpoints that is whole and fits the plan.
-Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
-                          const ReadOptions& options) {
-  LOCKSTEP_ASSIGN(const std::string newest, newestCheckpoint(checkpoint));
-  std::vector<std::string> folders{newest};
-  if (newest != checkpoint) {
-    folders.clear();
-    for (const auto& [step, folder] : checkpointsIn(checkpoint))
-      folders.insert(folders.begin(), folder.string());
+// Collective. Reads a checkpoint into the state of all ranks.
+Result<Loaded> readOne(Inventory& inventory, const CheckpointKey& key, const RankState& state) {
+  const KnownCheckpoint& known = inventory.known().at(key);
+  LOCKSTEP_ASSIGN(const Manifest manifest, inventory.manifestOf(key, state));
+  const Reading reading(state, manifest, known, inventory.seen(key));
+  LOCKSTEP_TRY(reading.checkFits());
+  std::optional<Error> damage;
+  for (;;) {  // a damaged file may have a copy that another rank sees
+    const Status complete = reading.checkComplete();
+    if (!complete.ok()) return damage ? *damage : complete.error();
+    LOCKSTEP_ASSIGN(const Standing standing, reading.fill());
+    if (standing.failed == Standing::kNone) return Loaded{known.folder, manifest.metadata};
+    Error error = makeError(static_cast<Code>(standing.code), "{}", standing.text.data());
+    if (error.code != Code::kDataLoss) return error;
+    inventory.strike(key, reading.files()[static_cast<std::size_t>(standing.item)],
+                     static_cast<int>(standing.failed));
+    if (!damage) damage = std::move(error);
   }
-  std::vector<Error> unusable;
-  for (const std::string& folder : folders) {
-    auto file = tensorsFor(plan, folder);
-    if (!file.ok()) {
-      // It may be whole: one before it would undo steps for nothing.
-      if (file.error().code == Code::kResourceExhausted ||
-          file.error().code == Code::kPermissionDenied)
-        return file.error();
-      unusable.push_back(file.error());
-      continue;
-    }
-    for (std::size_t i = 0; options.warn && i < unusable.size(); ++i) {
-      Error warning = makeError(
-          Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
-          fs::path(folders[i]).filename().string(), fs::path(folder).filename().string());
-      const Error& bad = unusable[i];
-      warning.why = bad.why.empty() ? bad.what : message("{}: {}", bad.what, bad.why);
-      options.warn(warning);
-    }
-    if (!file->verified && options.warn) {
-      Error warning =
-          makeError(Code::kDataLoss,
-                    "the checkpoint {} has no checksums: damage to it would not be seen", folder);
-      warning.why = "an earlier version wrote it";
-      options.warn(warning);
-    }
-    return Loaded{folder, std::move(file).value(), {}};
+}
+
+void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t, Error>>& unusable,
+            const std::string& taken) {
+  for (const auto& [step, bad] : unusable) {
+    Error warning = makeError(Code::kDataLoss,
+                              "the checkpoint {}{:09} cannot be used: the training goes on from {}",
+                              kCheckpointPrefix, step, fs::path(taken).filename().string());
+    warning.why = bad.why.empty() ? bad.what : message("{}: {}", bad.what, bad.why);
+    options.warn(warning);
   }
-  Error error = unusable.front();
+}
+
+// Collective. The newest that is whole and fits the plan.
+Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
+                          const RankState& state) {
+  LOCKSTEP_ASSIGN(Inventory inventory, Inventory::make(path, state));
+  if (inventory.refused()) return *inventory.refused();
+  std::map<std::int64_t, std::vector<CheckpointKey>, std::greater<>> steps;
+  for (const auto& [step, errors] : inventory.problems()) steps[step];
+  for (const auto& [key, known] : inventory.known()) steps[key.first].push_back(key);
+  const bool warns = state.rank == 0 && options.warn != nullptr;
+  std::vector<std::pair<std::int64_t, Error>> unusable;
+  for (const auto& [step, keys] : steps) {
+    const auto problems = inventory.problems().find(step);
+    std::optional<Error> why;
+    if (problems != inventory.problems().end()) why = problems->second.front();
+    for (const CheckpointKey& key : keys) {
+      auto loaded = readOne(inventory, key, state);
+      if (loaded.ok()) {
+        if (warns) warnOf(options, unusable, loaded->folder);
+        const SeenCheckpoint* const seen = inventory.seen(key);
+        if (warns && seen != nullptr && key.second.empty() &&
+            !seen->files.begin()->second->hasChecksums()) {
+          Error warning = makeError(
+              Code::kDataLoss, "the checkpoint {} has no checksums: damage to it would not be seen",
+              loaded->folder);
+          warning.why = "an earlier version wrote it";
+          options.warn(warning);
+        }
+        return loaded;
+      }
+      const Code code = loaded.error().code;
+      if (code != Code::kDataLoss && code != Code::kInvalidArgument) return loaded.error();
+      if (!why) why = loaded.error();
+    }
+    unusable.emplace_back(step, *why);
+  }
+  if (unusable.empty()) {
+    const auto none = newestCheckpoint(path);
+    return none.ok() ? makeError(Code::kNotFound, "there is no checkpoint in {}", path)
+                     : none.error();
+  }
+  Error error = unusable.front().second;
   if (error.code == Code::kDataLoss || error.code == Code::kNotFound)
     error.next =
         unusable.size() > 1
@@ -107,114 +365,41 @@ Result<Loaded> loadNewest(const std::string& checkpoint, const plan::Plan& plan,
   return error;
 }
 
-Status checkFinite(const plan::Plan& plan, const Loaded& loaded) {
-  for (const plan::StateSlot& slot : plan.state)
-    for (const Member& member : slot.members) {
-      const auto found = loaded.file.entries.find(tensorName(slot, member));
-      if (found == loaded.file.entries.end()) continue;
-      const std::int64_t at = firstNonFinite(loaded.file.bytes(found->second), found->second.dtype);
-      if (at < 0) continue;
-      Error error =
-          invalidArgument("the checkpoint {} is of a training that diverged", loaded.folder);
-      error.why = message("the {} is not finite, from element {} on",
-                          stateTensorText(slot, member.name), at);
-      error.next =
-          "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
-          "training.on_nonfinite=continue takes it all the same";
-      return error;
-    }
-  return {};
-}
-
-// Loads the checkpoint that a run with this seed and batch resumes from.
-Result<Loaded> load(const std::string& checkpoint, const plan::Plan& plan,
-                    const ReadOptions& options) {
-  LOCKSTEP_ASSIGN(Loaded loaded, loadNewest(checkpoint, plan, options));
-  const TensorFile& file = loaded.file;
-  if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(plan, loaded));
+// That a run with this seed and batch can go on from there.
+Result<Progress> progressFrom(const Loaded& loaded, const ReadOptions& options,
+                              const RankState& state) {
+  if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(loaded.folder, state));
   // Steps count batches: with another batch they would point elsewhere in the data.
-  std::int64_t batch = 0;
-  LOCKSTEP_TRY(metadataNumber(file, "batch", batch));
-  if (batch != plan.globalBatch) {
+  LOCKSTEP_ASSIGN(const std::int64_t batch, integerOf(loaded.metadata, "batch"));
+  if (batch != state.plan.globalBatch) {
     Error error = invalidArgument("the checkpoint was made with batch {}, this run has {}", batch,
-                                  plan.globalBatch);
+                                  state.plan.globalBatch);
     error.next = message("resume with training.batch={}", batch);
     return error;
   }
-  Progress& progress = loaded.progress;
-  LOCKSTEP_TRY(metadataNumber(file, "step", progress.step));
-  if (progress.step < 0)
-    return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"step\"");
-  LOCKSTEP_TRY(metadataNumber(file, "loss_sum", progress.lossSum));
-  LOCKSTEP_TRY(metadataNumber(file, "weight_sum", progress.weightSum));
-  LOCKSTEP_TRY(metadataNumber(file, "seed", progress.seed));
+  LOCKSTEP_ASSIGN(const Progress progress, progressOf(loaded.metadata));
   if (progress.seed != options.seed)
     return invalidArgument("the checkpoint was made with seed {}, this run has {}", progress.seed,
                            options.seed);
-  return loaded;
-}
-
-template <typename T>
-void addParts(std::span<const std::byte> parts, std::span<std::byte> sum) {
-  for (std::size_t at = 0; at < parts.size(); at += sizeof(T)) {
-    T one{}, all{};  // a file's tensors are not aligned
-    std::memcpy(&one, parts.data() + at, sizeof(T));
-    std::memcpy(&all, sum.data() + at % sum.size(), sizeof(T));
-    all += one;
-    std::memcpy(sum.data() + at % sum.size(), &all, sizeof(T));
-  }
-}
-
-// What each rank has not sent yet is its own: of as many ranks it is taken as it is, of others the
-// first rank takes it all. Where there is none, none is left.
-std::span<const std::byte> residuals(const TensorFile& file, const plan::StateSlot& slot,
-                                     const Member& member, std::vector<std::byte>& merged) {
-  const auto found = file.entries.find(tensorName(slot, member));
-  const bool known = found != file.entries.end() && found->second.dtype == slot.type.dtype;
-  if (known && found->second.shape == member.shape) return file.bytes(found->second);
-  merged.assign(static_cast<std::size_t>(elementCount(member.shape)) * sizeOf(slot.type.dtype),
-                std::byte{0});
-  const auto each = static_cast<std::size_t>(slot.type.bytes());
-  if (!known || !member.axis.empty() || file.bytes(found->second).size() % each != 0) return merged;
-  const auto add = slot.type.dtype == DType::kF64 ? addParts<double> : addParts<float>;
-  add(file.bytes(found->second), std::span(merged).first(each));
-  return merged;
+  return progress;
 }
 
 }  // namespace
 
 Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state) {
-  std::array<double, 4> header{};  // read well, step, Σ w·loss, Σ w
-  Result<Loaded> loaded = makeError(Code::kAborted, "rank 0 could not read the checkpoint");
-  LOCKSTEP_TRY(Heartbeat(state.groups, state.rank, "reading " + checkpoint).doAtRankZero([&] {
-    loaded = load(checkpoint, state.plan, options);
-    return Status();  // the others learn of an error by the header
-  }));
-  if (state.rank == 0 && loaded.ok())
-    header = {1, static_cast<double>(loaded->progress.step), loaded->progress.lossSum,
-              loaded->progress.weightSum};
-  LOCKSTEP_TRY(state.groups.broadcast(header.data(), sizeof header));
-  if (header[0] != 1) return loaded.error();
-  WholeTensors whole(state);
-  std::vector<std::byte> merged;
-  for (const plan::StateSlot& slot : state.plan.state)
-    LOCKSTEP_TRY(whole.fill(slot, [&](const Member& member) {
-      if (slot.role == plan::StateRole::kResidual)
-        return residuals(loaded->file, slot, member, merged);
-      return loaded->file.bytes(loaded->file.entries.at(tensorName(slot, member)));
-    }));
-  return Progress{static_cast<std::int64_t>(header[1]), header[2], header[3], options.seed};
+  auto progress = [&]() -> Result<Progress> {
+    LOCKSTEP_ASSIGN(const Loaded loaded, readNewest(checkpoint, options, state));
+    return progressFrom(loaded, options, state);
+  }();
+  if (progress.ok() || state.rank == 0) return progress;
+  const Code code = progress.error().code;  // rank 0 says what all ranks found
+  if (code == Code::kAborted || code == Code::kDeadlineExceeded) return progress;
+  return makeError(Code::kAborted, "rank 0 could not read the checkpoint");
 }
 
 Status readModel(const std::string& checkpoint, const RankState& state) {
-  LOCKSTEP_ASSIGN(const TensorFile file, tensorsFor(state.plan, checkpoint));
-  WholeTensors whole(state);
-  for (const plan::StateSlot& slot : state.plan.state)
-    LOCKSTEP_TRY(whole.fill(slot, [&](const Member& member) {
-      return file.bytes(file.entries.at(tensorName(slot, member)));
-    }));
-  return {};
+  return readNewest(checkpoint, {}, state).status();
 }
 
 }  // namespace lockstep::runtime

@@ -4,16 +4,19 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <random>
 
+#include "engine/base/file.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
-#include "engine/runtime/checkpoint_files.h"
 #include "engine/runtime/gather.h"
 #include "engine/runtime/heartbeat.h"
+#include "engine/runtime/whole_tensors.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -25,43 +28,32 @@ void syncFolder(const fs::path& folder) {
     fsync(fd.get());
 }
 
-// Each is renamed before it is removed, so that no reader finds half a checkpoint.
-void removeAllBut(const fs::path& root, int keep, const fs::path& newest) {
+Status makeFolder(const fs::path& folder) {
   std::error_code error;
-  const auto all = checkpointsIn(root);
-  for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) < all.size(); ++i) {
-    // Those with higher steps are damaged where the run resumed from one before them.
-    if (all[i].second == newest) continue;
-    const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
-    fs::remove_all(trash, error);
-    fs::rename(all[i].second, trash, error);
-    if (!error) fs::remove_all(trash, error);
-  }
+  fs::create_directories(folder, error);
+  if (error)
+    return systemError(error.value(),
+                       message("cannot make the checkpoint folder {}", folder.string()));
+  return {};
 }
 
 // What a process that was killed while it wrote or removed a checkpoint has left.
 void removeLeftovers(const fs::path& root) {
   std::error_code ignored;
-  const std::string hidden = "." + std::string(kCheckpointPrefix);
   for (const fs::path& entry : listFolder(root))
-    if (entry.filename().string().starts_with(hidden)) fs::remove_all(entry, ignored);
+    for (const std::string_view hidden : {".step-", ".writer-"})
+      if (entry.filename().string().starts_with(hidden)) fs::remove_all(entry, ignored);
+}
+
+// Of a rank in a folder; the others that share the folder see it.
+std::string markOf(const fs::path& folder, const std::string& nonce, int rank) {
+  return folder / fmt::format(".writer-{}-{}", nonce, rank);
 }
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(std::string folder, int keep, const RankState& state)
-    : folder_(std::move(folder)),
-      keep_(keep),
-      state_(state),
-      places_(placesOf(state.plan, [](std::string_view) { return true; })) {
-  std::size_t bytes = 0;
-  for (const Place& place : places_) {
-    tensors_.push_back(
-        {tensorName(*place.slot, place.member()), place.slot->type.dtype, place.member().shape});
-    offsets_.push_back(bytes);
-    bytes += static_cast<std::size_t>(tensors_.back().bytes());
-  }
-}
+CheckpointWriter::CheckpointWriter(CheckpointTarget target, const RankState& state)
+    : to_(std::move(target)), state_(state) {}
 
 CheckpointWriter::~CheckpointWriter() {
   if (!thread_.joinable()) return;
@@ -71,77 +63,194 @@ CheckpointWriter::~CheckpointWriter() {
     changed_.notify_all();
   }
   thread_.join();
+  std::error_code ignored;
+  if (isLeader()) fs::remove_all(temporary(), ignored);  // of a training that has failed
 }
 
-Result<bool> CheckpointWriter::isFree() {
-  std::int64_t free = 0;
-  if (state_.rank == 0) {
-    const std::lock_guard lock(mutex_);
-    free = writing_ || written_ || !result_.ok() ? 0 : 1;
-  }
-  LOCKSTEP_TRY(state_.groups.broadcast(&free, sizeof free));
-  return free != 0;
+std::string CheckpointWriter::temporary() const {
+  return fs::path(to_.folder) / fmt::format(".{}{}.tmp", kCheckpointPrefix, progress_.step);
 }
 
-Status CheckpointWriter::begin(const Progress& progress) {
-  const auto keep = [this](std::size_t index, std::span<const std::byte> tensor) {
-    std::memcpy(snapshot_.data() + offsets_[index], tensor.data(), tensor.size());
-  };
-  if (state_.rank == 0 && !thread_.joinable()) {
-    const std::size_t bytes =
-        tensors_.empty() ? 0 : offsets_.back() + static_cast<std::size_t>(tensors_.back().bytes());
-    LOCKSTEP_TRY(withMemoryFor("a checkpoint's snapshot", static_cast<std::int64_t>(bytes), [&] {
-      snapshot_.resize(bytes);
-      thread_ = helperThread("checkpoint", [this] { work(); });
-      return Status();
-    }));
-  }
-  Status none;
-  LOCKSTEP_TRY(gather(state_, places_, "a checkpoint's snapshot", keep, {}, none));
-  if (state_.rank != 0) return {};
-  const std::lock_guard lock(mutex_);
-  progress_ = progress;
-  given_ = 0;
-  lastProgress_ = monotonicNow();
-  writing_ = true;
-  changed_.notify_all();
+std::string CheckpointWriter::target() const {
+  return fs::path(to_.folder) / fmt::format("{}{:09}", kCheckpointPrefix, progress_.step);
+}
+
+Status CheckpointWriter::open() {
+  const int ranks = state_.plan.mesh.size();
+  folders_.assign(static_cast<std::size_t>(ranks), 0);
+  std::uint64_t nonce = (std::uint64_t{std::random_device{}()} << 32) | std::random_device{}();
+  LOCKSTEP_TRY(state_.groups.broadcast(&nonce, sizeof nonce));
+  nonce_ = fmt::format("{:016x}", nonce);
+  if (ranks > 1 && !to_.gathered) LOCKSTEP_TRY(findFolders());
+  // Nobody writes before what is old is gone.
+  LOCKSTEP_ASSIGN(const Together cleaned,
+                  doTogether(state_.groups, state_.rank, "clearing " + to_.folder,
+                             [&](std::int64_t&) -> Status {
+                               std::error_code ignored;
+                               if (ranks > 1 && !to_.gathered)
+                                 fs::remove(markOf(to_.folder, nonce_, state_.rank), ignored);
+                               if (isLeader()) removeLeftovers(to_.folder);
+                               return {};
+                             }));
+  LOCKSTEP_TRY(cleaned.result());
+  listParts();
   return {};
 }
 
-Status CheckpointWriter::finish() {
-  Heartbeat heartbeat(state_.groups, state_.rank, "writing " + folder_);
-  if (state_.rank == 0) {
-    std::unique_lock lock(mutex_);
-    while (writing_) {  // each tensor has the disk's limit to itself
-      const std::size_t given = given_;
-      LOCKSTEP_TRY(heartbeat.await(lock, changed_, [&] { return !writing_ || given_ > given; }));
-    }
-  }
-  return heartbeat.meet();
+Status CheckpointWriter::findFolders() {
+  const auto here = [&](const std::function<Status()>& work) -> Status {
+    LOCKSTEP_ASSIGN(const Together done,
+                    doTogether(state_.groups, state_.rank, "looking at " + to_.folder,
+                               [&](std::int64_t&) { return work(); }));
+    return done.result();
+  };
+  LOCKSTEP_TRY(here([&]() -> Status {
+    LOCKSTEP_TRY(makeFolder(to_.folder));
+    return writeFileAtomically(markOf(to_.folder, nonce_, state_.rank), "");
+  }));
+  int first = state_.rank;
+  LOCKSTEP_TRY(here([&]() -> Status {
+    std::error_code none;
+    for (int other = state_.rank - 1; other >= 0; --other)
+      if (fs::exists(markOf(to_.folder, nonce_, other), none)) first = other;
+    return {};
+  }));
+  const auto merge = [&](const std::vector<std::string>& texts) {
+    std::string out = texts.front();  // a word for each rank; -1 where it is not known yet
+    const auto words = [&](std::string& text) {
+      return reinterpret_cast<std::int64_t*>(text.data());
+    };
+    for (std::string text : texts)
+      for (std::size_t r = 0; r < folders_.size(); ++r)
+        words(out)[r] = std::max(words(out)[r], words(text)[r]);
+    return out;
+  };
+  std::vector<std::int64_t> known(folders_.size(), -1);
+  known[static_cast<std::size_t>(state_.rank)] = first;
+  LOCKSTEP_ASSIGN(const std::string all, joinedTexts({reinterpret_cast<const char*>(known.data()),
+                                                      known.size() * sizeof known[0]},
+                                                     state_.groups, merge));
+  std::memcpy(known.data(), all.data(), all.size());
+  std::copy(known.begin(), known.end(), folders_.begin());
+  return {};
 }
 
-Result<std::optional<CheckpointWriter::Written>> CheckpointWriter::written() {
+void CheckpointWriter::listParts() {
+  std::vector<TensorInfo> tensors;
+  if (to_.gathered) {
+    if (state_.rank == 0)
+      for (const Place& place : placesOf(state_.plan, [](std::string_view) { return true; }))
+        tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype,
+                           place.member().shape});
+  } else {
+    pieces_ = piecesWrittenBy(state_.plan, state_.rank, folders_);
+    for (const HeldPiece& held : pieces_) tensors.push_back(held.piece.stored());
+  }
+  for (TensorInfo& tensor : tensors) {
+    const auto size = static_cast<std::size_t>(tensor.bytes());
+    parts_.push_back({std::move(tensor), bytes_});
+    bytes_ += size;
+  }
+}
+
+Result<bool> CheckpointWriter::hasNews() {
   std::unique_lock lock(mutex_);
-  if (writing_ && monotonicNow() - lastProgress_ > diskWait().limit.count()) {
-    const Error error = diskStuck("writing " + folder_);
+  if (phase_ == Phase::kIdle) return false;
+  if (!isDone_ && monotonicNow() - lastProgress_ > diskWait().limit.count()) {
+    const Error error = diskStuck("writing " + to_.folder, state_.rank);
     lock.unlock();
     if (diskWait().onStuck) diskWait().onStuck(error);
     return error;
   }
-  LOCKSTEP_TRY(std::exchange(result_, {}));
-  return std::exchange(written_, {});
+  return isDone_;
+}
+
+Result<bool> CheckpointWriter::attend(bool asks) {
+  Standing mine;
+  Status own;
+  mine.asks = asks ? 1 : 0;
+  {
+    const std::lock_guard lock(mutex_);
+    mine.pending = phase_ != Phase::kIdle && !isDone_ ? 1 : 0;
+    if (mine.pending == 0) own = result_;
+  }
+  if (!own.ok()) mine.fail(state_.rank, own.error());
+  LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, state_.groups));
+  LOCKSTEP_TRY(own);
+  LOCKSTEP_TRY(all.result());
+  if (all.pending == 0 && phase_ == Phase::kWriting) {
+    start(Phase::kPublishing);
+  } else if (all.pending == 0 && phase_ == Phase::kPublishing) {
+    written_ = Written{progress_.step, target()};
+    start(Phase::kCleaning);  // now nobody needs the ones before it any more
+  } else if (all.pending == 0) {
+    phase_ = Phase::kIdle;
+  }
+  return all.asks != 0;
+}
+
+void CheckpointWriter::start(Phase phase) {
+  phase_ = phase;
+  const std::lock_guard lock(mutex_);
+  job_ = phase;
+  isDone_ = false;
+  result_ = {};
+  lastProgress_ = monotonicNow();
+  changed_.notify_all();
+}
+
+Status CheckpointWriter::begin(const Progress& progress) {
+  if (!thread_.joinable())
+    LOCKSTEP_TRY(withMemoryFor("a checkpoint's snapshot", static_cast<std::int64_t>(bytes_), [&] {
+      snapshot_.resize(bytes_);
+      thread_ = helperThread("checkpoint", [this] { work(); });
+      return Status();
+    }));
+  LOCKSTEP_TRY(fillSnapshot());
+  progress_ = progress;
+  start(Phase::kWriting);
+  return {};
+}
+
+Status CheckpointWriter::fillSnapshot() {
+  if (!to_.gathered) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
+      std::memcpy(snapshot_.data() + parts_[i].offset, state_.arena.data() + pieces_[i].offset,
+                  static_cast<std::size_t>(pieces_[i].piece.bytes()));
+    return {};
+  }
+  Status none;
+  return gather(
+      state_, placesOf(state_.plan, [](std::string_view) { return true; }),
+      "a checkpoint's snapshot",
+      [this](std::size_t index, std::span<const std::byte> tensor) {
+        std::memcpy(snapshot_.data() + parts_[index].offset, tensor.data(), tensor.size());
+      },
+      {}, none);
+}
+
+Status CheckpointWriter::finish() {
+  while (isBusy()) {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock, std::chrono::seconds(1), [this] { return isDone_; });
+    }
+    LOCKSTEP_TRY(hasNews().status());
+    LOCKSTEP_TRY(attend(false).status());
+  }
+  return {};
 }
 
 void CheckpointWriter::work() {
-  removeLeftovers(folder_);
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return writing_ || leaves_; });
+    changed_.wait(lock, [this] { return job_ != Phase::kIdle || leaves_; });
     if (leaves_) return;
+    const Phase job = job_;
     lock.unlock();
-    const fs::path target =
-        fs::path(folder_) / fmt::format("{}{:09}", kCheckpointPrefix, progress_.step);
-    Status status = withMemoryFor("what rank 0 writes", 0, [&] { return write(target); });
+    Status status = withMemoryFor("what a checkpoint's writer needs", 0, [&] {
+      return job == Phase::kWriting ? write() : job == Phase::kPublishing ? publish() : clean();
+    });
     if (!status.ok()) {
       status.error().step = progress_.step;
       status.error().next = status.code() == Code::kResourceExhausted
@@ -149,53 +258,73 @@ void CheckpointWriter::work() {
                                 : "check that the node's work folder can be written, then resume";
     }
     lock.lock();
-    if (status.ok())
-      written_ = Written{progress_.step, target.string()};
-    else
-      result_ = std::move(status);
-    writing_ = false;
+    result_ = std::move(status);
+    job_ = Phase::kIdle;
+    isDone_ = true;
     changed_.notify_all();
   }
 }
 
-Status CheckpointWriter::write(const std::string& path) {
-  const fs::path root(folder_), target(path);
-  const fs::path temporary = root / fmt::format(".{}{}.tmp", kCheckpointPrefix, progress_.step);
-  std::error_code error;
-  fs::create_directories(root, error);
-  if (error)
-    return systemError(error.value(), message("cannot make the checkpoint folder {}", folder_));
-  fs::remove_all(temporary, error);
-  fs::create_directory(temporary, error);
-  if (error) return systemError(error.value(), message("cannot make {}", temporary.string()));
+Status CheckpointWriter::write() {
+  if (to_.gathered && state_.rank != 0) return {};
+  const fs::path folder = temporary();
+  LOCKSTEP_TRY(makeFolder(folder));
+  std::vector<TensorInfo> tensors;
+  for (const Part& part : parts_) tensors.push_back(part.tensor);
   const auto bytes = [this](std::size_t index) -> Result<std::span<const std::byte>> {
     const std::lock_guard lock(mutex_);
     if (leaves_) return makeError(Code::kAborted, "the training ended while it was written");
-    given_ = index;
     lastProgress_ = monotonicNow();
-    changed_.notify_all();
     return std::span<const std::byte>(snapshot_).subspan(
-        offsets_[index], static_cast<std::size_t>(tensors_[index].bytes()));
+        parts_[index].offset, static_cast<std::size_t>(parts_[index].tensor.bytes()));
   };
-  Status written = writeTensors(temporary / kStateFile, tensors_,
-                                {{"format", "lockstep-checkpoint-1"},
-                                 {"model", state_.plan.name},
-                                 {"batch", fmt::format("{}", state_.plan.globalBatch)},
-                                 {"step", fmt::format("{}", progress_.step)},
-                                 {"loss_sum", fmt::format("{}", progress_.lossSum)},
-                                 {"weight_sum", fmt::format("{}", progress_.weightSum)},
-                                 {"seed", fmt::format("{}", progress_.seed)}},
-                                bytes, Checksums::kCrc32c);
-  if (!written.ok()) {
-    fs::remove_all(temporary, error);
-    return written;
+  Metadata metadata{{"format", "lockstep-checkpoint-2"}, {"id", nonce_}};
+  if (folders_.size() == 1 || to_.gathered) {
+    metadata = metadataOf(state_.plan, progress_);
+    metadata["format"] = "lockstep-checkpoint-1";
   }
-  syncFolder(temporary);
-  fs::remove_all(target, error);
-  fs::rename(temporary, target, error);
-  if (error) return systemError(error.value(), message("cannot rename to {}", target.string()));
+  const bool isWhole = metadata.contains("batch");
+  return writeTensors(folder / (isWhole ? std::string(kStateFile) : shardFile(state_.rank)),
+                      tensors, metadata, bytes, Checksums::kCrc32c);
+}
+
+Status CheckpointWriter::publish() {
+  if (!isLeader()) return {};
+  const fs::path root = to_.folder, folder = temporary();
+  if (folders_.size() > 1 && !to_.gathered) {
+    Manifest manifest;
+    manifest.id = nonce_;
+    manifest.metadata = metadataOf(state_.plan, progress_);
+    for (int rank = 0; rank < std::ssize(folders_); ++rank)
+      for (const HeldPiece& held : piecesWrittenBy(state_.plan, rank, folders_)) {
+        manifest.tensors.emplace(held.piece.tensor.name, held.piece.tensor);
+        manifest.contents[shardFile(rank)].push_back(held.piece);
+      }
+    LOCKSTEP_TRY(writeFileAtomically(folder / kManifestFile, textOf(manifest)));
+  }
+  syncFolder(folder);
+  std::error_code error;
+  fs::remove_all(target(), error);
+  fs::rename(folder, target(), error);
+  if (error) return systemError(error.value(), message("cannot rename to {}", target()));
   syncFolder(root);
-  removeAllBut(root, keep_, target);
+  return {};
+}
+
+// Removes all but the newest. Each is renamed first, so that no reader finds half a checkpoint.
+Status CheckpointWriter::clean() {
+  if (!isLeader()) return {};
+  const fs::path root = to_.folder, newest = target();
+  std::error_code error;
+  const auto all = checkpointsIn(root);
+  for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(to_.keep, 1)) < all.size(); ++i) {
+    // Those with higher steps are damaged where the run resumed from one before them.
+    if (all[i].second == newest) continue;
+    const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
+    fs::remove_all(trash, error);
+    fs::rename(all[i].second, trash, error);
+    if (!error) fs::remove_all(trash, error);
+  }
   return {};
 }
 

@@ -1,6 +1,9 @@
-// Writes the checkpoints of a run while it trains on. Between two steps the ranks gather the state
-// in memory of rank 0, and a thread of rank 0 writes it: no collective waits for a disk. That
-// memory is as much as the whole state.
+// Writes the checkpoints of a run while it trains on. Between two steps each rank copies what it
+// will write; a thread of it writes that, and no collective waits for a disk.
+//
+// A checkpoint is published when all ranks have written: in each folder one of the ranks that share
+// it adds the manifest and renames. The ranks learn how far the others are in attend(), which they
+// call when one of them has news.
 #pragma once
 
 #include <condition_variable>
@@ -13,55 +16,87 @@
 #include <vector>
 
 #include "engine/base/clock.h"
+#include "engine/runtime/agree.h"
 #include "engine/runtime/checkpoint.h"
-#include "engine/runtime/safetensors.h"
-#include "engine/runtime/whole_tensors.h"
+#include "engine/runtime/checkpoint_files.h"
 
 namespace lockstep::runtime {
 
+struct CheckpointTarget {
+  std::string folder;  // of this rank; ranks may share it. Checkpoints are <folder>/step-<n>
+  int keep = 2;        // the newest so many stay
+  // Rank 0 alone writes, the whole state in one file, which the ranks gather in its memory: for
+  // servers, and for those that read it on a node of their own.
+  bool gathered = false;
+};
+
 class CheckpointWriter {
  public:
-  // Writes <folder>/step-<n>, and then removes all but the newest `keep`.
-  CheckpointWriter(std::string folder, int keep, const RankState& state);
+  CheckpointWriter(CheckpointTarget target, const RankState& state);
   ~CheckpointWriter();  // waits for the disk
 
-  // Collective. Whether begin() may be called: nothing is being written, and the end of the last
-  // checkpoint has been asked for by written().
-  Result<bool> isFree();
-  // Collective. Takes a snapshot, which is then written.
+  // Collective. Finds out which ranks share a folder, and removes what killed processes left there.
+  Status open();
+  // Of the ranks together, equal on all: a checkpoint is being written or published, or old ones
+  // removed.
+  bool isBusy() const { return phase_ != Phase::kIdle; }
+  // Of this rank: the others wait for it to attend. kDeadlineExceeded where its disk has not
+  // responded for DiskWait::limit.
+  Result<bool> hasNews();
+  // Collective. Goes on to what comes next when all ranks are done. Returns whether a rank asks for
+  // a checkpoint. Errors: of writing or publishing, on the rank that failed; kAborted on others.
+  Result<bool> attend(bool asks);
+  // Collective, while not busy. Takes a snapshot, which is then written.
   Status begin(const Progress& progress);
-  // Collective. Waits until everything is written.
+  // Collective. Waits until everything is written and published.
   Status finish();
 
   struct Written {
     std::int64_t step = 0;
     std::string folder;
   };
-  // Rank 0: the checkpoint written since the last call, if any. An error of writing is returned
-  // once; so is kDeadlineExceeded where the disk has not responded for DiskWait::limit.
-  Result<std::optional<Written>> written();
+  // The checkpoint that was published since the last call, if any.
+  std::optional<Written> written() { return std::exchange(written_, {}); }
 
  private:
+  enum class Phase : std::uint8_t { kIdle, kWriting, kPublishing, kCleaning };
+  struct Part {  // of the snapshot, in the order of the file
+    TensorInfo tensor;
+    std::size_t offset = 0;  // in the snapshot
+  };
+
+  Status findFolders();
+  void listParts();
+  Status fillSnapshot();
+  void start(Phase phase);
   void work();
-  Status write(const std::string& path);
+  Status write();
+  Status publish();
+  Status clean();
+  bool isLeader() const { return folders_[static_cast<std::size_t>(state_.rank)] == state_.rank; }
+  std::string temporary() const;
+  std::string target() const;
 
-  const std::string folder_;
-  const int keep_;
+  const CheckpointTarget to_;
   const RankState state_;
-  const std::vector<Place> places_;
-  std::vector<TensorInfo> tensors_;
+  std::string nonce_;         // of the run's writers
+  std::vector<int> folders_;  // by rank: the first rank with the same folder
+  std::vector<HeldPiece> pieces_;
+  std::vector<Part> parts_;
+  std::size_t bytes_ = 0;
+  Phase phase_ = Phase::kIdle;
+  std::optional<Written> written_;
 
-  // Of rank 0. The thread reads the snapshot while `writing_`, the others while not.
+  // The thread reads these while `job_` is not kIdle, the others while it is.
   std::vector<std::byte> snapshot_;
-  std::vector<std::size_t> offsets_;  // in `snapshot_`, by place
-  Progress progress_;                 // of the snapshot
+  Progress progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool writing_ = false, leaves_ = false;
-  std::size_t given_ = 0;         // tensors that the file has taken
-  Nanoseconds lastProgress_ = 0;  // when it took the last one
-  Status result_;                 // not yet returned
-  std::optional<Written> written_;
+  Phase job_ = Phase::kIdle;
+  bool leaves_ = false;
+  bool isDone_ = false;           // with the job of `phase_`
+  Nanoseconds lastProgress_ = 0;  // of the job
+  Status result_;                 // of the job
   std::thread thread_;
 };
 

@@ -1,6 +1,7 @@
 // The communicators of one rank, by mesh axis, and the threads that run along them.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -46,6 +47,13 @@ class Groups {
   // Broadcasts from rank 0 of the mesh to all its ranks, along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {
     for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));
+    return {};
+  }
+  // Likewise from any rank of `mesh`. Along an axis that does not reach it something else is
+  // received, until an axis does.
+  Status broadcast(void* data, std::int64_t bytes, const cluster::Mesh& mesh, int from) const {
+    for (const auto& [axis, group] : groups_)
+      LOCKSTEP_TRY(group->broadcast(data, bytes, std::max(0, mesh.coordinate(from, axis))));
     return {};
   }
 

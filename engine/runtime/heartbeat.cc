@@ -1,11 +1,7 @@
 #include "engine/runtime/heartbeat.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
-
-#include "engine/base/memory.h"
-#include "engine/base/threads.h"
 
 namespace lockstep::runtime {
 namespace {
@@ -32,10 +28,10 @@ Heartbeat::Heartbeat(const Groups& groups, int rank, std::string task)
       task_(std::move(task)),
       due_(std::chrono::steady_clock::now() + kInterval) {}
 
-Error diskStuck(const std::string& task) {
-  Error error = makeError(Code::kDeadlineExceeded, "rank 0 has waited {} for its disk",
+Error diskStuck(const std::string& task, int rank) {
+  Error error = makeError(Code::kDeadlineExceeded, "rank {} has waited {} for its disk", rank,
                           durationText(diskWait().limit));
-  error.rank = 0;
+  error.rank = rank;
   error.why = task;
   error.next = "check whether the disk of its node's work folder responds, then resume";
   return error;
@@ -73,28 +69,6 @@ Status Heartbeat::await(std::unique_lock<std::mutex>& lock, std::condition_varia
     LOCKSTEP_TRY(told);
     if (isDone) return {};
   }
-}
-
-Status Heartbeat::doAtRankZero(const std::function<Status()>& work) {
-  if (rank_ != 0) return meet();
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  Status result;
-  std::thread thread = helperThread("disk", [&] {
-    Status status = withMemoryFor("what rank 0 reads", 0, work);
-    const std::lock_guard lock(mutex);
-    result = std::move(status);
-    done = true;
-    changed.notify_all();
-  });
-  std::unique_lock lock(mutex);
-  const Status waited = await(lock, changed, [&] { return done; });
-  lock.unlock();
-  thread.join();
-  LOCKSTEP_TRY(waited);
-  LOCKSTEP_TRY(meet());
-  return result;
 }
 
 }  // namespace lockstep::runtime

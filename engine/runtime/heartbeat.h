@@ -27,8 +27,8 @@ struct DiskWait {
   std::function<void(const Error&)> onStuck;
 };
 DiskWait& diskWait();
-// The error where the limit has passed; `task` as for Heartbeat.
-Error diskStuck(const std::string& task);
+// The error of a rank where the limit has passed; `task` as for Heartbeat.
+Error diskStuck(const std::string& task, int rank = 0);
 
 class Heartbeat {
  public:
@@ -40,9 +40,6 @@ class Heartbeat {
   // Rank 0: waits until `done`, which is looked at under the lock whenever `changed` is notified.
   Status await(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                const std::function<bool()>& done);
-  // All ranks: returns what `work`, which rank 0 does, returns there; what went wrong with the
-  // others elsewhere.
-  Status doAtRankZero(const std::function<Status()>& work);
 
  private:
   Status tell(std::int64_t& said);

@@ -59,7 +59,9 @@ std::vector<Result<TrainerSummary>> trainLocally(
                                  {.rank = rank, .prefix = "local", .limit = groups.timeout()}));
           devices.addTo(mine);
         }
-        return train(run.plan, rank, run.options, run.train, run.evaluate, *backend, mine, stop,
+        TrainerOptions options = run.options;
+        if (run.adapt) run.adapt(rank, options);
+        return train(run.plan, rank, options, run.train, run.evaluate, *backend, mine, stop,
                      observer(rank));
       }();
       if (!result.ok()) groups.abort(rank);

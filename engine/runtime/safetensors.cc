@@ -1,8 +1,12 @@
 #include "engine/runtime/safetensors.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/crc32c.h"
@@ -45,7 +49,7 @@ std::string checksumText(std::vector<Crc> crcs) {
 }
 
 // Tensors by name in file order: contiguous, up to the end of the file.
-using Placed = std::vector<std::pair<std::string, TensorFile::Entry>>;
+using Placed = std::vector<std::pair<std::string, TensorReader::Entry>>;
 
 Status checkPlaces(const std::string& path, const Placed& placed, std::size_t dataSize) {
   std::size_t end = 0;
@@ -59,28 +63,7 @@ Status checkPlaces(const std::string& path, const Placed& placed, std::size_t da
   return corrupt(path, message("{} bytes follow the last tensor", dataSize - end));
 }
 
-// Verifies a file whose last tensor is `sums`.
-Status checkSums(const std::string& path, const TensorFile& file, const Placed& placed,
-                 const TensorFile::Entry& sums) {
-  std::vector<Crc> known(sums.size / sizeof(Crc));
-  if (known.size() != placed.size() + 1)
-    return corrupt(path,
-                   message("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
-  std::memcpy(known.data(), file.bytes(sums).data(), sums.size);
-  const auto own = std::as_bytes(std::span(known)).first(sums.size - sizeof(Crc));
-  if (crc32c(own) != known.back())
-    return corrupt(path, "the checksums themselves are not what was written");
-  const auto header = std::as_bytes(std::span(file.storage)).first(file.dataOffset);
-  if (crc32c(header) != known[0])
-    return corrupt(path, "the header is not what was written: its checksum differs");
-  for (std::size_t i = 0; i + 1 < placed.size(); ++i)
-    if (crc32c(file.bytes(placed[i].second)) != known[i + 1])
-      return corrupt(path, message("tensor {} is not what was written: its checksum differs",
-                                   placed[i].first));
-  return {};
-}
-
-Status readEntry(const json& value, std::size_t dataSize, TensorFile::Entry& entry) {
+Status readEntry(const json& value, std::size_t dataSize, TensorReader::Entry& entry) {
   const auto bad = [](const Message& what) { return makeError(Code::kDataLoss, "{}", what); };
   if (!value.is_object() || !value.contains("dtype") || !value["dtype"].is_string() ||
       !value.contains("shape") || !value["shape"].is_array() || !value.contains("data_offsets") ||
@@ -156,63 +139,116 @@ Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tens
   });
 }
 
-namespace {
+Status TensorReader::readAt(std::size_t offset, std::span<std::byte> out) const {
+  constexpr std::size_t kMostAtOnce = 1 << 20;
+  while (!out.empty()) {
+    const ssize_t count = pread(file_.get(), out.data(), std::min(out.size(), kMostAtOnce),
+                                static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return systemError(errno, message("cannot read {}", path_));
+    if (count == 0) return corrupt(path_, "it became shorter while it was read");
+    offset += static_cast<std::size_t>(count);
+    out = out.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
 
-Result<TensorFile> read(const std::string& path) {
-  TensorFile out;
-  std::error_code none;
-  const auto kind = std::filesystem::status(path, none).type();
-  if (kind != std::filesystem::file_type::regular && kind != std::filesystem::file_type::not_found)
-    return corrupt(path, kind == std::filesystem::file_type::directory
-                             ? "it is a folder"
-                             : "it is not a regular file");
-  LOCKSTEP_ASSIGN(out.storage, readFile(path, std::size_t{1} << 40));
+Result<TensorReader> TensorReader::open(const std::string& path) {
+  TensorReader out;
+  out.path_ = path;
+  // A pipe is not waited for.
+  out.file_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!out.file_) return systemError(errno, message("cannot open {}", path));
+  struct stat info {};
+  if (fstat(out.file_.get(), &info) != 0)
+    return systemError(errno, message("cannot read {}", path));
+  if (!S_ISREG(info.st_mode))
+    return corrupt(path, S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a regular file");
+  Status read = withMemoryFor(message("the header of {}", path), 0, [&] {
+    return out.readHeader(static_cast<std::size_t>(info.st_size));
+  });
+  if (!read.ok()) return read.error();
+  return out;
+}
+
+Status TensorReader::readHeader(std::size_t fileSize) {
   std::uint64_t length = 0;
-  if (out.storage.size() < sizeof length) return corrupt(path, "shorter than its length field");
-  std::memcpy(&length, out.storage.data(), sizeof length);
-  if (length > kMostHeader || length > out.storage.size() - sizeof length)
-    return corrupt(
-        path, message("it has {} bytes, and its header would have {}", out.storage.size(), length));
-  out.dataOffset = sizeof length + length;
-  const json header = json::parse(out.storage.data() + sizeof length,
-                                  out.storage.data() + out.dataOffset, nullptr, false);
-  if (!header.is_object()) return corrupt(path, "the header is not JSON");
-  const std::size_t dataSize = out.storage.size() - out.dataOffset;
+  if (fileSize < sizeof length) return corrupt(path_, "shorter than its length field");
+  LOCKSTEP_TRY(readAt(0, std::as_writable_bytes(std::span(&length, 1))));
+  if (length > kMostHeader || length > fileSize - sizeof length)
+    return corrupt(path_,
+                   message("it has {} bytes, and its header would have {}", fileSize, length));
+  dataOffset_ = sizeof length + length;
+  header_.resize(dataOffset_);
+  LOCKSTEP_TRY(readAt(0, std::as_writable_bytes(std::span(header_))));
+  const json header = json::parse(header_.begin() + sizeof length, header_.end(), nullptr, false);
+  if (!header.is_object()) return corrupt(path_, "the header is not JSON");
+  const std::size_t dataSize = fileSize - dataOffset_;
   Placed placed;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") {
-      if (!value.is_object()) return corrupt(path, "__metadata__ is not an object");
+      if (!value.is_object()) return corrupt(path_, "__metadata__ is not an object");
       for (const auto& [key, text] : value.items()) {
-        if (!text.is_string()) return corrupt(path, "__metadata__ holds a value that is not text");
-        out.metadata[key] = text.get<std::string>();
+        if (!text.is_string()) return corrupt(path_, "__metadata__ holds a value that is not text");
+        metadata_[key] = text.get<std::string>();
       }
       continue;
     }
-    Status entry =
-        readEntry(value, dataSize, placed.emplace_back(name, TensorFile::Entry{}).second);
-    if (!entry.ok()) return corrupt(path, message("tensor {}: {}", name, entry.error().what));
+    Status entry = readEntry(value, dataSize, placed.emplace_back(name, Entry{}).second);
+    if (!entry.ok()) return corrupt(path_, message("tensor {}: {}", name, entry.error().what));
   }
   std::sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second.offset, a.second.size) < std::pair(b.second.offset, b.second.size);
   });
-  LOCKSTEP_TRY(checkPlaces(path, placed, dataSize));
-  const auto named = out.metadata.find(kChecksums);
+  LOCKSTEP_TRY(checkPlaces(path_, placed, dataSize));
+  const auto named = metadata_.find(kChecksums);
   const bool hasTensor = !placed.empty() && placed.back().first == kChecksumTensor;
-  if (named != out.metadata.end() || hasTensor) {
-    if (named == out.metadata.end() || named->second != kCrc32c || !hasTensor)
-      return corrupt(path, "its header does not say where its checksums are");
-    LOCKSTEP_TRY(checkSums(path, out, placed, placed.back().second));
-    placed.pop_back();
-    out.verified = true;
-  }
-  out.entries = {placed.begin(), placed.end()};
-  return out;
+  entries_ = {placed.begin(), placed.end()};
+  if (named == metadata_.end() && !hasTensor) return {};
+  if (named == metadata_.end() || named->second != kCrc32c || !hasTensor)
+    return corrupt(path_, "its header does not say where its checksums are");
+  entries_.erase(kChecksumTensor);
+  return readSums(placed);
 }
 
-}  // namespace
+// The last of `placed` holds the checksums.
+Status TensorReader::readSums(const Placed& placed) {
+  const Entry& sums = placed.back().second;
+  std::vector<Crc> known(sums.size / sizeof(Crc));
+  if (known.size() != placed.size() + 1)
+    return corrupt(path_,
+                   message("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
+  LOCKSTEP_TRY(readAt(dataOffset_ + sums.offset, std::as_writable_bytes(std::span(known))));
+  const auto own = std::as_bytes(std::span(known)).first(sums.size - sizeof(Crc));
+  if (crc32c(own) != known.back())
+    return corrupt(path_, "the checksums themselves are not what was written");
+  if (crc32c(bytesOf(header_)) != known[0])
+    return corrupt(path_, "the header is not what was written: its checksum differs");
+  for (std::size_t i = 0; i + 1 < placed.size(); ++i)
+    entries_.at(placed[i].first).crc = known[i + 1];
+  hasChecksums_ = true;
+  return {};
+}
+
+Status TensorReader::read(const std::string& name, std::span<std::byte> out) const {
+  const Entry& entry = entries_.at(name);
+  LOCKSTEP_TRY(readAt(dataOffset_ + entry.offset, out));
+  if (hasChecksums_ && crc32c(out) != entry.crc)
+    return corrupt(path_, message("tensor {} is not what was written: its checksum differs", name));
+  return {};
+}
 
 Result<TensorFile> readTensors(const std::string& path) {
-  return withMemoryFor(message("the tensors of {}", path), 0, [&] { return read(path); });
+  return withMemoryFor(message("the tensors of {}", path), 0, [&]() -> Result<TensorFile> {
+    LOCKSTEP_ASSIGN(const TensorReader file, TensorReader::open(path));
+    TensorFile out{file.entries(), file.metadata(), file.hasChecksums(), file.dataOffset(), {}};
+    std::size_t size = 0;
+    for (const auto& [name, entry] : out.entries) size = std::max(size, entry.offset + entry.size);
+    out.data.resize(size);
+    for (const auto& [name, entry] : out.entries)
+      LOCKSTEP_TRY(file.read(name, std::span(out.data).subspan(entry.offset, entry.size)));
+    return out;
+  });
 }
 
 }  // namespace lockstep::runtime

@@ -16,6 +16,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::runtime {
 
@@ -28,19 +29,51 @@ struct TensorInfo {
   }
 };
 
-struct TensorFile {
+// A file of tensors of which single ones are read. Errors of open() and read(): kDataLoss naming
+// the file, the defect and the tensor whose checksum does not match; kNotFound; kPermissionDenied.
+class TensorReader {
+ public:
   struct Entry {
     DType dtype = DType::kF32;
     Shape shape;
-    std::size_t offset = 0, size = 0;  // bytes in `data`
+    std::size_t offset = 0, size = 0;  // bytes of the data
+    std::uint32_t crc = 0;             // where the file has checksums
   };
-  std::map<std::string, Entry> entries;  // without the checksums
+  using Entries = std::map<std::string, Entry>;  // without the checksums
+  // Every offset is validated, and the header's checksum.
+  static Result<TensorReader> open(const std::string& path);
+  const std::string& path() const { return path_; }
+  const Entries& entries() const { return entries_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  bool hasChecksums() const { return hasChecksums_; }
+  std::size_t dataOffset() const { return dataOffset_; }
+  // Reads a tensor of entries(); `out` has its size. Its checksum is verified.
+  Status read(const std::string& name, std::span<std::byte> out) const;
+
+ private:
+  Status readAt(std::size_t offset, std::span<std::byte> out) const;
+  Status readHeader(std::size_t fileSize);
+  Status readSums(const std::vector<std::pair<std::string, Entry>>& placed);
+
+  std::string path_;
+  UniqueFd file_;
+  std::string header_;  // with its length
+  Entries entries_;
+  std::map<std::string, std::string> metadata_;
+  bool hasChecksums_ = false;
+  std::size_t dataOffset_ = 0;
+};
+
+// The content of such a file.
+struct TensorFile {
+  using Entry = TensorReader::Entry;
+  TensorReader::Entries entries;
   std::map<std::string, std::string> metadata;
   bool verified = false;  // it has checksums, and they match
-  std::string storage;    // the whole file
   std::size_t dataOffset = 0;
+  std::vector<std::byte> data;
   std::span<const std::byte> bytes(const Entry& entry) const {
-    return std::as_bytes(std::span(storage)).subspan(dataOffset + entry.offset, entry.size);
+    return std::span(data).subspan(entry.offset, entry.size);
   }
 };
 
@@ -55,8 +88,7 @@ using TensorBytes = std::function<Result<std::span<const std::byte>>(std::size_t
 Status writeTensors(const std::string& path, const std::vector<TensorInfo>& tensors,
                     const std::map<std::string, std::string>& metadata, const TensorBytes& bytes,
                     Checksums checksums = Checksums::kNone);
-// Errors: kDataLoss naming the file, the defect and the tensor whose checksum does not match;
-// kNotFound; kResourceExhausted. Every offset is validated.
+// Errors: as for TensorReader; kResourceExhausted.
 Result<TensorFile> readTensors(const std::string& path);
 
 }  // namespace lockstep::runtime

@@ -15,9 +15,7 @@ namespace lockstep::runtime {
 Status Training::bind() {
   LOCKSTEP_ASSIGN(state_, StateArena::make(plan_, rank_, &backend_));
   LOCKSTEP_ASSIGN(arena_, Arena::make(backend_, plan_.arenaBytesOf(rank_)));
-  if (!options_.checkpointFolder.empty())
-    checkpoints_ = std::make_unique<CheckpointWriter>(options_.checkpointFolder,
-                                                      options_.keepCheckpoints, rankState());
+  LOCKSTEP_TRY(openCheckpoints());
   if (options_.evaluate) {
     LOCKSTEP_ASSIGN(evalFeed_, Feed::bind(plan_, "evaluate", rank_, plan_.evaluateCuts, evalData_,
                                           backend_, groups_, *state_, arena_.data()));
@@ -102,14 +100,6 @@ Status Training::writeAhead() {
   if (entry == entriesOf(step).size()) entry = next(++step, 0);
   if (entry < entriesOf(step).size() && batchOf(step) != nullptr) writeSamples(step, entry);
   return {};
-}
-
-Request Training::requestNow() const {
-  if (stop_.load(std::memory_order_relaxed)) return Request::kStop;
-  const bool isDue =
-      checkpoints_ && options_.checkpointSeconds > 0 &&
-      static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
-  return isDue ? Request::kCheckpoint : Request::kNone;
 }
 
 // Runs a step's entries one after another; `record` receives loss scale and skipped updates.
@@ -361,63 +351,6 @@ Status Training::evaluate() {
   else
     nonFinite_ = Found{progress_.step, {std::numeric_limits<std::int64_t>::max(), {}}};
   return endDiverged("the loss of the evaluation");
-}
-
-Status Training::checkpoint() {
-  if (!checkpoints_) return {};
-  lastCheckpoint_ = monotonicNow();
-  LOCKSTEP_ASSIGN(const bool isFree, checkpoints_->isFree());
-  if (!isFree) {
-    tellLeftOut();
-    return {};
-  }
-  LOCKSTEP_TRY(state_->fetch());
-  LOCKSTEP_TRY(checkState());
-  observer_.flush();
-  Status begun = checkpoints_->begin(progress_);
-  if (!begun.ok()) {
-    begun.error().rank = rank_;
-    begun.error().step = progress_.step;
-  }
-  return begun;
-}
-
-void Training::tellLeftOut() {
-  if (rank_ != 0 || !options_.warn || toldSlowDisk_) return;
-  toldSlowDisk_ = true;
-  Error warning =
-      makeError(Code::kDeadlineExceeded, "the checkpoint of step {} was left out", progress_.step);
-  warning.why = "the one before is still being written";
-  warning.next = "ask for checkpoints less often: training.checkpoint.every_steps";
-  options_.warn(warning);
-}
-
-// Within an epoch. Asynchronous workers synchronize between epochs alone.
-Status Training::checkpointIfDue() {
-  if (!checkpoints_ || plan_.isAsynchronous()) return {};
-  LOCKSTEP_TRY(tellWritten());
-  const bool isTurn =
-      options_.checkpointSteps > 0 && progress_.step % options_.checkpointSteps == 0;
-  const bool endsEpoch = progress_.step % epochSteps() == 0 || progress_.step == lastStep();
-  if ((!isTurn && agreed_ != Request::kCheckpoint) || endsEpoch) return {};
-  return checkpoint();
-}
-
-Status Training::finishCheckpoint() {
-  if (!checkpoints_) return {};
-  LOCKSTEP_TRY(checkpoints_->finish());
-  return tellWritten();
-}
-
-Status Training::tellWritten() {
-  if (rank_ != 0) return {};
-  auto written = checkpoints_->written();
-  if (!written.ok()) {
-    written.error().rank = rank_;
-    return written.error();
-  }
-  if (*written) observer_.onCheckpoint((*written)->step, (*written)->folder);
-  return {};
 }
 
 Status Training::finishEpoch() {

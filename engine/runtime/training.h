@@ -43,9 +43,12 @@ class Training {
   Status evaluate();
   Status checkpoint();  // takes a snapshot, which is written while the training goes on
   void tellLeftOut();   // once, that the disk is too slow for a checkpoint
+  Status openCheckpoints();
+  bool isCheckpointDue() const;  // by time
   Status checkpointIfDue();
   Status finishCheckpoint();  // waits until it is written
-  Status tellWritten();
+  void tellWritten();
+  Status ofThisRank(Status status) const;  // names the rank
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch()
   Status addSums();
@@ -118,6 +121,7 @@ class Training {
   TrainerSummary summary_;
   std::unique_ptr<CheckpointWriter> checkpoints_;  // null: none are written
   Nanoseconds lastCheckpoint_ = 0;                 // when the last one was begun
+  bool checkpointHasNews_ = false;                 // see CheckpointWriter::hasNews()
   bool toldSlowDisk_ = false;
   Request agreed_ = Request::kNone;             // by all ranks, in the last step
   std::int64_t skippedInARow_ = 0, tried_ = 0;  // numbers of updates

@@ -38,10 +38,6 @@ std::vector<Place> placesOf(const plan::Plan& plan,
   return places;
 }
 
-std::string tensorName(const plan::StateSlot& slot, const Member& member) {
-  return fmt::format("{}/{}", slotKind(slot.name), member.name);
-}
-
 Result<std::span<const std::byte>> WholeTensors::of(const Place& place) {
   if (place.parts.size() == 1) return of(*place.slot, place.member());
   joined_.clear();
@@ -66,38 +62,6 @@ Result<std::span<const std::byte>> WholeTensors::of(const plan::StateSlot& slot,
   LOCKSTEP_TRY(
       stages->broadcast(whole_.data(), std::ssize(whole_), mesh.messageCoordinate(slot.stage)));
   return std::span<const std::byte>(whole_);
-}
-
-Status WholeTensors::fill(const plan::StateSlot& slot, const Read& read) {
-  const std::size_t size = sizeOf(slot.type.dtype);
-  group_.assign(static_cast<std::size_t>(state_.plan.groupCount(slot)) * size, std::byte{0});
-  gathered_ = nullptr;
-  for (const Member& member : slot.members) {
-    whole_.resize(static_cast<std::size_t>(count(member)) * size);
-    if (state_.rank == 0) {
-      std::span<const std::byte> from = read(member);
-      if (member.rows > 0)
-        from = from.subspan(from.size() / static_cast<std::size_t>(member.shape[0]) *
-                                static_cast<std::size_t>(member.firstRow),
-                            whole_.size());
-      std::memcpy(whole_.data(), from.data(), from.size());
-    }
-    LOCKSTEP_TRY(state_.groups.broadcast(whole_.data(), std::ssize(whole_)));
-    const std::span<std::byte> mine = within(group_, slot, member);
-    if (member.axis.empty()) {
-      std::memcpy(mine.data(), whole_.data(), whole_.size());
-      continue;
-    }
-    const int part = state_.plan.mesh.coordinate(state_.rank, member.axis);
-    forRows(slot, member, part, [&](std::size_t inWhole, std::size_t inPart, std::size_t bytes) {
-      std::memcpy(mine.data() + inPart, whole_.data() + inWhole, bytes);
-    });
-  }
-  if (state_.plan.stageOf(state_.rank) != slot.stage) return {};
-  const auto bytes = static_cast<std::size_t>(slot.type.bytes());
-  const auto part = static_cast<std::size_t>(state_.plan.mesh.coordinate(state_.rank, slot.axis));
-  std::memcpy(state_.arena.data() + slot.offset, group_.data() + part * bytes, bytes);
-  return {};
 }
 
 Result<std::span<const std::byte>> WholeTensors::onStage(const plan::StateSlot& slot,

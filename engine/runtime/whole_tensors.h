@@ -1,4 +1,4 @@
-// Gathers full tensors of a run's state from the ranks' shards and scatters them back.
+// Gathers full tensors of a run's state from the ranks' shards.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/runtime/checkpoint.h"
+#include "engine/runtime/checkpoint_pieces.h"
 
 namespace lockstep::runtime {
 
@@ -24,8 +25,6 @@ struct Place {
 // Returns the places of slots of wanted kinds, in plan order.
 std::vector<Place> placesOf(const plan::Plan& plan,
                             const std::function<bool(std::string_view kind)>& wanted);
-// The tensor's name in a checkpoint.
-std::string tensorName(const plan::StateSlot& slot, const Member& member);
 
 // All ranks ask for the same tensors in the same order.
 class WholeTensors {
@@ -34,9 +33,6 @@ class WholeTensors {
 
   // Valid until the next call.
   Result<std::span<const std::byte>> of(const Place& place);
-  // Rank 0 gives the tensors of a slot by `read`; every rank's state receives its part.
-  using Read = std::function<std::span<const std::byte>(const Member& member)>;
-  Status fill(const plan::StateSlot& slot, const Read& read);
 
  private:
   // Copies (offset in the whole tensor, offset in the part, bytes).

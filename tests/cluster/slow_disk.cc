@@ -13,7 +13,8 @@ extern "C" __attribute__((visibility("default"))) int fsync(int fd) {
   char path[4096] = "", seconds[16] = "";
   const std::string link = "/proc/self/fd/" + std::to_string(fd);
   const bool known = control != nullptr && ::readlink(link.c_str(), path, sizeof path - 1) > 0;
-  if (known && std::strstr(path, "state.safetensors") != nullptr) {
+  if (known && std::strstr(path, "/.step-") != nullptr &&
+      std::strstr(path, ".safetensors") != nullptr) {
     const int file = ::open(control, O_RDONLY | O_CLOEXEC);
     const bool slow = file >= 0 && ::read(file, seconds, sizeof seconds - 1) > 0;
     if (file >= 0) ::close(file);

@@ -300,6 +300,7 @@ struct RunSettings {
   int stages = 1;      // along axis stage
   int servers = 0;     // the last ranks
   int staleness = 0;
+  std::function<void(int rank, runtime::TrainerOptions& options)> adapt;
   std::string dense = "servers";
   std::vector<std::pair<std::string, int>> pins;
   std::vector<double> shares;
@@ -472,7 +473,8 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
                                      settings.backend,
                                      {},
                                      settings.openBackend,
-                                     settings.rendezvous},
+                                     settings.rendezvous,
+                                     settings.adapt},
                                     groups, stop, [&](int rank) -> runtime::TrainerObserver& {
                                       return observers[static_cast<std::size_t>(rank)];
                                     });

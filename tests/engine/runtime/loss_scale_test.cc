@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/finite.h"
+#include "tests/support/checkpoint_content.h"
 #include "tests/support/engine_run.h"
 
 using namespace lockstep;
@@ -209,29 +210,6 @@ bool endsAlike(const RunOutcome& out) {
   return true;
 }
 
-// Modifies an f32 tensor of a file, and its checksum.
-void change(const std::string& path, const std::string& tensor,
-            const std::function<void(std::span<float>)>& make) {
-  const runtime::TensorFile file = runtime::readTensors(path).value();
-  std::vector<runtime::TensorInfo> tensors;
-  std::vector<std::vector<std::byte>> contents;
-  for (const auto& [name, entry] : file.entries) {
-    tensors.push_back({name, entry.dtype, entry.shape});
-    const auto bytes = file.bytes(entry);
-    contents.emplace_back(bytes.begin(), bytes.end());
-    if (name == tensor)
-      make({reinterpret_cast<float*>(contents.back().data()),
-            contents.back().size() / sizeof(float)});
-  }
-  const Status written = runtime::writeTensors(
-      path, tensors, file.metadata,
-      [&](std::size_t i) -> Result<std::span<const std::byte>> {
-        return std::span<const std::byte>(contents[i]);
-      },
-      runtime::Checksums::kCrc32c);
-  LOCKSTEP_CHECK(written.ok());
-}
-
 double tooLarge(bool half) { return half ? 0x1p60 : 0x1p700; }
 // A scale with which some steps are skipped and others not.
 double ratherLarge(bool half) { return half ? 0x1p22 : 0x1p516; }
@@ -261,16 +239,20 @@ void addAll() {
   for (const bool half : {false, true}) addRows(kRows, half);
 }
 
-runtime::TensorFile checkpointOf(const QTemporaryDir& folder) {
-  const std::string newest = runtime::newestCheckpoint(folder.path().toStdString()).value();
-  return runtime::readTensors(runtime::stateFile(newest)).value();
+using Tensors = std::map<std::string, CheckpointTensor>;
+Tensors checkpointOf(const QTemporaryDir& folder) {
+  return tensorsIn(runtime::newestCheckpoint(folder.path().toStdString()).value());
 }
-double number(const runtime::TensorFile& file, const std::string& name) {
-  const auto& entry = file.entries.at(name);
-  if (entry.dtype == DType::kF64) return *reinterpret_cast<const double*>(file.bytes(entry).data());
-  float value = 0;
-  std::memcpy(&value, file.bytes(entry).data(), sizeof value);
-  return static_cast<double>(value);
+double number(const Tensors& tensors, const std::string& name) {
+  const auto& [info, bytes] = tensors.at(name);
+  double wide = 0;
+  float narrow = 0;
+  if (info.dtype == DType::kF64) {
+    std::memcpy(&wide, bytes.data(), sizeof wide);
+    return wide;
+  }
+  std::memcpy(&narrow, bytes.data(), sizeof narrow);
+  return static_cast<double>(narrow);
 }
 
 }  // namespace
@@ -314,16 +296,16 @@ class LossScaleTest : public QObject {
                half ? std::ldexp(settings.lossScale->initial, -halvings) : INFINITY);
       QVERIFY(std::isfinite(out.steps[i].loss));
     }
-    const runtime::TensorFile file = checkpointOf(folder);
+    const Tensors file = checkpointOf(folder);
     QCOMPARE(number(file, "scaling/scale"), std::ldexp(settings.lossScale->initial, -3 * updates));
     QCOMPARE(number(file, "scaling/good_steps"), 0.0);
     QCOMPARE(number(file, "scaling/skipped"), 3.0 * updates);
     std::int64_t others = 0;
-    for (const auto& [name, entry] : file.entries) {
+    for (const auto& [name, tensor] : file) {
       if (name.starts_with("params/") || name.starts_with("stats/") || name.starts_with("scaling/"))
         continue;
       ++others;
-      for (const std::byte byte : file.bytes(entry)) QVERIFY2(byte == std::byte{0}, name.c_str());
+      for (const std::byte byte : tensor.bytes) QVERIFY2(byte == std::byte{0}, name.c_str());
     }
     QVERIFY(others > 0);
     // Sharded parameters too: a rate of zero changes nothing.
@@ -534,10 +516,8 @@ class LossScaleTest : public QObject {
              error.text().c_str());
     // No checkpoint of it is kept.
     for (const std::string& checkpoint : out.checkpoints) {
-      const auto file = runtime::readTensors(runtime::stateFile(checkpoint));
-      QVERIFY(file.ok());
-      for (const auto& [name, entry] : file->entries)
-        QVERIFY2(runtime::firstNonFinite(file->bytes(entry), entry.dtype) < 0, name.c_str());
+      for (const auto& [name, tensor] : tensorsIn(checkpoint))
+        QVERIFY2(runtime::firstNonFinite(tensor.bytes, tensor.info.dtype) < 0, name.c_str());
     }
     settings.trainer.nonFinite = runtime::NonFinite::kTaken;
     settings.trainer.maxSteps = std::min<std::int64_t>(error.step + 2, 10);
@@ -603,8 +583,8 @@ class LossScaleTest : public QObject {
     const RunOutcome before = trained(settings);
     QVERIFY2(before.ok(), before.error().c_str());
     const std::string name = fmt::format("layer{}", layer);
-    change(runtime::stateFile(before.checkpoints.back()), "params/" + name + ".weight",
-           [](std::span<float> values) { std::fill(values.begin(), values.end(), 3e38f); });
+    changeTensor(before.checkpoints.back(), "params/" + name + ".weight",
+                 [](std::span<float> values) { std::fill(values.begin(), values.end(), 3e38f); });
     settings.trainer.maxSteps = 6;
     settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
     const RunOutcome out = trained(settings);
@@ -705,8 +685,9 @@ class LossScaleTest : public QObject {
     settings.trainer.checkpointFolder = folder.path().toStdString();
     const RunOutcome before = trained(settings);
     QVERIFY2(before.ok(), before.error().c_str());
-    const std::string path = runtime::stateFile(before.checkpoints.back()),
-                      good = readFile(path).value();
+    const std::string checkpoint = before.checkpoints.back();
+    std::map<std::string, std::string> good;  // by path
+    for (const std::string& path : filesIn(checkpoint)) good[path] = readFile(path).value();
     settings.trainer.maxSteps = 4;
     settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
     settings.trainer.checkpointFolder.clear();
@@ -716,8 +697,9 @@ class LossScaleTest : public QObject {
         {"adam.v/dense1.bias", "optimizer state adam.v of dense1.bias"}};
     for (const auto& [tensor, text] : tensors)
       for (const float value : {std::nanf(""), INFINITY, -INFINITY}) {
-        QVERIFY(writeFileAtomically(path, good).ok());
-        change(path, tensor, [&](std::span<float> values) { values[values.size() / 2] = value; });
+        for (const auto& [path, content] : good) QVERIFY(writeFileAtomically(path, content).ok());
+        changeTensor(checkpoint, tensor,
+                     [&](std::span<float> values) { values[values.size() / 2] = value; });
         settings.trainer.nonFinite = runtime::NonFinite::kRefused;
         const RunOutcome refused = trained(settings);
         QVERIFY(!refused.ok());

@@ -1,4 +1,4 @@
-// Ranks wait for rank 0's disk, however slow it is, and only for one that is alive.
+// Ranks wait for each other's disks, however slow they are, and only for ranks that are alive.
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/runtime/agree.h"
 #include "engine/runtime/heartbeat.h"
 #include "tests/support/engine_run.h"
 
@@ -38,22 +39,30 @@ void restOn(int fd, int milliseconds) {
   ::usleep(static_cast<useconds_t>(milliseconds) * 1000);
 }
 
+// What one rank does while the others wait for it.
+Status doAt(int one, const runtime::Groups& groups, int rank, const std::function<Status()>& work) {
+  LOCKSTEP_ASSIGN(const runtime::Together done,
+                  runtime::doTogether(groups, rank, "reading a file", [&](std::int64_t&) {
+                    return rank == one ? work() : Status();
+                  }));
+  return done.result();
+}
+
 // Ranks in threads of this process, each with `body`; what each returned, and after how long.
 struct Outcome {
   Status status;
   std::chrono::nanoseconds after{};
 };
-std::vector<Outcome> onRanks(const runtime::LocalGroups* groups, int ranks,
-                             const std::function<Status(runtime::Heartbeat&)>& body) {
+std::vector<Outcome> onRanks(
+    const runtime::LocalGroups* groups, int ranks,
+    const std::function<Status(const runtime::Groups& groups, int rank)>& body) {
   std::vector<Outcome> out(static_cast<std::size_t>(ranks));
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      runtime::Heartbeat heartbeat(groups != nullptr ? groups->of(rank) : runtime::Groups(), rank,
-                                   "reading a file");
       Outcome& own = out[static_cast<std::size_t>(rank)];
-      own.status = body(heartbeat);
+      own.status = body(groups != nullptr ? groups->of(rank) : runtime::Groups(), rank);
       own.after = std::chrono::steady_clock::now() - begin;
     });
   threads.clear();
@@ -67,9 +76,12 @@ extern "C" int fsync(int fd) {
   restOn(fd, syncMs);
   return static_cast<int>(::syscall(SYS_fsync, fd));
 }
-extern "C" ssize_t read(int fd, void* to, size_t bytes) {
+extern "C" ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
   restOn(fd, readMs);
-  return ::syscall(SYS_read, fd, to, bytes);
+  return ::syscall(SYS_pread64, fd, to, bytes, offset);
+}
+extern "C" ssize_t pread64(int fd, void* to, size_t bytes, off_t offset) {
+  return pread(fd, to, bytes, offset);
 }
 extern "C" ssize_t write(int fd, const void* from, size_t bytes) {
   if (writeMs > 0 && isTensorFile(fd)) restOn(fd, writeMs.exchange(0));  // one write alone
@@ -144,7 +156,7 @@ class SlowDiskTest : public QObject {
     settings.trainer.resumeFrom = settings.trainer.checkpointFolder;
     settings.trainer.checkpointFolder.clear();
     settings.trainer.epochs = 2;
-    readMs = slow == "read" ? 700 : 0;  // 64 KiB
+    readMs = slow == "read" ? 700 : 0;
     const auto [rest, slowRest] = train(sha);
     QVERIFY2(rest.empty(), rest.c_str());
     QVERIFY(slowRest || slow != "read");
@@ -196,23 +208,32 @@ class SlowDiskTest : public QObject {
   }
 
   // Heartbeats keep the others waiting for longer than a silent rank is waited for; its error is
-  // rank 0's own. A rank 0 that is silent is noticed by the limit of collectives.
-  void aSilentRankZeroIsNoticed() {
+  // its own, and the others learn of it. A rank that is silent is noticed by the limit of
+  // collectives.
+  void aSilentRankIsNoticed_data() {
+    QTest::addColumn<int>("slow");
+    for (const int slow : {0, 1, 2}) QTest::addRow("rank %d", slow) << slow;
+  }
+  void aSilentRankIsNoticed() {
+    QFETCH(int, slow);
     const auto groups = runtime::LocalGroups::make(cluster::Mesh({{"data", 3}}), kLimit);
     QVERIFY(groups.ok());
-    const auto came = onRanks(&*groups, 3, [](runtime::Heartbeat& heartbeat) {
-      return heartbeat.doAtRankZero([]() -> Status {
+    const auto came = onRanks(&*groups, 3, [&](const runtime::Groups& mine, int rank) {
+      return doAt(slow, mine, rank, []() -> Status {
         std::this_thread::sleep_for(std::chrono::nanoseconds(kLimit) + 1500ms);
-        return makeError(Code::kDataLoss, "what rank 0 found");
+        return makeError(Code::kDataLoss, "what one rank found");
       });
     });
-    QVERIFY2(came[1].status.ok() && came[2].status.ok(),
-             came[1].status.ok() ? "" : came[1].status.error().text().c_str());
-    QVERIFY(came[1].after > std::chrono::nanoseconds(kLimit));
-    QCOMPARE(came[0].status.code(), Code::kDataLoss);
+    for (int rank = 0; rank < 3; ++rank) {
+      const Outcome& own = came[static_cast<std::size_t>(rank)];
+      QVERIFY(own.after > std::chrono::nanoseconds(kLimit));
+      QCOMPARE(own.status.code(), rank == slow ? Code::kDataLoss : Code::kAborted);
+      QVERIFY(own.status.error().text().find("what one rank found") != std::string::npos);
+    }
 
     const auto begin = std::chrono::steady_clock::now();
-    const Status silent = runtime::Heartbeat(groups->of(1), 1, "").meet();
+    const Status silent = slow == 0 ? runtime::Heartbeat(groups->of(1), 1, "").meet()
+                                    : doAt(slow, groups->of(1), 1, [] { return Status(); });
     QVERIFY(silent.code() == Code::kDeadlineExceeded || silent.code() == Code::kAborted);
     const auto waited = std::chrono::steady_clock::now() - begin;
     QVERIFY(waited < 2 * std::chrono::nanoseconds(kLimit));
@@ -243,8 +264,8 @@ class SlowDiskTest : public QObject {
       groups.emplace(std::move(*made));
     }
     const auto came =
-        onRanks(groups ? &*groups : nullptr, ranks, [](runtime::Heartbeat& heartbeat) {
-          return heartbeat.doAtRankZero([]() -> Status {
+        onRanks(groups ? &*groups : nullptr, ranks, [](const runtime::Groups& mine, int rank) {
+          return doAt(0, mine, rank, []() -> Status {
             std::this_thread::sleep_for(6s);
             return {};
           });

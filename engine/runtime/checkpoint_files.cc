@@ -1,0 +1,196 @@
+#include "engine/runtime/checkpoint_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "engine/base/crc32c.h"
+#include "engine/base/list_folder.h"
+
+namespace lockstep::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::string_view kFormat = "lockstep-checkpoint-2", kSumLine = "\ncrc32c ";
+constexpr int kMostParts = 1 << 16;  // of a tensor
+
+std::optional<std::int64_t> stepOf(const fs::path& folder) {
+  const std::string name = folder.filename();
+  if (!name.starts_with(kCheckpointPrefix)) return std::nullopt;
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kCheckpointPrefix.size(), end, step);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return step;
+}
+
+std::string sumOf(std::string_view text) {
+  return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
+}
+
+Error damaged(const std::string& path, Message why) {
+  Error error = makeError(Code::kDataLoss, "the file {} is damaged", path);
+  error.why = std::move(why);
+  return error;
+}
+
+template <typename T>
+Result<T> parsed(const Metadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  if (found != metadata.end()) {
+    T out{};
+    const std::string& text = found->second;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+    if (error == std::errc() && stop == text.data() + text.size()) return out;
+  }
+  return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"{}\"", key);
+}
+
+Piece pieceOf(const json& row, const Manifest& manifest) {
+  Piece piece;
+  piece.tensor = manifest.tensors.at(row.at(0).get<std::string>());
+  piece.dim = row.at(1).get<int>();
+  piece.part = row.at(2).get<int>();
+  piece.parts = row.at(3).get<int>();
+  piece.begin = row.at(4).get<std::int64_t>();
+  piece.end = row.at(5).get<std::int64_t>();
+  const Shape& shape = piece.tensor.shape;
+  const bool isCut = piece.parts > 1;
+  bool fits = piece.parts >= 1 && piece.parts <= kMostParts && piece.part >= 0 &&
+              piece.part < piece.parts && piece.begin >= 0 && piece.begin <= piece.end &&
+              piece.dim >= 0 &&
+              (!isCut || (piece.dim < std::ssize(shape) &&
+                          shape[static_cast<std::size_t>(piece.dim)] % piece.parts == 0));
+  fits = fits && piece.end <= elementCount(shape) / piece.parts;
+  if (!fits) throw std::out_of_range("a piece exceeds its tensor");
+  return piece;
+}
+
+Manifest read(const json& root) {
+  Manifest out;
+  out.id = root.at("id").get<std::string>();
+  out.metadata = root.at("metadata").get<Metadata>();
+  for (const auto& [name, value] : root.at("tensors").items()) {
+    const auto dtype = dtypeFromName(value.at("dtype").get<std::string>());
+    if (!dtype) throw std::out_of_range("it has a tensor of an unknown type");
+    TensorInfo& tensor = out.tensors[name] = {name, *dtype, {}};
+    std::int64_t count = 1;
+    for (const json& extent : value.at("shape")) {
+      const auto n = extent.get<std::int64_t>();
+      if (n < 0 || (n > 0 && count > (std::int64_t{1} << 50) / n))
+        throw std::out_of_range("it has a tensor of an impossible shape");
+      count *= std::max<std::int64_t>(1, n);
+      tensor.shape.push_back(n);
+    }
+  }
+  std::map<std::string, std::pair<int, int>> cuts;  // by tensor
+  for (const auto& [file, rows] : root.at("files").items()) {
+    if (fs::path(file).filename() != file) throw std::out_of_range("it names a file elsewhere");
+    for (const json& row : rows) {
+      const Piece& piece = out.contents[file].emplace_back(pieceOf(row, out));
+      const std::pair cut(piece.dim, piece.parts);
+      if (cuts.emplace(piece.tensor.name, cut).first->second != cut)
+        throw std::out_of_range("it has a tensor that is cut in two ways");
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string shardFile(int rank) { return fmt::format("shard-{:05}.safetensors", rank); }
+
+std::vector<std::pair<std::int64_t, fs::path>> checkpointsIn(const fs::path& folder) {
+  std::vector<std::pair<std::int64_t, fs::path>> out;
+  for (const auto& entry : listFolder(folder))
+    if (const auto step = stepOf(entry)) out.emplace_back(*step, entry);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+bool isCheckpoint(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / kManifestFile, none) || fs::exists(folder / kStateFile, none);
+}
+
+Metadata metadataOf(const plan::Plan& plan, const Progress& progress) {
+  return {{"model", plan.name},
+          {"batch", fmt::format("{}", plan.globalBatch)},
+          {"step", fmt::format("{}", progress.step)},
+          {"loss_sum", fmt::format("{}", progress.lossSum)},
+          {"weight_sum", fmt::format("{}", progress.weightSum)},
+          {"seed", fmt::format("{}", progress.seed)}};
+}
+
+Result<std::int64_t> integerOf(const Metadata& metadata, const std::string& key) {
+  return parsed<std::int64_t>(metadata, key);
+}
+
+Result<double> numberOf(const Metadata& metadata, const std::string& key) {
+  return parsed<double>(metadata, key);
+}
+
+Result<Progress> progressOf(const Metadata& metadata) {
+  Progress out;
+  LOCKSTEP_ASSIGN(out.step, integerOf(metadata, "step"));
+  if (out.step < 0)
+    return makeError(Code::kDataLoss, "the checkpoint's metadata has no valid \"step\"");
+  LOCKSTEP_ASSIGN(out.lossSum, numberOf(metadata, "loss_sum"));
+  LOCKSTEP_ASSIGN(out.weightSum, numberOf(metadata, "weight_sum"));
+  LOCKSTEP_ASSIGN(out.seed, parsed<std::uint64_t>(metadata, "seed"));
+  return out;
+}
+
+std::int64_t Manifest::step() const {
+  const auto found = integerOf(metadata, "step");
+  return found.ok() ? *found : -1;
+}
+
+std::string textOf(const Manifest& manifest) {
+  json root{{"format", kFormat}, {"id", manifest.id}, {"metadata", manifest.metadata}};
+  json& tensors = root["tensors"] = json::object();
+  for (const auto& [name, tensor] : manifest.tensors)
+    tensors[name] = {{"dtype", dtypeName(tensor.dtype)}, {"shape", tensor.shape}};
+  json& files = root["files"] = json::object();
+  for (const auto& [file, pieces] : manifest.contents) {
+    json& rows = files[file] = json::array();
+    for (const Piece& piece : pieces)
+      rows.push_back(
+          {piece.tensor.name, piece.dim, piece.part, piece.parts, piece.begin, piece.end});
+  }
+  std::string text = root.dump(-1, ' ', false, json::error_handler_t::replace);
+  text += kSumLine;
+  return text + sumOf(text) + "\n";
+}
+
+Result<Manifest> parseManifest(std::string_view text, const std::string& path) {
+  const std::size_t line = text.rfind(kSumLine);
+  if (line == std::string_view::npos) return damaged(path, "its checksum is missing");
+  const std::size_t at = line + kSumLine.size();
+  if (text.substr(at) != sumOf(text.substr(0, at)) + "\n")
+    return damaged(path, "it is not what was written: its checksum differs");
+  const json root = json::parse(text.substr(0, line), nullptr, false);
+  try {
+    if (root.at("format") != kFormat)
+      return damaged(path, message("it is not of format {}", kFormat));
+    return read(root);
+  } catch (const std::exception& error) {  // of the JSON library, and read()'s own
+    return damaged(path, message("{}", error.what()));
+  }
+}
+
+Manifest manifestOf(const TensorReader& whole) {
+  Manifest out;
+  out.metadata = whole.metadata();
+  for (const auto& [name, entry] : whole.entries()) {
+    const TensorInfo& tensor = out.tensors[name] = {name, entry.dtype, entry.shape};
+    Piece piece{tensor, 0, 0, 1, 0, elementCount(tensor.shape)};
+    out.contents[std::string(kStateFile)].push_back(std::move(piece));
+  }
+  return out;
+}
+
+}  // namespace lockstep::runtime

@@ -1,0 +1,88 @@
+// Checkpoints of a training.
+#include "engine/runtime/training.h"
+
+namespace lockstep::runtime {
+
+Status Training::openCheckpoints() {
+  if (options_.checkpointFolder.empty()) return {};
+  CheckpointTarget target{options_.checkpointFolder, options_.keepCheckpoints};
+  target.gathered = plan_.mesh.servers() > 0 || !options_.evaluate;
+  checkpoints_ = std::make_unique<CheckpointWriter>(std::move(target), rankState());
+  return ofThisRank(checkpoints_->open());
+}
+
+Status Training::ofThisRank(Status status) const {
+  if (!status.ok()) status.error().rank = rank_;
+  return status;
+}
+
+bool Training::isCheckpointDue() const {
+  return options_.checkpointSeconds > 0 &&
+         static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
+}
+
+Request Training::requestNow() const {
+  if (stop_.load(std::memory_order_relaxed)) return Request::kStop;
+  return checkpoints_ && (checkpointHasNews_ || isCheckpointDue()) ? Request::kCheckpoint
+                                                                   : Request::kNone;
+}
+
+Status Training::checkpoint() {
+  if (!checkpoints_) return {};
+  lastCheckpoint_ = monotonicNow();
+  if (checkpoints_->isBusy()) {
+    tellLeftOut();
+    return {};
+  }
+  LOCKSTEP_TRY(state_->fetch());
+  LOCKSTEP_TRY(checkState());
+  observer_.flush();
+  Status begun = ofThisRank(checkpoints_->begin(progress_));
+  if (!begun.ok()) begun.error().step = progress_.step;
+  return begun;
+}
+
+void Training::tellLeftOut() {
+  if (rank_ != 0 || !options_.warn || toldSlowDisk_) return;
+  toldSlowDisk_ = true;
+  Error warning =
+      makeError(Code::kDeadlineExceeded, "the checkpoint of step {} was left out", progress_.step);
+  warning.why = "the one before is still being written";
+  warning.next = "ask for checkpoints less often: training.checkpoint.every_steps";
+  options_.warn(warning);
+}
+
+// Within an epoch. Asynchronous workers synchronize between epochs alone.
+Status Training::checkpointIfDue() {
+  if (!checkpoints_ || plan_.isAsynchronous()) return {};
+  bool asked = false;
+  if (agreed_ == Request::kCheckpoint) {
+    const auto attended = checkpoints_->attend(isCheckpointDue());
+    LOCKSTEP_TRY(ofThisRank(attended.status()));
+    asked = *attended;
+    tellWritten();
+  }
+  const auto news = checkpoints_->hasNews();
+  LOCKSTEP_TRY(ofThisRank(news.status()));
+  checkpointHasNews_ = *news;
+  const bool isTurn =
+      options_.checkpointSteps > 0 && progress_.step % options_.checkpointSteps == 0;
+  const bool endsEpoch = progress_.step % epochSteps() == 0 || progress_.step == lastStep();
+  if ((!isTurn && !asked) || endsEpoch) return {};
+  return checkpoint();
+}
+
+Status Training::finishCheckpoint() {
+  if (!checkpoints_) return {};
+  LOCKSTEP_TRY(ofThisRank(checkpoints_->finish()));
+  checkpointHasNews_ = false;
+  tellWritten();
+  return {};
+}
+
+void Training::tellWritten() {
+  if (const auto written = checkpoints_->written(); written && rank_ == 0)
+    observer_.onCheckpoint(written->step, written->folder);
+}
+
+}  // namespace lockstep::runtime
