@@ -1,9 +1,12 @@
-// Spool: the records of one run on one node, numbered from 1, in an SQLite file (WAL).
+// Spool: the records of one run on one node, numbered from 1, in a file (see spool_file.h).
 //
-// append() numbers a record and makes it readable at once. A thread commits records and cursor in
-// one transaction, every 250 ms or 256 records. Reading deletes nothing. Records are dropped oldest
-// first when the file is too large or they are too old, and, when the disk is full, past a limit in
-// memory. Readers see each gap as a `lost` record with the number of the gap's last record.
+// append() numbers a record and makes it readable at once. A thread commits records in one
+// transaction, every 250 ms or 256 records; from then on a killed process does not lose them.
+// Reading deletes nothing. Where the file is past its limit, old records become coarser. Records
+// are lost when they are too old and, while the disk is full, past a limit in memory. Readers see
+// such a gap as a `lost` record with the number of the gap's last record.
+//
+// Times of records do not follow later changes of the node's clock (see agent/base/steady_wall.h).
 // Thread-safe.
 #pragma once
 
@@ -12,15 +15,16 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "agent/base/steady_wall.h"
+#include "agent/supervisor/spool_file.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 #include "lockstep/run/v1/telemetry.pb.h"
-
-struct sqlite3;
 
 namespace lockstep::agent {
 
@@ -29,6 +33,7 @@ struct SpoolOptions {
   Nanoseconds maxAge = Nanoseconds{30} * 86'400'000'000'000;
   std::int64_t pendingBytes = std::int64_t{16} << 20;  // in memory while the disk is full
   std::int64_t maxPages = 0;                           // of the file; 0: unlimited
+  std::function<Nanoseconds()> clock = wallNow;        // read once, at open
   // Called on the spool's thread when writing begins to fail.
   std::function<void(const Error&)> onTrouble;
 };
@@ -44,10 +49,7 @@ class Spool {
   std::uint64_t append(run::v1::Record record);
   // Returns up to `count` serialised records after number `after`, in order, with `lost` records
   // for gaps. If there is none, waits for the next heartbeat's or the last record, at most `wait`.
-  struct Kept {
-    std::uint64_t sequence = 0;
-    std::string bytes;
-  };
+  using Kept = SpoolFile::Row;
   std::vector<Kept> read(std::uint64_t after, std::size_t count, Nanoseconds wait);
   std::uint64_t last() const;
   bool finished() const;  // whether the last record is `finished`
@@ -55,32 +57,27 @@ class Spool {
   // numbers must not be reused.
   void skip(std::uint64_t count, std::string why);
   void wakeReaders();
-  Status flush();  // commits pending records
+  Status flush();  // commits pending records, and brings the file below its limit
 
  private:
-  struct Lost {
-    std::uint64_t from, to;
-    std::string why;
-  };
   explicit Spool(SpoolOptions options);
   Status openFile(const std::string& path);
-  Status readState(const std::string& path);  // numbers and gaps of an earlier process
   void work();
-  Status commit(const std::vector<Kept>& batch, const std::vector<Lost>& lost);
-  void trim();
-  void noteLost(std::uint64_t from, std::uint64_t to, std::string why);  // mutex_ held
-  std::vector<Kept> readFile(std::uint64_t after, std::size_t count);
-  // The first record of the tail from this number on. mutex_ held.
+  void trim();  // flushMutex_ held
+  Status expire();
+  void noteGone(std::optional<SpoolFile::Lost> range);
+  // mutex_ held, as for the next three.
+  void noteLost(std::uint64_t from, std::uint64_t to, std::string why);
+  // The first record of the tail from this number on.
   std::deque<Kept>::const_iterator tailFrom(std::uint64_t sequence) const;
-  Kept lostRecord(std::uint64_t from, std::uint64_t to) const;  // mutex_ held
+  std::optional<Kept> gap(std::uint64_t from, std::uint64_t to) const;
+  Kept lostRecord(std::uint64_t from, std::uint64_t to, const std::string& why) const;
 
   SpoolOptions options_;
-  struct Statements;                        // the writer's, prepared once
-  sqlite3* writer_ = nullptr;               // writeMutex_
-  std::unique_ptr<Statements> statements_;  // writeMutex_
-  sqlite3* reader_ = nullptr;               // readMutex_
-  std::mutex writeMutex_, readMutex_;
-  std::mutex flushMutex_;  // serialises commits
+  std::unique_ptr<SpoolFile> file_;
+  SteadyWall wall_{0};
+  std::mutex flushMutex_;      // serialises commits
+  Nanoseconds expireDue_ = 0;  // monotonic; flushMutex_
 
   mutable std::mutex mutex_;
   std::condition_variable woken_, pendingChanged_;
@@ -88,10 +85,11 @@ class Spool {
   std::int64_t tailBytes_ = 0;
   std::deque<std::uint64_t> pending_;  // sequence numbers not yet committed
   std::int64_t pendingBytes_ = 0;
+  struct Lost : SpoolFile::Lost {
+    bool written = false;
+  };
   std::vector<Lost> lost_;
-  std::size_t lostWritten_ = 0;
   std::uint64_t last_ = 0;
-  std::int64_t fileBytes_ = 0;
   bool finished_ = false, stop_ = false, troubled_ = false;
   bool idle_ = false;  // the thread waits for a record
   std::uint64_t wakes_ = 0;

@@ -8,6 +8,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -68,7 +69,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
 
   grpc::Status Records(grpc::ServerContext* context, const node::v1::RecordsRequest* request,
                        grpc::ServerWriter<run::v1::Record>* writer) override {
-    std::uint64_t after = request->after();
+    std::uint64_t after = std::min(request->after(), spool_.last());
     run::v1::Record record;
     // held back for ever if it came with a record that waits for the next
     writer->SendInitialMetadata();

@@ -24,6 +24,7 @@ int verifyCommand(const Globals& globals, const Arguments& arguments);
 int historyListCommand(const Globals& globals, const Arguments& arguments);
 int historyShowCommand(const Globals& globals, const Arguments& arguments);
 int historyExportCommand(const Globals& globals, const Arguments& arguments);
+int historyCheckCommand(const Globals& globals, const Arguments& arguments);
 int historyDeleteCommand(const Globals& globals, const Arguments& arguments);
 
 int clusterCheckCommand(const Globals& globals, const Arguments& arguments);

@@ -120,6 +120,12 @@ const std::vector<Command> kCommands{
      {{"out="}, 1, 1, "history export RUN [--out FILE]"},
      "Exports a run's curves as CSV.",
      historyExportCommand},
+    {"history check",
+     {{"json"}, 0, 1, "history check [RUN] [--json]"},
+     "Checks the files of the history. Damaged ones are renamed; the list of runs is made again "
+     "from the\n"
+     "runs' files, and runs are read again from their nodes where these can be reached.",
+     historyCheckCommand},
     {"history delete",
      {{"force"}, 1, 1, "history delete RUN [--force]"},
      "Deletes a run from the history.\n"

@@ -80,6 +80,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   std::optional<Error> error;
   bool over = false;
   RunObserver observer = [&](const RunUpdate& update) {
+    if (update.preview) return;  // lines come in their order
     report.update(update);
     if (update.row) row = *update.row;
     if (!update.errors.empty() && !error) error = update.errors.front();

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <filesystem>
 
+#include "app/history/integrity.h"
 #include "app/history/run_csv.h"
 #include "app/history/run_table.h"
 #include "app/history/sqlite.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/log.h"
 #include "engine/specs/error_info.h"
 
 namespace lockstep::app {
@@ -19,10 +21,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// If `intact` tells of damage, and nobody else has the database open.
+Status setHistoryAside(const std::string& path, const Status& intact, const OpenLock& lock) {
+  if (intact.ok()) return makeError(Code::kDataLoss, "cannot use {}", path);
+  Error error = intact.error();
+  if (error.code != Code::kDataLoss) return error;
+  error.next =
+      "end every other Lockstep program; the next one that starts renames the file and lists the "
+      "runs again";
+  if (!lock.alone()) return error;
+  LOCKSTEP_ASSIGN(const std::string aside, setAside(path));
+  logWarning("{} ({}). It is now {}; a new history lists the runs from their files.",
+             error.what.text(), error.why.text(), aside);
+  return {};
+}
+
 }  // namespace
 
 struct History::State {
   std::string folder;
+  std::unique_ptr<OpenLock> lock;
   std::unique_ptr<Database> database;
   std::int64_t ownChanges = 0;
   std::string pathOf(const std::string& run) const { return folder + "/runs/" + run + ".db"; }
@@ -35,7 +53,7 @@ struct History::State {
 History::History(std::unique_ptr<State> state) : state_(std::move(state)) {}
 History::~History() = default;
 
-Result<std::unique_ptr<History>> History::open(const std::string& folder) {
+Result<std::unique_ptr<History>> History::open(const std::string& folder, bool check) {
   std::error_code error;
   fs::create_directories(folder + "/runs", error);
   if (error)
@@ -43,53 +61,73 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder) {
   auto state = std::make_unique<State>();
   state->folder = folder;
   const std::string path = folder + "/history.db";
-  const bool fresh = !fs::exists(path, error);
-  auto database = Database::open(path, historySchemas());
-  if (!database.ok()) {
-    if (database.error().code == Code::kDataLoss)
-      database.error().next = message(
-          "move it away: a new one is made that lists the runs in {}/runs again, "
-          "without their specs",
-          folder);
-    return database.error();
+  bool fresh = !fs::exists(path, error);
+  state->lock = std::make_unique<OpenLock>(path);
+  check = !fresh && (check || (state->lock->alone() && hasLog(path)));
+  Status intact = check ? checkDatabase(path) : Status();
+  Result<std::unique_ptr<Database>> database =
+      intact.code() == Code::kDataLoss ? intact.error() : Database::open(path, historySchemas());
+  if (!database.ok() && database.error().code == Code::kDataLoss) {
+    if (intact.ok()) intact = checkDatabase(path);
+    LOCKSTEP_TRY(setHistoryAside(path, intact, *state->lock));
+    fresh = true;
+    database = Database::open(path, historySchemas());
   }
+  if (!database.ok()) return database.error();
   state->database = std::move(*database);
   std::unique_ptr<History> history(new History(std::move(state)));
-  if (fresh) history->listAgain();
+  for (const fs::path& file : fresh ? listFolder(folder + "/runs") : std::vector<fs::path>())
+    if (file.extension() == ".db")
+      if (const auto store = openRunStore(file.string()); store.ok())
+        history->listAgain(file.stem().string(), **store);
+  history->state_->lock->share();
   return history;
 }
 
-// The runs whose files are there, where history.db was lost: what their files know of them.
-void History::listAgain() {
-  for (const fs::path& path : listFolder(folder() + "/runs")) {
-    if (path.extension() != ".db") continue;
-    const auto store = openRunStore(path.string());
-    if (!store.ok()) continue;
-    RunRow row;
-    row.run = path.stem().string();
-    // One that is being recorded is under way; expireAbandoned() ends it once nobody records it.
-    const auto lock = lockRunStore(path.string());
-    const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
-    if (lock.ok()) close(*lock);
-    row.phase = recorded ? RunState::RUNNING : RunState::EXPIRED;
-    row.error = "the history was lost: of the run only what it recorded is known";
-    struct stat info {};
-    if (stat(path.c_str(), &info) == 0)
-      row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
-    for (const SeriesInfo& series : (*store)->series()) {
-      if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
-      if (series.name.starts_with("rank/") && series.name.ends_with("/step")) ++row.world;
-      if (isMetric(series.name)) row.figures.metric = series.name;
-    }
-    if (const auto epochs = (*store)->epochs(); !epochs.empty()) {
-      const EpochRow& last = epochs.back();
-      row.figures.epochs = last.epoch;
-      row.figures.trainLoss = last.trainLoss;
-      if (last.evaluated())
-        row.figures.evalLoss = last.evalLoss, row.figures.evalMetric = last.evalMetric;
-    }
-    (void)add(row, {});  // another process may have been quicker
+// A run whose file is there, where history.db was lost.
+void History::listAgain(const std::string& run, const RunStore& store) {
+  const bool known = [&]() -> Status {
+    Transaction transaction(*state_->database);
+    LOCKSTEP_TRY(transaction.status());
+    LOCKSTEP_TRY(addRowFromJson(*state_->database, "run", store.about(kAboutRow)));
+    LOCKSTEP_TRY(addRowFromJson(*state_->database, "document", store.about(kAboutDocuments)));
+    return transaction.commit();
+  }()
+                                  .ok();
+  RunRow row;
+  row.run = run;
+  if (known)
+    if (auto found = this->row(run); found.ok()) row = std::move(*found);
+  if (isFinal(row.phase)) return;
+  // How it went on: what it recorded.
+  const std::string path = state_->pathOf(run);
+  const auto lock = lockRunStore(path);
+  const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
+  if (lock.ok()) close(*lock);
+  // One that is being recorded is under way; expireAbandoned() ends it once nobody records it.
+  if (recorded) row.phase = RunState::RUNNING;
+  for (const SeriesInfo& series : store.series()) {
+    if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
+    if (!known && series.name.starts_with("rank/") && series.name.ends_with("/step")) ++row.world;
+    if (isMetric(series.name)) row.figures.metric = series.name;
   }
+  if (const auto epochs = store.epochs(); !epochs.empty()) {
+    const EpochRow& last = epochs.back();
+    row.figures.epochs = last.epoch;
+    row.figures.trainLoss = last.trainLoss;
+    if (last.evaluated())
+      row.figures.evalLoss = last.evalLoss, row.figures.evalMetric = last.evalMetric;
+  }
+  if (known) {
+    (void)update(row);
+    return;
+  }
+  if (!recorded) row.phase = RunState::EXPIRED;
+  row.error = "the history was lost: of the run only what it recorded is known";
+  struct stat info {};
+  if (stat(path.c_str(), &info) == 0)
+    row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
+  (void)add(row, {});  // another process may have been quicker
 }
 
 const std::string& History::folder() const { return state_->folder; }
@@ -98,12 +136,27 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
   if (row.run.empty() || row.run.find('/') != std::string::npos)
     return invalidArgument("\"{}\" is not a run's id", row.run);
   // a run has its file from the beginning
-  LOCKSTEP_TRY(openRunStore(state_->pathOf(row.run)).status());
+  LOCKSTEP_ASSIGN(const auto store, openRunStore(state_->pathOf(row.run)));
   Transaction transaction(*state_->database);
   LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT", row));
-  LOCKSTEP_TRY(setDocuments(row.run, documents));
-  return state_->changed(transaction.commit());
+  LOCKSTEP_TRY(writeDocuments(*state_->database, row.run, documents));
+  LOCKSTEP_TRY(state_->changed(transaction.commit()));
+  noteIn(*store, row.run);
+  return {};
+}
+
+// What is known of a run, where a new history.db finds it.
+void History::noteIn(RunStore& store, const std::string& run) {
+  (void)store.setAbout({{kAboutRow, rowAsJson(*state_->database, "run", run)},
+                        {kAboutDocuments, rowAsJson(*state_->database, "document", run)}});
+}
+
+void History::noteInRunFile(const std::string& run) {
+  const std::string path = state_->pathOf(run);
+  if (std::error_code ignored; !fs::exists(path, ignored)) return;
+  const auto store = openRunStore(path);
+  if (store.ok()) noteIn(**store, run);  // else whoever opens it is told
 }
 
 Result<std::unique_ptr<RunStore>> History::begin(const RunRow& row, const RunDocuments& documents) {
@@ -156,27 +209,24 @@ Status History::expireAbandoned() {
 }
 
 Status History::update(const RunRow& row) {
-  return state_->changed(writeRow(*state_->database, "INSERT OR REPLACE", row));
+  LOCKSTEP_TRY(state_->changed(writeRow(*state_->database, "INSERT OR REPLACE", row)));
+  if (isFinal(row.phase)) noteInRunFile(row.run);
+  return {};
 }
 
 Status History::setDocuments(const std::string& run, const RunDocuments& documents) {
-  return state_->changed(
-      Statement(*state_->database, "INSERT OR REPLACE INTO document VALUES(?,?,?,?,?,?,?)")
-          .bind(std::string_view(run))
-          .bind(std::string_view(documents.specYaml))
-          .bind(std::string_view(documents.specResolved))
-          .bind(std::string_view(documents.clusterYaml))
-          .bind(std::string_view(documents.plan))
-          .bind(std::string_view(documents.prediction))
-          .bind(std::string_view(documents.nodes))
-          .run());
+  LOCKSTEP_TRY(state_->changed(writeDocuments(*state_->database, run, documents)));
+  noteInRunFile(run);
+  return {};
 }
 
 Status History::setNotes(const std::string& run, const std::string& notes) {
-  return state_->changed(Statement(*state_->database, "UPDATE run SET notes=? WHERE run=?")
-                             .bind(std::string_view(notes))
-                             .bind(std::string_view(run))
-                             .run());
+  LOCKSTEP_TRY(state_->changed(Statement(*state_->database, "UPDATE run SET notes=? WHERE run=?")
+                                   .bind(std::string_view(notes))
+                                   .bind(std::string_view(run))
+                                   .run()));
+  noteInRunFile(run);
+  return {};
 }
 
 namespace {
@@ -356,8 +406,47 @@ Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const
   } else {
     error = store.error();
   }
-  error.next = message("`lockstep history delete {}` removes what is left of the run", run);
+  error.next = message(
+      "`lockstep history check {}` sets it aside and reads the run again from its nodes; `lockstep "
+      "history delete {}` removes what is left of it",
+      run, run);
   return error;
+}
+
+Result<std::optional<std::string>> History::checkRun(const std::string& run) {
+  LOCKSTEP_TRY(row(run).status());
+  const std::string path = state_->pathOf(run);
+  std::error_code ignored;
+  const bool there = fs::exists(path, ignored);
+  if (there) {
+    const Status intact = checkDatabase(path);
+    if (intact.ok()) {
+      noteInRunFile(run);  // one of an earlier version does not have it
+      return std::optional<std::string>();
+    }
+    if (intact.code() != Code::kDataLoss) return intact.error();
+  }
+  const auto lock = lockRunStore(path);
+  if (!lock.ok()) {
+    Error error = lock.error();
+    if (error.code == Code::kAlreadyExists) {
+      error = makeError(Code::kFailedPrecondition, "run {} is being recorded", run);
+      error.next = "wait for its end, or end the program that records it";
+    }
+    return error;
+  }
+  std::string aside;
+  const Status done = [&]() -> Status {
+    if (there) {
+      LOCKSTEP_ASSIGN(aside, setAside(path));
+    }
+    LOCKSTEP_ASSIGN(const auto store, openRunStore(path));
+    return store->setAbout({{kAboutRefill, "1"}});
+  }();
+  close(*lock);
+  LOCKSTEP_TRY(done);
+  noteInRunFile(run);
+  return std::optional(aside);
 }
 
 Result<std::string> History::csv(const std::string& run) const {

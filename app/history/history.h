@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,10 @@ struct LeftRun {
 
 class History {
  public:
-  // If history.db is missing, rebuilds it from the files of the runs.
-  static Result<std::unique_ptr<History>> open(const std::string& folder);
+  // If history.db is missing or damaged, rebuilds it from the files of the runs. It is checked with
+  // `check`, and if the last process that wrote it did not close it. A damaged one is renamed (see
+  // filesSetAside()), unless another process has it open: then the error is kDataLoss.
+  static Result<std::unique_ptr<History>> open(const std::string& folder, bool check = false);
   ~History();
   History(const History&) = delete;
   History& operator=(const History&) = delete;
@@ -60,8 +63,12 @@ class History {
   std::vector<LeftRun> leftOnNodes() const;  // newest first; the newest thousand are noted
   Status forgetPart(const std::string& run,
                     const std::string& node);  // nothing is left to do there
-  // kDataLoss if the run's file was removed.
+  // kDataLoss if the run's file was removed or is damaged.
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
+  // Checks the run's file, reading all of it. If it is damaged or gone, sets it aside and makes one
+  // that a Recorder fills from the run's nodes; returns the new name of the damaged one ("": it is
+  // gone). None: it is intact. kFailedPrecondition if the run is being recorded.
+  Result<std::optional<std::string>> checkRun(const std::string& run);
   // Exports steps as rows and series as columns ("step", then series over steps). Series over time
   // follow in a second table after an empty line.
   Status exportCsv(const std::string& run, const std::string& path) const;
@@ -69,7 +76,9 @@ class History {
   const std::string& folder() const;
 
  private:
-  void listAgain();
+  void listAgain(const std::string& run, const RunStore& store);
+  void noteIn(RunStore& store, const std::string& run);
+  void noteInRunFile(const std::string& run);
   struct State;
   explicit History(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

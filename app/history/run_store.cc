@@ -27,6 +27,7 @@ constexpr std::size_t kMostTailRows = 64;
 
 // The columns are for readers of SQL; `info`, an ErrorInfo, has all of an error.
 constexpr std::string_view kErrorSchema = "ALTER TABLE error ADD COLUMN info BLOB;";
+constexpr std::string_view kAboutSchema = "CREATE TABLE about(key TEXT PRIMARY KEY, text TEXT);";
 constexpr std::string_view kSchema = R"(
 CREATE TABLE series(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL);
 CREATE TABLE chunk(series INTEGER NOT NULL, level INTEGER NOT NULL, t0 REAL NOT NULL,
@@ -167,7 +168,7 @@ RunStore::~RunStore() = default;
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path) {
   auto state = std::make_unique<RunStore::State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(state->database, Database::open(path, {kSchema, kErrorSchema}));
+  LOCKSTEP_ASSIGN(state->database, Database::open(path, {kSchema, kErrorSchema, kAboutSchema}));
   return std::unique_ptr<RunStore>(new RunStore(std::move(state)));
 }
 
@@ -251,6 +252,22 @@ std::uint64_t RunStore::cursor(const std::string& node) const {
   Statement found(*state_->database, "SELECT sequence FROM cursor WHERE node=?");
   return found.bind(std::string_view(node)).step() ? static_cast<std::uint64_t>(found.integer(0))
                                                    : 0;
+}
+
+Status RunStore::setAbout(const std::map<std::string_view, std::string>& texts) {
+  Transaction transaction(*state_->database);
+  LOCKSTEP_TRY(transaction.status());
+  for (const auto& [key, text] : texts)
+    LOCKSTEP_TRY(Statement(*state_->database, "INSERT OR REPLACE INTO about VALUES(?,?)")
+                     .bind(key)
+                     .bind(std::string_view(text))
+                     .run());
+  return transaction.commit();
+}
+
+std::string RunStore::about(std::string_view key) const {
+  Statement found(*state_->database, "SELECT text FROM about WHERE key=?");
+  return found.bind(key).step() ? found.text(0) : std::string();
 }
 
 std::vector<SeriesInfo> RunStore::series() const {

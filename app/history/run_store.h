@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/history/run_data.h"
@@ -28,6 +30,9 @@ class RunStore {
   // Writes atomically. Requires the recorder lock.
   Status append(const RunBatch& batch);
   std::uint64_t cursor(const std::string& node) const;  // 0: nothing yet
+  // What history.db has of the run, so that it can be made again from the runs' files. "": nothing.
+  Status setAbout(const std::map<std::string_view, std::string>& texts);
+  std::string about(std::string_view key) const;
 
   std::vector<SeriesInfo> series() const;
   // Returns about maxPoints spans of [from, to] in order, plus one before and one after, so that
@@ -58,6 +63,10 @@ class RunStore {
 
 // For History, which knows the paths.
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
+// Keys of RunStore::about().
+inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "documents";  // JSON
+// Not empty: the file replaces a damaged one, and is to be filled from the nodes.
+inline constexpr std::string_view kAboutRefill = "refill";
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);
 

@@ -118,4 +118,51 @@ Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
       .run();
 }
 
+Status writeDocuments(Database& database, const std::string& run, const RunDocuments& documents) {
+  return Statement(database, "INSERT OR REPLACE INTO document VALUES(?,?,?,?,?,?,?)")
+      .bind(std::string_view(run))
+      .bind(std::string_view(documents.specYaml))
+      .bind(std::string_view(documents.specResolved))
+      .bind(std::string_view(documents.clusterYaml))
+      .bind(std::string_view(documents.plan))
+      .bind(std::string_view(documents.prediction))
+      .bind(std::string_view(documents.nodes))
+      .run();
+}
+
+namespace {
+std::vector<std::string> columnsOf(Database& database, std::string_view table,
+                                   const std::string& json) {
+  Statement rows(database,
+                 "SELECT name FROM pragma_table_info(?1) WHERE ?2='' OR name IN "
+                 "(SELECT key FROM json_each(?2))");
+  rows.bind(table).bind(std::string_view(json));
+  std::vector<std::string> out;
+  while (rows.step()) out.push_back(rows.text(0));
+  return out;
+}
+}  // namespace
+
+std::string rowAsJson(Database& database, std::string_view table, const std::string& run) {
+  std::string pairs;
+  for (const std::string& column : columnsOf(database, table, ""))
+    pairs += fmt::format("{}'{}',{}", pairs.empty() ? "" : ",", column, column);
+  Statement row(database, fmt::format("SELECT json_object({}) FROM {} WHERE run=?", pairs, table));
+  return row.bind(std::string_view(run)).step() ? row.text(0) : std::string();
+}
+
+Status addRowFromJson(Database& database, std::string_view table, const std::string& json) {
+  Statement valid(database, "SELECT json_valid(?)");
+  if (!valid.bind(std::string_view(json)).step() || valid.integer(0) == 0)
+    return makeError(Code::kDataLoss, "what a run's file says of its run is not JSON");
+  std::string columns, values;
+  for (const std::string& column : columnsOf(database, table, json)) {
+    columns += (columns.empty() ? "" : ",") + column;
+    values += fmt::format("{}json_extract(?1,'$.{}')", values.empty() ? "" : ",", column);
+  }
+  return Statement(database, fmt::format("INSERT INTO {}({}) SELECT {}", table, columns, values))
+      .bind(std::string_view(json))
+      .run();
+}
+
 }  // namespace lockstep::app

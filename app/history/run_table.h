@@ -1,6 +1,7 @@
 // The tables of history.db, and the rows of its runs.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,5 +22,11 @@ inline constexpr std::string_view kRunColumns =
 RunRow readRow(const Statement& row);  // of kRunColumns
 // `verb` is "INSERT" or "INSERT OR REPLACE".
 Status writeRow(Database& database, std::string_view verb, const RunRow& row);
+Status writeDocuments(Database& database, const std::string& run, const RunDocuments& documents);
+
+// A row of table "run" or "document" as a JSON object by column; "" if there is none. What a newer
+// version wrote is read as far as this one has its columns.
+std::string rowAsJson(Database& database, std::string_view table, const std::string& run);
+Status addRowFromJson(Database& database, std::string_view table, const std::string& json);
 
 }  // namespace lockstep::app

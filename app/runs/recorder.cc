@@ -13,6 +13,8 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "app/runs/live_preview.h"
+#include "app/runs/node_records.h"
 #include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
 #include "app/specs/spec_text.h"
@@ -65,13 +67,6 @@ std::vector<NodeAccess*> accessOf(const std::vector<RunNode>& nodes) {
   return out;
 }
 
-bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any wake;
-  std::unique_lock lock(mutex);
-  return !wake.wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
-}
-
 }  // namespace
 
 struct Recorder::State {
@@ -112,7 +107,7 @@ struct Recorder::State {
     filled.notify_one();
   }
   Result<std::vector<RunNode>> findNodes(const History& history) const;
-  void follow(const RunNode& node, std::uint64_t after, std::stop_token stop);
+  void follow(const RunNode& node, std::uint64_t after, const std::stop_token& stop);
   class Recording;
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
@@ -122,52 +117,24 @@ struct Recorder::State {
 };
 
 // One node's records into the queue, until its last one.
-void Recorder::State::follow(const RunNode& node, std::uint64_t after, std::stop_token stop) {
-  auto pause = 200ms;
-  while (!stop.stop_requested()) {
-    auto channel = supervisorOf(run, node, stop);
-    if (channel.ok()) {
-      const auto stub = node::v1::Supervisor::NewStub(*channel);
-      grpc::ClientContext context;
-      const CancelOnStop cancel(context, stop);
-      node::v1::RecordsRequest request;
-      request.set_after(after);
-      request.set_follow(true);
-      const auto reader = stub->Records(&context, request);
-      run::v1::Record record;
-      bool first = true, last = false;
-      while (!last && reader->Read(&record)) {
-        if (first) tellNode(node.name, true, true, {});
-        first = false;
-        pause = 200ms;
-        after = record.sequence();
-        last = record.has_finished();
-        std::unique_lock lock(mutex);
-        emptied.wait(lock, stop, [&] { return queue.size() < kMostQueued; });
-        queue.emplace_back(node.name, std::move(record));
-        filled.notify_one();
-      }
-      if (last) {
-        context.TryCancel();
-        return;
-      }
-      const grpc::Status ended = reader->Finish();
-      if (stop.stop_requested()) return;
-      tellNode(node.name, false, false,
-               ended.ok() ? "the supervisor ended" : ended.error_message());
-    } else {
-      if (stop.stop_requested()) return;
-      if (channel.error().code == Code::kNotFound) {
-        std::lock_guard lock(mutex);
-        gone[node.name] = channel.error();
-        filled.notify_one();
-        return;
-      }
-      tellNode(node.name, false, false, channel.error().text());
-    }
-    if (!sleepFor(pause, stop)) return;
-    pause = std::min<std::chrono::milliseconds>(pause * 2, 5s);
-  }
+void Recorder::State::follow(const RunNode& node, std::uint64_t after,
+                             const std::stop_token& stop) {
+  RecordSink sink;
+  sink.record = [&](run::v1::Record&& record) {
+    std::unique_lock lock(mutex);
+    emptied.wait(lock, stop, [&] { return queue.size() < kMostQueued; });
+    queue.emplace_back(node.name, std::move(record));
+    filled.notify_one();
+    return true;
+  };
+  sink.reach = [&](bool answers, Message why) {
+    tellNode(node.name, answers, answers, std::move(why));
+  };
+  const Status ended = readRecords(run, node, after, sink, stop);
+  if (ended.ok()) return;
+  std::lock_guard lock(mutex);
+  gone[node.name] = ended.error();
+  filled.notify_one();
 }
 
 // With its model where that can be had; without it the run has ended all the same.
@@ -196,14 +163,18 @@ class Recorder::State::Recording {
   Recording(State& state, History& history, RunStore& store, RunRow row,
             const std::stop_token& stop)
       : state_(state), history_(history), store_(store), stop_(stop) {
+    if (!store.about(kAboutRefill).empty()) before_ = row;
+    if (before_) row = unbegun(std::move(row));
     std::vector<RunAggregator::NodeCursor> cursors;
     for (const RunNode& node : state.nodes) cursors.push_back({node.name, store.cursor(node.name)});
+    preview_.emplace(state.run, state.nodes, row,
+                     [&state](RunUpdate update) { state.post(std::move(update)); });
     book_.emplace(std::move(row), cursors);
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
-      followers_.emplace_back(
-          [&state, &node = state.nodes[i], cursor = cursors[i].sequence](std::stop_token own) {
-            state.follow(node, cursor > kReplayWindow ? cursor - kReplayWindow : 0, own);
-          });
+      followers_.emplace_back([&state, &node = state.nodes[i],
+                               cursor = cursors[i].sequence](const std::stop_token& own) {
+        state.follow(node, cursor > kReplayWindow ? cursor - kReplayWindow : 0, own);
+      });
   }
   ~Recording() {
     for (auto& follower : followers_) follower.request_stop();
@@ -220,7 +191,9 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
-        return state_.finish(history_, book_->row(), writing_, stop_);
+        if (writing_ && before_) (void)store_.setAbout({{kAboutRefill, ""}});
+        const bool again = before_ && isFinal(before_->phase);
+        return state_.finish(history_, again ? *before_ : book_->row(), writing_, stop_);
       }
       if (stop_.stop_requested()) break;  // not before what has come is taken: it may be the end
       // At most about thirty updates a second, and no later than that.
@@ -228,7 +201,7 @@ class Recorder::State::Recording {
       if (!sleepFor(10ms, stop_)) break;
     }
     (void)keep({}, true);
-    if (latest_) (void)history_.update(*latest_);
+    if (latest_) keepRow(*latest_);
   }
 
  private:
@@ -254,6 +227,19 @@ class Recorder::State::Recording {
     out.lost = state_.gone;
     state_.emptied.notify_all();
     return out;
+  }
+
+  // As it was before its records came, which come again.
+  static RunRow unbegun(RunRow row) {
+    row.phase = RunState::LAUNCHING;
+    row.startedNs = row.finishedNs = row.unreachableNs = 0;
+    row.error = {};
+    return row;
+  }
+
+  // Of a run whose file is filled again the history has the row.
+  void keepRow(const RunRow& row) {
+    if (!before_ || !isFinal(before_->phase)) (void)history_.update(row);
   }
 
   const std::string& coordinator() const { return state_.nodes.front().name; }
@@ -317,16 +303,18 @@ class Recorder::State::Recording {
   void publish(std::vector<RunUpdate::Node> states) {
     RunAggregator::Taken taken = book_->take();
     taken.update.nodes = std::move(states);
+    const std::vector<RunBatch::Cursor> reached = taken.batch.cursors;
     if (taken.update.row) latest_ = *taken.update.row;
     // Curves go on on the screen whether or not the history can take them.
     if (Status kept = keep(std::move(taken.batch), book_->ended()); !kept.ok())
       taken.update.errors.push_back(kept.error());
     if (latest_ && (book_->ended() || Clock::now() >= rowDue_)) {
-      (void)history_.update(*latest_);
+      keepRow(*latest_);
       latest_.reset();
       rowDue_ = Clock::now() + kKept;
     }
     state_.post(std::move(taken.update));
+    for (const auto& [node, sequence] : reached) preview_->reached(node, sequence);
   }
 
   // Whether the run has ended and every node's last record is there, or waited for long enough.
@@ -343,6 +331,7 @@ class Recorder::State::Recording {
   History& history_;
   RunStore& store_;
   const std::stop_token& stop_;
+  std::optional<RunRow> before_;  // of a run whose file replaces a damaged one
   std::optional<RunAggregator> book_;
   RunBatch pending_;
   std::optional<RunRow> latest_;  // not written yet
@@ -352,6 +341,7 @@ class Recorder::State::Recording {
   bool reached_ = false;
   std::optional<Clock::time_point> endedAt_;
   std::vector<std::jthread> followers_;
+  std::optional<LivePreview> preview_;
 };
 
 // Another process records: what it writes is told here as it appears.
@@ -434,9 +424,11 @@ void Recorder::State::write(std::stop_token stop) {
   if (!row.ok()) return failed(row.error());
   auto store = (*history)->openRun(run);
   if (!store.ok()) return failed(store.error());
-  const bool over = isFinal(row->phase);
+  const bool refill = !(*store)->about(kAboutRefill).empty();
+  const bool over = isFinal(row->phase) && !refill;
   const Status locked = (*store)->lockForRecording();
-  if (locked.ok() && lacksModel(*row)) return finish(**history, std::move(*row), true, stop);
+  if (locked.ok() && !refill && lacksModel(*row))
+    return finish(**history, std::move(*row), true, stop);
   if (over || !locked.ok()) {
     if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());
     return read(**history, **store, stop);

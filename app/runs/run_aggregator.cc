@@ -104,7 +104,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addStarted(name, record.started(), record.wall_ns());
       break;
     case run::v1::Record::kSteps:
-      addSteps(node, record.steps());
+      addSteps(node, record.steps(), record.outline_from() > 0);
       break;
     case run::v1::Record::kRecovering:
     case run::v1::Record::kRecovered:
@@ -146,10 +146,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addFinished(name, record.finished(), record.wall_ns());
       break;
     case run::v1::Record::kClock:
-      node.clockOffset = record.clock().offset_ns();
-      points("node/" + name + "/clock_offset")
-          .push_back({static_cast<double>(record.wall_ns()) * 1e-9,
-                      static_cast<double>(record.clock().offset_ns()) * 1e-9});
+      addClock(name, node, record);
       break;
     case run::v1::Record::kLost:
       addLine({0, record.wall_ns(), name, -1,
@@ -162,6 +159,23 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     default:
       break;  // checkpoints are the node's; newer kinds are for newer studios
   }
+}
+
+// An answer that was held up on its way says little: of a minute the surest offset holds.
+void RunAggregator::addClock(const std::string& name, Node& node, const run::v1::Record& record) {
+  constexpr std::int64_t kMinute = 60'000'000'000;
+  const run::v1::ClockOffset& clock = record.clock();
+  const double x = static_cast<double>(record.wall_ns()) * 1e-9;
+  const std::pair<const char*, std::int64_t> values[] = {
+      {"/clock_offset", clock.offset_ns()}, {"/clock_uncertainty", clock.uncertainty_ns()}};
+  for (const auto& [key, nanoseconds] : values)
+    points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) * 1e-9});
+  if (node.clockAt != 0 && clock.uncertainty_ns() > node.clockUncertainty &&
+      record.monotonic_ns() - node.clockAt < kMinute)
+    return;
+  node.clockOffset = clock.offset_ns();
+  node.clockUncertainty = clock.uncertainty_ns();
+  node.clockAt = record.monotonic_ns();
 }
 
 void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
@@ -211,7 +225,19 @@ void RunAggregator::addEpoch(const run::v1::EpochInfo& epoch) {
   row_.figures.evalMetric = row.evalMetric;
 }
 
-void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
+// Of a step in an outline values come from several steps: there is no waiting in it, and no
+// transfer.
+void RunAggregator::addOutlined(const analysis::StepSample& sample) {
+  const auto x = static_cast<double>(sample.step);
+  const std::pair<const char*, double> parts[] = {{"data", sample.data},
+                                                  {"forward", sample.forward},
+                                                  {"backward", sample.backward},
+                                                  {"optimizer", sample.optimizer}};
+  for (const auto& [key, seconds] : parts)
+    points(fmt::format("rank/{}/{}", sample.rank, key)).push_back({x, seconds});
+}
+
+void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk, bool outlined) {
   const int rank = chunk.rank();
   // One booted host has one monotonic clock; others are brought to the coordinator's.
   const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
@@ -248,7 +274,10 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     sample.optimizer = at(chunk.optimizer(), i);
     sample.frozen = at(chunk.frozen(), i);
     sample.frozenArrived = at(chunk.frozen_arrived(), i);
-    analyzer_.add(sample);
+    if (outlined)
+      addOutlined(sample);
+    else
+      analyzer_.add(sample);
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) * 1e-9;
     seconds.push_back({x, length});

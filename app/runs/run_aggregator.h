@@ -53,7 +53,9 @@ class RunAggregator {
 
  private:
   struct Node {
-    std::int64_t clockOffset = 0;  // to the coordinator's clock, ns
+    std::int64_t clockOffset = 0;       // to the coordinator's clock, ns
+    std::int64_t clockUncertainty = 0;  // of that offset
+    std::int64_t clockAt = 0;           // when it was measured, by the node's clock; 0: never
     std::string bootId;
     bool finished = false;
     std::uint64_t sequence = 0, cursor = 0;
@@ -68,8 +70,10 @@ class RunAggregator {
 
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
+  void addClock(const std::string& name, Node& node, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
-  void addSteps(Node& node, const run::v1::StepChunk& chunk);
+  void addSteps(Node& node, const run::v1::StepChunk& chunk, bool outlined);
+  void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);

@@ -12,6 +12,12 @@ void RunModel::begin(RunRow row, RunScope scope) {
 }
 
 void RunModel::add(const RunUpdate& update, Nanoseconds now) {
+  if (update.preview) {
+    for (const auto& series : update.series)
+      if (series.name == "loss" && !series.points.empty())
+        previewStep_ = static_cast<std::int64_t>(series.points.back().x);
+    return;
+  }
   if (update.row) row_ = *update.row;
   for (const auto& series : update.series) addSeries(series, now);
   for (const EpochRow& epoch : update.epochs) addEpoch(epoch);
@@ -40,7 +46,9 @@ const EpochRow* RunModel::lastEvaluated() const {
   return found == epochs_.rend() ? nullptr : &*found;
 }
 
-std::int64_t RunModel::step() const { return std::max(progress_.step(), row_.figures.steps); }
+std::int64_t RunModel::step() const {
+  return std::max({progress_.step(), row_.figures.steps, previewStep_});
+}
 
 RunFigures RunModel::figures() const {
   RunFigures out = row_.figures;

@@ -50,6 +50,7 @@ class RunModel {
  private:
   RunRow row_;
   RunProgress progress_;
+  std::int64_t previewStep_ = 0;
   std::vector<EpochRow> epochs_;
   std::vector<StepBreakdown> breakdown_;
   std::optional<Straggler> slow_;

@@ -8,12 +8,12 @@
 // "…/waiting", "…/transfer", "…/optimizer". Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in", "…/net_out", "…/loopback", "…/disk_read",
 // "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset"
-// (seconds); of each GPU, where its driver tells of it, "node/<n>/gpu/<i>/utilisation" and
-// "…/memory_utilisation" (0…1), "…/memory" (bytes), "…/temperature" (°C), "…/power" (W),
-// "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in", "…/pcie_out", "…/nvlink_in", "…/nvlink_out"
-// (bytes/s), "…/throttled" (1: it was slowed down or held at its power limit) and, where they
-// change, "…/ecc_corrected", "…/ecc_uncorrected", "…/xids" (errors ever). Series over epochs:
-// "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>".
+// and "…/clock_uncertainty" (seconds, to the coordinator's); of each GPU, where its driver tells of
+// it, "node/<n>/gpu/<i>/utilisation" and "…/memory_utilisation" (0…1), "…/memory" (bytes),
+// "…/temperature" (°C), "…/power" (W), "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in",
+// "…/pcie_out", "…/nvlink_in", "…/nvlink_out" (bytes/s), "…/throttled" (1: it was slowed down or
+// held at its power limit) and, where they change, "…/ecc_corrected", "…/ecc_uncorrected", "…/xids"
+// (errors ever). Series over epochs: "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>".
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,9 @@ struct StepBreakdown {  // mean over the last steps, seconds a step
 
 struct RunUpdate {
   std::string run;
+  // Series only, of a run that goes on while earlier points are still being read. All of it comes
+  // again in its order.
+  bool preview = false;
   std::vector<RunBatch::Series> series;
   std::vector<LogRow> logs;
   std::vector<EpochRow> epochs;  // one comes again where it is evaluated later

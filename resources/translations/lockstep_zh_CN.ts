@@ -3357,16 +3357,48 @@ It uses:
             <translation>请检查所有 rank 所在的节点是否正常，然后恢复运行</translation>
         </message>
         <message>
-            <source>move it away: a new one is made that lists the runs in %1/runs again, without their specs</source>
-            <translation>请将其移走：会新建一个，重新列出 %1/runs 中的运行，但不含其规格</translation>
+            <source>not kept</source>
+            <translation>未保留</translation>
+        </message>
+        <message>
+            <source>cannot read the spool</source>
+            <translation>无法读取缓存文件</translation>
+        </message>
+        <message>
+            <source>`lockstep history check %1` sets it aside and reads the run again from its nodes; `lockstep history delete %2` removes what is left of it</source>
+            <translation>`lockstep history check %1` 将其移到一旁，并从节点重新读取该运行；`lockstep history delete %2` 删除其余部分</translation>
+        </message>
+        <message>
+            <source>end every other Lockstep program; the next one that starts renames the file and lists the runs again</source>
+            <translation>请结束其他所有 Lockstep 程序；下一个启动的程序会重命名该文件，并重新列出运行</translation>
+        </message>
+        <message>
+            <source>wait for its end, or end the program that records it</source>
+            <translation>请等待其结束，或结束正在记录它的程序</translation>
+        </message>
+        <message>
+            <source>%1 is damaged</source>
+            <translation>%1 已损坏</translation>
+        </message>
+        <message>
+            <source>cannot check %1</source>
+            <translation>无法检查 %1</translation>
+        </message>
+        <message>
+            <source>cannot rename %1-wal</source>
+            <translation>无法重命名 %1-wal</translation>
+        </message>
+        <message>
+            <source>what a run's file says of its run is not JSON</source>
+            <translation>运行文件中关于该运行的内容不是 JSON</translation>
+        </message>
+        <message>
+            <source>a file was damaged; it is now %1</source>
+            <translation>有文件已损坏，现名为 %1</translation>
         </message>
         <message>
             <source>it is truncated</source>
             <translation>文件末尾被截断</translation>
-        </message>
-        <message>
-            <source>`lockstep history delete %1` removes what is left of the run</source>
-            <translation>`lockstep history delete %1` 可删除该运行的剩余部分</translation>
         </message>
         <message>
             <source>the history does not know on which nodes it ran</source>

@@ -1,4 +1,4 @@
-// The agent's parts without processes: spool, lines, step packing, names, samples.
+// The agent's parts without processes: lines, step packing, names, samples.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -23,7 +23,6 @@
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
 #include "agent/node/sweep.h"
-#include "agent/supervisor/spool.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_groups.h"
 #include "agent/worker/telemetry.h"
@@ -34,28 +33,6 @@
 
 using namespace lockstep;
 using namespace lockstep::agent;
-
-namespace {
-
-run::v1::Record logRecord(const std::string& text) {
-  run::v1::Record record;
-  record.mutable_log()->add_lines(text);
-  return record;
-}
-
-std::vector<run::v1::Record> readAll(Spool& spool, std::uint64_t after) {
-  std::vector<run::v1::Record> out;
-  while (after < spool.last())
-    for (const Spool::Kept& kept : spool.read(after, 100, 0)) {
-      run::v1::Record record;
-      if (!record.ParseFromString(kept.bytes) || record.sequence() != kept.sequence) return {};
-      after = kept.sequence;
-      out.push_back(std::move(record));
-    }
-  return out;
-}
-
-}  // namespace
 
 class AgentPartsTest : public QObject {
   Q_OBJECT
@@ -131,92 +108,6 @@ class AgentPartsTest : public QObject {
       QCOMPARE(givenCores(), given);
     });
     compute.join();
-  }
-
-  void spoolNumbersAndSurvives() {
-    {
-      auto spool = Spool::open(path("a.db"), {});
-      QVERIFY2(spool.ok(), spool.ok() ? "" : spool.error().text().c_str());
-      for (int i = 0; i < 10000; ++i) (*spool)->append(logRecord(std::to_string(i)));
-      QCOMPARE((*spool)->last(), std::uint64_t{10000});
-      const auto records = readAll(**spool, 0);  // beyond what memory keeps
-      QCOMPARE(records.size(), std::size_t{10000});
-      for (std::size_t i = 0; i < records.size(); ++i) {
-        QCOMPARE(records[i].sequence(), i + 1);
-        QCOMPARE(records[i].log().lines(0), std::to_string(i));
-      }
-    }
-    auto again = Spool::open(path("a.db"), {});
-    QVERIFY(again.ok());
-    QCOMPARE((*again)->append(logRecord("more")), std::uint64_t{10001});
-    QCOMPARE(readAll(**again, 9999).size(), std::size_t{2});
-    QVERIFY(!(*again)->finished());
-    run::v1::Record end;
-    end.mutable_finished();
-    (*again)->append(end);
-    QVERIFY((*again)->finished());
-  }
-
-  void spoolDropsTheOldestAndSaysSo() {
-    SpoolOptions options;
-    options.limitBytes = 200'000;
-    auto spool = Spool::open(path("b.db"), options);
-    QVERIFY(spool.ok());
-    const std::string text(1000, 'x');
-    for (int i = 0; i < 20000; ++i) (*spool)->append(logRecord(text));  // 20 MB: past memory's tail
-    QTRY_VERIFY_WITH_TIMEOUT(
-        [&] {
-          (*spool)->append(logRecord("tick"));
-          const auto records = (*spool)->read(0, 10, 0);
-          run::v1::Record first;
-          return !records.empty() && first.ParseFromString(records[0].bytes) && first.has_lost();
-        }(),
-        10000);
-    const auto records = readAll(**spool, 0);
-    QVERIFY(records.front().has_lost());
-    QCOMPARE(records.front().lost().from(), std::uint64_t{1});
-    QCOMPARE(records.front().lost().to(), records.front().sequence());
-    for (std::size_t i = 1; i < records.size(); ++i)
-      QVERIFY(records[i].sequence() == records[i - 1].sequence() + 1 || records[i].has_lost());
-  }
-
-  void spoolGoesOnWhereTheDiskIsFull() {
-    SpoolOptions options;
-    options.maxPages = 20;  // 80 KiB
-    options.pendingBytes = 200'000;
-    std::atomic<int> troubles{0};
-    options.onTrouble = [&](const Error& error) {
-      if (error.code == Code::kResourceExhausted) ++troubles;
-    };
-    auto spool = Spool::open(path("c.db"), options);
-    QVERIFY(spool.ok());
-    const std::string text(1000, 'x');
-    for (int i = 0; i < 12000; ++i) (*spool)->append(logRecord(text));
-    QTRY_VERIFY_WITH_TIMEOUT(troubles.load() > 0, 10000);
-    const auto records = readAll(**spool, 0);
-    QCOMPARE(records.back().sequence(), std::uint64_t{12000});
-    std::uint64_t expected = 1;
-    bool lost = false;
-    for (const auto& record : records) {
-      if (record.has_lost()) {
-        lost = true;
-        QCOMPARE(record.lost().from(), expected);
-      } else {
-        QCOMPARE(record.sequence(), expected);
-      }
-      expected = record.sequence() + 1;
-    }
-    QVERIFY(lost);
-  }
-
-  void readersWaitForTheNext() {
-    auto spool = Spool::open(path("d.db"), {});
-    QVERIFY(spool.ok());
-    std::thread writer([&] { (*spool)->append(logRecord("now")); });
-    const auto records = (*spool)->read(0, 10, 5'000'000'000);
-    writer.join();
-    QCOMPARE(records.size(), std::size_t{1});
-    QVERIFY((*spool)->read(1, 10, 0).empty());
   }
 
   void linesAreSplitLimitedAndValid() {

@@ -68,6 +68,32 @@ class PlotsTest : public QObject {
     QCOMPARE(series.shown().size(), std::size_t{3});
   }
 
+  // What came ahead leaves no trace once the samples between are there.
+  void samplesAheadAreReplaced() {
+    Series series("loss", 0, true), plain("loss", 0, true);
+    for (Series* one : {&series, &plain}) one->setSmoothing(0.9);
+    const auto add = [](Series& to, int from, int end) {
+      for (int x = from; x < end; ++x) to.append(x, std::sin(x));
+    };
+    add(series, 0, 100);
+    for (int x = 500; x < 600; ++x) series.appendAhead(x, 7);
+    QCOMPARE(series.raw().size(), std::size_t{201});  // with a gap
+    QVERIFY(std::isnan(series.raw().y(100)));
+    QCOMPARE(series.raw().range(0, 201).max, 7.0);
+    add(series, 100, 300);
+    series.appendAhead(599, 7);
+    series.setSmoothing(0.9);
+    add(series, 300, 700);
+    add(plain, 0, 700);
+    for (const auto& [one, other] :
+         {std::pair{&series.raw(), &plain.raw()}, {&series.shown(), &plain.shown()}}) {
+      QCOMPARE(one->size(), other->size());
+      for (std::size_t i = 0; i < one->size(); ++i) QCOMPARE(one->y(i), other->y(i));
+      QCOMPARE(one->range(3, 650).max, other->range(3, 650).max);
+      QCOMPARE(one->range(3, 650).min, other->range(3, 650).min);
+    }
+  }
+
   // A single sample far out among 200,000 must be seen on a plot 600 pixels wide.
   void outlierIsDrawn() {
     PlotView view("plot");

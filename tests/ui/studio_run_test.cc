@@ -194,7 +194,7 @@ class StudioRunTest : public QObject {
     QDirIterator files(QString::fromStdString(home_->home().root) + "/local", {"spool.db"},
                        QDir::Files, QDirIterator::Subdirectories);
     while (files.hasNext()) {
-      auto spool = app::Database::open(files.next().toStdString(), {""});
+      auto spool = app::Database::open(files.next().toStdString(), {"", ""});
       if (!spool.ok()) continue;
       app::Statement records(**spool, "SELECT body FROM records ORDER BY seq");
       while (records.step()) {

@@ -28,6 +28,16 @@ void Pyramid::clear() {
   levels_.clear();
 }
 
+void Pyramid::truncate(std::size_t size) {
+  if (size >= x_.size()) return;
+  x_.resize(size);
+  y_.resize(size);
+  for (auto& level : levels_) {
+    size /= kFanout;
+    level.resize(size);
+  }
+}
+
 std::size_t Pyramid::lower(double at) const {
   return static_cast<std::size_t>(std::lower_bound(x_.begin(), x_.end(), at) - x_.begin());
 }

@@ -5,14 +5,34 @@
 namespace lockstep::ui {
 
 void Series::append(double x, double y) {
+  dropAhead();
   raw_.append(x, y);
   if (smoothed()) appendSmooth(x, y);
 }
 
+void Series::appendAhead(double x, double y) {
+  if (!ahead_) {
+    ahead_ = Ahead{raw_.size(), average_};
+    raw_.append(x, std::nan(""));
+    if (smoothed()) appendSmooth(x, std::nan(""));
+  }
+  raw_.append(x, y);
+  if (smoothed()) appendSmooth(x, y);
+}
+
+void Series::dropAhead() {
+  if (!ahead_) return;
+  raw_.truncate(ahead_->size);
+  smooth_.truncate(ahead_->size);
+  average_ = ahead_->average;
+  ahead_.reset();
+}
+
 void Series::clear() {
+  ahead_.reset();
   raw_.clear();
   smooth_.clear();
-  average_ = debias_ = 0;
+  average_ = {};
 }
 
 // Exponential average with the start-up bias divided out (Kingma and Ba, 2015, section 3).
@@ -21,17 +41,20 @@ void Series::appendSmooth(double x, double y) {
     smooth_.append(x, std::nan(""));
     return;
   }
-  average_ = weight_ * average_ + (1 - weight_) * y;
-  debias_ = weight_ * debias_ + (1 - weight_);
-  smooth_.append(x, average_ / debias_);
+  average_.value = weight_ * average_.value + (1 - weight_) * y;
+  average_.debias = weight_ * average_.debias + (1 - weight_);
+  smooth_.append(x, average_.value / average_.debias);
 }
 
 void Series::setSmoothing(double weight) {
   weight_ = weight;
   smooth_.clear();
-  average_ = debias_ = 0;
+  average_ = {};
   if (!smoothed()) return;
-  for (std::size_t i = 0; i < raw_.size(); ++i) appendSmooth(raw_.x(i), raw_.y(i));
+  for (std::size_t i = 0; i < raw_.size(); ++i) {
+    if (ahead_ && i == ahead_->size) ahead_->average = average_;
+    appendSmooth(raw_.x(i), raw_.y(i));
+  }
 }
 
 std::ptrdiff_t Series::nearest(double x) const {

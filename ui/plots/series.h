@@ -3,6 +3,7 @@
 
 #include <QColor>
 #include <QString>
+#include <optional>
 
 #include "ui/plots/pyramid.h"
 
@@ -15,6 +16,9 @@ class Series {
       : name(std::move(name)), colorIndex(colorIndex), smoothable_(smoothable) {}
 
   void append(double x, double y);
+  // Samples that come before those between are known: append() drops them, after a gap they are
+  // drawn until then.
+  void appendAhead(double x, double y);
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
   double smoothing() const { return smoothable_ ? weight_ : 0; }
@@ -32,11 +36,20 @@ class Series {
 
  private:
   void appendSmooth(double x, double y);
+  void dropAhead();
 
+  struct Average {
+    double value = 0, debias = 0;
+  };
   bool smoothable_ = false;
   double weight_ = 0;
-  double average_ = 0, debias_ = 0;
+  Average average_;
   Pyramid raw_, smooth_;
+  struct Ahead {
+    std::size_t size = 0;  // of samples before
+    Average average;
+  };
+  std::optional<Ahead> ahead_;
 };
 
 }  // namespace lockstep::ui

@@ -270,28 +270,51 @@ std::shared_ptr<Series> RunDocument::series(const std::string& name) {
   return slot;
 }
 
+double RunDocument::originOf(const std::string& series) const {
+  if (!isTimeSeries(series)) return 0;
+  return static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9;
+}
+
 void RunDocument::append(const app::RunBatch::Series& given) {
   const bool isNew = !lastX_.contains(given.name);
   const auto line = series(given.name);
-  const bool time = isTimeSeries(given.name);
-  const double origin =
-      time ? static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9
-           : 0;
+  const double origin = originOf(given.name);
   // If history and recorder overlap, the known rows stay.
   auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
+  const double before = last->second;
   for (const app::Point& point : given.points) {
     if (point.x <= last->second) continue;
     last->second = point.x;
     line->append(point.x - origin, point.y);
   }
+  if (const auto ahead = ahead_.find(given.name); ahead != ahead_.end() && last->second > before) {
+    std::erase_if(ahead->second, [&](const app::Point& point) { return point.x <= last->second; });
+    for (const app::Point& point : ahead->second) line->appendAhead(point.x - origin, point.y);
+  }
   if (isNew) Q_EMIT seriesAdded(QString::fromStdString(given.name));
+}
+
+void RunDocument::preview(const app::RunBatch::Series& given) {
+  if (!lastX_.contains(given.name)) append({given.name, {}});
+  const auto line = series(given.name);
+  const double origin = originOf(given.name), last = lastX_[given.name];
+  for (const app::Point& point : given.points) {
+    if (point.x <= last) continue;
+    ahead_[given.name].push_back(point);
+    line->appendAhead(point.x - origin, point.y);
+  }
 }
 
 void RunDocument::take(const app::RunUpdate& update) {
   const bool over = model_.over();
   model_.add(update, monotonicNow());
   ending_ = (ending_ || update.ending) && !update.finished;
-  for (const auto& series : update.series) append(series);
+  for (const auto& series : update.series) {
+    if (update.preview)
+      preview(series);
+    else
+      append(series);
+  }
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   if (!update.breakdown.empty()) Q_EMIT breakdownChanged();
   if (update.slowChanged) Q_EMIT slowChanged();

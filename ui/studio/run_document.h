@@ -82,6 +82,8 @@ class RunDocument : public QObject {
   void takeOver(const std::shared_ptr<Loaded>& loaded);  // in slices that leave the window free
   void follow();
   void append(const app::RunBatch::Series& series);
+  void preview(const app::RunBatch::Series& series);
+  double originOf(const std::string& series) const;  // seconds; of series over time
 
   QString run_;
   Workspace& workspace_;
@@ -91,6 +93,7 @@ class RunDocument : public QObject {
   LogModel* logs_;
   std::map<std::string, std::shared_ptr<Series>> series_;
   std::map<std::string, double> lastX_;
+  std::map<std::string, std::vector<app::Point>> ahead_;  // of a preview, after lastX_
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction

@@ -3,7 +3,9 @@
 #include <QCoreApplication>
 #include <QDir>
 #include <QFileInfo>
+#include <algorithm>
 
+#include "app/history/integrity.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/studio/background.h"
 
@@ -69,6 +71,11 @@ void Workspace::watchHistory() {
   struct Watched {
     std::unique_ptr<app::History> history;
     std::int64_t changes = -1;
+    std::vector<std::string> setAside;
+  };
+  struct Look {
+    bool changed = false;
+    QStringList setAside;  // since the last look
   };
   auto watched = std::make_shared<Watched>();
   connect(&watch_, &QTimer::timeout, this, [this, watched] {
@@ -76,19 +83,27 @@ void Workspace::watchHistory() {
     looking_ = true;
     runInBackground(
         this,
-        [watched, folder = home().historyFolder()] {
+        [watched, folder = home().historyFolder()]() -> Look {
+          Look out;
           if (!watched->history) {
             auto opened = app::History::open(folder);
-            if (!opened) return false;
+            if (!opened) return out;
             watched->history = std::move(*opened);
           }
           // The first look is one too: what was read before it may be older.
           const std::int64_t before = std::exchange(watched->changes, watched->history->changes());
-          return before != watched->changes;
+          out.changed = before != watched->changes;
+          if (!out.changed) return out;
+          const auto known = std::exchange(watched->setAside, app::filesSetAside(folder));
+          for (const std::string& file : watched->setAside)
+            if (std::ranges::find(known, file) == known.end())
+              out.setAside << QString::fromStdString(file);
+          return out;
         },
-        [this](bool changed) {
+        [this](const Look& look) {
           looking_ = false;
-          if (changed) Q_EMIT historyChanged();
+          for (const QString& file : look.setAside) Q_EMIT historySetAside(file);
+          if (look.changed) Q_EMIT historyChanged();
         });
   });
   watch_.start(kEveryMs);

@@ -50,6 +50,8 @@ class Workspace : public QObject {
 
  Q_SIGNALS:
   void historyChanged();
+  // A damaged file of the history was renamed to this one; once per window, also of earlier ones.
+  void historySetAside(const QString& file);
   void question(std::shared_ptr<lockstep::ui::LiveCluster> cluster,
                 const lockstep::app::NodeQuestion& question);
 

@@ -73,6 +73,10 @@ MainWindow::MainWindow(StudioOptions options)
   connect(tabs_, &QTabWidget::currentChanged, this, &MainWindow::currentChanged);
   connect(tabs_, &QTabWidget::tabCloseRequested, this, [this](int index) { closeTab(index); });
   connect(workspace_.get(), &Workspace::historyChanged, this, &MainWindow::refreshRuns);
+  connect(workspace_.get(), &Workspace::historySetAside, this, [this](const QString& file) {
+    raiseAlert({"history:" + file, Tone::kWarning, tr("History"),
+                lockstep::message("a file was damaged; it is now {}", file.toStdString())});
+  });
   workspace_->watchHistory();
   connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);
   connect(&Theme::instance(), &Theme::changed, this, &MainWindow::restyle);

@@ -152,6 +152,35 @@ class CliRunTest : public QObject {
     }
   }
 
+  // A damaged file of a run is set aside; its curves come from the run's node again.
+  void aDamagedRunIsReadAgainFromItsNode() {
+    const Outcome run =
+        lockstepRun({"run", kExample, "--local", "1", "--json", "--set", "training.max_steps=300"});
+    QVERIFY2(run.exitCode == 0, run.errors.constData());
+    const QString id = run.events[0].value("run").toString();
+    QFile file(folder_->path() + "/history/runs/" + id + ".db");
+    QVERIFY(file.open(QFile::ReadWrite));
+    for (qint64 at = 8192; at + 4096 <= file.size(); at += 8192)
+      QVERIFY(file.seek(at) && file.write(QByteArray(4096, '\xee')) == 4096);
+    file.close();
+    const Outcome check = lockstepRun({"history", "check", "--json"});
+    QVERIFY2(check.exitCode == 0, check.errors.constData());
+    QCOMPARE(check.event(0), QString("damaged"));
+    QCOMPARE(check.events[0].value("run").toString(), id);
+    QVERIFY(check.events[0].value("restored").toBool());
+    const QString aside = check.events[0].value("file").toString();
+    QVERIFY(QFile::exists(aside) && aside.contains(id + ".db.damaged-"));
+    QCOMPARE(check.events.back().value("damaged").toInt(), 1);
+    auto history = History::open((folder_->path() + "/history").toStdString());
+    QVERIFY(history.ok());
+    QCOMPARE((*history)->row(id.toStdString())->phase, RunState::SUCCEEDED);
+    auto store = (*history)->openRun(id.toStdString());
+    QVERIFY(store.ok());
+    QCOMPARE((*store)->readAll("loss")->size(), std::size_t{300});
+    const Outcome again = lockstepRun({"history", "check", "--json"});
+    QVERIFY(again.exitCode == 0 && again.events.size() == 1);
+  }
+
  private:
   std::unique_ptr<QProcess> begin(const QStringList& words) {
     auto process = std::make_unique<QProcess>();

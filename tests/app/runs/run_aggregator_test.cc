@@ -370,7 +370,7 @@ class RunAggregatorTest : public QObject {
     QVERIFY((*history)->add(row, documents).ok());
     const auto resumed = relaunchOf(**history, "r", RelaunchKind::kResume);
     QVERIFY(resumed.ok());
-    QCOMPARE(resumed->checkpoints, std::string("/w/runs/r/checkpoints"));
+    QCOMPARE(resumed->checkpoints.ofNode.at("local1"), std::string("/w/runs/r/checkpoints"));
     QCOMPARE(resumed->specYaml, written->yaml);  // with its comments
     QVERIFY(relaunchOf(**history, "r", RelaunchKind::kRerun)->checkpoints.empty());
     // With --set the text says something else than what ran.
@@ -406,6 +406,56 @@ class RunAggregatorTest : public QObject {
     // Told again: nothing new.
     book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
     QVERIFY(book.empty());
+  }
+
+  // Of several measurements of a clock's offset the surest is applied.
+  void theSurestClockOffsetHolds() {
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    std::uint64_t sequence = 0;
+    for (const auto& [offset, uncertainty] : {std::pair{5 * kSecond + 40'000'000, 50'000'000L},
+                                              {5 * kSecond, 100'000L},
+                                              {5 * kSecond - 80'000'000, 90'000'000L}}) {
+      run::v1::Record record;
+      record.set_sequence(++sequence);
+      record.set_monotonic_ns(static_cast<std::int64_t>(sequence) * kSecond);
+      record.set_wall_ns(record.monotonic_ns());
+      record.mutable_clock()->set_offset_ns(offset);
+      record.mutable_clock()->set_uncertainty_ns(uncertainty);
+      book.add("n2", record);
+    }
+    run::v1::Record late = stepsRecord(++sequence, 1, 1, 30, 0.010);
+    late.mutable_steps()->set_begin_ns(0, late.steps().begin_ns(0) - 5 * kSecond);
+    book.add("n1", stepsRecord(1, 0, 1, 30, 0.002));
+    book.add("n2", late);
+    const auto taken = book.take();
+    const auto* waiting = find(taken.batch, "rank/0/waiting");
+    QVERIFY(waiting != nullptr);
+    QVERIFY(std::abs(waiting->points[5].y - 0.008) < 1e-6);
+    QCOMPARE(find(taken.batch, "node/n2/clock_uncertainty")->points.size(), std::size_t{3});
+  }
+
+  // An outline has the extremes of many steps: curves, but nothing that compares ranks of one step.
+  void anOutlineBecomesCurves() {
+    RunRow row;
+    row.run = "r";
+    row.world = 2;
+    RunAggregator book(row, {{"a", 0}});
+    for (int rank = 0; rank < 2; ++rank)
+      for (const std::int64_t step : {1, 500}) {
+        run::v1::Record record =
+            stepsRecord(static_cast<std::uint64_t>(rank + 2 * step), rank, step, 1, 0.01);
+        record.set_outline_from(1);
+        book.add("a", record);
+      }
+    const auto taken = book.take();
+    std::map<std::string, std::vector<Point>> series;
+    for (const auto& one : taken.batch.series) series[one.name] = one.points;
+    for (const char* name : {"loss", "rank/0/step", "rank/0/forward", "rank/1/optimizer"}) {
+      QCOMPARE(series[name].size(), std::size_t{2});
+      QCOMPARE(series[name][1].x, 500.0);
+    }
+    QVERIFY(!series.contains("rank/0/waiting"));
   }
 
   void stepsThatUpdateNothingAreASeries() {

@@ -106,6 +106,7 @@ struct Bench {
 
 struct Seen {
   std::vector<double> loss;
+  std::vector<double> preview;  // of the loss, while earlier steps are being read
   std::vector<EpochRow> epochs;
   std::vector<Error> errors;
   bool started = false, finished = false;
@@ -116,7 +117,8 @@ struct Seen {
       started = started || update.started;
       for (const auto& series : update.series) {
         if (series.name != "loss") continue;
-        for (const auto& point : series.points) loss.push_back(point.x);
+        for (const auto& point : series.points)
+          (update.preview ? preview : loss).push_back(point.x);
       }
       epochs.insert(epochs.end(), update.epochs.begin(), update.epochs.end());
       errors.insert(errors.end(), update.errors.begin(), update.errors.end());

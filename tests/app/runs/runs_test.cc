@@ -7,6 +7,7 @@
 #include <set>
 
 #include "app/cluster/node_access.h"
+#include "app/history/sqlite.h"
 #include "app/runs/run_nodes.h"
 #include "tests/app/runs/runs_bench.h"
 
@@ -166,6 +167,41 @@ class RunsTest : public QObject {
     QVERIFY(!seen.row.modelFile.empty());
     QCOMPARE((*history)->row(*run)->modelFile, seen.row.modelFile);
     QVERIFY(!lacksModel(seen.row));
+  }
+
+  // While what came before cannot be taken, what comes now is seen; then all of it is there.
+  void whatComesNowDoesNotWaitForWhatCameBefore() {
+    Bench bench(1);
+    const auto run = bench.launch({"training.epochs=1000", "training.batch=48"});
+    QVERIFY2(run.ok(), run.ok() ? "" : run.error().text().c_str());
+    QTest::qWait(2000);
+    Seen seen;
+    {
+      auto held =
+          Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db", {"", "", ""});
+      QVERIFY2(held.ok(), held.ok() ? "" : held.error().text().c_str());
+      const Transaction transaction(**held);
+      QVERIFY(transaction.status().ok());
+      Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+      QVERIFY(bench.until([&] { return seen.preview.size() > 20; }, 4500));
+      QVERIFY(seen.loss.empty());
+      QVERIFY(seen.preview.front() > 20);  // not from the beginning
+      for (std::size_t i = 1; i < seen.preview.size(); ++i)
+        QCOMPARE(seen.preview[i], seen.preview[i - 1] + 1);
+    }
+    Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
+    QVERIFY(bench.until([&] { return !seen.loss.empty(); }));
+    seen.loss.clear();
+    recorder.stop();
+    QVERIFY(bench.until([&] { return seen.finished; }));
+    auto history = History::open(bench.home.historyFolder());
+    auto store = (*history)->openRun(*run);
+    QVERIFY(store.ok());
+    const auto points = (*store)->readAll("loss");
+    std::vector<double> steps;
+    for (const auto& point : *points) steps.push_back(point.x);
+    QVERIFY(steps.size() > seen.preview.size());
+    QVERIFY(consecutive(steps, static_cast<std::size_t>(seen.row.figures.steps)));
   }
 
   void stopAndKill_data() {

@@ -1,0 +1,94 @@
+// SpoolFile: the SQLite file (WAL) of a spool, bounded in size and age.
+//
+// Records are written as they are, at level 0. Where the file is past its limit, old records are
+// replaced by their outline (agent/supervisor/outline.h), window by window and oldest first: of
+// 16 seconds at level 1, of 16 such windows at level 2, and so on. Level k may take limit/2^(k+1)
+// before others make room, so that recent records stay as they were and old ones get coarser with
+// age. Each window is replaced in one transaction. Records are removed, and noted as lost, only
+// when they are older than the age limit, or no window can be made smaller.
+// Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+
+struct sqlite3;
+
+namespace lockstep::agent {
+
+class SpoolFile {
+ public:
+  struct Row {
+    std::uint64_t sequence = 0;
+    Nanoseconds wall = 0;  // of an outline's rows, that of the window's first record
+    std::string bytes;
+  };
+  struct Lost {
+    std::uint64_t from = 0, to = 0;
+    std::string why;
+  };
+  // `maxPages` of the file; 0: unlimited.
+  static Result<std::unique_ptr<SpoolFile>> open(const std::string& path, std::int64_t limitBytes,
+                                                 std::int64_t maxPages);
+  ~SpoolFile();
+  SpoolFile(const SpoolFile&) = delete;
+  SpoolFile& operator=(const SpoolFile&) = delete;
+
+  Result<std::vector<Lost>> lost();
+  Result<std::optional<Row>> newest();
+  // Adds rows, and ranges that are lost; a range that begins at one that was written replaces it.
+  Status commit(const std::vector<Row>& rows, const std::vector<Lost>& lost);
+  // Up to `count` rows after number `after`, in order.
+  std::vector<Row> read(std::uint64_t after, std::size_t count);
+
+  std::int64_t bytes() const;  // of records
+  // Replaces a window by its outline. If there is none, removes a part of what is oldest, and
+  // returns the range that is gone.
+  Result<std::optional<Lost>> thin();
+  // Removes rows from before `wall`. Returns the range that is gone.
+  Result<std::optional<Lost>> expire(Nanoseconds wall);
+  // Records up to this number may have been replaced: gaps between them are no losses.
+  std::uint64_t thinnedTo() const { return thinnedTo_; }
+
+ private:
+  struct Level {
+    std::int64_t bytes = 0;
+    std::uint64_t first = 0;  // 0: it has no rows
+  };
+  struct Window {
+    std::vector<Row> rows;
+    std::uint64_t next = 0;  // first row behind it; 0: it may not be complete
+  };
+  SpoolFile(std::string path, std::int64_t limitBytes);
+  Status openFile(std::int64_t maxPages);
+  Status transact(const std::function<Status()>& work);
+  Status insert(const std::vector<Row>& rows, std::size_t level);
+  Status insert(const Lost& lost);
+  Status countLevels();
+  Result<Window> oldestWindow(std::size_t level);
+  Status replace(std::size_t level, const Window& window);
+  Result<std::optional<Lost>> removeOldest();
+  Status remove(const Lost& range);
+
+  struct Statements;  // prepared once
+  const std::string path_;
+  const std::int64_t limitBytes_;
+  mutable std::mutex writeMutex_;
+  std::mutex readMutex_;
+  sqlite3* writer_ = nullptr;
+  std::unique_ptr<Statements> statements_;
+  sqlite3* reader_ = nullptr;
+  std::vector<Level> levels_;
+  std::atomic<std::uint64_t> thinnedTo_ = 0;
+};
+
+}  // namespace lockstep::agent

@@ -1,0 +1,119 @@
+// history check.
+#include <chrono>
+#include <cstdio>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
+#include "app/history/history.h"
+#include "app/history/integrity.h"
+#include "app/runs/recorder.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSilent = std::chrono::seconds(20);  // nodes that bring nothing for so long
+
+// Reads a run again from its nodes. Asks no questions.
+Status refill(const Globals& globals, History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(auto cluster, clusterOfRun(history, run));
+  Inbox inbox;
+  ClusterSessionOptions options = sessionOptions(globals, 0);
+  options.ask = false;
+  ClusterSession session(std::move(cluster), options, inbox);
+  bool over = false;
+  std::optional<Error> error;
+  auto last = Clock::now();
+  {
+    const Recorder recorder(run, session, globals.home, inbox, [&](const RunUpdate& update) {
+      last = Clock::now();
+      over = over || update.finished;
+      if (!update.errors.empty() && update.finished) error = update.errors.front();
+    });
+    (void)drainUntil(
+        inbox, [&] { return over || Clock::now() - last > kSilent; }, interrupts());
+  }
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  if (store->about(kAboutRefill).empty()) return {};
+  Error missing = makeError(Code::kUnavailable, "run {} could not be read from its nodes", run);
+  missing.why = error ? error->message() : Message("they cannot be reached");
+  missing.next = message("`lockstep history check {}` tries again", run);
+  return missing;
+}
+
+struct Checked {
+  std::int64_t runs = 0, damaged = 0, missing = 0;
+};
+
+void tell(const std::string& run, const std::string& file, const Status& filled, bool json) {
+  if (json) {
+    JsonLine line("damaged");
+    line.add("run", run).add("file", file).add("restored", filled.ok());
+    line.add("error", filled.ok() ? std::string() : filled.error().text());
+    line.print();
+    return;
+  }
+  if (!file.empty())
+    put(stdout, fmt::format("run {}: its file was damaged; it is now {}\n", run, file));
+  put(stdout, filled.ok() ? fmt::format("run {}: read again from its nodes\n", run)
+                          : fmt::format("run {}: {}\n", run, filled.error().text()));
+}
+
+Status check(const Globals& globals, History& history, const std::string& run, bool json,
+             Checked& checked) {
+  ++checked.runs;
+  auto aside = history.checkRun(run);
+  if (!aside.ok() && aside.error().code == Code::kFailedPrecondition) {
+    put(stderr, fmt::format("note: {}\n", aside.error().text()));
+    return {};
+  }
+  if (!aside.ok()) return aside.error();
+  if (!*aside) {
+    LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+    if (store->about(kAboutRefill).empty()) return {};
+  }
+  checked.damaged += aside->has_value();
+  const Status filled = refill(globals, history, run);
+  checked.missing += !filled.ok();
+  tell(run, aside->value_or(""), filled, json);
+  return {};
+}
+
+}  // namespace
+
+int historyCheckCommand(const Globals& globals, const Arguments& arguments) {
+  watchInterrupts();
+  const bool json = arguments.has("json");
+  Checked checked;
+  const Status status = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder(), true));
+    if (!arguments.words().empty()) {
+      LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+      return check(globals, *history, row.run, json, checked);
+    }
+    LOCKSTEP_ASSIGN(const auto rows, history->list());
+    for (const RunRow& row : rows) {
+      if (interrupts() > 0) return makeError(Code::kCancelled, "the check was cancelled");
+      LOCKSTEP_TRY(check(globals, *history, row.run, json, checked));
+    }
+    return {};
+  }();
+  if (!status.ok()) {
+    report(status.error(), json);
+    return exitCodeOf(status.error());
+  }
+  const std::vector<std::string> aside = filesSetAside(globals.home.historyFolder());
+  if (json) {
+    JsonLine("checked").add("runs", checked.runs).add("damaged", checked.damaged).print();
+  } else {
+    put(stdout, fmt::format("{} run{} checked, {} damaged\n", checked.runs,
+                            checked.runs == 1 ? "" : "s", checked.damaged));
+    for (const std::string& file : aside)
+      put(stdout, fmt::format("set aside: {} (delete it when you no longer need it)\n", file));
+  }
+  return checked.missing == 0 ? kSucceeded : kNode;
+}
+
+}  // namespace lockstep::app::cli

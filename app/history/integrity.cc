@@ -1,0 +1,115 @@
+#include "app/history/integrity.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sqlite3.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+
+#include "app/history/sqlite.h"
+#include "engine/base/list_folder.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::string_view kMark = ".damaged-";
+
+std::string dateAndTime() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  return fmt::format("{:04}{:02}{:02}-{:02}{:02}{:02}", local.tm_year + 1900, local.tm_mon + 1,
+                     local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec);
+}
+
+}  // namespace
+
+Status checkDatabase(const std::string& path) {
+  sqlite3* handle = nullptr;
+  int result = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE, nullptr);
+  std::string why;
+  const auto ask = [&](const char* pragma) -> std::string {
+    sqlite3_stmt* statement = nullptr;
+    std::string answer;
+    if (result == SQLITE_OK) result = sqlite3_prepare_v2(handle, pragma, -1, &statement, nullptr);
+    if (result == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
+      answer = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
+    else if (result == SQLITE_OK)
+      result = sqlite3_errcode(handle);
+    sqlite3_finalize(statement);
+    return answer;
+  };
+  if (result == SQLITE_OK) sqlite3_busy_timeout(handle, 5000);
+  const std::string page = ask("PRAGMA page_size");
+  struct stat info {};
+  if (result == SQLITE_OK && stat(path.c_str(), &info) == 0 && info.st_size % std::stol(page) != 0)
+    why = "it is truncated";
+  else if (const std::string found = ask("PRAGMA quick_check(1)"); found != "ok")
+    why = found;
+  if (result != SQLITE_OK && why.empty()) why = sqlite3_errstr(result);
+  sqlite3_close(handle);
+  result &= 0xff;
+  if (result == SQLITE_OK && why.empty()) return {};
+  const bool damaged = result == SQLITE_OK || result == SQLITE_CORRUPT || result == SQLITE_NOTADB;
+  Error error = damaged ? makeError(Code::kDataLoss, "{} is damaged", path)
+                        : makeError(Code::kUnavailable, "cannot check {}", path);
+  error.why = why;
+  return error;
+}
+
+bool hasLog(const std::string& path) {
+  struct stat info {};
+  return stat((path + "-wal").c_str(), &info) == 0 && info.st_size > 0;
+}
+
+Result<std::string> setAside(const std::string& path) {
+  std::string name = path + std::string(kMark) + dateAndTime();
+  struct stat info {};
+  for (int more = 2; stat(name.c_str(), &info) == 0; ++more)
+    name = fmt::format("{}{}{}.{}", path, kMark, dateAndTime(), more);
+  // The log goes first: a new database must not meet the old one's.
+  if (std::rename((path + "-wal").c_str(), (name + "-wal").c_str()) != 0 && errno != ENOENT)
+    return systemError(errno, message("cannot rename {}-wal", path));
+  unlink((path + "-shm").c_str());
+  if (std::rename(path.c_str(), name.c_str()) != 0)
+    return systemError(errno, message("cannot rename {}", path));
+  return name;
+}
+
+std::vector<std::string> filesSetAside(const std::string& folder) {
+  std::vector<std::string> out;
+  for (const std::string& in : {folder, folder + "/runs"})
+    for (const std::filesystem::path& path : listFolder(in))
+      if (const std::string name = path.filename().string();
+          name.find(kMark) != std::string::npos && !name.ends_with("-wal"))
+        out.push_back(path.string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+OpenLock::OpenLock(const std::string& path) {
+  fd_ = open((path + ".open").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd_ < 0) return;  // where nothing can be written, nothing is set aside
+  alone_ = flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  if (!alone_) share();
+}
+
+OpenLock::~OpenLock() {
+  if (fd_ >= 0) close(fd_);
+}
+
+void OpenLock::share() {
+  alone_ = false;
+  // Another one that is alone checks the database, which does not take long.
+  for (int tries = 0; fd_ >= 0 && flock(fd_, LOCK_SH | LOCK_NB) != 0 && tries < 500; ++tries)
+    poll(nullptr, 0, 10);
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,66 @@
+#include "app/runs/node_records.h"
+
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "app/core/rpc.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::app {
+
+using namespace std::chrono_literals;
+
+bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  std::unique_lock lock(mutex);
+  return !wake.wait_for(lock, stop, time, [&] { return stop.stop_requested(); });
+}
+
+Status readRecords(const std::string& run, const RunNode& node, std::uint64_t after,
+                   const RecordSink& sink, const std::stop_token& stop) {
+  auto pause = 200ms;
+  while (!stop.stop_requested()) {
+    auto channel = supervisorOf(run, node, stop);
+    if (channel.ok()) {
+      const auto stub = node::v1::Supervisor::NewStub(*channel);
+      grpc::ClientContext context;
+      const CancelOnStop cancel(context, stop);
+      node::v1::RecordsRequest request;
+      request.set_after(after);
+      request.set_follow(true);
+      const auto reader = stub->Records(&context, request);
+      run::v1::Record record;
+      bool first = true, last = false;
+      while (!last && reader->Read(&record)) {
+        if (first) sink.reach(true, {});
+        first = false;
+        pause = 200ms;
+        after = record.sequence();
+        last = record.has_finished();
+        last = !sink.record(std::move(record)) || last;
+      }
+      if (last) {
+        context.TryCancel();
+        return {};
+      }
+      const grpc::Status ended = reader->Finish();
+      if (stop.stop_requested()) return {};
+      if (ended.ok() && after == kOnlyNew) return {};  // nothing comes any more
+      sink.reach(false,
+                 ended.ok() ? Message("the supervisor ended") : Message(ended.error_message()));
+    } else {
+      if (stop.stop_requested()) return {};
+      if (channel.error().code == Code::kNotFound) return channel.error();
+      sink.reach(false, channel.error().text());
+    }
+    if (!sleepFor(pause, stop)) return {};
+    pause = std::min<std::chrono::milliseconds>(pause * 2, 5s);
+  }
+  return {};
+}
+
+}  // namespace lockstep::app

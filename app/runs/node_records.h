@@ -1,0 +1,35 @@
+// Reads a run's records from one of its nodes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <stop_token>
+#include <string>
+
+#include "app/runs/run_nodes.h"
+#include "engine/base/status.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::app {
+
+// As `after`: no stored records, only those that come.
+inline constexpr std::uint64_t kOnlyNew = std::numeric_limits<std::uint64_t>::max();
+
+struct RecordSink {
+  // Returns whether to go on. May block, which holds the node back.
+  std::function<bool(run::v1::Record&& record)> record;
+  // Whether the node answers. Called again where that changes; `why` where it does not.
+  std::function<void(bool answers, Message why)> reach;
+};
+
+// Reads records after number `after` until the run's last one, connecting again as often as needed.
+// kNotFound if the node does not know the run.
+Status readRecords(const std::string& run, const RunNode& node, std::uint64_t after,
+                   const RecordSink& sink, const std::stop_token& stop);
+
+// Sleeps. Returns false if `stop` is requested.
+bool sleepFor(std::chrono::milliseconds time, const std::stop_token& stop);
+
+}  // namespace lockstep::app
