@@ -69,7 +69,9 @@ class RunAggregator {
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addRestart(const std::string& node, const run::v1::Record& record);
-  void addSteps(Node& node, const run::v1::StepChunk& chunk);
+  std::int64_t clockOffsetOf(const Node& node);
+  void addEvents(const Node& node, run::v1::EventChunk events);
+  void addSteps(const Node& node, const run::v1::Record& record);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
