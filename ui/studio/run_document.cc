@@ -270,13 +270,25 @@ std::shared_ptr<Series> RunDocument::series(const std::string& name) {
   return slot;
 }
 
+std::vector<std::string> RunDocument::nodesOfRanks() const {
+  std::vector<std::string> out;
+  if (prediction_)
+    for (const app::RankPreview& rank : prediction_->ranks) out.push_back(rank.node);
+  return out;
+}
+
+double RunDocument::secondsIntoRun(double wallSeconds) const {
+  return wallSeconds -
+         static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9;
+}
+
+std::string RunDocument::historyFolder() const { return workspace_.home().historyFolder(); }
+
 void RunDocument::append(const app::RunBatch::Series& given) {
+  if (steps_.add(given)) return;
   const bool isNew = !lastX_.contains(given.name);
   const auto line = series(given.name);
-  const bool time = isTimeSeries(given.name);
-  const double origin =
-      time ? static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9
-           : 0;
+  const double origin = isTimeSeries(given.name) ? -secondsIntoRun(0) : 0;
   // If history and recorder overlap, the known rows stay.
   auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
   for (const app::Point& point : given.points) {
