@@ -150,28 +150,32 @@ void HeatMap::reduce(const Window& window, std::span<const int> order,
   std::vector<std::int64_t> cuts;  // blocks, by pixel
   for (int x = 0; x <= window.width; ++x)
     cuts.push_back(within((window.firstStep - 1 + perPixel * x) / block + kRounding));
-  const std::int64_t last = std::min(size, cuts.back() + 1);
+  const std::int64_t first = cuts.front(), last = std::min(size, cuts.back() + 1);
   const auto rows = static_cast<std::int64_t>(order.size());
   const auto rowAt = [&](int y) {
     return static_cast<std::int64_t>(
         std::floor(window.firstRow + window.rowSpan * y / window.height + kRounding));
   };
-  std::vector<float> most(static_cast<std::size_t>(size));
+  std::vector<float> most(static_cast<std::size_t>(last - first));  // of a line's rows
   for (int y = 0; y < window.height; ++y) {
     const std::int64_t top = rowAt(y), bottom = std::min(rows, std::max(top + 1, rowAt(y + 1)));
+    float* line = out.data() + static_cast<std::ptrdiff_t>(y) * window.width;
+    if (y > 0 && top == rowAt(y - 1)) {
+      std::copy_n(line - window.width, window.width, line);  // of the same row
+      continue;
+    }
     std::fill(most.begin(), most.end(), kNothing);
     for (std::int64_t row = std::max<std::int64_t>(0, top); row < bottom; ++row) {
       const int rank = order[static_cast<std::size_t>(row)];
-      if (rank >= ranks() || cuts[0] >= last) continue;
-      takeGreater(most.data() + cuts[0],
-                  rows_[static_cast<std::size_t>(rank)][level].data() + cuts[0], last - cuts[0]);
+      if (rank < ranks())
+        takeGreater(most.data(), rows_[static_cast<std::size_t>(rank)][level].data() + first,
+                    last - first);
     }
-    float* line = out.data() + static_cast<std::ptrdiff_t>(y) * window.width;
     for (std::size_t x = 0; x + 1 < cuts.size(); ++x) {
       float value = kNothing;
       const std::int64_t end = std::min(size, std::max(cuts[x] + 1, cuts[x + 1]));
       for (std::int64_t i = cuts[x]; i < end; ++i)
-        value = std::max(value, most[static_cast<std::size_t>(i)]);
+        value = std::max(value, most[static_cast<std::size_t>(i - first)]);
       *line++ = value == kNothing ? kUnknown : value;
     }
   }

@@ -47,7 +47,7 @@ QVariant TrafficModel::data(const QModelIndex& index, int role) const {
   const bool any = cell.bytes > 0;
   const auto color = [&] {
     return ColorMap(ColorMap::Kind::kSequential)
-        .at(static_cast<double>(cell.bytes) / static_cast<double>(most_));
+        .at(static_cast<float>(cell.bytes) / static_cast<float>(most_));
   };
   switch (role) {
     case Qt::DisplayRole:

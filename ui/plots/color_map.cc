@@ -29,18 +29,16 @@ QRgb mixed(std::span<const QRgb> stops, double share) {
 
 }  // namespace
 
-ColorMap::ColorMap(Kind kind) : diverging_(kind == Kind::kDiverging) {
-  const std::span<const QRgb> stops = !diverging_ ? std::span<const QRgb>(kCividis)
+ColorMap::ColorMap(Kind kind) {
+  const bool diverging = kind == Kind::kDiverging;
+  factor_ = diverging ? (kColors - 1) / 2.0f : kColors - 1;
+  offset_ = 0.5f + (diverging ? factor_ : 0);
+  const std::span<const QRgb> stops = !diverging ? std::span<const QRgb>(kCividis)
                                       : Theme::instance().isDark()
                                           ? std::span<const QRgb>(kDarkDiverging)
                                           : std::span<const QRgb>(kLightDiverging);
   for (std::size_t i = 0; i < table_.size(); ++i)
     table_[i] = mixed(stops, static_cast<double>(i) / (kColors - 1));
-}
-
-QRgb ColorMap::at(double share) const {
-  if (diverging_) share = (share + 1) / 2;
-  return table_[static_cast<std::size_t>(std::clamp(share, 0.0, 1.0) * (kColors - 1) + 0.5)];
 }
 
 ColorLegend::ColorLegend(QWidget* parent) : QWidget(parent) {
@@ -86,7 +84,7 @@ void ColorLegend::paintEvent(QPaintEvent*) {
   const ColorMap colors(kind_);
   const QRect bar(x, (height() - kBarHeight) / 2, kBarWidth, kBarHeight);
   for (int i = 0; i < kBarWidth; ++i) {
-    const double share = static_cast<double>(i) / (kBarWidth - 1);
+    const float share = static_cast<float>(i) / (kBarWidth - 1);
     painter.fillRect(
         bar.x() + i, bar.y(), 1, bar.height(),
         QColor(colors.at(kind_ == ColorMap::Kind::kDiverging ? 2 * share - 1 : share)));

@@ -13,11 +13,17 @@ class ColorMap {
   enum class Kind { kSequential, kDiverging };
   // By the current theme: no difference is close to the background.
   explicit ColorMap(Kind kind);
-  QRgb at(double share) const;  // share of the scale: 0 … 1, diverging −1 … 1; clamped
+  // The share of the scale: 0 … 1, diverging −1 … 1; clamped.
+  QRgb at(float share) const {
+    const float index = share * factor_ + offset_;
+    return table_[index <= 0             ? 0
+                  : index >= kColors - 1 ? kColors - 1
+                                         : static_cast<std::size_t>(index)];
+  }
 
  private:
   static constexpr int kColors = 256;
-  bool diverging_;
+  float factor_, offset_;  // from a share to an index
   std::array<QRgb, kColors> table_;
 };
 

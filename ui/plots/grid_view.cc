@@ -33,7 +33,7 @@ double roundStep(double least) {
 GridView::GridView(const QString& objectName, QWidget* parent) : QWidget(parent) {
   setObjectName(objectName);
   setFocusPolicy(Qt::StrongFocus);
-  connect(&Theme::instance(), &Theme::changed, this, &GridView::markDirty);
+  connect(&Theme::instance(), &Theme::changed, this, &GridView::namesChanged);
 }
 
 void GridView::setEmptyText(const QString& text) {
@@ -53,7 +53,7 @@ void GridView::setExtent(const Range& x, int rows) {
     x_ = xAll_;
     rows_ = {0, static_cast<double>(std::max(rows, 1))};
   }
-  markDirty();
+  namesChanged();
 }
 
 void GridView::showAll() {
@@ -76,20 +76,21 @@ void GridView::setView(const Range& x, const Range& rows) {
   Q_EMIT viewChanged();
 }
 
-int GridView::nameWidth() const {
+void GridView::namesChanged() {
   const QFontMetrics metrics(Theme::instance().small());
   int width = 24;
-  // Names are alike: the first, the last and those between them that a glance would find.
+  // Names are alike: some of them, and the last, which is often the longest.
   const int stride = std::max(1, rowsAll_ / 50);
   for (int row = 0; row < rowsAll_; row += stride)
     width = std::max(width, metrics.horizontalAdvance(rowName(row)));
   if (rowsAll_ > 0) width = std::max(width, metrics.horizontalAdvance(rowName(rowsAll_ - 1)));
-  return std::min(width, kLongestName) + 8;
+  nameWidth_ = std::min(width, kLongestName) + 8;
+  markDirty();
 }
 
 QRect GridView::cellsRect() const {
-  const int left = nameWidth();
-  return {left, 2, std::max(1, width() - left - kRight), std::max(1, height() - kTickRoom - 4)};
+  return {nameWidth_, 2, std::max(1, width() - nameWidth_ - kRight),
+          std::max(1, height() - kTickRoom - 4)};
 }
 
 double GridView::xAt(double pixel) const {

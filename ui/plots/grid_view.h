@@ -40,7 +40,8 @@ class GridView : public QWidget {
   void setExtent(const Range& x, int rows);
   const Range& extent() const { return xAll_; }
   int rowCount() const { return rowsAll_; }
-  void markDirty();  // the picture is drawn again with the next repaint
+  void namesChanged();  // of rows
+  void markDirty();     // the picture is drawn again with the next repaint
   // Zooms no further than this along x.
   virtual double leastSpan() const = 0;
   virtual QString rowName(int row) const = 0;
@@ -72,10 +73,10 @@ class GridView : public QWidget {
   double rowAt(double pixel) const;
   void zoom(double factor, double x, bool rows, double row);
   void drawAxes(QPainter& painter) const;
-  int nameWidth() const;
 
   Range x_, rows_, xAll_;
   int rowsAll_ = 0;
+  int nameWidth_ = 0;
   bool all_ = true;  // all of it is in view
   bool dirty_ = true;
   QImage image_;

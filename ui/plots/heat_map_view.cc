@@ -53,7 +53,7 @@ void HeatMapView::drawCells(QImage& image) const {
   const ColorMap colors(map_.isRelative() ? ColorMap::Kind::kDiverging
                                           : ColorMap::Kind::kSequential);
   const QRgb nothing = Theme::instance().color("base").rgb();
-  const double share = 1 / scale_;
+  const auto share = static_cast<float>(1 / scale_);
   const float* value = pixels.data();
   for (int y = 0; y < image.height(); ++y) {
     auto* line = reinterpret_cast<QRgb*>(image.scanLine(y));

@@ -114,7 +114,7 @@ void TimelineView::setTimelines(Timeline measured, Timeline predicted) {
 
 void TimelineView::setNames(std::vector<QString> names) {
   names_ = std::move(names);
-  markDirty();
+  namesChanged();
 }
 
 void TimelineView::markRank(int rank) {
