@@ -75,7 +75,7 @@ class StepsTest : public QObject {
     QCOMPARE(title, QString("Timeline of step 200, the sampled step nearest to step %1").arg(step));
     const QString cell = page_->findChild<QLabel*>("heatMapCell")->text();
     QVERIFY2(cell.startsWith(QString("step %1 · local2 · rank 1 · Compute ").arg(step)) &&
-                 cell.endsWith("% of the step above its median"),
+                 cell.endsWith("% of the step time above the median rank"),
              qPrintable(cell));
     QCOMPARE(map_->accessibleDescription(), cell);
     // Logs of that rank alone, at that time.

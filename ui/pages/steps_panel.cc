@@ -196,7 +196,7 @@ void StepsPanel::refreshMap() {
   if (asTable_->isChecked()) tableModel_->refresh();
   const double shown = scale > 0 ? scale : 1;
   if (map_.isRelative())
-    legend_->setScale(ColorMap::Kind::kDiverging, tr("% of the step, from its median"),
+    legend_->setScale(ColorMap::Kind::kDiverging, tr("from the median rank, % of the step time"),
                       QString::fromUtf8("−%1").arg(formatPercent(shown, 0)),
                       "+" + formatPercent(shown, 0));
   else
@@ -218,8 +218,8 @@ QString StepsPanel::cellText(int rank, std::int64_t step) const {
     parts << QString("%1 %2").arg(measureName(), formatSeconds(seconds));
     const double difference = static_cast<double>(map_.value(rank, step));
     if (map_.isRelative() && !std::isnan(difference))
-      parts << (difference < 0 ? tr("%1 of the step below its median")
-                               : tr("%1 of the step above its median"))
+      parts << (difference < 0 ? tr("%1 of the step time below the median rank")
+                               : tr("%1 of the step time above the median rank"))
                    .arg(formatPercent(std::abs(difference), 1));
   }
   return parts.join(QString::fromUtf8(" · "));
@@ -273,7 +273,7 @@ void StepsPanel::retranslate() {
   for (const StepMeasure shown : kShown)
     measures << QPair(names[static_cast<int>(shown)], static_cast<int>(shown));
   fill(measure_, measures);
-  fill(relative_, {{tr("against the step's median"), 1}, {tr("in seconds"), 0}});
+  fill(relative_, {{tr("vs the median rank"), 1}, {tr("in seconds"), 0}});
   fill(order_, {{tr("by rank"), static_cast<int>(app::RowOrder::kRank)},
                 {tr("by node"), static_cast<int>(app::RowOrder::kNode)},
                 {tr("slowest first"), static_cast<int>(app::RowOrder::kCost)}});
