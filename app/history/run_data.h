@@ -36,7 +36,8 @@ struct EpochRow {
   double evalLoss = 0, evalMetric = 0;  // not numbers while it is not evaluated
   bool evaluated() const { return !std::isnan(evalLoss); }
 };
-struct SpanEvents {  // full events of one step of one rank: plan::Event, packed
+// All events of one step of one rank: run.v1.EventChunk, on the coordinator's monotonic clock.
+struct SpanEvents {
   int rank = 0;
   std::int64_t step = 0;
   std::string packed;

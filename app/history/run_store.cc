@@ -444,4 +444,11 @@ std::vector<SpanEvents> RunStore::events(std::int64_t fromStep, std::int64_t toS
   return out;
 }
 
+std::vector<std::int64_t> RunStore::eventSteps() const {
+  Statement rows(*state_->database, "SELECT DISTINCT step FROM event ORDER BY step");
+  std::vector<std::int64_t> out;
+  while (rows.step()) out.push_back(rows.integer(0));
+  return out;
+}
+
 }  // namespace lockstep::app

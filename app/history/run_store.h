@@ -53,6 +53,7 @@ class RunStore {
   std::vector<EpochRow> epochs() const;
   std::vector<Error> errors() const;
   std::vector<SpanEvents> events(std::int64_t fromStep, std::int64_t toStep) const;
+  std::vector<std::int64_t> eventSteps() const;  // the steps that have events, in order
 
  private:
   friend Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);

@@ -108,7 +108,8 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
 // Returns the prediction as JSON, stored with the run: step_seconds, samples_per_second, measured,
 // comm, ranks[…].
 std::string predictionJson(const Preview& preview);
-// Parses predictionJson's result; plan and simulation stay empty.
+// Parses predictionJson's result; plan and simulation stay empty. Of cluster and cost it has what a
+// simulation of the plan needs.
 Result<Preview> parsePrediction(const std::string& json);
 // Returns the preview as text: whether it fits, ranks, shares, memory, predicted breakdown.
 std::string previewText(const Preview& preview);

@@ -30,7 +30,11 @@ std::string predictionJson(const Preview& preview) {
               {"messages", json::array()},
               {"remarks", json::array()},
               {"remark_messages", json::array()},
+              {"step_overhead_seconds", preview.cost.stepOverheadSeconds},
+              {"hosts", json::array()},
               {"ranks", json::array()}};
+  for (const cluster::Host& host : preview.cluster.hosts)
+    out["hosts"].push_back({{"name", host.name}, {"cores", host.cores}});
   for (const Message& remark : preview.remarks) {
     out["remarks"].push_back(remark.text());
     out["remark_messages"].push_back(json::parse(specs::toJson(remark)));
@@ -39,25 +43,45 @@ std::string predictionJson(const Preview& preview) {
     out["messages"].push_back(
         {{"from", link.from}, {"to", link.to}, {"bytes", link.bytes}, {"at_most", link.atMost}});
   for (const RankPreview& rank : preview.ranks)
-    out["ranks"].push_back({{"rank", rank.rank},
-                            {"node", rank.node},
-                            {"device", rank.device},
-                            {"threads", rank.threads},
-                            {"samples", rank.samples},
-                            {"parameter_bytes", rank.parameterBytes},
-                            {"optimizer_bytes", rank.optimizerBytes},
-                            {"gradient_bytes", rank.gradientBytes},
-                            {"activation_bytes", rank.activationBytes},
-                            {"workspace_bytes", rank.workspaceBytes},
-                            {"data", rank.data},
-                            {"forward", rank.forward},
-                            {"backward", rank.backward},
-                            {"waiting", rank.waiting},
-                            {"transfer", rank.transfer},
-                            {"hidden", rank.hidden},
-                            {"optimizer", rank.optimizer}});
+    out["ranks"].push_back(
+        {{"rank", rank.rank},
+         {"node", rank.node},
+         {"host", preview.cluster.devices[static_cast<std::size_t>(rank.rank)].host},
+         {"device", rank.device},
+         {"threads", rank.threads},
+         {"samples", rank.samples},
+         {"parameter_bytes", rank.parameterBytes},
+         {"optimizer_bytes", rank.optimizerBytes},
+         {"gradient_bytes", rank.gradientBytes},
+         {"activation_bytes", rank.activationBytes},
+         {"workspace_bytes", rank.workspaceBytes},
+         {"data", rank.data},
+         {"forward", rank.forward},
+         {"backward", rank.backward},
+         {"waiting", rank.waiting},
+         {"transfer", rank.transfer},
+         {"hidden", rank.hidden},
+         {"optimizer", rank.optimizer}});
   return out.dump();
 }
+
+namespace {
+
+// The rank's device. A host that the prediction does not tell of has cores for all its ranks.
+void addDevice(const RankPreview& rank, const std::string& host, cluster::Cluster& cluster) {
+  const std::size_t space = rank.device.find(' ');
+  cluster::Device device{rank.node, host.empty() ? rank.node : host, rank.device.substr(0, space)};
+  device.threads = std::max(rank.threads, 1);
+  const auto known = std::find_if(cluster.hosts.begin(), cluster.hosts.end(),
+                                  [&](const auto& one) { return one.name == device.host; });
+  if (known == cluster.hosts.end())
+    cluster.hosts.push_back({device.host, device.threads});
+  else if (host.empty())
+    known->cores += device.threads;
+  cluster.devices.push_back(std::move(device));
+}
+
+}  // namespace
 
 Result<Preview> parsePrediction(const std::string& text) {
   const json in = json::parse(text, nullptr, false);
@@ -77,6 +101,14 @@ Result<Preview> parsePrediction(const std::string& text) {
   out.measured = in.value("measured", json(false)).is_boolean() && in.value("measured", false);
   out.comm = string(in, "comm");
   out.planHash = string(in, "plan_hash");
+  out.cluster.link.kind = out.comm;
+  if (in.contains("step_overhead_seconds"))
+    out.cost.stepOverheadSeconds = number(in, "step_overhead_seconds");
+  if (const auto hosts = in.find("hosts"); hosts != in.end() && hosts->is_array())
+    for (const json& host : *hosts)
+      if (host.is_object())
+        out.cluster.hosts.push_back(
+            {string(host, "name"), static_cast<int>(number(host, "cores"))});
   if (const auto remarks = in.find("remark_messages"); remarks != in.end() && remarks->is_array())
     for (const json& remark : *remarks)
       out.remarks.push_back(specs::messageFromJson(remark.dump()));
@@ -103,6 +135,7 @@ Result<Preview> parsePrediction(const std::string& text) {
     rank.hidden = number(from, "hidden");
     rank.optimizer = number(from, "optimizer");
     out.ranks.push_back(std::move(rank));
+    addDevice(out.ranks.back(), string(from, "host"), out.cluster);
   }
   return out;
 }

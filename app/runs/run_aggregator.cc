@@ -104,7 +104,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addStarted(name, record.started(), record.wall_ns());
       break;
     case run::v1::Record::kSteps:
-      addSteps(node, record.steps(), record.outline_from() > 0);
+      addSteps(node, record);
       break;
     case run::v1::Record::kRecovering:
     case run::v1::Record::kRecovered:
@@ -132,8 +132,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addSample(name, node, record);
       break;
     case run::v1::Record::kEvents:
-      batch_.events.push_back(
-          {record.events().rank(), record.events().step(), record.events().SerializeAsString()});
+      addEvents(node, record.events());
       break;
     case run::v1::Record::kError: {
       Error error = specs::fromInfo(record.error());
@@ -237,15 +236,30 @@ void RunAggregator::addOutlined(const analysis::StepSample& sample) {
     points(fmt::format("rank/{}/{}", sample.rank, key)).push_back({x, seconds});
 }
 
-void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk, bool outlined) {
-  const int rank = chunk.rank();
-  // One booted host has one monotonic clock; others are brought to the coordinator's.
+// One booted host has one monotonic clock; others are brought to the coordinator's.
+std::int64_t RunAggregator::clockOffsetOf(const Node& node) {
   const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
-  const std::int64_t offset = sameClock ? 0 : node.clockOffset;
+  return sameClock ? 0 : node.clockOffset;
+}
+
+void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
+  const std::int64_t offset = clockOffsetOf(node);
+  for (auto& begin : *events.mutable_begin_ns()) begin += offset;
+  for (auto& end : *events.mutable_end_ns()) end += offset;
+  batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
+}
+
+void RunAggregator::addSteps(const Node& node, const run::v1::Record& record) {
+  const run::v1::StepChunk& chunk = record.steps();
+  const int rank = chunk.rank();
+  const bool outlined = record.outline_from() > 0;
+  const std::int64_t offset = clockOffsetOf(node);
+  const std::int64_t wallOffset = record.wall_ns() - record.monotonic_ns();
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   std::int64_t& last = lastStep_[rank];
   auto& seconds = points(fmt::format("rank/{}/step", rank));
+  auto& began = points(fmt::format("rank/{}/began", rank));
   std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
   *scale = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
@@ -281,6 +295,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk, bool o
     const auto x = static_cast<double>(sample.step);
     const double length = static_cast<double>(duration) * 1e-9;
     seconds.push_back({x, length});
+    began.push_back({x, static_cast<double>(begin + wallOffset) * 1e-9});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     if (rank != 0) continue;
     loss->push_back({x, at(chunk.loss(), i)});

@@ -72,7 +72,9 @@ class RunAggregator {
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addClock(const std::string& name, Node& node, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
-  void addSteps(Node& node, const run::v1::StepChunk& chunk, bool outlined);
+  std::int64_t clockOffsetOf(const Node& node);
+  void addEvents(const Node& node, run::v1::EventChunk events);
+  void addSteps(const Node& node, const run::v1::Record& record);
   void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);

@@ -5,7 +5,8 @@
 // training (one of kMetrics),
 // "samples_per_second", of fp16 "loss_scale" and, of each step that left out updates, "skipped"
 // (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward", "…/backward",
-// "…/waiting", "…/transfer", "…/optimizer". Series over time (x = wall clock, seconds):
+// "…/waiting", "…/transfer", "…/optimizer", and "…/began" (when the step began, by the wall clock
+// of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in", "…/net_out", "…/loopback", "…/disk_read",
 // "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset"
 // and "…/clock_uncertainty" (seconds, to the coordinator's); of each GPU, where its driver tells of

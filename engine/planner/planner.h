@@ -127,8 +127,7 @@ struct EncodedGradients {
 };
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 
-// Point-to-point traffic from one rank to another in a training step: between stages, or to and
-// from servers.
+// Traffic from one rank to another in a training step.
 struct Traffic {
   int from = 0, to = 0;
   std::int64_t bytes = 0;
@@ -136,7 +135,12 @@ struct Traffic {
   // bound only on a worker's total with all servers.
   bool atMost = false;
 };
-std::vector<Traffic> messageTraffic(const plan::Plan& plan);  // by sender, then receiver
+// Both are sorted by sender, then receiver. Messages go between stages, or to and from servers.
+std::vector<Traffic> messageTraffic(const plan::Plan& plan);
+// Messages and collectives. Of an all-reduce with an algorithm in its step these are its messages;
+// of one that the communicator makes itself a direct reduce-scatter and all-gather: 2/n of the
+// payload between every two of n ranks.
+std::vector<Traffic> stepTraffic(const plan::Plan& plan);
 
 // Tables that servers hold by rows.
 struct ServedTables {

@@ -1,32 +1,113 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/plan/all_reduce.h"
 #include "engine/planner/planner.h"
 
 namespace lockstep::planner {
 
-std::vector<Traffic> messageTraffic(const plan::Plan& plan) {
-  std::map<std::pair<int, int>, Traffic> links;
+namespace {
+
+class Links {
+ public:
+  void add(int from, int to, std::int64_t bytes, bool atMost = false) {
+    if (from == to || bytes == 0) return;
+    Traffic& link = links_[{from, to}];
+    link.from = from;
+    link.to = to;
+    link.bytes += bytes;
+    link.atMost = link.atMost || atMost;
+  }
+  std::vector<Traffic> sorted() const {
+    std::vector<Traffic> out;
+    for (const auto& [ranks, link] : links_) out.push_back(link);
+    return out;
+  }
+
+ private:
+  std::map<std::pair<int, int>, Traffic> links_;
+};
+
+// f(rank, entry, body, step) with every step of a training step.
+template <typename F>
+void forSteps(const plan::Plan& plan, F f) {
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
     for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
-      for (const plan::Step& step : plan.find(entry.program, rank)->steps) {
-        if (!plan::isSend(step)) continue;
-        const plan::Peers peers = plan::peersOf(step, entry.copy);
-        const std::vector<int> group = plan.mesh.group(rank, step.axis);
-        for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {
-          const int to = group[static_cast<std::size_t>(peer)];
-          Traffic& link = links[{rank, to}];
-          link.from = rank;
-          link.to = to;
-          link.bytes += step.bytes / peers.count;
-          link.atMost = link.atMost || step.op == ir::Op::kSendRows;
-        }
-      }
+      const plan::Body& body = *plan.find(entry.program, rank);
+      for (const plan::Step& step : body.steps) f(rank, entry, body, step);
     }
   }
-  std::vector<Traffic> out;
-  for (const auto& [ranks, link] : links) out.push_back(link);
-  return out;
+}
+
+void addMessage(const plan::Plan& plan, int rank, const plan::ScheduleEntry& entry,
+                const plan::Step& step, Links& links) {
+  if (!plan::isSend(step)) return;
+  const plan::Peers peers = plan::peersOf(step, entry.copy);
+  const std::vector<int> group = plan.mesh.group(rank, step.axis);
+  for (int peer = peers.first; peer < peers.first + peers.count; ++peer)
+    links.add(rank, group[static_cast<std::size_t>(peer)], step.bytes / peers.count,
+              step.op == ir::Op::kSendRows);
+}
+
+// What the rank sends.
+void addCollective(const plan::Plan& plan, int rank, const plan::Body& body, const plan::Step& step,
+                   Links& links) {
+  const std::vector<int> group = plan.mesh.group(rank, step.axis);
+  const auto size = static_cast<int>(group.size());
+  const auto at = static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
+  const ir::TensorType& type = plan::payload(body, step);
+  std::int64_t toEach = 0;  // to each of the others
+  switch (step.op) {
+    case ir::Op::kAllReduce: {
+      const auto how = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
+      const auto width = static_cast<std::int64_t>(sizeOf(type.dtype));
+      for (const plan::Exchange& exchange :
+           plan::exchanges(how.value_or(ir::Algorithm::kDirect), at, size, type.count(),
+                           ir::listAttr(step.attrs, "hosts"))) {
+        if (exchange.to >= 0)
+          links.add(rank, group[static_cast<std::size_t>(exchange.to)],
+                    (exchange.sent.end - exchange.sent.begin) * width);
+      }
+      if (how.value_or(ir::Algorithm::kDirect) != ir::Algorithm::kDirect) return;
+      toEach = 2 * type.bytes() / size;
+      break;
+    }
+    case ir::Op::kReduceScatter:
+    case ir::Op::kAllToAll:
+      toEach = type.bytes() / size;
+      break;
+    case ir::Op::kAllGather:
+      toEach = type.bytes();
+      break;
+    case ir::Op::kBroadcast:
+      toEach = ir::intAttr(step.attrs, "root") == at ? type.bytes() : 0;
+      break;
+    default:
+      break;
+  }
+  for (const int peer : group) links.add(rank, peer, toEach);
+}
+
+}  // namespace
+
+std::vector<Traffic> messageTraffic(const plan::Plan& plan) {
+  Links links;
+  forSteps(plan, [&](int rank, const plan::ScheduleEntry& entry, const plan::Body&,
+                     const plan::Step& step) { addMessage(plan, rank, entry, step, links); });
+  return links.sorted();
+}
+
+std::vector<Traffic> stepTraffic(const plan::Plan& plan) {
+  Links links;
+  forSteps(plan, [&](int rank, const plan::ScheduleEntry& entry, const plan::Body& body,
+                     const plan::Step& step) {
+    if (plan::isMessage(step)) {
+      addMessage(plan, rank, entry, step, links);
+    } else if (step.kind == plan::StepKind::kCollective) {
+      addCollective(plan, rank, body, step, links);
+    }
+  });
+  return links.sorted();
 }
 
 ServedTables servedTables(const plan::Plan& plan, int worker) {

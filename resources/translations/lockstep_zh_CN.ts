@@ -4113,6 +4113,18 @@ its last lines:
             <translation>此计划此前没有测量过</translation>
         </message>
         <message>
+            <source>the events of rank %1 in step %2 cannot be read</source>
+            <translation>无法读取进程 %1 在第 %2 步的事件</translation>
+        </message>
+        <message>
+            <source>the history has no events of step %1</source>
+            <translation>历史记录中没有第 %1 步的事件</translation>
+        </message>
+        <message>
+            <source>the plan is of %1 ranks, the prediction kept with it of %2</source>
+            <translation>计划有 %1 个进程，随之保存的预测有 %2 个</translation>
+        </message>
+        <message>
             <source>the prediction kept with the run is not JSON</source>
             <translation>随运行保存的预测不是 JSON</translation>
         </message>
@@ -6318,14 +6330,6 @@ its last lines:
             <translation>读取中</translation>
         </message>
         <message>
-            <source>All ranks</source>
-            <translation>所有进程</translation>
-        </message>
-        <message>
-            <source>Supervisors</source>
-            <translation>监督进程</translation>
-        </message>
-        <message>
             <source>rank %1</source>
             <translation>进程 %1</translation>
         </message>
@@ -6590,34 +6594,6 @@ its last lines:
             <translation>最慢进程</translation>
         </message>
         <message>
-            <source>Find in the logs</source>
-            <translation>在日志中查找</translation>
-        </message>
-        <message>
-            <source>Rank</source>
-            <translation>进程</translation>
-        </message>
-        <message>
-            <source>Level</source>
-            <translation>级别</translation>
-        </message>
-        <message>
-            <source>All lines</source>
-            <translation>所有行</translation>
-        </message>
-        <message>
-            <source>Warnings and errors</source>
-            <translation>警告和错误</translation>
-        </message>
-        <message>
-            <source>Errors</source>
-            <translation>错误</translation>
-        </message>
-        <message>
-            <source>Log lines</source>
-            <translation>日志行</translation>
-        </message>
-        <message>
             <source>finishing</source>
             <translation>正在收尾</translation>
         </message>
@@ -6712,6 +6688,14 @@ its last lines:
         <message>
             <source>Finish this step, save a checkpoint, stop</source>
             <translation>完成这一步，保存检查点，然后停止</translation>
+        </message>
+        <message>
+            <source>Steps</source>
+            <translation>各步</translation>
+        </message>
+        <message>
+            <source>Traffic</source>
+            <translation>通信量</translation>
         </message>
     </context>
     <context>
@@ -7344,6 +7328,303 @@ its last lines:
         <message>
             <source>No layers: build the model in the form or as text.</source>
             <translation>没有任何层：在表单中或以文本搭建模型。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::StepsPanel</name>
+        <message>
+            <source>Click a cell to see that step and the logs of that rank.</source>
+            <translation>点击单元格以查看该步的时间线和该进程的日志。</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>进程 %1</translation>
+        </message>
+        <message>
+            <source>from the median rank, % of the step time</source>
+            <translation>与中位进程之差，占步时的百分比</translation>
+        </message>
+        <message>
+            <source>seconds</source>
+            <translation>秒</translation>
+        </message>
+        <message>
+            <source>step %1</source>
+            <translation>第 %1 步</translation>
+        </message>
+        <message>
+            <source>no data</source>
+            <translation>无数据</translation>
+        </message>
+        <message>
+            <source>%1 of the step time below the median rank</source>
+            <translation>比中位进程少步时的 %1</translation>
+        </message>
+        <message>
+            <source>%1 of the step time above the median rank</source>
+            <translation>比中位进程多步时的 %1</translation>
+        </message>
+        <message>
+            <source>Timeline</source>
+            <translation>时间线</translation>
+        </message>
+        <message>
+            <source>Timeline of step %1</source>
+            <translation>第 %1 步的时间线</translation>
+        </message>
+        <message>
+            <source>Timeline of step %1, the sampled step nearest to step %2</source>
+            <translation>第 %1 步的时间线：离第 %2 步最近的采样步</translation>
+        </message>
+        <message>
+            <source>Timeline of a step as predicted: no step has been sampled</source>
+            <translation>一步的预测时间线：尚无采样步</translation>
+        </message>
+        <message>
+            <source>Click a span to see what it is and when each rank arrived.</source>
+            <translation>点击一段以查看其内容和各进程的到达时刻。</translation>
+        </message>
+        <message>
+            <source>Step time</source>
+            <translation>步时</translation>
+        </message>
+        <message>
+            <source>Data</source>
+            <translation>数据</translation>
+        </message>
+        <message>
+            <source>Forward</source>
+            <translation>前向</translation>
+        </message>
+        <message>
+            <source>Backward</source>
+            <translation>反向</translation>
+        </message>
+        <message>
+            <source>Waiting</source>
+            <translation>等待</translation>
+        </message>
+        <message>
+            <source>Transfer</source>
+            <translation>传输</translation>
+        </message>
+        <message>
+            <source>Optimizer</source>
+            <translation>优化器</translation>
+        </message>
+        <message>
+            <source>Compute</source>
+            <translation>计算</translation>
+        </message>
+        <message>
+            <source>Communication</source>
+            <translation>通信</translation>
+        </message>
+        <message>
+            <source>vs the median rank</source>
+            <translation>与中位进程相比</translation>
+        </message>
+        <message>
+            <source>in seconds</source>
+            <translation>以秒计</translation>
+        </message>
+        <message>
+            <source>by rank</source>
+            <translation>按进程</translation>
+        </message>
+        <message>
+            <source>by node</source>
+            <translation>按节点</translation>
+        </message>
+        <message>
+            <source>slowest first</source>
+            <translation>最慢的在前</translation>
+        </message>
+        <message>
+            <source>Ranks by steps</source>
+            <translation>进程 × 步</translation>
+        </message>
+        <message>
+            <source>Measure</source>
+            <translation>度量</translation>
+        </message>
+        <message>
+            <source>Scale</source>
+            <translation>标度</translation>
+        </message>
+        <message>
+            <source>Order of the ranks</source>
+            <translation>进程的顺序</translation>
+        </message>
+        <message>
+            <source>Show all ranks and steps</source>
+            <translation>显示所有进程和步</translation>
+        </message>
+        <message>
+            <source>Show the data as a table</source>
+            <translation>以表格显示数据</translation>
+        </message>
+        <message>
+            <source>Heat map of ranks by steps</source>
+            <translation>进程 × 步的热图</translation>
+        </message>
+        <message>
+            <source>The map appears with the first steps.</source>
+            <translation>热图随最初几步出现。</translation>
+        </message>
+        <message>
+            <source>Seconds of each rank on each step</source>
+            <translation>各进程每步的秒数</translation>
+        </message>
+        <message>
+            <source>Prediction below</source>
+            <translation>下方显示预测</translation>
+        </message>
+        <message>
+            <source>Show the whole step</source>
+            <translation>显示整步</translation>
+        </message>
+        <message>
+            <source>Timeline of a step</source>
+            <translation>一步的时间线</translation>
+        </message>
+        <message>
+            <source>No step has been sampled yet. Every 50th step is, unless the launch says otherwise.</source>
+            <translation>尚无采样步。除非启动时另有设置，每 50 步采样一次。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::TimelineView</name>
+        <message>
+            <source>the last to arrive</source>
+            <translation>最后到达</translation>
+        </message>
+        <message>
+            <source>last to arrive: %1</source>
+            <translation>最后到达：%1</translation>
+        </message>
+        <message>
+            <source>predicted</source>
+            <translation>预测</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::StepTableModel</name>
+        <message>
+            <source>rank %1</source>
+            <translation>进程 %1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::TrafficModel</name>
+        <message>
+            <source>rank %1 sends %2 to rank %3 in a step</source>
+            <translation>进程 %1 每步向进程 %3 发送 %2</translation>
+        </message>
+        <message>
+            <source>rank %1 sends nothing to rank %2</source>
+            <translation>进程 %1 不向进程 %2 发送数据</translation>
+        </message>
+        <message>
+            <source>to rank %1</source>
+            <translation>到进程 %1</translation>
+        </message>
+        <message>
+            <source>from rank %1</source>
+            <translation>从进程 %1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NodeTrafficModel</name>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Sent, planned</source>
+            <translation>发送（计划）</translation>
+        </message>
+        <message>
+            <source>Sent, measured</source>
+            <translation>发送（实测）</translation>
+        </message>
+        <message>
+            <source>Received, planned</source>
+            <translation>接收（计划）</translation>
+        </message>
+        <message>
+            <source>Received, measured</source>
+            <translation>接收（实测）</translation>
+        </message>
+        <message>
+            <source>Loopback, measured</source>
+            <translation>回环（实测）</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::TrafficPanel</name>
+        <message>
+            <source>Planned bytes per step, from rank to rank</source>
+            <translation>进程之间每步的计划字节数</translation>
+        </message>
+        <message>
+            <source>Bytes per step to and from other nodes</source>
+            <translation>与其他节点之间每步的字节数</translation>
+        </message>
+        <message>
+            <source>The plan has one rank, or ranks that exchange nothing.</source>
+            <translation>计划只有一个进程，或各进程之间没有交换。</translation>
+        </message>
+        <message>
+            <source>The plan of this run is not in the history so far.</source>
+            <translation>历史记录中尚无此运行的计划。</translation>
+        </message>
+        <message>
+            <source>Measured: the mean rate of all of the node&apos;s network interfaces in the last five minutes, times the step time. Nodes on one machine exchange over the loopback interface, or in shared memory, which no interface sees.</source>
+            <translation>实测：节点所有网络接口最近五分钟的平均速率乘以步时。同一台机器上的节点经回环接口或共享内存交换，后者不经过任何接口。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::RunLogs</name>
+        <message>
+            <source>All ranks</source>
+            <translation>所有进程</translation>
+        </message>
+        <message>
+            <source>Supervisors</source>
+            <translation>监督进程</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>进程 %1</translation>
+        </message>
+        <message>
+            <source>Find in the logs</source>
+            <translation>在日志中查找</translation>
+        </message>
+        <message>
+            <source>Rank</source>
+            <translation>进程</translation>
+        </message>
+        <message>
+            <source>Level</source>
+            <translation>级别</translation>
+        </message>
+        <message>
+            <source>All lines</source>
+            <translation>所有行</translation>
+        </message>
+        <message>
+            <source>Warnings and errors</source>
+            <translation>警告和错误</translation>
+        </message>
+        <message>
+            <source>Errors</source>
+            <translation>错误</translation>
+        </message>
+        <message>
+            <source>Log lines</source>
+            <translation>日志行</translation>
         </message>
     </context>
 </TS>

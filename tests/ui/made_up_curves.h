@@ -3,13 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "engine/base/clock.h"
+#include "engine/planner/planner.h"
+#include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::tests {
 
@@ -38,9 +42,15 @@ class MadeUpCurves {
     }
   }
 
-  // The parts of each rank's step time.
-  void addBreakdown(int steps) {
+  // The parts of each rank's step time. Rank 1 is slow for a tenth of the run.
+  void addBreakdown(int steps, std::int64_t startedNs, double stepSeconds) {
     for (int rank = 0; rank < kRanks; ++rank) {
+      const std::string prefix = "rank/" + std::to_string(rank) + "/";
+      for (int step = 1; step <= steps; ++step) {
+        add(prefix + "began", step,
+            static_cast<double>(startedNs) * 1e-9 + stepSeconds * (step - 1));
+        if (rank > 0) add(prefix + "step", step, stepSeconds * (1 + 0.02 * noise()));
+      }
       const auto& p = predicted_.ranks[static_cast<std::size_t>(rank)];
       const std::pair<const char*, double> parts[] = {
           {"data", p.data + 2e-6},
@@ -50,9 +60,46 @@ class MadeUpCurves {
           {"transfer", p.transfer * 1.1},
           {"optimizer", p.optimizer * 1.02}};
       for (const auto& [name, seconds] : parts) {
-        for (int step = 1; step <= steps; step += 10)
-          add("rank/" + std::to_string(rank) + "/" + name, step, seconds * (1 + 0.03 * noise()));
+        for (int step = 1; step <= steps; ++step) {
+          const bool slow = step > steps / 2 && step <= steps / 2 + steps / 10;
+          const bool waits = std::string_view(name) == "waiting";
+          const double more = slow && (rank == 1) != waits ? 0.35 * stepSeconds : 0;
+          const bool computes = std::string_view(name) == "backward";
+          add(prefix + name, step, seconds * (1 + 0.03 * noise()) + (waits || computes ? more : 0));
+        }
       }
+    }
+  }
+
+  // The events of every 50th step, as they are stored: as simulated with a slow rank 1, with the
+  // waits as parts of the transfers.
+  void addEvents(int steps) {
+    planner::SimulateOptions options;
+    options.slowdown = {1, 1.6, 1.1};
+    const auto simulated =
+        planner::simulate(predicted_.plan, predicted_.cluster, predicted_.cost, options);
+    for (int step = 50; step <= steps; step += 50) {
+      std::map<int, run::v1::EventChunk> chunks;
+      for (const plan::Event& event : simulated.events) {
+        if (event.step != 2 + step / 50 % 2) continue;
+        run::v1::EventChunk& chunk = chunks[event.rank];
+        const int last = chunk.plan_step_size() - 1;
+        if (last >= 0 && chunk.plan_step(last) == event.planStep) {
+          chunk.set_kind(last, static_cast<int>(event.kind));
+          chunk.set_end_ns(last, event.end);
+          continue;
+        }
+        chunk.set_rank(event.rank);
+        chunk.set_step(step);
+        chunk.add_plan_step(event.planStep);
+        chunk.add_kind(static_cast<int>(event.kind));
+        chunk.add_phase(static_cast<int>(event.phase));
+        chunk.add_begin_ns(event.begin);
+        chunk.add_end_ns(event.end);
+        chunk.add_bytes(event.bytes);
+      }
+      for (const auto& [rank, chunk] : chunks)
+        batch_.events.push_back({rank, step, chunk.SerializeAsString()});
     }
   }
 

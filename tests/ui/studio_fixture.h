@@ -70,7 +70,8 @@ class StudioHome {
       curves.addError(error);
     }
     curves.addTraining(steps, row.measuredStepSeconds);
-    curves.addBreakdown(steps);
+    curves.addBreakdown(steps, row.startedNs, row.measuredStepSeconds);
+    curves.addEvents(steps);
     curves.addLoad(row.startedNs, gpus);
     curves.addLogs(row.startedNs);
     row.figures = figuresOf(curves.batch(), steps, predicted);

@@ -1,14 +1,10 @@
 #include "ui/pages/run_page.h"
 
-#include <QComboBox>
 #include <QCryptographicHash>
 #include <QHBoxLayout>
-#include <QHeaderView>
 #include <QLabel>
-#include <QLineEdit>
 #include <QProgressBar>
 #include <QPushButton>
-#include <QScrollBar>
 #include <QSlider>
 #include <QTabWidget>
 #include <QTableView>
@@ -17,9 +13,13 @@
 #include <cmath>
 #include <utility>
 
+#include "ui/pages/run_logs.h"
+#include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
+#include "ui/pages/traffic_panel.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/step_reader.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/breakdown_bars.h"
@@ -101,52 +101,18 @@ void RunPage::buildTabs() {
   column->addWidget(straggler_);  // in sight however low the window
   tabs_->addTab(overview, {});
   tabs_->addTab(buildNodes(), {});
-  tabs_->addTab(buildLogs(), {});
+  logs_ = new RunLogs(document_->logs(), this);
+  tabs_->addTab(logs_, {});
+  auto* reader = new StepReader(document_->historyFolder(), document_->run().toStdString(), this);
+  steps_ = new StepsPanel(document_, reader, this);
+  tabs_->addTab(steps_, {});
+  traffic_ = new TrafficPanel(document_, reader, this);
+  tabs_->addTab(traffic_, {});
+  connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
+  connect(reader, &StepReader::failed, this,
+          [this](const Error& error) { message()->showError(error); });
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
   body()->addWidget(tabs_, 1);
-}
-
-QWidget* RunPage::buildLogs() {
-  auto* page = new QWidget(this);
-  page->setObjectName("runLogs");
-  auto* layout = new QVBoxLayout(page);
-  layout->setContentsMargins(0, kSpaceM, 0, 0);
-  layout->setSpacing(kSpaceS);
-  auto* row = new QHBoxLayout;
-  logSearch_ = new QLineEdit(page);
-  logSearch_->setObjectName("logSearch");
-  logSearch_->setClearButtonEnabled(true);
-  logRank_ = new QComboBox(page);
-  logRank_->setObjectName("logRank");
-  logLevel_ = new QComboBox(page);
-  logLevel_->setObjectName("logLevel");
-  row->addWidget(logSearch_, 1);
-  row->addWidget(logRank_);
-  row->addWidget(logLevel_);
-  layout->addLayout(row);
-  logFilter_ = new LogFilter(this);
-  logFilter_->setSourceModel(document_->logs());
-  logTable_ = new QTableView(page);
-  logTable_->setObjectName("logTable");
-  logTable_->setModel(logFilter_);
-  applyTableStyle(logTable_);
-  logTable_->setFont(Theme::instance().monospace());
-  logTable_->verticalHeader()->setDefaultSectionSize(22);
-  setColumns(logTable_, {120, 140, 400});
-  layout->addWidget(logTable_, 1);
-  connect(logSearch_, &QLineEdit::textChanged, logFilter_, &LogFilter::setText);
-  connect(logRank_, &QComboBox::currentIndexChanged, this, [this] {
-    logFilter_->setRank(logRank_->currentData().isValid() ? logRank_->currentData().toInt() : -2);
-  });
-  connect(logLevel_, &QComboBox::currentIndexChanged, this,
-          [this] { logFilter_->setLowestLevel(logLevel_->currentData().toInt()); });
-  // The newest line stays in view while the table stands at its end.
-  connect(logFilter_, &QAbstractItemModel::rowsInserted, this, [this] {
-    const QScrollBar* bar = logTable_->verticalScrollBar();
-    if (bar->value() >= bar->maximum() - 2)
-      QTimer::singleShot(0, logTable_, &QTableView::scrollToBottom);
-  });
-  return page;
 }
 
 void RunPage::connectButtons() {
@@ -197,9 +163,24 @@ QString RunPage::title() const {
 }
 
 void RunPage::find() {
-  tabs_->setCurrentIndex(2);
-  logSearch_->setFocus(Qt::ShortcutFocusReason);
-  logSearch_->selectAll();
+  tabs_->setCurrentWidget(logs_);
+  logs_->find();
+}
+
+// The moment that a cell of the heat map is of, in all plots and in the logs.
+void RunPage::showMoment(int rank, qint64 step) {
+  const double began = document_->steps().began(rank, step);
+  if (rank < 0) {
+    stepGroup_->clearCursor();
+    logs_->showAllRanks();
+  } else {
+    stepGroup_->setCursor(static_cast<double>(step));
+    logs_->showMoment(rank, began);
+  }
+  if (std::isnan(began))
+    timeGroup_->clearCursor();
+  else
+    timeGroup_->setCursor(document_->secondsIntoRun(began));
 }
 
 // Told again, as by a history that is read anew, an error keeps its time.
@@ -284,14 +265,7 @@ void RunPage::refreshRow() {
   clone_->setEnabled(document_->canRelaunch());
   rerun_->setEnabled(document_->canRelaunch());
   resume_->setEnabled(document_->canResume());
-  const QString rank = logRank_->currentText();
-  if (logRank_->count() != row.world + 2) {
-    logRank_->clear();
-    logRank_->addItem(tr("All ranks"), -2);
-    logRank_->addItem(tr("Supervisors"), -1);
-    for (int i = 0; i < row.world; ++i) logRank_->addItem(tr("rank %1").arg(i), i);
-    logRank_->setCurrentText(rank);
-  }
+  logs_->setRanks(row.world);
   refreshFigures();
   refreshSlow();
   setAccessibleName(tr("Run %1").arg(title()));
@@ -410,6 +384,8 @@ void RunPage::retranslate() {
   tabs_->setTabText(0, tr("Overview"));
   tabs_->setTabText(1, tr("Nodes"));
   tabs_->setTabText(2, tr("Logs"));
+  tabs_->setTabText(3, tr("Steps"));
+  tabs_->setTabText(4, tr("Traffic"));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -430,17 +406,9 @@ void RunPage::retranslate() {
   breakdownTable_->setAccessibleName(tr("Step time of each rank, as a table"));
   setTexts(breakdownAsTable_, tr("Show the data as a table"));
   straggler_->setAccessibleName(tr("Slowest rank"));
-  logSearch_->setPlaceholderText(tr("Find in the logs"));
-  logSearch_->setAccessibleName(tr("Find in the logs"));
-  logRank_->setAccessibleName(tr("Rank"));
-  logRank_->clear();
-  logLevel_->setAccessibleName(tr("Level"));
-  logLevel_->clear();
-  logLevel_->addItem(tr("All lines"), 0);
-  logLevel_->addItem(tr("Warnings and errors"), 2);
-  logLevel_->addItem(tr("Errors"), 3);
-  logTable_->setAccessibleName(tr("Log lines"));
-  document_->logs()->retranslate();
+  logs_->retranslate();
+  steps_->retranslate();
+  traffic_->retranslate();
   for (const auto& [name, series] : document_->allSeries())
     placeSeries(QString::fromStdString(name));
   refreshRow();

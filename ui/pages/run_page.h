@@ -1,5 +1,5 @@
 // RunPage: one run, live or from the history: curves, measured and predicted step time, load of the
-// nodes, logs of all ranks, and the straggler.
+// nodes, logs of all ranks, what each rank spent on each step, traffic, and the straggler.
 #pragma once
 
 #include <QTimer>
@@ -8,10 +8,8 @@
 #include "ui/pages/page.h"
 #include "ui/studio/run_document.h"
 
-class QComboBox;
 class QGridLayout;
 class QLabel;
-class QLineEdit;
 class QProgressBar;
 class QPushButton;
 class QSlider;
@@ -28,8 +26,11 @@ class Card;
 class Figure;
 class PlotGroup;
 class PlotView;
+class RunLogs;
 class StateBadge;
+class StepsPanel;
 class StragglerPanel;
+class TrafficPanel;
 
 class RunPage : public Page {
   Q_OBJECT
@@ -63,7 +64,6 @@ class RunPage : public Page {
   QWidget* buildOverview();
   QWidget* buildBreakdown(QWidget* page);
   QWidget* buildNodes();
-  QWidget* buildLogs();
   void connectButtons();
   void connectDocument();
   void placeSeries(const QString& name);
@@ -73,6 +73,7 @@ class RunPage : public Page {
   void placeGpuSeries(const QString& name);
   void showReach(std::int64_t sinceNs);
   void showEnd();
+  void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
   void refreshBreakdown();
   void refreshFollow();
@@ -136,11 +137,9 @@ class RunPage : public Page {
   bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
   QString alertedRank_;             // key of the alert that lasts; "": none
-  QLineEdit* logSearch_ = nullptr;
-  QComboBox* logRank_ = nullptr;
-  QComboBox* logLevel_ = nullptr;
-  QTableView* logTable_ = nullptr;
-  LogFilter* logFilter_ = nullptr;
+  RunLogs* logs_ = nullptr;
+  StepsPanel* steps_ = nullptr;
+  TrafficPanel* traffic_ = nullptr;
   QTimer second_;
 };
 

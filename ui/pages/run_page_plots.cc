@@ -9,6 +9,7 @@
 #include <QTableView>
 #include <QToolButton>
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "ui/models/breakdown_model.h"
@@ -316,16 +317,14 @@ void RunPage::refreshBreakdown() {
       bar.hasMeasured = true;
     } else {
       // From the history: the mean over the run.
-      static const char* const phases[] = {"data",    "forward",  "backward",
-                                           "waiting", "transfer", "optimizer"};
-      for (int phase = 0; phase < kPhaseCount; ++phase) {
-        const auto& all = document_->allSeries();
-        const auto it = all.find("rank/" + std::to_string(i) + "/" + phases[phase]);
-        if (it == all.end() || it->second->raw().size() == 0) continue;
-        double sum = 0;
-        for (std::size_t k = 0; k < it->second->raw().size(); ++k) sum += it->second->raw().y(k);
-        bar.measured[static_cast<std::size_t>(phase)] =
-            sum / static_cast<double>(it->second->raw().size());
+      using app::StepMeasure;
+      constexpr StepMeasure kPhases[] = {StepMeasure::kData,     StepMeasure::kForward,
+                                         StepMeasure::kBackward, StepMeasure::kWaiting,
+                                         StepMeasure::kTransfer, StepMeasure::kOptimizer};
+      for (std::size_t phase = 0; phase < std::size(kPhases); ++phase) {
+        const double mean = document_->steps().mean(kPhases[phase], static_cast<int>(i));
+        if (std::isnan(mean)) continue;
+        bar.measured[phase] = mean;
         bar.hasMeasured = true;
       }
     }

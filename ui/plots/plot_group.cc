@@ -45,6 +45,15 @@ void PlotGroup::setCrosshair(double x, bool visible) {
   }
 }
 
+void PlotGroup::setCursor(double x) {
+  for (const auto& view : views_)
+    if (view) view->showCursor(x, true);
+}
+void PlotGroup::clearCursor() {
+  for (const auto& view : views_)
+    if (view) view->showCursor(0, false);
+}
+
 void PlotGroup::setSmoothing(double weight) {
   for (const auto& view : views_) {
     if (view) view->setSmoothing(weight);

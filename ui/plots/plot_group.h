@@ -22,6 +22,9 @@ class PlotGroup : public QObject {
   void extent(double* lower, double* upper) const;
   bool following() const { return following_; }
   void setCrosshair(double x, bool visible);
+  // A line that stays, where another view shows the same moment.
+  void setCursor(double x);
+  void clearCursor();
   void setSmoothing(double weight);
   void setPaused(bool paused);  // data that arrive are not drawn; zoom and crosshair go on
   bool paused() const { return paused_; }

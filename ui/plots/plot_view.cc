@@ -115,6 +115,10 @@ void PlotView::makeCanvas(QWidget* body) {
   crosshair_->setLayer(crosshairLayer_);
   crosshair_->setSelectable(false);
   crosshair_->setVisible(false);
+  cursor_ = new QCPItemStraightLine(plot_);
+  cursor_->setLayer(crosshairLayer_);
+  cursor_->setSelectable(false);
+  cursor_->setVisible(false);
   crosshairText_ = new QCPItemText(plot_);
   crosshairText_->setLayer(crosshairLayer_);
   crosshairText_->setSelectable(false);
@@ -366,6 +370,7 @@ void PlotView::restyle() {
   }
   plot_->xAxis->setLabelPadding(2);
   crosshair_->setPen(QPen(theme.color("axis"), 1, Qt::DashLine));
+  cursor_->setPen(QPen(theme.color("accent"), 1));
   fitButton_->setIcon(theme.icon("fit"));
   crosshairText_->setFont(theme.small());
   crosshairText_->setColor(theme.color("text"));

@@ -65,6 +65,7 @@ class PlotView : public QWidget {
   void setGroup(PlotGroup* group) { group_ = group; }
   void showXRange(double lower, double upper);
   void showCrosshair(double x, bool visible);
+  void showCursor(double x, bool visible);
   void setSmoothing(double weight);
   void resetZoom();  // all data with the next frame, even while paused
 
@@ -99,6 +100,7 @@ class PlotView : public QWidget {
   QCPLayer* crosshairLayer_ = nullptr;
   QCPItemStraightLine* crosshair_ = nullptr;
   QCPItemText* crosshairText_ = nullptr;
+  QCPItemStraightLine* cursor_ = nullptr;
   QLabel* title_ = nullptr;
   QLabel* empty_ = nullptr;
   LegendBar* legend_ = nullptr;

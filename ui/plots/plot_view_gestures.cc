@@ -23,6 +23,15 @@ namespace {
 
 constexpr int kLeastBox = 5, kLowBox = 14;  // pixels: less is a click; lower is along x alone
 
+// A line from bottom to top.
+void placeUpright(QCPItemStraightLine* line, double x) {
+  double y = 0;
+  for (QCPItemPosition* point : {line->point1, line->point2}) {
+    point->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    point->setCoords(x, y++);
+  }
+}
+
 }  // namespace
 
 void PlotView::resetZoom() {
@@ -141,6 +150,12 @@ bool PlotView::pressKey(int key) {
   }
 }
 
+void PlotView::showCursor(double x, bool visible) {
+  placeUpright(cursor_, x);
+  cursor_->setVisible(visible);
+  if (isVisible()) crosshairLayer_->replot();
+}
+
 void PlotView::showCrosshair(double x, bool visible) {
   visible = visible && sampleCount() > 0;
   crosshair_->setVisible(visible);
@@ -148,10 +163,7 @@ void PlotView::showCrosshair(double x, bool visible) {
   QStringList values;
   double sampleX = x;  // of the sample the values are of
   if (visible) {
-    crosshair_->point1->setCoords(x, 0);
-    crosshair_->point2->setCoords(x, 1);
-    crosshair_->point2->setTypeY(QCPItemPosition::ptAxisRectRatio);
-    crosshair_->point1->setTypeY(QCPItemPosition::ptAxisRectRatio);
+    placeUpright(crosshair_, x);
     std::size_t most = 0;
     for (const auto& series : lines_->series()) {
       const auto at = series->nearest(x);

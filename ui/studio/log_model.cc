@@ -89,6 +89,8 @@ QVariant LogModel::data(const QModelIndex& index, int role) const {
       return row.rank;
     case kLevelRole:
       return row.level;
+    case kTimeRole:
+      return row.wallNs;
     default:
       return {};
   }

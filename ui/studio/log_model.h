@@ -24,6 +24,7 @@ class LogModel : public QAbstractTableModel {
   static constexpr int kKept = 20'000;
   static constexpr int kRankRole = Qt::UserRole + 1;
   static constexpr int kLevelRole = Qt::UserRole + 2;
+  static constexpr int kTimeRole = Qt::UserRole + 3;  // wall clock, ns
 
   using QAbstractTableModel::QAbstractTableModel;
 

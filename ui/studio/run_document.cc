@@ -271,11 +271,25 @@ std::shared_ptr<Series> RunDocument::series(const std::string& name) {
 }
 
 double RunDocument::originOf(const std::string& series) const {
-  if (!isTimeSeries(series)) return 0;
-  return static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9;
+  return isTimeSeries(series) ? -secondsIntoRun(0) : 0;
 }
 
+std::vector<std::string> RunDocument::nodesOfRanks() const {
+  std::vector<std::string> out;
+  if (prediction_)
+    for (const app::RankPreview& rank : prediction_->ranks) out.push_back(rank.node);
+  return out;
+}
+
+double RunDocument::secondsIntoRun(double wallSeconds) const {
+  return wallSeconds -
+         static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9;
+}
+
+std::string RunDocument::historyFolder() const { return workspace_.home().historyFolder(); }
+
 void RunDocument::append(const app::RunBatch::Series& given) {
+  if (steps_.add(given)) return;
   const bool isNew = !lastX_.contains(given.name);
   const auto line = series(given.name);
   const double origin = originOf(given.name);
@@ -295,6 +309,7 @@ void RunDocument::append(const app::RunBatch::Series& given) {
 }
 
 void RunDocument::preview(const app::RunBatch::Series& given) {
+  if (steps_.add(given)) return;
   if (!lastX_.contains(given.name)) append({given.name, {}});
   const auto line = series(given.name);
   const double origin = originOf(given.name), last = lastX_[given.name];

@@ -11,6 +11,7 @@
 #include "app/runs/preview.h"
 #include "app/runs/recorder.h"
 #include "app/runs/run_model.h"
+#include "app/runs/step_matrix.h"
 #include "app/specs/spec_text.h"
 #include "ui/plots/series.h"
 #include "ui/studio/live_cluster.h"
@@ -46,6 +47,13 @@ class RunDocument : public QObject {
   // an ended run the mean.
   app::Pace pace() const;
   double stalledSeconds() const;  // 0: no stall
+  // What each rank spent on each step; these series are in no other place.
+  app::StepMatrix& steps() { return steps_; }
+  // The nodes of the ranks, as planned; empty: not known.
+  std::vector<std::string> nodesOfRanks() const;
+  // Of series over time, the seconds since the run began at a time of the wall clock, in seconds.
+  double secondsIntoRun(double wallSeconds) const;
+  std::string historyFolder() const;
   // Returns the series of that name, created on first use. Series over time have x in seconds since
   // the run began.
   std::shared_ptr<Series> series(const std::string& name);
@@ -94,6 +102,7 @@ class RunDocument : public QObject {
   std::map<std::string, std::shared_ptr<Series>> series_;
   std::map<std::string, double> lastX_;
   std::map<std::string, std::vector<app::Point>> ahead_;  // of a preview, after lastX_
+  app::StepMatrix steps_;
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction

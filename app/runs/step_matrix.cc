@@ -1,0 +1,113 @@
+#include "app/runs/step_matrix.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::array<std::string_view, 8> kNames{"step",    "data",     "forward",   "backward",
+                                                 "waiting", "transfer", "optimizer", "began"};
+constexpr int kBegan = 7;
+constexpr int kMostRanks = 1 << 20;  // more is not a rank's name
+constexpr std::int64_t kMostSteps = 1'000'000'000;
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
+// The stored columns that a measure is the sum of.
+struct Parts {
+  std::array<int, 3> at{};
+  int count = 1;
+};
+Parts partsOf(StepMeasure measure) {
+  if (measure == StepMeasure::kCompute) return {{2, 3, 6}, 3};
+  if (measure == StepMeasure::kCommunication) return {{4, 5, 0}, 2};
+  return {{static_cast<int>(measure), 0, 0}, 1};
+}
+
+}  // namespace
+
+bool StepMatrix::add(const RunBatch::Series& series) {
+  std::string_view name = series.name;
+  if (!name.starts_with("rank/")) return false;
+  name.remove_prefix(5);
+  int rank = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
+  if (error != std::errc() || rank < 0 || rank >= kMostRanks) return false;
+  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+  if (name.empty() || name[0] != '/') return false;
+  name.remove_prefix(1);
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found == kNames.end()) return false;
+  const auto column = static_cast<std::size_t>(found - kNames.begin());
+  if (rank >= ranks()) rows_.resize(static_cast<std::size_t>(rank) + 1);
+  Row& row = rows_[static_cast<std::size_t>(rank)];
+  std::vector<float>& values = row.values[column];
+  for (const Point& point : series.points) {
+    if (!(point.x >= 1 && point.x <= static_cast<double>(kMostSteps))) continue;
+    const auto step = static_cast<std::int64_t>(point.x);
+    const auto at = static_cast<std::size_t>(step - 1);
+    if (column == kBegan && origin_ == 0) origin_ = point.y;
+    if (at >= values.size()) values.resize(at + 1, kUnknown);
+    if (!std::isnan(values[at])) continue;  // trained again after a restart, or read twice
+    values[at] = static_cast<float>(column == kBegan ? point.y - origin_ : point.y);
+    row.sum[column] += point.y;
+    ++row.count[column];
+    steps_ = std::max(steps_, step);
+    changed_ = std::min(changed_, step);
+  }
+  return true;
+}
+
+float StepMatrix::seconds(StepMeasure measure, int rank, std::int64_t step) const {
+  float out = kUnknown;
+  if (rank >= 0 && rank < ranks() && step >= 1) read(measure, rank, step, 1, &out);
+  return out;
+}
+
+void StepMatrix::read(StepMeasure measure, int rank, std::int64_t from, std::size_t count,
+                      float* out) const {
+  const Row& row = rows_[static_cast<std::size_t>(rank)];
+  const Parts parts = partsOf(measure);
+  const auto first = static_cast<std::size_t>(from - 1);
+  for (int part = 0; part < parts.count; ++part) {
+    const auto& values =
+        row.values[static_cast<std::size_t>(parts.at[static_cast<std::size_t>(part)])];
+    const std::size_t there =
+        values.size() > first ? std::min(count, values.size() - first) : std::size_t{0};
+    if (part == 0) {
+      std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(there > 0 ? first : 0), there, out);
+    } else {
+      for (std::size_t i = 0; i < there; ++i) out[i] += values[first + i];
+    }
+    std::fill(out + there, out + count, kUnknown);
+  }
+}
+
+double StepMatrix::mean(StepMeasure measure, int rank) const {
+  if (rank < 0 || rank >= ranks()) return kUnknown;
+  const Row& row = rows_[static_cast<std::size_t>(rank)];
+  const Parts parts = partsOf(measure);
+  double out = 0;
+  for (int part = 0; part < parts.count; ++part) {
+    const auto column = static_cast<std::size_t>(parts.at[static_cast<std::size_t>(part)]);
+    out += row.sum[column] / static_cast<double>(row.count[column]);  // 0/0: unknown
+  }
+  return out;
+}
+
+double StepMatrix::began(int rank, std::int64_t step) const {
+  if (rank < 0 || rank >= ranks() || step < 1) return kUnknown;
+  const auto& values = rows_[static_cast<std::size_t>(rank)].values[kBegan];
+  const auto at = static_cast<std::size_t>(step - 1);
+  return at < values.size() ? origin_ + values[at] : kUnknown;
+}
+
+std::int64_t StepMatrix::takeChanged() {
+  const std::int64_t out = std::min(changed_, steps_ + 1);
+  changed_ = steps_ + 1;
+  return out;
+}
+
+}  // namespace lockstep::app

@@ -1,0 +1,307 @@
+#include "app/runs/step_timeline.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "engine/planner/planner.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::int64_t kLeastGap = 2'000;  // ns; shorter ones are between two readings of the clock
+constexpr std::int64_t kAbsent = std::numeric_limits<std::int64_t>::min();
+
+SpanKind kindOf(const plan::Event& event) {
+  switch (event.kind) {
+    case plan::EventKind::kData:
+      return SpanKind::kData;
+    case plan::EventKind::kWaiting:
+      return SpanKind::kWaiting;
+    case plan::EventKind::kTransfer:
+      return SpanKind::kTransfer;
+    case plan::EventKind::kCompute:
+      break;
+  }
+  return event.phase == ir::Phase::kBackward    ? SpanKind::kBackward
+         : event.phase == ir::Phase::kOptimizer ? SpanKind::kOptimizer
+                                                : SpanKind::kForward;
+}
+
+class Builder {
+ public:
+  Builder(const plan::Plan& plan, const std::vector<plan::Event>& events)
+      : plan_(plan), lanes_(static_cast<std::size_t>(plan.mesh.size())) {
+    if (!events.empty()) out_.step = events.front().step;
+    const bool warmup = out_.step > 0 && out_.step <= plan.uncompressedWarmupSteps;
+    schedule_ = warmup ? plan.uncompressedSchedule() : plan.schedule;
+    for (const plan::Event& event : events)
+      if (event.rank >= 0 && event.rank < plan.mesh.size() && event.end >= event.begin)
+        lanes_[static_cast<std::size_t>(event.rank)].events.push_back(&event);
+  }
+
+  StepTimeline build() && {
+    out_.lanes.resize(lanes_.size());
+    for (std::size_t rank = 0; rank < lanes_.size(); ++rank) {
+      if (lanes_[rank].events.empty()) continue;
+      lanes_[rank].script = scriptOf(static_cast<int>(rank));
+      if (lanes_[rank].script == nullptr) return {};  // not a plan of these ranks
+      noteArrivals(static_cast<int>(rank));
+    }
+    for (auto& collective : out_.collectives) {
+      const auto last = std::max_element(collective.arrivals.begin(), collective.arrivals.end(),
+                                         [](const auto& a, const auto& b) { return a.at < b.at; });
+      if (last != collective.arrivals.end()) collective.last = *last;
+    }
+    for (std::size_t rank = 0; rank < lanes_.size(); ++rank) addSpans(static_cast<int>(rank));
+    shift();
+    return std::move(out_);
+  }
+
+ private:
+  struct Script {  // the steps of all entries of a training step, one after another
+    std::vector<const plan::Step*> steps;
+    std::vector<int> copies;  // ScheduleEntry::copy of each
+    std::int32_t firstName = 0;
+  };
+  struct Lane {
+    std::vector<const plan::Event*> events;
+    const Script* script = nullptr;
+    std::vector<std::int32_t> collective;  // by plan step; -1: it is none
+  };
+
+  const Script* scriptOf(int rank) {
+    const auto stage = static_cast<std::size_t>(plan_.stageOf(rank));
+    if (stage >= schedule_.size()) return nullptr;
+    std::vector<int> key{static_cast<int>(stage)};
+    for (const plan::ScheduleEntry& entry : schedule_[stage])
+      key.push_back(plan_.find(entry.program)->bodyOfRank[static_cast<std::size_t>(rank)]);
+    const auto [known, isNew] = scripts_.try_emplace(std::move(key));
+    Script& script = known->second;
+    if (!isNew) return &script;
+    script.firstName = static_cast<std::int32_t>(out_.names.size());
+    for (const plan::ScheduleEntry& entry : schedule_[stage]) {
+      for (const plan::Step& step : plan_.find(entry.program, rank)->steps) {
+        script.steps.push_back(&step);
+        script.copies.push_back(entry.copy);
+        out_.names.push_back(step.name);
+      }
+    }
+    return &script;
+  }
+
+  const std::vector<int>& groupOf(int rank, const std::string& axis) {
+    const auto [known, isNew] = groups_.try_emplace({rank, axis});
+    if (isNew) known->second = plan_.mesh.group(rank, axis);
+    return known->second;
+  }
+
+  // When the rank arrived at each of its collectives, and sent each of its messages.
+  void noteArrivals(int rank) {
+    Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+    const Script& script = *lane.script;
+    std::vector<std::int64_t> begins(script.steps.size(), kAbsent);
+    for (const plan::Event* event : lane.events) {
+      if (event->planStep < 0 || static_cast<std::size_t>(event->planStep) >= begins.size())
+        continue;
+      std::int64_t& begin = begins[static_cast<std::size_t>(event->planStep)];
+      begin = begin == kAbsent ? event->begin : std::min(begin, event->begin);
+    }
+    lane.collective.assign(begins.size(), -1);
+    std::map<std::string_view, int> ordinals;  // by axis: all ranks run them in one order
+    for (std::size_t i = 0; i < begins.size(); ++i) {
+      const plan::Step& step = *script.steps[i];
+      if (step.kind != plan::StepKind::kCollective) continue;
+      if (plan::isSend(step)) {
+        const plan::Peers peers = plan::peersOf(step, script.copies[i]);
+        const std::vector<int>& group = groupOf(rank, step.axis);
+        for (int peer = peers.first; peer < peers.first + peers.count; ++peer)
+          channels_[{rank, group[static_cast<std::size_t>(peer)]}].sent.push_back(begins[i]);
+      } else if (!plan::isMessage(step)) {
+        const int ordinal = ordinals[step.axis]++;
+        const auto [known, isNew] = collectives_.try_emplace(
+            {step.axis, groupOf(rank, step.axis)[0], ordinal}, out_.collectives.size());
+        if (isNew)
+          out_.collectives.push_back({script.firstName + static_cast<std::int32_t>(i), {}, {}});
+        lane.collective[i] = static_cast<std::int32_t>(known->second);
+        if (begins[i] != kAbsent)
+          out_.collectives[known->second].arrivals.push_back({rank, begins[i]});
+      }
+    }
+  }
+
+  // When the last message that the step receives was sent; the begin of the step if not known.
+  std::int64_t sentFor(int rank, const plan::Step& step, int copy, std::int64_t begin) {
+    const plan::Peers peers = plan::peersOf(step, copy);
+    const std::vector<int>& group = groupOf(rank, step.axis);
+    std::int64_t last = begin;
+    for (int peer = peers.first; peer < peers.first + peers.count; ++peer) {
+      Channel& channel = channels_[{group[static_cast<std::size_t>(peer)], rank}];
+      if (channel.received < channel.sent.size())
+        last = std::max(last, channel.sent[channel.received++]);
+    }
+    return last;
+  }
+
+  void addSpans(int rank) {
+    const Lane& lane = lanes_[static_cast<std::size_t>(rank)];
+    StepTimeline::Lane& out = out_.lanes[static_cast<std::size_t>(rank)];
+    for (const plan::Event* event : lane.events) {
+      TimelineSpan span{event->begin, event->end, -1, -1, kindOf(*event)};
+      std::int64_t ready = event->begin;  // until then it waits
+      bool asynchronous = false;
+      if (event->planStep >= 0 &&
+          static_cast<std::size_t>(event->planStep) < lane.script->steps.size()) {
+        const auto at = static_cast<std::size_t>(event->planStep);
+        const plan::Step& step = *lane.script->steps[at];
+        span.name = lane.script->firstName + event->planStep;
+        span.collective = lane.collective[at];
+        asynchronous =
+            step.stream == plan::kCommunicationStream && span.kind == SpanKind::kTransfer;
+        if (span.collective >= 0)
+          ready = out_.collectives[static_cast<std::size_t>(span.collective)].last.at;
+        else if (plan::isMessage(step) && !plan::isSend(step) && !plan_.isAsynchronous() &&
+                 span.kind == SpanKind::kTransfer)
+          ready = sentFor(rank, step, lane.script->copies[at], span.begin);
+      }
+      auto& to = asynchronous ? out.communication : out.spans;
+      if (span.kind == SpanKind::kTransfer && ready > span.begin) {
+        TimelineSpan wait = span;
+        wait.kind = SpanKind::kWaiting;
+        wait.end = std::min(span.end, ready);
+        to.push_back(wait);
+        span.begin = wait.end;
+      }
+      if (span.length() > 0) to.push_back(span);
+    }
+    const auto earlier = [](const auto& a, const auto& b) { return a.begin < b.begin; };
+    std::stable_sort(out.spans.begin(), out.spans.end(), earlier);
+    std::stable_sort(out.communication.begin(), out.communication.end(), earlier);
+    addGaps(out);
+  }
+
+  // A rank that waits for an asynchronous transfer runs nothing until that ends.
+  static void addGaps(StepTimeline::Lane& lane) {
+    std::vector<TimelineSpan> gaps;
+    std::size_t transfer = 0;
+    for (std::size_t i = 1; i < lane.spans.size(); ++i) {
+      const std::int64_t begin = lane.spans[i - 1].end, end = lane.spans[i].begin;
+      if (end - begin < kLeastGap) continue;
+      while (transfer < lane.communication.size() && lane.communication[transfer].end <= begin)
+        ++transfer;
+      std::size_t last = transfer;
+      while (last + 1 < lane.communication.size() && lane.communication[last + 1].end <= end)
+        ++last;
+      if (last >= lane.communication.size() || lane.communication[last].end > end) continue;
+      gaps.push_back({begin, lane.communication[last].end, lane.communication[last].name,
+                      lane.communication[last].collective, SpanKind::kWaiting});
+    }
+    const auto middle = static_cast<std::ptrdiff_t>(lane.spans.size());
+    lane.spans.insert(lane.spans.end(), gaps.begin(), gaps.end());
+    std::inplace_merge(lane.spans.begin(), lane.spans.begin() + middle, lane.spans.end(),
+                       [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  }
+
+  // Times count from the first rank's begin.
+  void shift() {
+    std::int64_t first = std::numeric_limits<std::int64_t>::max(), last = 0;
+    const auto all = [&](auto f) {
+      for (auto& lane : out_.lanes)
+        for (auto* spans : {&lane.spans, &lane.communication})
+          for (TimelineSpan& span : *spans) f(span);
+    };
+    all([&](TimelineSpan& span) {
+      last =
+          first == std::numeric_limits<std::int64_t>::max() ? span.end : std::max(last, span.end);
+      first = std::min(first, span.begin);
+    });
+    if (first == std::numeric_limits<std::int64_t>::max()) return;
+    all([&](TimelineSpan& span) {
+      span.begin -= first;
+      span.end -= first;
+    });
+    for (auto& collective : out_.collectives) {
+      for (auto& arrival : collective.arrivals) arrival.at -= first;
+      collective.last.at -= first;
+    }
+    out_.length = last - first;
+  }
+
+  struct Channel {
+    std::vector<std::int64_t> sent;  // when each message was, in order
+    std::size_t received = 0;
+  };
+
+  const plan::Plan& plan_;
+  std::vector<std::vector<plan::ScheduleEntry>> schedule_;
+  std::vector<Lane> lanes_;
+  std::map<std::vector<int>, Script> scripts_;  // by stage and bodies
+  std::map<std::pair<int, std::string>, std::vector<int>> groups_;
+  std::map<std::tuple<std::string, int, int>, std::size_t> collectives_;
+  std::map<std::pair<int, int>, Channel> channels_;  // from, to
+  StepTimeline out_;
+};
+
+}  // namespace
+
+StepTimeline makeTimeline(const plan::Plan& plan, const std::vector<plan::Event>& events) {
+  return Builder(plan, events).build();
+}
+
+Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
+                                  std::int64_t step) {
+  std::vector<plan::Event> events;
+  for (const SpanEvents& packed : store.events(step, step)) {
+    run::v1::EventChunk chunk;
+    if (!chunk.ParseFromString(packed.packed))
+      return makeError(Code::kDataLoss, "the events of rank {} in step {} cannot be read",
+                       packed.rank, step);
+    const int count = std::min({chunk.plan_step_size(), chunk.kind_size(), chunk.phase_size(),
+                                chunk.begin_ns_size(), chunk.end_ns_size()});
+    for (int i = 0; i < count; ++i) {
+      plan::Event event;
+      event.rank = chunk.rank();
+      event.step = step;
+      event.planStep = chunk.plan_step(i);
+      event.kind = static_cast<plan::EventKind>(chunk.kind(i));
+      event.phase = static_cast<ir::Phase>(chunk.phase(i));
+      event.begin = chunk.begin_ns(i);
+      event.end = chunk.end_ns(i);
+      events.push_back(event);
+    }
+  }
+  if (events.empty())
+    return makeError(Code::kNotFound, "the history has no events of step {}", step);
+  return makeTimeline(plan, events);
+}
+
+Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& prediction) {
+  cluster::Cluster cluster = prediction.cluster;
+  if (static_cast<int>(cluster.devices.size()) != plan.mesh.size())
+    return makeError(Code::kFailedPrecondition,
+                     "the plan is of {} ranks, the prediction kept with it of {}", plan.mesh.size(),
+                     cluster.devices.size());
+  cluster.mesh = plan.mesh;
+  constexpr int kSteps = 2;  // all ranks begin the first one together
+  planner::SimulateOptions options;
+  options.steps = kSteps;
+  const planner::Simulation simulation = planner::simulate(plan, cluster, prediction.cost, options);
+  std::vector<plan::Event> events;
+  for (const plan::Event& event : simulation.events)
+    if (event.step == kSteps) events.push_back(event);
+  return makeTimeline(plan, events);
+}
+
+std::int64_t nearestSampled(const std::vector<std::int64_t>& sampled, std::int64_t step) {
+  if (sampled.empty()) return 0;
+  const auto after = std::lower_bound(sampled.begin(), sampled.end(), step);
+  if (after == sampled.end()) return sampled.back();
+  if (after == sampled.begin()) return *after;
+  return *after - step < step - *(after - 1) ? *after : *(after - 1);
+}
+
+}  // namespace lockstep::app

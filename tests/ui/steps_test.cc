@@ -1,0 +1,365 @@
+// Heat map, timeline and traffic of a run's page, driven by mouse and keyboard, on runs as the
+// history keeps them.
+#include <QAbstractItemModelTester>
+#include <QCheckBox>
+#include <QComboBox>
+#include <QLabel>
+#include <QSignalSpy>
+#include <QTabWidget>
+#include <QTableView>
+#include <QTest>
+#include <QToolButton>
+#include <cmath>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/models/step_table_model.h"
+#include "ui/models/traffic_model.h"
+#include "ui/pages/run_page.h"
+#include "ui/plots/color_map.h"
+#include "ui/plots/custom_plot.h"
+#include "ui/plots/heat_map_view.h"
+#include "ui/plots/plot_view.h"
+#include "ui/plots/timeline_view.h"
+#include "ui/theme/format.h"
+#include "ui/theme/language.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+constexpr int kSteps = 400;
+constexpr int kStepsTab = 3, kTrafficTab = 4;
+
+template <typename F>
+bool wait(F condition) {
+  return QTest::qWaitFor(condition, 10'000);
+}
+
+}  // namespace
+
+class StepsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    run_ = QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, kSteps));
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->resize(1400, 900);
+    window_->show();
+    page_ = window_->openRun(run_);
+    QVERIFY(wait([&] { return page_->document()->loaded(); }));
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStepsTab);
+    map_ = page_->findChild<HeatMapView*>("heatMap");
+    timeline_ = page_->findChild<TimelineView*>("timeline");
+    QVERIFY(wait([&] { return timeline_->measured() && map_->xRange().end > kSteps; }));
+  }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+  }
+
+  void aClickChoosesRankAndStepEverywhere() {
+    QSignalSpy chosen(map_, &HeatMapView::cellChosen);
+    QTest::mouseClick(map_, Qt::LeftButton, {}, map_->centreOf(1, 213));
+    QCOMPARE(chosen.size(), 1);
+    QCOMPARE(map_->chosenRank(), 1);
+    // A pixel is a third of a step wide at most.
+    QVERIFY(std::abs(map_->chosenStep() - 213) <= 1);
+    const std::int64_t step = map_->chosenStep();
+    QVERIFY(wait([&] { return timeline_->measured()->step == 200; }));
+    const QString title =
+        page_->findChild<QWidget*>("timelineCard")->findChild<QLabel*>("timelineCardTitle")->text();
+    QCOMPARE(title, QString("Timeline of step 200, the sampled step nearest to step %1").arg(step));
+    const QString cell = page_->findChild<QLabel*>("heatMapCell")->text();
+    QVERIFY2(cell.startsWith(QString("step %1 · local2 · rank 1 · Compute ").arg(step)) &&
+                 cell.endsWith("% of the step time above the median rank"),
+             qPrintable(cell));
+    QCOMPARE(map_->accessibleDescription(), cell);
+    // Logs of that rank alone, at that time.
+    auto* logRank = page_->findChild<QComboBox*>("logRank");
+    QCOMPARE(logRank->currentData().toInt(), 1);
+    const auto* logs = page_->findChild<QTableView*>("logTable");
+    QVERIFY(logs->currentIndex().isValid());
+    const double began = page_->document()->steps().began(1, step);
+    const auto lineNs = logs->currentIndex().data(LogModel::kTimeRole).toLongLong();
+    QVERIFY(static_cast<double>(lineNs) * 1e-9 <= began || logs->currentIndex().row() == 0);
+    const QModelIndex next = logs->model()->index(logs->currentIndex().row() + 1, 0);
+    QVERIFY(!next.isValid() ||
+            static_cast<double>(next.data(LogModel::kTimeRole).toLongLong()) * 1e-9 > began);
+    // The same moment in the plots, over steps and over time.
+    QCOMPARE(cursorOf("lossPlot"), static_cast<double>(step));
+    QVERIFY(std::abs(cursorOf("cpuPlot") - page_->document()->secondsIntoRun(began)) < 0.05);
+    // Escape gives all of it back.
+    QTest::keyClick(map_, Qt::Key_Escape);
+    QCOMPARE(map_->chosenRank(), -1);
+    QCOMPARE(logRank->currentIndex(), 0);
+    QVERIFY(std::isnan(cursorOf("lossPlot")) && std::isnan(cursorOf("cpuPlot")));
+  }
+
+  void keysMoveTheCell() {
+    map_->setFocus();
+    QTest::keyClick(map_, Qt::Key_Right);
+    QCOMPARE(map_->chosenRank(), 0);
+    QCOMPARE(map_->chosenStep(), 1);
+    QTest::keyClick(map_, Qt::Key_Down);
+    QTest::keyClick(map_, Qt::Key_Right);
+    QTest::keyClick(map_, Qt::Key_Right, Qt::ControlModifier);
+    QCOMPARE(map_->chosenRank(), 1);
+    QCOMPARE(map_->chosenStep(), 12);
+    QTest::keyClick(map_, Qt::Key_Left);
+    QTest::keyClick(map_, Qt::Key_Up);
+    QTest::keyClick(map_, Qt::Key_Up);  // there is no row above
+    QCOMPARE(map_->chosenRank(), 0);
+    QCOMPARE(map_->chosenStep(), 11);
+    // Zoomed in about the cell, which stays in view as it moves.
+    for (int i = 0; i < 20; ++i) QTest::keyClick(map_, Qt::Key_Plus);
+    QVERIFY(map_->xRange().span() < 10);
+    for (int i = 0; i < 30; ++i) QTest::keyClick(map_, Qt::Key_Right);
+    QCOMPARE(map_->chosenStep(), 41);
+    QVERIFY(map_->xRange().begin <= 41 && map_->xRange().end >= 42);
+    QTest::keyClick(map_, Qt::Key_Home);
+    QCOMPARE(map_->xRange().span(), static_cast<double>(kSteps));
+  }
+
+  void theSlowRankIsSeen() {
+    const auto colorAt = [&](int rank, int step) {
+      const QImage image = map_->grab().toImage();
+      return image.pixelColor(map_->centreOf(rank, step) * image.devicePixelRatio());
+    };
+    const int slow = kSteps / 2 + 10;
+    for (const Theme::Mode mode : {Theme::Mode::kLight, Theme::Mode::kDark}) {
+      Theme::instance().apply(mode);
+      const QColor usual = colorAt(1, 50), late = colorAt(1, slow);
+      QVERIFY(late.red() > late.blue() + 60);
+      QVERIFY(std::abs(usual.red() - usual.blue()) < 60);
+    }
+    Theme::instance().apply(Theme::Mode::kLight);
+    // Sorted by cost it is the first row, and it is waited for.
+    choose("heatMapOrder", 2);
+    QVERIFY(map_->centreOf(1, 1).y() < map_->centreOf(0, 1).y());
+    choose("heatMapMeasure", 1);  // waiting
+    QVERIFY(wait([&] { return map_->updatesEnabled(); }));
+    QVERIFY(map_->centreOf(1, 1).y() > map_->centreOf(0, 1).y());
+    const QColor waits = colorAt(1, slow);
+    QVERIFY(waits.blue() > waits.red() + 40);
+    choose("heatMapScale", 1);
+    QVERIFY(wait([&] { return map_->updatesEnabled(); }));
+    QVERIFY(colorAt(0, slow).lightness() > colorAt(1, slow).lightness());
+  }
+
+  void mouseZoomsPansAndShowsAll() {
+    const QRect cells = map_->cellsRect();
+    const auto drag = [&](QPoint from, QPoint to, Qt::KeyboardModifiers modifiers) {
+      QTest::mousePress(map_, Qt::LeftButton, modifiers, from);
+      QMouseEvent move(QEvent::MouseMove, to, map_->mapToGlobal(to), Qt::NoButton, Qt::LeftButton,
+                       modifiers);
+      QApplication::sendEvent(map_, &move);
+      QTest::mouseRelease(map_, Qt::LeftButton, modifiers, to);
+    };
+    const int quarter = cells.width() / 4;
+    drag(cells.center() - QPoint(quarter, 0), cells.center() + QPoint(quarter, 0), {});
+    QVERIFY(std::abs(map_->xRange().span() - kSteps / 2.0) < 4);
+    QCOMPARE(map_->rowRange().span(), 3.0);  // a flat box
+    QCOMPARE(map_->chosenRank(), -1);
+    const double before = map_->xRange().begin;
+    drag(cells.center(), cells.center() - QPoint(quarter, 0), Qt::ShiftModifier);
+    QVERIFY(std::abs(map_->xRange().begin - before - kSteps / 8.0) < 3);
+    drag(cells.center(), cells.center() + QPoint(40 * quarter, 0), Qt::ShiftModifier);
+    QCOMPARE(map_->xRange().begin, 1.0);  // not beyond the data
+    QWheelEvent wheel(cells.center(), map_->mapToGlobal(cells.center()), {}, {0, 240}, {},
+                      Qt::ControlModifier, Qt::NoScrollPhase, false);
+    QApplication::sendEvent(map_, &wheel);
+    QVERIFY(map_->rowRange().span() < 3);
+    QTest::mouseDClick(map_, Qt::LeftButton, {}, cells.center());
+    QCOMPARE(map_->xRange().span(), static_cast<double>(kSteps));
+    QCOMPARE(map_->rowRange().span(), 3.0);
+  }
+
+  void spansTellWhoIsWaitedFor() {
+    const auto& lanes = timeline_->measured()->lanes;
+    QCOMPARE(lanes.size(), std::size_t{3});
+    const auto waiting =
+        std::find_if(lanes[0].spans.begin(), lanes[0].spans.end(), [](const auto& span) {
+          return span.kind == app::SpanKind::kWaiting && span.collective >= 0;
+        });
+    QVERIFY(waiting != lanes[0].spans.end());
+    const auto middle = static_cast<double>(waiting->begin + waiting->end) / 2;
+    QTest::mouseClick(timeline_, Qt::LeftButton, {}, timeline_->pixelOf(middle, 0.15));
+    QVERIFY(timeline_->chosenSpan() == &*waiting);
+    const QString text = page_->findChild<QLabel*>("timelineSpan")->text();
+    QVERIFY2(text.startsWith("rank 0 · waiting · ") && text.endsWith("last to arrive: rank 1"),
+             qPrintable(text));
+    QCOMPARE(timeline_->accessibleDescription(), text);
+    QTest::keyClick(timeline_, Qt::Key_Right);
+    QVERIFY(timeline_->chosenSpan() == &*waiting + 1);
+    QTest::keyClick(timeline_, Qt::Key_Down);
+    QCOMPARE(timeline_->chosen().rank, 1);
+    QTest::keyClick(timeline_, Qt::Key_Escape);
+    QVERIFY(timeline_->chosenSpan() == nullptr);
+    // The prediction beside it can be left out.
+    QVERIFY(timeline_->predicted());
+    page_->findChild<QCheckBox*>("timelinePredicted")->click();
+    QVERIFY(!timeline_->predicted() && timeline_->measured());
+  }
+
+  void trafficOfThePlanAndOfTheNodes() {
+    page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kTrafficTab);
+    const auto* ranks = page_->findChild<QTableView*>("trafficTable")->model();
+    QVERIFY(wait([&] { return ranks->rowCount() == 3; }));
+    QCOMPARE(ranks->columnCount(), 3);
+    QCOMPARE(ranks->index(1, 1).data().toString(), QString());
+    QVERIFY(ranks->index(0, 1).data().toString().endsWith("B"));
+    QVERIFY(ranks->index(0, 1).data(Qt::AccessibleTextRole).toString().startsWith("rank 0 sends "));
+    const auto* nodes = page_->findChild<QTableView*>("nodeTrafficTable")->model();
+    QCOMPARE(nodes->rowCount(), 3);
+    QCOMPARE(nodes->index(0, 0).data().toString(), QString("local1"));
+    for (const int column : {NodeTrafficModel::kPlannedOut, NodeTrafficModel::kMeasuredOut})
+      QVERIFY(nodes->index(0, column).data().toString().endsWith("B"));
+  }
+
+  void theMapIsATableToo() {
+    page_->findChild<QToolButton*>("heatMapAsTable")->click();
+    auto* table = page_->findChild<QTableView*>("heatMapTable");
+    QVERIFY(table->isVisible());
+    const auto* model = table->model();
+    QCOMPARE(model->rowCount(), kSteps);
+    QCOMPARE(model->columnCount(), 3);
+    QVERIFY(model->index(7, 2).data().toString().endsWith("ms") ||
+            model->index(7, 2).data().toString().endsWith("s"));
+    table->setCurrentIndex(model->index(99, 2));
+    QCOMPARE(map_->chosenRank(), 2);
+    QCOMPARE(map_->chosenStep(), 100);
+  }
+
+  void aLiveRunGrows() {
+    app::RunUpdate update;
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::string prefix = "rank/" + std::to_string(rank) + "/";
+      for (const char* part : {"step", "forward", "backward", "optimizer"}) {
+        app::RunBatch::Series series{prefix + part, {}};
+        for (int step = kSteps + 1; step <= kSteps + 60; ++step)
+          series.points.push_back({static_cast<double>(step), 0.001});
+        update.series.push_back(std::move(series));
+      }
+    }
+    page_->document()->take(update);
+    QVERIFY(wait([&] { return map_->xRange().end == kSteps + 61; }));
+    // What is zoomed into stays.
+    QTest::keyClick(map_, Qt::Key_Plus);
+    const auto before = map_->xRange();
+    for (auto& series : update.series)
+      for (auto& point : series.points) point.x += 60;
+    page_->document()->take(update);
+    QTest::qWait(500);
+    QVERIFY(map_->xRange() == before);
+    QTest::keyClick(map_, Qt::Key_Home);
+    QCOMPARE(map_->xRange().end, kSteps + 121.0);
+  }
+
+  void otherLanguageAndEmptyStates() {
+    QTest::mouseClick(map_, Qt::LeftButton, {}, map_->centreOf(1, 20));
+    Language::instance().set("zh_CN");
+    auto* measure = page_->findChild<QComboBox*>("heatMapMeasure");
+    QVERIFY(wait([&] { return measure->itemText(0) != "Compute"; }));
+    const QString cell = page_->findChild<QLabel*>("heatMapCell")->text();
+    QVERIFY2(!cell.contains("step") && !cell.contains("rank"), qPrintable(cell));
+    QCOMPARE(map_->chosenRank(), 1);
+    Language::instance().set("en");
+    QVERIFY(wait([&] { return measure->itemText(0) == "Compute"; }));
+    // A run whose history has nothing of its steps.
+    app::RunRow row;
+    row.run = "20240601-120010-a1b2c9";
+    row.phase = app::RunState::FAILED;
+    row.world = 2;
+    auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY(history.ok() && (*history)->add(row, {}).ok());
+    RunPage* empty = window_->openRun(QString::fromStdString(row.run));
+    QVERIFY(wait([&] { return empty->document()->loaded(); }));
+    for (const int tab : {kStepsTab, kTrafficTab}) {
+      empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(tab);
+      QTest::qWait(300);
+    }
+    QVERIFY(empty->findChild<QLabel*>("trafficEmpty")->isVisible());
+    auto* map = empty->findChild<HeatMapView*>("heatMap");
+    QTest::keyClick(map, Qt::Key_Right);
+    QTest::mouseClick(map, Qt::LeftButton, {}, map->rect().center());
+    QCOMPARE(map->chosenRank(), -1);
+  }
+
+  void modelsKeepTheRules() {
+    app::StepMatrix steps;
+    StepTableModel table(steps);
+    TrafficModel traffic;
+    NodeTrafficModel nodes;
+    const QAbstractItemModelTester testers[] = {
+        QAbstractItemModelTester(&table, QAbstractItemModelTester::FailureReportingMode::QtTest),
+        QAbstractItemModelTester(&traffic, QAbstractItemModelTester::FailureReportingMode::QtTest),
+        QAbstractItemModelTester(&nodes, QAbstractItemModelTester::FailureReportingMode::QtTest)};
+    for (int step = 1; step < 20; ++step) {
+      steps.add({"rank/" + std::to_string(step % 4) + "/forward", {{double(step), 0.5}}});
+      table.refresh();
+    }
+    table.setMeasure(app::StepMeasure::kForward);
+    QCOMPARE(table.rowCount(), 19);
+    QCOMPARE(table.index(18, 3).data().toString(), formatSeconds(0.5));
+    QCOMPARE(table.index(17, 3).data().toString(), QString(QChar(0x2014)));
+    traffic.setTraffic({{0, 1, 1000, false}, {1, 0, 500, true}, {7, 0, 9, false}}, 2);
+    QCOMPARE(traffic.index(1, 0).data().toString(), QString::fromUtf8("≤ 500 B"));
+    QCOMPARE(traffic.most(), 1000);
+    traffic.setTraffic({}, 0);
+    nodes.setRows({{"n1", 10, 20, 5.0, {}, {}}});
+    nodes.setRows({{"n1", 10, 20, 6.0, {}, {}}});
+    nodes.setRows({});
+  }
+
+  // Both scales can be told apart in grey, step by step away from the middle.
+  void coloursAreToldApartInGrey() {
+    for (const Theme::Mode mode : {Theme::Mode::kLight, Theme::Mode::kDark}) {
+      Theme::instance().apply(mode);
+      const ColorMap sequential(ColorMap::Kind::kSequential);
+      const ColorMap diverging(ColorMap::Kind::kDiverging);
+      const int sign = mode == Theme::Mode::kLight ? -1 : 1;
+      for (float share = 0.1f; share <= 1; share += 0.1f) {
+        QVERIFY(qGray(sequential.at(share)) > qGray(sequential.at(share - 0.1f)));
+        for (const int side : {-1, 1})
+          QVERIFY(sign * qGray(diverging.at(static_cast<float>(side) * share)) >
+                  sign * qGray(diverging.at(static_cast<float>(side) * (share - 0.1f))));
+      }
+      QCOMPARE(diverging.at(9), diverging.at(1));
+      QCOMPARE(diverging.at(-9), diverging.at(-1));
+    }
+    Theme::instance().apply(Theme::Mode::kLight);
+  }
+
+ private:
+  void choose(const char* box, int index) {
+    auto* choices = page_->findChild<QComboBox*>(box);
+    choices->setFocus();
+    choices->setCurrentIndex(index);
+    Q_EMIT choices->activated(index);
+  }
+
+  // Where the plot shows the moment; NaN: nowhere.
+  double cursorOf(const char* plot) const {
+    auto* canvas = page_->findChild<PlotView*>(plot)->findChild<QCustomPlot*>("plotCanvas");
+    for (int i = 0; i < canvas->itemCount(); ++i) {
+      auto* line = qobject_cast<QCPItemStraightLine*>(canvas->item(i));
+      if (line != nullptr && line->pen().style() == Qt::SolidLine && line->visible())
+        return line->point1->key();
+    }
+    return std::nan("");
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+  QString run_;
+  RunPage* page_ = nullptr;
+  HeatMapView* map_ = nullptr;
+  TimelineView* timeline_ = nullptr;
+};
+
+QTEST_MAIN(StepsTest)
+#include "steps_test.moc"

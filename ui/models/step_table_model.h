@@ -1,0 +1,32 @@
+// StepTableModel: the data of the heat map as a table: a row a step, a column a rank.
+#pragma once
+
+#include <QAbstractTableModel>
+
+#include "app/runs/step_matrix.h"
+
+namespace lockstep::ui {
+
+class StepTableModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  // The matrix outlives the model.
+  StepTableModel(const app::StepMatrix& steps, QObject* parent = nullptr);
+
+  void setMeasure(app::StepMeasure measure);
+  void refresh();  // where the matrix has grown
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ private:
+  const app::StepMatrix& steps_;
+  app::StepMeasure measure_ = app::StepMeasure::kCompute;
+  int rows_ = 0, columns_ = 0;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,67 @@
+// What ranks and nodes exchange in a step. TrafficModel: the planned bytes from the rank of a row
+// to the rank of a column. NodeTrafficModel: what each node sends to and receives from other nodes,
+// planned and measured.
+#pragma once
+
+#include <QAbstractTableModel>
+#include <optional>
+#include <vector>
+
+#include "engine/planner/planner.h"
+
+namespace lockstep::ui {
+
+class TrafficModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setTraffic(const std::vector<planner::Traffic>& traffic, int ranks);
+  std::int64_t most() const { return most_; }  // bytes between two ranks
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ private:
+  struct Cell {
+    std::int64_t bytes = 0;
+    bool atMost = false;
+  };
+  const Cell& at(const QModelIndex& index) const;
+
+  int ranks_ = 0;
+  std::vector<Cell> cells_;  // by sender, receiver
+  std::int64_t most_ = 0;
+};
+
+struct NodeTraffic {
+  QString node;
+  double plannedOut = 0, plannedIn = 0;           // bytes a step, to and from other nodes
+  std::optional<double> measuredOut, measuredIn;  // bytes a step, by all of the node's interfaces
+  std::optional<double> loopback;                 // within the machine
+};
+
+class NodeTrafficModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  enum Column { kNode, kPlannedOut, kMeasuredOut, kPlannedIn, kMeasuredIn, kLoopback, kColumns };
+  using QAbstractTableModel::QAbstractTableModel;
+
+  void setRows(std::vector<NodeTraffic> rows);
+  void retranslate();
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ private:
+  std::vector<NodeTraffic> rows_;
+};
+
+}  // namespace lockstep::ui

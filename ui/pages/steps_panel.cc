@@ -1,0 +1,303 @@
+#include "ui/pages/steps_panel.h"
+
+#include <QCheckBox>
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QSplitter>
+#include <QStackedWidget>
+#include <QTableView>
+#include <QToolButton>
+#include <cmath>
+
+#include "ui/models/step_table_model.h"
+#include "ui/plots/color_map.h"
+#include "ui/plots/heat_map_view.h"
+#include "ui/plots/timeline_view.h"
+#include "ui/studio/run_document.h"
+#include "ui/studio/step_reader.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/breakdown_bars.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+using app::StepMeasure;
+
+constexpr int kGrowMs = 200;                  // between looks at data that go on arriving
+constexpr int kLookMs = 1000;                 // … and for a first sampled step
+constexpr std::size_t kSliceCells = 100'000;  // about 10 ms
+constexpr StepMeasure kShown[] = {
+    StepMeasure::kCompute,       StepMeasure::kWaiting,   StepMeasure::kTransfer,
+    StepMeasure::kCommunication, StepMeasure::kData,      StepMeasure::kForward,
+    StepMeasure::kBackward,      StepMeasure::kOptimizer, StepMeasure::kStep};
+
+}  // namespace
+
+StepsPanel::StepsPanel(RunDocument* document, StepReader* reader, QWidget* parent)
+    : QWidget(parent), document_(document), reader_(reader) {
+  setObjectName("stepsPanel");
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, kSpaceM, 0, 0);
+  auto* splitter = new QSplitter(Qt::Vertical, this);
+  splitter->setObjectName("stepsSplitter");
+  splitter->addWidget(buildMap());
+  splitter->addWidget(buildTimeline());
+  splitter->setChildrenCollapsible(false);
+  splitter->setHandleWidth(kSpaceM);
+  splitter->setStretchFactor(0, 1);
+  splitter->setStretchFactor(1, 1);
+  layout->addWidget(splitter);
+  more_.setSingleShot(true);
+  connectParts();
+  refreshPhases();
+}
+
+Card* StepsPanel::buildMap() {
+  mapCard_ = new Card("heatMapCard", this);
+  measure_ = new QComboBox(this);
+  measure_->setObjectName("heatMapMeasure");
+  relative_ = new QComboBox(this);
+  relative_->setObjectName("heatMapScale");
+  order_ = new QComboBox(this);
+  order_->setObjectName("heatMapOrder");
+  legend_ = new ColorLegend(this);
+  fit_ = makeToolButton("heatMapFit", "fit", this);
+  asTable_ = makeToolButton("heatMapAsTable", "table", this);
+  asTable_->setCheckable(true);
+  auto* row = new QHBoxLayout;
+  row->setSpacing(kSpaceS);
+  row->addWidget(measure_);
+  row->addWidget(relative_);
+  row->addWidget(order_);
+  row->addStretch(1);
+  row->addWidget(legend_);
+  mapCard_->head()->addWidget(fit_);
+  mapCard_->head()->addWidget(asTable_);
+  mapCard_->body()->addLayout(row);
+  view_ = new HeatMapView("heatMap", map_, this);
+  tableModel_ = new StepTableModel(document_->steps(), this);
+  table_ = new QTableView(this);
+  table_->setObjectName("heatMapTable");
+  table_->setModel(tableModel_);
+  applyTableStyle(table_);
+  table_->setSelectionBehavior(QAbstractItemView::SelectItems);
+  table_->verticalHeader()->show();
+  table_->horizontalHeader()->setStretchLastSection(false);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(view_);
+  stack_->addWidget(table_);
+  mapCard_->body()->addWidget(stack_, 1);
+  cell_ = new ElidedLabel("heatMapCell", this, "muted");
+  mapCard_->body()->addWidget(cell_);
+  return mapCard_;
+}
+
+Card* StepsPanel::buildTimeline() {
+  timelineCard_ = new Card("timelineCard", this);
+  phases_ = makeLabel("timelinePhases", this);
+  phases_->setTextFormat(Qt::RichText);
+  withPrediction_ = new QCheckBox(this);
+  withPrediction_->setObjectName("timelinePredicted");
+  withPrediction_->setChecked(true);
+  timelineFit_ = makeToolButton("timelineFit", "fit", this);
+  timelineCard_->head()->addWidget(withPrediction_);
+  timelineCard_->head()->addWidget(timelineFit_);
+  timeline_ = new TimelineView("timeline", this);
+  timelineCard_->body()->addWidget(phases_);
+  timelineCard_->body()->addWidget(timeline_, 1);
+  span_ = new ElidedLabel("timelineSpan", this, "muted");
+  timelineCard_->body()->addWidget(span_);
+  return timelineCard_;
+}
+
+void StepsPanel::connectParts() {
+  connect(document_, &RunDocument::dataChanged, this, &StepsPanel::dataChanged);
+  connect(document_, &RunDocument::breakdownChanged, this, &StepsPanel::dataChanged);
+  connect(&more_, &QTimer::timeout, this, &StepsPanel::readMore);
+  connect(measure_, &QComboBox::activated, this, &StepsPanel::measureChanged);
+  connect(relative_, &QComboBox::activated, this, &StepsPanel::measureChanged);
+  connect(order_, &QComboBox::activated, this, &StepsPanel::refreshMap);
+  connect(fit_, &QToolButton::clicked, view_, &GridView::showAll);
+  connect(asTable_, &QToolButton::toggled, this, [this](bool on) {
+    stack_->setCurrentIndex(on ? 1 : 0);
+    refreshMap();
+  });
+  view_->setDescription([this](int rank, std::int64_t step) { return cellText(rank, step); });
+  connect(view_, &HeatMapView::cellChosen, this, [this](int rank, qint64 step) {
+    cell_->setText(rank < 0 ? tr("Click a cell to see that step and the logs of that rank.")
+                            : cellText(rank, step));
+    timeline_->markRank(rank);
+    if (rank >= 0) reader_->read(step);
+    Q_EMIT cellChosen(rank, step);
+  });
+  connect(table_->selectionModel(), &QItemSelectionModel::currentChanged, this,
+          [this](const QModelIndex& now) {
+            if (now.isValid()) view_->chooseCell(now.column(), now.row() + 1);
+          });
+  connect(reader_, &StepReader::changed, this, &StepsPanel::refreshTimeline);
+  connect(withPrediction_, &QCheckBox::toggled, this, &StepsPanel::refreshTimeline);
+  connect(timelineFit_, &QToolButton::clicked, timeline_, &GridView::showAll);
+  connect(timeline_, &TimelineView::spanChosen, this, &StepsPanel::refreshSpan);
+  connect(&Theme::instance(), &Theme::changed, this, &StepsPanel::refreshPhases);
+}
+
+app::StepMeasure StepsPanel::measure() const {
+  return static_cast<StepMeasure>(measure_->currentData().toInt());
+}
+
+void StepsPanel::showEvent(QShowEvent* event) {
+  QWidget::showEvent(event);
+  dataChanged();
+}
+
+void StepsPanel::dataChanged() {
+  if (!isVisible() || more_.isActive()) return;
+  more_.start(map_.steps() == 0 ? 0 : kGrowMs);
+  // The first sampled step of a run that goes on.
+  if (!reader_->measured() && !reader_->reading() && nextLook_.hasExpired()) {
+    nextLook_.setRemainingTime(kLookMs);
+    reader_->read(0);
+  }
+}
+
+void StepsPanel::measureChanged() {
+  map_.setMeasure(measure(), relative_->currentData().toBool());
+  tableModel_->setMeasure(measure());
+  view_->setUpdatesEnabled(false);  // until all of it is read
+  more_.start(0);
+}
+
+void StepsPanel::readMore() {
+  if (!map_.update(document_->steps(), kSliceCells)) return more_.start(0);
+  view_->setUpdatesEnabled(true);
+  refreshMap();
+}
+
+QString StepsPanel::rankName(int rank) const {
+  const auto nodes = document_->nodesOfRanks();
+  const QString name = tr("rank %1").arg(rank);
+  if (static_cast<std::size_t>(rank) >= nodes.size()) return name;
+  return QString::fromUtf8("%1 · %2").arg(
+      QString::fromStdString(nodes[static_cast<std::size_t>(rank)]), name);
+}
+
+void StepsPanel::refreshMap() {
+  const auto nodes = document_->nodesOfRanks();
+  const auto by = static_cast<app::RowOrder>(order_->currentData().toInt());
+  std::vector<QString> names;
+  for (int rank = 0; rank < map_.ranks(); ++rank)
+    names.push_back(by == app::RowOrder::kNode ? rankName(rank) : tr("rank %1").arg(rank));
+  const double scale = map_.scale();
+  view_->refresh(app::rowOrder(document_->steps(), by, measure(), nodes), names, scale);
+  if (asTable_->isChecked()) tableModel_->refresh();
+  const double shown = scale > 0 ? scale : 1;
+  if (map_.isRelative())
+    legend_->setScale(ColorMap::Kind::kDiverging, tr("from the median rank, % of the step time"),
+                      QString::fromUtf8("−%1").arg(formatPercent(shown, 0)),
+                      "+" + formatPercent(shown, 0));
+  else
+    legend_->setScale(ColorMap::Kind::kSequential, tr("seconds"), "0", formatSeconds(shown));
+  std::vector<QString> all;
+  for (int rank = 0; rank < std::max(map_.ranks(), static_cast<int>(nodes.size())); ++rank)
+    all.push_back(tr("rank %1").arg(rank));
+  timeline_->setNames(std::move(all));
+}
+
+QString StepsPanel::measureName() const { return measure_->currentText(); }
+
+QString StepsPanel::cellText(int rank, std::int64_t step) const {
+  const double seconds = static_cast<double>(document_->steps().seconds(measure(), rank, step));
+  QStringList parts{tr("step %1").arg(formatCount(step)), rankName(rank)};
+  if (std::isnan(seconds)) {
+    parts << tr("no data");
+  } else {
+    parts << QString("%1 %2").arg(measureName(), formatSeconds(seconds));
+    const double difference = static_cast<double>(map_.value(rank, step));
+    if (map_.isRelative() && !std::isnan(difference))
+      parts << (difference < 0 ? tr("%1 of the step time below the median rank")
+                               : tr("%1 of the step time above the median rank"))
+                   .arg(formatPercent(std::abs(difference), 1));
+  }
+  return parts.join(QString::fromUtf8(" · "));
+}
+
+void StepsPanel::refreshTimeline() {
+  const auto& measured = reader_->measured();
+  const auto& predicted = reader_->predicted();
+  withPrediction_->setEnabled(predicted != nullptr);
+  timeline_->setTimelines(measured, withPrediction_->isChecked() ? predicted : nullptr);
+  timeline_->markRank(view_->chosenRank());
+  const std::int64_t wanted = reader_->wanted();
+  QString title = tr("Timeline");
+  if (measured && (wanted == 0 || wanted == measured->step))
+    title = tr("Timeline of step %1").arg(formatCount(measured->step));
+  else if (measured)
+    title = tr("Timeline of step %1, the sampled step nearest to step %2")
+                .arg(formatCount(measured->step), formatCount(wanted));
+  else if (predicted && withPrediction_->isChecked())
+    title = tr("Timeline of a step as predicted: no step has been sampled");
+  timelineCard_->setTitle(title);
+  refreshSpan();
+}
+
+void StepsPanel::refreshSpan() {
+  const app::TimelineSpan* span = timeline_->chosenSpan();
+  span_->setText(span == nullptr ? tr("Click a span to see what it is and when each rank arrived.")
+                                 : timeline_->spanText(timeline_->chosen().rank, *span, false));
+}
+
+void StepsPanel::refreshPhases() {
+  QStringList parts;
+  for (int phase = 0; phase < kPhaseCount; ++phase)
+    parts << QString::fromUtf8("<span style=\"color:%1\">■</span> %2")
+                 .arg(Theme::instance().phase(phase).name(), phaseName(phase));
+  phases_->setText(parts.join("&nbsp;&nbsp;&nbsp;"));
+  phases_->setFont(Theme::instance().small());
+}
+
+void StepsPanel::retranslate() {
+  const auto fill = [](QComboBox* box, const QVector<QPair<QString, int>>& items) {
+    const int now = std::max(0, box->currentIndex());
+    box->clear();
+    for (const auto& [name, value] : items) box->addItem(name, value);
+    box->setCurrentIndex(now);
+  };
+  const QString names[] = {tr("Step time"), tr("Data"),    tr("Forward"),
+                           tr("Backward"),  tr("Waiting"), tr("Transfer"),
+                           tr("Optimizer"), tr("Compute"), tr("Communication")};
+  QVector<QPair<QString, int>> measures;
+  for (const StepMeasure shown : kShown)
+    measures << QPair(names[static_cast<int>(shown)], static_cast<int>(shown));
+  fill(measure_, measures);
+  fill(relative_, {{tr("vs the median rank"), 1}, {tr("in seconds"), 0}});
+  fill(order_, {{tr("by rank"), static_cast<int>(app::RowOrder::kRank)},
+                {tr("by node"), static_cast<int>(app::RowOrder::kNode)},
+                {tr("slowest first"), static_cast<int>(app::RowOrder::kCost)}});
+  mapCard_->setTitle(tr("Ranks by steps"));
+  measure_->setAccessibleName(tr("Measure"));
+  relative_->setAccessibleName(tr("Scale"));
+  order_->setAccessibleName(tr("Order of the ranks"));
+  setTexts(fit_, tr("Show all ranks and steps"));
+  setTexts(asTable_, tr("Show the data as a table"));
+  view_->setAccessibleName(tr("Heat map of ranks by steps"));
+  view_->setEmptyText(tr("The map appears with the first steps."));
+  table_->setAccessibleName(tr("Seconds of each rank on each step"));
+  withPrediction_->setText(tr("Prediction below"));
+  setTexts(timelineFit_, tr("Show the whole step"));
+  timeline_->setAccessibleName(tr("Timeline of a step"));
+  timeline_->setEmptyText(
+      tr("No step has been sampled yet. Every 50th step is, unless the launch says otherwise."));
+  cell_->setText(view_->chosenRank() < 0
+                     ? tr("Click a cell to see that step and the logs of that rank.")
+                     : cellText(view_->chosenRank(), view_->chosenStep()));
+  tableModel_->retranslate();
+  refreshPhases();
+  refreshMap();
+  refreshTimeline();
+}
+
+}  // namespace lockstep::ui

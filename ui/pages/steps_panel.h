@@ -1,0 +1,84 @@
+// StepsPanel: why steps are slow: the heat map of ranks by steps, and below it the timeline of the
+// sampled step that is nearest to the chosen cell.
+#pragma once
+
+#include <QDeadlineTimer>
+#include <QTimer>
+#include <QWidget>
+
+#include "app/runs/heat_map.h"
+
+class QCheckBox;
+class QComboBox;
+class QLabel;
+class QStackedWidget;
+class QTableView;
+class QToolButton;
+
+namespace lockstep::ui {
+
+class Card;
+class ColorLegend;
+class ElidedLabel;
+class HeatMapView;
+class RunDocument;
+class StepReader;
+class StepTableModel;
+class TimelineView;
+
+class StepsPanel : public QWidget {
+  Q_OBJECT
+
+ public:
+  StepsPanel(RunDocument* document, StepReader* reader, QWidget* parent = nullptr);
+
+  void retranslate();
+
+ Q_SIGNALS:
+  void cellChosen(int rank, qint64 step);  // rank -1: none
+
+ protected:
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  Card* buildMap();
+  Card* buildTimeline();
+  void connectParts();
+  void dataChanged();
+  void measureChanged();
+  void readMore();  // a slice of the matrix
+  void refreshMap();
+  void refreshTimeline();
+  void refreshPhases();
+  void refreshSpan();
+  app::StepMeasure measure() const;
+  QString rankName(int rank) const;
+  QString measureName() const;
+  QString cellText(int rank, std::int64_t step) const;
+
+  RunDocument* document_;
+  StepReader* reader_;
+  app::HeatMap map_;
+  QTimer more_;  // where data have come, or slices are left
+  QDeadlineTimer nextLook_{0};
+  Card* mapCard_ = nullptr;
+  QComboBox* measure_ = nullptr;
+  QComboBox* relative_ = nullptr;
+  QComboBox* order_ = nullptr;
+  ColorLegend* legend_ = nullptr;
+  QToolButton* asTable_ = nullptr;
+  QToolButton* fit_ = nullptr;
+  QStackedWidget* stack_ = nullptr;
+  HeatMapView* view_ = nullptr;
+  StepTableModel* tableModel_ = nullptr;
+  QTableView* table_ = nullptr;
+  ElidedLabel* cell_ = nullptr;
+  Card* timelineCard_ = nullptr;
+  QLabel* phases_ = nullptr;
+  QCheckBox* withPrediction_ = nullptr;
+  QToolButton* timelineFit_ = nullptr;
+  TimelineView* timeline_ = nullptr;
+  ElidedLabel* span_ = nullptr;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,50 @@
+// Colour scales of heat maps, told apart with every common colour vision and in grey: cividis
+// (Nuñez et al. 2018) for values from 0, blue – orange for differences from 0.
+#pragma once
+
+#include <QColor>
+#include <QWidget>
+#include <array>
+
+namespace lockstep::ui {
+
+class ColorMap {
+ public:
+  enum class Kind { kSequential, kDiverging };
+  // By the current theme: no difference is close to the background.
+  explicit ColorMap(Kind kind);
+  // The share of the scale: 0 … 1, diverging −1 … 1; clamped.
+  QRgb at(float share) const {
+    const float index = share * factor_ + offset_;
+    return table_[index <= 0             ? 0
+                  : index >= kColors - 1 ? kColors - 1
+                                         : static_cast<std::size_t>(index)];
+  }
+
+ private:
+  static constexpr int kColors = 256;
+  float factor_, offset_;  // from a share to an index
+  std::array<QRgb, kColors> table_;
+};
+
+// The scale as a bar with what its ends stand for.
+class ColorLegend : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit ColorLegend(QWidget* parent = nullptr);
+  // `unit` says of what, before the bar; "": nothing
+  void setScale(ColorMap::Kind kind, const QString& unit, const QString& least,
+                const QString& most);
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return sizeHint(); }
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+
+ private:
+  ColorMap::Kind kind_ = ColorMap::Kind::kSequential;
+  QString unit_, least_, most_;
+};
+
+}  // namespace lockstep::ui

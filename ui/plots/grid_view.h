@@ -1,0 +1,88 @@
+// GridView: rows of cells over a common x axis, painted pixel by pixel: what heat map and timeline
+// have in common: ranges in view, axes, gestures and the picture kept between repaints.
+// Gestures: a click chooses, drag zooms into a box, Shift+drag pans, the wheel zooms along x, with
+// Ctrl along the rows, a double click shows all. Keys: arrows move what is chosen, plus and minus
+// zoom (with Ctrl the rows), Home shows all, Escape chooses nothing. Threads: GUI.
+#pragma once
+
+#include <QImage>
+#include <QWidget>
+
+namespace lockstep::ui {
+
+class GridView : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit GridView(const QString& objectName, QWidget* parent = nullptr);
+
+  struct Range {
+    double begin = 0, end = 1;
+    double span() const { return end - begin; }
+    bool operator==(const Range&) const = default;
+  };
+  const Range& xRange() const { return x_; }
+  const Range& rowRange() const { return rows_; }
+  // In view, within the data. All of the data: data that come are shown too.
+  void setView(const Range& x, const Range& rows);
+  void showAll();
+  QRect cellsRect() const;                     // where cells are drawn
+  QPoint pixelOf(double x, double row) const;  // in this widget
+  void setEmptyText(const QString& text);      // shown while there is nothing
+  QSize sizeHint() const override { return {600, 240}; }
+  QSize minimumSizeHint() const override { return {240, 110}; }
+
+ Q_SIGNALS:
+  void viewChanged();
+
+ protected:
+  // To be called where the data have changed; rows 0: there is nothing.
+  void setExtent(const Range& x, int rows);
+  const Range& extent() const { return xAll_; }
+  int rowCount() const { return rowsAll_; }
+  void namesChanged();  // of rows
+  void markDirty();     // the picture is drawn again with the next repaint
+  // Zooms no further than this along x.
+  virtual double leastSpan() const = 0;
+  virtual QString rowName(int row) const = 0;
+  virtual bool isMarked(int) const { return false; }  // its name stands out
+  virtual QString tickText(double x) const = 0;
+  virtual double leastTick() const { return 0; }  // distance of ticks
+  // Draws what is in view over all of the image.
+  virtual void drawCells(QImage& image) const = 0;
+  virtual void drawOver(QPainter&) const {}       // what is chosen
+  virtual void choose(double x, double row) = 0;  // row: with the part of it
+  virtual void chooseNothing() = 0;
+  virtual void moveChosen(int dx, int dy, bool far) = 0;
+  virtual double chosenX() const = 0;  // which zoom by keys keeps in place; NaN: the centre
+  virtual QString tipAt(double x, double row) const = 0;
+  void bringIntoView(double x, double width, int row);
+
+  bool event(QEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+
+ private:
+  double xAt(double pixel) const;
+  double rowAt(double pixel) const;
+  void zoom(double factor, double x, bool rows, double row);
+  void drawAxes(QPainter& painter) const;
+
+  Range x_, rows_, xAll_;
+  int rowsAll_ = 0;
+  int nameWidth_ = 0;
+  bool all_ = true;  // all of it is in view
+  bool dirty_ = true;
+  QImage image_;
+  QString empty_;
+  enum class Drag { kNone, kPressed, kBox, kPan } drag_ = Drag::kNone;
+  QPoint pressed_, moved_;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,81 @@
+// TimelineView: what each rank did in one step, a lane a rank: measured, and predicted below it
+// where wanted. Zoomed out, a pixel has the colour of what took most of it. A span can be chosen;
+// the arrivals of all ranks at its collective are then marked.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "app/runs/step_timeline.h"
+#include "ui/plots/grid_view.h"
+
+namespace lockstep::ui {
+
+class TimelineView : public GridView {
+  Q_OBJECT
+
+ public:
+  explicit TimelineView(const QString& objectName, QWidget* parent = nullptr);
+
+  using Timeline = std::shared_ptr<const app::StepTimeline>;
+  // Null: none. A zoom stays where the next one is as long.
+  void setTimelines(Timeline measured, Timeline predicted);
+  const Timeline& measured() const { return measured_; }
+  const Timeline& predicted() const { return predicted_; }
+  void setNames(std::vector<QString> names);  // by rank
+  void markRank(int rank);                    // -1: none
+  struct Chosen {
+    int rank = -1;
+    bool asynchronous = false;
+    std::size_t index = 0;  // in StepTimeline::Lane
+  };
+  const app::TimelineSpan* chosenSpan() const;  // null: none
+  const Chosen& chosen() const { return chosen_; }
+  QString spanText(int rank, const app::TimelineSpan& span, bool predicted) const;
+
+ Q_SIGNALS:
+  void spanChosen();
+
+ protected:
+  double leastSpan() const override { return 1000; }  // ns
+  QString rowName(int row) const override;
+  bool isMarked(int row) const override { return row == marked_; }
+  QString tickText(double x) const override;
+  void drawCells(QImage& image) const override;
+  void drawOver(QPainter& painter) const override;
+  void choose(double x, double row) override;
+  void chooseNothing() override;
+  void moveChosen(int dx, int dy, bool far) override;
+  double chosenX() const override;
+  QString tipAt(double x, double row) const override;
+
+ private:
+  // Lines of pixels that show spans of lanes [first, last).
+  struct Band {
+    int top = 0, bottom = 0, first = 0, last = 0;
+  };
+  struct Hit {
+    const app::TimelineSpan* span = nullptr;
+    Chosen place;
+    bool predicted = false;
+  };
+  void drawBand(QImage& image, const Band& band, const app::StepTimeline& timeline,
+                bool asynchronous, bool pale) const;
+  // The parts of a lane of `height` pixels: measured, its asynchronous transfers, predicted.
+  struct Parts {
+    double measured = 1, asynchronous = 1, predicted = 1;  // where each ends, of the lane
+  };
+  Parts parts() const;
+  Hit spanAt(double x, double row, double slack) const;
+  Hit nearestAt(int rank, double x) const;
+  void setChosen(const Chosen& chosen);
+
+  Timeline measured_, predicted_;
+  std::vector<QString> names_;
+  int marked_ = -1;
+  Chosen chosen_;
+  bool hasAsynchronous_ = false;
+};
+
+}  // namespace lockstep::ui

@@ -1,0 +1,55 @@
+// StepReader: reads in the background what the history keeps of a run's steps: the timelines of
+// those that were sampled, the predicted one, and the planned traffic. The same for a live run,
+// whose recorder writes the history. Threads: GUI.
+#pragma once
+
+#include <QObject>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/runs/step_timeline.h"
+#include "engine/planner/planner.h"
+
+namespace lockstep::ui {
+
+class StepReader : public QObject {
+  Q_OBJECT
+
+ public:
+  StepReader(std::string historyFolder, std::string run, QObject* parent = nullptr);
+
+  // Reads the sampled step nearest to `step`, with the plan where it was not read yet; 0: the last
+  // one. The newest call is answered.
+  void read(std::int64_t step);
+  bool reading() const { return reading_; }
+
+  using Timeline = std::shared_ptr<const app::StepTimeline>;
+  std::int64_t wanted() const { return shown_; }          // the step that measured() is nearest to
+  const Timeline& measured() const { return measured_; }  // null: no step was sampled
+  const Timeline& predicted() const { return predicted_; }  // null: the history keeps no prediction
+  bool planRead() const { return plan_ != nullptr; }
+  const std::vector<planner::Traffic>& traffic() const { return traffic_; }  // planned, of a step
+
+ Q_SIGNALS:
+  void changed();  // any of these
+  void failed(const lockstep::Error& error);
+
+ private:
+  struct Answer;
+  static Answer work(const std::string& folder, const std::string& run, std::int64_t step,
+                     std::shared_ptr<const plan::Plan> plan);
+  void start();
+  void take(Answer answer);
+
+  std::string folder_, run_;
+  bool reading_ = false;
+  std::optional<std::int64_t> next_;  // asked for meanwhile
+  std::int64_t asked_ = 0, shown_ = 0;
+  std::shared_ptr<const plan::Plan> plan_;
+  std::vector<planner::Traffic> traffic_;
+  Timeline measured_, predicted_;
+};
+
+}  // namespace lockstep::ui
