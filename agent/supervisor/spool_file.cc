@@ -279,8 +279,10 @@ Result<SpoolFile::Window> SpoolFile::oldestWindow(std::size_t level) {
   int result = SQLITE_OK;
   while ((result = rows.step()) == SQLITE_ROW && rows.number(3) == level) {
     Row row = rowOf(rows);
-    if (!out.rows.empty() &&
-        (row.wall / width != out.rows.front().wall / width || bytes > limitBytes_ / kWindowShare)) {
+    // A window of the level below is not cut: its rows are of one time.
+    const bool between = out.rows.empty() || level == 0 || row.wall != out.rows.back().wall;
+    if (!out.rows.empty() && (row.wall / width != out.rows.front().wall / width ||
+                              (between && bytes > limitBytes_ / kWindowShare))) {
       out.next = row.sequence;
       return out;
     }

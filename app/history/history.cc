@@ -333,7 +333,9 @@ Status History::giveUp(const std::string& run) {
   if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
   LOCKSTEP_TRY(noteLeft(*state_->database, run));
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT OR REPLACE", row));
-  return state_->changed(transaction.commit());
+  LOCKSTEP_TRY(state_->changed(transaction.commit()));
+  noteInRunFile(run);
+  return {};
 }
 
 Status History::remove(const std::string& run, bool evenUnderWay) {

@@ -199,6 +199,30 @@ class SpoolTest : public QObject {
     QCOMPARE(records.back().outline_from(), std::uint64_t{0});
   }
 
+  // From the first step to the last, whatever is put together with what.
+  void theOutlineHasNoGaps() {
+    SpoolOptions options;
+    options.limitBytes = 300'000;
+    auto spool = Spool::open(path("n.db"), options);
+    QVERIFY(spool.ok());
+    constexpr std::int64_t kSteps = 60'000;
+    for (std::int64_t step = 1; step <= kSteps; ++step) {
+      (*spool)->append(stepsRecord(0, step, 1));
+      if (step % 100 == 0) QVERIFY((*spool)->flush().ok());
+    }
+    std::int64_t next = 1, outlined = 0;
+    bool least = false;  // the first of two came
+    for (const auto& record : readAll(**spool, 0)) {
+      QVERIFY(record.has_steps());
+      if (!least) QCOMPARE(record.steps().first_step(), next);
+      least = record.outline_from() > 0 && !least;
+      outlined += least;
+      next = record.steps().first_step() + 1;
+    }
+    QCOMPARE(next, kSteps + 1);
+    QVERIFY(outlined > 10);
+  }
+
   // A reader that was on its way goes on with the outline and is told of no loss.
   void aReaderMeetsTheOutline() {
     SpoolOptions options;

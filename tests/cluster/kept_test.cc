@@ -117,6 +117,7 @@ Told killWriter(const char* what, const std::string& where, std::mt19937& random
   const pid_t child = fork();
   if (child == 0) {
     dup2(pipe[1], STDOUT_FILENO);
+    close(pipe[0]);  // so that it ends with this program
     execl("/proc/self/exe", "kept_test", what, where.c_str(), nullptr);
     _exit(127);
   }
