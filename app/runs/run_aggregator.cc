@@ -15,6 +15,12 @@ constexpr int kHaltedSamples = 4;
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
 
+// Brings times and numbers of steps that a node says into a range in which sums do not overflow.
+std::int64_t bounded(std::int64_t value) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 60;  // 36 years of nanoseconds
+  return std::clamp(value, -kFar, kFar);
+}
+
 template <typename List>
 double at(const List& list, int index) {
   return index < list.size() ? static_cast<double>(list.Get(index)) : 0.0;
@@ -146,7 +152,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addFinished(name, record.finished(), record.wall_ns());
       break;
     case run::v1::Record::kClock:
-      node.clockOffset = record.clock().offset_ns();
+      node.clockOffset = bounded(record.clock().offset_ns());
       points("node/" + name + "/clock_offset")
           .push_back({static_cast<double>(record.wall_ns()) * 1e-9,
                       static_cast<double>(record.clock().offset_ns()) * 1e-9});
@@ -216,6 +222,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
   // One booted host has one monotonic clock; others are brought to the coordinator's.
   const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
   const std::int64_t offset = sameClock ? 0 : node.clockOffset;
+  const std::int64_t firstStep = bounded(chunk.first_step());
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   std::int64_t& last = lastStep_[rank];
@@ -230,17 +237,17 @@ void RunAggregator::addSteps(Node& node, const run::v1::StepChunk& chunk) {
     if (!row_.figures.metric.empty()) metric = &points(row_.figures.metric);
   }
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
-    begin += chunk.begin_ns(i);
-    if (chunk.first_step() + i <= last) continue;
-    last = chunk.first_step() + i;
+    begin = bounded(begin + bounded(chunk.begin_ns(i)));
+    if (firstStep + i <= last) continue;
+    last = firstStep + i;
     analysis::StepSample sample;
     sample.rank = rank;
-    sample.step = chunk.first_step() + i;
+    sample.step = last;
     sample.begin = begin + offset;
-    const auto duration = static_cast<std::int64_t>(at(chunk.duration_ns(), i));
+    const std::int64_t duration = i < chunk.duration_ns_size() ? bounded(chunk.duration_ns(i)) : 0;
     sample.end = sample.begin + duration;
-    if (const auto arrival = static_cast<std::int64_t>(at(chunk.arrival_ns(), i)); arrival > 0)
-      sample.arrival = sample.begin + arrival;
+    if (i < chunk.arrival_ns_size() && chunk.arrival_ns(i) > 0)
+      sample.arrival = sample.begin + bounded(chunk.arrival_ns(i));
     sample.data = at(chunk.data(), i);
     sample.forward = at(chunk.forward(), i);
     sample.backward = at(chunk.backward(), i);
