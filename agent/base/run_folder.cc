@@ -18,12 +18,27 @@
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/text.h"
+#include "engine/base/unique_fd.h"
 
 extern char** environ;
 
 namespace lockstep::agent {
 namespace {
-constexpr std::size_t kStateBytes = 32;  // longer than every state's name
+constexpr std::size_t kStateBytes = 32;   // longer than every state's name
+constexpr std::size_t kKeyBytes = 65536;  // what a pipe holds
+
+// Returns the reading end of a pipe that holds `bytes` and nothing after them.
+Result<UniqueFd> filledPipe(const std::string& bytes) {
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
+    return systemError(errno, "cannot make a pipe");
+  UniqueFd reading(ends[0]);
+  const UniqueFd writing(ends[1]);
+  if (bytes.size() > kKeyBytes ||
+      write(writing.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+    return invalidArgument("keys of {} bytes are larger than a pipe", bytes.size());
+  return reading;
+}
 }  // namespace
 
 std::string RunFolder::socket() const {
@@ -36,13 +51,6 @@ Result<node::v1::PrepareRequest> RunFolder::readRequest() const {
   if (!out.ParseFromString(bytes))
     return makeError(Code::kDataLoss, "{} is not a run's request", request());
   return out;
-}
-
-Status RunFolder::dropKeys() const {
-  LOCKSTEP_ASSIGN(node::v1::PrepareRequest kept, readRequest());
-  if (!kept.has_tls()) return {};
-  kept.clear_tls();
-  return writeFileAtomically(request(), kept.SerializeAsString(), 0600);
 }
 
 run::v1::RunState RunFolder::readState() const {
@@ -129,7 +137,9 @@ bool isLocked(const std::string& path) {
   return locked;
 }
 
-Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options) {
+Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options,
+                            const node::v1::TlsIdentity& keys) {
+  LOCKSTEP_ASSIGN(const UniqueFd pipe, filledPipe(keys.SerializeAsString()));
   const std::string path = executablePath();
   std::vector<std::string> words = {path, "supervise", folder.path, "--runtime", folder.runtime};
   words.insert(words.end(), options.begin(), options.end());
@@ -147,7 +157,7 @@ Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::stri
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   const std::string log = folder.logs() + "/supervisor.log";
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, pipe.get(), STDIN_FILENO);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0600);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
@@ -169,6 +179,17 @@ Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::stri
   posix_spawnattr_destroy(&attributes);
   if (failure != 0) return systemError(failure, "cannot start the run's supervisor");
   return pid;
+}
+
+Result<node::v1::TlsIdentity> takeKeys() {
+  std::string bytes(kKeyBytes, '\0');
+  const ssize_t count = read(STDIN_FILENO, bytes.data(), bytes.size());
+  bytes.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  if (const UniqueFd null(open("/dev/null", O_RDONLY | O_CLOEXEC)); null)
+    dup2(null.get(), STDIN_FILENO);
+  node::v1::TlsIdentity out;
+  if (!out.ParseFromString(bytes)) return makeError(Code::kDataLoss, "the run's keys are damaged");
+  return out;
 }
 
 Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanoseconds limit) {

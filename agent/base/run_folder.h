@@ -20,7 +20,7 @@ struct RunFolder {
   std::string path;
   std::string runtime;  // of the workdir: where the socket goes
 
-  // mode 0600; has the run's key until it is read
+  // without the run's keys, which are in memory alone
   std::string request() const { return path + "/request.pb"; }
   std::string plan() const { return path + "/plan.txt"; }
   // of the data at prepare time
@@ -34,7 +34,6 @@ struct RunFolder {
   std::string socket() const;  // derived from the path
 
   Result<node::v1::PrepareRequest> readRequest() const;
-  Status dropKeys() const;  // of the run, from its request; where there are none it does nothing
   run::v1::RunState readState() const;
   Status writeState(run::v1::RunState state) const;
 };
@@ -56,8 +55,12 @@ std::vector<RunFolder> findRuns(const Workdir& workdir, const std::string& run);
 int tryLock(const std::string& path);
 bool isLocked(const std::string& path);
 
-// Starts `lockstep-agent supervise FOLDER…` in a new session. Returns its pid; the caller reaps it.
-Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options);
+// Starts `lockstep-agent supervise FOLDER…` in a new session, with the run's keys in a pipe as its
+// standard input. Returns its pid; the caller reaps it.
+Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options,
+                            const node::v1::TlsIdentity& keys);
+// Reads the keys that startSupervisor() gave this process, once. Errors: kDataLoss.
+Result<node::v1::TlsIdentity> takeKeys();
 // Waits until the supervisor serves or exits.
 Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanoseconds limit);
 

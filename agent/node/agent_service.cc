@@ -222,9 +222,9 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return makeError(Code::kNotFound, "there is no run \"{}\" on this node", run);
   }
 
-  Result<SupervisorInfo> startFor(const RunFolder& folder,
-                                  const std::vector<std::string>& options) {
-    LOCKSTEP_ASSIGN(const int pid, startSupervisor(folder, options));
+  Result<SupervisorInfo> startFor(const RunFolder& folder, const std::vector<std::string>& options,
+                                  const node::v1::TlsIdentity& keys = {}) {
+    LOCKSTEP_ASSIGN(const int pid, startSupervisor(folder, options, keys));
     auto info = awaitSupervisor(folder, pid, kSupervisorStart);
     if (!info.ok()) kill(pid, SIGKILL);
     std::lock_guard lock(startedMutex_);
@@ -348,12 +348,14 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     for (const auto& [name, path] : data.decoded)
       (*kept.mutable_data_paths())[fmt::format("{}{}", kDecoded, name)] = path;
     kept.clear_plan();  // in its own file
+    kept.clear_tls();
     LOCKSTEP_TRY(writeFileAtomically(folder.plan(), request.plan(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.request(), kept.SerializeAsString(), 0600));
     LOCKSTEP_TRY(writeFileAtomically(folder.hashes(), reply.SerializeAsString(), 0600));
     LOCKSTEP_TRY(folder.writeState(run::v1::PREPARED));
-    LOCKSTEP_ASSIGN(const SupervisorInfo info,
-                    startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)}));
+    LOCKSTEP_ASSIGN(
+        const SupervisorInfo info,
+        startFor(folder, {"--prepare-seconds", fmt::format("{}", prepareSeconds_)}, request.tls()));
     reply.set_socket(info.socket);
     reply.set_peer_address(info.peerAddress);
     return {};

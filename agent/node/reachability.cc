@@ -54,25 +54,13 @@ UniqueFd listenAt(const std::string& address, node::v1::ListenForPeersReply::Lis
     return {};
   }
   out.set_address(*own);
-  const AddressList at = numericAddress(*own, 0);
-  if (!at) {
-    *out.mutable_problem() = specs::toText("it is no address");
+  auto listener = comm::listenAt(*own);
+  if (!listener.ok()) {
+    *out.mutable_problem() = specs::toText(listener.error().why);
     return {};
   }
-  UniqueFd listener(socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  std::array<char, NI_MAXSERV> port{};
-  if (!listener || bind(listener.get(), at->ai_addr, at->ai_addrlen) != 0 ||
-      listen(listener.get(), 128) != 0 ||
-      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0 ||
-      getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port.data(), port.size(),
-                  NI_NUMERICSERV) != 0) {
-    *out.mutable_problem() = specs::toText(std::strerror(errno));
-    return {};
-  }
-  out.set_port(std::atoi(port.data()));
-  return listener;
+  out.set_port(listener->port);
+  return std::move(listener->socket);
 }
 
 Message connectProblem(int code) {

@@ -187,6 +187,7 @@ int detach(const Workdir& workdir, Serve serveIn) {
 
 int serveCommand(Arguments& arguments) {
   const bool detached = arguments.flag("--detach");
+  const bool allowRoot = arguments.flag("--allow-root");
   const std::string path = arguments.value("--workdir").value_or("");
   ServeOptions options;
   options.idleExit = arguments.number("--idle-exit", options.idleExit);
@@ -196,6 +197,14 @@ int serveCommand(Arguments& arguments) {
     std::fprintf(stderr, "lockstep-agent serve: \"%s\" is not understood\n",
                  arguments.rest().c_str());
     return 2;
+  }
+  if (geteuid() == 0 && !allowRoot) {
+    Error error = makeError(Code::kPermissionDenied, "the agent does not run as root");
+    error.why = "everything that a run computes with would be root's";
+    error.next =
+        "connect as another user, or name root as the node's SSH user in the cluster; by hand, "
+        "give --allow-root";
+    return fail(error);
   }
   auto workdir = openWorkdir(path);
   if (!workdir.ok()) return fail(workdir.error());

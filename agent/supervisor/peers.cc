@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "agent/base/grpc_status.h"
+#include "agent/supervisor/peer_listener.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"
@@ -26,8 +27,7 @@ namespace {
 using node::v1::FromPeer;
 using node::v1::ToPeer;
 constexpr int kKeepaliveMs = 3000;
-// whoever connects and shows no certificate by then is hung up on
-constexpr int kHandshakeMs = 5000;
+constexpr int kMaxMessageBytes = 4 << 20;
 
 // Messages to be written by the stream's own thread. Writing blocks while the peer takes nothing,
 // and nobody else may wait for that.
@@ -116,7 +116,9 @@ struct PeerServer::State : node::v1::Peers::Service,
   std::atomic<int> generation{0};
   std::vector<std::string> nodes;
   Handlers handlers;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<PeerListener> listener;
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<Stream>> streams;
   std::atomic<bool> closed{false};
@@ -158,6 +160,7 @@ struct PeerServer::State : node::v1::Peers::Service,
       identified = identified || std::string(value.data(), value.size()) == expected;
     if (!context->auth_context()->IsPeerAuthenticated() || !identified)
       return refuse(*context, lockstep::message("its certificate is not that of {}", expected));
+    listener->authenticated(context->peer());
 
     auto stream = std::make_shared<Stream>();
     stream->context = context;
@@ -206,36 +209,44 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   state->first = state->generation = request.generation();
   state->nodes = nodesOf(request);
   state->handlers = std::move(handlers);
+  PeerListenerLimits limits;
+  limits.unauthenticated += state->nodes.size();  // they may all come at once
+  LOCKSTEP_ASSIGN(state->listener, PeerListener::open(address, limits));
 
   grpc::SslServerCredentialsOptions options(
       GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.pem_root_certs = request.tls().ca_pem();
   options.pem_key_cert_pairs.push_back({request.tls().key_pem(), request.tls().certificate_pem()});
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(hostPort(address, 0), grpc::SslServerCredentials(options), &port);
+  state->acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::SslServerCredentials(options));
   builder.RegisterService(state.get());
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
-  builder.SetMaxReceiveMessageSize(4 << 20);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, limits.greetingMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   state->server = builder.BuildAndStart();
-  if (!state->server || port == 0) {
+  if (!state->server) {
     Error error = makeError(Code::kFailedPrecondition,
                             "cannot listen for the run's other nodes at {}", address);
-    error.why = "the address is not one of this node, or the run's keys are unusable";
-    error.next = "correct `address` of the node in the cluster";
+    error.why = "the run's keys are unusable";
+    error.next = "launch again";
     return error;
   }
+  state->listener->begin([raw = state.get()](UniqueFd connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection.release();
+    raw->acceptor->HandleNewConnection(&parameters);
+  });
   std::unique_ptr<PeerServer> out(new PeerServer(std::move(state)));
-  out->address_ = hostPort(address, port);
+  out->address_ = hostPort(address, out->state_->listener->port());
   return out;
 }
 
@@ -247,6 +258,7 @@ PeerServer::~PeerServer() {
   }
   state_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(300));
   state_->server->Wait();
+  state_->listener.reset();
 }
 
 void PeerServer::setGeneration(int generation) { state_->generation = generation; }
@@ -303,7 +315,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetMaxReceiveMessageSize(4 << 20);
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options),
                                      arguments);
   }

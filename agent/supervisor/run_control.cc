@@ -39,7 +39,6 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
                                                    kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
       sampler_(folder_.path) {
-  recover_.set_resume_from(request_.resume_from());
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];

@@ -88,6 +88,9 @@ class RunControl {
   Status check(const std::string& run, int generation) const;
   bool coordinates() const { return request_.coordinator(); }
   const spec::v1::NodeSpec* ownNode() const;
+  std::string checkpointFolder() const {
+    return specs::checkpointFolder(request_.spec(), request_.run(), folder_.checkpoints());
+  }
   // Returns whether this is the evaluator node.
   bool evaluates() const { return !request_.evaluation_plan().empty(); }
   bool isEvaluator(const std::string& node) const {

@@ -28,9 +28,7 @@ void RunControl::recover(const Error& cause) {
   restarting_ = true;
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
-  recover.set_resume_from(runtime::newestCheckpoint(folder_.checkpoints()).ok()
-                              ? folder_.checkpoints()
-                              : request_.resume_from());
+  recover.set_from_checkpoints(runtime::newestCheckpoint(checkpointFolder()).ok());
   recover.set_pause_ns(recovery_.pause());
   run::v1::Record record;
   record.mutable_recovering()->set_generation(generation_ + 1);

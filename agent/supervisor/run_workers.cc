@@ -143,8 +143,8 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   start->set_device(device.number);
   start->set_all_on_gpus(specs::allOnGpus(request_.cluster(), request_.spec()));
   setCores(cores_, static_cast<std::size_t>(index), *start);
-  start->set_checkpoint_folder(folder_.checkpoints());
-  start->set_resume_from(recover_.resume_from());
+  start->set_checkpoint_folder(checkpointFolder());
+  start->set_resume_from(recover_.from_checkpoints() ? checkpointFolder() : request_.resume_from());
   start->set_events_every(request_.events_every());
   start->set_local_index(index);
   start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);

@@ -233,6 +233,12 @@ void removeRun(const RunFolder& folder) {
   std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), ignored);  // if empty
 }
 
+Result<node::v1::PrepareRequest> requestWithKeys(const RunFolder& folder) {
+  LOCKSTEP_ASSIGN(node::v1::PrepareRequest request, folder.readRequest());
+  LOCKSTEP_ASSIGN(*request.mutable_tls(), takeKeys());
+  return request;
+}
+
 RunLimits limitsOf(Arguments& arguments) {
   RunLimits out;
   out.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
@@ -272,10 +278,8 @@ int superviseCommand(Arguments& arguments) {
   const sigset_t signals = prepareProcess();
   if (!lockFolder(folder))
     return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
-  auto request = folder.readRequest();
+  auto request = requestWithKeys(folder);
   if (!request.ok()) return fail(request.error());
-  // From here on they are in memory alone, so that none stay where the host loses power.
-  if (Status dropped = folder.dropKeys(); !dropped.ok()) logWarning("{}", dropped.error().text());
 
   EventLoop loop;
   const VersionLease lease(loop);

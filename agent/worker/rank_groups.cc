@@ -110,6 +110,25 @@ Result<RankGroups> RankGroups::form(const node::v1::WorkerStart& start, const cl
   return out;
 }
 
+Status confineNccl(const std::string& givenAddress, const std::string& givenInterface) {
+  LOCKSTEP_ASSIGN(const std::string address, comm::ownAddress(givenAddress, givenInterface));
+  const std::string interface =
+      givenInterface.empty() ? comm::interfaceOf(address) : givenInterface;
+  if (interface.empty()) {
+    Error error =
+        makeError(Code::kFailedPrecondition, "no network interface has the address {}", address);
+    error.why = "NCCL is told an interface, or else listens on all";
+    error.next = "give the node's `interface` in the cluster instead of its `address`";
+    return error;
+  }
+  // "=": this one, not all whose names begin so.
+  setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 1);
+  setenv("NCCL_SOCKET_FAMILY", address.find(':') == std::string::npos ? "AF_INET" : "AF_INET6", 1);
+  // Its port for diagnoses, open to everybody on the node.
+  setenv("NCCL_RAS_ENABLE", "0", 1);
+  return {};
+}
+
 Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
                                           const plan::Plan& plan, backends::Backend& backend,
                                           WorkerLink& link, runtime::Groups& groups) {
@@ -117,11 +136,8 @@ Result<runtime::DeviceGroups> joinDevices(const node::v1::WorkerStart& start,
   if (!start.all_on_gpus() || backend.device() == nullptr || plan.mesh.size() < 2 ||
       plan.isAsynchronous())
     return runtime::DeviceGroups();
-  const std::string interface =
-      start.interface().empty() ? comm::interfaceOf(start.address()) : start.interface();
-  // "=": this one, not all whose names begin so.
-  if (!interface.empty() && interface != "lo")
-    setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 0);
+  const bool alone = start.world() == plan.mesh.size();  // no other node has ranks
+  LOCKSTEP_TRY(alone ? confineNccl("", "") : confineNccl(start.address(), start.interface()));
   LOCKSTEP_ASSIGN(
       runtime::DeviceGroups devices,
       runtime::DeviceGroups::form(plan.mesh, *backend.device(), link,

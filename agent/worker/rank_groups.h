@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "agent/worker/worker_link.h"
@@ -37,6 +38,11 @@ class RankGroups {
   std::vector<std::unique_ptr<comm::Communicator>> owned_;
   runtime::Groups groups_;
 };
+
+// Confines what this process's NCCL listens on to one interface: the given one, that of `address`,
+// or loopback if both are empty. Overrides the environment. Errors: kFailedPrecondition naming the
+// address or the interface.
+Status confineNccl(const std::string& address, const std::string& interface);
 
 // Forms the device communicators (NCCL), if every rank has a device and they can be formed, and
 // registers them with `groups`. The backend outlives them.

@@ -151,22 +151,23 @@ int conclude(RunReport& report, const Result<RunResult>& result, bool told) {
 }
 
 struct Resume {
-  std::string folder, run;
+  CheckpointFolders folders;
+  std::string run;
 };
 
-// --resume RUN or DIR: where the checkpoints are on the first node.
+// --resume RUN or DIR: where the checkpoints are on the nodes.
 Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
   if (text.empty()) {
     Error error = invalidArgument("--resume names no run");
     error.next = "give a run's id or a folder of checkpoints; lockstep history list shows the runs";
     return error;
   }
-  if (text.find('/') != std::string::npos) return Resume{absolutePath(text, {}), {}};
+  if (text.find('/') != std::string::npos) return Resume{{absolutePath(text, {}), {}}, {}};
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(text));
   LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(row.run));
-  LOCKSTEP_ASSIGN(const std::string folder, checkpointFolderOf(row.run, documents));
-  return Resume{folder, row.run};
+  LOCKSTEP_ASSIGN(CheckpointFolders folders, checkpointFoldersOf(row.run, documents));
+  return Resume{std::move(folders), row.run};
 }
 
 struct Prepared {
@@ -187,7 +188,7 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   out.request.clusterYaml = cluster.yaml;
   out.request.comm = arguments.text("comm");
   out.request.measure = !arguments.has("no-benchmark");
-  out.request.resumeFrom = resume.folder;
+  out.request.resumeFrom = resume.folders;
   out.request.resumedRun = resume.run;
   out.specFile = spec.file;
   out.clusterFile = cluster.file;

@@ -428,7 +428,8 @@ Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed
                              const DeployOptions& options) {
   const std::string script = "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
                              shellQuote(deployed.folder + "/lockstep-agent") + " serve --workdir " +
-                             shellQuote(deployed.workdir) + " --detach </dev/null\n";
+                             shellQuote(deployed.workdir) + " --detach" +
+                             (options.allowRoot ? " --allow-root" : "") + " </dev/null\n";
   ExecOptions exec;
   exec.timeout = kStartLimit;
   auto run = connection.script(script, exec, options.stop);
@@ -444,9 +445,10 @@ Result<AgentInfo> startLocalAgent(const std::string& executable, const DeployOpt
       return onNode(makeError(Code::kFailedPrecondition, "HOME is not set"), options);
     workdir = home + (workdir.empty() ? "/.lockstep" : workdir.substr(1));
   }
-  auto run = runProcess(
-      {executable, "serve", "--workdir", workdir, "--detach", "--idle-exit", kLocalIdleSeconds},
-      kStartLimit, options.stop);
+  std::vector<std::string> words = {executable, "serve",       "--workdir",      workdir,
+                                    "--detach", "--idle-exit", kLocalIdleSeconds};
+  if (options.allowRoot) words.emplace_back("--allow-root");
+  auto run = runProcess(words, kStartLimit, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
   return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
 }

@@ -26,10 +26,17 @@ Result<std::string> findLocalAgent(const NodeLinkOptions& options) {
 
 }  // namespace
 
+bool allowsRoot(const spec::v1::NodeSpec& node, bool studioIsRoot) {
+  return studioIsRoot || node.ssh().user() == "root";
+}
+
 class NodeLink::Impl {
  public:
   Impl(const spec::v1::NodeSpec& node, NodeLinkOptions options)
-      : name_(node.name()), workdir_(node.workdir()), options_(std::move(options)) {
+      : name_(node.name()),
+        workdir_(node.workdir()),
+        allowRoot_(allowsRoot(node, ::geteuid() == 0)),
+        options_(std::move(options)) {
     if (!node.has_ssh()) return;
     SshConnectionOptions settings;
     settings.node = name_;
@@ -43,6 +50,7 @@ class NodeLink::Impl {
     DeployOptions deployOptions;
     deployOptions.node = name_;
     deployOptions.workdir = workdir_;
+    deployOptions.allowRoot = allowRoot_;
     deployOptions.onProgress = options_.onProgress;
     deployOptions.stop = stop;
     if (!connection_) {
@@ -102,6 +110,7 @@ class NodeLink::Impl {
   }
 
   const std::string name_, workdir_;
+  const bool allowRoot_;
   const NodeLinkOptions options_;
   std::mutex mutex_;
   std::optional<Deployed> deployed_;

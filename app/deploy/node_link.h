@@ -27,6 +27,10 @@ struct NodeLinkOptions {
   std::function<void(const DeployProgress&)> onProgress;
 };
 
+// Whether the node's agent may run as root: where the cluster names root as the SSH user, and for
+// studios that run as root themselves, as in containers.
+bool allowsRoot(const spec::v1::NodeSpec& node, bool studioIsRoot);
+
 class NodeLink {
  public:
   // A node without `ssh` is this machine.

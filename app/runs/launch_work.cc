@@ -252,7 +252,7 @@ node::v1::PrepareRequest LaunchWork::requestFor(const Participant& participant,
   for (int rank : participant.ranks) out.add_ranks(rank);
   if (participant.ranks.empty()) out.set_evaluation_plan(preview.evaluator->planText);
   out.set_comm(preview.comm);
-  out.set_resume_from(request_.resumeFrom);
+  out.set_resume_from(request_.resumeFrom.on(participant.name));
   out.set_sample_hertz(4);
   out.set_events_every(request_.eventsEvery);
   for (const auto& [name, path] : participant.paths) (*out.mutable_data_paths())[name] = path;

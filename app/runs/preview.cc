@@ -12,6 +12,7 @@
 #include "engine/base/file.h"
 #include "engine/cluster/strategies.h"
 #include "engine/models/model.h"
+#include "engine/plan/pieces.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -138,6 +139,19 @@ void chooseComm(const spec::v1::ClusterSpec& cluster, Preview& out) {
   }
 }
 
+// The snapshot of a checkpoint that a rank holds while it writes it: see
+// engine/runtime/checkpoint_writer.h. Ranks of one host share its disk.
+std::int64_t snapshotBytes(const Preview& preview, int rank) {
+  const bool gathered = preview.plan.mesh.servers() > 0 || preview.evaluator.has_value();
+  if (gathered) return rank == 0 ? preview.plan.logicalStateBytes() : 0;
+  std::map<std::string, int> firsts;  // by host
+  std::vector<int> folders;           // by rank
+  for (const cluster::Device& device : preview.cluster.devices)
+    folders.push_back(
+        firsts.try_emplace(device.host, static_cast<int>(folders.size())).first->second);
+  return plan::bytesWrittenBy(preview.plan, rank, folders);
+}
+
 // A rank's share of the batch and its memory.
 RankPreview rankOf(const Preview& preview, int rank, bool checkpoints) {
   const auto index = static_cast<std::size_t>(rank);
@@ -159,9 +173,7 @@ RankPreview rankOf(const Preview& preview, int rank, bool checkpoints) {
   row.gradientBytes = memory.gradients;
   row.activationBytes = memory.activations;
   row.workspaceBytes = memory.workspace;
-  // Rank 0 holds the snapshot that it writes (engine/runtime/checkpoint_writer.h).
-  if (checkpoints && rank == 0 && device.kind == "cpu")
-    row.workspaceBytes += preview.plan.logicalStateBytes();
+  if (checkpoints && device.kind == "cpu") row.workspaceBytes += snapshotBytes(preview, rank);
   return row;
 }
 

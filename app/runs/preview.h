@@ -28,6 +28,17 @@ struct HostFacts {  // of a node, from its agent's inventory
   std::vector<std::int64_t> gpuMemory = {};  // bytes, by number; none: unknown
 };
 
+// Folders of checkpoints on the nodes of a cluster.
+struct CheckpointFolders {
+  std::string first;                          // on the first node, and on those not named
+  std::map<std::string, std::string> ofNode;  // by name
+  bool empty() const { return first.empty(); }
+  const std::string& on(const std::string& node) const {
+    const auto found = ofNode.find(node);
+    return found == ofNode.end() ? first : found->second;
+  }
+};
+
 struct LaunchRequest {
   std::shared_ptr<const spec::v1::RunSpec> spec;  // complete (loadRunSpec)
   std::shared_ptr<const spec::v1::ClusterSpec> cluster;
@@ -35,7 +46,7 @@ struct LaunchRequest {
   std::string comm;                   // forced; "": as the cluster says
   bool measure = true;                // calibrate the prediction on the nodes
   std::int64_t eventsEvery = 50;      // full events of every n-th step; 0: none
-  std::string resumeFrom;             // folder on the nodes; "": from the start
+  CheckpointFolders resumeFrom;       // empty: from the start
   std::string resumedRun;
 };
 

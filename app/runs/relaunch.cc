@@ -3,20 +3,34 @@
 #include <nlohmann/json.hpp>
 
 #include "app/specs/spec_text.h"
+#include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 
-Result<std::string> checkpointFolderOf(const std::string& run, const RunDocuments& documents) {
+Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
+                                              const RunDocuments& documents) {
+  CheckpointFolders out;
+  const auto spec = completeRunSpec(documents.specResolved, {});
   const auto nodes = nlohmann::json::parse(documents.nodes, nullptr, false);
-  if (!nodes.is_array() || nodes.empty() || !nodes[0].is_object() || !nodes[0].contains("folder") ||
-      !nodes[0]["folder"].is_string()) {
-    Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
-    error.why = "the history does not know on which nodes it ran";
-    error.next = "launch it anew";
-    return error;
-  }
-  return nodes[0]["folder"].get<std::string>() + "/checkpoints";
+  const auto textOf = [](const nlohmann::json& node, const char* key) {
+    const bool has = node.is_object() && node.contains(key) && node[key].is_string();
+    return has ? node[key].get<std::string>() : std::string();
+  };
+  if (nodes.is_array())
+    for (const auto& node : nodes) {
+      const std::string folder = textOf(node, "folder");
+      if (folder.empty()) continue;
+      const std::string own = folder + "/checkpoints";
+      const std::string kept = spec.ok() ? specs::checkpointFolder(*spec->spec, run, own) : own;
+      if (out.first.empty()) out.first = kept;
+      out.ofNode[textOf(node, "node")] = kept;
+    }
+  if (!out.first.empty()) return out;
+  Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
+  error.why = "the history does not know on which nodes it ran";
+  error.next = "launch it anew";
+  return error;
 }
 
 Result<Relaunch> relaunchOf(const History& history, const std::string& run, RelaunchKind kind) {
@@ -28,7 +42,7 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
   out.clusterYaml = documents.clusterYaml;
   out.clusterName = row.clusterName;
   if (kind == RelaunchKind::kResume) {
-    LOCKSTEP_ASSIGN(out.checkpoints, checkpointFolderOf(row.run, documents));
+    LOCKSTEP_ASSIGN(out.checkpoints, checkpointFoldersOf(row.run, documents));
   }
   if (documents.specYaml.empty() || documents.clusterYaml.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be launched again", run);

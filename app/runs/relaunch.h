@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/history/history.h"
+#include "app/runs/preview.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -13,7 +14,7 @@ struct Relaunch {
   std::string run, name;              // of the run it repeats, and of its model
   std::string specYaml, clusterYaml;  // as they ran
   std::string clusterName;
-  std::string checkpoints;  // folder on the run's first node; "": anew
+  CheckpointFolders checkpoints;  // empty: anew
 };
 
 enum class RelaunchKind { kRerun, kResume };
@@ -22,7 +23,8 @@ enum class RelaunchKind { kRerun, kResume };
 // kNotFound; kFailedPrecondition if there is no checkpoint to resume from.
 Result<Relaunch> relaunchOf(const History& history, const std::string& run, RelaunchKind kind);
 
-// Returns the checkpoint folder on the run's first node. Errors: kFailedPrecondition.
-Result<std::string> checkpointFolderOf(const std::string& run, const RunDocuments& documents);
+// Where a run keeps its checkpoints. Errors: kFailedPrecondition.
+Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
+                                              const RunDocuments& documents);
 
 }  // namespace lockstep::app

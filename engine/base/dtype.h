@@ -21,4 +21,13 @@ using Shape = std::vector<std::int64_t>;  // row-major; an empty shape is a scal
 std::int64_t elementCount(const Shape& shape);
 std::string shapeText(const Shape& shape);  // "64x784", "" for a scalar
 
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  std::int64_t bytes() const {
+    return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype));
+  }
+};
+
 }  // namespace lockstep

@@ -105,6 +105,38 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
+// What Gloo sends before each message, in the host's byte order.
+struct Preamble {
+  std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
+};
+constexpr std::uint64_t kSendBufferOpcode = 0;
+
+// Returns the slot of the next message, which fits the slot's buffer. Gloo adds up the sizes that a
+// peer sends without regard to overflow and serves operations that are not used here, so they are
+// checked before Gloo reads them. Errors: those of the socket; kAborted for any other message.
+Result<int> nextSlot(int fd) {
+  Preamble next;
+  ssize_t count = 0;
+  do {
+    count = recv(fd, &next, sizeof next, MSG_PEEK | MSG_WAITALL);
+  } while (count < 0 && errno == EINTR);
+  const std::size_t room = next.slot == kDataSlot       ? kMessageBytes
+                           : next.slot == kFarewellSlot ? sizeof(Farewell)
+                                                        : 0;
+  if (count == sizeof next && next.opcode == kSendBufferOpcode && next.remoteOffset == 0 &&
+      next.length > 0 && next.length <= room)
+    return static_cast<int>(next.slot);
+  const bool late = count < 0 && errno == EAGAIN;
+  Error error =
+      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
+  if (count == sizeof next)
+    error.why =
+        message("the peer announced a message that does not fit its buffer: {} bytes", next.length);
+  else
+    error.why = count < 0 ? Message(std::strerror(errno)) : "the peer closed the connection";
+  return error;
+}
+
 struct Peer {
   gloo::transport::Pair* pair = nullptr;
   int fd = -1;
@@ -237,8 +269,14 @@ Status GlooMesh::sendMessage(int peer, std::int64_t payload) {
   });
 }
 
-Status GlooMesh::receiveMessage(int peer) {
-  return guarded([&] { state_->peers[static_cast<std::size_t>(peer)].in->waitRecv(); });
+Status GlooMesh::receiveMessage(int r) {
+  Peer& peer = state_->peers[static_cast<std::size_t>(r)];
+  LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
+  if (slot == kDataSlot) return guarded([&] { peer.in->waitRecv(); });
+  LOCKSTEP_TRY(guarded([&] { peer.farewellIn->waitRecv(); }));
+  Error error = makeError(Code::kAborted, "communication over Gloo");
+  error.why = "the peer has failed";
+  return error;
 }
 
 void GlooMesh::sayFarewell(int culprit, Code code) {

@@ -14,6 +14,8 @@
 namespace lockstep::comm {
 namespace {
 
+constexpr int kBacklog = 1024;
+
 constexpr socklen_t lengthOf(const sockaddr* address) {
   return address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
@@ -97,6 +99,28 @@ std::string interfaceOf(const std::string& address) {
       return entry->ifa_name;
   }
   return {};
+}
+
+Result<Listener> listenAt(const std::string& address) {
+  const Message what = message("listening on {}", address);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(address.c_str(), "0", &hints, &list) != 0)
+    return systemError(EADDRNOTAVAIL, what);
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  Listener out;
+  out.socket = UniqueFd(socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (!out.socket || bind(out.socket.get(), list->ai_addr, list->ai_addrlen) != 0 ||
+      listen(out.socket.get(), kBacklog) != 0 ||
+      getsockname(out.socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+    return systemError(errno, what);
+  out.port = ntohs(bound.ss_family == AF_INET ? reinterpret_cast<sockaddr_in&>(bound).sin_port
+                                              : reinterpret_cast<sockaddr_in6&>(bound).sin6_port);
+  return out;
 }
 
 }  // namespace lockstep::comm

@@ -1,9 +1,10 @@
-// Chooses the address of this host that peers connect to.
+// The address of this host that peers connect to, and sockets that listen on it alone.
 #pragma once
 
 #include <string>
 
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace lockstep::comm {
 
@@ -14,5 +15,13 @@ Result<std::string> ownAddress(const std::string& address, const std::string& in
 
 // Returns the interface with this numeric address, "" if none has it.
 std::string interfaceOf(const std::string& address);
+
+// A listening, non-blocking socket, bound to one address.
+struct Listener {
+  UniqueFd socket;
+  int port = 0;
+};
+// Listens on a free port of a numeric address of this host. Errors: those of the system.
+Result<Listener> listenAt(const std::string& address);
 
 }  // namespace lockstep::comm

@@ -171,19 +171,11 @@ class Rendezvous {
   Status announce() {
     Announcement own;
     LOCKSTEP_ASSIGN(own.host, ownAddress(options_.address, options_.interface));
-    LOCKSTEP_ASSIGN(Endpoint endpoint, endpointOf(own.host, 0));
-    listener_ = UniqueFd(
-        ::socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (listener_.get() < 0 ||
-        ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address), endpoint.size) !=
-            0 ||
-        ::listen(listener_.get(), 1024) != 0 ||
-        ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&endpoint.address),
-                      &endpoint.size) != 0)
-      return unavailable(message("listening on {}", own.host), std::strerror(errno));
-    own.port = ntohs(endpoint.address.ss_family == AF_INET
-                         ? reinterpret_cast<sockaddr_in&>(endpoint.address).sin_port
-                         : reinterpret_cast<sockaddr_in6&>(endpoint.address).sin6_port);
+    auto listener = listenAt(own.host);
+    if (!listener.ok())
+      return unavailable(std::move(listener.error().what), std::move(listener.error().why));
+    listener_ = std::move(listener->socket);
+    own.port = listener->port;
     own.key = randomBytes(kKeyBytes);
     announced_[static_cast<std::size_t>(options_.rank)] = own;
     return store_.set(fmt::format("{}/{}", options_.prefix, options_.rank), own.text());

@@ -31,7 +31,7 @@ std::string sumOf(std::string_view text) {
   return fmt::format("{:08x}", crc32c(std::as_bytes(std::span(text))));
 }
 
-Error damaged(const std::string& path, Message why) {
+Error corrupt(const std::string& path, Message why) {
   Error error = makeError(Code::kDataLoss, "the file {} is damaged", path);
   error.why = std::move(why);
   return error;
@@ -168,17 +168,17 @@ std::string textOf(const Manifest& manifest) {
 
 Result<Manifest> parseManifest(std::string_view text, const std::string& path) {
   const std::size_t line = text.rfind(kSumLine);
-  if (line == std::string_view::npos) return damaged(path, "its checksum is missing");
+  if (line == std::string_view::npos) return corrupt(path, "its checksum is missing");
   const std::size_t at = line + kSumLine.size();
   if (text.substr(at) != sumOf(text.substr(0, at)) + "\n")
-    return damaged(path, "it is not what was written: its checksum differs");
+    return corrupt(path, "it is not what was written: its checksum differs");
   const json root = json::parse(text.substr(0, line), nullptr, false);
   try {
     if (root.at("format") != kFormat)
-      return damaged(path, message("it is not of format {}", kFormat));
+      return corrupt(path, message("it is not of format {}", kFormat));
     return read(root);
   } catch (const std::exception& error) {  // of the JSON library, and read()'s own
-    return damaged(path, message("{}", error.what()));
+    return corrupt(path, message("{}", error.what()));
   }
 }
 

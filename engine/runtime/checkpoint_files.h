@@ -18,10 +18,13 @@
 #include <utility>
 #include <vector>
 
+#include "engine/plan/pieces.h"
 #include "engine/runtime/checkpoint.h"
-#include "engine/runtime/checkpoint_pieces.h"
 
 namespace lockstep::runtime {
+
+using plan::HeldPiece;
+using plan::Piece;
 
 inline constexpr std::string_view kCheckpointPrefix = "step-";
 inline constexpr std::string_view kStateFile = "state.safetensors";

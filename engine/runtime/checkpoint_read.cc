@@ -51,7 +51,7 @@ class Reading {
       }
     }
     for (int rank = 0; rank < state.plan.mesh.size(); ++rank)
-      for (const HeldPiece& held : piecesHeldBy(state.plan, rank))
+      for (const HeldPiece& held : plan::piecesHeldBy(state.plan, rank))
         held_[held.piece.tensor.name].emplace_back(rank, held);
   }
 
@@ -127,7 +127,7 @@ Status Reading::checkComplete() const {
   for (const auto& [name, held] : held_) {
     const auto stored = manifest_.tensors.find(name);
     if (stored == manifest_.tensors.end()) continue;
-    if (coverOf(visible(name, -1).pieces, wholeOf(stored->second))) continue;
+    if (plan::coverOf(visible(name, -1).pieces, wholeOf(stored->second))) continue;
     for (const std::string& file : storedOf(name).files)
       if (holders(file).empty())
         return makeError(Code::kDataLoss, "no rank can read {}",
@@ -170,7 +170,7 @@ std::optional<Piece> Reading::neededFor(const HeldPiece& held) const {
 bool Reading::allSeeTheirs(const std::string& tensor) const {
   for (const auto& [rank, held] : held_.at(tensor))
     if (const auto needed = neededFor(held);
-        needed && !coverOf(visible(tensor, rank).pieces, *needed))
+        needed && !plan::coverOf(visible(tensor, rank).pieces, *needed))
       return false;
   return true;
 }
@@ -192,7 +192,7 @@ void Reading::put(const HeldPiece& held, const Piece& piece,
                   std::span<const std::byte> bytes) const {
   std::byte* const to = state_.arena.data() + held.offset;
   if (!isOtherResidual(held)) {
-    copyCommon(piece, bytes.data(), held.piece, to);
+    plan::copyCommon(piece, bytes.data(), held.piece, to);
     return;
   }
   const std::span sum(to, static_cast<std::size_t>(held.slot->type.bytes()));
@@ -206,7 +206,7 @@ Status Reading::readOwn(std::int64_t& part) const {
       const auto needed = rank == state_.rank ? neededFor(held) : std::nullopt;
       if (!needed) continue;
       const Stored stored = visible(tensor, rank);
-      const auto cover = coverOf(stored.pieces, *needed);
+      const auto cover = plan::coverOf(stored.pieces, *needed);
       for (const std::size_t i : *cover) {
         part = numberOf(stored.files[i]);
         LOCKSTEP_ASSIGN(const auto bytes, read(stored.files[i], stored.pieces[i]));
@@ -220,7 +220,7 @@ Status Reading::readOwn(std::int64_t& part) const {
 // A tensor of which some rank does not see its part: all ranks receive all of it.
 Result<Standing> Reading::receive(const std::string& tensor) const {
   const Stored stored = visible(tensor, -1);
-  const auto cover = coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
+  const auto cover = plan::coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
   for (const std::size_t i : *cover) {
     const int from = *holders(stored.files[i]).begin();
     std::vector<std::byte> bytes(static_cast<std::size_t>(stored.pieces[i].bytes()));
@@ -259,21 +259,24 @@ Result<Standing> Reading::fill() const {
 // Collective.
 Status checkFinite(const std::string& folder, const RankState& state) {
   std::optional<Found> mine;
-  for (const HeldPiece& held : piecesHeldBy(state.plan, state.rank)) {
+  for (const HeldPiece& held : plan::piecesHeldBy(state.plan, state.rank)) {
     const std::span bytes(state.arena.data() + held.offset,
                           static_cast<std::size_t>(held.piece.bytes()));
     const std::int64_t at = firstNonFinite(bytes, held.piece.tensor.dtype);
     if (at < 0) continue;
-    mine = Found{0,
-                 {held.number, fmt::format("{} is not finite, from element {} on",
-                                           stateTensorText(*held.slot, held.member->name),
-                                           elementInWhole(held.piece, held.piece.begin + at))}};
+    mine = Found{
+        0,
+        {held.number, fmt::format("{} {}", plan::elementInWhole(held.piece, held.piece.begin + at),
+                                  stateTensorText(*held.slot, held.member->name))}};
     break;
   }
   LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(state.rank, mine), state.groups));
   if (first.step == kNotFound) return {};
   Error error = invalidArgument("the checkpoint {} is of a training that diverged", folder);
-  error.why = message("the {}", first.text.data());
+  const std::string_view found = first.text.data();  // the element and its tensor
+  const std::size_t space = found.find(' ');
+  error.why = message("the {} is not finite, from element {} on", found.substr(space + 1),
+                      found.substr(0, space));
   error.next =
       "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
       "training.on_nonfinite=continue takes it all the same";
@@ -308,9 +311,9 @@ Result<Loaded> readOne(Inventory& inventory, const CheckpointKey& key, const Ran
 void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t, Error>>& unusable,
             const std::string& taken) {
   for (const auto& [step, bad] : unusable) {
-    Error warning = makeError(Code::kDataLoss,
-                              "the checkpoint {}{:09} cannot be used: the training goes on from {}",
-                              kCheckpointPrefix, step, fs::path(taken).filename().string());
+    Error warning = makeError(
+        Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
+        fmt::format("{}{:09}", kCheckpointPrefix, step), fs::path(taken).filename().string());
     warning.why = bad.why.empty() ? bad.what : message("{}: {}", bad.what, bad.why);
     options.warn(warning);
   }

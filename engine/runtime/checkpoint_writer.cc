@@ -143,7 +143,7 @@ void CheckpointWriter::listParts() {
         tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype,
                            place.member().shape});
   } else {
-    pieces_ = piecesWrittenBy(state_.plan, state_.rank, folders_);
+    pieces_ = plan::piecesWrittenBy(state_.plan, state_.rank, folders_);
     for (const HeldPiece& held : pieces_) tensors.push_back(held.piece.stored());
   }
   for (TensorInfo& tensor : tensors) {
@@ -296,7 +296,7 @@ Status CheckpointWriter::publish() {
     manifest.id = nonce_;
     manifest.metadata = metadataOf(state_.plan, progress_);
     for (int rank = 0; rank < std::ssize(folders_); ++rank)
-      for (const HeldPiece& held : piecesWrittenBy(state_.plan, rank, folders_)) {
+      for (const HeldPiece& held : plan::piecesWrittenBy(state_.plan, rank, folders_)) {
         manifest.tensors.emplace(held.piece.tensor.name, held.piece.tensor);
         manifest.contents[shardFile(rank)].push_back(held.piece);
       }

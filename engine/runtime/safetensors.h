@@ -20,15 +20,6 @@
 
 namespace lockstep::runtime {
 
-struct TensorInfo {
-  std::string name;
-  DType dtype = DType::kF32;
-  Shape shape;
-  std::int64_t bytes() const {
-    return elementCount(shape) * static_cast<std::int64_t>(sizeOf(dtype));
-  }
-};
-
 // A file of tensors of which single ones are read. Errors of open() and read(): kDataLoss naming
 // the file, the defect and the tensor whose checksum does not match; kNotFound; kPermissionDenied.
 class TensorReader {

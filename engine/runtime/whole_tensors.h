@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "engine/plan/pieces.h"
 #include "engine/runtime/checkpoint.h"
-#include "engine/runtime/checkpoint_pieces.h"
 
 namespace lockstep::runtime {
 
+using plan::tensorName;
 using Member = plan::StateSlot::Member;
 
 // A checkpoint tensor: one slot's member, or the members of several slots that hold its rows, in

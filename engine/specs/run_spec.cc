@@ -299,9 +299,9 @@ Status checkStrategy(const StrategySpec& strategy) {
         {{{"strategy.micro_batches", "1"}}, {{"strategy.deterministic_parts", "0"}}});
   if (kind.local && strategy.micro_batches() > 1)
     return wrongField("strategy.micro_batches",
-                      message("strategy.micro_batches is {}, but local-sgd divides the batch by "
+                      message("strategy.micro_batches is {}, but {} divides the batch by "
                               "strategy.local_steps; expected 1",
-                              strategy.micro_batches()),
+                              strategy.micro_batches(), kind.name),
                       {{{"strategy.micro_batches", "1"}}});
   return cluster::checkOptions(kind, {.servers = strategy.servers(),
                                       .tensor = strategy.tensor(),
@@ -314,6 +314,13 @@ Status checkStrategy(const StrategySpec& strategy) {
 
 Status checkCheckpoints(const RunSpec& spec) {
   const StrategySpec& strategy = spec.strategy();
+  const std::string& path = spec.training().checkpoint().path();
+  if (!path.empty() && !path.starts_with('/'))
+    return wrongField("training.checkpoint.path",
+                      message("training.checkpoint.path is {}; expected an absolute path, which is "
+                              "the same on all nodes",
+                              path),
+                      {{{"training.checkpoint.path", ""}}});
   const std::int64_t steps = spec.training().checkpoint().every_steps();
   const bool asynchronous =
       cluster::findStrategy(strategy.kind())->staleness && strategy.staleness() != 0;
@@ -326,6 +333,11 @@ Status checkCheckpoints(const RunSpec& spec) {
 }
 
 }  // namespace
+
+std::string checkpointFolder(const RunSpec& spec, const std::string& run, const std::string& own) {
+  const std::string& path = spec.training().checkpoint().path();
+  return path.empty() ? own : path + "/" + run;
+}
 
 Status checkAndFill(RunSpec& spec) {
   fillDefaults(spec);

@@ -45,6 +45,10 @@ Status checkDevices(const spec::v1::ClusterSpec& cluster, const spec::v1::Traini
 // if there is none.
 const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);
 
+// Returns the folder of a run's checkpoints on a node: in training.checkpoint.path, or `own`.
+std::string checkpointFolder(const spec::v1::RunSpec& spec, const std::string& run,
+                             const std::string& own);
+
 // Returns the cluster: one rank for each device of the nodes with ranks, on the strategy's mesh
 // (toMesh). `hosts` gives the physical host and the cores of nodes (from the agents' inventories);
 // a missing node is its own host with as many cores as its ranks have threads. Devices are those of

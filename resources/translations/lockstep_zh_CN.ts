@@ -1961,10 +1961,6 @@ It uses:
             <translation>该节点上的运行文件夹已被删除，或节点现在使用另一个工作文件夹</translation>
         </message>
         <message>
-            <source>the address is not one of this node, or the run&apos;s keys are unusable</source>
-            <translation>该地址不属于此节点，或运行的密钥不可用</translation>
-        </message>
-        <message>
             <source>it is a %1</source>
             <translation>它是 %1</translation>
         </message>
@@ -2243,10 +2239,6 @@ It uses:
         <message>
             <source>check that the node is up and that its peers reach the address in the cluster file</source>
             <translation>检查节点是否开机、其他节点能否到达集群文件中的地址</translation>
-        </message>
-        <message>
-            <source>correct `address` of the node in the cluster</source>
-            <translation>改正集群中该节点的 `address`</translation>
         </message>
         <message>
             <source>stop or kill it first</source>
@@ -2817,8 +2809,48 @@ It uses:
             <translation>它不是普通文件</translation>
         </message>
         <message>
-            <source>rank 0 has waited %1 for its disk</source>
-            <translation>rank 0 等待其磁盘已有 %1</translation>
+            <source>rank %1 failed: %2</source>
+            <translation>rank %1 失败：%2</translation>
+        </message>
+        <message>
+            <source>it is not of format %1</source>
+            <translation>它不是 %1 格式</translation>
+        </message>
+        <message>
+            <source>no rank can read %1</source>
+            <translation>没有 rank 能读取 %1</translation>
+        </message>
+        <message>
+            <source>%1 does not say where all of tensor %2 is</source>
+            <translation>%1 没有说明张量 %2 的全部内容在哪里</translation>
+        </message>
+        <message>
+            <source>the file %1 does not have tensor %2 of its manifest</source>
+            <translation>文件 %1 缺少其清单所列的张量 %2</translation>
+        </message>
+        <message>
+            <source>it became shorter while it was read</source>
+            <translation>读取时它变短了</translation>
+        </message>
+        <message>
+            <source>the header of %1</source>
+            <translation>%1 的头部</translation>
+        </message>
+        <message>
+            <source>training.checkpoint.path is %1; expected an absolute path, which is the same on all nodes</source>
+            <translation>training.checkpoint.path 为 %1；应为所有节点上都相同的绝对路径</translation>
+        </message>
+        <message>
+            <source>its checksum is missing</source>
+            <translation>缺少校验和</translation>
+        </message>
+        <message>
+            <source>it is not what was written: its checksum differs</source>
+            <translation>与写入的内容不同：校验和不符</translation>
+        </message>
+        <message>
+            <source>rank %1 has waited %2 for its disk</source>
+            <translation>rank %1 等待其磁盘已有 %2</translation>
         </message>
         <message>
             <source>check whether the disk of its node&apos;s work folder responds, then resume</source>
@@ -3177,8 +3209,8 @@ It uses:
             <translation>strategy.deterministic_parts 为 %1，strategy.micro_batches 为 %2，两者都划分批次；应只保留一个</translation>
         </message>
         <message>
-            <source>strategy.micro_batches is %1, but local-sgd divides the batch by strategy.local_steps; expected 1</source>
-            <translation>strategy.micro_batches 为 %1，但 local-sgd 按 strategy.local_steps 划分批次；应为 1</translation>
+            <source>strategy.micro_batches is %1, but %2 divides the batch by strategy.local_steps; expected 1</source>
+            <translation>strategy.micro_batches 为 %1，但 %2 按 strategy.local_steps 划分批次；应为 1</translation>
         </message>
         <message>
             <source>strategy.servers is %1, but %2 has none; expected 0</source>
@@ -3571,10 +3603,6 @@ It uses:
         <message>
             <source>the data file %1 has %2 bytes</source>
             <translation>数据文件 %1 有 %2 字节</translation>
-        </message>
-        <message>
-            <source>cannot rename %1</source>
-            <translation>无法重命名 %1</translation>
         </message>
         <message>
             <source>%1 rank has no peer to exchange with</source>
@@ -4571,6 +4599,46 @@ its last lines:
         <message>
             <source>another program, or another rank, answered</source>
             <translation>应答的不是此组的该 rank</translation>
+        </message>
+        <message>
+            <source>keys of %1 bytes are larger than a pipe</source>
+            <translation>%1 字节的密钥超出管道容量</translation>
+        </message>
+        <message>
+            <source>the run&apos;s keys are damaged</source>
+            <translation>运行的密钥已损坏</translation>
+        </message>
+        <message>
+            <source>the run&apos;s keys are unusable</source>
+            <translation>运行的密钥不可用</translation>
+        </message>
+        <message>
+            <source>launch again</source>
+            <translation>请重新启动运行</translation>
+        </message>
+        <message>
+            <source>no network interface has the address %1</source>
+            <translation>没有网络接口使用地址 %1</translation>
+        </message>
+        <message>
+            <source>NCCL is told an interface, or else listens on all</source>
+            <translation>NCCL 需要指定网络接口，否则会在所有接口上监听</translation>
+        </message>
+        <message>
+            <source>give the node&apos;s `interface` in the cluster instead of its `address`</source>
+            <translation>请在集群中为该节点填写 `interface`，而不是 `address`</translation>
+        </message>
+        <message>
+            <source>the peer announced a message that does not fit its buffer: %1 bytes</source>
+            <translation>对端声明的消息与缓冲区不符：%1 字节</translation>
+        </message>
+        <message>
+            <source>the peer closed the connection</source>
+            <translation>对端关闭了连接</translation>
+        </message>
+        <message>
+            <source>the peer has failed</source>
+            <translation>对端已失败</translation>
         </message>
         <message>
             <source>it did not connect within %1</source>
@@ -5723,10 +5791,6 @@ its last lines:
         <message>
             <source>too many targets</source>
             <translation>目标太多</translation>
-        </message>
-        <message>
-            <source>it is no address</source>
-            <translation>它不是地址</translation>
         </message>
         <message>
             <source>reached, but not by every node</source>

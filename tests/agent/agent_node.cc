@@ -128,7 +128,8 @@ Node::~Node() {
 }
 
 void Node::start() {
-  std::vector<std::string> arguments = {"serve", "--workdir", workdir(), "--detach"};
+  std::vector<std::string> arguments = {"serve", "--workdir", workdir(), "--detach",
+                                        "--allow-root"};
   arguments.insert(arguments.end(), options_.begin(), options_.end());
   const Output output = runAgent(arguments);
   const QJsonObject line = QJsonDocument::fromJson(QByteArray::fromStdString(output.out)).object();

@@ -25,6 +25,7 @@
 #include "agent/node/sweep.h"
 #include "agent/supervisor/spool.h"
 #include "agent/worker/prepare.h"
+#include "agent/worker/rank_groups.h"
 #include "agent/worker/telemetry.h"
 #include "engine/base/file.h"
 #include "engine/base/threads.h"
@@ -376,52 +377,6 @@ class AgentPartsTest : public QObject {
     QVERIFY2(lost == 0, qPrintable(QString("%1 of %2").arg(lost).arg(served)));
   }
 
-  // Requests of runs that ended lose their keys; one without keys is read once, not each minute.
-  void sweepsDropKeysOnce() {
-    const auto workdir = openWorkdir(path("keys"));
-    QVERIFY(workdir.ok());
-    const RunFolder folder = runFolder(*workdir, "run", "n1");
-    QVERIFY(makeFolders(folder.path).ok());
-    node::v1::PrepareRequest request;
-    request.set_run("run");
-    request.mutable_tls();
-    const std::string keyed = request.SerializeAsString();
-    QVERIFY(writeFileAtomically(folder.request(), keyed).ok());
-    const auto setAge = [&](std::time_t seconds) {
-      const timespec times[2] = {{seconds, 0}, {seconds, 0}};
-      return utimensat(AT_FDCWD, folder.request().c_str(), times, 0) == 0;
-    };
-    const auto hasKeys = [&] { return folder.readRequest()->has_tls(); };
-    Sweeper sweeper(*workdir);
-    sweeper.sweep();
-    QVERIFY(hasKeys());  // made just now
-    QVERIFY(setAge(1000));
-    {
-      const UniqueFd lock(tryLock(folder.lock()));  // of a supervisor
-      QVERIFY(lock);
-      sweeper.sweep();
-      QVERIFY(hasKeys());
-    }
-    sweeper.sweep();
-    QVERIFY(!hasKeys());
-    QCOMPARE(folder.readRequest()->run(), "run");
-    QVERIFY(!std::filesystem::exists(folder.request() + ".keyless"));
-    QVERIFY(setAge(2000));
-    sweeper.sweep();  // remembers it
-    {
-      // in place, so that the file is the same one
-      std::ofstream file(folder.request(), std::ios::binary | std::ios::in);
-      file << keyed;
-      std::filesystem::resize_file(folder.request(), keyed.size());
-    }
-    QVERIFY(setAge(2000));
-    sweeper.sweep();
-    QVERIFY(hasKeys());  // not read
-    QVERIFY(setAge(3000));
-    sweeper.sweep();
-    QVERIFY(!hasKeys());
-  }
-
   void longWorkdirsGetAShortSocket() {
     const std::string deep = path("x") + "/" + std::string(120, 'y');
     auto workdir = openWorkdir(deep);
@@ -451,6 +406,26 @@ class AgentPartsTest : public QObject {
     QVERIFY(!node.cpu().empty());
     QVERIFY(node.memory_bytes() > 0);
     QVERIFY(!node.boot_id().empty());
+  }
+
+  void ncclListensOnOneInterface() {
+    qputenv("NCCL_SOCKET_IFNAME", "eth");
+    QVERIFY(confineNccl("", "").ok());
+    QCOMPARE(qgetenv("NCCL_SOCKET_IFNAME"), QByteArray("=lo"));
+    QCOMPARE(qgetenv("NCCL_SOCKET_FAMILY"), QByteArray("AF_INET"));
+    QCOMPARE(qgetenv("NCCL_RAS_ENABLE"), QByteArray("0"));
+    QVERIFY(confineNccl("localhost", "").ok());
+    QCOMPARE(qgetenv("NCCL_SOCKET_IFNAME"), QByteArray("=lo"));
+    QVERIFY(confineNccl("", "lo").ok());
+    QCOMPARE(qgetenv("NCCL_SOCKET_IFNAME"), QByteArray("=lo"));
+    const Status other = confineNccl("192.0.2.1", "");
+    QCOMPARE(other.code(), Code::kFailedPrecondition);
+    QVERIFY(other.error().text().find("192.0.2.1") != std::string::npos);
+    // This host can bind it, and no interface has it.
+    const Status bindable = confineNccl("127.0.0.77", "");
+    QCOMPARE(bindable.code(), Code::kFailedPrecondition);
+    QVERIFY(bindable.error().text().find("127.0.0.77") != std::string::npos);
+    QCOMPARE(confineNccl("", "none0").code(), Code::kFailedPrecondition);
   }
 
   void ranksOnGpusAreRefusedWhereTheyHaveNone() {

@@ -1,16 +1,20 @@
 // Runs of two nodes on the loopback: mutual TLS among supervisors, Gloo among workers.
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/security/tls_credentials_options.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <QRegularExpression>
 #include <QTest>
+
+#include <filesystem>
 
 #include "agent/supervisor/peers.h"
 #include "engine/base/file.h"
+#include "engine/base/list_folder.h"
 #include "tests/agent/agent_node.h"
 #include "tests/agent/run_keys.h"
+#include "tests/support/strangers.h"
 
 using namespace lockstep;
 using namespace lockstep::agent_test;
@@ -97,6 +101,47 @@ int supervisorAt(const std::string& run, const std::string& workdir) {
   return -1;
 }
 
+std::uint16_t portOf(const std::string& address) {
+  return static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
+
+int descriptorsOf(int pid) {
+  return static_cast<int>(listFolder("/proc/" + std::to_string(pid) + "/fd").size());
+}
+
+// A stream to the coordinator by this identity, as a supervisor opens it.
+class RawMember {
+ public:
+  RawMember(const std::string& address, const node::v1::TlsIdentity& identity) {
+    using namespace grpc::experimental;
+    TlsChannelCredentialsOptions options;
+    const std::vector<IdentityKeyCertPair> pairs = {
+        {identity.key_pem(), identity.certificate_pem()}};
+    options.set_certificate_provider(
+        std::make_shared<StaticDataCertificateProvider>(identity.ca_pem(), pairs));
+    options.watch_root_certs();
+    options.watch_identity_key_cert_pairs();
+    options.set_verify_server_certs(true);
+    options.set_check_call_host(false);
+    options.set_certificate_verifier(std::make_shared<NoOpCertificateVerifier>());
+    stub_ = node::v1::Peers::NewStub(grpc::CreateChannel(address, TlsCredentials(options)));
+    context_ = deadline();
+    stream_ = stub_->Join(context_.get());
+  }
+  bool say(const node::v1::FromPeer& message) { return stream_->Write(message); }
+  // Reads to the end.
+  grpc::Status end() {
+    node::v1::ToPeer message;
+    while (stream_->Read(&message)) continue;
+    return stream_->Finish();
+  }
+
+ private:
+  std::unique_ptr<node::v1::Peers::Stub> stub_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientReaderWriter<node::v1::FromPeer, node::v1::ToPeer>> stream_;
+};
+
 }  // namespace
 
 class AgentPeersTest : public QObject {
@@ -105,16 +150,6 @@ class AgentPeersTest : public QObject {
   void twoNodesTrainTogether() {
     TwoNodes nodes(50);
     nodes.launch();
-    const auto kept = [&](int node) {
-      const Node& at = node == 0 ? nodes.first : nodes.second;
-      return readFile(at.workdir() + "/runs/" + nodes.options.run + "/" + at.name() +
-                      "/request.pb");
-    };
-    // The run's private keys are in memory alone once they have been read.
-    for (int node = 0; node < 2; ++node) {
-      QVERIFY(kept(node).ok());
-      QVERIFY(kept(node)->find("PRIVATE KEY") == std::string::npos);
-    }
     for (int node = 0; node < 2; ++node) {
       QVERIFY(nodes.records[node]->waitFinished(120));
       QVERIFY2(nodes.records[node]->state() == run::v1::SUCCEEDED,
@@ -236,21 +271,12 @@ class AgentPeersTest : public QObject {
     QVERIFY(nodes.records[0]->waitFinished());
   }
 
-  void strangersAtThePortDoNotMatter() {
+  // One without a certificate reaches nothing.
+  void aPeerWithoutACertificateIsRefused() {
     TwoNodes nodes(50);
     nodes.prepare(0, nodes.request(0));
-    const std::string address = nodes.prepared[0].peer_address();
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port =
-        htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-    inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
-    QCOMPARE(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
-    QVERIFY(write(fd, "GET / HTTP/1.0\r\n\r\n", 18) == 18);
-    // One without a certificate reaches nothing.
-    auto stub =
-        node::v1::Peers::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    auto stub = node::v1::Peers::NewStub(
+        grpc::CreateChannel(nodes.prepared[0].peer_address(), grpc::InsecureChannelCredentials()));
     auto context = deadline(3);
     auto stream = stub->Join(context.get());
     stream->WritesDone();
@@ -259,7 +285,122 @@ class AgentPeersTest : public QObject {
     nodes.commit();
     QVERIFY(nodes.records[0]->waitFinished(120));
     QVERIFY2(nodes.records[0]->state() == run::v1::SUCCEEDED, nodes.records[0]->error().c_str());
-    ::close(fd);
+  }
+
+  void anotherGenerationIsRefused_data() {
+    QTest::addColumn<int>("certificate");
+    QTest::addColumn<int>("message");
+    QTest::newRow("of its certificate") << 2 << 1;
+    QTest::newRow("of its messages") << 1 << 2;
+  }
+  void anotherGenerationIsRefused() {
+    QFETCH(int, certificate);
+    QFETCH(int, message);
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    RawMember member(nodes.prepared[0].peer_address(), nodes.authority.identity(agent::peerIdentity(
+                                                           nodes.options.run, "n2", certificate)));
+    node::v1::FromPeer hello;
+    hello.set_run(nodes.options.run);
+    hello.set_generation(message);
+    hello.mutable_hello()->set_node("n2");
+    member.say(hello);
+    QCOMPARE(member.end().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  }
+
+  // A size beyond the limit is not believed: the stream ends, and the run's other member joins.
+  void tooLargeMessagesEndTheStream() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    RawMember member(nodes.prepared[0].peer_address(),
+                     nodes.authority.identity(agent::peerIdentity(nodes.options.run, "n2", 1)));
+    node::v1::FromPeer message;
+    message.set_run(nodes.options.run);
+    message.set_generation(1);
+    message.mutable_hello()->set_node("n2");
+    message.mutable_hello()->set_plan_hash(nodes.request(1).plan_hash());
+    member.say(message);
+    message.mutable_kv_set()->set_key("x");
+    message.mutable_kv_set()->set_value(std::string(5 << 20, 'x'));
+    member.say(message);
+    QVERIFY(!member.end().ok());
+    nodes.prepare(1, nodes.request(1));
+    nodes.commit();
+    QVERIFY(nodes.records[0]->waitFinished(120));
+    QVERIFY2(nodes.records[0]->state() == run::v1::SUCCEEDED, nodes.records[0]->error().c_str());
+  }
+
+  void whoDoesNotAuthenticateIsCutOff() {
+    TwoNodes nodes(kEndless);
+    nodes.prepare(0, nodes.request(0));
+    const std::uint16_t port = portOf(nodes.prepared[0].peer_address());
+    const int http = test::connectAndSay(port, "GET / HTTP/1.0\r\n\r\n");
+    const int silent = test::connectAndSay(port, "");
+    const int half = test::connectAndSay(port, test::beginOfHandshake());
+    QVERIFY(test::isClosed(http, 1));
+    QElapsedTimer clock;
+    clock.start();
+    QVERIFY(test::isClosed(silent, 8));
+    QVERIFY(test::isClosed(half, 8));
+    QVERIFY2(clock.elapsed() > 3000, std::to_string(clock.elapsed()).c_str());
+    for (const int fd : {http, silent, half}) ::close(fd);
+  }
+
+  // Nodes join, and a run goes on for longer than the limit of a greeting, while strangers come.
+  void strangersDoNotDisturbARun() {
+    TwoNodes nodes(kEndless);
+    nodes.prepare(0, nodes.request(0));
+    const test::Strangers strangers(portOf(nodes.prepared[0].peer_address()), 200);
+    QVERIFY(eventually([&] { return strangers.opened() >= 200; }));
+    const int supervisor = supervisorAt(nodes.options.run, nodes.first.workdir());
+    nodes.prepare(1, nodes.request(1));
+    nodes.commit();
+    QVERIFY(nodes.underWay());
+    int most = 0;
+    const std::int64_t before = nodes.records[0]->lastStep(0);
+    QVERIFY(!eventually(
+        [&] {
+          most = std::max(most, descriptorsOf(supervisor));
+          return nodes.records[0]->state() != run::v1::RUN_STATE_UNSPECIFIED;
+        },
+        8));
+    QVERIFY(strangers.cutOff() > 200);
+    QVERIFY2(most < 600, std::to_string(most).c_str());
+    for (auto& one : nodes.records) {
+      QCOMPARE(one->error(), std::string());
+      for (const auto& record : one->records()) {
+        QVERIFY(!record.has_warning());
+        for (const std::string& line : record.log().lines())
+          QVERIFY2(line.find("not connected") == std::string::npos, line.c_str());
+      }
+    }
+    QVERIFY(eventually([&] { return nodes.records[0]->lastStep(0) > before + 3; }));
+  }
+
+  void keysAreNeitherOnDiskNorInCores() {
+    TwoNodes nodes(kEndless);
+    nodes.launch();
+    QVERIFY(nodes.underWay());
+    for (const Node* node : {&nodes.first, &nodes.second}) {
+      for (const auto& file : std::filesystem::recursive_directory_iterator(node->workdir())) {
+        if (!file.is_regular_file()) continue;
+        const auto text = readFile(file.path().string());
+        QVERIFY2(!text.ok() || text->find("PRIVATE KEY") == std::string::npos, file.path().c_str());
+        using std::filesystem::perms;
+        QVERIFY2(
+            (file.status().permissions() & (perms::group_all | perms::others_all)) == perms::none,
+            file.path().c_str());
+      }
+    }
+    const std::vector<int> processes = processesOfRun(nodes.options.run);
+    QVERIFY(processes.size() >= 4);  // two supervisors, two workers
+    for (const int pid : processes) {
+      const std::string folder = "/proc/" + std::to_string(pid);
+      const QString limits = QString::fromStdString(readFile(folder + "/limits", 1 << 16).value());
+      QVERIFY2(limits.contains(QRegularExpression("Max core file size +0 ")), qPrintable(limits));
+      for (const char* name : {"/cmdline", "/environ"})
+        QVERIFY(readFile(folder + name, 1 << 20)->find("PRIVATE") == std::string::npos);
+    }
   }
 };
 

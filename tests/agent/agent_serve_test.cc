@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <QDir>
@@ -95,7 +96,8 @@ class AgentServeTest : public QObject {
     const auto serveOther = [&] {
       QProcess process;
       process.start(QString::fromStdString(folder + "/lockstep-agent"),
-                    {"serve", "--detach", "--workdir", QString::fromStdString(node.workdir())});
+                    {"serve", "--detach", "--allow-root", "--workdir",
+                     QString::fromStdString(node.workdir())});
       process.waitForFinished(60000);
       return QJsonDocument::fromJson(process.readAllStandardOutput()).object();
     };
@@ -142,11 +144,62 @@ class AgentServeTest : public QObject {
       QVERIFY2(entry.path().extension() != ".sock", entry.path().c_str());
   }
 
+  // The folder is closed to them; where it is not, the agent hangs up.
+  void processesOfOtherUsersAreRefused() {
+    if (geteuid() != 0) QSKIP("needs root");
+    Node node("n1");
+    node.start();
+    enum { kUnreachable, kClosed, kAnswered };
+    const auto greetAs = [&](uid_t user) {
+      const pid_t child = fork();
+      if (child == 0) {
+        sockaddr_un to{};
+        to.sun_family = AF_UNIX;
+        node.socket().copy(to.sun_path, sizeof to.sun_path - 1);
+        const std::string preface("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", 33);
+        char byte = 0;
+        const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+        alarm(20);
+        if (setuid(user) != 0 || ::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) != 0)
+          _exit(kUnreachable);
+        send(fd, preface.data(), preface.size(), MSG_NOSIGNAL);
+        _exit(recv(fd, &byte, 1, 0) == 1 ? kAnswered : kClosed);
+      }
+      int status = 0;
+      waitpid(child, &status, 0);
+      return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    };
+    constexpr uid_t kNobody = 65534;
+    QCOMPARE(greetAs(geteuid()), int{kAnswered});
+    QCOMPARE(greetAs(kNobody), int{kUnreachable});
+    const std::filesystem::path socket = node.socket();
+    for (auto folder = socket.parent_path(); folder.string().starts_with(node.workdir());
+         folder = folder.parent_path())
+      QCOMPARE(chmod(folder.c_str(), 0755), 0);
+    QCOMPARE(chmod(socket.c_str(), 0666), 0);
+    QCOMPARE(greetAs(kNobody), int{kClosed});
+    QCOMPARE(greetAs(geteuid()), int{kAnswered});
+  }
+
+  void rootIsRefusedUnlessAllowed() {
+    if (geteuid() != 0) QSKIP("needs root");
+    const QTemporaryDir folder;
+    const std::string workdir = folder.filePath("work").toStdString();
+    const Output refused = runAgent({"serve", "--workdir", workdir, "--detach"});
+    QCOMPARE(refused.code, 3);
+    QVERIFY2(refused.err.find("--allow-root") != std::string::npos, refused.err.c_str());
+    QVERIFY(!std::filesystem::exists(workdir));
+    QCOMPARE(runAgent({"serve", "--workdir", workdir, "--detach", "--allow-root"}).code, 0);
+    QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
+  }
+
   // Sockets of a workdir that is too deep for them stand elsewhere; they go with the agent too.
   void aDeepWorkdirLeavesNothing() {
     const QTemporaryDir folder;
     const std::string workdir = folder.path().toStdString() + "/" + std::string(120, 'd');
-    const auto start = [&] { return runAgent({"serve", "--workdir", workdir, "--detach"}); };
+    const auto start = [&] {
+      return runAgent({"serve", "--workdir", workdir, "--detach", "--allow-root"});
+    };
     const Output started = start();
     QCOMPARE(started.code, 0);
     const QJsonObject line =

@@ -31,7 +31,7 @@ inline std::vector<std::string> filesIn(const std::string& checkpoint) {
 }
 
 struct CheckpointTensor {
-  runtime::TensorInfo info;
+  TensorInfo info;
   std::vector<std::byte> bytes;
 };
 
@@ -42,11 +42,11 @@ inline std::map<std::string, CheckpointTensor> tensorsIn(const std::string& chec
     out[name] = {info, std::vector<std::byte>(static_cast<std::size_t>(info.bytes()))};
   for (const auto& [file, pieces] : manifest.contents) {
     const runtime::TensorFile content = runtime::readTensors(checkpoint + "/" + file).value();
-    for (const runtime::Piece& piece : pieces) {
+    for (const plan::Piece& piece : pieces) {
       CheckpointTensor& whole = out.at(piece.tensor.name);
-      runtime::copyCommon(piece, content.bytes(content.entries.at(piece.stored().name)).data(),
-                          {whole.info, 0, 0, 1, 0, elementCount(whole.info.shape)},
-                          whole.bytes.data());
+      plan::copyCommon(piece, content.bytes(content.entries.at(piece.stored().name)).data(),
+                       {whole.info, 0, 0, 1, 0, elementCount(whole.info.shape)},
+                       whole.bytes.data());
     }
   }
   return out;
@@ -57,16 +57,16 @@ inline void changeTensor(const std::string& checkpoint, const std::string& name,
                          const std::function<void(std::span<float>)>& change) {
   CheckpointTensor whole = tensorsIn(checkpoint).at(name);
   change({reinterpret_cast<float*>(whole.bytes.data()), whole.bytes.size() / sizeof(float)});
-  const runtime::Piece all{whole.info, 0, 0, 1, 0, elementCount(whole.info.shape)};
+  const plan::Piece all{whole.info, 0, 0, 1, 0, elementCount(whole.info.shape)};
   for (const auto& [file, pieces] : manifestIn(checkpoint).contents) {
     const std::string path = checkpoint + "/" + file;
     runtime::TensorFile content = runtime::readTensors(path).value();
-    for (const runtime::Piece& piece : pieces)
+    for (const plan::Piece& piece : pieces)
       if (piece.tensor.name == name) {
         const auto& entry = content.entries.at(piece.stored().name);
-        runtime::copyCommon(all, whole.bytes.data(), piece, content.data.data() + entry.offset);
+        plan::copyCommon(all, whole.bytes.data(), piece, content.data.data() + entry.offset);
       }
-    std::vector<runtime::TensorInfo> tensors;
+    std::vector<TensorInfo> tensors;
     std::vector<runtime::TensorFile::Entry> entries;
     for (const auto& [tensor, entry] : content.entries) {
       tensors.push_back({tensor, entry.dtype, entry.shape});

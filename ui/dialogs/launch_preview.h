@@ -13,8 +13,8 @@ namespace lockstep::ui {
 
 // All that the preview depends on.
 struct LaunchInputs {
-  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumeFrom,
-      resumedRun;
+  std::string specYaml, specFile, clusterYaml, clusterFile, comm, localFolder, resumedRun;
+  app::CheckpointFolders resumeFrom;
   std::vector<std::string> sets, ranks;
   std::vector<app::HostFacts> hosts;
   int localNodes = 0;  // 0: the cluster's text

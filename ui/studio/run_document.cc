@@ -316,7 +316,7 @@ double RunDocument::stalledSeconds() const { return model_.stalledSeconds(monoto
 app::Pace RunDocument::pace() const { return model_.pace(monotonicNow()); }
 
 bool RunDocument::canResume() const {
-  return canRelaunch() && app::checkpointFolderOf(row().run, documents_).ok();
+  return canRelaunch() && app::checkpointFoldersOf(row().run, documents_).ok();
 }
 
 bool RunDocument::canKill() const { return recorder_ && !ending_ && !model_.over(); }

@@ -470,6 +470,18 @@ class DeployTest : public QObject {
     QCOMPARE(startLocalAgent(folder_ / "none", to(workdir)).error().code, Code::kNotFound);
   }
 
+  void rootIsNamedOrTheStudios() {
+    spec::v1::NodeSpec node;
+    QVERIFY(allowsRoot(node, true));  // this machine, and a studio that runs as root
+    QVERIFY(!allowsRoot(node, false));
+    node.mutable_ssh()->set_host("n1");
+    QVERIFY(!allowsRoot(node, false));
+    node.mutable_ssh()->set_user("ann");
+    QVERIFY(!allowsRoot(node, false));
+    node.mutable_ssh()->set_user("root");
+    QVERIFY(allowsRoot(node, false));
+  }
+
   void nodeLink() {
     const std::string workdir = newWorkdir();
     spec::v1::NodeSpec node;

@@ -734,7 +734,7 @@ class CheckpointTest : public QObject {
     const std::string path = runtime::stateFile(before.checkpoints.back());
     auto file = runtime::readTensors(path);
     QVERIFY(file.ok());
-    std::vector<runtime::TensorInfo> tensors;
+    std::vector<TensorInfo> tensors;
     std::vector<runtime::TensorFile::Entry> entries;
     for (const auto& [name, entry] : file->entries) {
       tensors.push_back({name, entry.dtype, entry.shape});

@@ -1,12 +1,14 @@
-#include "engine/runtime/checkpoint_pieces.h"
+#include "engine/plan/pieces.h"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <tuple>
 
-namespace lockstep::runtime {
+namespace lockstep::plan {
 namespace {
 
-using Member = plan::StateSlot::Member;
+using Member = StateSlot::Member;
 
 // What is smaller is written by one of those that hold it.
 constexpr std::int64_t kLeastCut = 64 << 10;
@@ -24,24 +26,42 @@ struct Layout {
 
 std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rfind('.')); }
 
-// The ranks that hold what `rank` holds of a member and write to the same folder.
-std::vector<int> holdersOf(const plan::Plan& plan, int rank, const plan::StateSlot& slot,
-                           const Member& member, std::span<const int> folders) {
-  const auto at = [](int r) { return static_cast<std::size_t>(r); };
-  std::vector<int> holders;
-  for (int other = 0; other < plan.mesh.size(); ++other) {
-    bool holds = folders[at(other)] == folders[at(rank)] && plan.stageOf(other) == slot.stage;
-    for (const std::string& axis : {slot.axis, member.axis})
-      holds = holds && (axis.empty() ||
-                        plan.mesh.coordinate(other, axis) == plan.mesh.coordinate(rank, axis));
-    if (holds) holders.push_back(other);
+// The ranks that hold what a rank holds of a member and write to the same folder: their number, and
+// how many of them come before it. Equal for all members that lie along the same axes.
+class Holders {
+ public:
+  Holders(const Plan& plan, int rank, std::span<const int> folders)
+      : plan_(plan), rank_(rank), folders_(folders) {}
+
+  struct Count {
+    std::int64_t all = 0, before = 0;
+  };
+  const Count& of(const StateSlot& slot, const Member& member) {
+    const auto [entry, isNew] = known_.try_emplace({slot.stage, slot.axis, member.axis});
+    Count& count = entry->second;
+    for (int other = 0; isNew && other < plan_.mesh.size(); ++other) {
+      bool holds = folderOf(other) == folderOf(rank_) && plan_.stageOf(other) == slot.stage;
+      for (const std::string& axis : {slot.axis, member.axis})
+        holds = holds && (axis.empty() ||
+                          plan_.mesh.coordinate(other, axis) == plan_.mesh.coordinate(rank_, axis));
+      if (!holds) continue;
+      ++count.all;
+      if (other < rank_) ++count.before;
+    }
+    return count;
   }
-  return holders;
-}
+
+ private:
+  int folderOf(int rank) const { return folders_[static_cast<std::size_t>(rank)]; }
+  const Plan& plan_;
+  const int rank_;
+  const std::span<const int> folders_;
+  std::map<std::tuple<int, std::string, std::string>, Count> known_;
+};
 
 }  // namespace
 
-std::string tensorName(const plan::StateSlot& slot, const Member& member) {
+std::string tensorName(const StateSlot& slot, const Member& member) {
   return fmt::format("{}/{}", slotKind(slot.name), member.name);
 }
 
@@ -53,10 +73,10 @@ TensorInfo Piece::stored() const {
   return {std::move(name), tensor.dtype, {end - begin}};
 }
 
-std::vector<HeldPiece> piecesHeldBy(const plan::Plan& plan, int rank) {
+std::vector<HeldPiece> piecesHeldBy(const Plan& plan, int rank) {
   std::vector<HeldPiece> out;
   std::int64_t number = -1;
-  for (const plan::StateSlot& slot : plan.state) {
+  for (const StateSlot& slot : plan.state) {
     const auto size = static_cast<std::int64_t>(sizeOf(slot.type.dtype));
     const std::int64_t count = slot.type.count();
     const std::int64_t held = slot.axis.empty() ? 0 : plan.mesh.coordinate(rank, slot.axis) * count;
@@ -86,13 +106,11 @@ std::vector<HeldPiece> piecesHeldBy(const plan::Plan& plan, int rank) {
   return out;
 }
 
-std::vector<HeldPiece> piecesWrittenBy(const plan::Plan& plan, int rank,
-                                       std::span<const int> folders) {
+std::vector<HeldPiece> piecesWrittenBy(const Plan& plan, int rank, std::span<const int> folders) {
   std::vector<HeldPiece> out;
+  Holders holders(plan, rank, folders);
   for (HeldPiece& held : piecesHeldBy(plan, rank)) {
-    const std::vector<int> holders = holdersOf(plan, rank, *held.slot, *held.member, folders);
-    const auto all = std::ssize(holders);
-    const auto mine = std::find(holders.begin(), holders.end(), rank) - holders.begin();
+    const auto [all, mine] = holders.of(*held.slot, *held.member);
     Piece& piece = held.piece;
     if (piece.bytes() < kLeastCut) {
       if (held.number % all == mine) out.push_back(std::move(held));
@@ -105,6 +123,12 @@ std::vector<HeldPiece> piecesWrittenBy(const plan::Plan& plan, int rank,
     out.push_back(std::move(held));
   }
   return out;
+}
+
+std::int64_t bytesWrittenBy(const Plan& plan, int rank, std::span<const int> folders) {
+  std::int64_t bytes = 0;
+  for (const HeldPiece& held : piecesWrittenBy(plan, rank, folders)) bytes += held.piece.bytes();
+  return bytes;
 }
 
 std::optional<std::vector<std::size_t>> coverOf(std::span<const Piece> pieces,
@@ -159,4 +183,4 @@ void copyCommon(const Piece& from, const std::byte* in, const Piece& to, std::by
   }
 }
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::plan

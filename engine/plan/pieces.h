@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/dtype.h"
 #include "engine/plan/plan.h"
-#include "engine/runtime/safetensors.h"
 
-namespace lockstep::runtime {
+namespace lockstep::plan {
 
 // Elements [begin, end), in row-major order, of part `part` of a tensor that is cut into `parts`
 // equal parts of dimension `dim`.
@@ -30,21 +30,22 @@ struct Piece {
 
 struct HeldPiece {
   Piece piece;
-  const plan::StateSlot* slot = nullptr;
-  const plan::StateSlot::Member* member = nullptr;
+  const StateSlot* slot = nullptr;
+  const StateSlot::Member* member = nullptr;
   std::int64_t number = 0;  // of the member among those of the plan
   std::int64_t offset = 0;  // bytes from the beginning of the rank's state arena
 };
 
 // The name of a slot's member in checkpoints. The number of its group is no part of it.
-std::string tensorName(const plan::StateSlot& slot, const plan::StateSlot::Member& member);
+std::string tensorName(const StateSlot& slot, const StateSlot::Member& member);
 
 // In plan order; empty for ranks that hold no state.
-std::vector<HeldPiece> piecesHeldBy(const plan::Plan& plan, int rank);
+std::vector<HeldPiece> piecesHeldBy(const Plan& plan, int rank);
 // What the rank writes. `folders[r]` is the first of the ranks that write to the same folder as
 // rank r: of what several of them hold, each writes a part.
-std::vector<HeldPiece> piecesWrittenBy(const plan::Plan& plan, int rank,
-                                       std::span<const int> folders);
+std::vector<HeldPiece> piecesWrittenBy(const Plan& plan, int rank, std::span<const int> folders);
+// Bytes of it.
+std::int64_t bytesWrittenBy(const Plan& plan, int rank, std::span<const int> folders);
 
 // Which of the pieces, all of one tensor and one cut, make up `needed`: their indices, in the order
 // given where there is a choice. Where `needed` is cut in another way, those of the whole tensor.
@@ -55,4 +56,4 @@ std::int64_t elementInWhole(const Piece& piece, std::int64_t element);
 // Copies what two pieces of one tensor have in common. `in` and `out` are the bytes of the pieces.
 void copyCommon(const Piece& from, const std::byte* in, const Piece& to, std::byte* out);
 
-}  // namespace lockstep::runtime
+}  // namespace lockstep::plan
