@@ -15,6 +15,12 @@ constexpr int kHaltedSamples = 4;
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
 
+// Brings times and numbers of steps that a node says into a range in which sums do not overflow.
+std::int64_t bounded(std::int64_t value) {
+  constexpr std::int64_t kFar = std::int64_t{1} << 60;  // 36 years of nanoseconds
+  return std::clamp(value, -kFar, kFar);
+}
+
 template <typename List>
 double at(const List& list, int index) {
   return index < list.size() ? static_cast<double>(list.Get(index)) : 0.0;
@@ -170,11 +176,11 @@ void RunAggregator::addClock(const std::string& name, Node& node, const run::v1:
   for (const auto& [key, nanoseconds] : values)
     points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) * 1e-9});
   if (node.clockAt != 0 && clock.uncertainty_ns() > node.clockUncertainty &&
-      record.monotonic_ns() - node.clockAt < kMinute)
+      bounded(record.monotonic_ns()) - node.clockAt < kMinute)
     return;
-  node.clockOffset = clock.offset_ns();
+  node.clockOffset = bounded(clock.offset_ns());
   node.clockUncertainty = clock.uncertainty_ns();
-  node.clockAt = record.monotonic_ns();
+  node.clockAt = bounded(record.monotonic_ns());
 }
 
 void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
@@ -244,8 +250,8 @@ std::int64_t RunAggregator::clockOffsetOf(const Node& node) {
 
 void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
   const std::int64_t offset = clockOffsetOf(node);
-  for (auto& begin : *events.mutable_begin_ns()) begin += offset;
-  for (auto& end : *events.mutable_end_ns()) end += offset;
+  for (auto& begin : *events.mutable_begin_ns()) begin = bounded(begin) + offset;
+  for (auto& end : *events.mutable_end_ns()) end = bounded(end) + offset;
   batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
 }
 
@@ -254,7 +260,8 @@ void RunAggregator::addSteps(const Node& node, const run::v1::Record& record) {
   const int rank = chunk.rank();
   const bool outlined = record.outline_from() > 0;
   const std::int64_t offset = clockOffsetOf(node);
-  const std::int64_t wallOffset = record.wall_ns() - record.monotonic_ns();
+  const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
+  const std::int64_t firstStep = bounded(chunk.first_step());
   for (auto& [other, load] : loads_) load.stoppedInRow = 0;
   std::int64_t begin = 0;
   std::int64_t& last = lastStep_[rank];
@@ -270,17 +277,17 @@ void RunAggregator::addSteps(const Node& node, const run::v1::Record& record) {
     if (!row_.figures.metric.empty()) metric = &points(row_.figures.metric);
   }
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
-    begin += chunk.begin_ns(i);
-    if (chunk.first_step() + i <= last) continue;
-    last = chunk.first_step() + i;
+    begin = bounded(begin + bounded(chunk.begin_ns(i)));
+    if (firstStep + i <= last) continue;
+    last = firstStep + i;
     analysis::StepSample sample;
     sample.rank = rank;
-    sample.step = chunk.first_step() + i;
+    sample.step = last;
     sample.begin = begin + offset;
-    const auto duration = static_cast<std::int64_t>(at(chunk.duration_ns(), i));
+    const std::int64_t duration = i < chunk.duration_ns_size() ? bounded(chunk.duration_ns(i)) : 0;
     sample.end = sample.begin + duration;
-    if (const auto arrival = static_cast<std::int64_t>(at(chunk.arrival_ns(), i)); arrival > 0)
-      sample.arrival = sample.begin + arrival;
+    if (i < chunk.arrival_ns_size() && chunk.arrival_ns(i) > 0)
+      sample.arrival = sample.begin + bounded(chunk.arrival_ns(i));
     sample.data = at(chunk.data(), i);
     sample.forward = at(chunk.forward(), i);
     sample.backward = at(chunk.backward(), i);

@@ -13,6 +13,15 @@ namespace {
 
 constexpr int kMostSlots = 4096;  // of a host
 
+// Whether it has nothing that no name or address of a host has, and that ssh refuses.
+bool isHost(std::string_view text) {
+  constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";
+  return !text.empty() && firstNotUtf8(text) == std::string_view::npos &&
+         std::none_of(text.begin(), text.end(), [&](char c) {
+           return (c >= 0 && c <= ' ') || c == 0x7f || kQuotes.find(c) != std::string_view::npos;
+         });
+}
+
 spec::v1::NodeSpec* addNode(spec::v1::ClusterSpec& cluster, std::map<std::string, int>& names,
                             const std::string& host) {
   auto* node = cluster.add_nodes();
@@ -66,7 +75,7 @@ Result<std::string> importTfConfig(std::string_view json, std::string_view name)
       const auto colon = task.value.rfind(':');
       std::string host = task.value.substr(0, colon);
       if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-      if (task.kind != YamlNode::Kind::kScalar || host.empty()) {
+      if (task.kind != YamlNode::Kind::kScalar || !isHost(host)) {
         return invalidArgument("TF_CONFIG:{}:{}: a task without a host, expected \"host:port\"",
                                task.line, task.column);
       }
@@ -124,8 +133,7 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
     if (!word.empty()) words.push_back(std::move(word));
     if (words.empty()) continue;
     std::string host = words[0];
-    if (firstNotUtf8(host) != std::string::npos ||
-        std::any_of(host.begin(), host.end(), [](char c) { return c >= 0 && c < ' '; }))
+    if (!isHost(host))
       return invalidArgument("hostfile:{}: '{}', expected the name of a host", line,
                              validUtf8(host));
     int slots = 1;
