@@ -3361,10 +3361,6 @@ It uses:
             <translation>未保留</translation>
         </message>
         <message>
-            <source>cannot read the spool</source>
-            <translation>无法读取缓存文件</translation>
-        </message>
-        <message>
             <source>`lockstep history check %1` sets it aside and reads the run again from its nodes; `lockstep history delete %2` removes what is left of it</source>
             <translation>`lockstep history check %1` 将其移到一旁，并从节点重新读取该运行；`lockstep history delete %2` 删除其余部分</translation>
         </message>
@@ -3387,6 +3383,10 @@ It uses:
         <message>
             <source>cannot rename %1-wal</source>
             <translation>无法重命名 %1-wal</translation>
+        </message>
+        <message>
+            <source>cannot rename %1</source>
+            <translation>无法重命名 %1</translation>
         </message>
         <message>
             <source>what a run's file says of its run is not JSON</source>
