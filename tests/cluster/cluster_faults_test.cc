@@ -464,6 +464,13 @@ class ClusterFaultsTest : public QObject {
     writeText(file, content);
   }
 
+  // The manifest of a checkpoint, or its file of tensors.
+  static fs::path oneOf(const fs::path& checkpoint, bool manifest) {
+    for (const auto& entry : fs::directory_iterator(checkpoint))
+      if ((entry.path().filename() == "manifest.json") == manifest) return entry.path();
+    return checkpoint / "none";
+  }
+
   void damagedCheckpoints() {
     const QStringList training{"--set", "training.batch=2000", "--set",
                                "training.checkpoint.keep=3"};
@@ -488,22 +495,31 @@ class ClusterFaultsTest : public QObject {
     const CliResult ended = cli_.finish(*process, out, 20000);
     QVERIFY2(ended.exit == 130, ended.text());
 
-    std::vector<fs::path> checkpoints;
+    // Each host has a manifest and a file of tensors of every checkpoint.
+    std::map<std::string, std::vector<fs::path>, std::greater<>> checkpoints;  // newest first
     for (int host = 1; host <= kHosts; ++host) {
       const QString folder =
           QString("%1/runs/%2/n%3/checkpoints").arg(workdir(host), run).arg(host);
       std::error_code none;
       for (const auto& entry : fs::directory_iterator(folder.toStdString(), none))
-        checkpoints.push_back(entry.path());
+        checkpoints[entry.path().filename().string()].push_back(entry.path());
     }
-    std::sort(checkpoints.rbegin(), checkpoints.rend());
     QVERIFY(checkpoints.size() >= 2);
     const std::size_t damaged =
         1 + static_cast<std::size_t>(upTo(static_cast<int>(checkpoints.size())));
     QStringList kinds;
-    for (std::size_t i = 0; i < damaged; ++i) {
-      kinds << pick({"flipped", "cut", "empty", "removed", "FIFO", "folder"});
-      damage(checkpoints[i] / "state.safetensors", kinds.back());
+    std::vector<QString> names;
+    for (const auto& [name, folders] : checkpoints) {
+      QCOMPARE(folders.size(), std::size_t{kHosts});
+      names.push_back(QString::fromStdString(name));
+      // On every host; of the newest that is to be used, one host keeps its files.
+      const std::size_t spared = names.size() <= damaged ? kHosts : upTo(kHosts);
+      const bool manifests = upTo(2) == 1;
+      for (std::size_t host = 0; names.size() <= damaged + 1 && host < kHosts; ++host) {
+        if (host == spared) continue;
+        kinds << pick({"flipped", "cut", "empty", "removed", "FIFO", "folder"});
+        damage(oneOf(folders[host], manifests), kinds.back());
+      }
     }
     QElapsedTimer clock;
     clock.start();
@@ -511,13 +527,10 @@ class ClusterFaultsTest : public QObject {
     qInfo("%s; %lld of %lld damaged: %s; ended after %lld ms", stops ? "stopped" : "killed",
           static_cast<long long>(damaged), static_cast<long long>(checkpoints.size()),
           qPrintable(kinds.join(", ")), clock.elapsed());
-    const auto nameOf = [&](std::size_t i) {
-      return QString::fromStdString(checkpoints[i].filename().string());
-    };
     if (damaged == checkpoints.size()) {
       QVERIFY2(resumed.exit == 1 || resumed.exit == 3, resumed.text());
       const QJsonObject error = resumed.first("error");
-      QVERIFY2(error["what"].toString().contains(nameOf(0)), resumed.text());
+      QVERIFY2(error["what"].toString().contains(names[0]), resumed.text());
       QVERIFY2(!error["why"].toString().isEmpty() && !error["next"].toString().isEmpty(),
                resumed.text());
       return;
@@ -529,7 +542,7 @@ class ClusterFaultsTest : public QObject {
       const bool told =
           std::any_of(warnings.begin(), warnings.end(), [&](const QJsonObject& warning) {
             const QString words = warning["what"].toString();
-            return words.contains(nameOf(i)) && words.contains(nameOf(damaged)) &&
+            return words.contains(names[i]) && words.contains(names[damaged]) &&
                    !warning["why"].toString().isEmpty();
           });
       QVERIFY2(told, resumed.text());

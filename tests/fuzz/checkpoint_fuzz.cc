@@ -22,7 +22,7 @@ std::vector<std::string> seeds() {
   manifest.id = "id";
   manifest.metadata = {
       {"step", "40"}, {"batch", "64"}, {"loss_sum", "0.5"}, {"weight_sum", "64.0"}, {"seed", "1"}};
-  const runtime::TensorInfo weight{"params/a", DType::kF32, {4, 6}}, step{"t", DType::kI64, {}};
+  const TensorInfo weight{"params/a", DType::kF32, {4, 6}}, step{"t", DType::kI64, {}};
   manifest.tensors = {{weight.name, weight}, {step.name, step}};
   manifest.contents["shard-00000.safetensors"] = {{weight, 1, 0, 2, 0, 12}, {step, 0, 0, 1, 0, 1}};
   manifest.contents["shard-00001.safetensors"] = {{weight, 1, 1, 2, 0, 6},

@@ -6,10 +6,10 @@
 namespace lockstep::fuzz {
 
 std::vector<std::string> seeds() {
-  const std::vector<runtime::TensorInfo> tensors = {{"params/a", DType::kF32, {2, 3}},
-                                                    {"b", DType::kU8, {5}},
-                                                    {"c", DType::kBf16, {}},
-                                                    {"empty", DType::kI64, {0, 4}}};
+  const std::vector<TensorInfo> tensors = {{"params/a", DType::kF32, {2, 3}},
+                                           {"b", DType::kU8, {5}},
+                                           {"c", DType::kBf16, {}},
+                                           {"empty", DType::kI64, {0, 4}}};
   const std::string data(24, '\x3f'), path = scratchFolder() + "/seed";
   std::vector<std::string> out;
   for (const auto sums : {runtime::Checksums::kNone, runtime::Checksums::kCrc32c}) {

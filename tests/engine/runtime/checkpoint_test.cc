@@ -91,6 +91,71 @@ std::string damaged(std::string& content, const runtime::TensorFile& data, std::
   return {};
 }
 
+// The files of a run's checkpoints, each a manifest and two files of tensors.
+struct CheckpointFiles {
+  static constexpr std::uint64_t kDamages = 11;
+  struct Damage {
+    std::vector<std::string> files;  // the newest checkpoint's first; "": any of its files
+    std::string tensor;              // the newest's that is damaged; "": none alone
+  };
+
+  CheckpointFiles(const std::vector<std::string>& checkpoints, std::string scratchPath)
+      : scratch(std::move(scratchPath)) {
+    for (const std::string& checkpoint : checkpoints) {
+      files.push_back(filesIn(checkpoint));
+      for (const std::string& path : files.back()) good[path] = *readFile(path);
+    }
+  }
+
+  // Writes all of them as they were, but one file in each of the newest `bad`: the newest's has
+  // the damage whose turn it is by `seed`, the others' are drawn.
+  Damage damageNewest(std::size_t bad, std::uint64_t seed) {
+    Damage out;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const bool isNewest = i + 1 == files.size(), isDamaged = i >= files.size() - bad;
+      const std::size_t which = randomBits(seed, 30 + i) % 3;
+      const std::uint64_t damage = (isNewest ? seed : randomBits(seed, 10 + i)) % kDamages;
+      for (std::size_t f = 0; f < 3; ++f) {
+        const std::string& path = files[i][f];
+        fs::remove_all(path);
+        if (!isDamaged || f != which) {
+          std::ofstream(path, std::ios::binary | std::ios::trunc) << good[path];
+          continue;
+        }
+        out.files.insert(out.files.begin(), damage == 6 ? "" : path);
+        const std::string tensor = damageFile(path, f, damage, randomBits(seed, 20 + i));
+        if (isNewest) out.tensor = tensor;
+      }
+    }
+    return out;
+  }
+
+  // Returns the tensor that is damaged, if it is one alone.
+  std::string damageFile(const std::string& path, std::size_t f, std::uint64_t damage,
+                         std::uint64_t at) {
+    std::string content = good[path];
+    if (damage == 10) {  // torn: without the file, or with something else of its name
+      if (at % 2 == 0) fs::create_directory(path);
+      return {};
+    }
+    runtime::TensorFile data;  // of a manifest, as if half of it were header
+    data.dataOffset = content.size() / 2;
+    data.entries["x"] = {DType::kF32, {1}, 0, 4, 0};
+    if (f > 0) {
+      std::ofstream(scratch, std::ios::binary | std::ios::trunc) << content;
+      data = runtime::readTensors(scratch).value();
+    }
+    const std::string tensor = damaged(content, data, damage, at, *readFile(ofOtherShapes[f]));
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+    return f > 0 ? tensor : std::string();
+  }
+
+  std::vector<std::vector<std::string>> files;  // by checkpoint
+  std::map<std::string, std::string> good;      // by path
+  std::vector<std::string> ofOtherShapes;       // of a checkpoint of another model
+  std::string scratch;
+};
+
 class CheckpointTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
@@ -624,91 +689,46 @@ class CheckpointTest : public QObject {
     const RunOutcome whole = trained(settings);
     QVERIFY2(whole.ok(), whole.error().c_str());
     QCOMPARE(whole.checkpoints.size(), std::size_t{4});  // after steps 3, 6, 9 and 12
-    // Of each checkpoint its manifest and two files of tensors.
-    std::vector<std::vector<std::string>> files;
-    std::map<std::string, std::string> good;  // by path
-    for (const std::string& checkpoint : whole.checkpoints) {
-      files.push_back(filesIn(checkpoint));
-      QCOMPARE(files.back().size(), std::size_t{3});
-      for (const std::string& path : files.back()) good[path] = *readFile(path);
-    }
+    CheckpointFiles kept(whole.checkpoints, dir.filePath("copy").toStdString());
+    for (const auto& files : kept.files) QCOMPARE(files.size(), std::size_t{3});
     RunSettings other = settings;  // whose tensors have other shapes
     other.model.layers[1].units = 9;
     other.trainer.checkpointFolder = dir.filePath("other").toStdString();
     other.trainer.maxSteps = 1;
     const RunOutcome others = trained(other);
     QVERIFY2(others.ok(), others.error().c_str());
-    const std::vector<std::string> wrongFiles = filesIn(others.checkpoints.back());
+    kept.ofOtherShapes = filesIn(others.checkpoints.back());
 
-    const auto backup = [&](const std::string& path, const std::string& content) {
-      const std::string copy =
-          dir.filePath("copy").toStdString() + path.substr(path.rfind('/') + 1);
-      std::ofstream(copy, std::ios::binary | std::ios::trunc) << content;
-      return copy;
-    };
     settings.trainer.checkpointFolder.clear();
     settings.trainer.resumeFrom = folder;
     std::vector<std::string> warnings;
     settings.trainer.warn = [&](const Error& warning) { warnings.push_back(warning.text()); };
-    constexpr std::uint64_t kDamages = 11;
-    for (std::uint64_t seed = 0; seed < 12 * kDamages; ++seed) {
+    for (std::uint64_t seed = 0; seed < 12 * CheckpointFiles::kDamages; ++seed) {
       const std::size_t bad = 1 + randomBits(seed, 0) % 3;  // so many of the newest
-      std::string tensor;
-      std::vector<std::string> damagedFiles;  // the newest first; "": any of the checkpoint's
-      for (std::size_t i = 0; i < files.size(); ++i) {
-        const bool isNewest = i + 1 == files.size();
-        // One of the files of each checkpoint that is damaged.
-        const std::size_t which = randomBits(seed, 30 + i) % 3;
-        for (std::size_t f = 0; f < 3; ++f) {
-          const std::string& path = files[i][f];
-          fs::remove_all(path);
-          std::string content = good[path];
-          const bool isDamaged = i >= files.size() - bad && f == which;
-          // The newest by this seed's turn, the others by chance.
-          const std::uint64_t damage = (isNewest ? seed : randomBits(seed, 10 + i)) % kDamages;
-          const std::uint64_t at = randomBits(seed, 20 + i);
-          if (isDamaged) damagedFiles.insert(damagedFiles.begin(), damage == 6 ? "" : path);
-          // torn: without the file, or with something else of its name
-          if (isDamaged && damage == 10) {
-            if (at % 2 == 0) fs::create_directory(path);
-            continue;
-          }
-          if (isDamaged) {
-            const std::string wrong = *readFile(wrongFiles[f]);
-            runtime::TensorFile data;  // of a manifest, as if half of it were header
-            data.dataOffset = content.size() / 2;
-            data.entries["x"] = {DType::kF32, {1}, 0, 4, 0};
-            if (f > 0) data = runtime::readTensors(backup(path, content)).value();
-            const std::string name = damaged(content, data, damage, at, wrong);
-            if (isNewest && f > 0) tensor = name;
-          }
-          std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
-        }
-      }
+      const CheckpointFiles::Damage damage = kept.damageNewest(bad, seed);
       warnings.clear();
       const RunOutcome rest = trained(settings);
       QVERIFY2(rest.ok(), fmt::format("seed {}: {}", seed, rest.error()).c_str());
-      const auto from = static_cast<std::int64_t>(3 * (files.size() - bad));
+      const auto from = static_cast<std::int64_t>(3 * (whole.checkpoints.size() - bad));
       QCOMPARE(rest.steps.front().step, from + 1);
       QCOMPARE(rest.ranks[0]->weightsSha256, whole.ranks[0]->weightsSha256);
       QCOMPARE(warnings.size(), bad);
       const std::string to = fmt::format("step-{:09}", from);
       for (std::size_t i = 0; i < bad; ++i) {
-        const std::string& checkpoint = whole.checkpoints[files.size() - 1 - i];
-        const std::string& file = damagedFiles[i].empty() ? checkpoint : damagedFiles[i];
+        const std::string& checkpoint = whole.checkpoints[whole.checkpoints.size() - 1 - i];
+        const std::string& file = damage.files[i].empty() ? checkpoint : damage.files[i];
         QVERIFY2(warnings[i].find(file) != std::string::npos &&
                      warnings[i].find(to) != std::string::npos,
                  fmt::format("seed {}: {}", seed, warnings[i]).c_str());
       }
-      if (!tensor.empty())
-        QVERIFY2(
-            warnings[0].find("tensor " + tensor + " is not what was written") != std::string::npos,
-            warnings[0].c_str());
+      if (!damage.tensor.empty()) {
+        const std::string words = "tensor " + damage.tensor + " is not what was written";
+        QVERIFY2(warnings[0].find(words) != std::string::npos, warnings[0].c_str());
+      }
     }
     // None is whole; one that is asked for by its own name has no other in its place.
-    for (const auto& checkpoint : files)
-      for (const std::string& file : checkpoint)
-        std::ofstream(file, std::ios::binary | std::ios::trunc) << "torn";
+    for (const auto& [file, content] : kept.good)
+      std::ofstream(file, std::ios::binary | std::ios::trunc) << "torn";
     const RunOutcome none = trained(settings);
     QVERIFY(!none.ok());
     QCOMPARE(none.ranks[0].error().code, Code::kDataLoss);
@@ -716,8 +736,8 @@ class CheckpointTest : public QObject {
              none.error().c_str());
     QVERIFY2(none.ranks[0].error().next.text().starts_with("none of the 4 checkpoints there"),
              none.error().c_str());
-    for (const std::string& file : files[0])
-      std::ofstream(file, std::ios::binary | std::ios::trunc) << good[file];
+    for (const std::string& file : kept.files[0])
+      std::ofstream(file, std::ios::binary | std::ios::trunc) << kept.good[file];
     settings.trainer.resumeFrom = whole.checkpoints.back();
     QVERIFY(!trained(settings).ok());
   }
