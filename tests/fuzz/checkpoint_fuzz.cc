@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
       LOCKSTEP_CHECK(piece.stored().bytes() == piece.bytes());
       if (pieces.empty() || pieces[0].tensor.name == piece.tensor.name) pieces.push_back(piece);
     }
-  if (!pieces.empty()) (void)runtime::coverOf(pieces, pieces.back());
+  if (!pieces.empty()) (void)plan::coverOf(pieces, pieces.back());
   const auto again = runtime::parseManifest(textOf(*manifest), "manifest.json");
   LOCKSTEP_CHECK(again.ok() && textOf(*again) == textOf(*manifest), "{}", text);
   return 0;

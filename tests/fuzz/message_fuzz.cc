@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
     (void)app::previewText(*preview);
   app::RunDocuments documents;
   documents.nodes = text;
-  (void)app::checkpointFolderOf("r", documents);
+  (void)app::checkpointFoldersOf("r", documents);
 
   agent::LineCollector lines;
   std::uint64_t dropped = 0;

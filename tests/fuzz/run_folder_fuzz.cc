@@ -64,10 +64,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   switch (*bytes) {
     case 'r':
       fuzz::scratchFile("request.pb", text);
-      if (run.readRequest().ok()) {
-        LOCKSTEP_CHECK(run.dropKeys().ok());
-        LOCKSTEP_CHECK(!run.readRequest()->has_tls());
-      }
+      (void)run.readRequest();
       break;
     case 's':
       fuzz::scratchFile("state", text);
