@@ -28,6 +28,7 @@ using node::v1::FromPeer;
 using node::v1::ToPeer;
 constexpr int kKeepaliveMs = 3000;
 constexpr int kMaxMessageBytes = 4 << 20;
+constexpr int kMaxPlanBytes = 64 << 20;  // in what a coordinator sends
 
 // Messages to be written by the stream's own thread. Writing blocks while the peer takes nothing,
 // and nobody else may wait for that.
@@ -315,7 +316,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
     arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    arguments.SetMaxReceiveMessageSize(kMaxPlanBytes);
     return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options),
                                      arguments);
   }

@@ -14,7 +14,7 @@ bool restartMayHelp(Code code) {
 }  // namespace
 
 std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps) {
-  if (spec_.policy() != "restart" || !restartMayHelp(failure.code)) return failure;
+  if (spec_.policy() == "none" || !restartMayHelp(failure.code)) return failure;
   withoutProgress_ = steps > steps_ ? 0 : withoutProgress_ + 1;
   steps_ = std::max(steps_, steps);
   Message tried;

@@ -16,7 +16,7 @@ using node::v1::ToWorker;
 constexpr Nanoseconds kClockInterval = 2'000'000'000;  // between two records of the clock offset
 
 bool isCancelled(const Error& error) { return error.code == Code::kCancelled; }
-bool isLate(const Error& error) { return error.code == Code::kDeadlineExceeded; }
+bool isTimeout(const Error& error) { return error.code == Code::kDeadlineExceeded; }
 
 }  // namespace
 
@@ -42,6 +42,7 @@ void RunControl::join(const std::string& address) {
 // ---- at the coordinator
 
 void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& hello) {
+  if (!peers_.contains(node)) return leaveOut(node);
   Peer& peer = peers_[node];
   peer.joined = true;
   loop_.cancel(peer.lost);
@@ -82,17 +83,19 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
 }
 
 void RunControl::onPeerLeave(const std::string& node) {
+  if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.joined = false;
   if (outcome_ || !peer.done.empty()) return;
   say(fmt::format("node {} is not connected any more", node));
   peer.lost = loop_.after(limits_.lostPeer, [this, node] {
-    if (outcome_ || peers_[node].joined) return;
+    if (outcome_ || !peers_.contains(node) || peers_[node].joined) return;
     if (isEvaluator(node)) {
       evaluatorLost(fmt::format("its supervisor did not come back within {} s",
                                 limits_.lostPeer / 1'000'000'000));
       return;
     }
+    if (!hasRanks(node)) return;  // a spare
     Error error = makeError(Code::kUnavailable, "node {} was lost", node);
     error.why =
         message("its supervisor did not come back within {} s", limits_.lostPeer / 1'000'000'000);
@@ -103,6 +106,7 @@ void RunControl::onPeerLeave(const std::string& node) {
 }
 
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
+  if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.heard.last = monotonicNow();
   // The evaluator has no workers of a generation.
@@ -162,7 +166,7 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
 void RunControl::checkReady() {
   if (!coordinates() || !ready_ || gone_ || outcome_) return;
   for (const auto& [name, peer] : peers_)
-    if (!peer.ready) return;
+    if (!peer.ready && awaited(name)) return;
   loop_.cancel(formation_);
   ToPeer message;
   message.mutable_go();
@@ -174,7 +178,7 @@ void RunControl::checkDone() {
   if (!coordinates() || doneStatus_.empty() || outcome_) return;
   bool stopped = stopping_ || doneStatus_ == "stopped";
   for (const auto& [name, peer] : peers_) {
-    if (isEvaluator(name)) continue;
+    if (!hasRanks(name)) continue;
     if (peer.done.empty()) return;
     stopped = stopped || peer.done == "stopped";
   }
@@ -203,14 +207,14 @@ void RunControl::noteFailure(Error error, bool cascading) {
     return;
   }
   // A rank that timed out is nearer to the cause than one that heard of another's failure.
-  if (!pendingCause_ || (isLate(error) && !isLate(*pendingCause_)))
+  if (!pendingCause_ || (isTimeout(error) && !isTimeout(*pendingCause_)))
     pendingCause_ = std::move(error);
   if (graceTimer_ != 0) return;
   graceTimer_ = loop_.after(limits_.grace, [this] {
     if (outcome_) return;
     Error first = *pendingCause_;
     for (const auto& [name, peer] : peers_) {
-      if (peer.joined || !peer.done.empty() || isEvaluator(name)) continue;
+      if (peer.joined || !peer.done.empty() || !hasRanks(name)) continue;
       first.why = message("node {} was lost: its supervisor does not answer\n{}", name, first.why);
       first.node = name;
       first.rank = -1;
@@ -270,7 +274,8 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
   coordinatorHeard_.last = monotonicNow();
   if (message.has_recover() && message.generation() > generation_)
     beginGeneration(message.generation(), message.recover());
-  if (message.generation() != generation_) return;
+  // A node that the run goes on without is told so in a later generation.
+  if (message.generation() != generation_ && !message.has_abort()) return;
   switch (message.body_case()) {
     case ToPeer::kCommitted:
       committed();

@@ -1,11 +1,19 @@
 // RunControl: heartbeats between nodes. Each node pings the coordinator, which answers.
+#include <algorithm>
+
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
 
 namespace lockstep::agent {
 
+namespace {
+
+// Heartbeats that a node may miss before it is late, and before it is silent.
+constexpr int kLate = 2, kMissed = 4;
+
+}  // namespace
+
 bool RunControl::changed(const std::string& node, Heard& heard) {
-  constexpr int kMissed = 4;
   const Nanoseconds since = monotonicNow() - heard.last;
   const bool silent = heard.last != 0 && since > kMissed * heartbeat_;
   if (silent == heard.silent) return false;
@@ -16,23 +24,45 @@ bool RunControl::changed(const std::string& node, Heard& heard) {
   return true;
 }
 
+bool RunControl::isLate(const Heard& heard) const {
+  return heard.last != 0 && !heard.silent && monotonicNow() - heard.last > kLate * heartbeat_;
+}
+
+bool RunControl::anyLate() const {
+  return std::any_of(peers_.begin(), peers_.end(), [&](const auto& one) {
+    return hasRanks(one.first) && isLate(one.second.heard);
+  });
+}
+
 void RunControl::beat() {
   if (over_ || outcome_) return;
+  std::vector<std::string> silent, lost;
   for (auto& [name, peer] : peers_) {
-    if (!changed(name, peer.heard) || !peer.heard.silent) continue;
-    Error warning = makeError(Code::kUnavailable, "node {} does not answer", name);
-    warning.why = "its heartbeats stay out";
-    warning.next = message("check the node and its network; the run ends after {} s without it",
-                           limits_.lostPeer / 1'000'000'000);
-    warning.node = name;
-    warn(std::move(warning));
+    if (changed(name, peer.heard) && peer.heard.silent) silent.push_back(name);
+    if (peer.heard.silent && hasRanks(name)) lost.push_back(name);
   }
+  // Those that fall silent together are replaced together.
+  if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
+  for (const std::string& name : silent) warnOfSilence(name);
   if (!client_) return;
   const std::vector<std::string> nodes = nodesOf(request_);
   if (!nodes.empty()) (void)changed(nodes.front(), coordinatorHeard_);
   node::v1::FromPeer ping;
   ping.mutable_ping()->set_sent_ns(monotonicNow());
   client_->send(std::move(ping));
+}
+
+void RunControl::warnOfSilence(const std::string& node) {
+  Error warning = makeError(Code::kUnavailable, "node {} does not answer", node);
+  warning.why = "its heartbeats stay out";
+  warning.next = awaited(node)
+                     ? message("check the node and its network; the run ends after {} s without it",
+                               limits_.lostPeer / 1'000'000'000)
+                     : message(
+                           "check the node and its network; it is a spare, which no node needs "
+                           "now");
+  warning.node = node;
+  warn(std::move(warning));
 }
 
 }  // namespace lockstep::agent

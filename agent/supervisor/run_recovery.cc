@@ -5,17 +5,35 @@
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
+#include "engine/base/file.h"
 #include "engine/runtime/checkpoint.h"
 
 namespace lockstep::agent {
 
 using node::v1::ToPeer;
 
+bool RunControl::hasRanks(const std::string& node) const {
+  const auto nodes = specs::nodesWithRanks(request_.cluster(), request_.spec().strategy());
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const spec::v1::NodeSpec* one) { return one->name() == node; });
+}
+
+bool RunControl::answers(const std::string& node) const {
+  const auto peer = peers_.find(node);
+  return peer != peers_.end() && peer->second.joined && !peer->second.heard.silent;
+}
+
 void RunControl::failed(const Error& error) {
   if (outcome_) return;
-  const bool trained = gone_ || generation_ > request_.generation();
-  if (!trained || stopping_) {
+  if (!trained() || stopping_) {
     abort(error);
+    return;
+  }
+  // A node that is late may be the cause: it is heard of soon, or found silent and replaced.
+  if (anyLate()) {
+    loop_.after(heartbeat_, [this, error, generation = generation_] {
+      if (generation == generation_) failed(error);
+    });
     return;
   }
   if (const auto end = recovery_.ends(error, furthest_))
@@ -24,15 +42,73 @@ void RunControl::failed(const Error& error) {
     recover(error);
 }
 
-void RunControl::recover(const Error& cause) {
+bool RunControl::replaceLost(const std::vector<std::string>& lost) {
+  if (!trained() || stopping_ || request_.spec().recovery().policy() == "none") return false;
+  std::vector<std::string> tried = lost;
+  for (const auto* spare : specs::spareNodes(request_.cluster()))
+    if (answers(spare->name())) tried.push_back(spare->name());
+  const std::string key = fmt::format("{}", fmt::join(tried, " "));
+  if (key == keptOut_) return false;
+  const auto members =
+      membersWithout(lost, request_, [this](const std::string& node) { return answers(node); });
+  if (!members.ok()) {
+    keptOut_ = key;
+    say(fmt::format("the run cannot go on without node {}: {}", fmt::join(lost, ", "),
+                    members.error().text()));
+    return false;
+  }
+  if (failedAt_ == 0) failedAt_ = peers_[lost.front()].heard.last;
+  Error error = lost.size() == 1
+                    ? makeError(Code::kUnavailable, "node {} was lost", lost.front())
+                    : makeError(Code::kUnavailable, "nodes {} were lost", fmt::join(lost, ", "));
+  error.why = "its heartbeats stay out";
+  error.next = "check the node and its network";
+  error.node = lost.front();
+  if (const auto end = recovery_.ends(error, furthest_)) {
+    abort(*end);
+    return true;
+  }
+  for (const std::string& node : lost) leaveOut(node);
+  recover(error, *members);
+  return true;
+}
+
+// Where the node hears of it, it ends its part.
+void RunControl::leaveOut(const std::string& node) {
+  ToPeer message;
+  *message.mutable_abort()->mutable_error() =
+      toInfo(makeError(Code::kCancelled, "the run goes on without node {}", node));
+  server_->send(node, message);
+  const auto peer = peers_.find(node);
+  if (peer == peers_.end()) return;  // it came back later
+  loop_.cancel(peer->second.lost);
+  peers_.erase(peer);
+}
+
+void RunControl::recover(const Error& cause, const std::optional<node::v1::Members>& members) {
   restarting_ = true;
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
   recover.set_from_checkpoints(runtime::newestCheckpoint(checkpointFolder()).ok());
   recover.set_pause_ns(recovery_.pause());
+  if (members)
+    *recover.mutable_members() = *members;
+  else if (recover_.has_members())
+    *recover.mutable_members() = recover_.members();
   run::v1::Record record;
-  record.mutable_recovering()->set_generation(generation_ + 1);
-  *record.mutable_recovering()->mutable_cause() = toInfo(cause);
+  run::v1::Recovering& recovering = *record.mutable_recovering();
+  recovering.set_generation(generation_ + 1);
+  *recovering.mutable_cause() = toInfo(cause);
+  if (members) {
+    node::v1::PrepareRequest next = request_;
+    apply(*members, next);
+    int world = 0;
+    for (const auto& [node, ranks] : ranksByNode(next)) {
+      recovering.add_nodes(node);
+      world += static_cast<int>(ranks.size());
+    }
+    recovering.set_world(world);
+  }
   spool_.append(std::move(record));
   say(fmt::format("restarts as generation {}: {}", generation_ + 1, cause.text()));
   beginGeneration(generation_ + 1, recover);
@@ -44,6 +120,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   if (outcome_) return;
   generation_ = generation;
   recover_ = recover;
+  if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation);
   if (client_) client_->setGeneration(generation);
@@ -68,6 +145,10 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   }
   leaving_ = true;
   signalAll(SIGKILL);
+  if (recover.has_members()) {
+    const Status written = writeFileAtomically(folder_.plan(), recover.members().plan(), 0600);
+    if (!written.ok()) return localFailure(written.error(), false);
+  }
   if (workersGone()) loop_.post([this] { startGeneration(); });
 }
 

@@ -42,6 +42,7 @@ std::string linesBeside(const std::string& tail, const std::string& told) {
 
 // Starts the workers. The coordinator gives them a limited time until all of them are bound.
 void RunControl::form() {
+  if (request_.ranks().empty()) return localReady();  // a spare
   if (Status status = startWorkers(); !status.ok()) {
     localFailure(status.error(), false);
     return;
@@ -51,7 +52,7 @@ void RunControl::form() {
     if (gone_ || outcome_) return;
     std::string waiting;
     for (const auto& [name, peer] : peers_)
-      if (!peer.ready) waiting += (waiting.empty() ? "" : ", ") + name;
+      if (!peer.ready && awaited(name)) waiting += (waiting.empty() ? "" : ", ") + name;
     if (!ready_) waiting += (waiting.empty() ? "" : ", ") + request_.node();
     Error error = makeError(Code::kDeadlineExceeded, "the run did not form in {} s",
                             limits_.formation / 1'000'000'000);

@@ -228,7 +228,7 @@ Status checkSpecs(const node::v1::PrepareRequest& request) {
 }
 
 Status checkRanks(const node::v1::PrepareRequest& request, int world) {
-  if (request.ranks().empty() && request.evaluation_plan().empty())
+  if (request.ranks().empty() && request.evaluation_plan().empty() && !isSpare(request))
     return invalidArgument("no rank of the run is on node {}", request.node());
   std::set<int> seen;
   for (int rank : request.ranks()) {
@@ -240,9 +240,9 @@ Status checkRanks(const node::v1::PrepareRequest& request, int world) {
   return {};
 }
 
-Status checkComm(const node::v1::PrepareRequest& request, int world, bool evaluates) {
+Status checkComm(const node::v1::PrepareRequest& request, int world) {
   const bool several = request.ranks_size() < world;
-  if (several && !evaluates && request.comm() != "gloo" && request.comm() != "nccl") {
+  if (several && !request.ranks().empty() && request.comm() != "gloo" && request.comm() != "nccl") {
     Error error = invalidArgument("comm \"{}\" reaches the ranks of one node only", request.comm());
     error.next = "use comm: gloo for a cluster of several nodes";
     return error;
@@ -278,7 +278,7 @@ Status checkDevices(const node::v1::PrepareRequest& request, const plan::Plan& p
   if (std::none_of(devices.begin(), devices.end(),
                    [](const auto& device) { return device.kind == "cuda"; }))
     return {};
-  std::vector<std::int64_t> bytes;
+  std::vector<std::int64_t> bytes;  // a spare's ranks are not known yet
   for (const int rank : request.ranks()) bytes.push_back(planner::memory(plan, rank, true).total());
   if (evaluation) bytes.push_back(planner::memory(*evaluation, 0, true).total());
   bytes.resize(devices.size());
@@ -320,10 +320,17 @@ Status checkRoom(const node::v1::PrepareRequest& request, const Workdir& workdir
 
 }  // namespace
 
+bool isSpare(const node::v1::PrepareRequest& request) {
+  for (const auto* node : specs::spareNodes(request.cluster()))
+    if (node->name() == request.node()) return true;
+  return false;
+}
+
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request) {
   std::vector<std::string> out;
   for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
     out.push_back(node->name());
+  for (const auto* node : specs::spareNodes(request.cluster())) out.push_back(node->name());
   if (const auto* evaluator = specs::evaluatorNode(request.cluster()))
     out.push_back(evaluator->name());
   return out;
@@ -474,7 +481,7 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   LOCKSTEP_ASSIGN(const plan::Plan plan, parsePlan(request));
   LOCKSTEP_ASSIGN(const std::optional<plan::Plan> evaluation, parseEvaluationPlan(request));
   LOCKSTEP_TRY(checkRanks(request, plan.mesh.size()));
-  LOCKSTEP_TRY(checkComm(request, plan.mesh.size(), evaluation.has_value()));
+  LOCKSTEP_TRY(checkComm(request, plan.mesh.size()));
   LOCKSTEP_TRY(checkCoordinator(request, plan.mesh.size()));
   LOCKSTEP_TRY(checkDevices(request, plan, evaluation, survey));
 

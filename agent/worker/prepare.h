@@ -53,9 +53,11 @@ data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::st
 // threads and libraries. Excludes workspaces of kernels, which are known only once they are bound.
 std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataBytes);
 
-// Returns the nodes of the run in rank order, then the evaluator's node if the run has one. The
-// first is the coordinator.
+// Returns the nodes of the run in rank order, then spares, then the evaluator's node if the run has
+// one. The first is the coordinator.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
+
+bool isSpare(const node::v1::PrepareRequest& request);  // its node
 
 // Returns the devices of the ranks of the request's node, in rank order.
 std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request);

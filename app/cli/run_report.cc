@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "app/cli/json_line.h"
 #include "app/cli/run_view.h"
@@ -98,6 +99,8 @@ class JsonReport final : public RunReport {
       const Error& cause = *restart.cause;
       line.add("cause", cause.what).add("why", cause.why).add("code", codeName(cause.code));
       line.add("node", cause.node).add("rank", cause.rank).add("step", cause.step);
+      if (!restart.nodes.empty())
+        line.add("world", restart.world).addRaw("nodes", nlohmann::json(restart.nodes).dump());
     } else {
       line.add("lost_steps", restart.lostSteps).add("seconds", restart.seconds);
     }

@@ -37,7 +37,7 @@ void findData(const LaunchRequest& request, Participants& participants) {
   });
   for (Participant& participant : participants)
     for (const specs::DataFile& file : files) {
-      if (participant.ranks.empty() && apart && file.name.starts_with("train.")) continue;
+      if (participant.evaluates && apart && file.name.starts_with("train.")) continue;
       participant.paths[file.name] = file.path;
       for (const auto& node : request.cluster->nodes())
         if (const auto own = node.data().find(file.path);
@@ -93,7 +93,7 @@ Status checkSameData(const Participants& participants, const DataHashes& copied)
     }
     for (std::size_t i = 0; i < participants.size(); ++i) {
       const auto at = participants[i].data.find(name);
-      if (at == participants[i].data.end() ? participants[i].ranks.empty()
+      if (at == participants[i].data.end() ? participants[i].evaluates
                                            : at->second == usual->data.at(name))
         continue;
       const auto path = participants[i].paths.find(name);

@@ -123,7 +123,11 @@ void LaunchWork::findParticipants(const Preview& preview) {
     if (participants_.empty() || participants_.back().name != rank.node) add(rank.node);
     participants_.back().ranks.push_back(rank.rank);
   }
-  if (preview.evaluator) add(preview.evaluator->node);
+  for (const std::string& spare : preview.spares) add(spare);
+  if (preview.evaluator) {
+    add(preview.evaluator->node);
+    participants_.back().evaluates = true;
+  }
 }
 
 Status LaunchWork::connectAll(std::stop_token stop) {
@@ -180,7 +184,7 @@ Status LaunchWork::findAddresses(std::stop_token stop) {
     const auto& all = request_.cluster->nodes();
     const auto spec = std::find_if(
         all.begin(), all.end(), [&](const auto& node) { return node.name() == participant.name; });
-    nodes.push_back({&*spec, participant.access, participant.inventory, participant.ranks.empty()});
+    nodes.push_back({&*spec, participant.access, participant.inventory, participant.evaluates});
   }
   LOCKSTEP_ASSIGN(const auto addresses, provePeerAddresses(nodes, std::move(stop)));
   std::vector<std::string> told;
@@ -250,7 +254,13 @@ node::v1::PrepareRequest LaunchWork::requestFor(const Participant& participant,
   out.set_plan(preview.planText);
   out.set_plan_hash(preview.planHash);
   for (int rank : participant.ranks) out.add_ranks(rank);
-  if (participant.ranks.empty()) out.set_evaluation_plan(preview.evaluator->planText);
+  if (participant.evaluates) out.set_evaluation_plan(preview.evaluator->planText);
+  for (const Participant& other : participants_) {
+    node::v1::HostOfNode* const host = out.add_hosts();
+    host->set_node(other.name);
+    host->set_host(other.inventory.bootId);
+    host->set_cores(other.inventory.cores);
+  }
   out.set_comm(preview.comm);
   out.set_resume_from(request_.resumeFrom.on(participant.name));
   out.set_sample_hertz(4);

@@ -13,30 +13,11 @@
 #include "engine/cluster/strategies.h"
 #include "engine/models/model.h"
 #include "engine/plan/pieces.h"
-#include "engine/specs/specs.h"
+#include "engine/specs/planned.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
-
-passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
-  passes::TrainOptions out;
-  const auto& optimizer = training.optimizer();
-  out.optimizer.kind = optimizer.kind();
-  out.optimizer.momentum = optimizer.momentum();
-  out.optimizer.weightDecay = optimizer.weight_decay();
-  out.optimizer.beta1 = optimizer.beta1();
-  out.optimizer.beta2 = optimizer.beta2();
-  out.optimizer.epsilon = optimizer.epsilon();
-  out.optimizer.decayMatricesOnly = optimizer.decay_matrices_only();
-  out.optimizer.clipNorm = optimizer.clip_norm();
-  if (training.has_loss_scale()) {
-    const auto& scale = training.loss_scale();
-    out.lossScale = {scale.initial(), scale.growth_interval(), scale.fixed()};
-  }
-  out.seed = training.seed();
-  return out;
-}
 
 std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
   std::int64_t largest = 0;
@@ -85,44 +66,6 @@ std::int64_t RankPreview::totalBytes() const {
 }
 
 namespace {
-
-// Builds the planner's request.
-Result<planner::PlanRequest> planRequestOf(const spec::v1::RunSpec& spec,
-                                           const models::Model& model, int dataRanks) {
-  const auto& strategy = spec.strategy();
-  const auto& training = spec.training();
-  const auto [compute, matmulDtype, tf32] = specs::precisionOf(training);
-  planner::PlanRequest plan;
-  plan.matmulDtype = matmulDtype;
-  plan.tf32 = tf32;
-  LOCKSTEP_ASSIGN(plan.microBatches, specs::microBatches(spec, dataRanks));
-  plan.inOrder = strategy.deterministic_parts() > 0;
-  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
-                                           models::Use::kTraining, plan.microBatches));
-  // Unless the spec says otherwise as many samples at once as are trained on: the ranks have memory
-  // for them, and there is one for each.
-  LOCKSTEP_ASSIGN(
-      plan.evaluate,
-      models::build(model,
-                    training.evaluate_batch() == 0 ? plan.step.batch : training.evaluate_batch(),
-                    compute, models::Use::kEvaluation));
-  plan.training = trainOptions(training);
-  plan.strategy = strategy.kind();
-  plan.staleness = strategy.staleness();
-  if (!strategy.dense().empty()) plan.dense = strategy.dense();
-  plan.bucketBytes = strategy.bucket_bytes();
-  if (!strategy.all_reduce().empty()) plan.allReduce = strategy.all_reduce();
-  if (!strategy.compression().empty()) plan.compression = strategy.compression();
-  if (!strategy.overlap().empty()) plan.overlap = strategy.overlap();
-  plan.gatherBytes = strategy.gather_bytes();
-  if (!strategy.recompute().empty()) plan.recompute = strategy.recompute();
-  plan.topKAfter = strategy.top_k_after();
-  if (strategy.top_k_ratio() > 0) plan.topKRatio = strategy.top_k_ratio();
-  plan.shares.assign(strategy.shares().begin(), strategy.shares().end());
-  for (const auto& pin : strategy.pins()) plan.pins.emplace_back(pin.layer(), pin.stage());
-  if (!strategy.schedule().empty()) plan.schedule = strategy.schedule();
-  return plan;
-}
 
 // The comm that the spec names, or that fits where it names none.
 void chooseComm(const spec::v1::ClusterSpec& cluster, Preview& out) {
@@ -188,32 +131,35 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
   for (const HostFacts& facts : hosts) nodeHosts.push_back({facts.node, facts.host, facts.cores});
 
   Preview out;
-  LOCKSTEP_ASSIGN(out.cluster, specs::toCluster(clusterSpec, nodeHosts, request.spec->strategy(),
-                                                request.spec->training()));
-  LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(request.spec->model()));
-  LOCKSTEP_ASSIGN(planner::PlanRequest plan,
-                  planRequestOf(*request.spec, model, out.cluster.mesh.axisSize("data")));
   if (measured != nullptr) out.cost = *measured;
   out.measured = measured != nullptr;
-  LOCKSTEP_ASSIGN(out.plan, planner::makePlan(plan, out.cluster, out.cost, trace));
+  LOCKSTEP_ASSIGN(specs::Planned planned,
+                  specs::makePlanned(*request.spec, clusterSpec, nodeHosts, out.cost, trace));
+  out.cluster = std::move(planned.cluster);
+  out.plan = std::move(planned.plan);
   out.planText = plan::text(out.plan);
   out.planHash = plan::hash(out.plan);
   chooseComm(clusterSpec, out);
   const bool checkpoints = !request.spec->training().checkpoint().disabled();
   for (int rank = 0; rank < out.plan.mesh.size(); ++rank)
     out.ranks.push_back(rankOf(out, rank, checkpoints));
+  for (const auto* node : specs::spareNodes(clusterSpec)) {
+    out.spares.push_back(node->name());
+    out.remarks.push_back(
+        message("node {} is a spare: it takes the place of a node that is lost", node->name()));
+  }
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
-    planner::PlanRequest apart = plan;
+    planner::PlanRequest apart = planned.request;
     // of one rank: as many as one of the ranks trains on
     if (request.spec->training().evaluate_batch() == 0) {
       LOCKSTEP_ASSIGN(apart.evaluate,
-                      models::build(model, largestShare(out.plan.batchCuts),
+                      models::build(planned.model, largestShare(out.plan.batchCuts),
                                     specs::precisionOf(request.spec->training()).compute,
                                     models::Use::kEvaluation));
     }
     LOCKSTEP_TRY(addEvaluator(out, *node, request, apart));
   }
-  return std::pair(std::move(out), std::move(plan));
+  return std::pair(std::move(out), std::move(planned.request));
 }
 
 }  // namespace
@@ -223,7 +169,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
   LOCKSTEP_ASSIGN(auto made, makePlanned(request, hosts, measured, trace));
   auto& [out, plan] = made;
   out.encoded = planner::encodedGradients(out.plan, 0);
-  out.tables = planner::servedTables(out.plan, 0);
+  out.tables = plan::servedTables(out.plan, 0);
   out.simulation = planner::simulate(out.plan, out.cluster, out.cost);
   out.stepSeconds = out.simulation.stepSeconds;
   out.samplesPerSecond =

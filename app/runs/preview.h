@@ -11,6 +11,7 @@
 #include "engine/base/status.h"
 #include "engine/cluster/mesh.h"
 #include "engine/plan/plan.h"
+#include "engine/plan/traffic.h"
 #include "engine/planner/planner.h"
 
 namespace lockstep::spec::v1 {
@@ -83,10 +84,11 @@ struct Preview {
   double samplesPerSecond = 0;
   bool measured = false;              // cost model from the nodes, else the built-in one
   planner::EncodedGradients encoded;  // of a rank
-  planner::ServedTables tables;       // of the first worker
+  plan::ServedTables tables;       // of the first worker
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
-  std::vector<Message> remarks;  // what a person should know: uneven shares, shared cores
+  std::vector<std::string> spares;  // nodes
+  std::vector<Message> remarks;     // what a person should know: uneven shares, shared cores
   // kResourceExhausted if devices or hosts lack memory for their ranks, with remedies that were
   // planned and fit; none if all fit or their memory is unknown. All other members are valid either
   // way.

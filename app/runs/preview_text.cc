@@ -39,7 +39,7 @@ std::string predictionJson(const Preview& preview) {
     out["remarks"].push_back(remark.text());
     out["remark_messages"].push_back(json::parse(specs::toJson(remark)));
   }
-  for (const planner::Traffic& link : planner::messageTraffic(preview.plan))
+  for (const plan::Traffic& link : plan::messageTraffic(preview.plan))
     out["messages"].push_back(
         {{"from", link.from}, {"to", link.to}, {"bytes", link.bytes}, {"at_most", link.atMost}});
   for (const RankPreview& rank : preview.ranks)

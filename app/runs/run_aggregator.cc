@@ -11,6 +11,7 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::size_t kMostDurations = 4000;
+constexpr int kMostRanks = 1 << 20;  // more is not a number of ranks
 constexpr int kHaltedSamples = 4;
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
@@ -38,7 +39,7 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes)
 
 bool RunAggregator::finished(const std::string& node) const {
   const auto found = nodes_.find(node);
-  return found != nodes_.end() && found->second.finished;
+  return (found != nodes_.end() && found->second.finished) || isLeftOut(node);
 }
 
 void RunAggregator::addError(const Error& error) {
@@ -46,6 +47,7 @@ void RunAggregator::addError(const Error& error) {
   update_.errors.push_back(error);
   if (row_.error.empty()) {
     row_.error = error.message();
+    errorNode_ = error.node;
     rowChanged_ = true;
   }
 }
@@ -88,7 +90,7 @@ void RunAggregator::addLine(const LogRow& line) {
 
 void RunAggregator::addStarted(const std::string& name, const run::v1::Started& started,
                                std::int64_t wallNs) {
-  for (int rank : started.ranks()) nodeOfRank_[rank] = name;
+  for (int rank : started.ranks()) noteRank(rank, name);
   if (name != coordinator_ || row_.startedNs != 0) return;
   row_.startedNs = wallNs;
   if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
@@ -143,7 +145,10 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
     case run::v1::Record::kError: {
       Error error = specs::fromInfo(record.error());
       if (error.node.empty()) error.node = name;
-      addError(error);
+      if (isLeftOut(name))
+        addWarning(name, std::move(error), record.wall_ns());
+      else
+        addError(error);
       break;
     }
     case run::v1::Record::kFinished:
@@ -159,7 +164,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
                            record.lost().to(), record.lost().why())});
       break;
     case run::v1::Record::kRank:
-      nodeOfRank_[record.rank().rank()] = name;
+      noteRank(record.rank().rank(), name);
       break;
     default:
       break;  // checkpoints are the node's; newer kinds are for newer studios
@@ -183,12 +188,36 @@ void RunAggregator::addClock(const std::string& name, Node& node, const run::v1:
   node.clockAt = bounded(record.monotonic_ns());
 }
 
+// What is left of a run when nodes are replaced, or it goes on without them.
+void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart& restart) {
+  if (recovering.nodes().empty() || recovering.world() < 1 || recovering.world() > kMostRanks)
+    return;
+  restart.nodes.assign(recovering.nodes().begin(), recovering.nodes().end());
+  restart.world = recovering.world();
+  members_ = {restart.nodes.begin(), restart.nodes.end()};
+  row_.world = restart.world;
+  analyzer_ = analysis::StepAnalyzer(restart.world);
+  loads_.clear();
+  std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= restart.world; });
+  if (isLeftOut(errorNode_)) row_.error = {};
+}
+
+void RunAggregator::noteRank(int rank, const std::string& node) {
+  nodeOfRank_[rank] = node;
+  wasMember_.insert(node);
+}
+
+bool RunAggregator::isLeftOut(const std::string& node) const {
+  return wasMember_.contains(node) && !members_.empty() && !members_.contains(node);
+}
+
 void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
   RunRestart restart;
   if (record.has_recovering()) {
     restart.generation = record.recovering().generation();
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
+    setMembers(record.recovering(), restart);
     if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
   } else {
     restart.generation = record.recovered().generation();

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,9 @@ class RunAggregator {
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addClock(const std::string& name, Node& node, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
+  void setMembers(const run::v1::Recovering& recovering, RunRestart& restart);
+  bool isLeftOut(const std::string& node) const;  // the run goes on without it
+  void noteRank(int rank, const std::string& node);
   std::int64_t clockOffsetOf(const Node& node);
   void addEvents(const Node& node, run::v1::EventChunk events);
   void addSteps(const Node& node, const run::v1::Record& record);
@@ -94,6 +98,9 @@ class RunAggregator {
   std::string coordinator_;
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
+  std::string errorNode_;            // whose error the row has
+  std::set<std::string> members_;    // nodes with ranks, once some were lost; none: all
+  std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
   std::map<int, RankLoad> loads_;

@@ -4,7 +4,10 @@ namespace lockstep::app {
 
 Error restartWarning(const RunRestart& restart) {
   Error warning = *restart.cause;
-  warning.what = message("the run restarts from its last checkpoint: {}", warning.what);
+  warning.what = restart.nodes.empty()
+                     ? message("the run restarts from its last checkpoint: {}", warning.what)
+                     : message("the run goes on from its last checkpoint with {} ranks on {}: {}",
+                               restart.world, fmt::join(restart.nodes, ", "), warning.what);
   warning.next = {};
   return warning;
 }

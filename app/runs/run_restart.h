@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/base/status.h"
 
@@ -12,6 +14,10 @@ namespace lockstep::app {
 struct RunRestart {
   int generation = 0;          // of the workers that are started
   std::optional<Error> cause;  // it begins
+  // Where nodes were replaced or left out: those with ranks now, and the number of ranks; else
+  // none.
+  std::vector<std::string> nodes;
+  int world = 0;
   std::int64_t lostSteps = 0;  // trained before the failure, and again after it
   double seconds = 0;          // from the failure until the first step
   bool begins() const { return cause.has_value(); }

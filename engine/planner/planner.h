@@ -127,29 +127,6 @@ struct EncodedGradients {
 };
 EncodedGradients encodedGradients(const plan::Plan& plan, int rank);
 
-// Traffic from one rank to another in a training step.
-struct Traffic {
-  int from = 0, to = 0;
-  std::int64_t bytes = 0;
-  // Includes table rows, planned as if all ids were distinct and evenly spread over servers; a
-  // bound only on a worker's total with all servers.
-  bool atMost = false;
-};
-// Both are sorted by sender, then receiver. Messages go between stages, or to and from servers.
-std::vector<Traffic> messageTraffic(const plan::Plan& plan);
-// Messages and collectives. Of an all-reduce with an algorithm in its step these are its messages;
-// of one that the communicator makes itself a direct reduce-scatter and all-gather: 2/n of the
-// payload between every two of n ranks.
-std::vector<Traffic> stepTraffic(const plan::Plan& plan);
-
-// Tables that servers hold by rows.
-struct ServedTables {
-  std::int64_t tableBytes = 0;      // of all their rows
-  std::int64_t rows = 0;            // that the worker receives in a training step, at most
-  std::int64_t exchangedBytes = 0;  // with all servers: ids, rows and gradients, at most
-};
-ServedTables servedTables(const plan::Plan& plan, int worker);
-
 // Runs a program in virtual time: ranks on one host share its cores (processor sharing), a
 // collective starts when its last rank arrives and a waiting rank needs no core. Emits events in
 // each rank's plan order: data, then for each step a compute event, or of a collective waiting

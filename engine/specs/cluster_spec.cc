@@ -21,6 +21,8 @@ bool has(const NodeSpec& node, std::string_view role) {
   return std::find(node.roles().begin(), node.roles().end(), role) != node.roles().end();
 }
 
+bool isSpare(const NodeSpec& node) { return has(node, "spare"); }
+
 bool works(const NodeSpec& node) {
   return node.roles().empty() || has(node, "worker") || has(node, "chief");
 }
@@ -44,10 +46,10 @@ Status checkNode(const NodeSpec& node, const std::string& path,
     return wrongField(path + ".name", message("another node is named {}; expected a name of its "
                                               "own",
                                               node.name()));
-  if (works(node) + has(node, "ps") + has(node, "evaluator") > 1)
+  if (works(node) + has(node, "ps") + has(node, "evaluator") + isSpare(node) > 1)
     return wrongField(path + ".roles",
-                      message("roles are {}; expected one of worker, ps and evaluator: a host with "
-                              "several roles is listed as several nodes",
+                      message("roles are {}; expected one of worker, ps, evaluator and spare: a "
+                              "host with several roles is listed as several nodes",
                               fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one",
@@ -184,6 +186,13 @@ std::vector<const NodeSpec*> nodesWithRanks(const ClusterSpec& spec,
     if (works(node)) out.push_back(&node);
   for (const NodeSpec& node : spec.nodes())
     if (has(node, "ps") && hasServers(strategy)) out.push_back(&node);
+  return out;
+}
+
+std::vector<const NodeSpec*> spareNodes(const ClusterSpec& spec) {
+  std::vector<const NodeSpec*> out;
+  for (const NodeSpec& node : spec.nodes())
+    if (isSpare(node)) out.push_back(&node);
   return out;
 }
 

@@ -41,6 +41,8 @@ std::string backendOn(std::string_view deviceKind, const spec::v1::TrainingSpec&
 bool allOnGpus(const spec::v1::ClusterSpec& cluster, const spec::v1::RunSpec& run);
 // Checks that the devices of all nodes support the training settings.
 Status checkDevices(const spec::v1::ClusterSpec& cluster, const spec::v1::TrainingSpec& training);
+// Returns the nodes of role spare, which have no ranks until one takes the place of a lost node.
+std::vector<const spec::v1::NodeSpec*> spareNodes(const spec::v1::ClusterSpec& spec);
 // Returns the node of role evaluator, which evaluates after each epoch instead of the ranks; null
 // if there is none.
 const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);

@@ -2965,8 +2965,44 @@ It uses:
             <translation>%1 份梯度按同一顺序相加：每进程每步为此接收 %2，若只求和则为 %3</translation>
         </message>
         <message>
-            <source>roles are %1; expected one of worker, ps and evaluator: a host with several roles is listed as several nodes</source>
-            <translation>角色为 %1；应为 worker、ps、evaluator 之一：一台主机身兼数职时，每个角色写成一个节点</translation>
+            <source>roles are %1; expected one of worker, ps, evaluator and spare: a host with several roles is listed as several nodes</source>
+            <translation>roles 为 %1；应为 worker、ps、evaluator 和 spare 之一：有多个角色的主机写作多个节点</translation>
+        </message>
+        <message>
+            <source>node %1 is a spare: it takes the place of a node that is lost</source>
+            <translation>节点 %1 是备用节点：它接替失去的节点</translation>
+        </message>
+        <message>
+            <source>no spare node can take the place of %1</source>
+            <translation>没有备用节点可以接替 %1</translation>
+        </message>
+        <message>
+            <source>add a node of role spare, or set recovery.policy=shrink</source>
+            <translation>请添加角色为 spare 的节点，或设置 recovery.policy=shrink</translation>
+        </message>
+        <message>
+            <source>no other node of the run has ranks</source>
+            <translation>运行的其他节点都没有 rank</translation>
+        </message>
+        <message>
+            <source>check the node and its network; it is a spare, which no node needs now</source>
+            <translation>请检查该节点及其网络；它是备用节点，目前没有节点需要它</translation>
+        </message>
+        <message>
+            <source>nodes %1 were lost</source>
+            <translation>节点 %1 已失去</translation>
+        </message>
+        <message>
+            <source>check the node and its network</source>
+            <translation>请检查该节点及其网络</translation>
+        </message>
+        <message>
+            <source>the run goes on without node %1</source>
+            <translation>运行在没有节点 %1 的情况下继续</translation>
+        </message>
+        <message>
+            <source>the run goes on from its last checkpoint with %1 ranks on %2: %3</source>
+            <translation>运行以 %2 上的 %1 个 rank 从最近的检查点继续：%3</translation>
         </message>
         <message>
             <source>node %1 takes no part: its role is ps, and strategy %2 has no servers</source>

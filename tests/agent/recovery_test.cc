@@ -1,7 +1,10 @@
-// When a run restarts after a failure, and when it ends.
+// When a run restarts after a failure, with which nodes, and when it ends.
 #include <QTest>
 
+#include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
+#include "engine/plan/plan.h"
+#include "engine/specs/specs.h"
 
 using namespace lockstep;
 
@@ -19,6 +22,50 @@ spec::v1::RecoverySpec restarting(int most = 10) {
   spec.set_policy("restart");
   spec.set_max_restarts(most);
   return spec;
+}
+
+// A run on nodes "n0", "n1", … with these numbers of ranks, then `spares`.
+node::v1::PrepareRequest onNodes(const std::vector<int>& ranks, int spares,
+                                 const std::string& policy) {
+  node::v1::PrepareRequest out;
+  out.set_comm("gloo");
+  auto& cluster = *out.mutable_cluster();
+  cluster.set_version(1);
+  cluster.set_name("c");
+  for (std::size_t i = 0; i < ranks.size() + static_cast<std::size_t>(spares); ++i) {
+    auto& node = *cluster.add_nodes();
+    node.set_name(fmt::format("n{}", i));
+    auto& device = *node.add_devices();
+    device.set_kind("cpu");
+    device.set_count(i < ranks.size() ? ranks[i] : 1);
+    if (i >= ranks.size()) node.add_roles("spare");
+    auto& host = *out.add_hosts();
+    host.set_node(node.name());
+    host.set_host(node.name());
+    host.set_cores(4);
+  }
+  auto& spec = *out.mutable_spec();
+  spec.set_version(1);
+  auto& model = *spec.mutable_model();
+  model.set_name("m");
+  model.set_classes(3);
+  model.mutable_input()->add_shape(8);
+  model.add_layers()->mutable_dense()->set_units(3);
+  spec.mutable_training()->set_batch(64);
+  spec.mutable_training()->set_epochs(1);
+  spec.mutable_data()->mutable_train()->set_images("x");
+  spec.mutable_data()->mutable_train()->set_labels("y");
+  spec.mutable_strategy()->set_kind("multi-worker-mirrored");
+  spec.mutable_recovery()->set_policy(policy);
+  const Status complete = specs::checkAndFill(spec);
+  LOCKSTEP_CHECK(complete.ok(), "{}", complete.ok() ? "" : complete.error().text());
+  return out;
+}
+
+std::set<std::string> namesOf(const std::map<std::string, std::vector<int>>& ranks) {
+  std::set<std::string> out;
+  for (const auto& [node, of] : ranks) out.insert(node);
+  return out;
 }
 
 }  // namespace
@@ -40,6 +87,71 @@ class RecoveryTest : public QObject {
     spec::v1::RecoverySpec none;
     none.set_policy("none");
     QVERIFY(agent::Recovery(none).ends(failure(), 5));
+  }
+
+  // Spares take the places of lost nodes, by which they get the ranks of those; the others go on.
+  void lostNodesAreReplacedOrLeftOut() {
+    std::minstd_rand random(7);
+    const auto upTo = [&](int most) {
+      return static_cast<int>(random() % static_cast<unsigned>(most));
+    };
+    for (int round = 0; round < 300; ++round) {
+      std::vector<int> ranks(static_cast<std::size_t>(2 + upTo(4)));
+      for (int& of : ranks) of = 1 + upTo(3);
+      const int spares = upTo(3), silent = spares > 0 ? upTo(spares) : 0;
+      const bool shrinks = upTo(2) == 1;
+      node::v1::PrepareRequest request = onNodes(ranks, spares, shrinks ? "shrink" : "restart");
+      request.set_node("n0");
+      std::vector<std::string> lost;
+      for (std::size_t i = 1; i < ranks.size(); ++i)
+        if (upTo(2) == 1) lost.push_back(fmt::format("n{}", i));
+      if (lost.empty()) lost.push_back("n1");
+      const std::string away = fmt::format("n{}", ranks.size());
+      const auto answers = [&](const std::string& node) { return silent == 0 || node != away; };
+      const int able = spares - (silent > 0 ? 1 : 0);
+      const auto members = agent::membersWithout(lost, request, answers);
+      if (!shrinks && able < static_cast<int>(lost.size())) {
+        QVERIFY(!members.ok());
+        QCOMPARE(members.error().code, Code::kUnavailable);
+        continue;
+      }
+      QVERIFY2(members.ok(), members.ok() ? "" : members.error().text().c_str());
+      std::set<std::string> expected = namesOf(agent::ranksByNode(request));
+      const std::set<std::string> before = expected;
+      for (const std::string& node : lost) expected.erase(node);
+      agent::apply(*members, request);
+      const auto after = agent::ranksByNode(request);
+      const std::set<std::string> names = namesOf(after);
+      for (const std::string& node : expected) QVERIFY(names.contains(node));
+      for (const std::string& node : lost) QVERIFY(!names.contains(node));
+      QVERIFY(silent == 0 || !names.contains(away));
+      const std::size_t taken = std::min(lost.size(), static_cast<std::size_t>(able));
+      QCOMPARE(names.size(), before.size() - lost.size() + taken);
+      QCOMPARE(specs::spareNodes(request.cluster()).size(),
+               static_cast<std::size_t>(spares) - taken);
+      const auto plan = plan::parse(request.plan());
+      QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+      QVERIFY(plan::verify(*plan).ok());
+      std::set<int> all;
+      for (const auto& [node, of] : after) all.insert(of.begin(), of.end());
+      QCOMPARE(static_cast<int>(all.size()), plan->mesh.size());
+      QCOMPARE(*all.rbegin(), plan->mesh.size() - 1);
+      QCOMPARE(request.ranks_size(), ranks[0]);
+      const bool alone = after.size() == 1;
+      QCOMPARE(request.comm(), std::string(!alone ? "gloo" : ranks[0] > 1 ? "shm" : "in-process"));
+    }
+  }
+
+  // Where the rest of a run cannot be planned, the planner's error says why.
+  void whatCannotBePlannedIsSaid() {
+    node::v1::PrepareRequest request = onNodes({1, 1, 1}, 0, "shrink");
+    for (const double share : {1.0, 2.0, 1.0})
+      request.mutable_spec()->mutable_strategy()->add_shares(share);
+    const auto members =
+        agent::membersWithout({"n2"}, request, [](const std::string&) { return true; });
+    QVERIFY(!members.ok());
+    QVERIFY2(members.error().text().find("shares") != std::string::npos,
+             members.error().text().c_str());
   }
 
   // Each restart waits longer than the one before. Then the run ends, and says what was tried.

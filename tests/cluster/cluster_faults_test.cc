@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <QJsonArray>
 #include <QCoreApplication>
 #include <QDir>
 #include <QElapsedTimer>
@@ -174,7 +175,8 @@ class ClusterFaultsTest : public QObject {
     const unsigned first = qEnvironmentVariable("LOCKSTEP_FAULTS_SEED", "1").toUInt();
     const int rounds = qEnvironmentVariable("LOCKSTEP_FAULTS_ROUNDS", "0").toInt();
     const QStringList worker{"node silent", "node frozen", "node gone"};
-    const QStringList always{"workers killed", "coordinator gone", "given up", "strangers",
+    const QStringList always{"workers killed",     "spare",    "shrink",
+                             "coordinator gone",   "given up", "strangers",
                              "damaged checkpoints"};
     const QStringList slow{"one direction cut", "full disk", "slow disk", "hung disk"};
     if (rounds == 0) {
@@ -194,6 +196,8 @@ class ClusterFaultsTest : public QObject {
       strangers(seed);
     else if (fault == "workers killed")
       workersKilled();
+    else if (fault == "spare" || fault == "shrink")
+      goesOnWithout(fault == "spare");
     else if (fault == "coordinator gone")
       coordinatorGone();
     else if (fault == "given up")
@@ -243,15 +247,16 @@ class ClusterFaultsTest : public QObject {
 
   QString workdir(int host) const { return cli_.home() + "/local/n" + QString::number(host); }
   std::string slowDisk() const { return folder_ / "slow"; }
-  // Of these work folders.
-  QString cluster(const QString& name, const QList<int>& folders) const {
+  // Of these work folders. The last may be a spare.
+  QString cluster(const QString& name, const QList<int>& folders, bool spare = false) const {
     QByteArray nodes;
     for (const int i : folders) {
       const int host = std::min(i, kHosts);
       const QByteArray node = "n" + QByteArray::number(host);
       nodes += "  - name: " + node + "\n    ssh: {host: " + node +
                "}\n    address: " + QByteArray::fromStdString(hosts_->address(host)) +
-               "\n    workdir: " + workdir(i).toUtf8() + "\n";
+               "\n    workdir: " + workdir(i).toUtf8() + "\n" +
+               (spare && i == folders.back() ? "    roles: [spare]\n" : "");
     }
     return cli_.write(name + ".yaml", "version: 1\nname: " + name.toUtf8() + "\nnodes:\n" + nodes);
   }
@@ -699,6 +704,56 @@ class ClusterFaultsTest : public QObject {
       seconds += QString::number(recovered["seconds"].toDouble(), 'f', 2);
     qInfo("trained again after %s s", qPrintable(seconds.join(", ")));
     QCOMPARE(seconds.size(), qsizetype{3});
+  }
+
+  // A host that is not the first is gone for good: a spare takes its place, or the others go on.
+  // The sums over parts are in a fixed order, so that the run ends with the bits of an undisturbed
+  // one in either case.
+  void goesOnWithout(bool spare) {
+    const QString nodes = cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
+    const QStringList more{"--set", "training.batch=1200",
+                           "--set", "strategy.deterministic_parts=6",
+                           "--set", "training.epochs=100",
+                           "--set", "training.max_steps=600",
+                           "--set", "training.checkpoint.every_steps=50",
+                           "--set", spare ? "recovery.policy=restart" : "recovery.policy=shrink"};
+    const auto undisturbed = start(more, nodes);
+    const CliResult whole = cli_.finish(*undisturbed, {});
+    QVERIFY2(whole.exit == 0, whole.text());
+    const int victim = spare ? 2 : 2 + upTo(2);
+    const QString how = pick({"silent", "frozen", "gone"});
+    const auto process = start(more, nodes);
+    QByteArray out;
+    QString run;
+    QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+    QElapsedTimer clock;
+    clock.start();
+    if (how == "frozen")
+      QVERIFY(hosts_->freeze(victim, true) > 0);
+    else
+      QVERIFY(hosts_->cut(victim));
+    if (how == "gone") hosts_->kill(victim);
+    const bool begun = cli_.awaitEvent(*process, "recovering", out, kResumesMs);
+    const auto known = clock.elapsed();
+    const bool again = begun && cli_.awaitEvent(*process, "recovered", out, kResumesMs);
+    const auto trains = clock.elapsed();
+    const CliResult result = cli_.finish(*process, out);
+    qInfo("n%d %s: known after %lld ms, trained again after %lld ms", victim, qPrintable(how),
+          known, trains);
+    if (how == "frozen") QVERIFY(hosts_->freeze(victim, false) > 0);
+    if (how == "gone") QVERIFY(hosts_->boot(victim));
+    if (how != "frozen") QVERIFY(hosts_->heal(victim));
+    QVERIFY2(again, result.text());
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
+    const QJsonObject recovering = result.first("recovering");
+    QCOMPARE(recovering["node"].toString(), "n" + QString::number(victim));
+    QCOMPARE(recovering["world"].toInt(), 2);
+    QVERIFY2(!recovering["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
+    QVERIFY(result.all("error").empty());
+    endsEverywhere(run);
+    QVERIFY(lockstep({"runs"}).out.isEmpty());
   }
 
   void strangers(unsigned seed) {

@@ -1,5 +1,7 @@
 // The road once more over hosts of their own: each in its own network and process namespace with
 // its own sshd on its own address. The studio is on the bridge between them. Needs root.
+#include <QDirIterator>
+
 #include "tests/cluster/hosts.h"
 #include "tests/ui/studio_road.h"
 #include "ui/dialogs/new_model_dialog.h"
@@ -70,7 +72,7 @@ class StudioHostsTest : public QObject {
     QVERIFY(!first.isEmpty());
     QPointer<ui::RunPage> page = qobject_cast<ui::RunPage*>(window->currentPage());
     QVERIFY(page);
-    killAWorker(road, page, first);
+    killAWorker(road, page, first, QString::fromStdString(workdirs));
     if (QTest::currentTestFailed()) return;
     auto* resume = page->findChild<QPushButton*>("resumeButton");
     QVERIFY(tests::wait([&] { return resume->isVisible() && resume->isEnabled(); }));
@@ -133,15 +135,17 @@ class StudioHostsTest : public QObject {
     return run;
   }
 
-  // After an epoch; the run fails.
-  static void killAWorker(const tests::StudioRoad& road, ui::RunPage* page, const QString& run) {
-    QVERIFY2(tests::wait(
-                 [&] {
-                   return !page->document()->epochs().empty() ||
-                          app::isFinal(page->document()->row().phase);
-                 },
-                 120'000),
-             qPrintable(page->message()->details()));
+  // After a checkpoint; the run fails.
+  static void killAWorker(const tests::StudioRoad& road, ui::RunPage* page, const QString& run,
+                          const QString& workdirs) {
+    const auto hasCheckpoint = [&] {
+      QDirIterator found(workdirs, {"manifest.json"}, QDir::Files, QDirIterator::Subdirectories);
+      return found.hasNext() && found.next().contains("/step-");
+    };
+    QVERIFY2(
+        tests::wait([&] { return hasCheckpoint() || app::isFinal(page->document()->row().phase); },
+                    120'000),
+        qPrintable(page->message()->details()));
     const auto workers = road.processes("worker", run);
     QVERIFY(!workers.empty());
     ::kill(workers.front(), SIGKILL);

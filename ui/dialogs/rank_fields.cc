@@ -43,7 +43,8 @@ void RankFields::setCluster(const std::optional<app::SpecText>& cluster) {
   int height = 0;
   for (int i = 0; cluster && i < cluster->count("nodes"); ++i) {
     const std::string path = "nodes[" + std::to_string(i) + "]";
-    if (cluster->value(path + ".roles[0]") == "evaluator") continue;  // has no ranks
+    const auto role = cluster->value(path + ".roles[0]");
+    if (role == "evaluator" || role == "spare") continue;  // they have no ranks
     const QString name = QString::fromStdString(cluster->value(path + ".name").value_or(""));
     const int written = ranksOf(*cluster, path);
     auto* ranks = new QSpinBox(holder);

@@ -9,12 +9,12 @@
 
 namespace lockstep::ui {
 
-void TrafficModel::setTraffic(const std::vector<planner::Traffic>& traffic, int ranks) {
+void TrafficModel::setTraffic(const std::vector<plan::Traffic>& traffic, int ranks) {
   beginResetModel();
   ranks_ = ranks;
   most_ = 0;
   cells_.assign(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks), {});
-  for (const planner::Traffic& link : traffic) {
+  for (const plan::Traffic& link : traffic) {
     if (link.from >= ranks || link.to >= ranks) continue;
     cells_[static_cast<std::size_t>(link.from) * static_cast<std::size_t>(ranks) +
            static_cast<std::size_t>(link.to)] = {link.bytes, link.atMost};

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/planner/planner.h"
+#include "engine/plan/traffic.h"
 
 namespace lockstep::ui {
 
@@ -17,7 +17,7 @@ class TrafficModel : public QAbstractTableModel {
  public:
   using QAbstractTableModel::QAbstractTableModel;
 
-  void setTraffic(const std::vector<planner::Traffic>& traffic, int ranks);
+  void setTraffic(const std::vector<plan::Traffic>& traffic, int ranks);
   std::int64_t most() const { return most_; }  // bytes between two ranks
   void retranslate();
 

@@ -5,6 +5,7 @@
 #include <QLabel>
 #include <QProgressBar>
 #include <QPushButton>
+#include <QScrollArea>
 #include <QSlider>
 #include <QTabWidget>
 #include <QTableView>
@@ -27,6 +28,20 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+// So that the window may be lower than what the panel needs.
+QScrollArea* scrolled(QWidget* panel, QWidget* parent) {
+  auto* out = new QScrollArea(parent);
+  out->setObjectName(panel->objectName() + "Scroll");
+  out->setWidget(panel);
+  out->setWidgetResizable(true);
+  out->setFrameShape(QFrame::NoFrame);
+  out->setFocusPolicy(Qt::NoFocus);
+  return out;
+}
+
+}  // namespace
 
 RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
     : Page("runPage", "run:" + document->run(), parent), document_(document.release()) {
@@ -105,9 +120,9 @@ void RunPage::buildTabs() {
   tabs_->addTab(logs_, {});
   auto* reader = new StepReader(document_->historyFolder(), document_->run().toStdString(), this);
   steps_ = new StepsPanel(document_, reader, this);
-  tabs_->addTab(steps_, {});
+  tabs_->addTab(scrolled(steps_, this), {});
   traffic_ = new TrafficPanel(document_, reader, this);
-  tabs_->addTab(traffic_, {});
+  tabs_->addTab(scrolled(traffic_, this), {});
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
   connect(reader, &StepReader::failed, this,
           [this](const Error& error) { message()->showError(error); });

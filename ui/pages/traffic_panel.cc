@@ -82,7 +82,7 @@ void TrafficPanel::refreshPlan() {
   if (!reader_->planRead() || planShown_) return;
   planShown_ = true;
   int ranks = document_->row().world;
-  for (const planner::Traffic& link : reader_->traffic())
+  for (const plan::Traffic& link : reader_->traffic())
     ranks = std::max({ranks, link.from + 1, link.to + 1});
   ranks_->setTraffic(reader_->traffic(), ranks);
   stack_->setCurrentIndex(ranks_->most() > 0 ? 1 : 0);
@@ -103,7 +103,7 @@ void TrafficPanel::refreshNodes() {
     return &rows.back();
   };
   for (int rank = 0; rank < static_cast<int>(nodeOf.size()); ++rank) rowOf(rank);
-  for (const planner::Traffic& link : reader_->traffic()) {
+  for (const plan::Traffic& link : reader_->traffic()) {
     NodeTraffic* from = rowOf(link.from);
     NodeTraffic* to = rowOf(link.to);
     if (from == to || from == nullptr || to == nullptr) continue;

@@ -10,7 +10,6 @@
 
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
-#include "ui/widgets/breakdown_bars.h"
 
 namespace lockstep::ui {
 namespace {

@@ -11,7 +11,7 @@ struct StepReader::Answer {
   Status status;
   std::shared_ptr<const plan::Plan> plan;
   bool planIsNew = false;
-  std::vector<planner::Traffic> traffic;  // with a new plan
+  std::vector<plan::Traffic> traffic;  // with a new plan
   Timeline predicted;                     // with a new plan
   Timeline measured;
 };
@@ -31,7 +31,7 @@ StepReader::Answer StepReader::work(const std::string& folder, const std::string
       LOCKSTEP_ASSIGN(plan::Plan parsed, plan::parse(documents.plan));
       out.plan = std::make_shared<const plan::Plan>(std::move(parsed));
       out.planIsNew = true;
-      out.traffic = planner::stepTraffic(*out.plan);
+      out.traffic = plan::stepTraffic(*out.plan);
       const auto prediction = app::parsePrediction(documents.prediction);
       if (prediction.ok())
         if (auto predicted = app::predictTimeline(*out.plan, *prediction); predicted.ok())

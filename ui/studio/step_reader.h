@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "app/runs/step_timeline.h"
-#include "engine/planner/planner.h"
+#include "engine/plan/traffic.h"
 
 namespace lockstep::ui {
 
@@ -30,7 +30,7 @@ class StepReader : public QObject {
   const Timeline& measured() const { return measured_; }  // null: no step was sampled
   const Timeline& predicted() const { return predicted_; }  // null: the history keeps no prediction
   bool planRead() const { return plan_ != nullptr; }
-  const std::vector<planner::Traffic>& traffic() const { return traffic_; }  // planned, of a step
+  const std::vector<plan::Traffic>& traffic() const { return traffic_; }  // planned, of a step
 
  Q_SIGNALS:
   void changed();  // any of these
@@ -48,7 +48,7 @@ class StepReader : public QObject {
   std::optional<std::int64_t> next_;  // asked for meanwhile
   std::int64_t asked_ = 0, shown_ = 0;
   std::shared_ptr<const plan::Plan> plan_;
-  std::vector<planner::Traffic> traffic_;
+  std::vector<plan::Traffic> traffic_;
   Timeline measured_, predicted_;
 };
 

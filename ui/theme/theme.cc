@@ -1,6 +1,7 @@
 #include "ui/theme/theme.h"
 
 #include <QApplication>
+#include <QCoreApplication>
 #include <QFile>
 #include <QFontDatabase>
 #include <QIconEngine>
@@ -145,7 +146,7 @@ void Theme::load(Mode mode) {
   };
   series_ = list("series");
   phases_ = list("phases");
-  LOCKSTEP_CHECK(!series_.isEmpty() && phases_.size() == 6, "theme file");
+  LOCKSTEP_CHECK(!series_.isEmpty() && phases_.size() == kPhaseCount, "theme file");
   mode_ = mode;
 }
 
@@ -210,6 +211,17 @@ QColor Theme::tone(Tone tone) const {
       break;
   }
   return color("muted");
+}
+
+QString phaseName(int phase) {
+  static const char* const names[kPhaseCount] = {
+      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "data"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "forward"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "backward"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "waiting"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "transfer"),
+      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "optimizer")};
+  return QCoreApplication::translate("lockstep::ui::Phase", names[phase]);
 }
 
 QColor Theme::series(int index) const { return series_[index % series_.size()]; }

@@ -20,6 +20,10 @@ inline constexpr int kSpaceXs = 4, kSpaceS = 8, kSpaceM = 12, kSpaceL = 16, kSpa
 
 enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
 
+// Of a step: data, forward, backward, waiting, transfer, optimizer.
+inline constexpr int kPhaseCount = 6;
+QString phaseName(int phase);
+
 class Theme : public QObject {
   Q_OBJECT
 
@@ -38,7 +42,7 @@ class Theme : public QObject {
   QColor tone(Tone tone) const;
   QColor series(int index) const;  // Okabe-Ito, told apart with every common colour vision
   int seriesCount() const { return static_cast<int>(series_.size()); }
-  QColor phase(int index) const;  // data, forward, backward, waiting, transfer, optimizer
+  QColor phase(int index) const;
   QFont monospace() const;
   QFont title() const;  // of a page
   QFont small() const;

@@ -1,6 +1,5 @@
 #include "ui/widgets/breakdown_bars.h"
 
-#include <QCoreApplication>
 #include <QHelpEvent>
 #include <QPainter>
 #include <QToolTip>
@@ -10,17 +9,6 @@
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
-
-QString phaseName(int phase) {
-  static const char* const names[kPhaseCount] = {
-      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "data"),
-      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "forward"),
-      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "backward"),
-      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "waiting"),
-      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "transfer"),
-      QT_TRANSLATE_NOOP("lockstep::ui::Phase", "optimizer")};
-  return QCoreApplication::translate("lockstep::ui::Phase", names[phase]);
-}
 
 namespace {
 // Measured and predicted stand so far apart that their figures, one beside each, do.

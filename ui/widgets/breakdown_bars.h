@@ -6,10 +6,9 @@
 #include <array>
 #include <vector>
 
-namespace lockstep::ui {
+#include "ui/theme/theme.h"
 
-inline constexpr int kPhaseCount = 6;  // data, forward, backward, waiting, transfer, optimizer
-QString phaseName(int phase);
+namespace lockstep::ui {
 
 struct BreakdownBar {
   QString name;                                // "rank 0"

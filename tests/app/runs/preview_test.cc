@@ -124,16 +124,19 @@ class PreviewTest : public QObject {
   // Nodes of one host share its memory.
   void tooLittleMemoryIsSaidFirst() {
     const LaunchRequest request = requestFor("fashion-mlp.yaml", 3, "");
+    const auto withMemory = [&](std::int64_t available) {
+      return makePreview(request, {{"local1", "h", 8, available},
+                                   {"local2", "h", 8, available},
+                                   {"local3", "h", 8, available}});
+    };
     const auto fits = [&](std::int64_t available) {
-      const auto preview = makePreview(request, {{"local1", "h", 8, available},
-                                                 {"local2", "h", 8, available},
-                                                 {"local3", "h", 8, available}});
+      const auto preview = withMemory(available);
       if (!preview.ok()) qFatal("%s", preview.error().text().c_str());
       if (preview->misfit && !previewText(*preview).starts_with(preview->misfit->text()))
         qFatal("it is not said first");
       return !preview->misfit;
     };
-    const auto preview = makePreview(request, {});
+    const auto preview = withMemory(0);
     QVERIFY(preview.ok());
     std::int64_t needed = 0;
     for (const RankPreview& rank : preview->ranks) needed += rank.totalBytes();

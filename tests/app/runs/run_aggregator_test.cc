@@ -441,8 +441,8 @@ class RunAggregatorTest : public QObject {
     row.run = "r";
     row.world = 2;
     RunAggregator book(row, {{"a", 0}});
-    for (int rank = 0; rank < 2; ++rank)
-      for (const std::int64_t step : {1, 500}) {
+    for (const std::int64_t step : {1, 500})
+      for (int rank = 0; rank < 2; ++rank) {
         run::v1::Record record =
             stepsRecord(static_cast<std::uint64_t>(rank + 2 * step), rank, step, 1, 0.01);
         record.set_outline_from(1);

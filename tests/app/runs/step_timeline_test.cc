@@ -228,7 +228,7 @@ class StepTimelineTest : public QObject {
   void collectivesAreTraffic() {
     const auto sent = [](const plan::Plan& plan) {
       std::map<std::pair<int, int>, std::int64_t> out;
-      for (const auto& link : planner::stepTraffic(plan)) out[{link.from, link.to}] = link.bytes;
+      for (const auto& link : plan::stepTraffic(plan)) out[{link.from, link.to}] = link.bytes;
       return out;
     };
     const auto direct = sent(previewOf("fashion-cnn.yaml", 3, {"strategy.all_reduce=direct"}).plan);
@@ -243,7 +243,7 @@ class StepTimelineTest : public QObject {
     // Messages between stages are the same in both tables.
     const plan::Plan stages = previewOf("fashion-mlp.yaml", 2, {"strategy.kind=pipeline"}).plan;
     const auto all = sent(stages);
-    for (const auto& link : planner::messageTraffic(stages))
+    for (const auto& link : plan::messageTraffic(stages))
       QVERIFY(all.at({link.from, link.to}) >= link.bytes);
   }
 };

@@ -247,7 +247,12 @@ class CheckpointTest : public QObject {
     // What came damaged is not evaluated.
     const std::string path = runtime::stateFile(without.checkpoints.back());
     std::string content = *readFile(path);
-    content[content.size() / 2] = static_cast<char>(content[content.size() / 2] ^ 0x40);
+    const auto tensors = runtime::readTensors(path);
+    QVERIFY(tensors.ok());
+    const auto weight = tensors->entries.lower_bound("params/");  // state that it does not need may
+    QVERIFY(weight != tensors->entries.end());                    // be damaged
+    const std::size_t at = tensors->dataOffset + weight->second.offset;
+    content[at] = static_cast<char>(content[at] ^ 0x40);
     QVERIFY(writeFileAtomically(path, content).ok());
     const auto damaged =
         runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);

@@ -9,6 +9,7 @@
 
 #include "engine/base/hash.h"
 #include "engine/runtime/feed.h"
+#include "tests/support/checkpoint_content.h"
 #include "tests/support/engine_run.h"
 
 using namespace lockstep;
@@ -20,7 +21,7 @@ struct Left {
   std::vector<double> numbers;  // of every step and epoch
   std::vector<std::string> replicas;
   std::string weights;
-  std::map<std::string, std::string> checkpoints;  // file → SHA-256
+  std::map<std::string, std::string> checkpoints;  // tensors and metadata
   bool operator==(const Left&) const = default;
 };
 
@@ -43,11 +44,14 @@ std::optional<Left> leftBy(RunSettings settings, double warmUpSeconds) {
     left.numbers.insert(left.numbers.end(), {epoch.trainLoss, epoch.evalLoss, epoch.evalMetric});
   for (const auto& rank : outcome.ranks) left.replicas.push_back(rank->replicaSha256);
   left.weights = outcome.ranks.front()->weightsSha256;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(settings.trainer.checkpointFolder))
-    if (entry.is_regular_file())
-      left.checkpoints[std::filesystem::relative(entry.path(), settings.trainer.checkpointFolder)] =
-          sha256File(entry.path()).value();
+  for (const std::string& checkpoint : outcome.checkpoints) {
+    const std::string name = std::filesystem::path(checkpoint).filename();
+    for (const auto& [key, value] : manifestIn(checkpoint).metadata)
+      left.checkpoints[name + " " + key] = value;
+    for (const auto& [tensor, content] : tensorsIn(checkpoint))
+      left.checkpoints[name + " " + tensor] =
+          sha256Hex({reinterpret_cast<const char*>(content.bytes.data()), content.bytes.size()});
+  }
   return left;
 }
 

@@ -660,7 +660,7 @@ class SpecsTest : public QObject {
     both.mutable_nodes(0)->add_roles("worker");
     both.mutable_nodes(0)->add_roles("ps");
     QCOMPARE(messageOf(toCluster(both, {}, {}).status()),
-             "nodes[0].roles | roles are worker and ps; expected one of worker, ps and evaluator: "
+             "nodes[0].roles | roles are worker and ps; expected one of worker, ps, evaluator and spare: "
              "a host with several roles is listed as several nodes");
   }
 

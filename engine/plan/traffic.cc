@@ -1,11 +1,11 @@
+#include "engine/plan/traffic.h"
+
 #include <algorithm>
 #include <map>
 
 #include "engine/plan/all_reduce.h"
-#include "engine/planner/planner.h"
 
-namespace lockstep::planner {
-
+namespace lockstep::plan {
 namespace {
 
 class Links {
@@ -30,19 +30,19 @@ class Links {
 
 // f(rank, entry, body, step) with every step of a training step.
 template <typename F>
-void forSteps(const plan::Plan& plan, F f) {
+void forSteps(const Plan& plan, F f) {
   for (int rank = 0; rank < plan.mesh.size(); ++rank) {
-    for (const plan::ScheduleEntry& entry : plan.entriesOf(rank)) {
-      const plan::Body& body = *plan.find(entry.program, rank);
-      for (const plan::Step& step : body.steps) f(rank, entry, body, step);
+    for (const ScheduleEntry& entry : plan.entriesOf(rank)) {
+      const Body& body = *plan.find(entry.program, rank);
+      for (const Step& step : body.steps) f(rank, entry, body, step);
     }
   }
 }
 
-void addMessage(const plan::Plan& plan, int rank, const plan::ScheduleEntry& entry,
-                const plan::Step& step, Links& links) {
-  if (!plan::isSend(step)) return;
-  const plan::Peers peers = plan::peersOf(step, entry.copy);
+void addMessage(const Plan& plan, int rank, const ScheduleEntry& entry, const Step& step,
+                Links& links) {
+  if (!isSend(step)) return;
+  const Peers peers = peersOf(step, entry.copy);
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
   for (int peer = peers.first; peer < peers.first + peers.count; ++peer)
     links.add(rank, group[static_cast<std::size_t>(peer)], step.bytes / peers.count,
@@ -50,20 +50,18 @@ void addMessage(const plan::Plan& plan, int rank, const plan::ScheduleEntry& ent
 }
 
 // What the rank sends.
-void addCollective(const plan::Plan& plan, int rank, const plan::Body& body, const plan::Step& step,
-                   Links& links) {
+void addCollective(const Plan& plan, int rank, const Body& body, const Step& step, Links& links) {
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
   const auto size = static_cast<int>(group.size());
   const auto at = static_cast<int>(std::find(group.begin(), group.end(), rank) - group.begin());
-  const ir::TensorType& type = plan::payload(body, step);
+  const ir::TensorType& type = payload(body, step);
   std::int64_t toEach = 0;  // to each of the others
   switch (step.op) {
     case ir::Op::kAllReduce: {
       const auto how = ir::algorithmFromName(ir::textAttr(step.attrs, "algorithm", "direct"));
       const auto width = static_cast<std::int64_t>(sizeOf(type.dtype));
-      for (const plan::Exchange& exchange :
-           plan::exchanges(how.value_or(ir::Algorithm::kDirect), at, size, type.count(),
-                           ir::listAttr(step.attrs, "hosts"))) {
+      for (const Exchange& exchange : exchanges(how.value_or(ir::Algorithm::kDirect), at, size,
+                                                type.count(), ir::listAttr(step.attrs, "hosts"))) {
         if (exchange.to >= 0)
           links.add(rank, group[static_cast<std::size_t>(exchange.to)],
                     (exchange.sent.end - exchange.sent.begin) * width);
@@ -90,43 +88,43 @@ void addCollective(const plan::Plan& plan, int rank, const plan::Body& body, con
 
 }  // namespace
 
-std::vector<Traffic> messageTraffic(const plan::Plan& plan) {
+std::vector<Traffic> messageTraffic(const Plan& plan) {
   Links links;
-  forSteps(plan, [&](int rank, const plan::ScheduleEntry& entry, const plan::Body&,
-                     const plan::Step& step) { addMessage(plan, rank, entry, step, links); });
+  forSteps(plan, [&](int rank, const ScheduleEntry& entry, const Body&, const Step& step) {
+    addMessage(plan, rank, entry, step, links);
+  });
   return links.sorted();
 }
 
-std::vector<Traffic> stepTraffic(const plan::Plan& plan) {
+std::vector<Traffic> stepTraffic(const Plan& plan) {
   Links links;
-  forSteps(plan, [&](int rank, const plan::ScheduleEntry& entry, const plan::Body& body,
-                     const plan::Step& step) {
-    if (plan::isMessage(step)) {
+  forSteps(plan, [&](int rank, const ScheduleEntry& entry, const Body& body, const Step& step) {
+    if (isMessage(step)) {
       addMessage(plan, rank, entry, step, links);
-    } else if (step.kind == plan::StepKind::kCollective) {
+    } else if (step.kind == StepKind::kCollective) {
       addCollective(plan, rank, body, step, links);
     }
   });
   return links.sorted();
 }
 
-ServedTables servedTables(const plan::Plan& plan, int worker) {
+ServedTables servedTables(const Plan& plan, int worker) {
   ServedTables out;
-  for (const plan::StateSlot& slot : plan.state) {
+  for (const StateSlot& slot : plan.state) {
     const bool parts = std::any_of(slot.members.begin(), slot.members.end(),
                                    [](const auto& member) { return member.rows > 0; });
-    if (parts && slot.role == plan::StateRole::kParameters) out.tableBytes += slot.type.bytes();
+    if (parts && slot.role == StateRole::kParameters) out.tableBytes += slot.type.bytes();
   }
-  for (const plan::ScheduleEntry& entry : plan.entriesOf(worker)) {
-    const plan::Body& body = *plan.find(entry.program, worker);
-    for (const plan::Step& step : body.steps) {
+  for (const ScheduleEntry& entry : plan.entriesOf(worker)) {
+    const Body& body = *plan.find(entry.program, worker);
+    for (const Step& step : body.steps) {
       const bool received = step.op == ir::Op::kRecvRows;
       if (!received && step.op != ir::Op::kSendRows) continue;
       out.exchangedBytes += step.bytes;
-      if (received) out.rows += plan::payload(body, step).shape[0];
+      if (received) out.rows += payload(body, step).shape[0];
     }
   }
   return out;
 }
 
-}  // namespace lockstep::planner
+}  // namespace lockstep::plan

@@ -1,0 +1,95 @@
+#include "agent/supervisor/members.h"
+
+#include <algorithm>
+
+#include "engine/plan/plan.h"
+#include "engine/specs/planned.h"
+
+namespace lockstep::agent {
+namespace {
+
+using spec::v1::ClusterSpec;
+using spec::v1::NodeSpec;
+
+// How the ranks of these nodes exchange, where those before used `comm`.
+std::string commOf(const ClusterSpec& cluster, const spec::v1::StrategySpec& strategy,
+                   const std::string& comm) {
+  const auto nodes = specs::nodesWithRanks(cluster, strategy);
+  if (nodes.size() > 1 || comm != "gloo") return comm;
+  return specs::deviceCount(*nodes.front()) > 1 ? "shm" : "in-process";
+}
+
+}  // namespace
+
+std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareRequest& request) {
+  std::map<std::string, std::vector<int>> out;
+  int rank = 0;
+  for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
+    for (int i = 0; i < specs::deviceCount(*node); ++i) out[node->name()].push_back(rank++);
+  return out;
+}
+
+Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
+                                         const node::v1::PrepareRequest& request,
+                                         const std::function<bool(const std::string&)>& answers) {
+  const auto isLost = [&](const std::string& name) {
+    return std::find(lost.begin(), lost.end(), name) != lost.end();
+  };
+  std::vector<const NodeSpec*> spares = specs::spareNodes(request.cluster());
+  std::erase_if(
+      spares, [&](const NodeSpec* node) { return isLost(node->name()) || !answers(node->name()); });
+  node::v1::Members out;
+  ClusterSpec& cluster = *out.mutable_cluster();
+  cluster = request.cluster();
+  cluster.clear_nodes();
+  std::vector<std::string> taken;
+  for (const NodeSpec& node : request.cluster().nodes()) {
+    if (!isLost(node.name())) {
+      *cluster.add_nodes() = node;
+    } else if (taken.size() < spares.size()) {
+      NodeSpec& place = *cluster.add_nodes();
+      place = *spares[taken.size()];
+      *place.mutable_roles() = node.roles();
+      taken.push_back(place.name());
+    } else if (request.spec().recovery().policy() != "shrink") {
+      Error error =
+          makeError(Code::kUnavailable, "no spare node can take the place of {}", node.name());
+      error.next = "add a node of role spare, or set recovery.policy=shrink";
+      return error;
+    }
+  }
+  auto& nodes = *cluster.mutable_nodes();
+  nodes.erase(std::remove_if(nodes.begin(), nodes.end(),
+                             [&](const NodeSpec& node) {
+                               return std::find(node.roles().begin(), node.roles().end(),
+                                                "spare") != node.roles().end() &&
+                                      std::find(taken.begin(), taken.end(), node.name()) !=
+                                          taken.end();
+                             }),
+              nodes.end());
+  const spec::v1::StrategySpec& strategy = request.spec().strategy();
+  if (specs::nodesWithRanks(cluster, strategy).empty())
+    return makeError(Code::kUnavailable, "no other node of the run has ranks");
+  out.set_comm(commOf(cluster, strategy, request.comm()));
+  ClusterSpec planned = cluster;
+  planned.set_comm(out.comm());
+  std::vector<specs::NodeHost> hosts;
+  for (const auto& host : request.hosts())
+    hosts.push_back({host.node(), host.host(), host.cores()});
+  LOCKSTEP_ASSIGN(const specs::Planned made,
+                  specs::makePlanned(request.spec(), planned, hosts, planner::CostModel()));
+  out.set_plan(plan::text(made.plan));
+  return out;
+}
+
+void apply(const node::v1::Members& members, node::v1::PrepareRequest& request) {
+  *request.mutable_cluster() = members.cluster();
+  request.set_plan(members.plan());
+  request.set_comm(members.comm());
+  request.clear_ranks();
+  const auto ranks = ranksByNode(request);
+  if (const auto own = ranks.find(request.node()); own != ranks.end())
+    for (const int rank : own->second) request.add_ranks(rank);
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,76 @@
+#include "engine/specs/planned.h"
+
+namespace lockstep::specs {
+namespace {
+
+passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
+  passes::TrainOptions out;
+  const auto& optimizer = training.optimizer();
+  out.optimizer.kind = optimizer.kind();
+  out.optimizer.momentum = optimizer.momentum();
+  out.optimizer.weightDecay = optimizer.weight_decay();
+  out.optimizer.beta1 = optimizer.beta1();
+  out.optimizer.beta2 = optimizer.beta2();
+  out.optimizer.epsilon = optimizer.epsilon();
+  out.optimizer.decayMatricesOnly = optimizer.decay_matrices_only();
+  out.optimizer.clipNorm = optimizer.clip_norm();
+  if (training.has_loss_scale()) {
+    const auto& scale = training.loss_scale();
+    out.lossScale = {scale.initial(), scale.growth_interval(), scale.fixed()};
+  }
+  out.seed = training.seed();
+  return out;
+}
+
+// Builds the planner's request.
+Result<planner::PlanRequest> planRequestOf(const spec::v1::RunSpec& spec,
+                                           const models::Model& model, int dataRanks) {
+  const auto& strategy = spec.strategy();
+  const auto& training = spec.training();
+  const auto [compute, matmulDtype, tf32] = precisionOf(training);
+  planner::PlanRequest plan;
+  plan.matmulDtype = matmulDtype;
+  plan.tf32 = tf32;
+  LOCKSTEP_ASSIGN(plan.microBatches, microBatches(spec, dataRanks));
+  plan.inOrder = strategy.deterministic_parts() > 0;
+  LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
+                                           models::Use::kTraining, plan.microBatches));
+  // Unless the spec says otherwise as many samples at once as are trained on: the ranks have memory
+  // for them, and there is one for each.
+  LOCKSTEP_ASSIGN(
+      plan.evaluate,
+      models::build(model,
+                    training.evaluate_batch() == 0 ? plan.step.batch : training.evaluate_batch(),
+                    compute, models::Use::kEvaluation));
+  plan.training = trainOptions(training);
+  plan.strategy = strategy.kind();
+  plan.staleness = strategy.staleness();
+  if (!strategy.dense().empty()) plan.dense = strategy.dense();
+  plan.bucketBytes = strategy.bucket_bytes();
+  if (!strategy.all_reduce().empty()) plan.allReduce = strategy.all_reduce();
+  if (!strategy.compression().empty()) plan.compression = strategy.compression();
+  if (!strategy.overlap().empty()) plan.overlap = strategy.overlap();
+  plan.gatherBytes = strategy.gather_bytes();
+  if (!strategy.recompute().empty()) plan.recompute = strategy.recompute();
+  plan.topKAfter = strategy.top_k_after();
+  if (strategy.top_k_ratio() > 0) plan.topKRatio = strategy.top_k_ratio();
+  plan.shares.assign(strategy.shares().begin(), strategy.shares().end());
+  for (const auto& pin : strategy.pins()) plan.pins.emplace_back(pin.layer(), pin.stage());
+  if (!strategy.schedule().empty()) plan.schedule = strategy.schedule();
+  return plan;
+}
+
+}  // namespace
+
+Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::ClusterSpec& cluster,
+                            const std::vector<NodeHost>& hosts, const planner::CostModel& cost,
+                            passes::PassTrace* trace) {
+  Planned out;
+  LOCKSTEP_ASSIGN(out.cluster, toCluster(cluster, hosts, run.strategy(), run.training()));
+  LOCKSTEP_ASSIGN(out.model, toModel(run.model()));
+  LOCKSTEP_ASSIGN(out.request, planRequestOf(run, out.model, out.cluster.mesh.axisSize("data")));
+  LOCKSTEP_ASSIGN(out.plan, planner::makePlan(out.request, out.cluster, cost, trace));
+  return out;
+}
+
+}  // namespace lockstep::specs

@@ -1,0 +1,26 @@
+// The plan of a run on a cluster, made from their specs.
+#pragma once
+
+#include <vector>
+
+#include "engine/cluster/mesh.h"
+#include "engine/models/model.h"
+#include "engine/planner/planner.h"
+#include "engine/specs/specs.h"
+
+namespace lockstep::specs {
+
+struct Planned {
+  models::Model model;
+  cluster::Cluster cluster;
+  planner::PlanRequest request;
+  plan::Plan plan;
+};
+// `hosts` are those of toCluster; `trace`, if not null, receives the passes that made the plan.
+// Precondition: `run` is complete (checkAndFill). Errors: kInvalidArgument, with `field` if one is
+// at fault.
+Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::ClusterSpec& cluster,
+                            const std::vector<NodeHost>& hosts, const planner::CostModel& cost,
+                            passes::PassTrace* trace = nullptr);
+
+}  // namespace lockstep::specs
