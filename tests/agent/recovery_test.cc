@@ -49,12 +49,16 @@ node::v1::PrepareRequest onNodes(const std::vector<int>& ranks, int spares,
   auto& model = *spec.mutable_model();
   model.set_name("m");
   model.set_classes(3);
-  model.mutable_input()->add_shape(8);
+  for (const int size : {1, 4, 4}) model.mutable_input()->add_shape(size);
+  model.add_layers()->mutable_flatten();
   model.add_layers()->mutable_dense()->set_units(3);
   spec.mutable_training()->set_batch(64);
   spec.mutable_training()->set_epochs(1);
-  spec.mutable_data()->mutable_train()->set_images("x");
-  spec.mutable_data()->mutable_train()->set_labels("y");
+  for (auto* data :
+       {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()}) {
+    data->set_images("x");
+    data->set_labels("y");
+  }
   spec.mutable_strategy()->set_kind("multi-worker-mirrored");
   spec.mutable_recovery()->set_policy(policy);
   const Status complete = specs::checkAndFill(spec);

@@ -640,8 +640,9 @@ class SpecsTest : public QObject {
     ClusterSpec role = nodes(1);
     role.mutable_nodes(0)->add_roles("worke");
     QCOMPARE(messageOf(toCluster(role, {}, {}).status()),
-             "nodes[0].roles[0] | nodes[0].roles[0] is \"worke\"; expected worker, ps, chief or "
-             "evaluator; did "
+             "nodes[0].roles[0] | nodes[0].roles[0] is \"worke\"; expected worker, ps, chief, "
+             "evaluator or "
+             "spare; did "
              "you mean worker?");
     ClusterSpec device = nodes(1);
     device.mutable_nodes(0)->add_devices()->set_kind("cdu");
@@ -660,7 +661,8 @@ class SpecsTest : public QObject {
     both.mutable_nodes(0)->add_roles("worker");
     both.mutable_nodes(0)->add_roles("ps");
     QCOMPARE(messageOf(toCluster(both, {}, {}).status()),
-             "nodes[0].roles | roles are worker and ps; expected one of worker, ps, evaluator and spare: "
+             "nodes[0].roles | roles are worker and ps; expected one of worker, ps, evaluator and "
+             "spare: "
              "a host with several roles is listed as several nodes");
   }
 
