@@ -84,7 +84,7 @@ struct Preview {
   double samplesPerSecond = 0;
   bool measured = false;              // cost model from the nodes, else the built-in one
   planner::EncodedGradients encoded;  // of a rank
-  plan::ServedTables tables;       // of the first worker
+  plan::ServedTables tables;          // of the first worker
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
   std::vector<std::string> spares;  // nodes

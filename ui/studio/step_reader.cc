@@ -12,7 +12,7 @@ struct StepReader::Answer {
   std::shared_ptr<const plan::Plan> plan;
   bool planIsNew = false;
   std::vector<plan::Traffic> traffic;  // with a new plan
-  Timeline predicted;                     // with a new plan
+  Timeline predicted;                  // with a new plan
   Timeline measured;
 };
 

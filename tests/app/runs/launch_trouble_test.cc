@@ -272,7 +272,8 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(bench.until([&] { return seen.loss.size() > 5; }));
     std::size_t before = 0;
     {
-      auto other = Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db", {"", "", ""});
+      auto other =
+          Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db", {"", "", ""});
       QVERIFY2(other.ok(), other.ok() ? "" : other.error().text().c_str());
       const Transaction held(**other);
       QVERIFY2(held.status().ok(), held.status().ok() ? "" : held.status().error().text().c_str());

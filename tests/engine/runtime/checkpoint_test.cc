@@ -244,22 +244,7 @@ class CheckpointTest : public QObject {
     QVERIFY2(inParts.ok(), inParts.ok() ? "" : inParts.error().text().c_str());
     QCOMPARE(inParts->loss, found->loss);
     QCOMPARE(inParts->metric, found->metric);
-    // What came damaged is not evaluated.
-    const std::string path = runtime::stateFile(without.checkpoints.back());
-    std::string content = *readFile(path);
-    const auto tensors = runtime::readTensors(path);
-    QVERIFY(tensors.ok());
-    const auto weight = tensors->entries.lower_bound("params/");  // state that it does not need may
-    QVERIFY(weight != tensors->entries.end());                    // be damaged
-    const std::size_t at = tensors->dataOffset + weight->second.offset;
-    content[at] = static_cast<char>(content[at] ^ 0x40);
-    QVERIFY(writeFileAtomically(path, content).ok());
-    const auto damaged =
-        runtime::evaluateCheckpoint(*plan, without.checkpoints.back(), data, **backend);
-    QVERIFY(!damaged.ok());
-    QCOMPARE(damaged.error().code, Code::kDataLoss);
-    QVERIFY2(damaged.error().text().find(": tensor ") != std::string::npos,
-             damaged.error().text().c_str());
+    whatIsDamagedIsNotEvaluated(*plan, without.checkpoints.back(), data, **backend);
   }
 
   void resumeGivesTheSameBits_data() {
@@ -894,6 +879,25 @@ class CheckpointTest : public QObject {
     }
     QVERIFY(full > 0);
     QVERIFY(empty);
+  }
+
+ private:
+  static void whatIsDamagedIsNotEvaluated(const plan::Plan& plan, const std::string& checkpoint,
+                                          const data::Dataset& data, backends::Backend& backend) {
+    const std::string path = runtime::stateFile(checkpoint);
+    std::string content = *readFile(path);
+    const auto tensors = runtime::readTensors(path);
+    QVERIFY(tensors.ok());
+    const auto weight = tensors->entries.lower_bound("params/");  // state that it does not need may
+    QVERIFY(weight != tensors->entries.end());                    // be damaged
+    const std::size_t at = tensors->dataOffset + weight->second.offset;
+    content[at] = static_cast<char>(content[at] ^ 0x40);
+    QVERIFY(writeFileAtomically(path, content).ok());
+    const auto damaged = runtime::evaluateCheckpoint(plan, checkpoint, data, backend);
+    QVERIFY(!damaged.ok());
+    QCOMPARE(damaged.error().code, Code::kDataLoss);
+    QVERIFY2(damaged.error().text().find(": tensor ") != std::string::npos,
+             damaged.error().text().c_str());
   }
 };
 
