@@ -19,7 +19,9 @@
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
+#include "ui/plots/heat_map_view.h"
 #include "ui/plots/plot_view.h"
+#include "ui/plots/timeline_view.h"
 #include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/command_palette.h"
@@ -326,6 +328,13 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   shoot(window, prefix + "-run-nodes");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(2);
   shoot(window, prefix + "-run-logs");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(3);
+  auto* timeline = run->findChild<TimelineView*>("timeline");
+  (void)QTest::qWaitFor([&] { return timeline->measured() != nullptr; }, 5000);
+  run->findChild<HeatMapView*>("heatMap")->chooseCell(1, 213);
+  shoot(window, prefix + "-run-steps");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(4);
+  shoot(window, prefix + "-run-traffic");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
   run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);
   shoot(window, prefix + "-run-table");

@@ -74,7 +74,7 @@ Card* StepsPanel::buildMap() {
   row->addWidget(relative_);
   row->addWidget(order_);
   row->addStretch(1);
-  row->addWidget(legend_);
+  mapCard_->head()->addWidget(legend_);
   mapCard_->head()->addWidget(fit_);
   mapCard_->head()->addWidget(asTable_);
   mapCard_->body()->addLayout(row);

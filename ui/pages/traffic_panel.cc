@@ -48,6 +48,7 @@ TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* p
   rankTable_->verticalHeader()->show();
   rankTable_->horizontalHeader()->setStretchLastSection(false);
   rankTable_->horizontalHeader()->setDefaultSectionSize(kCellWidth);
+  paintBackgrounds(rankTable_);
   empty_ = makeLabel("trafficEmpty", this, "muted");
   empty_->setAlignment(Qt::AlignCenter);
   empty_->setWordWrap(true);
@@ -62,7 +63,7 @@ TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* p
   nodeTable_->setObjectName("nodeTrafficTable");
   nodeTable_->setModel(nodes_);
   applyTableStyle(nodeTable_);
-  setColumns(nodeTable_, {140, 140, 140, 140, 140, 140});
+  nodeTable_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   nodesCard_->body()->addWidget(nodeTable_, 1);
   note_ = makeLabel("trafficNote", this, "muted");
   note_->setWordWrap(true);

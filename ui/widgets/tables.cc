@@ -2,9 +2,25 @@
 
 #include <QEvent>
 #include <QHeaderView>
+#include <QPainter>
+#include <QStyledItemDelegate>
 #include <QTableView>
 
 namespace lockstep::ui {
+namespace {
+
+class BackgroundDelegate : public QStyledItemDelegate {
+ public:
+  using QStyledItemDelegate::QStyledItemDelegate;
+  void paint(QPainter* painter, const QStyleOptionViewItem& option,
+             const QModelIndex& index) const override {
+    if (const QVariant brush = index.data(Qt::BackgroundRole); brush.isValid())
+      painter->fillRect(option.rect, brush.value<QBrush>());
+    QStyledItemDelegate::paint(painter, option, index);
+  }
+};
+
+}  // namespace
 
 void applyTableStyle(QTableView* table) {
   table->setShowGrid(false);
@@ -23,6 +39,8 @@ void applyTableStyle(QTableView* table) {
   table->horizontalHeader()->setStretchLastSection(true);
   table->horizontalHeader()->setMinimumSectionSize(40);
 }
+
+void paintBackgrounds(QTableView* table) { table->setItemDelegate(new BackgroundDelegate(table)); }
 
 void setColumns(QTableView* table, std::initializer_list<int> widths) {
   int column = 0;

@@ -10,6 +10,8 @@ class QTableView;
 namespace lockstep::ui {
 
 void applyTableStyle(QTableView* table);  // rows, no grid, quiet header
+// Cells have the model's background, which the style sheet would leave out.
+void paintBackgrounds(QTableView* table);
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
 
 // Hides columns of `spare` in order until the others fit without scrolling; hides none if that is
