@@ -349,10 +349,9 @@ class PlanBuilder {
       state_.splitGradients(step, training);
     LOCKSTEP_TRY(programs_.addTraining(training_, step.graph, training, step.gradients));
     if (step.last) {
-      const bool averages = layout_.update == passes::UpdateKind::kLocal;
       passes::Sources last = state_.sources();
       state_.splitGradients(step, last);
-      LOCKSTEP_TRY(programs_.addTraining({averages ? "average" : "update"}, *step.last, last,
+      LOCKSTEP_TRY(programs_.addTraining({plan_.schedule[0].back().program}, *step.last, last,
                                          step.gradients));
     }
     passes::Sources evaluation = state_.sources();
