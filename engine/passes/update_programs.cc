@@ -33,8 +33,8 @@ Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
   if (metricsPack < groups.size()) {
     build.stage = groups[metricsPack].kind.stage;
     LOCKSTEP_ASSIGN(gradients[metricsPack],
-                    build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
-                                {groups[metricsPack].count}));
+                    build.slice(fmt::format("{}{}.gradients", kGroupGradients, metricsPack),
+                                packs[metricsPack], 0, {groups[metricsPack].count}));
   }
   std::map<int, ValueId> norms;
   for (const Group& group : groups) {
@@ -143,7 +143,8 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
   const std::size_t ofStatistics = step.sums.size() - step.statistics.size();
   for (std::size_t k = 0; k < ofStatistics; ++k) {
     const StepProgram::Sum& sum = step.sums[k];
-    const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
+    const std::string name =
+        k < step.groups.size() ? fmt::format("{}{}", kGroupGradients, k) : "sums.whole";
     build.stage = sum.stage;
     LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
     if (k == step.metricsPack) {
