@@ -82,7 +82,7 @@ Result<PlanContext> checkedContext(const PlanRequest& request, const cluster::Cl
   LOCKSTEP_TRY(checkServers(strategy, cluster.mesh));
   LOCKSTEP_TRY(checkLocal(strategy, cluster.mesh));
   LOCKSTEP_TRY(checkTensor(request, strategy, cluster.mesh));
-  LOCKSTEP_TRY(checkStages(request, cluster.mesh, pipeline ? context.stages() : 1));
+  LOCKSTEP_TRY(checkStages(request, strategy, cluster.mesh, pipeline ? context.stages() : 1));
   LOCKSTEP_TRY(checkBatches(request, ranks, pipeline));
   LOCKSTEP_TRY(checkShares(request, ranks, pipeline));
   LOCKSTEP_TRY(checkOverlap(request));
