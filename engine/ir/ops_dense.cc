@@ -24,8 +24,7 @@ Inferred inferMatmul(Types inputs, const Attrs& attrs) {
   for (std::string_view key : {"ta", "tb", "tf32"})
     if (const std::int64_t value = intAttr(attrs, key); value != 0 && value != 1)
       return invalidArgument("{} is {}, expected 0 or 1", key, value);
-  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
-    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  LOCKSTEP_TRY(wantActivation(attrs));
   const Product size = product(inputs, attrs);
   const Shape b = transposed(attrs, "tb") ? Shape{size.o, size.k} : Shape{size.k, size.o};
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, b}));

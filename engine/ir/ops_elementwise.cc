@@ -37,18 +37,11 @@ Grads gradScale(GradBuilder& build, const Node& node, std::span<const ValueId> d
   return std::vector<ValueId>{dx};
 }
 
-Grads gradRelu(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
-  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kReluGrad, "x", {dy[0], node.outputs[0]}, {}));
-  return std::vector<ValueId>{dx};
-}
-
-Grads gradGelu(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
-  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kGeluGrad, "x", {dy[0], node.inputs[0]}, {}));
-  return std::vector<ValueId>{dx};
-}
-
-Grads gradTanh(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
-  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kTanhGrad, "x", {dy[0], node.outputs[0]}, {}));
+// The gradient is an op of dy and y, or of dy and x.
+template <Op op, bool ofOutput>
+Grads gradActivation(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  const ValueId at = ofOutput ? node.outputs[0] : node.inputs[0];
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(op, "x", {dy[0], at}, {}));
   return std::vector<ValueId>{dx};
 }
 
@@ -183,18 +176,18 @@ std::vector<OpInfo> elementwiseOps() {
       {.op = Op::kOrderedSum, .name = "ordered-sum", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
        .infer = inferOrderedSum, .place = placeOrderedSum, .cost = costElementwise},
       {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .inPlace = {0},
-       .infer = inferSame, .gradient = gradRelu, .place = placeElementwise,
-       .cost = costElementwise},
+       .infer = inferSame, .gradient = gradActivation<Op::kReluGrad, true>,
+       .place = placeElementwise, .cost = costElementwise},
       {.op = Op::kReluGrad, .name = "relu-grad", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
        .infer = inferSame, .place = placeLinearInFirst, .cost = costElementwise},
       {.op = Op::kGelu, .name = "gelu", .minInputs = 1, .maxInputs = 1, .inPlace = {0},
-       .infer = inferSame, .gradient = gradGelu, .place = placeElementwise,
-       .cost = costTranscendental},
+       .infer = inferSame, .gradient = gradActivation<Op::kGeluGrad, false>,
+       .place = placeElementwise, .cost = costTranscendental},
       {.op = Op::kGeluGrad, .name = "gelu-grad", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
        .infer = inferSame, .place = placeLinearInFirst, .cost = costTranscendental},
       {.op = Op::kTanh, .name = "tanh", .minInputs = 1, .maxInputs = 1, .inPlace = {0},
-       .infer = inferSame, .gradient = gradTanh, .place = placeElementwise,
-       .cost = costTranscendental},
+       .infer = inferSame, .gradient = gradActivation<Op::kTanhGrad, true>,
+       .place = placeElementwise, .cost = costTranscendental},
       {.op = Op::kTanhGrad, .name = "tanh-grad", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
        .infer = inferSame, .place = placeLinearInFirst, .cost = costElementwise},
   };

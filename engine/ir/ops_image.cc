@@ -35,17 +35,11 @@ Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Att
   return y;
 }
 
-Status checkAct(const Attrs& attrs) {
-  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
-    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
-  return {};
-}
-
 Inferred inferConv2d(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
   LOCKSTEP_TRY(wantRank(inputs, 1, 4, kFilter));
-  LOCKSTEP_TRY(checkAct(attrs));
+  LOCKSTEP_TRY(wantActivation(attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
   LOCKSTEP_ASSIGN(TensorType y, convolved(inputs[0], inputs[1], attrs));
   y.dtype = summedIn(y.dtype);
@@ -104,7 +98,7 @@ Inferred inferMaxPool2d(Types inputs, const Attrs& attrs) {
 Inferred inferMaxPool2dGrad(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
-  LOCKSTEP_TRY(checkAct(attrs));
+  LOCKSTEP_TRY(wantActivation(attrs));
   LOCKSTEP_ASSIGN(const TensorType y, pooled(inputs[0], attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, y));
   LOCKSTEP_TRY(wantType(inputs, 2, y));
