@@ -64,13 +64,6 @@ std::string precisionName(DType compute, DType matmulDtype, bool tf32) {
   return compute == DType::kF64 ? "fp64" : "fp32";
 }
 
-std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    largest = std::max(largest, cuts[i + 1] - cuts[i]);
-  return largest;
-}
-
 // Checks a request and returns what its plan is built from.
 Result<PlanContext> checkedContext(const PlanRequest& request, const cluster::Cluster& cluster,
                                    const CostModel& cost) {
@@ -159,7 +152,7 @@ class PlanBuilder {
     const int with = training && context_.isAsynchronous() ? 1 : ranks;
     const auto shardTables = [this, ranks, with, &cuts](const ir::ModelGraph& model) {
       return passes::serveTables(model, tables_, context_.servers(), ranks, with,
-                                 largestShare(cuts));
+                                 cluster::largestPart(cuts));
     };
     const auto splitLoss = [this](const ir::ModelGraph& model) {
       return passes::divideLoss(model, context_.modelRanks());
@@ -283,7 +276,7 @@ class PlanBuilder {
   Status chooseTables() {
     const bool clips = request_.training.optimizer.clipNorm > 0;
     if (context_.servers() > 0 && !(context_.isAsynchronous() && clips))
-      tables_ = passes::tablesOf(model_, largestShare(plan_.batchCuts), context_.servers());
+      tables_ = passes::tablesOf(model_, cluster::largestPart(plan_.batchCuts), context_.servers());
     return checkDense(request_, context_.strategy, !tables_.empty());
   }
 
