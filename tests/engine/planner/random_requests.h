@@ -30,7 +30,8 @@ class Draw {
     const int modelRanks = chance(6) ? 2 : 1;
     std::vector<cluster::Strategy> strategies;  // the others are stages and modelRanks
     for (const cluster::Strategy& one : cluster::strategies())
-      if (one.axis == cluster::kDataAxis) strategies.push_back(one);
+      if (one.axis == cluster::kDataAxis)
+        strategies.insert(strategies.end(), one.splitParameters ? 2u : 1u, one);
     const cluster::Strategy& strategy = strategies[random_() % strategies.size()];
     const int servers = !strategy.servers ? 0 : strategy.oneServer ? 1 : of({1, 2, 3});
     const int data = of({1, 2, 2, 3, 4, 5, 8});
@@ -71,7 +72,8 @@ class Draw {
     }
     cluster::Cluster& cluster = drawn.cluster;
     const int ranks = data * stages * modelRanks + servers;
-    cluster = clusterOf(ranks, of({1, 4}), chance(2) || strategy.oneNode ? ranks : of({1, 2}));
+    cluster = clusterOf(ranks, of({1, 4}),
+                        chance(2) || (strategy.oneNode && !strategy.servers) ? ranks : of({1, 2}));
     if (strategy.oneNode)
       for (cluster::Device& device : cluster.devices) device.node = "n0";
     std::vector<cluster::Axis> axes;
