@@ -132,7 +132,8 @@ void printText(const std::vector<Row>& rows) {
     out += style.bold(row.path) + "\n";
     std::string facts = valuesText(row.field);
     if (const std::string unset = defaultText(row.field); !unset.empty())
-      facts += (facts.empty() ? "" : "; ") + (row.field.needed ? unset : "default " + unset);
+      facts += (facts.empty() ? "" : "; ") +
+               (unset.starts_with("required") ? unset : "default " + unset);
     if (!row.field.help.english.empty()) out += "    " + row.field.help.english + "\n";
     if (!facts.empty()) out += "    " + style.dim(facts) + "\n";
   }
