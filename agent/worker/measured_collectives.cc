@@ -102,6 +102,7 @@ class DeviceCollective {
     LOCKSTEP_TRY(device_->synchronize());
     return device_->seconds(*begun_, *ended_) / times;
   }
+  bool isMessage() const { return op_ == ir::Op::kSend || op_ == ir::Op::kRecv; }
 
  private:
   DeviceCollective(device::Device& device, device::Group& group)
@@ -233,10 +234,9 @@ Status measureCollectives(const node::v1::WorkerStart& start, WorkerLink& link) 
   }
   constexpr int kTogether = 8;
   for (auto& [name, collective] : ofDevices) {
-    const bool isMessage = std::get<1>(name).ends_with(" send");
-    LOCKSTEP_TRY(measure(name, isMessage ? 2 : all.devicesAlong(std::get<0>(name))->size(),
-                         groups.groups(), each, *reply,
-                         [&one = collective] { return one.run(kTogether); }));
+    LOCKSTEP_TRY(
+        measure(name, collective.isMessage() ? 2 : all.devicesAlong(std::get<0>(name))->size(),
+                groups.groups(), each, *reply, [&one = collective] { return one.run(kTogether); }));
   }
   ofDevices.clear();
   if (isOfAll) {

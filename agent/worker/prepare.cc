@@ -77,9 +77,10 @@ data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::st
 namespace {
 
 // The file as the run expects it. Its hash is noted, and where it is decoded.
-Result<data::FileFacts> inspectFile(const specs::DataFile& file, const data::TableFile& table,
-                                    DataCache& cache, FoundData& found) {
-  const bool isText = file.name.ends_with(".text"), isTable = file.name.ends_with(".table");
+Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_view format,
+                                    const data::TableFile& table, DataCache& cache,
+                                    FoundData& found) {
+  const bool isText = format == "text", isTable = format == "table";
   // The facts of a table depend on the expected columns.
   const std::string kind =
       isText    ? "text"
@@ -151,7 +152,7 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
   std::vector<data::FileFacts> facts;
   const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
   for (const specs::DataFile& file : files) {
-    LOCKSTEP_ASSIGN(data::FileFacts one, inspectFile(file, table, cache, found));
+    LOCKSTEP_ASSIGN(data::FileFacts one, inspectFile(file, data.format(), table, cache, found));
     facts.push_back(std::move(one));
   }
   const auto& part = which == "train" ? data.train() : data.evaluate();

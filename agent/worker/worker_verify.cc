@@ -20,12 +20,11 @@ Result<plan::Plan> parsePlan(const std::string& text, const char* name) {
 constexpr int kGradientBatches = 8;  // kinks are in some, and not in others
 constexpr std::int64_t kGradientBytes = std::int64_t{512} << 20;
 
-bool hasKinks(const spec::v1::ModelSpec& model) {
-  return std::any_of(model.layers().begin(), model.layers().end(), [](const auto& layer) {
-    return layer.has_max_pool2d() || layer.dense().activation() == "relu" ||
-           layer.conv2d().activation() == "relu" || layer.activation().function() == "relu" ||
-           layer.add().activation() == "relu" || layer.batch_norm().activation() == "relu";
-  });
+bool hasKinks(const spec::v1::ModelSpec& spec) {
+  const auto model = specs::toModel(spec);
+  return model.ok() && std::any_of(model->layers.begin(), model->layers.end(), [](const auto& l) {
+           return l.kind == models::Layer::Kind::kMaxPool2d || l.activation == "relu";
+         });
 }
 
 std::string keyOf(const node::v1::VerifyRequest& request) {

@@ -10,7 +10,7 @@
 #include "app/runs/quantity_text.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/cluster/strategies.h"
+#include "engine/cluster/cuts.h"
 #include "engine/models/model.h"
 #include "engine/plan/pieces.h"
 #include "engine/specs/planned.h"
@@ -18,13 +18,6 @@
 
 namespace lockstep::app {
 namespace {
-
-std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    largest = std::max(largest, cuts[i + 1] - cuts[i]);
-  return largest;
-}
 
 Status addEvaluator(Preview& preview, const spec::v1::NodeSpec& node, const LaunchRequest& request,
                     const planner::PlanRequest& plan) {
@@ -153,7 +146,7 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
     // of one rank: as many as one of the ranks trains on
     if (request.spec->training().evaluate_batch() == 0) {
       LOCKSTEP_ASSIGN(apart.evaluate,
-                      models::build(planned.model, largestShare(out.plan.batchCuts),
+                      models::build(planned.model, cluster::largestPart(out.plan.batchCuts),
                                     specs::precisionOf(request.spec->training()).compute,
                                     models::Use::kEvaluation));
     }

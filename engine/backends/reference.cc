@@ -109,6 +109,16 @@ std::unique_ptr<Kernel> binary(const KernelSpec& spec, F f) {
   });
 }
 
+template <typename T, double (*f)(double)>
+Result<std::unique_ptr<Kernel>> bindUnary(const KernelSpec& spec) {
+  return unary<T>(spec, f);
+}
+
+template <typename T, double (*f)(double, double)>
+Result<std::unique_ptr<Kernel>> bindBinary(const KernelSpec& spec) {
+  return binary<T>(spec, f);
+}
+
 template <typename T>
 Result<std::unique_ptr<Kernel>> bindDropout(const KernelSpec& spec) {
   const T* x = in<T>(spec, 0);
@@ -255,11 +265,6 @@ Result<std::unique_ptr<Kernel>> bindFill(const KernelSpec& spec) {
 }
 
 template <typename T>
-Result<std::unique_ptr<Kernel>> bindAdd(const KernelSpec& spec) {
-  return binary<T>(spec, [](double a, double b) { return a + b; });
-}
-
-template <typename T>
 Result<std::unique_ptr<Kernel>> bindScale(const KernelSpec& spec) {
   const ir::Attrs& attrs = *spec.attrs;
   const double factor = ir::floatAttr(attrs, "factor", 1.0);
@@ -307,36 +312,6 @@ Result<std::unique_ptr<Kernel>> bindOrderedSum(const KernelSpec& spec) {
     for (const T* part = x; part < x + all; part += n)
       for (std::int64_t i = 0; i < n; ++i) y[i] += part[i];
   });
-}
-
-template <typename T>
-Result<std::unique_ptr<Kernel>> bindRelu(const KernelSpec& spec) {
-  return unary<T>(spec, elementwise::relu);
-}
-
-template <typename T>
-Result<std::unique_ptr<Kernel>> bindReluGrad(const KernelSpec& spec) {
-  return binary<T>(spec, elementwise::reluGrad);
-}
-
-template <typename T>
-Result<std::unique_ptr<Kernel>> bindGelu(const KernelSpec& spec) {
-  return unary<T>(spec, elementwise::gelu);
-}
-
-template <typename T>
-Result<std::unique_ptr<Kernel>> bindGeluGrad(const KernelSpec& spec) {
-  return binary<T>(spec, elementwise::geluGrad);
-}
-
-template <typename T>
-Result<std::unique_ptr<Kernel>> bindTanh(const KernelSpec& spec) {
-  return unary<T>(spec, [](double x) { return std::tanh(x); });
-}
-
-template <typename T>
-Result<std::unique_ptr<Kernel>> bindTanhGrad(const KernelSpec& spec) {
-  return binary<T>(spec, elementwise::tanhGrad);
 }
 
 template <typename T>
@@ -849,18 +824,18 @@ const std::unordered_map<Op, Bind> kBinds{
     {Op::kFill, bindFill<T>},
     {Op::kRandom, bindRandom<T>},
     {Op::kCast, bindCast<T>},
-    {Op::kAdd, bindAdd<T>},
+    {Op::kAdd, bindBinary<T, elementwise::add>},
     {Op::kScale, bindScale<T>},
     {Op::kPartialToLocal, bindPartialToLocal<T>},
     {Op::kScaleByRatio, bindScaleByRatio<T>},
     {Op::kSelectIfFinite, bindSelectIfFinite<T>},
     {Op::kOrderedSum, bindOrderedSum<T>},
-    {Op::kRelu, bindRelu<T>},
-    {Op::kReluGrad, bindReluGrad<T>},
-    {Op::kGelu, bindGelu<T>},
-    {Op::kGeluGrad, bindGeluGrad<T>},
-    {Op::kTanh, bindTanh<T>},
-    {Op::kTanhGrad, bindTanhGrad<T>},
+    {Op::kRelu, bindUnary<T, elementwise::relu>},
+    {Op::kReluGrad, bindBinary<T, elementwise::reluGrad>},
+    {Op::kGelu, bindUnary<T, elementwise::gelu>},
+    {Op::kGeluGrad, bindBinary<T, elementwise::geluGrad>},
+    {Op::kTanh, bindUnary<T, elementwise::tanh>},
+    {Op::kTanhGrad, bindBinary<T, elementwise::tanhGrad>},
     {Op::kDropout, bindDropout<T>},
     {Op::kConcat, bindConcat<T>},
     {Op::kColumns, bindColumns<T>},

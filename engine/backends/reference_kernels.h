@@ -15,9 +15,11 @@ namespace lockstep::backends::reference {
 
 namespace elementwise {
 
+inline double add(double a, double b) { return a + b; }
 // Propagates NaN; where the output is NaN its gradient passes through.
 inline double relu(double x) { return x <= 0 ? 0.0 : x; }
 inline double reluGrad(double dy, double y) { return y <= 0 ? 0.0 : dy; }
+inline double tanh(double x) { return std::tanh(x); }
 inline double tanhGrad(double dy, double y) { return dy * (1 - y * y); }
 
 // Hendrycks and Gimpel, "Gaussian error linear units", the tanh form.

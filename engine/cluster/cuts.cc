@@ -31,6 +31,13 @@ int divisorUpTo(int whole, int most) {
   return divisor;
 }
 
+std::int64_t largestPart(const std::vector<std::int64_t>& cuts) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    largest = std::max(largest, cuts[i + 1] - cuts[i]);
+  return largest;
+}
+
 bool leaveNoneEmpty(const std::vector<std::int64_t>& cuts) {
   return std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
 }

@@ -17,6 +17,8 @@ std::vector<std::int64_t> cutsBy(std::int64_t extent, const std::vector<double>&
 // Returns the greatest divisor of `whole` up to `most`, at least 1.
 int divisorUpTo(int whole, int most);
 
+std::int64_t largestPart(const std::vector<std::int64_t>& cuts);
+
 // Returns whether no part is empty.
 bool leaveNoneEmpty(const std::vector<std::int64_t>& cuts);
 

@@ -14,7 +14,7 @@ constexpr std::array kStrategies{
         .name = "zero-3", .splitOptimizer = true, .splitGradients = true, .splitParameters = true},
     Strategy{.name = "tensor-parallel", .axis = kModelAxis},  // splits each layer
     Strategy{.name = "pipeline", .axis = kStageAxis},         // splits the layers
-    Strategy{.name = "placement", .axis = kStageAxis},        // splits the layers as pinned
+    Strategy{.name = "placement", .axis = kStageAxis, .pinned = true},
     Strategy{.name = "local-sgd", .local = true},
     Strategy{.name = "parameter-server", .servers = true, .staleness = true},
     Strategy{.name = "central-storage", .oneNode = true, .servers = true, .oneServer = true},

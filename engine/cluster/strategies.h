@@ -15,6 +15,7 @@ struct Strategy {
   bool servers = false;               // parameters and optimizer state are on dedicated ranks
   bool oneServer = false;             // on one dedicated rank
   bool staleness = false;             // supports asynchronous workers
+  bool pinned = false;                // stages are as the user pins layers to them
   bool local = false;  // ranks update locally; after each step all states are averaged
   // What is sharded over axis `data` (Rajbhandari et al.: "ZeRO", 2020). With sharded optimizer
   // state gradients are reduce-scattered and updated parameters gathered. Sharding gradients

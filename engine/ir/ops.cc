@@ -30,6 +30,7 @@ struct Table {
     for (std::size_t i = 0; i < kOpCount; ++i) {
       LOCKSTEP_CHECK(found[i] != nullptr, "op {} has no row", i);
       rows.push_back(*found[i]);
+      rows.back().inPlace.resize(static_cast<std::size_t>(found[i]->outputs), -1);
     }
     for (const OpInfo& row : rows) names[row.name] = row.op;
   }

@@ -345,20 +345,20 @@ struct OpInfo {
   Op op;
   std::string_view name;     // as in text: "matmul"
   int minInputs, maxInputs;  // maxInputs < 0: any number
-  int outputs;
+  int outputs = 1;
   // no kernel: the output shares the memory of input 0 (kFlatten: of the group)
-  bool isView;
-  bool isCollective;
-  std::vector<AttrInfo> attrs;  // others are rejected
-  // Output i may share the memory of input inPlace[i]; -1: none.
-  std::vector<int> inPlace;
+  bool isView = false;
+  bool isCollective = false;
+  std::vector<AttrInfo> attrs{};  // others are rejected
+  // Output i may share the memory of input inPlace[i]; -1, the default: none.
+  std::vector<int> inPlace{};
   // Shape rule. Errors say what was expected.
   Result<std::vector<TensorType>> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs);
   // Gradient rule: returns the gradient of each input, or -1 where it has none or is not wanted.
   // `outputGrads` are -1 for outputs that do not influence the loss. Input and weight gradients are
   // separate nodes, the weight's first. Null: not differentiable.
   Result<std::vector<ValueId>> (*gradient)(GradBuilder& build, const Node& node,
-                                           std::span<const ValueId> outputGrads);
+                                           std::span<const ValueId> outputGrads) = nullptr;
   // Placement rule along one axis, given the inputs' placements. Total: it accepts all inputs
   // replicated. Sources are replicated here; strategies place them. Collectives along one axis keep
   // the placements along the others.

@@ -103,16 +103,11 @@ std::vector<OpInfo> compressionOps() {
   // clang-format off
   return {
       {.op = Op::kEncode, .name = "encode", .minInputs = 2, .maxInputs = 2, .outputs = 2,
-       .isView = false, .isCollective = false, .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}},
-       .inPlace = {1, -1},
-       .infer = inferEncode, .gradient = nullptr, .place = placeCoding, .cost = costEncode,
-       .movesOnly = true},
-      {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false,
+       .attrs = {kCoding, kKept, {"parts", AttrKind::kInt, false}}, .inPlace = {1, -1},
+       .infer = inferEncode, .place = placeCoding, .cost = costEncode, .movesOnly = true},
+      {.op = Op::kDecodeSum, .name = "decode-sum", .minInputs = 1, .maxInputs = 1,
        .attrs = {kCoding, kKept, {"dtype", AttrKind::kDType}, {"shape", AttrKind::kShape}},
-       .inPlace = {-1}, .infer = inferDecodeSum, .gradient = nullptr, .place = placeCoding,
-       .cost = costDecodeSum,
-       .movesOnly = true},
+       .infer = inferDecodeSum, .place = placeCoding, .cost = costDecodeSum, .movesOnly = true},
   };
   // clang-format on
 }

@@ -24,8 +24,7 @@ Inferred inferMatmul(Types inputs, const Attrs& attrs) {
   for (std::string_view key : {"ta", "tb", "tf32"})
     if (const std::int64_t value = intAttr(attrs, key); value != 0 && value != 1)
       return invalidArgument("{} is {}, expected 0 or 1", key, value);
-  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
-    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  LOCKSTEP_TRY(wantActivation(attrs));
   const Product size = product(inputs, attrs);
   const Shape b = transposed(attrs, "tb") ? Shape{size.o, size.k} : Shape{size.k, size.o};
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, b}));
@@ -198,29 +197,23 @@ Placing placeReduceRows(const Node&, Places inputs, Types inputTypes, Types outp
 std::vector<OpInfo> denseOps() {
   // clang-format off
   return {
-      {.op = Op::kMatmul, .name = "matmul", .minInputs = 2, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false,
+      {.op = Op::kMatmul, .name = "matmul", .minInputs = 2, .maxInputs = 3,
        .attrs = {{"ta", AttrKind::kInt, false}, {"tb", AttrKind::kInt, false},
                  {"act", AttrKind::kText, false}, {"tf32", AttrKind::kInt, false}},
-       .inPlace = {-1}, .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul,
-       .cost = costMatmul,
+       .infer = inferMatmul, .gradient = gradMatmul, .place = placeMatmul, .cost = costMatmul,
        .matmulOperands = 2, .costlyToRecompute = true},
-      {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0},
+      {.op = Op::kBiasAdd, .name = "bias-add", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
        .infer = inferBiasAdd, .gradient = gradBiasAdd, .place = placeBiasAdd,
        .cost = costElementwise},
-      {.op = Op::kConcat, .name = "concat", .minInputs = 1, .maxInputs = -1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1}, .infer = inferConcat,
+      {.op = Op::kConcat, .name = "concat", .minInputs = 1, .maxInputs = -1, .infer = inferConcat,
        .gradient = gradConcat, .place = placeSideBySide, .cost = costMove},
-      {.op = Op::kColumns, .name = "columns", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false,
-       .attrs = {{"first", AttrKind::kInt}, {"count", AttrKind::kInt}}, .inPlace = {-1},
-       .infer = inferColumns, .gradient = nullptr, .place = placeSideBySide,
+      {.op = Op::kColumns, .name = "columns", .minInputs = 1, .maxInputs = 1,
+       .attrs = {{"first", AttrKind::kInt}, {"count", AttrKind::kInt}}, .infer = inferColumns,
+       .place = placeSideBySide,
        .cost = [](const Node&, Types, Types outputs) { return OpCost{0, 2 * outputs[0].bytes()}; }},
-      {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {{"period", AttrKind::kInt, false}},
-       .inPlace = {-1}, .infer = inferReduceRows, .gradient = gradReduceRows, .place = placeReduceRows,
-       .cost = costElementwise},
+      {.op = Op::kReduceRows, .name = "reduce-rows", .minInputs = 1, .maxInputs = 1,
+       .attrs = {{"period", AttrKind::kInt, false}}, .infer = inferReduceRows,
+       .gradient = gradReduceRows, .place = placeReduceRows, .cost = costElementwise},
   };
   // clang-format on
 }

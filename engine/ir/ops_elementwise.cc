@@ -37,18 +37,11 @@ Grads gradScale(GradBuilder& build, const Node& node, std::span<const ValueId> d
   return std::vector<ValueId>{dx};
 }
 
-Grads gradRelu(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
-  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kReluGrad, "x", {dy[0], node.outputs[0]}, {}));
-  return std::vector<ValueId>{dx};
-}
-
-Grads gradGelu(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
-  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kGeluGrad, "x", {dy[0], node.inputs[0]}, {}));
-  return std::vector<ValueId>{dx};
-}
-
-Grads gradTanh(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
-  LOCKSTEP_ASSIGN(ValueId dx, build.emit(Op::kTanhGrad, "x", {dy[0], node.outputs[0]}, {}));
+// The gradient is an op of dy and y, or of dy and x.
+template <Op op, bool ofOutput>
+Grads gradActivation(GradBuilder& build, const Node& node, std::span<const ValueId> dy) {
+  const ValueId at = ofOutput ? node.outputs[0] : node.inputs[0];
+  LOCKSTEP_ASSIGN(ValueId dx, build.emit(op, "x", {dy[0], at}, {}));
   return std::vector<ValueId>{dx};
 }
 
@@ -156,56 +149,47 @@ OpCost costTranscendental(const Node&, Types inputs, Types outputs) {
 std::vector<OpInfo> elementwiseOps() {
   // clang-format off
   return {
-      {.op = Op::kCast, .name = "cast", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false,
-       .attrs = {{"dtype", AttrKind::kDType}, {"scale", AttrKind::kNumber}}, .inPlace = {-1},
-       .infer = inferCast, .gradient = gradCast, .place = placeCast, .cost = costElementwise},
-      {.op = Op::kAdd, .name = "add", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = gradAdd, .place = placeLinear, .cost = costElementwise,
+      {.op = Op::kCast, .name = "cast", .minInputs = 1, .maxInputs = 1,
+       .attrs = {{"dtype", AttrKind::kDType}, {"scale", AttrKind::kNumber}}, .infer = inferCast,
+       .gradient = gradCast, .place = placeCast, .cost = costElementwise},
+      {.op = Op::kAdd, .name = "add", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
+       .infer = inferSame, .gradient = gradAdd, .place = placeLinear, .cost = costElementwise,
        .costlyToRecompute = true, .movesOnly = true},
-      {.op = Op::kScale, .name = "scale", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {{"factor", AttrKind::kNumber}},
-       .inPlace = {0}, .infer = inferSame, .gradient = gradScale, .place = placeLinear,
-       .cost = costElementwise},
-      {.op = Op::kDropout, .name = "dropout", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false,
+      {.op = Op::kScale, .name = "scale", .minInputs = 1, .maxInputs = 1,
+       .attrs = {{"factor", AttrKind::kNumber}}, .inPlace = {0}, .infer = inferSame,
+       .gradient = gradScale, .place = placeLinear, .cost = costElementwise},
+      {.op = Op::kDropout, .name = "dropout", .minInputs = 2, .maxInputs = 2,
        .attrs = {{"salt", AttrKind::kInt}, {"rate", AttrKind::kNumber},
                  {"columns", AttrKind::kInt, false}, {"first", AttrKind::kInt, false},
                  {"axis", AttrKind::kText, false}, {"stride", AttrKind::kInt, false}},
        .inPlace = {0}, .infer = inferDropout, .gradient = gradDropout, .place = placeDropout,
        .cost = costTranscendental,
        .partOffset = {PartOffset::Unit::kColumns, -1, PartOffset::kLastDim}},
-      {.op = Op::kPartialToLocal, .name = "partial-to-local", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = nullptr, .place = placePartialToLocal, .cost = costMove},
-      {.op = Op::kScaleByRatio, .name = "scale-by-ratio", .minInputs = 3, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferScaleByRatio,
-       .gradient = nullptr, .place = placeScaleByRatio, .cost = costElementwise},
-      {.op = Op::kSelectIfFinite, .name = "select-if-finite", .minInputs = 3, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {1}, .infer = inferSelectIfFinite,
-       .gradient = nullptr, .place = placeSelectIfFinite, .cost = costMove},
-      {.op = Op::kOrderedSum, .name = "ordered-sum", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferOrderedSum,
-       .gradient = nullptr, .place = placeOrderedSum, .cost = costElementwise},
-      {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = gradRelu, .place = placeElementwise, .cost = costElementwise},
-      {.op = Op::kReluGrad, .name = "relu-grad", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = nullptr, .place = placeLinearInFirst, .cost = costElementwise},
-      {.op = Op::kGelu, .name = "gelu", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = gradGelu, .place = placeElementwise, .cost = costTranscendental},
-      {.op = Op::kGeluGrad, .name = "gelu-grad", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = nullptr, .place = placeLinearInFirst, .cost = costTranscendental},
-      {.op = Op::kTanh, .name = "tanh", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = gradTanh, .place = placeElementwise, .cost = costTranscendental},
-      {.op = Op::kTanhGrad, .name = "tanh-grad", .minInputs = 2, .maxInputs = 2, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {0}, .infer = inferSame,
-       .gradient = nullptr, .place = placeLinearInFirst, .cost = costElementwise},
+      {.op = Op::kPartialToLocal, .name = "partial-to-local", .minInputs = 1, .maxInputs = 1,
+       .inPlace = {0}, .infer = inferSame, .place = placePartialToLocal, .cost = costMove},
+      {.op = Op::kScaleByRatio, .name = "scale-by-ratio", .minInputs = 3, .maxInputs = 3,
+       .inPlace = {0}, .infer = inferScaleByRatio, .place = placeScaleByRatio,
+       .cost = costElementwise},
+      {.op = Op::kSelectIfFinite, .name = "select-if-finite", .minInputs = 3, .maxInputs = 3,
+       .inPlace = {1}, .infer = inferSelectIfFinite, .place = placeSelectIfFinite,
+       .cost = costMove},
+      {.op = Op::kOrderedSum, .name = "ordered-sum", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
+       .infer = inferOrderedSum, .place = placeOrderedSum, .cost = costElementwise},
+      {.op = Op::kRelu, .name = "relu", .minInputs = 1, .maxInputs = 1, .inPlace = {0},
+       .infer = inferSame, .gradient = gradActivation<Op::kReluGrad, true>,
+       .place = placeElementwise, .cost = costElementwise},
+      {.op = Op::kReluGrad, .name = "relu-grad", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
+       .infer = inferSame, .place = placeLinearInFirst, .cost = costElementwise},
+      {.op = Op::kGelu, .name = "gelu", .minInputs = 1, .maxInputs = 1, .inPlace = {0},
+       .infer = inferSame, .gradient = gradActivation<Op::kGeluGrad, false>,
+       .place = placeElementwise, .cost = costTranscendental},
+      {.op = Op::kGeluGrad, .name = "gelu-grad", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
+       .infer = inferSame, .place = placeLinearInFirst, .cost = costTranscendental},
+      {.op = Op::kTanh, .name = "tanh", .minInputs = 1, .maxInputs = 1, .inPlace = {0},
+       .infer = inferSame, .gradient = gradActivation<Op::kTanhGrad, true>,
+       .place = placeElementwise, .cost = costTranscendental},
+      {.op = Op::kTanhGrad, .name = "tanh-grad", .minInputs = 2, .maxInputs = 2, .inPlace = {0},
+       .infer = inferSame, .place = placeLinearInFirst, .cost = costElementwise},
   };
   // clang-format on
 }

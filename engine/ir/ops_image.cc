@@ -35,17 +35,11 @@ Result<TensorType> convolved(const TensorType& x, const TensorType& w, const Att
   return y;
 }
 
-Status checkAct(const Attrs& attrs) {
-  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
-    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
-  return {};
-}
-
 Inferred inferConv2d(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
   LOCKSTEP_TRY(wantRank(inputs, 1, 4, kFilter));
-  LOCKSTEP_TRY(checkAct(attrs));
+  LOCKSTEP_TRY(wantActivation(attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, {inputs[0].dtype, inputs[1].shape}));
   LOCKSTEP_ASSIGN(TensorType y, convolved(inputs[0], inputs[1], attrs));
   y.dtype = summedIn(y.dtype);
@@ -104,7 +98,7 @@ Inferred inferMaxPool2d(Types inputs, const Attrs& attrs) {
 Inferred inferMaxPool2dGrad(Types inputs, const Attrs& attrs) {
   LOCKSTEP_TRY(wantFloat(inputs, 0));
   LOCKSTEP_TRY(wantRank(inputs, 0, 4, kImage));
-  LOCKSTEP_TRY(checkAct(attrs));
+  LOCKSTEP_TRY(wantActivation(attrs));
   LOCKSTEP_ASSIGN(const TensorType y, pooled(inputs[0], attrs));
   LOCKSTEP_TRY(wantType(inputs, 1, y));
   LOCKSTEP_TRY(wantType(inputs, 2, y));
@@ -244,36 +238,26 @@ constexpr AttrInfo kTf32{"tf32", AttrKind::kInt, false};
 std::vector<OpInfo> imageOps() {
   // clang-format off
   return {
-      {.op = Op::kConv2d, .name = "conv2d", .minInputs = 2, .maxInputs = 3, .outputs = 1,
-       .isView = false, .isCollective = false,
-       .attrs = {kStride, kPad, kAct, kTf32}, .inPlace = {-1},
-       .infer = inferConv2d, .gradient = gradConv2d, .place = placeConv2d, .cost = costConv2d,
-       .matmulOperands = 2, .costlyToRecompute = true},
+      {.op = Op::kConv2d, .name = "conv2d", .minInputs = 2, .maxInputs = 3,
+       .attrs = {kStride, kPad, kAct, kTf32}, .infer = inferConv2d, .gradient = gradConv2d,
+       .place = placeConv2d, .cost = costConv2d, .matmulOperands = 2, .costlyToRecompute = true},
       {.op = Op::kConv2dInputGrad, .name = "conv2d-input-grad", .minInputs = 2, .maxInputs = 2,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape, kTf32},
-       .inPlace = {-1}, .infer = inferConv2dInputGrad, .gradient = nullptr,
-       .place = placeConv2dInputGrad, .cost = costConv2dInputGrad,
-       .matmulOperands = 2},
+       .attrs = {kStride, kPad, kShape, kTf32}, .infer = inferConv2dInputGrad,
+       .place = placeConv2dInputGrad, .cost = costConv2dInputGrad, .matmulOperands = 2},
       {.op = Op::kConv2dWeightGrad, .name = "conv2d-weight-grad", .minInputs = 2, .maxInputs = 2,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kStride, kPad, kShape, kTf32},
-       .inPlace = {-1}, .infer = inferConv2dWeightGrad, .gradient = nullptr,
-       .place = placeConv2dWeightGrad, .cost = costConv2dWeightGrad,
-       .matmulOperands = 2},
-      {.op = Op::kMaxPool2d, .name = "max-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {kSize, kStride}, .inPlace = {-1},
-       .infer = inferMaxPool2d, .gradient = gradMaxPool2d, .place = placePool,
-       .cost = costMaxPool2d},
+       .attrs = {kStride, kPad, kShape, kTf32}, .infer = inferConv2dWeightGrad,
+       .place = placeConv2dWeightGrad, .cost = costConv2dWeightGrad, .matmulOperands = 2},
+      {.op = Op::kMaxPool2d, .name = "max-pool2d", .minInputs = 1, .maxInputs = 1,
+       .attrs = {kSize, kStride}, .infer = inferMaxPool2d, .gradient = gradMaxPool2d,
+       .place = placePool, .cost = costMaxPool2d},
       {.op = Op::kMaxPool2dGrad, .name = "max-pool2d-grad", .minInputs = 3, .maxInputs = 3,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kSize, kStride, kAct},
-       .inPlace = {-1}, .infer = inferMaxPool2dGrad, .gradient = nullptr, .place = placePool,
+       .attrs = {kSize, kStride, kAct}, .infer = inferMaxPool2dGrad, .place = placePool,
        .cost = costElementwise},
-      {.op = Op::kMeanPool2d, .name = "mean-pool2d", .minInputs = 1, .maxInputs = 1, .outputs = 1,
-       .isView = false, .isCollective = false, .attrs = {}, .inPlace = {-1},
+      {.op = Op::kMeanPool2d, .name = "mean-pool2d", .minInputs = 1, .maxInputs = 1,
        .infer = inferMeanPool2d, .gradient = gradMeanPool2d, .place = placeMeanPool,
        .cost = costElementwise},
       {.op = Op::kMeanPool2dGrad, .name = "mean-pool2d-grad", .minInputs = 1, .maxInputs = 1,
-       .outputs = 1, .isView = false, .isCollective = false, .attrs = {kShape}, .inPlace = {-1},
-       .infer = inferMeanPool2dGrad, .gradient = nullptr, .place = placeMeanPool,
+       .attrs = {kShape}, .infer = inferMeanPool2dGrad, .place = placeMeanPool,
        .cost = costElementwise},
   };
   // clang-format on

@@ -29,6 +29,12 @@ Status wantAxis(const Attrs& attrs) {
   return {};
 }
 
+Status wantActivation(const Attrs& attrs) {
+  if (const std::string_view act = textAttr(attrs, "act"); !act.empty() && act != "relu")
+    return invalidArgument("act is \"{}\", expected \"\" or \"relu\"", act);
+  return {};
+}
+
 Shape shapeAttr(const Attrs& attrs, std::string_view key) { return listAttr(attrs, key); }
 
 DType dtypeAttr(const Attrs& attrs, std::string_view key) {

@@ -30,7 +30,8 @@ Error wrongInput(Types inputs, std::size_t index, std::string_view expected);
 Status wantFloat(Types inputs, std::size_t index);
 Status wantRank(Types inputs, std::size_t index, std::size_t rank, std::string_view expected);
 Status wantType(Types inputs, std::size_t index, const TensorType& type);
-Status wantAxis(const Attrs& attrs);  // axis and stride, both or neither
+Status wantAxis(const Attrs& attrs);        // axis and stride, both or neither
+Status wantActivation(const Attrs& attrs);  // act: "" or "relu"
 Shape shapeAttr(const Attrs& attrs, std::string_view key = "shape");
 DType dtypeAttr(const Attrs& attrs, std::string_view key = "dtype");
 // All inputs have one float type and shape, which is also the output's.

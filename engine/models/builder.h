@@ -78,8 +78,9 @@ class Builder {
   Result<ValueId> addEmbedding(ValueId ids);
   Result<ValueId> addTables(ValueId ids, std::int64_t units);
   Result<ValueId> addNorm(std::string part, ValueId x);
+  // Tensor parallelism splits dimension `splitDim` of the weight, and the bias where that is 1.
   Result<ValueId> addLinear(const std::string& part, ValueId x, std::int64_t units,
-                            const std::string& initializer);
+                            const std::string& initializer, int splitDim, std::int64_t splitParts);
   Result<ValueId> addTransformer(ValueId x);
   Status wantImage(const Shape& in) const;
   Result<ValueId> addConv2d(ValueId x);

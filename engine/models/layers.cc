@@ -14,12 +14,7 @@ using ir::Attrs;
 using ir::Op;
 using ir::ValueId;
 
-struct Activation {
-  std::string_view name;
-  Op op;
-};
-constexpr std::array kActivations{Activation{"relu", Op::kRelu}, Activation{"gelu", Op::kGelu},
-                                  Activation{"tanh", Op::kTanh}};
+constexpr std::array kActivations{Op::kRelu, Op::kGelu, Op::kTanh};
 
 }  // namespace
 
@@ -27,7 +22,7 @@ std::span<const std::string_view> activations() {
   static const auto kNames = [] {
     std::array<std::string_view, kActivations.size()> names;
     std::transform(kActivations.begin(), kActivations.end(), names.begin(),
-                   [](const auto& a) { return a.name; });
+                   [](Op op) { return ir::info(op).name; });
     return names;
   }();
   return kNames;
@@ -83,11 +78,11 @@ Result<ValueId> Builder::addActivation(ValueId x, std::string_view field) {
   const std::string& function = layer().activation;
   if (function.empty()) return x;
   const auto it = std::find_if(kActivations.begin(), kActivations.end(),
-                               [&](const Activation& a) { return a.name == function; });
+                               [&](Op op) { return ir::info(op).name == function; });
   if (it == kActivations.end())
     return failKind(field, message("unknown activation {}; expected {}", function,
                                    expectedOneOf(function, activations())));
-  return add(it->op, layer().name + "." + function, {x});
+  return add(*it, layer().name + "." + function, {x});
 }
 
 Result<ValueId> Builder::addBias(ValueId x, std::int64_t fanIn) {
@@ -186,12 +181,15 @@ Result<ValueId> Builder::addNorm(std::string part, ValueId x) {
 }
 
 Result<ValueId> Builder::addLinear(const std::string& part, ValueId x, std::int64_t units,
-                                   const std::string& initializer) {
+                                   const std::string& initializer, int splitDim,
+                                   std::int64_t splitParts) {
   const std::int64_t channels = shape(x)[1];
   const std::string prefix = layer().name + "." + part;
   LOCKSTEP_ASSIGN(const ValueId w,
                   addParameter(part + ".weight", {channels, units}, channels, units, initializer));
+  splitAlong(out_.parameters.size() - 1, splitDim, splitParts);
   LOCKSTEP_ASSIGN(const ValueId b, addParameter(part + ".bias", {units}, channels, units, "zeros"));
+  if (splitDim == 1) splitAlong(out_.parameters.size() - 1, 0, splitParts);
   LOCKSTEP_ASSIGN(const ValueId y, add(Op::kMatmul, prefix + ".matmul", {x, w}));
   return add(Op::kBiasAdd, prefix + ".bias-add", {y, b});
 }
@@ -233,30 +231,20 @@ Result<ValueId> Builder::addTransformer(ValueId x) {
   });
   const std::string smaller =
       fmt::format("normal:{:.6g}", 0.02 / std::sqrt(2 * static_cast<double>(blocks)));
-  const std::size_t first = out_.parameters.size();
   LOCKSTEP_ASSIGN(ValueId h, addNorm("norm1", x));
-  LOCKSTEP_ASSIGN(h, addLinear("qkv", h, 3 * channels, kGpt2));
+  LOCKSTEP_ASSIGN(h, addLinear("qkv", h, 3 * channels, kGpt2, 1, l.heads));
   LOCKSTEP_ASSIGN(
       h,
       add(Op::kAttention, l.name + ".attention", {h},
           {{"tokens", tokens_}, {"head", channels / l.heads}, {"causal", std::int64_t{l.causal}}}));
-  LOCKSTEP_ASSIGN(h, addLinear("proj", h, channels, smaller));
+  LOCKSTEP_ASSIGN(h, addLinear("proj", h, channels, smaller, 0, l.heads));
   LOCKSTEP_ASSIGN(h, addDropout(".proj", h));
   LOCKSTEP_ASSIGN(x, add(Op::kAdd, l.name + ".add1", {x, h}));
   LOCKSTEP_ASSIGN(h, addNorm("norm2", x));
-  LOCKSTEP_ASSIGN(h, addLinear("up", h, between, kGpt2));
+  LOCKSTEP_ASSIGN(h, addLinear("up", h, between, kGpt2, 1, between));
   LOCKSTEP_ASSIGN(h, add(Op::kGelu, l.name + ".gelu", {h}));
-  LOCKSTEP_ASSIGN(h, addLinear("down", h, channels, smaller));
+  LOCKSTEP_ASSIGN(h, addLinear("down", h, channels, smaller, 0, between));
   LOCKSTEP_ASSIGN(h, addDropout(".down", h));
-  for (std::size_t i = first; i < out_.parameters.size(); ++i) {
-    const std::string_view part = std::string_view(out_.parameters[i].name).substr(l.name.size());
-    if (part == ".qkv.weight") splitAlong(i, 1, l.heads);
-    if (part == ".qkv.bias") splitAlong(i, 0, l.heads);
-    if (part == ".proj.weight") splitAlong(i, 0, l.heads);
-    if (part == ".up.weight") splitAlong(i, 1, between);
-    if (part == ".up.bias") splitAlong(i, 0, between);
-    if (part == ".down.weight") splitAlong(i, 0, between);
-  }
   return add(Op::kAdd, l.name + ".add2", {x, h});
 }
 

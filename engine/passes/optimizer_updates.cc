@@ -34,17 +34,17 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
 }
 
 Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                  std::int64_t count, ValueId parameters, ValueId gradients, ValueId norm,
+                  const Group& group, ValueId parameters, ValueId gradients, ValueId norm,
                   ValueId rate, ValueId updates) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   std::vector<ValueId> inputs{parameters, gradients};
   for (const std::string& prefix : prefixes) {
-    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefix, k), count));
+    LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefix, k), group.count));
     inputs.push_back(state);
   }
   inputs.push_back(norm);
   inputs.push_back(rate);
-  Attrs attrs{{"weight_decay", optimizer.weightDecay}};
+  Attrs attrs{{"weight_decay", group.kind.noWeightDecay ? 0 : optimizer.weightDecay}};
   Op op = Op::kSgd;
   if (optimizer.kind == "adagrad") {
     op = Op::kAdagrad;
@@ -71,10 +71,10 @@ Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const Table
 }
 
 Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     std::int64_t count, ValueId parameters, const CombinedRows& gradient,
+                     const Group& group, ValueId parameters, const CombinedRows& gradient,
                      const Attrs& part, ValueId norm, ValueId rate) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
-  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), count));
+  LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), group.count));
   Attrs attrs = part;
   const bool sgd = optimizer.kind == "sgd";
   if (!sgd) attrs["eps"] = optimizer.epsilon;
@@ -168,19 +168,17 @@ Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& gro
     LOCKSTEP_ASSIGN(divisor, clipped(build, layout, divisor, squares, optimizer.clipNorm));
   }
   for (std::size_t k = 0; k < groups.size(); ++k) {
-    Optimizer mine = optimizer;
-    if (groups[k].kind.noWeightDecay) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
     const auto known = norms.find(build.stage);
     const ValueId by = known == norms.end() ? divisor : known->second;
     if (groups[k].kind.table > 0) {
       LOCKSTEP_ASSIGN(const CombinedRows gradient, combined(k));
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient,
+      LOCKSTEP_TRY(emitRowUpdate(build, optimizer, k, groups[k], parameters[k], gradient,
                                  tables.at(k).part, by, rate));
       continue;
     }
-    LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], gradients[k], by, rate,
-                            updates));
+    LOCKSTEP_TRY(
+        emitUpdate(build, optimizer, k, groups[k], parameters[k], gradients[k], by, rate, updates));
   }
   return divisor;
 }

@@ -28,10 +28,10 @@ Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const Table
 
 // Updates parameters and optimizer state of group k with the sum of gradients / norm.
 Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                  std::int64_t count, ir::ValueId parameters, ir::ValueId gradients,
+                  const Group& group, ir::ValueId parameters, ir::ValueId gradients,
                   ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
 Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     std::int64_t count, ir::ValueId parameters, const CombinedRows& gradient,
+                     const Group& group, ir::ValueId parameters, const CombinedRows& gradient,
                      const ir::Attrs& part, ir::ValueId norm, ir::ValueId rate);
 // Σ of the squares of all gradients. A parameter that several ranks hold counts once.
 Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,

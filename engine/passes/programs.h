@@ -86,7 +86,9 @@ struct StepLayout {
            (update == UpdateKind::kSynchronous || update == UpdateKind::kAccumulating);
   }
 };
-// Group indices by the names of the nodes that are the groups' gradients.
+// Names of the nodes that are groups' gradients, and of their buffers, begin so: "grads.K".
+inline constexpr std::string_view kGroupGradients = "grads.";
+// Group indices by the names of these nodes.
 using GradientNodes = std::map<std::string, std::size_t, std::less<>>;
 
 // A table with a sparse gradient, whose optimizer leaves other rows unchanged, is its own group:

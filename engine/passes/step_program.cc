@@ -141,7 +141,7 @@ class StepBuilder {
     if (k == program_.metricsPack) LOCKSTEP_TRY(addMetricsTo(members));
     const bool scales =
         isGroup && seed_ >= 0 && layout_.compressed && layout_.update != UpdateKind::kAccumulating;
-    const std::string name = isGroup ? indexed("grads", k) : "sums";
+    const std::string name = isGroup ? fmt::format("{}{}", kGroupGradients, k) : "sums";
     LOCKSTEP_ASSIGN(values_.packs[k], build_.add(Op::kFlatten, scales ? name + ".scaled" : name,
                                                  std::move(members), {}));
     if (scales) {

@@ -33,8 +33,8 @@ Result<ValueId> emitUpdates(GraphBuilder& build, const StepProgram& program,
   if (metricsPack < groups.size()) {
     build.stage = groups[metricsPack].kind.stage;
     LOCKSTEP_ASSIGN(gradients[metricsPack],
-                    build.slice(indexed("grads", metricsPack) + ".gradients", packs[metricsPack], 0,
-                                {groups[metricsPack].count}));
+                    build.slice(fmt::format("{}{}.gradients", kGroupGradients, metricsPack),
+                                packs[metricsPack], 0, {groups[metricsPack].count}));
   }
   std::map<int, ValueId> norms;
   for (const Group& group : groups) {
@@ -79,17 +79,15 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program, const StepVal
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(const ValueId updates, build.input("t"));
   for (std::size_t k = 0; k < groups.size(); ++k) {
-    Optimizer mine = optimizer;
-    if (groups[k].kind.noWeightDecay) mine.weightDecay = 0;
     build.stage = groups[k].kind.stage;
     if (groups[k].kind.table > 0) {
       LOCKSTEP_ASSIGN(const CombinedRows gradient, combineRows(build, k, tables.at(k)));
-      LOCKSTEP_TRY(emitRowUpdate(build, mine, k, groups[k].count, parameters[k], gradient,
+      LOCKSTEP_TRY(emitRowUpdate(build, optimizer, k, groups[k], parameters[k], gradient,
                                  tables.at(k).part, divisor, rate));
       continue;
     }
     if (groups[k].kind.rowSharded) {
-      LOCKSTEP_TRY(emitUpdate(build, mine, k, groups[k].count, parameters[k], packs[k], divisor,
+      LOCKSTEP_TRY(emitUpdate(build, optimizer, k, groups[k], parameters[k], packs[k], divisor,
                               rate, updates));
       continue;
     }
@@ -98,7 +96,7 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program, const StepVal
                     build.add(Op::kScaleByRatio, indexed("mean", k), {own[k], one, divisor}, {}));
     build.stage = groups[k].kind.stage;
     LOCKSTEP_TRY(
-        emitUpdate(build, mine, k, groups[k].count, parameters[k], mean, one, rate, updates));
+        emitUpdate(build, optimizer, k, groups[k], parameters[k], mean, one, rate, updates));
   }
   const auto result = [&](const std::string& name, int stage, ValueId value) {
     build.stage = stage;
@@ -145,7 +143,8 @@ Result<ir::Graph> updateProgram(const std::string& model, DType dtype, const Ste
   const std::size_t ofStatistics = step.sums.size() - step.statistics.size();
   for (std::size_t k = 0; k < ofStatistics; ++k) {
     const StepProgram::Sum& sum = step.sums[k];
-    const std::string name = k < step.groups.size() ? indexed("grads", k) : "sums.whole";
+    const std::string name =
+        k < step.groups.size() ? fmt::format("{}{}", kGroupGradients, k) : "sums.whole";
     build.stage = sum.stage;
     LOCKSTEP_ASSIGN(const ValueId sums, build.state(sum.state, sum.count));
     if (k == step.metricsPack) {

@@ -4,6 +4,8 @@
 #include <limits>
 #include <map>
 
+#include "engine/plan/order.h"
+
 namespace lockstep::plan {
 namespace {
 
@@ -110,10 +112,7 @@ class VirtualRun {
           cursor.rendezvous.push_back({at, false});
           ++cursor.clock;
         } else if (step.op == ir::Op::kSend) {
-          const Buffer& sent = body.buffers[static_cast<std::size_t>(step.inputs[0])];
-          const Buffer& root =
-              sent.base >= 0 ? body.buffers[static_cast<std::size_t>(sent.base)] : sent;
-          if (root.kind != BufferKind::kState)
+          if (rootBufferOf(body, step.inputs[0]).kind != BufferKind::kState)
             return makeError(Code::kFailedPrecondition,
                              "step {} sends what does not outlive its program", step.name);
           const int peer = peersOf(step, entry.copy).first;

@@ -14,6 +14,9 @@ inline BufferId rootOf(const Body& body, BufferId id) {
   const BufferId base = body.buffers[static_cast<std::size_t>(id)].base;
   return base >= 0 ? base : id;
 }
+inline const Buffer& rootBufferOf(const Body& body, BufferId id) {
+  return body.buffers[static_cast<std::size_t>(rootOf(body, id))];
+}
 
 // Steps of a stream run in order; a step of the communication stream starts once the compute stream
 // has reached it; a step starts after those in its `after`. Vector clocks with one counter per

@@ -24,8 +24,6 @@ struct Layout {
   }
 };
 
-std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rfind('.')); }
-
 // The ranks that hold what a rank holds of a member and write to the same folder: their number, and
 // how many of them come before it. Equal for all members that lie along the same axes.
 class Holders {
@@ -62,7 +60,7 @@ class Holders {
 }  // namespace
 
 std::string tensorName(const StateSlot& slot, const Member& member) {
-  return fmt::format("{}/{}", slotKind(slot.name), member.name);
+  return fmt::format("{}/{}", slot.kind(), member.name);
 }
 
 TensorInfo Piece::stored() const {

@@ -130,9 +130,10 @@ inline std::string_view stateRoleName(StateRole role) {
 }
 
 struct StateSlot {
-  // Unique: "params.0", "adam.m.0". Members are named after parameters (statistics have their own
-  // names); names are unique within a kind ("adam.m").
+  // Unique: a kind and the group's number, "params.0", "adam.m.0". Members are named after
+  // parameters (statistics have their own names); names are unique within a kind.
   std::string name;
+  std::string_view kind() const { return std::string_view(name).substr(0, name.rfind('.')); }
   StateRole role{};
   ir::TensorType type;      // local
   std::int64_t offset = 0;  // in the state arena

@@ -45,7 +45,7 @@ Status verifyState(const Plan& plan) {
     reached[slot.stage] = slot.offset + each * slot.copies;
     std::int64_t element = 0;
     for (const StateSlot::Member& member : slot.members) {
-      const std::string kind = slot.name.substr(0, slot.name.rfind('.'));
+      const std::string_view kind = slot.kind();
       if (!members.insert(fmt::format("{}/{}/{}", kind, member.name, member.firstRow)).second) {
         return broken(fmt::format("member {} of state {} is given twice", member.name, kind));
       }

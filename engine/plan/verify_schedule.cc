@@ -3,6 +3,8 @@
 #include <map>
 #include <set>
 
+#include "engine/plan/order.h"
+
 namespace lockstep::plan {
 namespace {
 
@@ -201,8 +203,7 @@ class ScheduleRun {
 
   Memory memoryOf(const Body& body, BufferId id, int copy) const {
     const Buffer& buffer = body.buffers[static_cast<std::size_t>(id)];
-    const Buffer& root =
-        buffer.base >= 0 ? body.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
+    const Buffer& root = rootBufferOf(body, id);
     if (root.kind != BufferKind::kState) return {};
     const auto slot = slots_.find(root.name);
     const std::int64_t begin = buffer.base >= 0 ? buffer.offset : 0;
@@ -231,9 +232,7 @@ Status verifyCopies(const Plan& plan, int rank, const std::vector<ScheduleEntry>
   for (const ScheduleEntry& entry : entries) {
     const Body& body = *plan.find(entry.program, rank);
     const auto copied = [&](BufferId id) -> const StateSlot* {
-      const Buffer& buffer = body.buffers[static_cast<std::size_t>(id)];
-      const Buffer& root =
-          buffer.base >= 0 ? body.buffers[static_cast<std::size_t>(buffer.base)] : buffer;
+      const Buffer& root = rootBufferOf(body, id);
       if (root.kind != BufferKind::kState) return nullptr;
       const StateSlot* slot = slots.at(root.name);
       return slot->copies > 1 || slot->role == StateRole::kStash ? slot : nullptr;

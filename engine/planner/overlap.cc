@@ -45,7 +45,7 @@ class Window {
 };
 
 bool isState(const plan::Body& body, plan::BufferId id) {
-  return bufferOf(body, plan::rootOf(body, id)).kind == plan::BufferKind::kState;
+  return plan::rootBufferOf(body, id).kind == plan::BufferKind::kState;
 }
 
 // Returns the sharded state that step i gathers transiently, directly or as cast by the step

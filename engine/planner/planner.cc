@@ -64,13 +64,6 @@ std::string precisionName(DType compute, DType matmulDtype, bool tf32) {
   return compute == DType::kF64 ? "fp64" : "fp32";
 }
 
-std::int64_t largestShare(const std::vector<std::int64_t>& cuts) {
-  std::int64_t largest = 0;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    largest = std::max(largest, cuts[i + 1] - cuts[i]);
-  return largest;
-}
-
 // Checks a request and returns what its plan is built from.
 Result<PlanContext> checkedContext(const PlanRequest& request, const cluster::Cluster& cluster,
                                    const CostModel& cost) {
@@ -82,7 +75,7 @@ Result<PlanContext> checkedContext(const PlanRequest& request, const cluster::Cl
   LOCKSTEP_TRY(checkServers(strategy, cluster.mesh));
   LOCKSTEP_TRY(checkLocal(strategy, cluster.mesh));
   LOCKSTEP_TRY(checkTensor(request, strategy, cluster.mesh));
-  LOCKSTEP_TRY(checkStages(request, cluster.mesh, pipeline ? context.stages() : 1));
+  LOCKSTEP_TRY(checkStages(request, strategy, cluster.mesh, pipeline ? context.stages() : 1));
   LOCKSTEP_TRY(checkBatches(request, ranks, pipeline));
   LOCKSTEP_TRY(checkShares(request, ranks, pipeline));
   LOCKSTEP_TRY(checkOverlap(request));
@@ -159,7 +152,7 @@ class PlanBuilder {
     const int with = training && context_.isAsynchronous() ? 1 : ranks;
     const auto shardTables = [this, ranks, with, &cuts](const ir::ModelGraph& model) {
       return passes::serveTables(model, tables_, context_.servers(), ranks, with,
-                                 largestShare(cuts));
+                                 cluster::largestPart(cuts));
     };
     const auto splitLoss = [this](const ir::ModelGraph& model) {
       return passes::divideLoss(model, context_.modelRanks());
@@ -283,7 +276,7 @@ class PlanBuilder {
   Status chooseTables() {
     const bool clips = request_.training.optimizer.clipNorm > 0;
     if (context_.servers() > 0 && !(context_.isAsynchronous() && clips))
-      tables_ = passes::tablesOf(model_, largestShare(plan_.batchCuts), context_.servers());
+      tables_ = passes::tablesOf(model_, cluster::largestPart(plan_.batchCuts), context_.servers());
     return checkDense(request_, context_.strategy, !tables_.empty());
   }
 
@@ -349,10 +342,9 @@ class PlanBuilder {
       state_.splitGradients(step, training);
     LOCKSTEP_TRY(programs_.addTraining(training_, step.graph, training, step.gradients));
     if (step.last) {
-      const bool averages = layout_.update == passes::UpdateKind::kLocal;
       passes::Sources last = state_.sources();
       state_.splitGradients(step, last);
-      LOCKSTEP_TRY(programs_.addTraining({averages ? "average" : "update"}, *step.last, last,
+      LOCKSTEP_TRY(programs_.addTraining({plan_.schedule[0].back().program}, *step.last, last,
                                          step.gradients));
     }
     passes::Sources evaluation = state_.sources();

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/passes/programs.h"
 #include "engine/plan/inputs.h"
 #include "engine/planner/overlap.h"
 #include "engine/planner/planner.h"
@@ -210,7 +211,7 @@ RankMemory memory(const plan::Plan& plan, int rank, bool onDevice) {
     for (std::size_t i = 0; i < body.buffers.size(); ++i) {
       const plan::Buffer& buffer = body.buffers[i];
       const bool one = buffer.base < 0 && buffer.kind == plan::BufferKind::kTemp &&
-                       buffer.name.starts_with("grads.");
+                       buffer.name.starts_with(passes::kGroupGradients);
       if (one && !whole[i]) bytes += buffer.type.bytes();
     }
     return bytes;

@@ -168,7 +168,7 @@ void ProgramBuilder::chooseCopies(int stage, const std::vector<passes::SavedTens
   }
   copies = best;
   for (plan::ScheduleEntry& entry : plan_.schedule[static_cast<std::size_t>(stage)])
-    if (entry.program != "update") entry.copy = entry.micro % copies;
+    entry.copy = entry.micro % copies;
 }
 
 // One body of each program, of the rank's stage.

@@ -427,7 +427,8 @@ Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool
   return {};
 }
 
-Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int stages) {
+Status checkStages(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh,
+                   int stages) {
   if (stages == 1) {
     for (const auto& [layer, stage] : request.pins)
       if (stage != 0)
@@ -443,7 +444,7 @@ Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int st
                    setNumber("strategy.stages",
                              cluster::divisorUpTo(stages * mesh.axisSize(kDataAxis), layers)));
   }
-  if (request.strategy == "placement" && request.pins.empty()) {
+  if (strategy.pinned && request.pins.empty()) {
     return refusal(
         "strategy placement needs pinned layers", "strategy.pins says which stage has which",
         {{{"strategy.kind", "pipeline"}}, {{"strategy.pins", evenPins(request, stages)}}});

@@ -45,7 +45,8 @@ Status checkDense(const PlanRequest& request, const Strategy& strategy, bool tab
 // Checks that all ranks agree on skipped steps.
 Status checkLossScale(const PlanRequest& request, const Strategy& strategy, bool pipeline,
                       bool compressed);
-Status checkStages(const PlanRequest& request, const cluster::Mesh& mesh, int stages);
+Status checkStages(const PlanRequest& request, const Strategy& strategy, const cluster::Mesh& mesh,
+                   int stages);
 // A layer without a pin is on the stage of the layer before it.
 Result<std::vector<int>> pinnedStages(const PlanRequest& request, int stages);
 

@@ -9,12 +9,7 @@
 #include "engine/runtime/safetensors.h"
 
 namespace lockstep::runtime {
-namespace {
-
 namespace fs = std::filesystem;
-constexpr std::string_view kParameters = "params", kStatistics = "stats";
-
-}  // namespace
 
 std::string stateFile(const std::string& checkpoint) { return fs::path(checkpoint) / kStateFile; }
 
@@ -33,8 +28,9 @@ Result<std::string> newestCheckpoint(const std::string& folder) {
 
 Result<std::string> exportModel(const std::string& path, const RankState& state,
                                 const TensorSink& sink) {
-  std::vector<Place> places = placesOf(
-      state.plan, [](std::string_view kind) { return kind == kParameters || kind == kStatistics; });
+  std::vector<Place> places = placesOf(state.plan, [](const plan::StateSlot& slot) {
+    return slot.role == plan::StateRole::kParameters || slot.role == plan::StateRole::kStatistics;
+  });
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.member().name < b.member().name; });
   std::vector<TensorInfo> tensors;

@@ -139,7 +139,7 @@ void CheckpointWriter::listParts() {
   std::vector<TensorInfo> tensors;
   if (to_.gathered) {
     if (state_.rank == 0)
-      for (const Place& place : placesOf(state_.plan, [](std::string_view) { return true; }))
+      for (const Place& place : placesOf(state_.plan, [](const plan::StateSlot&) { return true; }))
         tensors.push_back({tensorName(*place.slot, place.member()), place.slot->type.dtype,
                            place.member().shape});
   } else {
@@ -221,7 +221,7 @@ Status CheckpointWriter::fillSnapshot() {
   }
   Status none;
   return gather(
-      state_, placesOf(state_.plan, [](std::string_view) { return true; }),
+      state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }),
       "a checkpoint's snapshot",
       [this](std::size_t index, std::span<const std::byte> tensor) {
         std::memcpy(snapshot_.data() + parts_[index].offset, tensor.data(), tensor.size());

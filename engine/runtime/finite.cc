@@ -47,8 +47,7 @@ std::int64_t firstNonFinite(std::span<const std::byte> data, DType dtype) {
 std::string stateTensorText(const plan::StateSlot& slot, std::string_view member) {
   if (slot.role == plan::StateRole::kParameters) return fmt::format("parameter {}", member);
   if (slot.role == plan::StateRole::kStatistics) return fmt::format("running statistic {}", member);
-  const std::string_view kind = std::string_view(slot.name).substr(0, slot.name.rfind('.'));
-  return fmt::format("optimizer state {} of {}", kind, member);
+  return fmt::format("optimizer state {} of {}", slot.kind(), member);
 }
 
 Error diverged(const Message& found, const std::string& where, std::int64_t step) {

@@ -7,9 +7,6 @@
 namespace lockstep::runtime {
 namespace {
 
-// "adam.m.3" → "adam.m": the group's number is a matter of the plan, not of the state.
-std::string_view slotKind(std::string_view slot) { return slot.substr(0, slot.rfind('.')); }
-
 std::vector<std::int64_t> equalCuts(int parts, std::int64_t count) {
   std::vector<std::int64_t> cuts;
   for (int part = 0; part <= parts; ++part) cuts.push_back(part * count);
@@ -19,16 +16,14 @@ std::vector<std::int64_t> equalCuts(int parts, std::int64_t count) {
 }  // namespace
 
 std::vector<Place> placesOf(const plan::Plan& plan,
-                            const std::function<bool(std::string_view)>& wanted) {
+                            const std::function<bool(const plan::StateSlot&)>& wanted) {
   std::vector<Place> places;
   std::map<std::string, std::size_t> known;  // of what is in parts
   for (const plan::StateSlot& slot : plan.state)
     for (const Member& member : slot.members) {
-      if (!wanted(slotKind(slot.name))) continue;
+      if (!wanted(slot)) continue;
       std::size_t at = places.size();
-      if (member.rows > 0)
-        at =
-            known.emplace(fmt::format("{}/{}", slotKind(slot.name), member.name), at).first->second;
+      if (member.rows > 0) at = known.emplace(tensorName(slot, member), at).first->second;
       if (at == places.size()) places.push_back({&slot, {}});
       places[at].parts.emplace_back(&slot, &member);
     }

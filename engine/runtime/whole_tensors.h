@@ -23,9 +23,9 @@ struct Place {
   std::vector<std::pair<const plan::StateSlot*, const Member*>> parts;
   const Member& member() const { return *parts.front().second; }
 };
-// Returns the places of slots of wanted kinds, in plan order.
+// Returns the places of wanted slots, in plan order.
 std::vector<Place> placesOf(const plan::Plan& plan,
-                            const std::function<bool(std::string_view kind)>& wanted);
+                            const std::function<bool(const plan::StateSlot&)>& wanted);
 
 // All ranks ask for the same tensors in the same order.
 class WholeTensors {

@@ -247,7 +247,7 @@ std::string strategy(Dice& dice, const Shape& shape, int ranks, bool small) {
     for (int i = 0; i < parts; ++i) shares.push_back(dice.of({1, 1, 2, 3, small ? 4 : 20}));
     line(fmt::format("shares: [{}]", fmt::join(shares, ", ")));
   }
-  if (kind.name == "placement" ? !dice.oneIn(6) : dice.oneIn(60)) {
+  if (kind.pinned ? !dice.oneIn(6) : dice.oneIn(60)) {
     std::vector<std::string> pins;
     int on = 0;
     for (const std::string& name : shape.names) {

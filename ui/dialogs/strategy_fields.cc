@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "app/specs/spec_text.h"
+#include "engine/cluster/strategies.h"
 #include "ui/dialogs/option_fields.h"
 #include "ui/models/field_model.h"
 #include "ui/models/pin_model.h"
@@ -19,7 +20,11 @@ namespace {
 
 constexpr int kPinRows = 6;  // visible at once
 constexpr int kPinHeight = 26;
-constexpr const char* kPinned = "placement";
+
+bool isPinned(const std::string& kind) {
+  const cluster::Strategy* strategy = cluster::findStrategy(kind);
+  return strategy != nullptr && strategy->pinned;
+}
 
 }  // namespace
 
@@ -85,7 +90,7 @@ void StrategyFields::setKind(const std::string& kind) {
 QStringList StrategyFields::sets(const app::SpecText& spec, const std::string& other) const {
   QStringList out = options_->sets(spec, other);
   const bool some = spec.count("strategy.pins") > 0;
-  if ((other.empty() ? kind() : other) == kPinned) {
+  if (isPinned(other.empty() ? kind() : other)) {
     const bool same =
         some && pins_->layers() == spec.layerNames() && pins_->stages() == spec.layerStages();
     if (!same)
@@ -102,7 +107,7 @@ void StrategyFields::fit() {
   const int rows = std::clamp(pins_->rowCount(), 1, kPinRows);
   pinTable_->setFixedHeight(rows * kPinHeight + pinTable_->horizontalHeader()->sizeHint().height() +
                             2);
-  form_->setRowVisible(pinTable_, kind() == kPinned);
+  form_->setRowVisible(pinTable_, isPinned(kind()));
   Q_EMIT changed();
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/cluster/strategies.h"
 #include "ui/models/pin_model.h"
 #include "ui/studio/background.h"
 #include "ui/studio/spec_document.h"
@@ -30,8 +31,9 @@ bool LayerTableModel::modelIsFile() const {
 
 bool LayerTableModel::pinned() const {
   const app::SpecText& spec = document_->spec();
-  return document_->kind() == app::SpecKind::kRun && spec.readable() && !modelIsFile() &&
-         (spec.value("strategy.kind") == "placement" || spec.count("strategy.pins") > 0);
+  if (document_->kind() != app::SpecKind::kRun || !spec.readable() || modelIsFile()) return false;
+  const auto* strategy = cluster::findStrategy(spec.value("strategy.kind").value_or(""));
+  return (strategy != nullptr && strategy->pinned) || spec.count("strategy.pins") > 0;
 }
 
 Qt::ItemFlags LayerTableModel::flags(const QModelIndex& index) const {

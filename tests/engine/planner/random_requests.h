@@ -28,13 +28,12 @@ class Draw {
     const models::Model model = this->model();
     const int stages = chance(5) ? of({2, 3, 4}) : 1;
     const int modelRanks = chance(6) ? 2 : 1;
-    const auto strategy =
-        of<const char*>({"multi-worker-mirrored", "mirrored", "zero-1", "zero-2", "zero-3",
-                         "zero-3", "local-sgd", "parameter-server", "central-storage"});
-    const bool serves = cluster::findStrategy(strategy)->servers;
-    const int servers = !serves                                           ? 0
-                        : std::string_view(strategy) == "central-storage" ? 1
-                                                                          : of({1, 2, 3});
+    std::vector<cluster::Strategy> strategies;  // the others are stages and modelRanks
+    for (const cluster::Strategy& one : cluster::strategies())
+      if (one.axis == cluster::kDataAxis)
+        strategies.insert(strategies.end(), one.splitParameters ? 2u : 1u, one);
+    const cluster::Strategy& strategy = strategies[random_() % strategies.size()];
+    const int servers = !strategy.servers ? 0 : strategy.oneServer ? 1 : of({1, 2, 3});
     const int data = of({1, 2, 2, 3, 4, 5, 8});
     planner::PlanRequest& asked = drawn.request;
     asked.microBatches = microBatches_;
@@ -49,7 +48,7 @@ class Draw {
     drawn.evaluatesLikeSteps = chance(2);
     asked.evaluate =
         built(drawn.evaluatesLikeSteps ? batch : data * of({1, 4}), models::Use::kEvaluation, 1);
-    asked.strategy = strategy;
+    asked.strategy = strategy.name;
     if (compute == DType::kF32)
       asked.matmulDtype = of({DType::kF32, DType::kF32, DType::kBf16, DType::kF16});
     if (asked.matmulDtype == DType::kF16) asked.training.lossScale.emplace();
@@ -66,16 +65,16 @@ class Draw {
     if (chance(8)) asked.compression = of<const char*>({"int8", "fp16", "top-k"});
     asked.topKAfter = of({0, 5});
     asked.inOrder = chance(12);
-    if (serves) asked.staleness = of({0, 0, 2, -1});
-    if (serves && chance(3)) asked.dense = "all-reduce";
+    if (strategy.servers) asked.staleness = of({0, 0, 2, -1});
+    if (strategy.servers && chance(3)) asked.dense = "all-reduce";
     if (chance(8)) {
       for (int i = 0; i < data; ++i) asked.shares.push_back(of({1, 2}));
     }
     cluster::Cluster& cluster = drawn.cluster;
     const int ranks = data * stages * modelRanks + servers;
     cluster = clusterOf(ranks, of({1, 4}),
-                        chance(2) || asked.strategy == "mirrored" ? ranks : of({1, 2}));
-    if (asked.strategy == "mirrored" || asked.strategy == "central-storage")
+                        chance(2) || (strategy.oneNode && !strategy.servers) ? ranks : of({1, 2}));
+    if (strategy.oneNode)
       for (cluster::Device& device : cluster.devices) device.node = "n0";
     std::vector<cluster::Axis> axes;
     if (stages > 1) axes.push_back({"stage", stages});
@@ -88,7 +87,7 @@ class Draw {
         "{} batch {} x {} {} data {} stages {} model {} servers {} {} {} buckets {} overlap {} "
         "gather {} recompute {} "
         "schedule {} compression {} staleness {} dense {} inOrder {} link {} clip {}",
-        modelText_, batch, asked.microBatches, strategy, data, stages, modelRanks, servers,
+        modelText_, batch, asked.microBatches, strategy.name, data, stages, modelRanks, servers,
         dtypeName(compute), dtypeName(asked.matmulDtype), asked.bucketBytes, asked.overlap,
         asked.gatherBytes, asked.recompute, asked.schedule, asked.compression, asked.staleness,
         asked.dense, asked.inOrder, cluster.link.kind, asked.training.optimizer.clipNorm);
