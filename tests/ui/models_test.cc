@@ -91,7 +91,7 @@ class ModelsTest : public QObject {
     QAbstractItemModelTester tester(&model);
     model.setEntries(NavigatorModel::kModels, {{"a", "A"}, {"b", "B"}});
     model.setEntries(NavigatorModel::kRuns, {{"r1", "run"}, {"r2", "run"}, {"r3", "run"}});
-    QCOMPARE(model.indexOf(NavigatorModel::kRuns, "r2").row(), 1);
+    QCOMPARE(model.indexOf("run:r2").row(), 1);
     model.setEntries(NavigatorModel::kRuns, {{"r2", "run"}});
     QCOMPARE(model.rowCount(model.index(NavigatorModel::kRuns, 0)), 1);
     model.setEntries(NavigatorModel::kRuns, {});

@@ -21,7 +21,6 @@ class Series {
   void appendAhead(double x, double y);
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
-  double smoothing() const { return smoothable_ ? weight_ : 0; }
   bool smoothed() const { return smoothable_ && weight_ > 0; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }

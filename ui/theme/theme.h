@@ -41,7 +41,6 @@ class Theme : public QObject {
   QColor color(const char* name) const;
   QColor tone(Tone tone) const;
   QColor series(int index) const;  // Okabe-Ito, told apart with every common colour vision
-  int seriesCount() const { return static_cast<int>(series_.size()); }
   QColor phase(int index) const;
   QFont monospace() const;
   QFont title() const;  // of a page
