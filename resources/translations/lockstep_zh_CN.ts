@@ -88,7 +88,7 @@ It uses:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Add host</source>
@@ -136,7 +136,7 @@ It uses:
         </message>
         <message>
             <source>NVIDIA GPUs, one per rank</source>
-            <translation>NVIDIA GPU，每进程一块</translation>
+            <translation>NVIDIA GPU，每个 rank 一块</translation>
         </message>
     </context>
     <context>
@@ -193,7 +193,7 @@ It uses:
         </message>
         <message>
             <source>Rank</source>
-            <translation>进程</translation>
+            <translation>rank</translation>
         </message>
         <message>
             <source>Time</source>
@@ -236,7 +236,7 @@ It uses:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>File</source>
@@ -470,7 +470,7 @@ It uses:
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>step %1</source>
@@ -828,11 +828,11 @@ It uses:
         </message>
         <message>
             <source>peak per rank</source>
-            <translation>每进程峰值</translation>
+            <translation>每个 rank 的峰值</translation>
         </message>
         <message>
             <source>per rank per step</source>
-            <translation>每进程每步</translation>
+            <translation>每个 rank 每步</translation>
         </message>
         <message>
             <source>From a benchmark of these nodes.</source>
@@ -848,7 +848,7 @@ It uses:
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>Benchmark nodes</source>
@@ -876,7 +876,7 @@ It uses:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Placement</source>
@@ -896,7 +896,7 @@ It uses:
         </message>
         <message>
             <source>Predicted step time of each rank</source>
-            <translation>各进程的预测步时</translation>
+            <translation>各 rank 的预测步时</translation>
         </message>
         <message>
             <source>Double-click a strategy to choose it</source>
@@ -911,7 +911,7 @@ It uses:
         <name>lockstep::ui::RankFields</name>
         <message>
             <source>Ranks on %1</source>
-            <translation>%1 上的进程数</translation>
+            <translation>%1 上的 rank 数</translation>
         </message>
     </context>
     <context>
@@ -990,7 +990,7 @@ It uses:
         </message>
         <message>
             <source>Ranks on each node</source>
-            <translation>各节点的进程数</translation>
+            <translation>各节点的 rank 数</translation>
         </message>
         <message>
             <source>Connecting</source>
@@ -1074,15 +1074,15 @@ It uses:
         </message>
         <message>
             <source>Agents on this machine, each with one rank</source>
-            <translation>本机上的代理，每个一个进程</translation>
+            <translation>本机上的代理，每个一个 rank</translation>
         </message>
         <message>
             <source>Number of ranks on each node; overrides the cluster</source>
-            <translation>每个节点上的计算进程数，以此为准而不以集群文件为准</translation>
+            <translation>每个节点上的 rank 数，以此为准而不以集群文件为准</translation>
         </message>
         <message>
             <source>Communicator between ranks; overrides the cluster</source>
-            <translation>进程间如何交换数据，以此为准而不以集群文件为准</translation>
+            <translation>rank 间如何交换数据，以此为准而不以集群文件为准</translation>
         </message>
         <message>
             <source>Automatic</source>
@@ -1156,7 +1156,7 @@ It uses:
         <name>lockstep::ui::LogModel</name>
         <message>
             <source>%1 · rank %2</source>
-            <translation>%1 · 进程 %2</translation>
+            <translation>%1 · rank %2</translation>
         </message>
         <message>
             <source>Time</source>
@@ -1678,7 +1678,7 @@ It uses:
         </message>
         <message>
             <source>comm &quot;%1&quot; reaches the ranks of one node only</source>
-            <translation>通信方式“%1”只能到达同一节点的进程</translation>
+            <translation>通信方式“%1”只能到达同一节点的 rank</translation>
         </message>
         <message>
             <source>the plan is not the one that was announced</source>
@@ -1742,7 +1742,7 @@ It uses:
         </message>
         <message>
             <source>the worker of rank %1 %2</source>
-            <translation>进程 %1 的工作进程%2</translation>
+            <translation>rank %1 的工作进程%2</translation>
         </message>
         <message>
             <source>was killed by signal %1 (%2)</source>
@@ -1998,15 +1998,15 @@ It uses:
         </message>
         <message>
             <source>rank %1 does not answer</source>
-            <translation>进程 %1 没有应答</translation>
+            <translation>rank %1 没有应答</translation>
         </message>
         <message>
             <source>rank %1 timed out waiting for this rank, or saw it fail</source>
-            <translation>进程 %1 一直等不到此进程，或遇到了它的失败</translation>
+            <translation>rank %1 一直等不到此 rank，或遇到了它的失败</translation>
         </message>
         <message>
             <source>the others timed out waiting for this rank</source>
-            <translation>其他进程一直等不到此进程</translation>
+            <translation>其他 rank 一直等不到此 rank</translation>
         </message>
         <message>
             <source>its processor is %1, the bundle is for %2</source>
@@ -2378,7 +2378,7 @@ It uses:
         </message>
         <message>
             <source>the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples</source>
-            <translation>批量 %1 不能被 %2 个进程整除：各份为 %3 和 %4 个样本</translation>
+            <translation>批量 %1 不能被 %2 个 rank 整除：各份为 %3 和 %4 个样本</translation>
         </message>
         <message>
             <source>gradients are sent as %1: %2 become %3, %4 times less; encoding takes %5 a step</source>
@@ -2418,11 +2418,11 @@ It uses:
         </message>
         <message>
             <source>the ranks&apos; GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host</source>
-            <translation>各进程的 GPU 之间通过 NCCL 直接交换数据；节点没有 NCCL 时经主机交换</translation>
+            <translation>各 rank 的 GPU 之间通过 NCCL 直接交换数据；节点没有 NCCL 时经主机交换</translation>
         </message>
         <message>
             <source>comm is nccl, and the ranks&apos; GPUs cannot exchange among themselves</source>
-            <translation>通信方式为 nccl，但各进程的 GPU 之间无法直接交换数据</translation>
+            <translation>通信方式为 nccl，但各 rank 的 GPU 之间无法直接交换数据</translation>
         </message>
         <message>
             <source>comm is nccl, and the node&apos;s GPUs cannot exchange among themselves</source>
@@ -2450,11 +2450,11 @@ It uses:
         </message>
         <message>
             <source>strategy %1 runs on one node</source>
-            <translation>策略 %1 只能把所有进程放在一个节点</translation>
+            <translation>策略 %1 只能把所有 rank 放在一个节点</translation>
         </message>
         <message>
             <source>ranks are on %1 and %2</source>
-            <translation>进程分布在 %1 和 %2</translation>
+            <translation>rank 分布在 %1 和 %2</translation>
         </message>
         <message>
             <source>unknown strategy %1</source>
@@ -2586,15 +2586,15 @@ It uses:
         </message>
         <message>
             <source>not enough memory for the run&apos;s ranks</source>
-            <translation>内存不足以容纳本次运行的进程</translation>
+            <translation>内存不足以容纳本次运行的 rank</translation>
         </message>
         <message>
             <source>%1 ranks need %2 MiB, %3 MiB are available</source>
-            <translation>%1 个进程需要 %2 MiB，可用 %3 MiB</translation>
+            <translation>%1 个 rank 需要 %2 MiB，可用 %3 MiB</translation>
         </message>
         <message>
             <source>use a smaller batch or model, put fewer ranks on this node, or free memory there</source>
-            <translation>使用更小的批量或模型，在此节点上放更少的进程，或在那里释放内存</translation>
+            <translation>使用更小的批量或模型，在此节点上放更少的 rank，或在那里释放内存</translation>
         </message>
         <message>
             <source>check whether `ssh %1` works here</source>
@@ -2622,11 +2622,11 @@ It uses:
         </message>
         <message>
             <source>strategy.staleness is %1, but %2 is synchronous; expected 0, or kind parameter-server</source>
-            <translation>strategy.staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
+            <translation>strategy.staleness 为 %1，但 %2 各 rank 同步前进；应为 0，或将 kind 设为 parameter-server</translation>
         </message>
         <message>
             <source>each rank updates all layers independently</source>
-            <translation>每个进程自行更新所有层</translation>
+            <translation>每个 rank 自行更新所有层</translation>
         </message>
         <message>
             <source>batch norm %1 cannot be trained by asynchronous workers</source>
@@ -2958,11 +2958,11 @@ It uses:
         </message>
         <message>
             <source>strategy.local_steps is chosen: %1, the largest divisor of the batch of %2 up to %3 that leaves each rank a sample of each part</source>
-            <translation>strategy.local_steps 自动选为 %1：批次 %2 的不超过 %3 且使每个进程在每一部分中都有样本的最大约数</translation>
+            <translation>strategy.local_steps 自动选为 %1：批次 %2 的不超过 %3 且使每个 rank 在每一部分中都有样本的最大约数</translation>
         </message>
         <message>
             <source>gradients of %1 parts are summed in a fixed order: a rank receives %2 a step for that, where a plain all-reduce takes %3</source>
-            <translation>%1 份梯度按同一顺序相加：每进程每步为此接收 %2，若只求和则为 %3</translation>
+            <translation>%1 份梯度按同一顺序相加：每个 rank 每步为此接收 %2，若只求和则为 %3</translation>
         </message>
         <message>
             <source>roles are %1; expected one of worker, ps, evaluator and spare: a host with several roles is listed as several nodes</source>
@@ -3026,7 +3026,7 @@ It uses:
         </message>
         <message>
             <source>node %1 evaluates after each epoch in place of the ranks: it needs %2 of memory</source>
-            <translation>节点 %1 在每轮之后评估，各进程不再评估：它需要 %2 内存</translation>
+            <translation>节点 %1 在每轮之后评估，各 rank 不再评估：它需要 %2 内存</translation>
         </message>
         <message>
             <source>node %1 is to evaluate checkpoints, and the run makes none</source>
@@ -3478,11 +3478,11 @@ It uses:
         </message>
         <message>
             <source>Rank %1 on %2 is stopped; the others wait for it.</source>
-            <translation>%2 上的进程 %1 已暂停；其他进程在等它。</translation>
+            <translation>%2 上的 rank %1 已暂停；其他 rank 在等它。</translation>
         </message>
         <message>
             <source>Rank %1 on %2 takes %3× the median compute time.</source>
-            <translation>%2 上的进程 %1 的计算时间是中位数的 %3 倍。</translation>
+            <translation>%2 上的 rank %1 的计算时间是中位数的 %3 倍。</translation>
         </message>
         <message>
             <source>node %1 is not reachable now; the run goes on</source>
@@ -3490,7 +3490,7 @@ It uses:
         </message>
         <message>
             <source>rank 0 gathers at most %1 of sharded parameters and gradients at a time</source>
-            <translation>进程 0 一次最多聚集 %1 的分片参数和梯度</translation>
+            <translation>rank 0 一次最多聚集 %1 的分片参数和梯度</translation>
         </message>
         <message>
             <source>stage %1 of the pipeline has no parameters: use fewer stages, or strategy placement to move layers</source>
@@ -3498,11 +3498,11 @@ It uses:
         </message>
         <message>
             <source>ranks wait up to %1 % of a step for other stages: set strategy.micro_batches to %2, or use fewer stages</source>
-            <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请把 strategy.micro_batches 设为 %2，或减少阶段数</translation>
+            <translation>rank 每步最多有 %1 % 的时间在等待其他阶段：请把 strategy.micro_batches 设为 %2，或减少阶段数</translation>
         </message>
         <message>
             <source>ranks wait up to %1 % of a step for other stages: use fewer stages, or balance them with strategy placement</source>
-            <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请减少阶段数，或用策略 placement 使其均衡</translation>
+            <translation>rank 每步最多有 %1 % 的时间在等待其他阶段：请减少阶段数，或用策略 placement 使其均衡</translation>
         </message>
         <message>
             <source>does not answer: %1</source>
@@ -3558,7 +3558,7 @@ It uses:
         </message>
         <message>
             <source>strategy.servers is %1, and there %2; expected fewer, so that one computes</source>
-            <translation>strategy.servers 为 %1，进程总数不足（%2）；应更少，使至少一个进程参与计算</translation>
+            <translation>strategy.servers 为 %1，rank 总数不足（%2）；应更少，使至少一个 rank 参与计算</translation>
         </message>
         <message>
             <source>cannot resolve %1</source>
@@ -4150,7 +4150,7 @@ its last lines:
         </message>
         <message>
             <source>the events of rank %1 in step %2 cannot be read</source>
-            <translation>无法读取进程 %1 在第 %2 步的事件</translation>
+            <translation>无法读取 rank %1 在第 %2 步的事件</translation>
         </message>
         <message>
             <source>the history has no events of step %1</source>
@@ -4158,7 +4158,7 @@ its last lines:
         </message>
         <message>
             <source>the plan is of %1 ranks, the prediction kept with it of %2</source>
-            <translation>计划有 %1 个进程，随之保存的预测有 %2 个</translation>
+            <translation>计划有 %1 个 rank，随之保存的预测有 %2 个</translation>
         </message>
         <message>
             <source>the prediction kept with the run is not JSON</source>
@@ -6143,7 +6143,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Connection</source>
@@ -6217,7 +6217,7 @@ its last lines:
         <name>lockstep::ui::PlacementModel</name>
         <message>
             <source>Rank</source>
-            <translation>进程</translation>
+            <translation>rank</translation>
         </message>
         <message>
             <source>Node</source>
@@ -6367,7 +6367,7 @@ its last lines:
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>Run %1</source>
@@ -6415,7 +6415,7 @@ its last lines:
         </message>
         <message>
             <source>A run of one rank has no stragglers.</source>
-            <translation>只有一个进程，无需等待。</translation>
+            <translation>只有一个 rank，无需等待。</translation>
         </message>
         <message>
             <source>Its process was suspended %1 of the time.</source>
@@ -6443,7 +6443,7 @@ its last lines:
         </message>
         <message>
             <source>Without this rank a step would take %1 instead of %2.</source>
-            <translation>没有这个进程，每步只需 %1，而不是 %2。</translation>
+            <translation>没有这个 rank，每步只需 %1，而不是 %2。</translation>
         </message>
         <message>
             <source>Run</source>
@@ -6483,7 +6483,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Communicator</source>
@@ -6615,11 +6615,11 @@ its last lines:
         </message>
         <message>
             <source>Step time of each rank</source>
-            <translation>各进程步时</translation>
+            <translation>各 rank 的步时</translation>
         </message>
         <message>
             <source>Step time of each rank, as a table</source>
-            <translation>各进程步时（表格）</translation>
+            <translation>各 rank 的步时（表格）</translation>
         </message>
         <message>
             <source>Show the data as a table</source>
@@ -6627,7 +6627,7 @@ its last lines:
         </message>
         <message>
             <source>Slowest rank</source>
-            <translation>最慢进程</translation>
+            <translation>最慢的 rank</translation>
         </message>
         <message>
             <source>finishing</source>
@@ -6707,7 +6707,7 @@ its last lines:
         </message>
         <message>
             <source>No straggler: all ranks are near the median.</source>
-            <translation>没有拖后腿的进程：所有进程都接近中位数。</translation>
+            <translation>没有拖后腿的 rank：所有 rank 都接近中位数。</translation>
         </message>
         <message>
             <source>No step has completed since step %1.</source>
@@ -6813,7 +6813,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Steps</source>
@@ -7308,11 +7308,11 @@ its last lines:
         </message>
         <message>
             <source>Peak memory per rank</source>
-            <translation>每进程的内存峰值</translation>
+            <translation>每个 rank 的内存峰值</translation>
         </message>
         <message>
             <source>Traffic per rank per step</source>
-            <translation>每进程每步的通信量</translation>
+            <translation>每个 rank 每步的通信量</translation>
         </message>
     </context>
     <context>
@@ -7370,15 +7370,15 @@ its last lines:
         <name>lockstep::ui::StepsPanel</name>
         <message>
             <source>Click a cell to see that step and the logs of that rank.</source>
-            <translation>点击单元格以查看该步的时间线和该进程的日志。</translation>
+            <translation>点击单元格以查看该步的时间线和该 rank 的日志。</translation>
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>from the median rank, % of the step time</source>
-            <translation>与中位进程之差，占步时的百分比</translation>
+            <translation>与中位数 rank 之差，占步时的百分比</translation>
         </message>
         <message>
             <source>seconds</source>
@@ -7394,11 +7394,11 @@ its last lines:
         </message>
         <message>
             <source>%1 of the step time below the median rank</source>
-            <translation>比中位进程少步时的 %1</translation>
+            <translation>比中位数 rank 少步时的 %1</translation>
         </message>
         <message>
             <source>%1 of the step time above the median rank</source>
-            <translation>比中位进程多步时的 %1</translation>
+            <translation>比中位数 rank 多步时的 %1</translation>
         </message>
         <message>
             <source>Timeline</source>
@@ -7418,7 +7418,7 @@ its last lines:
         </message>
         <message>
             <source>Click a span to see what it is and when each rank arrived.</source>
-            <translation>点击一段以查看其内容和各进程的到达时刻。</translation>
+            <translation>点击一段以查看其内容和各 rank 的到达时刻。</translation>
         </message>
         <message>
             <source>Step time</source>
@@ -7458,7 +7458,7 @@ its last lines:
         </message>
         <message>
             <source>vs the median rank</source>
-            <translation>与中位进程相比</translation>
+            <translation>与中位数 rank 相比</translation>
         </message>
         <message>
             <source>in seconds</source>
@@ -7466,7 +7466,7 @@ its last lines:
         </message>
         <message>
             <source>by rank</source>
-            <translation>按进程</translation>
+            <translation>按 rank</translation>
         </message>
         <message>
             <source>by node</source>
@@ -7478,7 +7478,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks by steps</source>
-            <translation>进程 × 步</translation>
+            <translation>rank × 步</translation>
         </message>
         <message>
             <source>Measure</source>
@@ -7490,11 +7490,11 @@ its last lines:
         </message>
         <message>
             <source>Order of the ranks</source>
-            <translation>进程的顺序</translation>
+            <translation>rank 的顺序</translation>
         </message>
         <message>
             <source>Show all ranks and steps</source>
-            <translation>显示所有进程和步</translation>
+            <translation>显示所有 rank 和步</translation>
         </message>
         <message>
             <source>Show the data as a table</source>
@@ -7502,7 +7502,7 @@ its last lines:
         </message>
         <message>
             <source>Heat map of ranks by steps</source>
-            <translation>进程 × 步的热图</translation>
+            <translation>rank × 步的热图</translation>
         </message>
         <message>
             <source>The map appears with the first steps.</source>
@@ -7510,7 +7510,7 @@ its last lines:
         </message>
         <message>
             <source>Seconds of each rank on each step</source>
-            <translation>各进程每步的秒数</translation>
+            <translation>各 rank 每步的秒数</translation>
         </message>
         <message>
             <source>Prediction below</source>
@@ -7548,26 +7548,26 @@ its last lines:
         <name>lockstep::ui::StepTableModel</name>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
     </context>
     <context>
         <name>lockstep::ui::TrafficModel</name>
         <message>
             <source>rank %1 sends %2 to rank %3 in a step</source>
-            <translation>进程 %1 每步向进程 %3 发送 %2</translation>
+            <translation>rank %1 每步向 rank %3 发送 %2</translation>
         </message>
         <message>
             <source>rank %1 sends nothing to rank %2</source>
-            <translation>进程 %1 不向进程 %2 发送数据</translation>
+            <translation>rank %1 不向 rank %2 发送数据</translation>
         </message>
         <message>
             <source>to rank %1</source>
-            <translation>到进程 %1</translation>
+            <translation>到 rank %1</translation>
         </message>
         <message>
             <source>from rank %1</source>
-            <translation>从进程 %1</translation>
+            <translation>从 rank %1</translation>
         </message>
     </context>
     <context>
@@ -7601,7 +7601,7 @@ its last lines:
         <name>lockstep::ui::TrafficPanel</name>
         <message>
             <source>Planned bytes per step, from rank to rank</source>
-            <translation>进程之间每步的计划字节数</translation>
+            <translation>rank 之间每步的计划字节数</translation>
         </message>
         <message>
             <source>Bytes per step to and from other nodes</source>
@@ -7609,7 +7609,7 @@ its last lines:
         </message>
         <message>
             <source>The plan has one rank, or ranks that exchange nothing.</source>
-            <translation>计划只有一个进程，或各进程之间没有交换。</translation>
+            <translation>计划只有一个 rank，或各 rank 之间没有交换。</translation>
         </message>
         <message>
             <source>The plan of this run is not in the history so far.</source>
@@ -7624,15 +7624,15 @@ its last lines:
         <name>lockstep::ui::RunLogs</name>
         <message>
             <source>All ranks</source>
-            <translation>所有进程</translation>
+            <translation>所有 rank</translation>
         </message>
         <message>
             <source>Supervisors</source>
-            <translation>监督进程</translation>
+            <translation>监管进程</translation>
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>Find in the logs</source>
@@ -7640,7 +7640,7 @@ its last lines:
         </message>
         <message>
             <source>Rank</source>
-            <translation>进程</translation>
+            <translation>rank</translation>
         </message>
         <message>
             <source>Level</source>
