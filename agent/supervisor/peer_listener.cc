@@ -163,7 +163,7 @@ struct PeerListener::State {
 
   void report() {
     if (refused == 0 || (reported != 0 && monotonicNow() - reported < kReportEvery)) return;
-    logWarning("closed connections at port {} that did not authenticate: {}", listener.port,
+    logWarning("port {}: closed unauthenticated connections: {}", listener.port,
                std::exchange(refused, 0));
     reported = monotonicNow();
   }
@@ -179,7 +179,7 @@ Result<std::unique_ptr<PeerListener>> PeerListener::open(const std::string& addr
   const int on = 1;
   setsockopt(state->listener.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   state->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!state->wake) return systemError(errno, message("listening on {}", address));
+  if (!state->wake) return systemError(errno, message("cannot listen on {}", address));
   state->limits = limits;
   return std::unique_ptr<PeerListener>(new PeerListener(std::move(state)));
 }

@@ -54,13 +54,15 @@ void RunControl::beat() {
 
 void RunControl::warnOfSilence(const std::string& node) {
   Error warning = makeError(Code::kUnavailable, "node {} does not answer", node);
-  warning.why = "its heartbeats stay out";
-  warning.next = awaited(node)
-                     ? message("check the node and its network; the run ends after {} s without it",
-                               limits_.lostPeer / 1'000'000'000)
-                     : message(
-                           "check the node and its network; it is a spare, which no node needs "
-                           "now");
+  warning.why = "heartbeats have stopped";
+  warning.next =
+      awaited(node)
+          ? message(
+                "check the node and its network; the run ends if the node stays silent for {} s",
+                limits_.lostPeer / 1'000'000'000)
+          : message(
+                "check the node and its network; the run is not affected, because this spare is "
+                "not in use");
   warning.node = node;
   warn(std::move(warning));
 }

@@ -123,7 +123,7 @@ Spool::Kept Spool::lostRecord(std::uint64_t from, std::uint64_t to, const std::s
 // What readers are told of numbers that no record has: nothing where records became an outline.
 std::optional<Spool::Kept> Spool::gap(std::uint64_t from, std::uint64_t to) const {
   std::uint64_t first = to + 1, last = 0;
-  std::string why = "not kept";
+  std::string why = "no longer stored";
   for (const Lost& lost : lost_)
     if (lost.from <= to && lost.to >= from) {
       first = std::min(first, std::max(from, lost.from));
@@ -157,7 +157,7 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
       found.push_back(*at);
   }
   // Nothing there although numbers went past: all of it is lost.
-  if (found.empty()) return {lostRecord(after + 1, last_, "not kept")};
+  if (found.empty()) return {lostRecord(after + 1, last_, "no longer stored")};
   std::vector<Kept> out;
   for (Kept& kept : found) {
     if (kept.sequence > after + 1)

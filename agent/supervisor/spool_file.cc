@@ -64,7 +64,8 @@ Error sqliteError(sqlite3* db, Message what) {
                                                                  : Code::kInternal;
   error.what = std::move(what);
   error.why = sqlite3_errmsg(db);
-  if (error.code == Code::kResourceExhausted) error.next = "free space where the workdir is";
+  if (error.code == Code::kResourceExhausted)
+    error.next = "free space on the disk of the node's workdir";
   return error;
 }
 
@@ -78,7 +79,7 @@ Status execute(sqlite3* db, const std::string& sql) {
 Status checkRange(const std::string& path, std::int64_t first, std::int64_t last) {
   if (first >= 1 && last >= first && last <= kHighestSequence) return {};
   Error error = makeError(Code::kDataLoss, "the spool {} is damaged", path);
-  error.why = message("it has records {} to {}", first, last);
+  error.why = message("its record numbers, {} to {}, are out of range", first, last);
   return error;
 }
 
@@ -356,7 +357,7 @@ Result<std::optional<SpoolFile::Lost>> SpoolFile::thin() {
 
 Result<std::optional<SpoolFile::Lost>> SpoolFile::expire(Nanoseconds wall) {
   std::lock_guard lock(writeMutex_);
-  Lost out{1, 0, "older than the spool keeps"};
+  Lost out{1, 0, "past the spool's age limit"};
   {
     Statement rows(writer_, "SELECT seq, wall FROM records ORDER BY seq");
     while (rows.step() == SQLITE_ROW && rows.integer(1) < wall) out.to = rows.number(0);

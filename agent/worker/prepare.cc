@@ -235,7 +235,7 @@ Status checkRanks(const node::v1::PrepareRequest& request, int world) {
     if (rank < 0 || rank >= world)
       return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
     if (!seen.insert(rank).second)
-      return invalidArgument("rank {} is on node {} twice", rank, request.node());
+      return invalidArgument("rank {} is listed twice on node {}", rank, request.node());
   }
   return {};
 }

@@ -117,8 +117,8 @@ Status confineNccl(const std::string& givenAddress, const std::string& givenInte
   if (interface.empty()) {
     Error error =
         makeError(Code::kFailedPrecondition, "no network interface has the address {}", address);
-    error.why = "NCCL is told an interface, or else listens on all";
-    error.next = "give the node's `interface` in the cluster instead of its `address`";
+    error.why = "NCCL must be bound to one interface; otherwise it listens on all interfaces";
+    error.next = "set the node's `interface` in the cluster instead of its `address`";
     return error;
   }
   // "=": this one, not all whose names begin so.

@@ -50,7 +50,7 @@ Status checkDatabase(const std::string& path) {
   const std::string page = ask("PRAGMA page_size");
   struct stat info {};
   if (result == SQLITE_OK && stat(path.c_str(), &info) == 0 && info.st_size % std::stol(page) != 0)
-    why = "it is truncated";
+    why = "the file is truncated";
   else if (const std::string found = ask("PRAGMA quick_check(1)"); found != "ok")
     why = found;
   if (result != SQLITE_OK && why.empty()) why = sqlite3_errstr(result);

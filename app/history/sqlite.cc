@@ -108,7 +108,7 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
   std::string name = fs::temp_directory_path(error).string() + "/lockstep-history-XXXXXX";
   if (error || mkdtemp(name.data()) == nullptr)
     return systemError(error ? error.value() : errno,
-                       message("cannot make a folder for a copy of {}", path));
+                       message("cannot create a folder for a copy of {}", path));
   folder.path = name;
   std::string copy = name + "/copy.db";
   fs::copy_file(path, copy, error);
@@ -160,7 +160,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   LOCKSTEP_ASSIGN(const std::int64_t page, number("PRAGMA page_size"));
   if (stat(file.c_str(), &info) == 0 && info.st_size % page != 0) {
     Error error = makeError(Code::kDataLoss, "cannot use {}", path);
-    error.why = "it is truncated";
+    error.why = "the file is truncated";
     return error;
   }
   if (current > version) {

@@ -134,8 +134,7 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
     if (words.empty()) continue;
     std::string host = words[0];
     if (!isHost(host))
-      return invalidArgument("hostfile:{}: '{}', expected the name of a host", line,
-                             validUtf8(host));
+      return invalidArgument("hostfile:{}: '{}' is not a host name", line, validUtf8(host));
     int slots = 1;
     const auto number = [&](std::string_view digits) {
       const auto [stop, failure] =

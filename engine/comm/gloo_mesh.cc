@@ -53,7 +53,7 @@ Status guarded(Call&& call) {
   const bool late =
       why.find("imeout") != std::string::npos || why.find("imed out") != std::string::npos;
   Error error =
-      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
+      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
   error.why = std::move(why);
   return error;
 }
@@ -128,10 +128,10 @@ Result<int> nextSlot(int fd) {
     return static_cast<int>(next.slot);
   const bool late = count < 0 && errno == EAGAIN;
   Error error =
-      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
+      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
   if (count == sizeof next)
-    error.why =
-        message("the peer announced a message that does not fit its buffer: {} bytes", next.length);
+    error.why = message("the peer announced a message of {} bytes, which does not fit the buffer",
+                        next.length);
   else
     error.why = count < 0 ? Message(std::strerror(errno)) : "the peer closed the connection";
   return error;
@@ -274,7 +274,7 @@ Status GlooMesh::receiveMessage(int r) {
   LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
   if (slot == kDataSlot) return guarded([&] { peer.in->waitRecv(); });
   LOCKSTEP_TRY(guarded([&] { peer.farewellIn->waitRecv(); }));
-  Error error = makeError(Code::kAborted, "communication over Gloo");
+  Error error = makeError(Code::kAborted, "communication over Gloo failed");
   error.why = "the peer has failed";
   return error;
 }

@@ -115,7 +115,7 @@ Status Reading::checkFits() const {
       return unfit(
           invalidArgument("{} has no tensor {}, which this model and optimizer need", path, name));
     if (!has(one.piece.tensor))
-      return unfit(invalidArgument("{}: tensor {} is {}[{}], and the plan needs {}[{}]", path, name,
+      return unfit(invalidArgument("{}: tensor {} is {}[{}], but the plan needs {}[{}]", path, name,
                                    dtypeName(found->second.dtype), shapeText(found->second.shape),
                                    dtypeName(one.piece.tensor.dtype),
                                    shapeText(one.piece.tensor.shape)));
@@ -132,7 +132,7 @@ Status Reading::checkComplete() const {
       if (holders(file).empty())
         return makeError(Code::kDataLoss, "no rank can read {}",
                          (fs::path(known_.folder) / file).string());
-    return makeError(Code::kDataLoss, "{} does not say where all of tensor {} is",
+    return makeError(Code::kDataLoss, "{} does not list all parts of tensor {}",
                      (fs::path(known_.folder) / kManifestFile).string(), name);
   }
   return {};
@@ -181,8 +181,9 @@ Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piec
   const auto found = reader.entries().find(stored.name);
   if (found == reader.entries().end() || found->second.shape != stored.shape ||
       found->second.dtype != stored.dtype)
-    return makeError(Code::kDataLoss, "the file {} does not have tensor {} of its manifest",
-                     reader.path(), stored.name);
+    return makeError(Code::kDataLoss,
+                     "the file {} does not have tensor {}, which the manifest lists", reader.path(),
+                     stored.name);
   std::vector<std::byte> bytes(found->second.size);
   LOCKSTEP_TRY(reader.read(stored.name, bytes));
   return bytes;
@@ -272,14 +273,14 @@ Status checkFinite(const std::string& folder, const RankState& state) {
   }
   LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(state.rank, mine), state.groups));
   if (first.step == kNotFound) return {};
-  Error error = invalidArgument("the checkpoint {} is of a training that diverged", folder);
+  Error error = invalidArgument("the checkpoint {} comes from training that diverged", folder);
   const std::string_view found = first.text.data();  // the element and its tensor
   const std::size_t space = found.find(' ');
-  error.why = message("the {} is not finite, from element {} on", found.substr(space + 1),
+  error.why = message("the {} is not finite from element {} on", found.substr(space + 1),
                       found.substr(0, space));
   error.next =
-      "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
-      "training.on_nonfinite=continue takes it all the same";
+      "resume from an earlier checkpoint with a lower training.optimizer.learning_rate, or set "
+      "training.on_nonfinite=continue to use this one anyway";
   return error;
 }
 
@@ -312,7 +313,7 @@ void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t
             const std::string& taken) {
   for (const auto& [step, bad] : unusable) {
     Error warning = makeError(
-        Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
+        Code::kDataLoss, "the checkpoint {} cannot be used; training continues from {}",
         fmt::format("{}{:09}", kCheckpointPrefix, step), fs::path(taken).filename().string());
     warning.why = bad.why.empty() ? bad.what : message("{}: {}", bad.what, bad.why);
     options.warn(warning);
@@ -340,10 +341,11 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
         const SeenCheckpoint* const seen = inventory.seen(key);
         if (warns && seen != nullptr && key.second.empty() &&
             !seen->files.begin()->second->hasChecksums()) {
-          Error warning = makeError(
-              Code::kDataLoss, "the checkpoint {} has no checksums: damage to it would not be seen",
-              loaded->folder);
-          warning.why = "an earlier version wrote it";
+          Error warning =
+              makeError(Code::kDataLoss,
+                        "the checkpoint {} has no checksums, so damage to it would go unnoticed",
+                        loaded->folder);
+          warning.why = "it was written by an earlier version";
           options.warn(warning);
         }
         return loaded;

@@ -33,7 +33,7 @@ Status makeFolder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error)
     return systemError(error.value(),
-                       message("cannot make the checkpoint folder {}", folder.string()));
+                       message("cannot create the checkpoint folder {}", folder.string()));
   return {};
 }
 
@@ -201,7 +201,7 @@ void CheckpointWriter::start(Phase phase) {
 
 Status CheckpointWriter::begin(const Progress& progress) {
   if (!thread_.joinable())
-    LOCKSTEP_TRY(withMemoryFor("a checkpoint's snapshot", static_cast<std::int64_t>(bytes_), [&] {
+    LOCKSTEP_TRY(withMemoryFor("the checkpoint's snapshot", static_cast<std::int64_t>(bytes_), [&] {
       snapshot_.resize(bytes_);
       thread_ = helperThread("checkpoint", [this] { work(); });
       return Status();
@@ -222,7 +222,7 @@ Status CheckpointWriter::fillSnapshot() {
   Status none;
   return gather(
       state_, placesOf(state_.plan, [](std::string_view) { return true; }),
-      "a checkpoint's snapshot",
+      "the checkpoint's snapshot",
       [this](std::size_t index, std::span<const std::byte> tensor) {
         std::memcpy(snapshot_.data() + parts_[index].offset, tensor.data(), tensor.size());
       },
@@ -248,7 +248,7 @@ void CheckpointWriter::work() {
     if (leaves_) return;
     const Phase job = job_;
     lock.unlock();
-    Status status = withMemoryFor("what a checkpoint's writer needs", 0, [&] {
+    Status status = withMemoryFor("the checkpoint writer", 0, [&] {
       return job == Phase::kWriting ? write() : job == Phase::kPublishing ? publish() : clean();
     });
     if (!status.ok()) {

@@ -75,7 +75,7 @@ MainWindow::MainWindow(StudioOptions options)
   connect(workspace_.get(), &Workspace::historyChanged, this, &MainWindow::refreshRuns);
   connect(workspace_.get(), &Workspace::historySetAside, this, [this](const QString& file) {
     raiseAlert({"history:" + file, Tone::kWarning, tr("History"),
-                lockstep::message("a file was damaged; it is now {}", file.toStdString())});
+                lockstep::message("a damaged file was renamed to {}", file.toStdString())});
   });
   workspace_->watchHistory();
   connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);

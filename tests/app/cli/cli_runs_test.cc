@@ -282,7 +282,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(rest.exit == 0, rest.text());
     const QJsonObject warning = rest.first("warning");
     QVERIFY2(warning["what"].toString().startsWith(
-                 "the checkpoint step-000000250 cannot be used: the training goes on from step-"),
+                 "the checkpoint step-000000250 cannot be used; training continues from step-"),
              rest.text());
     QVERIFY2(warning["why"].toString().contains(files.last()) &&
                  warning["why"].toString().contains("tensor "),
