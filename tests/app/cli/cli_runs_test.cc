@@ -198,7 +198,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(unsaved.exit == 3, unsaved.text());
     QVERIFY2(unsaved.out.trimmed().endsWith("; the trained model is not saved here"),
              unsaved.text());
-    QVERIFY2(unsaved.err.contains("cannot make") && unsaved.err.contains("/models"),
+    QVERIFY2(unsaved.err.contains("cannot create") && unsaved.err.contains("/models"),
              unsaved.text());
     QVERIFY(QFile::remove(cli.path("home/models")));
     const CliResult fetched = cli.run({"attach", "last"});
