@@ -1,4 +1,4 @@
-// Damaged databases: how they are found, and what becomes of them.
+// Detection and renaming of damaged databases.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@ namespace lockstep::app {
 // Returns kDataLoss if the database at `path` is damaged (SQLite's quick_check). Reads all of it:
 // about a second per GB.
 Status checkDatabase(const std::string& path);
-// Whether a process that wrote `path` ended without closing it, or still has it open.
+// Returns whether a process that wrote `path` ended without closing it, or still has it open.
 bool hasLog(const std::string& path);
-// Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name. Nobody
-// else may have it open.
+// Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name.
+// Precondition: no other process has it open.
 Result<std::string> setAside(const std::string& path);
-// The files that were set aside in a history's folder, in order.
+// Returns the renamed files in a history's folder, sorted.
 std::vector<std::string> filesSetAside(const std::string& folder);
 
-// A shared lock on "<path>.open", held while a database is open. It is exclusive at first where
-// nobody else holds one, so that the database may be set aside.
+// A shared lock on "<path>.open", held while a database is open. It starts as an exclusive lock if
+// no other process holds it, so that a damaged database can be renamed.
 class OpenLock {
  public:
   explicit OpenLock(const std::string& path);
@@ -28,7 +28,7 @@ class OpenLock {
   OpenLock(const OpenLock&) = delete;
   OpenLock& operator=(const OpenLock&) = delete;
   bool alone() const { return alone_; }
-  void share();  // lets others in
+  void share();  // downgrades an exclusive lock
 
  private:
   int fd_ = -1;

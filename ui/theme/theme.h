@@ -20,7 +20,7 @@ inline constexpr int kSpaceXs = 4, kSpaceS = 8, kSpaceM = 12, kSpaceL = 16, kSpa
 
 enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
 
-// Of a step: data, forward, backward, waiting, transfer, optimizer.
+// Phases of a step: data, forward, backward, waiting, transfer, optimizer.
 inline constexpr int kPhaseCount = 6;
 QString phaseName(int phase);
 
