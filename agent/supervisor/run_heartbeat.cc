@@ -8,7 +8,7 @@ namespace lockstep::agent {
 
 namespace {
 
-// Heartbeats that a node may miss before it is late, and before it is silent.
+// Number of missed heartbeats after which a node is late, and silent.
 constexpr int kLate = 2, kMissed = 4;
 
 }  // namespace
@@ -41,7 +41,7 @@ void RunControl::beat() {
     if (changed(name, peer.heard) && peer.heard.silent) silent.push_back(name);
     if (peer.heard.silent && hasRanks(name)) lost.push_back(name);
   }
-  // Those that fall silent together are replaced together.
+  // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
   if (!client_) return;

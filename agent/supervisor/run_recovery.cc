@@ -73,7 +73,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   return true;
 }
 
-// Where the node hears of it, it ends its part.
+// The node ends its part if it receives this.
 void RunControl::leaveOut(const std::string& node) {
   ToPeer message;
   *message.mutable_abort()->mutable_error() =

@@ -101,7 +101,7 @@ std::deque<Spool::Kept>::const_iterator Spool::tailFrom(std::uint64_t sequence) 
                           [](const Kept& a, std::uint64_t b) { return a.sequence < b; });
 }
 
-// The file has written it down.
+// The records are committed.
 void Spool::noteGone(std::optional<SpoolFile::Lost> range) {
   if (!range) return;
   std::lock_guard lock(mutex_);
@@ -120,7 +120,7 @@ Spool::Kept Spool::lostRecord(std::uint64_t from, std::uint64_t to, const std::s
   return {to, record.wall_ns(), record.SerializeAsString()};
 }
 
-// What readers are told of numbers that no record has: nothing where records became an outline.
+// Returns the `lost` record for a gap in the numbers; none if the records became an outline.
 std::optional<Spool::Kept> Spool::gap(std::uint64_t from, std::uint64_t to) const {
   std::uint64_t first = to + 1, last = 0;
   std::string why = "no longer stored";
@@ -195,7 +195,7 @@ Status Spool::expire() {
   return {};
 }
 
-// Past the limit, old records become coarser until there is some room.
+// Downsamples old records until the file is below its limit.
 void Spool::trim() {
   if (monotonicNow() > expireDue_) (void)expire();
   if (file_->bytes() <= options_.limitBytes) return;

@@ -16,7 +16,7 @@ constexpr Nanoseconds kWindow = 16'000'000'000;  // of level 1
 constexpr int kFold = 16;                        // windows that become one
 constexpr std::int64_t kRowBytes = 32;           // of the file, besides a row's body
 constexpr std::int64_t kWindowShare = 64;        // a window's greatest part of the limit
-// Of what a file says; records never come as far.
+// Upper limit of numbers read from a file; real records never reach it.
 constexpr std::int64_t kHighestSequence = std::numeric_limits<std::int64_t>::max() / 2;
 
 class Statement {
@@ -75,7 +75,7 @@ Status execute(sqlite3* db, const std::string& sql) {
   return {};
 }
 
-// Numbers of records, as the file has them.
+// Checks record numbers read from the file.
 Status checkRange(const std::string& path, std::int64_t first, std::int64_t last) {
   if (first >= 1 && last >= first && last <= kHighestSequence) return {};
   Error error = makeError(Code::kDataLoss, "the spool {} is damaged", path);
@@ -270,7 +270,8 @@ std::int64_t SpoolFile::bytes() const {
                          [](std::int64_t sum, const Level& level) { return sum + level.bytes; });
 }
 
-// The oldest rows of a level that become one window of the next, and the first row behind them.
+// Returns the oldest rows of a level that become one window of the next, and the first row after
+// them.
 Result<SpoolFile::Window> SpoolFile::oldestWindow(std::size_t level) {
   Window out;
   const Nanoseconds width = windowOf(level);
@@ -280,7 +281,7 @@ Result<SpoolFile::Window> SpoolFile::oldestWindow(std::size_t level) {
   int result = SQLITE_OK;
   while ((result = rows.step()) == SQLITE_ROW && rows.number(3) == level) {
     Row row = rowOf(rows);
-    // A window of the level below is not cut: its rows are of one time.
+    // A window of the level below is not split: its rows have the same time.
     const bool between = out.rows.empty() || level == 0 || row.wall != out.rows.back().wall;
     if (!out.rows.empty() && (row.wall / width != out.rows.front().wall / width ||
                               (between && bytes > limitBytes_ / kWindowShare))) {
@@ -312,7 +313,7 @@ Status SpoolFile::replace(std::size_t level, const Window& window) {
   return {};
 }
 
-// Removes a range that begins with the first record, and notes that it is gone.
+// Removes a range that begins with the first record, and notes it as lost.
 Status SpoolFile::remove(const Lost& range) {
   LOCKSTEP_TRY(transact([&]() -> Status {
     LOCKSTEP_TRY(execute(writer_, fmt::format("DELETE FROM records WHERE seq <= {}", range.to)));
@@ -321,7 +322,7 @@ Status SpoolFile::remove(const Lost& range) {
   return countLevels();
 }
 
-// A part of what is oldest.
+// Removes the oldest records and returns their range.
 Result<std::optional<SpoolFile::Lost>> SpoolFile::removeOldest() {
   std::int64_t bytes = 0;
   Lost out{1, 0, "the spool was full"};
@@ -347,7 +348,7 @@ Result<std::optional<SpoolFile::Lost>> SpoolFile::thin() {
     if (levels_[level].first == 0) continue;
     LOCKSTEP_ASSIGN(const Window window, oldestWindow(level));
     if (window.next == 0) continue;
-    // Told before it is true: a reader must not take a gap for a loss.
+    // Set before the rows are replaced: a reader must not take a gap for a loss.
     thinnedTo_ = std::max(thinnedTo_.load(), window.rows.back().sequence);
     LOCKSTEP_TRY(replace(level, window));
     return std::optional<Lost>();

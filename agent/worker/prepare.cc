@@ -217,7 +217,7 @@ Result<std::optional<plan::Plan>> parseEvaluationPlan(const node::v1::PrepareReq
   return std::optional<plan::Plan>(std::move(evaluation));
 }
 
-// Checks the specs before anything is made of them: what is in them may be any number.
+// Checks the specs before they are used: they may contain any number.
 Status checkSpecs(const node::v1::PrepareRequest& request) {
   LOCKSTEP_TRY(specs::checkOptions(request.spec(), ""));
   LOCKSTEP_TRY(specs::checkOptions(request.cluster(), ""));

@@ -121,10 +121,10 @@ Status confineNccl(const std::string& givenAddress, const std::string& givenInte
     error.next = "set the node's `interface` in the cluster instead of its `address`";
     return error;
   }
-  // "=": this one, not all whose names begin so.
+  // "=": exactly this interface, not a prefix.
   setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 1);
   setenv("NCCL_SOCKET_FAMILY", address.find(':') == std::string::npos ? "AF_INET" : "AF_INET6", 1);
-  // Its port for diagnoses, open to everybody on the node.
+  // Disables NCCL's diagnostic port, which is open to everyone on the node.
   setenv("NCCL_RAS_ENABLE", "0", 1);
   return {};
 }

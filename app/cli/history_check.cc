@@ -14,9 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kSilent = std::chrono::seconds(20);  // nodes that bring nothing for so long
+constexpr auto kSilent =
+    std::chrono::seconds(20);  // time without records after which nodes are given up
 
-// Reads a run again from its nodes. Asks no questions.
+// Reads a run again from its nodes, without prompts.
 Status refill(const Globals& globals, History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(auto cluster, clusterOfRun(history, run));
   Inbox inbox;

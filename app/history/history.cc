@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// If `intact` tells of damage, and nobody else has the database open.
+// Renames a damaged database if no other process has it open.
 Status setHistoryAside(const std::string& path, const Status& intact, const OpenLock& lock) {
   if (intact.ok()) return makeError(Code::kDataLoss, "cannot use {}", path);
   Error error = intact.error();
@@ -105,7 +105,7 @@ void History::listAgain(const std::string& run, const RunStore& store) {
   const auto lock = lockRunStore(path);
   const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
   if (lock.ok()) close(*lock);
-  // One that is being recorded is under way; expireAbandoned() ends it once nobody records it.
+  // A run that is being recorded is under way; expireAbandoned() ends it when recording stops.
   if (recorded) row.phase = RunState::RUNNING;
   for (const SeriesInfo& series : store.series()) {
     if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
@@ -147,7 +147,7 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
   return {};
 }
 
-// What is known of a run, where a new history.db finds it.
+// Stores the run's rows in its file, from which a new history.db reads them.
 void History::noteIn(RunStore& store, const std::string& run) {
   (void)store.setAbout({{kAboutRow, rowAsJson(*state_->database, "run", run)},
                         {kAboutDocuments, rowAsJson(*state_->database, "document", run)}});

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostSlots = 4096;  // of a host
 
-// Whether it has nothing that no name or address of a host has, and that ssh refuses.
+// Rejects characters that never occur in host names or addresses, and names that ssh rejects.
 bool isHost(std::string_view text) {
   constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";
   return !text.empty() && firstNotUtf8(text) == std::string_view::npos &&

@@ -105,15 +105,16 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
-// What Gloo sends before each message, in the host's byte order.
+// The header that Gloo sends before each message, in host byte order.
 struct Preamble {
   std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
 };
 constexpr std::uint64_t kSendBufferOpcode = 0;
 
-// Returns the slot of the next message, which fits the slot's buffer. Gloo adds up the sizes that a
-// peer sends without regard to overflow and serves operations that are not used here, so they are
-// checked before Gloo reads them. Errors: those of the socket; kAborted for any other message.
+// Returns the slot of the next message, after checking that it fits the slot's buffer. Gloo adds up
+// the sizes that a peer sends without overflow checks and serves operations that are not used here,
+// so headers are checked before Gloo reads them. Errors: socket errors; kAborted for any other
+// message.
 Result<int> nextSlot(int fd) {
   Preamble next;
   ssize_t count = 0;

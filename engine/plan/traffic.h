@@ -23,7 +23,7 @@ std::vector<Traffic> messageTraffic(const Plan& plan);
 // payload between every two of n ranks.
 std::vector<Traffic> stepTraffic(const Plan& plan);
 
-// Tables that servers hold by rows.
+// Tables that servers shard by rows.
 struct ServedTables {
   std::int64_t tableBytes = 0;      // all rows
   std::int64_t rows = 0;            // at most, received by the worker in a training step

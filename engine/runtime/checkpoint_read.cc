@@ -1,5 +1,5 @@
-// Reading of checkpoints: the newest that is whole, by ranks of any number. Each rank reads its own
-// parts; what a rank needs and does not see is sent by one that does.
+// Reads checkpoints: the newest complete one, on any number of ranks. Each rank reads its own
+// parts; parts that it does not have are sent by a rank that does.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -36,7 +36,7 @@ void addTo(std::span<const std::byte> parts, std::int64_t begin, std::span<std::
 
 Piece wholeOf(const TensorInfo& tensor) { return {tensor, 0, 0, 1, 0, elementCount(tensor.shape)}; }
 
-// One checkpoint, read into the state of all ranks.
+// Reads one checkpoint into the state of all ranks.
 class Reading {
  public:
   Reading(const RankState& state, const Manifest& manifest, const KnownCheckpoint& known,
@@ -55,17 +55,17 @@ class Reading {
         held_[held.piece.tensor.name].emplace_back(rank, held);
   }
 
-  // kInvalidArgument where the plan needs what the checkpoint does not have.
+  // kInvalidArgument if the checkpoint lacks something that the plan needs.
   Status checkFits() const;
-  // kDataLoss where no rank sees what is needed.
+  // kDataLoss if no rank has a needed part.
   Status checkComplete() const;
-  // Collective. Where a file is damaged, `item` is its number among files().
+  // Collective. If a file is damaged, `item` is its index in files().
   Result<Standing> fill() const;
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  // What ranks still had to send is their own: of as many ranks it is taken as it is, of others the
-  // first rank takes it all. Where there is none, none is left.
+  // Residuals belong to a rank: they are kept if the number of ranks is the same; otherwise the
+  // first rank takes their sum. If the checkpoint has none, they are zero.
   bool isOtherResidual(const HeldPiece& held) const {
     return held.slot->role == plan::StateRole::kResidual && !has(held.piece.tensor);
   }
@@ -74,10 +74,10 @@ class Reading {
     return found != manifest_.tensors.end() && found->second.shape == tensor.shape &&
            found->second.dtype == tensor.dtype;
   }
-  // What a rank needs of a tensor as it is stored; none: nothing.
+  // Returns the part of a stored tensor that a rank needs; nullopt: nothing.
   std::optional<Piece> neededFor(const HeldPiece& held) const;
   const Stored& storedOf(const std::string& tensor) const { return stored_.at(tensor); }
-  // Those of them that a rank sees; -1: that any rank sees.
+  // Returns those of them that a rank has; -1: that any rank has.
   Stored visible(const std::string& tensor, int rank) const;
   const std::set<int>& holders(const std::string& file) const;
   bool allSeeTheirs(const std::string& tensor) const;
@@ -218,7 +218,7 @@ Status Reading::readOwn(std::int64_t& part) const {
   return {};
 }
 
-// A tensor of which some rank does not see its part: all ranks receive all of it.
+// A tensor of which some rank lacks its part: all ranks receive the full tensor.
 Result<Standing> Reading::receive(const std::string& tensor) const {
   const Stored stored = visible(tensor, -1);
   const auto cover = plan::coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
@@ -296,7 +296,7 @@ Result<Loaded> readOne(Inventory& inventory, const CheckpointKey& key, const Ran
   const Reading reading(state, manifest, known, inventory.seen(key));
   LOCKSTEP_TRY(reading.checkFits());
   std::optional<Error> damage;
-  for (;;) {  // a damaged file may have a copy that another rank sees
+  for (;;) {  // another rank may have an intact copy of a damaged file
     const Status complete = reading.checkComplete();
     if (!complete.ok()) return damage ? *damage : complete.error();
     LOCKSTEP_ASSIGN(const Standing standing, reading.fill());
@@ -320,7 +320,7 @@ void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t
   }
 }
 
-// Collective. The newest that is whole and fits the plan.
+// Collective. Reads the newest complete checkpoint that fits the plan.
 Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
                           const RankState& state) {
   LOCKSTEP_ASSIGN(Inventory inventory, Inventory::make(path, state));
@@ -370,7 +370,7 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
   return error;
 }
 
-// That a run with this seed and batch can go on from there.
+// Checks that a run with this seed and batch can continue from the checkpoint.
 Result<Progress> progressFrom(const Loaded& loaded, const ReadOptions& options,
                               const RankState& state) {
   if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(loaded.folder, state));

@@ -52,7 +52,7 @@ void Training::tellLeftOut() {
   options_.warn(warning);
 }
 
-// Within an epoch. Asynchronous workers synchronize between epochs alone.
+// Within an epoch. Asynchronous workers synchronize only between epochs.
 Status Training::checkpointIfDue() {
   if (!checkpoints_ || plan_.isAsynchronous()) return {};
   bool asked = false;

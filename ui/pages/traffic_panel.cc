@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLastSamples = 600;  // that a measured rate is the mean of: five minutes
 constexpr int kCellWidth = 96;
 
-// Of the last samples; none: there are none.
+// Returns the mean of the last samples; nullopt: no samples.
 std::optional<double> meanRate(const RunDocument& document, const std::string& name) {
   const auto found = document.allSeries().find(name);
   if (found == document.allSeries().end() || found->second->raw().size() == 0) return std::nullopt;
