@@ -72,14 +72,15 @@ Page* MainWindow::showOpen(const std::function<bool(const Page&)>& wanted) {
 
 Page* MainWindow::openPage(const QString& key) {
   if (Page* open = showOpen([&](const Page& page) { return page.key() == key; })) return open;
-  using Make = Page* (MainWindow::*)(const QString& rest);
+  // By key prefix. openFile() makes the pages of files.
+  using Make = std::function<Page*(MainWindow*, const QString& rest)>;
   static const QHash<QString, Make> makers{{"welcome", &MainWindow::makeWelcome},
                                            {"history", &MainWindow::makeHistory},
                                            {"run", &MainWindow::makeRun}};
   const QString rest = key.section(':', 1);
   const Make make = makers.value(key.section(':', 0, 0));
-  if (make == nullptr) return rest.isEmpty() ? nullptr : openFile(rest);
-  Page* page = (this->*make)(rest);
+  if (!make) return rest.isEmpty() ? nullptr : openFile(rest);
+  Page* page = make(this, rest);
   addPage(page);
   return page;
 }
