@@ -1862,7 +1862,7 @@ It uses:
         </message>
         <message>
             <source>communication over Gloo failed</source>
-            <translation>Gloo 通信</translation>
+            <translation>Gloo 通信失败</translation>
         </message>
         <message>
             <source>cannot read the %1 %2</source>
@@ -2162,7 +2162,7 @@ It uses:
         </message>
         <message>
             <source>free space on the disk of the node&apos;s workdir</source>
-            <translation>在工作目录所在处腾出空间</translation>
+            <translation>请在节点工作目录所在的磁盘上腾出空间</translation>
         </message>
         <message>
             <source>free space where the node keeps its runs, then resume</source>
@@ -2766,7 +2766,7 @@ It uses:
         </message>
         <message>
             <source>resume from an earlier checkpoint with a lower training.optimizer.learning_rate, or set training.on_nonfinite=continue to use this one anyway</source>
-            <translation>请以更低的 training.optimizer.learning_rate 从更早的检查点恢复；设 training.on_nonfinite=continue 则仍使用它</translation>
+            <translation>请以更低的 training.optimizer.learning_rate 从更早的检查点恢复，或设 training.on_nonfinite=continue 以继续使用此检查点</translation>
         </message>
         <message>
             <source>the checkpoint %1 cannot be used; training continues from %2</source>
@@ -2774,7 +2774,7 @@ It uses:
         </message>
         <message>
             <source>the checkpoint %1 has no checksums, so damage to it would go unnoticed</source>
-            <translation>检查点 %1 没有校验和：若有损坏则无法发现</translation>
+            <translation>检查点 %1 没有校验和，若有损坏则无法发现</translation>
         </message>
         <message>
             <source>it was written by an earlier version</source>
@@ -2786,11 +2786,11 @@ It uses:
         </message>
         <message>
             <source>the checksum of tensor %1 does not match</source>
-            <translation>张量 %1 与写入时不同：校验和不一致</translation>
+            <translation>张量 %1 的校验和不符</translation>
         </message>
         <message>
             <source>the header&apos;s checksum does not match</source>
-            <translation>文件头与写入时不同：校验和不一致</translation>
+            <translation>文件头的校验和不符</translation>
         </message>
         <message>
             <source>it is shorter than its length field</source>
@@ -2798,7 +2798,7 @@ It uses:
         </message>
         <message>
             <source>it has %1 bytes, but claims a header of %2</source>
-            <translation>它有 %1 字节，而其文件头应有 %2 字节</translation>
+            <translation>它有 %1 字节，但声明其文件头有 %2 字节</translation>
         </message>
         <message>
             <source>it is a folder</source>
@@ -2814,7 +2814,7 @@ It uses:
         </message>
         <message>
             <source>its format is not %1</source>
-            <translation>它不是 %1 格式</translation>
+            <translation>其格式不是 %1</translation>
         </message>
         <message>
             <source>no rank can read %1</source>
@@ -3394,7 +3394,7 @@ It uses:
         </message>
         <message>
             <source>no longer stored</source>
-            <translation>未保留</translation>
+            <translation>已不再保存</translation>
         </message>
         <message>
             <source>run `lockstep history check %1` to rename the file and read the run again from its nodes, or `lockstep history delete %2` to delete the run</source>
@@ -3406,7 +3406,7 @@ It uses:
         </message>
         <message>
             <source>wait until the run ends, or close the program that records it</source>
-            <translation>请等待其结束，或结束正在记录它的程序</translation>
+            <translation>请等待运行结束，或关闭正在记录它的程序</translation>
         </message>
         <message>
             <source>%1 is damaged</source>
@@ -3450,7 +3450,7 @@ It uses:
         </message>
         <message>
             <source>the history was lost; only the data that the run recorded was recovered</source>
-            <translation>历史已丢失：该运行只剩下它记录的内容</translation>
+            <translation>历史已丢失；只恢复了该运行记录的数据</translation>
         </message>
         <message>
             <source>ssh.%1 is &quot;%2&quot;</source>
@@ -3458,7 +3458,7 @@ It uses:
         </message>
         <message>
             <source>launch it again from the start</source>
-            <translation>请重新启动</translation>
+            <translation>请从头重新启动</translation>
         </message>
         <message>
             <source>The run succeeded.</source>
@@ -3922,7 +3922,7 @@ its last lines:
         </message>
         <message>
             <source>rank %1 is listed twice on node %2</source>
-            <translation>rank %1 在节点 %2 上出现两次</translation>
+            <translation>rank %1 在节点 %2 上列出两次</translation>
         </message>
         <message>
             <source>rank %1 is not in the plan, which has %2</source>
@@ -4166,7 +4166,7 @@ its last lines:
         </message>
         <message>
             <source>launch it again from the start with `lockstep run SPEC`</source>
-            <translation>请用 `lockstep run SPEC` 重新启动</translation>
+            <translation>请用 `lockstep run SPEC` 从头重新启动</translation>
         </message>
         <message>
             <source>the cluster has no node &quot;%1&quot;, where the run was</source>
@@ -4378,7 +4378,7 @@ its last lines:
         </message>
         <message>
             <source>cannot listen on %1</source>
-            <translation>无法在 %1 监听</translation>
+            <translation>无法监听 %1</translation>
         </message>
         <message>
             <source>the connection to %1 is closed</source>
@@ -4483,10 +4483,6 @@ its last lines:
         <message>
             <source>%1 is larger than %2 bytes</source>
             <translation>%1 大于 %2 字节</translation>
-        </message>
-        <message>
-            <source>cannot create %1</source>
-            <translation>无法创建 %1</translation>
         </message>
         <message>
             <source>cannot sync %1</source>
@@ -4737,10 +4733,6 @@ its last lines:
             <translation>加入组</translation>
         </message>
         <message>
-            <source>cannot listen on %1</source>
-            <translation>监听 %1</translation>
-        </message>
-        <message>
             <source>no rank is missing</source>
             <translation>没有缺席者</translation>
         </message>
@@ -4810,7 +4802,7 @@ its last lines:
         </message>
         <message>
             <source>the checkpoint at step %1 was skipped</source>
-            <translation>第 %1 步的检查点已略过</translation>
+            <translation>已跳过第 %1 步的检查点</translation>
         </message>
         <message>
             <source>the previous checkpoint is still being written</source>
@@ -4818,7 +4810,7 @@ its last lines:
         </message>
         <message>
             <source>increase training.checkpoint.every_steps</source>
-            <translation>降低检查点的频率：training.checkpoint.every_steps</translation>
+            <translation>请增大 training.checkpoint.every_steps</translation>
         </message>
         <message>
             <source>training.checkpoint.every_steps is %1, but asynchronous workers meet at the ends of epochs alone; expected it left out</source>
@@ -4862,11 +4854,11 @@ its last lines:
         </message>
         <message>
             <source>heartbeats have stopped</source>
-            <translation>没有收到它的心跳</translation>
+            <translation>心跳已停止</translation>
         </message>
         <message>
             <source>check the node and its network; the run ends if the node stays silent for %1 s</source>
-            <translation>请检查该节点及其网络；失联 %1 秒后运行将结束</translation>
+            <translation>请检查该节点及其网络；若该节点 %1 秒没有应答，运行将结束</translation>
         </message>
         <message>
             <source>it unpacks to more than %1 GiB</source>
@@ -5086,7 +5078,7 @@ its last lines:
         </message>
         <message>
             <source>NCCL cannot create an id for a group of GPUs</source>
-            <translation>NCCL 找不到连接 GPU 的途径</translation>
+            <translation>NCCL 无法为 GPU 组创建标识</translation>
         </message>
         <message>
             <source>the unique id of NCCL&apos;s group has %1 bytes</source>
@@ -5514,7 +5506,7 @@ its last lines:
         </message>
         <message>
             <source>the checksums are damaged</source>
-            <translation>校验和本身与写入时不同</translation>
+            <translation>校验和已损坏</translation>
         </message>
         <message>
             <source>the header is not JSON</source>
@@ -5526,7 +5518,7 @@ its last lines:
         </message>
         <message>
             <source>__metadata__ has a value that is not a string</source>
-            <translation>__metadata__ 含有非文本内容</translation>
+            <translation>__metadata__ 含有非字符串的值</translation>
         </message>
         <message>
             <source>tensor %1: %2</source>
@@ -5534,7 +5526,7 @@ its last lines:
         </message>
         <message>
             <source>its header does not list the checksums</source>
-            <translation>其文件头没有说明校验和的位置</translation>
+            <translation>其文件头没有列出校验和</translation>
         </message>
         <message>
             <source>a program of the plan has no result &quot;metrics&quot; of at least three</source>
