@@ -418,7 +418,8 @@ class HistoryTest : public QObject {
     QVERIFY(file.open(QFile::WriteOnly) && file.write(QByteArray(9000, 'x')) == 9000);
     file.close();
     const auto damaged = history_->openRun("r");
-    QVERIFY(!damaged.ok() && damaged.error().next.text().starts_with("`lockstep history check r`"));
+    QVERIFY(!damaged.ok() &&
+            damaged.error().next.text().starts_with("run `lockstep history check r`"));
     QVERIFY(history_->remove("r").ok());
   }
 
