@@ -351,7 +351,7 @@ class HistoryTest : public QObject {
     file.close();
     auto opened = History::open(dir_->path().toStdString());
     QVERIFY(!opened.ok() && opened.error().code == Code::kDataLoss);
-    QVERIFY(opened.error().next.text().starts_with("end every other Lockstep program"));
+    QVERIFY(opened.error().next.text().starts_with("close all other Lockstep programs"));
     QVERIFY(filesSetAside(dir_->path().toStdString()).empty());
   }
 
