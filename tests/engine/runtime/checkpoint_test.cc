@@ -894,7 +894,7 @@ class CheckpointTest : public QObject {
     const auto damaged = runtime::evaluateCheckpoint(plan, checkpoint, data, backend);
     QVERIFY(!damaged.ok());
     QCOMPARE(damaged.error().code, Code::kDataLoss);
-    QVERIFY2(damaged.error().text().find(": tensor ") != std::string::npos,
+    QVERIFY2(damaged.error().text().find(": the checksum of tensor ") != std::string::npos,
              damaged.error().text().c_str());
   }
 };
