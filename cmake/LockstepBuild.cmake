@@ -35,13 +35,13 @@ if(LOCKSTEP_SANITIZE)
 endif()
 
 add_library(lockstep_warnings INTERFACE)
-if(NOT LOCKSTEP_FUZZ)  # Clang's warnings are others
-  # -Wrestrict has false alarms in the <string> of g++ 12.
+if(NOT LOCKSTEP_FUZZ)  # built with Clang, whose warnings differ
+  # -Wrestrict has false positives in the <string> of g++ 12.
   target_compile_options(lockstep_warnings INTERFACE -Wall -Wextra -Wpedantic -Werror
                          -Wnon-virtual-dtor -Wno-missing-field-initializers
                          -Wno-restrict)
   if(LOCKSTEP_SANITIZE)
-    # And with sanitizers more of them.
+    # With sanitizers -Wmaybe-uninitialized has false positives too.
     target_compile_options(lockstep_warnings INTERFACE -Wno-maybe-uninitialized)
   endif()
 endif()

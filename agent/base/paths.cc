@@ -67,7 +67,7 @@ Status makeFolders(const std::string& path) {
     at = path.find('/', at + 1);
     const std::string part = path.substr(0, at);
     if (mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
-      return systemError(errno, message("cannot make the folder {}", part));
+      return systemError(errno, message("cannot create the folder {}", part));
   }
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return systemError(errno, message("cannot use {}", path));
@@ -77,7 +77,7 @@ Status makeFolders(const std::string& path) {
 
 Status makePrivateFolder(const std::string& path) {
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return systemError(errno, message("cannot make the folder {}", path));
+    return systemError(errno, message("cannot create the folder {}", path));
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return systemError(errno, message("cannot use {}", path));
   if (!S_ISDIR(info.st_mode) || info.st_uid != geteuid()) {

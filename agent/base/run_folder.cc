@@ -31,12 +31,12 @@ constexpr std::size_t kKeyBytes = 65536;  // what a pipe holds
 Result<UniqueFd> filledPipe(const std::string& bytes) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) != 0)
-    return systemError(errno, "cannot make a pipe");
+    return systemError(errno, "cannot create a pipe");
   UniqueFd reading(ends[0]);
   const UniqueFd writing(ends[1]);
   if (bytes.size() > kKeyBytes ||
       write(writing.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
-    return invalidArgument("keys of {} bytes are larger than a pipe", bytes.size());
+    return invalidArgument("the run's keys have {} bytes and do not fit into a pipe", bytes.size());
   return reading;
 }
 }  // namespace

@@ -20,7 +20,7 @@ struct RunFolder {
   std::string path;
   std::string runtime;  // of the workdir: where the socket goes
 
-  // without the run's keys, which are in memory alone
+  // without the run's keys, which stay in memory
   std::string request() const { return path + "/request.pb"; }
   std::string plan() const { return path + "/plan.txt"; }
   // of the data at prepare time

@@ -1,5 +1,5 @@
-// SteadyWall: the wall clock as it was once, and the time since then. Setting the node's clock
-// forward or backward later changes nothing; time asleep counts.
+// SteadyWall: a wall clock that later changes of the node's clock do not affect: the wall time at
+// the start plus the time elapsed since, including suspend.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace lockstep::agent {
 
 class SteadyWall {
  public:
-  // Begins at `wall`, or at `notBefore` if that is later.
+  // Starts at `wall`, or at `notBefore` if that is later.
   explicit SteadyWall(Nanoseconds wall, Nanoseconds notBefore = 0)
       : begin_(std::max(wall, notBefore) - sinceBoot()) {}
   Nanoseconds now() const { return begin_ + sinceBoot(); }

@@ -85,7 +85,7 @@ Result<std::unique_ptr<UnixServer>> UnixServer::start(const std::string& path,
   state->path = path;
   LOCKSTEP_ASSIGN(const sockaddr_un address, addressOf(path));
   state->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (state->listener < 0) return systemError(errno, "cannot make a socket");
+  if (state->listener < 0) return systemError(errno, "cannot create a socket");
   unlink(path.c_str());
   // The folder is 0700; the socket's own mode comes on top, before anyone can connect.
   if (bind(state->listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
@@ -146,7 +146,7 @@ Result<int> connectUnix(const std::string& path, pid_t* peer) {
   LOCKSTEP_ASSIGN(const sockaddr_un address, addressOf(path));
   // A server that is frozen accepts nothing: connecting would wait as long.
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return systemError(errno, "cannot make a socket");
+  if (fd < 0) return systemError(errno, "cannot create a socket");
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     Error error = systemError(errno, message("cannot connect to {}", path));
     ::close(fd);

@@ -137,7 +137,7 @@ int openLog(const Workdir& workdir) {
 template <typename Serve>
 int detach(const Workdir& workdir, Serve serveIn) {
   std::array<int, 2> ready{-1, -1};
-  if (pipe2(ready.data(), O_CLOEXEC) != 0) return fail(systemError(errno, "cannot make a pipe"));
+  if (pipe2(ready.data(), O_CLOEXEC) != 0) return fail(systemError(errno, "cannot create a pipe"));
   const pid_t child = fork();
   if (child < 0) return fail(systemError(errno, "cannot start the agent"));
   if (child == 0) {
@@ -194,10 +194,10 @@ Result<int> serveCommand(const Arguments& arguments) {
                   seconds(arguments, "prepare-seconds", options.prepareSeconds));
   if (geteuid() == 0 && !arguments.has("allow-root")) {
     Error error = makeError(Code::kPermissionDenied, "the agent does not run as root");
-    error.why = "everything that a run computes with would be root's";
+    error.why = "a run's processes would have root's rights";
     error.next =
-        "connect as another user, or name root as the node's SSH user in the cluster; by hand, "
-        "give --allow-root";
+        "connect as another user, or set the node's SSH user to root in the cluster; from a "
+        "terminal, pass --allow-root";
     return fail(error);
   }
   auto workdir = openWorkdir(arguments.text("workdir"));

@@ -63,7 +63,7 @@ class Part {
       return noSpace(name_, folder_, bytes);
     const std::string path = fmt::format("{}/{}{}-{}", folder_, partPrefix(), getpid(), ++number);
     fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd_ < 0) return systemError(errno, message("cannot make {}", path));
+    if (fd_ < 0) return systemError(errno, message("cannot create {}", path));
     path_ = path;
     if (bytes > 0 && fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC)
       return noSpace(name_, folder_, bytes);

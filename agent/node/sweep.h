@@ -8,8 +8,8 @@
 namespace lockstep::agent {
 
 // Removes sockets without a server, partly removed folders and leases of dead processes.
-// Idempotent. Spares everything younger than a minute, which may be in progress. Takes the lock
-// that a server would hold, so that a server that starts meanwhile is safe.
+// Idempotent. Skips everything younger than a minute, which may be in progress. Takes the lock that
+// a server would hold, so that a server may start at the same time.
 void sweepWorkdir(const Workdir& workdir);
 
 // Sweeps at once and then every minute until stopped, on its own thread, since the disk may be

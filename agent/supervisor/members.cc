@@ -52,9 +52,8 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
       *place.mutable_roles() = node.roles();
       taken.push_back(place.name());
     } else if (request.spec().recovery().policy() != "shrink") {
-      Error error =
-          makeError(Code::kUnavailable, "no spare node can take the place of {}", node.name());
-      error.next = "add a node of role spare, or set recovery.policy=shrink";
+      Error error = makeError(Code::kUnavailable, "no spare node can replace node {}", node.name());
+      error.next = "add a node with the role spare, or set recovery.policy=shrink";
       return error;
     }
   }
@@ -69,7 +68,7 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
               nodes.end());
   const spec::v1::StrategySpec& strategy = request.spec().strategy();
   if (specs::nodesWithRanks(cluster, strategy).empty())
-    return makeError(Code::kUnavailable, "no other node of the run has ranks");
+    return makeError(Code::kUnavailable, "none of the run's remaining nodes has ranks");
   out.set_comm(commOf(cluster, strategy, request.comm()));
   ClusterSpec planned = cluster;
   planned.set_comm(out.comm());

@@ -34,7 +34,7 @@ T pick(T a, T b, Extreme extreme) {
     return extreme == Extreme::kLeast ? std::min(a, b) : std::max(a, b);
 }
 
-// Calls visit(column of a, column of b) for each column but begin_ns.
+// Calls visit(column of a, column of b) for each column except begin_ns.
 template <typename Visit>
 void forColumns(StepChunk& a, const StepChunk& b, const Visit& visit) {
   visit(*a.mutable_duration_ns(), b.duration_ns());
@@ -54,7 +54,8 @@ void forColumns(StepChunk& a, const StepChunk& b, const Visit& visit) {
   visit(*a.mutable_skipped(), b.skipped());
 }
 
-// The chunk as one step: its first with the least of each column, or its last with the greatest.
+// Reduces the chunk to one step: its first with the minimum of each column, or its last with the
+// maximum.
 void reduceToStep(StepChunk& chunk, Extreme extreme) {
   const int steps = chunk.begin_ns_size();
   if (steps == 0) return;
@@ -83,8 +84,8 @@ void take(StepChunk& into, StepChunk from, Extreme extreme) {
   });
 }
 
-// Measured values (all of type double), also in messages within. Counts and texts stay, as do lists
-// of unequal length.
+// Merges measured values (all fields of type double), also in nested messages. Counts, texts and
+// lists of unequal length are unchanged.
 void take(Message& into, const Message& from, Extreme extreme) {
   const auto* reflection = into.GetReflection();
   for (int i = 0; i < into.GetDescriptor()->field_count(); ++i) {
@@ -121,7 +122,7 @@ void take(Record& into, const Record& from, Extreme extreme) {
     take(*into.mutable_node_sample(), from.node_sample(), extreme);
 }
 
-// Of what records are put together: their kind and, of steps, the rank. None: they are not.
+// Records with the same key are merged: their kind and, for steps, the rank. nullopt: never merged.
 std::optional<std::pair<int, int>> groupOf(const Record& record) {
   if (record.has_steps() && record.steps().begin_ns_size() > 0)
     return std::pair{static_cast<int>(record.body_case()), record.steps().rank()};
@@ -178,7 +179,7 @@ bool tellsOfTrouble(const std::string& line) {
                      [&](std::string_view word) { return lower.find(word) != std::string::npos; });
 }
 
-// Of each rank's lines, records that become empty are cleared.
+// Shortens each rank's log lines; clears records that become empty.
 void reduceLines(std::vector<Record>& records) {
   std::map<int, std::size_t> total, seen, trouble;
   for (const Record& record : records)

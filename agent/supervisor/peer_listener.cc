@@ -25,9 +25,9 @@ namespace {
 
 constexpr Nanoseconds kMillisecond = 1'000'000;
 constexpr int kAcceptedAtOnce = 16;
-// Between two rounds of accept() while many connections have not authenticated, so that a flood
-// takes little of a core: 320 connections a second. A node of the run that comes again waits behind
-// at most the backlog, 3 s.
+// Pause between two rounds of accept() while many connections are unauthenticated, which bounds a
+// flood to 320 connections per second and little CPU time. A node that reconnects waits at most for
+// the backlog, 3 s.
 constexpr Nanoseconds kPause = 50 * kMillisecond;
 constexpr Nanoseconds kPollLimit = 1000 * kMillisecond;
 constexpr Nanoseconds kReportEvery = 60'000 * kMillisecond;
@@ -153,7 +153,7 @@ struct PeerListener::State {
       guests.push_back({std::move(connection), peerText(from), monotonicNow()});
     }
     while (guests.size() > limits.unauthenticated) {
-      // One that has said nothing goes before one in its handshake.
+      // Idle connections are closed before those in a handshake.
       const auto silent = std::find_if(guests.begin(), guests.end(),
                                        [](const Guest& guest) { return !guest.handedOver; });
       refuse(silent != guests.end() ? silent : guests.begin());
@@ -163,7 +163,7 @@ struct PeerListener::State {
 
   void report() {
     if (refused == 0 || (reported != 0 && monotonicNow() - reported < kReportEvery)) return;
-    logWarning("closed connections at port {} that did not authenticate: {}", listener.port,
+    logWarning("port {}: closed unauthenticated connections: {}", listener.port,
                std::exchange(refused, 0));
     reported = monotonicNow();
   }
@@ -179,7 +179,7 @@ Result<std::unique_ptr<PeerListener>> PeerListener::open(const std::string& addr
   const int on = 1;
   setsockopt(state->listener.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   state->wake = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!state->wake) return systemError(errno, message("listening on {}", address));
+  if (!state->wake) return systemError(errno, message("cannot listen on {}", address));
   state->limits = limits;
   return std::unique_ptr<PeerListener>(new PeerListener(std::move(state)));
 }

@@ -1,7 +1,6 @@
-// PeerListener: the port at which a run's other nodes reach the coordinator. A new connection gets
-// limited time to begin a TLS handshake and to authenticate; the number of connections that have
-// not authenticated is limited. Others keep no descriptors and no memory, and never reach gRPC
-// where they speak no TLS.
+// PeerListener: the port at which a run's other nodes reach the coordinator. A new connection has
+// limited time to begin a TLS handshake and to authenticate, and the number of unauthenticated
+// connections is limited. Connections without a TLS handshake never reach gRPC.
 #pragma once
 
 #include <functional>
@@ -14,27 +13,27 @@
 namespace lockstep::agent {
 
 struct PeerListenerLimits {
-  // From the connection to authentication, in milliseconds.
+  // From accept to authentication, in milliseconds.
   int greetingMs = 5000;
-  // Connections that have not authenticated. Beyond, the oldest is closed.
+  // Number of unauthenticated connections. Beyond it, the oldest is closed.
   std::size_t unauthenticated = 128;
 };
 
 class PeerListener {
  public:
-  // Receives a connection that begins a TLS handshake: non-blocking, nothing read from it. Called
-  // on the listener's thread.
+  // Receives a connection that has begun a TLS handshake: a non-blocking socket, from which nothing
+  // has been read. Called on the listener's thread.
   using Accepted = std::function<void(UniqueFd connection)>;
 
-  // Listens on a free port of a numeric address. Connections wait until begin(). Errors: those of
-  // the system.
+  // Listens on a free port of a numeric address. Connections wait until begin(). Errors: system
+  // errors.
   static Result<std::unique_ptr<PeerListener>> open(const std::string& address,
                                                     PeerListenerLimits limits = {});
-  ~PeerListener();  // closes the port and every connection that has not authenticated
+  ~PeerListener();  // closes the port and every unauthenticated connection
   int port() const;
   void begin(Accepted accepted);
-  // The connection from this peer, as gRPC writes it ("ipv4:127.0.0.1:80"), has authenticated: no
-  // limit applies to it from here on. Thread-safe.
+  // Marks the connection from this peer, in gRPC's notation ("ipv4:127.0.0.1:80"), as
+  // authenticated: no limit applies to it from now on. Thread-safe.
   void authenticated(const std::string& peer);
 
  private:

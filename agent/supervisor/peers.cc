@@ -237,7 +237,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   if (!state->server) {
     Error error = makeError(Code::kFailedPrecondition,
                             "cannot listen for the run's other nodes at {}", address);
-    error.why = "the run's keys are unusable";
+    error.why = "the run's keys are invalid";
     error.next = "launch again";
     return error;
   }

@@ -116,16 +116,16 @@ class RunControl {
   void beat();
   // Whether the node has just fallen silent, or is heard of again.
   bool changed(const std::string& node, Heard& heard);
-  bool isLate(const Heard& heard) const;  // and not yet silent
+  bool isLate(const Heard& heard) const;  // but not yet silent
   bool anyLate() const;                   // of the nodes with ranks
   void warnOfSilence(const std::string& node);
 
   // Restarts
-  // At the coordinator, as the next four: restarts the run, or ends it.
+  // Coordinator only, like the next four: restarts the run, or ends it.
   void failed(const Error& error);
   bool trained() const { return gone_ || generation_ > request_.generation(); }
   void recover(const Error& cause, const std::optional<node::v1::Members>& members = {});
-  // Returns whether the run goes on without them, or ends.
+  // Returns true if the run continues without them or ends.
   bool replaceLost(const std::vector<std::string>& lost);
   void leaveOut(const std::string& node);
   bool hasRanks(const std::string& node) const;
@@ -187,7 +187,7 @@ class RunControl {
   Recovery recovery_;           // at the coordinator, as the next four
   Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
   bool restarting_ = false;     // until the first steps of this generation
-  std::string keptOut_;         // silent nodes that could not be replaced, and spares then
+  std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;

@@ -8,7 +8,7 @@ namespace lockstep::agent {
 
 namespace {
 
-// Heartbeats that a node may miss before it is late, and before it is silent.
+// Number of missed heartbeats after which a node is late, and silent.
 constexpr int kLate = 2, kMissed = 4;
 
 }  // namespace
@@ -41,7 +41,7 @@ void RunControl::beat() {
     if (changed(name, peer.heard) && peer.heard.silent) silent.push_back(name);
     if (peer.heard.silent && hasRanks(name)) lost.push_back(name);
   }
-  // Those that fall silent together are replaced together.
+  // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
   if (!client_) return;
@@ -54,13 +54,15 @@ void RunControl::beat() {
 
 void RunControl::warnOfSilence(const std::string& node) {
   Error warning = makeError(Code::kUnavailable, "node {} does not answer", node);
-  warning.why = "its heartbeats stay out";
-  warning.next = awaited(node)
-                     ? message("check the node and its network; the run ends after {} s without it",
-                               limits_.lostPeer / 1'000'000'000)
-                     : message(
-                           "check the node and its network; it is a spare, which no node needs "
-                           "now");
+  warning.why = "heartbeats have stopped";
+  warning.next =
+      awaited(node)
+          ? message(
+                "check the node and its network; the run ends if the node stays silent for {} s",
+                limits_.lostPeer / 1'000'000'000)
+          : message(
+                "check the node and its network; the run is not affected, because this spare is "
+                "not in use");
   warning.node = node;
   warn(std::move(warning));
 }

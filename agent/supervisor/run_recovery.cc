@@ -53,7 +53,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
       membersWithout(lost, request_, [this](const std::string& node) { return answers(node); });
   if (!members.ok()) {
     keptOut_ = key;
-    say(fmt::format("the run cannot go on without node {}: {}", fmt::join(lost, ", "),
+    say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),
                     members.error().text()));
     return false;
   }
@@ -61,7 +61,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   Error error = lost.size() == 1
                     ? makeError(Code::kUnavailable, "node {} was lost", lost.front())
                     : makeError(Code::kUnavailable, "nodes {} were lost", fmt::join(lost, ", "));
-  error.why = "its heartbeats stay out";
+  error.why = "heartbeats have stopped";
   error.next = "check the node and its network";
   error.node = lost.front();
   if (const auto end = recovery_.ends(error, furthest_)) {
@@ -73,11 +73,11 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   return true;
 }
 
-// Where the node hears of it, it ends its part.
+// The node ends its part if it receives this.
 void RunControl::leaveOut(const std::string& node) {
   ToPeer message;
   *message.mutable_abort()->mutable_error() =
-      toInfo(makeError(Code::kCancelled, "the run goes on without node {}", node));
+      toInfo(makeError(Code::kCancelled, "the run continues without node {}", node));
   server_->send(node, message);
   const auto peer = peers_.find(node);
   if (peer == peers_.end()) return;  // it came back later

@@ -101,7 +101,7 @@ std::deque<Spool::Kept>::const_iterator Spool::tailFrom(std::uint64_t sequence) 
                           [](const Kept& a, std::uint64_t b) { return a.sequence < b; });
 }
 
-// The file has written it down.
+// The records are committed.
 void Spool::noteGone(std::optional<SpoolFile::Lost> range) {
   if (!range) return;
   std::lock_guard lock(mutex_);
@@ -120,10 +120,10 @@ Spool::Kept Spool::lostRecord(std::uint64_t from, std::uint64_t to, const std::s
   return {to, record.wall_ns(), record.SerializeAsString()};
 }
 
-// What readers are told of numbers that no record has: nothing where records became an outline.
+// Returns the `lost` record for a gap in the numbers; none if the records became an outline.
 std::optional<Spool::Kept> Spool::gap(std::uint64_t from, std::uint64_t to) const {
   std::uint64_t first = to + 1, last = 0;
-  std::string why = "not kept";
+  std::string why = "no longer stored";
   for (const Lost& lost : lost_)
     if (lost.from <= to && lost.to >= from) {
       first = std::min(first, std::max(from, lost.from));
@@ -157,7 +157,7 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
       found.push_back(*at);
   }
   // Nothing there although numbers went past: all of it is lost.
-  if (found.empty()) return {lostRecord(after + 1, last_, "not kept")};
+  if (found.empty()) return {lostRecord(after + 1, last_, "no longer stored")};
   std::vector<Kept> out;
   for (Kept& kept : found) {
     if (kept.sequence > after + 1)
@@ -195,7 +195,7 @@ Status Spool::expire() {
   return {};
 }
 
-// Past the limit, old records become coarser until there is some room.
+// Downsamples old records until the file is below its limit.
 void Spool::trim() {
   if (monotonicNow() > expireDue_) (void)expire();
   if (file_->bytes() <= options_.limitBytes) return;

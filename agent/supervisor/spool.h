@@ -1,12 +1,12 @@
 // Spool: the records of one run on one node, numbered from 1, in a file (see spool_file.h).
 //
-// append() numbers a record and makes it readable at once. A thread commits records in one
-// transaction, every 250 ms or 256 records; from then on a killed process does not lose them.
-// Reading deletes nothing. Where the file is past its limit, old records become coarser. Records
-// are lost when they are too old and, while the disk is full, past a limit in memory. Readers see
+// append() numbers a record and makes it readable at once. A thread commits records, one
+// transaction every 250 ms or 256 records; committed records survive a killed process. Reading
+// deletes nothing. When the file exceeds its limit, old records are downsampled. Records are lost
+// when they are too old, or when the disk is full and the memory limit is exceeded. Readers see
 // such a gap as a `lost` record with the number of the gap's last record.
 //
-// Times of records do not follow later changes of the node's clock (see agent/base/steady_wall.h).
+// Record times are not affected by changes of the node's clock (see agent/base/steady_wall.h).
 // Thread-safe.
 #pragma once
 
@@ -33,7 +33,7 @@ struct SpoolOptions {
   Nanoseconds maxAge = Nanoseconds{30} * 86'400'000'000'000;
   std::int64_t pendingBytes = std::int64_t{16} << 20;  // in memory while the disk is full
   std::int64_t maxPages = 0;                           // of the file; 0: unlimited
-  std::function<Nanoseconds()> clock = wallNow;        // read once, at open
+  std::function<Nanoseconds()> clock = wallNow;        // read once, when opened
   // Called on the spool's thread when writing begins to fail.
   std::function<void(const Error&)> onTrouble;
 };
@@ -57,7 +57,7 @@ class Spool {
   // numbers must not be reused.
   void skip(std::uint64_t count, std::string why);
   void wakeReaders();
-  Status flush();  // commits pending records, and brings the file below its limit
+  Status flush();  // commits pending records and trims the file to its limit
 
  private:
   explicit Spool(SpoolOptions options);
@@ -68,7 +68,7 @@ class Spool {
   void noteGone(std::optional<SpoolFile::Lost> range);
   // mutex_ held, as for the next three.
   void noteLost(std::uint64_t from, std::uint64_t to, std::string why);
-  // The first record of the tail from this number on.
+  // Returns the first record of the tail with at least this number.
   std::deque<Kept>::const_iterator tailFrom(std::uint64_t sequence) const;
   std::optional<Kept> gap(std::uint64_t from, std::uint64_t to) const;
   Kept lostRecord(std::uint64_t from, std::uint64_t to, const std::string& why) const;

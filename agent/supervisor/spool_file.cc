@@ -19,7 +19,7 @@ constexpr Nanoseconds kWindow = 16'000'000'000;  // of level 1
 constexpr int kFold = 16;                        // windows that become one
 constexpr std::int64_t kRowBytes = 32;           // of the file, besides a row's body
 constexpr std::int64_t kWindowShare = 64;        // a window's greatest part of the limit
-// Of what a file says; records never come as far.
+// Upper limit of numbers read from a file; real records never reach it.
 constexpr std::int64_t kHighestSequence = std::numeric_limits<std::int64_t>::max() / 2;
 
 constexpr std::string_view kSchema =
@@ -36,7 +36,7 @@ storage::DatabaseOptions databaseOptions(std::int64_t maxPages) {
   out.rejectTruncated = false;  // a full disk may cut a page that the log still has
   out.ioError = Code::kResourceExhausted;
   out.what = message("cannot write the spool");
-  out.ifFull = message("free space where the workdir is");
+  out.ifFull = message("free space on the disk of the node's workdir");
   return out;
 }
 
@@ -46,11 +46,11 @@ Error withWhat(Error error, Message what) {
   return error;
 }
 
-// Numbers of records, as the file has them.
+// Checks record numbers read from the file.
 Status checkRange(const std::string& path, std::int64_t first, std::int64_t last) {
   if (first >= 1 && last >= first && last <= kHighestSequence) return {};
   Error error = makeError(Code::kDataLoss, "the spool {} is damaged", path);
-  error.why = message("it has records {} to {}", first, last);
+  error.why = message("its record numbers, {} to {}, are out of range", first, last);
   return error;
 }
 
@@ -203,7 +203,8 @@ std::int64_t SpoolFile::bytes() const {
                          [](std::int64_t sum, const Level& level) { return sum + level.bytes; });
 }
 
-// The oldest rows of a level that become one window of the next, and the first row behind them.
+// Returns the oldest rows of a level that become one window of the next, and the first row after
+// them.
 Result<SpoolFile::Window> SpoolFile::oldestWindow(std::size_t level) {
   Window out;
   const Nanoseconds width = windowOf(level);
@@ -213,7 +214,7 @@ Result<SpoolFile::Window> SpoolFile::oldestWindow(std::size_t level) {
   rows.bind(levels_[level].first);
   while (rows.step() && rows.integer(3) == static_cast<std::int64_t>(level)) {
     Row row = rowOf(rows);
-    // A window of the level below is not cut: its rows are of one time.
+    // A window of the level below is not split: its rows have the same time.
     const bool between = out.rows.empty() || level == 0 || row.wall != out.rows.back().wall;
     if (!out.rows.empty() && (row.wall / width != out.rows.front().wall / width ||
                               (between && bytes > limitBytes_ / kWindowShare))) {
@@ -245,7 +246,7 @@ Status SpoolFile::replace(std::size_t level, const Window& window) {
   return {};
 }
 
-// Removes a range that begins with the first record, and notes that it is gone.
+// Removes a range that begins with the first record, and notes it as lost.
 Status SpoolFile::remove(const Lost& range) {
   Transaction transaction(*writer_);
   LOCKSTEP_TRY(transaction.status());
@@ -255,7 +256,7 @@ Status SpoolFile::remove(const Lost& range) {
   return countLevels();
 }
 
-// A part of what is oldest.
+// Removes the oldest records and returns their range.
 Result<std::optional<SpoolFile::Lost>> SpoolFile::removeOldest() {
   std::int64_t bytes = 0;
   Lost out{1, 0, "the spool was full"};
@@ -281,7 +282,7 @@ Result<std::optional<SpoolFile::Lost>> SpoolFile::thin() {
     if (levels_[level].first == 0) continue;
     LOCKSTEP_ASSIGN(const Window window, oldestWindow(level));
     if (window.next == 0) continue;
-    // Told before it is true: a reader must not take a gap for a loss.
+    // Set before the rows are replaced: a reader must not take a gap for a loss.
     thinnedTo_ = std::max(thinnedTo_.load(), window.rows.back().sequence);
     LOCKSTEP_TRY(replace(level, window));
     return std::optional<Lost>();
@@ -291,7 +292,7 @@ Result<std::optional<SpoolFile::Lost>> SpoolFile::thin() {
 
 Result<std::optional<SpoolFile::Lost>> SpoolFile::expire(Nanoseconds wall) {
   std::lock_guard lock(writeMutex_);
-  Lost out{1, 0, "older than the spool keeps"};
+  Lost out{1, 0, "past the spool's age limit"};
   {
     Statement rows(*writer_, "SELECT seq, wall FROM records ORDER BY seq");
     while (rows.step() && rows.integer(1) < wall) out.to = sequence(rows, 0);

@@ -1,12 +1,11 @@
 // SpoolFile: the SQLite file (WAL) of a spool, bounded in size and age.
 //
-// Records are written as they are, at level 0. Where the file is past its limit, old records are
-// replaced by their outline (agent/supervisor/outline.h), window by window and oldest first: of
-// 16 seconds at level 1, of 16 such windows at level 2, and so on. Level k may take limit/2^(k+1)
-// before others make room, so that recent records stay as they were and old ones get coarser with
-// age. Each window is replaced in one transaction. Records are removed, and noted as lost, only
-// when they are older than the age limit, or no window can be made smaller.
-// Thread-safe.
+// Records are written unchanged, at level 0. When the file exceeds its limit, old records are
+// replaced by their outline (agent/supervisor/outline.h), window by window, oldest first: a window
+// is 16 seconds at level 1, 16 level-1 windows at level 2, and so on. The level furthest past its
+// share, limit/2^(k+1) for level k, is reduced first, so that records get coarser with age. Each
+// window is replaced in one transaction. Records are removed, and noted as lost, only when they
+// exceed the age limit or no window can be reduced further. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -31,14 +30,14 @@ class SpoolFile {
  public:
   struct Row {
     std::uint64_t sequence = 0;
-    Nanoseconds wall = 0;  // of an outline's rows, that of the window's first record
+    Nanoseconds wall = 0;  // in an outline: the time of the window's first record
     std::string bytes;
   };
   struct Lost {
     std::uint64_t from = 0, to = 0;
     std::string why;
   };
-  // `maxPages` of the file; 0: unlimited.
+  // `maxPages` limits the file; 0: unlimited.
   static Result<std::unique_ptr<SpoolFile>> open(const std::string& path, std::int64_t limitBytes,
                                                  std::int64_t maxPages);
   ~SpoolFile();
@@ -47,28 +46,28 @@ class SpoolFile {
 
   Result<std::vector<Lost>> lost();
   Result<std::optional<Row>> newest();
-  // Adds rows, and ranges that are lost; a range that begins at one that was written replaces it.
+  // Adds rows and lost ranges; a lost range replaces a stored one with the same first number.
   Status commit(const std::vector<Row>& rows, const std::vector<Lost>& lost);
-  // Up to `count` rows after number `after`, in order.
+  // Returns up to `count` rows after number `after`, in order.
   std::vector<Row> read(std::uint64_t after, std::size_t count);
 
-  std::int64_t bytes() const;  // of records
-  // Replaces a window by its outline. If there is none, removes a part of what is oldest, and
-  // returns the range that is gone.
+  std::int64_t bytes() const;  // total size of the records
+  // Replaces a window by its outline. If no window can be reduced, removes some of the oldest
+  // records and returns their range.
   Result<std::optional<Lost>> thin();
-  // Removes rows from before `wall`. Returns the range that is gone.
+  // Removes rows older than `wall`. Returns their range.
   Result<std::optional<Lost>> expire(Nanoseconds wall);
-  // Records up to this number may have been replaced: gaps between them are no losses.
+  // Records up to this number may have been replaced; gaps between them are not losses.
   std::uint64_t thinnedTo() const { return thinnedTo_; }
 
  private:
   struct Level {
     std::int64_t bytes = 0;
-    std::uint64_t first = 0;  // 0: it has no rows
+    std::uint64_t first = 0;  // 0: no rows
   };
   struct Window {
     std::vector<Row> rows;
-    std::uint64_t next = 0;  // first row behind it; 0: it may not be complete
+    std::uint64_t next = 0;  // first row after it; 0: the window may be incomplete
   };
   SpoolFile(std::string path, std::int64_t limitBytes);
   Status openFile(std::int64_t maxPages);

@@ -218,7 +218,7 @@ Result<std::optional<plan::Plan>> parseEvaluationPlan(const node::v1::PrepareReq
   return std::optional<plan::Plan>(std::move(evaluation));
 }
 
-// Checks the specs before anything is made of them: what is in them may be any number.
+// Checks the specs before they are used: they may contain any number.
 Status checkSpecs(const node::v1::PrepareRequest& request) {
   LOCKSTEP_TRY(specs::checkOptions(request.spec(), ""));
   LOCKSTEP_TRY(specs::checkOptions(request.cluster(), ""));
@@ -236,7 +236,7 @@ Status checkRanks(const node::v1::PrepareRequest& request, int world) {
     if (rank < 0 || rank >= world)
       return invalidArgument("rank {} is not in the plan, which has {}", rank, world);
     if (!seen.insert(rank).second)
-      return invalidArgument("rank {} is on node {} twice", rank, request.node());
+      return invalidArgument("rank {} is listed twice on node {}", rank, request.node());
   }
   return {};
 }

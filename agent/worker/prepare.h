@@ -57,7 +57,7 @@ std::int64_t workerMemory(const plan::Plan& plan, int rank, std::int64_t dataByt
 // one. The first is the coordinator.
 std::vector<std::string> nodesOf(const node::v1::PrepareRequest& request);
 
-bool isSpare(const node::v1::PrepareRequest& request);  // its node
+bool isSpare(const node::v1::PrepareRequest& request);  // whether the request's node is a spare
 
 // Returns the devices of the ranks of the request's node, in rank order.
 std::vector<specs::RankDevice> devicesOf(const node::v1::PrepareRequest& request);

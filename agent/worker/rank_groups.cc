@@ -117,14 +117,14 @@ Status confineNccl(const std::string& givenAddress, const std::string& givenInte
   if (interface.empty()) {
     Error error =
         makeError(Code::kFailedPrecondition, "no network interface has the address {}", address);
-    error.why = "NCCL is told an interface, or else listens on all";
-    error.next = "give the node's `interface` in the cluster instead of its `address`";
+    error.why = "NCCL must be bound to one interface; otherwise it listens on all interfaces";
+    error.next = "set the node's `interface` in the cluster instead of its `address`";
     return error;
   }
-  // "=": this one, not all whose names begin so.
+  // "=": exactly this interface, not a prefix.
   setenv("NCCL_SOCKET_IFNAME", ("=" + interface).c_str(), 1);
   setenv("NCCL_SOCKET_FAMILY", address.find(':') == std::string::npos ? "AF_INET" : "AF_INET6", 1);
-  // Its port for diagnoses, open to everybody on the node.
+  // Disables NCCL's diagnostic port, which is open to everyone on the node.
   setenv("NCCL_RAS_ENABLE", "0", 1);
   return {};
 }

@@ -39,8 +39,8 @@ class RankGroups {
   runtime::Groups groups_;
 };
 
-// Confines what this process's NCCL listens on to one interface: the given one, that of `address`,
-// or loopback if both are empty. Overrides the environment. Errors: kFailedPrecondition naming the
+// Restricts NCCL in this process to one network interface: the given one, that of `address`, or
+// loopback if both are empty. Overrides the environment. Errors: kFailedPrecondition naming the
 // address or the interface.
 Status confineNccl(const std::string& address, const std::string& interface);
 

@@ -115,9 +115,9 @@ Result<std::unique_ptr<WorkerProcess>> WorkerProcess::spawn(EventLoop& loop,
   std::array<int, 2> control{-1, -1};
   std::array<int, 2> output{-1, -1};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control.data()) != 0)
-    return systemError(errno, "cannot make a control channel");
+    return systemError(errno, "cannot create a control channel");
   if (pipe2(output.data(), O_CLOEXEC) != 0) {
-    Error error = systemError(errno, "cannot make a pipe");
+    Error error = systemError(errno, "cannot create a pipe");
     for (int fd : control) close(fd);
     return error;
   }

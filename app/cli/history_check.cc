@@ -14,9 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kSilent = std::chrono::seconds(20);  // nodes that bring nothing for so long
+constexpr auto kSilent =
+    std::chrono::seconds(20);  // time without records after which nodes are given up
 
-// Reads a run again from its nodes. Asks no questions.
+// Reads a run again from its nodes, without prompts.
 Status refill(const Globals& globals, History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(auto cluster, clusterOfRun(history, run));
   Inbox inbox;
@@ -38,8 +39,8 @@ Status refill(const Globals& globals, History& history, const std::string& run) 
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
   if (store->about(kAboutRefill).empty()) return {};
   Error missing = makeError(Code::kUnavailable, "run {} could not be read from its nodes", run);
-  missing.why = error ? error->message() : Message("they cannot be reached");
-  missing.next = message("`lockstep history check {}` tries again", run);
+  missing.why = error ? error->message() : Message("the nodes cannot be reached");
+  missing.next = message("run `lockstep history check {}` to try again", run);
   return missing;
 }
 
@@ -56,8 +57,9 @@ void tell(const std::string& run, const std::string& file, const Status& filled,
     return;
   }
   if (!file.empty())
-    put(stdout, fmt::format("run {}: its file was damaged; it is now {}\n", run, file));
-  put(stdout, filled.ok() ? fmt::format("run {}: read again from its nodes\n", run)
+    put(stdout,
+        fmt::format("run {}: the history file was damaged and is now named {}\n", run, file));
+  put(stdout, filled.ok() ? fmt::format("run {}: restored from its nodes\n", run)
                           : fmt::format("run {}: {}\n", run, filled.error().text()));
 }
 
@@ -111,7 +113,7 @@ int historyCheckCommand(const Globals& globals, const Arguments& arguments) {
     put(stdout, fmt::format("{} run{} checked, {} damaged\n", checked.runs,
                             checked.runs == 1 ? "" : "s", checked.damaged));
     for (const std::string& file : aside)
-      put(stdout, fmt::format("set aside: {} (delete it when you no longer need it)\n", file));
+      put(stdout, fmt::format("damaged file: {} (delete it when you no longer need it)\n", file));
   }
   return checked.missing == 0 ? kSucceeded : kNode;
 }

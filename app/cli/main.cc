@@ -122,9 +122,9 @@ const std::vector<Command> kCommands{
      historyExportCommand},
     {"history check",
      {{"json"}, 0, 1, "history check [RUN] [--json]"},
-     "Checks the files of the history. Damaged ones are renamed; the list of runs is made again "
-     "from the\n"
-     "runs' files, and runs are read again from their nodes where these can be reached.",
+     "Checks the history files. Damaged files are renamed, the list of runs is rebuilt from the "
+     "files of\nthe runs, and damaged runs are read again from their nodes if these can be "
+     "reached.",
      historyCheckCommand},
     {"history delete",
      {{"force"}, 1, 1, "history delete RUN [--force]"},

@@ -156,7 +156,7 @@ struct Resume {
   std::string run;
 };
 
-// --resume RUN or DIR: where the checkpoints are on the nodes.
+// Resolves --resume RUN or DIR to the checkpoint folders on the nodes.
 Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
   if (text.empty()) {
     Error error = invalidArgument("--resume names no run");

@@ -16,7 +16,7 @@ Status makeFolders(const std::string& path, int mode) {
       const int cause = errno;
       struct stat there {};
       if (::stat(part.c_str(), &there) != 0) {
-        Error error = systemError(cause, message("cannot make the folder {}", part));
+        Error error = systemError(cause, message("cannot create the folder {}", part));
         error.next = "choose another folder with --home";
         return error;
       }

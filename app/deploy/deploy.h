@@ -23,7 +23,7 @@ struct DeployProgress {
 struct DeployOptions {
   std::string node;        // for errors
   std::string workdir;     // on the node; "": $HOME/.lockstep there
-  bool copy = true;        // false: only looks, and changes nothing on the node
+  bool copy = true;        // false: only checks; changes nothing on the node
   bool allowRoot = false;  // the agent may run as root
   std::function<void(const DeployProgress&)> onProgress;  // on the calling thread
   std::stop_token stop;

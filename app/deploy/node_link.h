@@ -27,8 +27,8 @@ struct NodeLinkOptions {
   std::function<void(const DeployProgress&)> onProgress;
 };
 
-// Whether the node's agent may run as root: where the cluster names root as the SSH user, and for
-// studios that run as root themselves, as in containers.
+// Returns whether the node's agent may run as root: if the cluster names root as the SSH user, or
+// if the studio itself runs as root, as in containers.
 bool allowsRoot(const spec::v1::NodeSpec& node, bool studioIsRoot);
 
 class NodeLink {

@@ -24,18 +24,19 @@ using storage::Database;
 using storage::Statement;
 using storage::Transaction;
 
-// If `intact` tells of damage, and nobody else has the database open.
+// Renames a damaged database if no other process has it open.
 Status setHistoryAside(const std::string& path, const Status& intact, const OpenLock& lock) {
   if (intact.ok()) return makeError(Code::kDataLoss, "cannot use {}", path);
   Error error = intact.error();
   if (error.code != Code::kDataLoss) return error;
   error.next =
-      "end every other Lockstep program; the next one that starts renames the file and lists the "
-      "runs again";
+      "close all other Lockstep programs; the next one to start renames the file and rebuilds the "
+      "list of runs";
   if (!lock.alone()) return error;
   LOCKSTEP_ASSIGN(const std::string aside, setAside(path));
-  logWarning("{} ({}). It is now {}; a new history lists the runs from their files.",
-             error.what.text(), error.why.text(), aside);
+  logWarning(
+      "{} ({}). It has been renamed to {}; the list of runs is rebuilt from the files of the runs.",
+      error.what.text(), error.why.text(), aside);
   return {};
 }
 
@@ -60,7 +61,7 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder, bool c
   std::error_code error;
   fs::create_directories(folder + "/runs", error);
   if (error)
-    return systemError(error.value(), message("cannot make the history's folder {}", folder));
+    return systemError(error.value(), message("cannot create the history's folder {}", folder));
   auto state = std::make_unique<State>();
   state->folder = folder;
   const std::string path = folder + "/history.db";
@@ -107,7 +108,7 @@ void History::listAgain(const std::string& run, const RunStore& store) {
   const auto lock = lockRunStore(path);
   const bool recorded = !lock.ok() && lock.error().code == Code::kAlreadyExists;
   if (lock.ok()) close(*lock);
-  // One that is being recorded is under way; expireAbandoned() ends it once nobody records it.
+  // A run that is being recorded is under way; expireAbandoned() ends it when recording stops.
   if (recorded) row.phase = RunState::RUNNING;
   for (const SeriesInfo& series : store.series()) {
     if (series.name == "loss") row.figures.steps = std::llround(series.lastX);
@@ -126,7 +127,7 @@ void History::listAgain(const std::string& run, const RunStore& store) {
     return;
   }
   if (!recorded) row.phase = RunState::EXPIRED;
-  row.error = "the history was lost: of the run only what it recorded is known";
+  row.error = "the history was lost; only the data that the run recorded was recovered";
   struct stat info {};
   if (stat(path.c_str(), &info) == 0)
     row.createdNs = std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000;
@@ -149,7 +150,7 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
   return {};
 }
 
-// What is known of a run, where a new history.db finds it.
+// Stores the run's rows in its file, from which a new history.db reads them.
 void History::noteIn(RunStore& store, const std::string& run) {
   (void)store.setAbout({{kAboutRow, rowAsJson(*state_->database, "run", run)},
                         {kAboutDocuments, rowAsJson(*state_->database, "document", run)}});
@@ -412,8 +413,8 @@ Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const
     error = store.error();
   }
   error.next = message(
-      "`lockstep history check {}` sets it aside and reads the run again from its nodes; `lockstep "
-      "history delete {}` removes what is left of it",
+      "run `lockstep history check {}` to rename the file and read the run again from its nodes, "
+      "or `lockstep history delete {}` to delete the run",
       run, run);
   return error;
 }
@@ -436,7 +437,7 @@ Result<std::optional<std::string>> History::checkRun(const std::string& run) {
     Error error = lock.error();
     if (error.code == Code::kAlreadyExists) {
       error = makeError(Code::kFailedPrecondition, "run {} is being recorded", run);
-      error.next = "wait for its end, or end the program that records it";
+      error.next = "wait until the run ends, or close the program that records it";
     }
     return error;
   }

@@ -47,7 +47,7 @@ Result<std::string> setAside(const std::string& path) {
   struct stat info {};
   for (int more = 2; stat(name.c_str(), &info) == 0; ++more)
     name = fmt::format("{}{}{}.{}", path, kMark, dateAndTime(), more);
-  // The log goes first: a new database must not meet the old one's.
+  // The log is renamed first: a new database must not find the old log.
   if (std::rename((path + "-wal").c_str(), (name + "-wal").c_str()) != 0 && errno != ENOENT)
     return systemError(errno, message("cannot rename {}-wal", path));
   unlink((path + "-shm").c_str());
@@ -69,7 +69,7 @@ std::vector<std::string> filesSetAside(const std::string& folder) {
 
 OpenLock::OpenLock(const std::string& path) {
   fd_ = open((path + ".open").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd_ < 0) return;  // where nothing can be written, nothing is set aside
+  if (fd_ < 0) return;  // read-only folder: nothing is renamed
   alone_ = flock(fd_, LOCK_EX | LOCK_NB) == 0;
   if (!alone_) share();
 }
@@ -80,7 +80,7 @@ OpenLock::~OpenLock() {
 
 void OpenLock::share() {
   alone_ = false;
-  // Another one that is alone checks the database, which does not take long.
+  // Waits while another process holds the exclusive lock to check the database.
   for (int tries = 0; fd_ >= 0 && flock(fd_, LOCK_SH | LOCK_NB) != 0 && tries < 500; ++tries)
     poll(nullptr, 0, 10);
 }

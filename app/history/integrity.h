@@ -1,4 +1,4 @@
-// Opens the databases of the history, and sets damaged ones aside.
+// Opens the databases of the history; detects and renames damaged ones.
 #pragma once
 
 #include <memory>
@@ -14,16 +14,16 @@ namespace lockstep::app {
 // As storage::Database::open, with the studio's advice in errors.
 Result<std::unique_ptr<storage::Database>> openDatabase(
     const std::string& path, const std::vector<std::string_view>& schema);
-// Whether a process that wrote `path` ended without closing it, or still has it open.
+// Returns whether a process that wrote `path` ended without closing it, or still has it open.
 bool hasLog(const std::string& path);
-// Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name. Nobody
-// else may have it open.
+// Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name.
+// Precondition: no other process has it open.
 Result<std::string> setAside(const std::string& path);
-// The files that were set aside in a history's folder, in order.
+// Returns the renamed files in a history's folder, sorted.
 std::vector<std::string> filesSetAside(const std::string& folder);
 
-// A shared lock on "<path>.open", held while a database is open. It is exclusive at first where
-// nobody else holds one, so that the database may be set aside.
+// A shared lock on "<path>.open", held while a database is open. It starts as an exclusive lock if
+// no other process holds it, so that a damaged database can be renamed.
 class OpenLock {
  public:
   explicit OpenLock(const std::string& path);
@@ -31,7 +31,7 @@ class OpenLock {
   OpenLock(const OpenLock&) = delete;
   OpenLock& operator=(const OpenLock&) = delete;
   bool alone() const { return alone_; }
-  void share();  // lets others in
+  void share();  // downgrades an exclusive lock
 
  private:
   int fd_ = -1;

@@ -30,7 +30,7 @@ class RunStore {
   // Writes atomically. Requires the recorder lock.
   Status append(const RunBatch& batch);
   std::uint64_t cursor(const std::string& node) const;  // 0: nothing yet
-  // What history.db has of the run, so that it can be made again from the runs' files. "": nothing.
+  // A copy of the run's rows in history.db, from which it can be rebuilt. "": none.
   Status setAbout(const std::map<std::string_view, std::string>& texts);
   std::string about(std::string_view key) const;
 
@@ -66,7 +66,7 @@ class RunStore {
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
 // Keys of RunStore::about().
 inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "documents";  // JSON
-// Not empty: the file replaces a damaged one, and is to be filled from the nodes.
+// Not empty: the file replaces a damaged one and must be filled from the nodes.
 inline constexpr std::string_view kAboutRefill = "refill";
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.
 Result<int> lockRunStore(const std::string& path);

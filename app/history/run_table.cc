@@ -157,7 +157,7 @@ std::string rowAsJson(Database& database, std::string_view table, const std::str
 Status addRowFromJson(Database& database, std::string_view table, const std::string& json) {
   Statement valid(database, "SELECT json_valid(?)");
   if (!valid.bind(std::string_view(json)).step() || valid.integer(0) == 0)
-    return makeError(Code::kDataLoss, "what a run's file says of its run is not JSON");
+    return makeError(Code::kDataLoss, "the run's metadata in its history file is not valid JSON");
   std::string columns, values;
   for (const std::string& column : columnsOf(database, table, json)) {
     columns += (columns.empty() ? "" : ",") + column;

@@ -25,8 +25,8 @@ Status writeRow(storage::Database& database, std::string_view verb, const RunRow
 Status writeDocuments(storage::Database& database, const std::string& run,
                       const RunDocuments& documents);
 
-// A row of table "run" or "document" as a JSON object by column; "" if there is none. What a newer
-// version wrote is read as far as this one has its columns.
+// Converts a row of table "run" or "document" to and from a JSON object by column; "": no row.
+// Columns of newer versions are ignored.
 std::string rowAsJson(storage::Database& database, std::string_view table, const std::string& run);
 Status addRowFromJson(storage::Database& database, std::string_view table, const std::string& json);
 

@@ -24,7 +24,7 @@ void takeGreater(float* __restrict to, const float* __restrict from, std::int64_
   for (; count > 0; --count, ++to, ++from) *to = std::max(*to, *from);
 }
 
-// Of values that are not NaN; NaN where there are none. Changes their order.
+// Returns the median of the values that are not NaN; NaN if there are none. Reorders the values.
 float medianOf(std::vector<float>& values) {
   const auto end =
       std::remove_if(values.begin(), values.end(), [](float value) { return std::isnan(value); });

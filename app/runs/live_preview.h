@@ -1,6 +1,6 @@
-// LivePreview: the curves of a run as they go on now, for a recorder that is still reading what
-// came before. It has streams and threads of its own, so that neither waits for the other, and ends
-// for each node when the recorder has come as far as the preview began.
+// LivePreview: the live curves of a run while a recorder is still reading earlier records. It has
+// its own streams and threads, so that neither waits for the other, and ends for each node when the
+// recorder reaches the preview's first record.
 #pragma once
 
 #include <atomic>
@@ -20,11 +20,11 @@ namespace lockstep::app {
 
 class LivePreview {
  public:
-  // `post` is called on the preview's threads with updates where `preview` is set, which have
-  // series only.
+  // `post` is called on the preview's threads, with updates that have `preview` set and only
+  // series.
   LivePreview(const std::string& run, const std::vector<RunNode>& nodes, const RunRow& row,
               std::function<void(RunUpdate)> post);
-  // Notes what the recorder has told of a node. Thread-safe.
+  // Takes the recorder's progress on a node. Thread-safe.
   void reached(const std::string& node, std::uint64_t sequence);
 
  private:
@@ -34,8 +34,8 @@ class LivePreview {
   std::map<std::string, std::atomic<std::uint64_t>> reached_;
   std::mutex mutex_;
   RunAggregator book_;                         // mutex_
-  std::chrono::steady_clock::time_point due_;  // mutex_; of the next update
-  std::vector<std::jthread> threads_;          // last: it is joined first
+  std::chrono::steady_clock::time_point due_;  // mutex_; time of the next update
+  std::vector<std::jthread> threads_;          // last member: joined first
 };
 
 }  // namespace lockstep::app

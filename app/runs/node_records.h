@@ -14,17 +14,17 @@
 
 namespace lockstep::app {
 
-// As `after`: no stored records, only those that come.
+// Value of `after`: only live records, no stored ones.
 inline constexpr std::uint64_t kOnlyNew = std::numeric_limits<std::uint64_t>::max();
 
 struct RecordSink {
-  // Returns whether to go on. May block, which holds the node back.
+  // Returns whether to continue. May block, which applies back-pressure to the node.
   std::function<bool(run::v1::Record&& record)> record;
-  // Whether the node answers. Called again where that changes; `why` where it does not.
+  // Reports whether the node answers, and `why` if it does not. Called on each change.
   std::function<void(bool answers, Message why)> reach;
 };
 
-// Reads records after number `after` until the run's last one, connecting again as often as needed.
+// Reads records after number `after` until the run's last one, reconnecting as often as needed.
 // kNotFound if the node does not know the run.
 Status readRecords(const std::string& run, const RunNode& node, std::uint64_t after,
                    const RecordSink& sink, const std::stop_token& stop);

@@ -11,7 +11,7 @@ namespace lockstep::app {
 
 struct Participant {
   std::string name;
-  std::vector<int> ranks;  // none: it evaluates, or is a spare
+  std::vector<int> ranks;  // empty: an evaluator or a spare
   bool evaluates = false;
   NodeAccess* access = nullptr;
   NodeInventory inventory;                   // once connected
@@ -21,7 +21,7 @@ struct Participant {
   std::string socket, folder;
   std::map<std::string, std::string> data;  // "train.images" → SHA-256 of what is there
 };
-// In rank order, the coordinator first, then spares and the one that evaluates.
+// In rank order, the coordinator first, then spares, then the evaluator.
 using Participants = std::vector<Participant>;
 
 inline std::vector<std::string> namesOf(const Participants& participants) {

@@ -138,8 +138,7 @@ Result<std::pair<Preview, planner::PlanRequest>> makePlanned(const LaunchRequest
     out.ranks.push_back(rankOf(out, rank, checkpoints));
   for (const auto* node : specs::spareNodes(clusterSpec)) {
     out.spares.push_back(node->name());
-    out.remarks.push_back(
-        message("node {} is a spare: it takes the place of a node that is lost", node->name()));
+    out.remarks.push_back(message("node {} is a spare: it replaces a lost node", node->name()));
   }
   if (const auto* node = specs::evaluatorNode(clusterSpec)) {
     planner::PlanRequest apart = planned.request;

@@ -29,9 +29,9 @@ struct HostFacts {  // of a node, from its agent's inventory
   std::vector<std::int64_t> gpuMemory = {};  // bytes, by number; none: unknown
 };
 
-// Folders of checkpoints on the nodes of a cluster.
+// The checkpoint folder on each node of a cluster.
 struct CheckpointFolders {
-  std::string first;                          // on the first node, and on those not named
+  std::string first;                          // on the first node, and the default
   std::map<std::string, std::string> ofNode;  // by name
   bool empty() const { return first.empty(); }
   const std::string& on(const std::string& node) const {
@@ -47,7 +47,7 @@ struct LaunchRequest {
   std::string comm;                   // forced; "": as the cluster says
   bool measure = true;                // calibrate the prediction on the nodes
   std::int64_t eventsEvery = 50;      // full events of every n-th step; 0: none
-  CheckpointFolders resumeFrom;       // empty: from the start
+  CheckpointFolders resumeFrom;       // empty: start from the beginning
   std::string resumedRun;
 };
 
@@ -87,7 +87,7 @@ struct Preview {
   plan::ServedTables tables;          // of the first worker
   std::vector<RankPreview> ranks;
   std::optional<EvaluatorPreview> evaluator;
-  std::vector<std::string> spares;  // nodes
+  std::vector<std::string> spares;  // spare nodes
   std::vector<Message> remarks;     // what a person should know: uneven shares, shared cores
   // kResourceExhausted if devices or hosts lack memory for their ranks, with remedies that were
   // planned and fit; none if all fit or their memory is unknown. All other members are valid either
@@ -110,7 +110,7 @@ Result<Preview> makePreview(const LaunchRequest& request, const std::vector<Host
 // Returns the prediction as JSON, stored with the run: step_seconds, samples_per_second, measured,
 // comm, ranks[…].
 std::string predictionJson(const Preview& preview);
-// Parses predictionJson's result; plan and simulation stay empty. Of cluster and cost it has what a
+// Parses predictionJson's result. Plan and simulation stay empty; cluster and cost have only what a
 // simulation of the plan needs.
 Result<Preview> parsePrediction(const std::string& json);
 // Returns the preview as text: whether it fits, ranks, shares, memory, predicted breakdown.

@@ -229,7 +229,7 @@ class Recorder::State::Recording {
     return out;
   }
 
-  // As it was before its records came, which come again.
+  // Resets the row before its records are read again.
   static RunRow unbegun(RunRow row) {
     row.phase = RunState::LAUNCHING;
     row.startedNs = row.finishedNs = row.unreachableNs = 0;
@@ -237,7 +237,7 @@ class Recorder::State::Recording {
     return row;
   }
 
-  // Of a run whose file is filled again the history has the row.
+  // The history already has the row of a run whose file is refilled.
   void keepRow(const RunRow& row) {
     if (!before_ || !isFinal(before_->phase)) (void)history_.update(row);
   }

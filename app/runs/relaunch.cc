@@ -28,8 +28,8 @@ Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
     }
   if (!out.first.empty()) return out;
   Error error = makeError(Code::kFailedPrecondition, "run {} cannot be resumed", run);
-  error.why = "the history does not know on which nodes it ran";
-  error.next = "launch it anew";
+  error.why = "the history does not record which nodes it ran on";
+  error.next = "launch it again from the start";
   return error;
 }
 
@@ -47,7 +47,7 @@ Result<Relaunch> relaunchOf(const History& history, const std::string& run, Rela
   if (documents.specYaml.empty() || documents.clusterYaml.empty()) {
     Error error = makeError(Code::kFailedPrecondition, "run {} cannot be launched again", run);
     error.why = "the history does not have its spec and cluster";
-    error.next = "launch it anew with `lockstep run SPEC`";
+    error.next = "launch it again from the start with `lockstep run SPEC`";
     return error;
   }
   out.specYaml = documents.specYaml;

@@ -14,7 +14,7 @@ struct Relaunch {
   std::string run, name;              // of the run it repeats, and of its model
   std::string specYaml, clusterYaml;  // as they ran
   std::string clusterName;
-  CheckpointFolders checkpoints;  // empty: anew
+  CheckpointFolders checkpoints;  // empty: start from the beginning
 };
 
 enum class RelaunchKind { kRerun, kResume };
@@ -23,7 +23,7 @@ enum class RelaunchKind { kRerun, kResume };
 // kNotFound; kFailedPrecondition if there is no checkpoint to resume from.
 Result<Relaunch> relaunchOf(const History& history, const std::string& run, RelaunchKind kind);
 
-// Where a run keeps its checkpoints. Errors: kFailedPrecondition.
+// Returns the folders of a run's checkpoints. Errors: kFailedPrecondition.
 Result<CheckpointFolders> checkpointFoldersOf(const std::string& run,
                                               const RunDocuments& documents);
 

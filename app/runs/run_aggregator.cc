@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostDurations = 4000;
 constexpr int kMostRanks = 1 << 20;  // more is not a number of ranks
 
-// Brings times and numbers of steps that a node says into a range in which sums do not overflow.
+// Clamps times and step numbers reported by a node to a range in which sums do not overflow.
 std::int64_t bounded(std::int64_t value) {
   constexpr std::int64_t kFar = std::int64_t{1} << 60;  // 36 years of nanoseconds
   return std::clamp(value, -kFar, kFar);
@@ -168,7 +168,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
   }
 }
 
-// An answer that was held up on its way says little: of a minute the surest offset holds.
+// Delayed answers give uncertain offsets: the most certain offset of each minute is used.
 void RunAggregator::addClock(const std::string& name, Node& node, const run::v1::Record& record) {
   constexpr std::int64_t kMinute = 60'000'000'000;
   const run::v1::ClockOffset& clock = record.clock();
@@ -185,7 +185,7 @@ void RunAggregator::addClock(const std::string& name, Node& node, const run::v1:
   node.clockAt = bounded(record.monotonic_ns());
 }
 
-// What is left of a run when nodes are replaced, or it goes on without them.
+// Updates the run after nodes were replaced or removed.
 void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart& restart) {
   if (recovering.nodes().empty() || recovering.world() < 1 || recovering.world() > kMostRanks)
     return;
@@ -256,8 +256,8 @@ void RunAggregator::addEpoch(const run::v1::EpochInfo& epoch) {
   row_.figures.evalMetric = row.evalMetric;
 }
 
-// Of a step in an outline values come from several steps: there is no waiting in it, and no
-// transfer.
+// The values of an outline come from several steps, so waiting and transfer cannot be derived from
+// it.
 void RunAggregator::addOutlined(const analysis::StepSample& sample) {
   const auto x = static_cast<double>(sample.step);
   const std::pair<const char*, double> parts[] = {{"data", sample.data},
@@ -268,7 +268,8 @@ void RunAggregator::addOutlined(const analysis::StepSample& sample) {
     points(fmt::format("rank/{}/{}", sample.rank, key)).push_back({x, seconds});
 }
 
-// One booted host has one monotonic clock; others are brought to the coordinator's.
+// Nodes with the same boot id share a monotonic clock; other clocks are converted to the
+// coordinator's.
 std::int64_t RunAggregator::clockOffsetOf(const Node& node) {
   const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
   return sameClock ? 0 : node.clockOffset;

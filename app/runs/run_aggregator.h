@@ -69,7 +69,7 @@ class RunAggregator {
   void addClock(const std::string& name, Node& node, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void setMembers(const run::v1::Recovering& recovering, RunRestart& restart);
-  bool isLeftOut(const std::string& node) const;  // the run goes on without it
+  bool isLeftOut(const std::string& node) const;  // the run continues without it
   void noteRank(int rank, const std::string& node);
   std::int64_t clockOffsetOf(const Node& node);
   void addEvents(const Node& node, run::v1::EventChunk events);
@@ -92,8 +92,8 @@ class RunAggregator {
   std::string coordinator_;
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
-  std::string errorNode_;            // whose error the row has
-  std::set<std::string> members_;    // nodes with ranks, once some were lost; none: all
+  std::string errorNode_;            // node of the row's error
+  std::set<std::string> members_;    // nodes with ranks after some were lost; empty: all
   std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again

@@ -24,7 +24,7 @@ Result<std::string> fetchModel(const std::string& run, const RunNode& node, cons
   request.set_name("model.safetensors");
   std::error_code error;
   std::filesystem::create_directories(home.modelsFolder(), error);
-  if (error) return systemError(error.value(), message("cannot make {}", home.modelsFolder()));
+  if (error) return systemError(error.value(), message("cannot create {}", home.modelsFolder()));
   const std::string path = home.modelsFolder() + "/" + run + ".safetensors";
   const std::string temporary = path + ".part";
   std::ofstream file(temporary, std::ios::binary | std::ios::trunc);

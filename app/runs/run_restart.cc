@@ -6,7 +6,7 @@ Error restartWarning(const RunRestart& restart) {
   Error warning = *restart.cause;
   warning.what = restart.nodes.empty()
                      ? message("the run restarts from its last checkpoint: {}", warning.what)
-                     : message("the run goes on from its last checkpoint with {} ranks on {}: {}",
+                     : message("the run continues from its last checkpoint with {} ranks on {}: {}",
                                restart.world, fmt::join(restart.nodes, ", "), warning.what);
   warning.next = {};
   return warning;

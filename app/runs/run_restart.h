@@ -14,8 +14,7 @@ namespace lockstep::app {
 struct RunRestart {
   int generation = 0;          // of the workers that are started
   std::optional<Error> cause;  // it begins
-  // Where nodes were replaced or left out: those with ranks now, and the number of ranks; else
-  // none.
+  // Set if nodes were replaced or removed: the nodes that now have ranks, and the number of ranks.
   std::vector<std::string> nodes;
   int world = 0;
   std::int64_t lostSteps = 0;  // trained before the failure, and again after it

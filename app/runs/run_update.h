@@ -9,12 +9,12 @@
 // of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in", "…/net_out", "…/loopback", "…/disk_read",
 // "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset"
-// and "…/clock_uncertainty" (seconds, to the coordinator's); of each GPU, where its driver tells of
-// it, "node/<n>/gpu/<i>/utilisation" and "…/memory_utilisation" (0…1), "…/memory" (bytes),
+// and "…/clock_uncertainty" (seconds, to the coordinator's); of each GPU, if its driver reports
+// them, "node/<n>/gpu/<i>/utilisation" and "…/memory_utilisation" (0…1), "…/memory" (bytes),
 // "…/temperature" (°C), "…/power" (W), "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in",
-// "…/pcie_out", "…/nvlink_in", "…/nvlink_out" (bytes/s), "…/throttled" (1: it was slowed down or
-// held at its power limit) and, where they change, "…/ecc_corrected", "…/ecc_uncorrected", "…/xids"
-// (errors ever). Series over epochs: "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>".
+// "…/pcie_out", "…/nvlink_in", "…/nvlink_out" (bytes/s), "…/throttled" (1: it was throttled or
+// at its power limit) and, when they change, "…/ecc_corrected", "…/ecc_uncorrected", "…/xids"
+// (total errors). Series over epochs: "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>".
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct StepBreakdown {  // mean over the last steps, seconds a step
 
 struct RunUpdate {
   std::string run;
-  // Series only, of a run that goes on while earlier points are still being read. All of it comes
-  // again in its order.
+  // Only live series, sent while earlier points are still being read. All points are sent again in
+  // order.
   bool preview = false;
   std::vector<RunBatch::Series> series;
   std::vector<LogRow> logs;

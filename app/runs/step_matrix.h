@@ -1,6 +1,6 @@
-// StepMatrix: what every rank spent on every step, by measure, for the heat map and its table.
-// Filled from a run's series, whether they come from the history or from a recorder. 32 bytes per
-// rank and step. No threads, no I/O.
+// StepMatrix: the time that every rank spent on every step, by measure, for the heat map and its
+// table. Filled from a run's series, from the history or from a recorder. 32 bytes per rank and
+// step. No threads, no I/O.
 #pragma once
 
 #include <array>
@@ -28,32 +28,32 @@ inline constexpr int kStepMeasures = 9;
 
 class StepMatrix {
  public:
-  // Takes a series "rank/<r>/step", "…/data", …, or "…/began". Returns false for any other one.
+  // Takes a series "rank/<r>/step", "…/data", … or "…/began". Returns false for any other series.
   bool add(const RunBatch::Series& series);
 
   int ranks() const { return static_cast<int>(rows_.size()); }
-  std::int64_t steps() const { return steps_; }  // the last step that any rank has reported
-  // NaN where the rank has not reported it. Steps count from 1.
+  std::int64_t steps() const { return steps_; }  // last step reported by any rank
+  // NaN: not reported by the rank. Steps count from 1.
   float seconds(StepMeasure measure, int rank, std::int64_t step) const;
   // Writes the values of steps [from, from + count) to `out`.
   void read(StepMeasure measure, int rank, std::int64_t from, std::size_t count, float* out) const;
-  double mean(StepMeasure measure, int rank) const;  // of the steps it has; NaN: none
+  double mean(StepMeasure measure, int rank) const;  // over reported steps; NaN: none
   // The wall clock of the rank's node when the step began, in seconds; NaN: unknown.
   double began(int rank, std::int64_t step) const;
-  // Returns the first step with a value that was added since the last call; steps() + 1: none.
+  // Returns the first step with a value added since the last call; steps() + 1: none.
   std::int64_t takeChanged();
 
  private:
-  static constexpr int kStored = 8;  // the measures but the sums, and when the step began
+  static constexpr int kStored = 8;  // all measures except the sums, and the begin of the step
   struct Row {
-    std::array<std::vector<float>, kStored> values;  // by step − 1; began: since origin_
+    std::array<std::vector<float>, kStored> values;  // by step − 1; begin: relative to origin_
     std::array<double, kStored> sum{};
     std::array<std::int64_t, kStored> count{};
   };
 
   std::vector<Row> rows_;  // by rank
   std::int64_t steps_ = 0, changed_ = 1;
-  double origin_ = 0;  // seconds; the first begin that came
+  double origin_ = 0;  // seconds; the first begin received
 };
 
 }  // namespace lockstep::app

@@ -258,8 +258,8 @@ Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
   for (const SpanEvents& packed : store.events(step, step)) {
     run::v1::EventChunk chunk;
     if (!chunk.ParseFromString(packed.packed))
-      return makeError(Code::kDataLoss, "the events of rank {} in step {} cannot be read",
-                       packed.rank, step);
+      return makeError(Code::kDataLoss, "cannot read the events of rank {} in step {}", packed.rank,
+                       step);
     const int count = std::min({chunk.plan_step_size(), chunk.kind_size(), chunk.phase_size(),
                                 chunk.begin_ns_size(), chunk.end_ns_size()});
     for (int i = 0; i < count; ++i) {
@@ -275,7 +275,7 @@ Result<StepTimeline> readTimeline(const RunStore& store, const plan::Plan& plan,
     }
   }
   if (events.empty())
-    return makeError(Code::kNotFound, "the history has no events of step {}", step);
+    return makeError(Code::kNotFound, "the history has no events for step {}", step);
   return makeTimeline(plan, events);
 }
 
@@ -283,7 +283,7 @@ Result<StepTimeline> predictTimeline(const plan::Plan& plan, const Preview& pred
   cluster::Cluster cluster = prediction.cluster;
   if (static_cast<int>(cluster.devices.size()) != plan.mesh.size())
     return makeError(Code::kFailedPrecondition,
-                     "the plan is of {} ranks, the prediction kept with it of {}", plan.mesh.size(),
+                     "the plan has {} ranks, but its stored prediction has {}", plan.mesh.size(),
                      cluster.devices.size());
   cluster.mesh = plan.mesh;
   constexpr int kSteps = 2;  // all ranks begin the first one together

@@ -56,7 +56,7 @@ Result<Certificate> issue(const std::string& name, EVP_PKEY* key, X509* issuer, 
   Certificate out(X509_new());
   unsigned char serial[8];
   if (!out || RAND_bytes(serial, sizeof serial) != 1)
-    return opensslError("cannot make a certificate");
+    return opensslError("cannot create a certificate");
   serial[0] &= 0x7f;
   std::unique_ptr<BIGNUM, Freer<BN_free>> number(BN_bin2bn(serial, sizeof serial, nullptr));
   X509* x = out.get();
@@ -82,7 +82,7 @@ Result<Certificate> issue(const std::string& name, EVP_PKEY* key, X509* issuer, 
          addExtension(x, signer, NID_subject_alt_name, "URI:" + uri);
   }
   ok = ok && X509_sign(x, issuerKey, EVP_sha256()) > 0;
-  if (!ok) return opensslError("cannot make a certificate");
+  if (!ok) return opensslError("cannot create a certificate");
   return out;
 }
 
@@ -105,14 +105,14 @@ Result<std::string> keyPem(EVP_PKEY* key) {
 Result<std::map<std::string, RunIdentity>> makeRunIdentities(
     const std::string& run, int generation, const std::vector<std::string>& nodes) {
   const Key caKey(EVP_EC_gen("P-256"));
-  if (!caKey) return opensslError("cannot make a key");
+  if (!caKey) return opensslError("cannot create a key");
   LOCKSTEP_ASSIGN(const Certificate ca, issue("lockstep run " + run.substr(0, 40), caKey.get(),
                                               nullptr, caKey.get(), {}));
   LOCKSTEP_ASSIGN(const std::string caPem, certificatePem(ca.get()));
   std::map<std::string, RunIdentity> out;
   for (const std::string& node : nodes) {
     const Key key(EVP_EC_gen("P-256"));
-    if (!key) return opensslError("cannot make a key");
+    if (!key) return opensslError("cannot create a key");
     const std::string uri =
         fmt::format("lockstep://run/{}/node/{}/generation/{}", run, node, generation);
     LOCKSTEP_ASSIGN(const Certificate certificate,

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostSlots = 4096;  // of a host
 
-// Whether it has nothing that no name or address of a host has, and that ssh refuses.
+// Rejects characters that never occur in host names or addresses, and names that ssh rejects.
 bool isHost(std::string_view text) {
   constexpr std::string_view kQuotes = "'`\"$\\;&<>|(){}";
   return !text.empty() && firstNotUtf8(text) == std::string_view::npos &&
@@ -134,8 +134,7 @@ Result<std::string> importHostfile(std::string_view text, std::string_view name)
     if (words.empty()) continue;
     std::string host = words[0];
     if (!isHost(host))
-      return invalidArgument("hostfile:{}: '{}', expected the name of a host", line,
-                             validUtf8(host));
+      return invalidArgument("hostfile:{}: '{}' is not a host name", line, validUtf8(host));
     int slots = 1;
     const auto number = [&](std::string_view digits) {
       const auto [stop, failure] =

@@ -206,12 +206,6 @@ std::optional<TextMark> SpecText::mark(std::string_view path) const {
                   found.node->end - found.node->offset};
 }
 
-TextMark SpecText::nearestMark(std::string_view path) const {
-  const Found found = walk(state_->root, splitPath(path));
-  return {found.node->line, found.node->column, found.node->offset,
-          found.node->end - found.node->offset};
-}
-
 std::optional<std::string> SpecText::value(std::string_view path) const {
   const auto parts = splitPath(path);
   const Found found = walk(state_->root, parts);

@@ -110,8 +110,6 @@ class SpecText {
   std::shared_ptr<const spec::v1::ModelSpec> model() const;  // kModel, or a run's inline model
 
   std::optional<TextMark> mark(std::string_view path) const;  // of the value
-  // Returns the location of the longest prefix of the path that is in the text.
-  TextMark nearestMark(std::string_view path) const;
   // Returns a scalar, unquoted; a list of scalars as "28, 28, 1".
   std::optional<std::string> value(std::string_view path) const;
   // Returns the default of a scalar that is left out; nullopt if it has none.

@@ -160,7 +160,7 @@ Status addHostKey(const std::string& file, const std::string& name, const HostKe
   if (const auto slash = file.rfind('/'); slash != std::string::npos && slash > 0) {
     const std::string folder = file.substr(0, slash);
     if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-      return systemError(errno, message("cannot make {}", folder));
+      return systemError(errno, message("cannot create {}", folder));
   }
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
   if (!fd) return systemError(errno, message("cannot write {}", file));

@@ -41,9 +41,9 @@ bool drain(int fd, std::string* text) {
 Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
                                  std::chrono::milliseconds timeout, std::stop_token stop) {
   int outPipe[2], errPipe[2];
-  if (::pipe2(outPipe, O_CLOEXEC) != 0) return systemError(errno, "cannot make a pipe");
+  if (::pipe2(outPipe, O_CLOEXEC) != 0) return systemError(errno, "cannot create a pipe");
   UniqueFd outRead(outPipe[0]), outWrite(outPipe[1]);
-  if (::pipe2(errPipe, O_CLOEXEC) != 0) return systemError(errno, "cannot make a pipe");
+  if (::pipe2(errPipe, O_CLOEXEC) != 0) return systemError(errno, "cannot create a pipe");
   UniqueFd errRead(errPipe[0]), errWrite(errPipe[1]);
   for (int fd : {outRead.get(), errRead.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
 

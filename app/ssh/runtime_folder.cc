@@ -16,7 +16,7 @@ Result<std::string> runtimeFolder() {
   if (given && given[0] == '/' && std::string_view(given).size() <= 60)
     folder = std::string(given) + "/lockstep";
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return systemError(errno, message("cannot make {}", folder));
+    return systemError(errno, message("cannot create {}", folder));
   struct stat info {};
   if (::lstat(folder.c_str(), &info) != 0)
     return systemError(errno, message("cannot look at {}", folder));

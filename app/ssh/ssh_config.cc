@@ -224,7 +224,7 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   if (config.hostname.empty() || config.user.empty())
     return invalidArgument("the SSH configuration of {} names no host or user", target.host);
   if (config.port < 1 || config.port > 65535)
-    return invalidArgument("the SSH configuration of {} has port {}, expected 1 to 65535",
+    return invalidArgument("the SSH configuration of {} has port {}; expected 1 to 65535",
                            target.host, config.port);
   if (!raw.proxyCommand.empty()) {
     Error error =

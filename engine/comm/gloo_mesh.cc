@@ -53,7 +53,7 @@ Status guarded(Call&& call) {
   const bool late =
       why.find("imeout") != std::string::npos || why.find("imed out") != std::string::npos;
   Error error =
-      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
+      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
   error.why = std::move(why);
   return error;
 }
@@ -105,15 +105,16 @@ Result<int> findDescriptor(const Endpoint& own, const Endpoint& other) {
   return makeError(Code::kUnavailable, "Gloo used a connection that was not made for it");
 }
 
-// What Gloo sends before each message, in the host's byte order.
+// The header that Gloo sends before each message, in host byte order.
 struct Preamble {
   std::uint64_t bytes = 0, opcode = 0, slot = 0, offset = 0, length = 0, remoteOffset = 0;
 };
 constexpr std::uint64_t kSendBufferOpcode = 0;
 
-// Returns the slot of the next message, which fits the slot's buffer. Gloo adds up the sizes that a
-// peer sends without regard to overflow and serves operations that are not used here, so they are
-// checked before Gloo reads them. Errors: those of the socket; kAborted for any other message.
+// Returns the slot of the next message, after checking that it fits the slot's buffer. Gloo adds up
+// the sizes that a peer sends without overflow checks and serves operations that are not used here,
+// so headers are checked before Gloo reads them. Errors: socket errors; kAborted for any other
+// message.
 Result<int> nextSlot(int fd) {
   Preamble next;
   ssize_t count = 0;
@@ -128,10 +129,10 @@ Result<int> nextSlot(int fd) {
     return static_cast<int>(next.slot);
   const bool late = count < 0 && errno == EAGAIN;
   Error error =
-      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo");
+      makeError(late ? Code::kDeadlineExceeded : Code::kAborted, "communication over Gloo failed");
   if (count == sizeof next)
-    error.why =
-        message("the peer announced a message that does not fit its buffer: {} bytes", next.length);
+    error.why = message("the peer announced a message of {} bytes, which does not fit the buffer",
+                        next.length);
   else
     error.why = count < 0 ? Message(std::strerror(errno)) : "the peer closed the connection";
   return error;
@@ -274,7 +275,7 @@ Status GlooMesh::receiveMessage(int r) {
   LOCKSTEP_ASSIGN(const int slot, nextSlot(peer.fd));
   if (slot == kDataSlot) return guarded([&] { peer.in->waitRecv(); });
   LOCKSTEP_TRY(guarded([&] { peer.farewellIn->waitRecv(); }));
-  Error error = makeError(Code::kAborted, "communication over Gloo");
+  Error error = makeError(Code::kAborted, "communication over Gloo failed");
   error.why = "the peer has failed";
   return error;
 }

@@ -102,7 +102,7 @@ std::string interfaceOf(const std::string& address) {
 }
 
 Result<Listener> listenAt(const std::string& address) {
-  const Message what = message("listening on {}", address);
+  const Message what = message("cannot listen on {}", address);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;

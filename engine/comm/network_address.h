@@ -1,4 +1,4 @@
-// The address of this host that peers connect to, and sockets that listen on it alone.
+// The address of this host that peers connect to, and sockets that listen only on that address.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ struct Listener {
   UniqueFd socket;
   int port = 0;
 };
-// Listens on a free port of a numeric address of this host. Errors: those of the system.
+// Listens on a free port of a numeric address of this host. Errors: system errors.
 Result<Listener> listenAt(const std::string& address);
 
 }  // namespace lockstep::comm

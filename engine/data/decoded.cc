@@ -47,7 +47,7 @@ std::string pageText(std::string_view decoding, const FileFacts& facts, std::int
   return out + sha256Hex(out);
 }
 
-// Whether elements of these dimensions, of a byte each, take `size` bytes.
+// Returns whether one-byte elements of these dimensions take `size` bytes.
 bool hasSize(const Shape& dimensions, std::int64_t size) {
   std::int64_t count = 1;
   for (const std::int64_t extent : dimensions)

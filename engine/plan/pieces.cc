@@ -10,7 +10,7 @@ namespace {
 
 using Member = StateSlot::Member;
 
-// What is smaller is written by one of those that hold it.
+// Smaller pieces are written by only one of the ranks that hold them.
 constexpr std::int64_t kLeastCut = 64 << 10;
 
 // How a piece's elements lie in the whole tensor: runs of `run` elements, one in each `row`.
@@ -165,7 +165,7 @@ void copyCommon(const Piece& from, const std::byte* in, const Piece& to, std::by
   std::int64_t at = from.begin;  // in the source's part
   while (at < from.end) {
     const std::int64_t whole = elementInWhole(from, at);
-    // As many elements as lie together in both.
+    // The longest run that is contiguous in both pieces.
     std::int64_t count = std::min(from.end - at, source.run - at % source.run);
     const std::int64_t inRow = whole % target.row;
     count = std::min(count, target.run - inRow % target.run);

@@ -49,7 +49,7 @@ void addMessage(const Plan& plan, int rank, const ScheduleEntry& entry, const St
               step.op == ir::Op::kSendRows);
 }
 
-// What the rank sends.
+// Adds the traffic that the rank sends.
 void addCollective(const Plan& plan, int rank, const Body& body, const Step& step, Links& links) {
   const std::vector<int> group = plan.mesh.group(rank, step.axis);
   const auto size = static_cast<int>(group.size());

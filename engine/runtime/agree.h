@@ -1,4 +1,4 @@
-// What all ranks of a run learn of each other in one exchange.
+// Collectives by which the ranks of a run agree on values and on the outcome of local work.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace lockstep::runtime {
 
-// Collective. Joins the values of all ranks: join(a, b) puts b into a. It is associative, and
-// neither the order nor the number of times that a rank's value comes matters.
+// Collective. Merges the values of all ranks. join(a, b) merges b into a; it must be associative,
+// commutative and idempotent.
 template <typename T, typename Join>
 Result<T> joined(const T& mine, const Groups& groups, Join join) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof(std::int64_t) == 0);
@@ -34,18 +34,18 @@ Result<T> joined(const T& mine, const Groups& groups, Join join) {
 using JoinTexts = std::function<std::string(const std::vector<std::string>& texts)>;
 Result<std::string> joinedTexts(std::string mine, const Groups& groups, const JoinTexts& join);
 
-// How far the ranks are with work that each of them does.
+// Progress of work that every rank does locally.
 struct Standing {
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-  std::int64_t pending = 0;         // 1: a rank is still at it
-  std::int64_t asks = 0;            // 1: a rank asks for more
+  std::int64_t pending = 0;         // 1: a rank has not finished
+  std::int64_t asks = 0;            // 1: a rank requests more work
   std::int64_t failed = kNone;      // the first rank that failed
-  std::int64_t code = 0, item = 0;  // its error, and which part of the work failed
+  std::int64_t code = 0, item = 0;  // its error code, and the part of the work that failed
   std::array<char, 472> text{};
 
   void fail(int rank, const Error& error, std::int64_t part = 0);
-  // The error of the rank that failed, if any, as the other ranks have it: kAborted, or
-  // kDeadlineExceeded of its disk.
+  // The failed rank's error, if any, as the other ranks report it: kAborted, or kDeadlineExceeded
+  // for its disk.
   Status result() const;
 };
 // Collective.
@@ -53,14 +53,14 @@ Result<Standing> standingOf(const Standing& mine, const Groups& groups);
 
 struct Together {
   Status own;    // this rank's result
-  Standing all;  // none is pending
+  Standing all;  // with no rank pending
   // OK if no rank failed.
   Status result() const { return own.ok() ? all.result() : own; }
 };
-// Collective. Every rank does `work`, on a thread of its own, while the ranks tell each other once
-// a second that they are alive: a slow disk is not a frozen rank. The run ends where the work of a
-// rank takes longer than DiskWait::limit. `work` sets `part` to what it is at; `task` names it in
-// errors. Errors: those of the exchange.
+// Collective. Every rank runs `work` on a separate thread while the ranks exchange a heartbeat
+// every second, so that a slow disk is not mistaken for a frozen rank. The run ends if a rank's
+// work takes longer than DiskWait::limit. `work` sets `part` to the part in progress; `task`
+// describes the work in errors. Errors: those of the exchange.
 Result<Together> doTogether(const Groups& groups, int rank, const std::string& task,
                             const std::function<Status(std::int64_t& part)>& work);
 

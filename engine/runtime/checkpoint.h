@@ -1,9 +1,9 @@
 // Checkpoints: a run's state independent of placement: names, global shapes and progress.
 // A checkpoint is a folder `step-<n>`, complete or absent: written under a temporary name, synced,
-// renamed. Each rank writes a part of it, and ranks of any number and placement read it (see
-// checkpoint_files.h). All that is read has a checksum, except for what earlier versions wrote.
-// Tensors are "<slot>/<member>": "params/dense1.weight", "adam.m/dense1.weight"; the flat groups
-// they lie in while running are not in the files.
+// renamed. Each rank writes a part of it, and any number of ranks with any placement can read it
+// (see checkpoint_files.h). All data has checksums, except in checkpoints of earlier versions.
+// Tensors are named "<slot>/<member>": "params/dense1.weight", "adam.m/dense1.weight"; files do not
+// have the flat groups of a running plan.
 #pragma once
 
 #include <functional>
@@ -37,28 +37,29 @@ struct RankState {
 // How non-finite state is handled.
 enum class NonFinite : std::uint8_t { kRefused, kTaken };
 
-// Checkpoints are written by CheckpointWriter (checkpoint_writer.h). However slow a rank's disk is,
-// the others wait for it (see agree.h).
+// Checkpoints are written by CheckpointWriter (checkpoint_writer.h). Ranks wait for the slowest
+// disk (see agree.h).
 
 struct ReadOptions {
   std::uint64_t seed = 1;  // of this run
   NonFinite nonFinite = NonFinite::kRefused;
   std::function<void(const Error&)> warn;  // may be null: warnings that do not end the run
 };
-// Collective. Each rank reads its own parts from its own disk; what a rank does not see there is
-// sent by one that does. `checkpoint` is one, or a folder of them: the newest that is whole, over
-// all ranks, and fits the plan is read, with a warning about each later one. If the number of ranks
-// changed, residuals of gradient compression are summed.
-// Errors: kNotFound; kDataLoss naming file and tensor; kInvalidArgument where a tensor is missing
-// or has another shape or type than the plan, naming both, where one is not finite, or where batch
-// or seed differ; kResourceExhausted; kPermissionDenied; on other ranks than 0 kAborted.
+// Collective. Each rank reads its own parts from its own disk; parts that it does not find there
+// are sent by a rank that has them. `checkpoint` is a checkpoint or a folder of checkpoints; of a
+// folder, the newest one that is complete across all ranks and fits the plan is read, with a
+// warning about each newer one. If the number of ranks changed, residuals of gradient compression
+// are summed. Errors: kNotFound; kDataLoss naming file and tensor; kInvalidArgument where a tensor
+// is missing or has another shape or type than the plan, naming both, where one is not finite, or
+// where batch or seed differ; kResourceExhausted; kPermissionDenied; on other ranks than 0
+// kAborted.
 Result<Progress> readCheckpoint(const std::string& checkpoint, const ReadOptions& options,
                                 const RankState& state);
 // Reads the state of a one-rank plan without residuals from a checkpoint of any run of its model;
 // of an evaluation plan, parameters and running statistics. Errors: as above, except for non-finite
 // numbers.
 Status readModel(const std::string& checkpoint, const RankState& state);
-// The path of the file in one that rank 0 wrote alone.
+// Returns the path of the single file of a checkpoint written by rank 0.
 std::string stateFile(const std::string& checkpoint);
 // The newest checkpoint in a folder of checkpoints, or the folder itself if it is one. kNotFound.
 Result<std::string> newestCheckpoint(const std::string& folder);

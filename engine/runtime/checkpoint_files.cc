@@ -75,25 +75,26 @@ Manifest read(const json& root) {
   out.metadata = root.at("metadata").get<Metadata>();
   for (const auto& [name, value] : root.at("tensors").items()) {
     const auto dtype = dtypeFromName(value.at("dtype").get<std::string>());
-    if (!dtype) throw std::out_of_range("it has a tensor of an unknown type");
+    if (!dtype) throw std::out_of_range("it lists a tensor of an unknown type");
     TensorInfo& tensor = out.tensors[name] = {name, *dtype, {}};
     std::int64_t count = 1;
     for (const json& extent : value.at("shape")) {
       const auto n = extent.get<std::int64_t>();
       if (n < 0 || (n > 0 && count > (std::int64_t{1} << 50) / n))
-        throw std::out_of_range("it has a tensor of an impossible shape");
+        throw std::out_of_range("it lists a tensor with an invalid shape");
       count *= std::max<std::int64_t>(1, n);
       tensor.shape.push_back(n);
     }
   }
   std::map<std::string, std::pair<int, int>> cuts;  // by tensor
   for (const auto& [file, rows] : root.at("files").items()) {
-    if (fs::path(file).filename() != file) throw std::out_of_range("it names a file elsewhere");
+    if (fs::path(file).filename() != file)
+      throw std::out_of_range("it names a file outside the checkpoint folder");
     for (const json& row : rows) {
       const Piece& piece = out.contents[file].emplace_back(pieceOf(row, out));
       const std::pair cut(piece.dim, piece.parts);
       if (cuts.emplace(piece.tensor.name, cut).first->second != cut)
-        throw std::out_of_range("it has a tensor that is cut in two ways");
+        throw std::out_of_range("it lists a tensor that is sharded in two ways");
     }
   }
   return out;
@@ -171,11 +172,11 @@ Result<Manifest> parseManifest(std::string_view text, const std::string& path) {
   if (line == std::string_view::npos) return corrupt(path, "its checksum is missing");
   const std::size_t at = line + kSumLine.size();
   if (text.substr(at) != sumOf(text.substr(0, at)) + "\n")
-    return corrupt(path, "it is not what was written: its checksum differs");
+    return corrupt(path, "its checksum does not match");
   const json root = json::parse(text.substr(0, line), nullptr, false);
   try {
     if (root.at("format") != kFormat)
-      return corrupt(path, message("it is not of format {}", kFormat));
+      return corrupt(path, message("its format is not {}", kFormat));
     return read(root);
   } catch (const std::exception& error) {  // of the JSON library, and read()'s own
     return corrupt(path, message("{}", error.what()));

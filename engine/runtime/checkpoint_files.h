@@ -1,13 +1,14 @@
-// How checkpoints lie in their folder. step-000000040 has state.safetensors, which is whole, or a
-// part in shard-00002.safetensors from each rank 2, and manifest.json, which says what is where.
+// The file format of checkpoints. The folder step-000000040 has either state.safetensors with the
+// full state, or a shard per rank (shard-00002.safetensors from rank 2) and manifest.json, which
+// lists the contents of every shard.
 //
-// The manifest is JSON with the CRC-32C of all before it in a last line:
+// The manifest is JSON, followed by a line with the CRC-32C of everything before it:
 // {"format": "lockstep-checkpoint-2", "id": "…", "metadata": {"step": "40", "batch": "64", …},
 //  "tensors": {"params/dense1.weight": {"dtype": "F32", "shape": [784, 128]}, …},
 //  "files": {"shard-00000.safetensors": [["params/dense1.weight", dim, part, parts, begin, end],
 //                                        …], …}}
-// All pieces of one tensor are of the same cut. Where ranks have folders of their own, each folder
-// has what its ranks hold, and pieces overlap.
+// All pieces of one tensor are split alike. If ranks do not share one folder, each folder has what
+// its ranks hold, and pieces overlap.
 #pragma once
 
 #include <cstdint>
@@ -40,18 +41,18 @@ using Metadata = std::map<std::string, std::string>;
 Metadata metadataOf(const plan::Plan& plan, const Progress& progress);
 
 struct Manifest {
-  std::string id;  // equal in the manifest and in all files of one checkpoint
+  std::string id;  // the same in the manifest and all files of a checkpoint
   Metadata metadata;
   std::map<std::string, TensorInfo> tensors;           // by name
   std::map<std::string, std::vector<Piece>> contents;  // by file
-  std::int64_t step() const;                           // -1: there is none
+  std::int64_t step() const;                           // -1: none
 };
 std::string textOf(const Manifest& manifest);
 // Errors: kDataLoss naming `path` and the defect.
 Result<Manifest> parseManifest(std::string_view text, const std::string& path);
-Manifest manifestOf(const TensorReader& whole);  // of a state.safetensors
+Manifest manifestOf(const TensorReader& whole);  // for a state.safetensors
 
-// A number from the metadata; kDataLoss where it is missing or no number.
+// Returns a number from the metadata; kDataLoss if it is missing or not a number.
 Result<std::int64_t> integerOf(const Metadata& metadata, const std::string& key);
 Result<double> numberOf(const Metadata& metadata, const std::string& key);
 Result<Progress> progressOf(const Metadata& metadata);

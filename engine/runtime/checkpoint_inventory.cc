@@ -24,7 +24,7 @@ Error errorOf(const json& row) {
   return error;
 }
 
-// Another checkpoint in its place would undo steps for nothing.
+// Errors after which an older checkpoint must not be used instead: it would only lose steps.
 bool isRefusal(const Error& error) {
   return error.code == Code::kResourceExhausted || error.code == Code::kPermissionDenied;
 }
@@ -74,7 +74,7 @@ void Inventory::note(std::int64_t step, Error error) {
   problems_[step].push_back(std::move(error));
 }
 
-// What this rank sees of a checkpoint. Files of other checkpoints of the same step may be there.
+// Lists this rank's files of a checkpoint. Files of other checkpoints of the same step may exist.
 void Inventory::look(const fs::path& folder, std::int64_t step) {
   std::error_code none;
   const auto open = [&](const fs::path& path) -> std::shared_ptr<TensorReader> {

@@ -1,4 +1,4 @@
-// Which checkpoints the ranks of a run can read together, and which rank sees which of their files.
+// The checkpoints that the ranks of a run can read together, and which rank has which files.
 #pragma once
 
 #include <filesystem>
@@ -15,41 +15,41 @@
 
 namespace lockstep::runtime {
 
-// A checkpoint, on one rank or on several: its step, and the id that all of its files have.
+// Identifies a checkpoint: its step, and the id that all of its files share.
 using CheckpointKey = std::pair<std::int64_t, std::string>;
 
-// What one rank sees of a checkpoint.
+// The files of a checkpoint on one rank's disk.
 struct SeenCheckpoint {
   std::filesystem::path folder;
   std::optional<Manifest> manifest;
   std::map<std::string, std::shared_ptr<TensorReader>> files;  // by name
 };
 
-// What all ranks see.
+// The files of a checkpoint over all ranks.
 struct KnownCheckpoint {
-  std::string folder;                            // as the first rank that sees it names it
+  std::string folder;                            // path on the first rank that has it
   std::set<int> withManifest;                    // ranks
   std::map<std::string, std::set<int>> holders;  // by file
 };
 
 class Inventory {
  public:
-  // Collective. `path` is a checkpoint or a folder of them, on every rank its own.
+  // Collective. `path` is a checkpoint or a folder of checkpoints; it may differ by rank.
   static Result<Inventory> make(const std::string& path, const RankState& state);
 
   // The newest first.
   const std::map<CheckpointKey, KnownCheckpoint, std::greater<>>& known() const { return known_; }
-  // Why something that should be a checkpoint is none, by step, the newest first.
+  // Errors of unreadable checkpoints, by step, newest first.
   const std::map<std::int64_t, std::vector<Error>, std::greater<>>& problems() const {
     return problems_;
   }
-  // Whether some rank may not read what is there, for want of rights or memory.
+  // Set if a rank lacks the permission or the memory to read a checkpoint.
   const std::optional<Error>& refused() const { return refused_; }
   // Collective. The manifest of a known checkpoint.
   Result<Manifest> manifestOf(const CheckpointKey& key, const RankState& state) const;
-  // On this rank; null where it does not see it.
+  // Returns a file on this rank; null if it does not have it.
   const SeenCheckpoint* seen(const CheckpointKey& key) const;
-  // A file that turned out to be damaged on a rank.
+  // Excludes a file that is damaged on a rank.
   void strike(const CheckpointKey& key, const std::string& file, int rank);
 
  private:

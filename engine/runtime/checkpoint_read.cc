@@ -1,5 +1,5 @@
-// Reading of checkpoints: the newest that is whole, by ranks of any number. Each rank reads its own
-// parts; what a rank needs and does not see is sent by one that does.
+// Reads checkpoints: the newest complete one, on any number of ranks. Each rank reads its own
+// parts; parts that it does not have are sent by a rank that does.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -36,7 +36,7 @@ void addTo(std::span<const std::byte> parts, std::int64_t begin, std::span<std::
 
 Piece wholeOf(const TensorInfo& tensor) { return {tensor, 0, 0, 1, 0, elementCount(tensor.shape)}; }
 
-// One checkpoint, read into the state of all ranks.
+// Reads one checkpoint into the state of all ranks.
 class Reading {
  public:
   Reading(const RankState& state, const Manifest& manifest, const KnownCheckpoint& known,
@@ -55,17 +55,17 @@ class Reading {
         held_[held.piece.tensor.name].emplace_back(rank, held);
   }
 
-  // kInvalidArgument where the plan needs what the checkpoint does not have.
+  // kInvalidArgument if the checkpoint lacks something that the plan needs.
   Status checkFits() const;
-  // kDataLoss where no rank sees what is needed.
+  // kDataLoss if no rank has a needed part.
   Status checkComplete() const;
-  // Collective. Where a file is damaged, `item` is its number among files().
+  // Collective. If a file is damaged, `item` is its index in files().
   Result<Standing> fill() const;
   const std::vector<std::string>& files() const { return files_; }
 
  private:
-  // What ranks still had to send is their own: of as many ranks it is taken as it is, of others the
-  // first rank takes it all. Where there is none, none is left.
+  // Residuals belong to a rank: they are kept if the number of ranks is the same; otherwise the
+  // first rank takes their sum. If the checkpoint has none, they are zero.
   bool isOtherResidual(const HeldPiece& held) const {
     return held.slot->role == plan::StateRole::kResidual && !has(held.piece.tensor);
   }
@@ -74,10 +74,10 @@ class Reading {
     return found != manifest_.tensors.end() && found->second.shape == tensor.shape &&
            found->second.dtype == tensor.dtype;
   }
-  // What a rank needs of a tensor as it is stored; none: nothing.
+  // Returns the part of a stored tensor that a rank needs; nullopt: nothing.
   std::optional<Piece> neededFor(const HeldPiece& held) const;
   const Stored& storedOf(const std::string& tensor) const { return stored_.at(tensor); }
-  // Those of them that a rank sees; -1: that any rank sees.
+  // Returns those of them that a rank has; -1: that any rank has.
   Stored visible(const std::string& tensor, int rank) const;
   const std::set<int>& holders(const std::string& file) const;
   bool allSeeTheirs(const std::string& tensor) const;
@@ -115,7 +115,7 @@ Status Reading::checkFits() const {
       return unfit(
           invalidArgument("{} has no tensor {}, which this model and optimizer need", path, name));
     if (!has(one.piece.tensor))
-      return unfit(invalidArgument("{}: tensor {} is {}[{}], and the plan needs {}[{}]", path, name,
+      return unfit(invalidArgument("{}: tensor {} is {}[{}], but the plan needs {}[{}]", path, name,
                                    dtypeName(found->second.dtype), shapeText(found->second.shape),
                                    dtypeName(one.piece.tensor.dtype),
                                    shapeText(one.piece.tensor.shape)));
@@ -132,7 +132,7 @@ Status Reading::checkComplete() const {
       if (holders(file).empty())
         return makeError(Code::kDataLoss, "no rank can read {}",
                          (fs::path(known_.folder) / file).string());
-    return makeError(Code::kDataLoss, "{} does not say where all of tensor {} is",
+    return makeError(Code::kDataLoss, "{} does not list all parts of tensor {}",
                      (fs::path(known_.folder) / kManifestFile).string(), name);
   }
   return {};
@@ -181,8 +181,9 @@ Result<std::vector<std::byte>> Reading::read(const std::string& file, const Piec
   const auto found = reader.entries().find(stored.name);
   if (found == reader.entries().end() || found->second.shape != stored.shape ||
       found->second.dtype != stored.dtype)
-    return makeError(Code::kDataLoss, "the file {} does not have tensor {} of its manifest",
-                     reader.path(), stored.name);
+    return makeError(Code::kDataLoss,
+                     "the file {} does not have tensor {}, which the manifest lists", reader.path(),
+                     stored.name);
   std::vector<std::byte> bytes(found->second.size);
   LOCKSTEP_TRY(reader.read(stored.name, bytes));
   return bytes;
@@ -217,7 +218,7 @@ Status Reading::readOwn(std::int64_t& part) const {
   return {};
 }
 
-// A tensor of which some rank does not see its part: all ranks receive all of it.
+// A tensor of which some rank lacks its part: all ranks receive the full tensor.
 Result<Standing> Reading::receive(const std::string& tensor) const {
   const Stored stored = visible(tensor, -1);
   const auto cover = plan::coverOf(stored.pieces, wholeOf(manifest_.tensors.at(tensor)));
@@ -272,14 +273,14 @@ Status checkFinite(const std::string& folder, const RankState& state) {
   }
   LOCKSTEP_ASSIGN(const FoundMessage first, firstFound(messageOf(state.rank, mine), state.groups));
   if (first.step == kNotFound) return {};
-  Error error = invalidArgument("the checkpoint {} is of a training that diverged", folder);
+  Error error = invalidArgument("the checkpoint {} comes from training that diverged", folder);
   const std::string_view found = first.text.data();  // the element and its tensor
   const std::size_t space = found.find(' ');
-  error.why = message("the {} is not finite, from element {} on", found.substr(space + 1),
+  error.why = message("the {} is not finite from element {} on", found.substr(space + 1),
                       found.substr(0, space));
   error.next =
-      "resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; "
-      "training.on_nonfinite=continue takes it all the same";
+      "resume from an earlier checkpoint with a lower training.optimizer.learning_rate, or set "
+      "training.on_nonfinite=continue to use this one anyway";
   return error;
 }
 
@@ -295,7 +296,7 @@ Result<Loaded> readOne(Inventory& inventory, const CheckpointKey& key, const Ran
   const Reading reading(state, manifest, known, inventory.seen(key));
   LOCKSTEP_TRY(reading.checkFits());
   std::optional<Error> damage;
-  for (;;) {  // a damaged file may have a copy that another rank sees
+  for (;;) {  // another rank may have an intact copy of a damaged file
     const Status complete = reading.checkComplete();
     if (!complete.ok()) return damage ? *damage : complete.error();
     LOCKSTEP_ASSIGN(const Standing standing, reading.fill());
@@ -312,14 +313,14 @@ void warnOf(const ReadOptions& options, const std::vector<std::pair<std::int64_t
             const std::string& taken) {
   for (const auto& [step, bad] : unusable) {
     Error warning = makeError(
-        Code::kDataLoss, "the checkpoint {} cannot be used: the training goes on from {}",
+        Code::kDataLoss, "the checkpoint {} cannot be used; training continues from {}",
         fmt::format("{}{:09}", kCheckpointPrefix, step), fs::path(taken).filename().string());
     warning.why = bad.why.empty() ? bad.what : message("{}: {}", bad.what, bad.why);
     options.warn(warning);
   }
 }
 
-// Collective. The newest that is whole and fits the plan.
+// Collective. Reads the newest complete checkpoint that fits the plan.
 Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
                           const RankState& state) {
   LOCKSTEP_ASSIGN(Inventory inventory, Inventory::make(path, state));
@@ -340,10 +341,11 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
         const SeenCheckpoint* const seen = inventory.seen(key);
         if (warns && seen != nullptr && key.second.empty() &&
             !seen->files.begin()->second->hasChecksums()) {
-          Error warning = makeError(
-              Code::kDataLoss, "the checkpoint {} has no checksums: damage to it would not be seen",
-              loaded->folder);
-          warning.why = "an earlier version wrote it";
+          Error warning =
+              makeError(Code::kDataLoss,
+                        "the checkpoint {} has no checksums, so damage to it would go unnoticed",
+                        loaded->folder);
+          warning.why = "it was written by an earlier version";
           options.warn(warning);
         }
         return loaded;
@@ -368,7 +370,7 @@ Result<Loaded> readNewest(const std::string& path, const ReadOptions& options,
   return error;
 }
 
-// That a run with this seed and batch can go on from there.
+// Checks that a run with this seed and batch can continue from the checkpoint.
 Result<Progress> progressFrom(const Loaded& loaded, const ReadOptions& options,
                               const RankState& state) {
   if (options.nonFinite == NonFinite::kRefused) LOCKSTEP_TRY(checkFinite(loaded.folder, state));

@@ -33,7 +33,7 @@ Status makeFolder(const fs::path& folder) {
   fs::create_directories(folder, error);
   if (error)
     return systemError(error.value(),
-                       message("cannot make the checkpoint folder {}", folder.string()));
+                       message("cannot create the checkpoint folder {}", folder.string()));
   return {};
 }
 
@@ -45,7 +45,7 @@ void removeLeftovers(const fs::path& root) {
       if (entry.filename().string().starts_with(hidden)) fs::remove_all(entry, ignored);
 }
 
-// Of a rank in a folder; the others that share the folder see it.
+// Path of a rank's marker file, which shows the other ranks that they share the folder.
 std::string markOf(const fs::path& folder, const std::string& nonce, int rank) {
   return folder / fmt::format(".writer-{}-{}", nonce, rank);
 }
@@ -82,7 +82,7 @@ Status CheckpointWriter::open() {
   LOCKSTEP_TRY(state_.groups.broadcast(&nonce, sizeof nonce));
   nonce_ = fmt::format("{:016x}", nonce);
   if (ranks > 1 && !to_.gathered) LOCKSTEP_TRY(findFolders());
-  // Nobody writes before what is old is gone.
+  // Old files are removed before any rank writes.
   LOCKSTEP_ASSIGN(const Together cleaned,
                   doTogether(state_.groups, state_.rank, "clearing " + to_.folder,
                              [&](std::int64_t&) -> Status {
@@ -201,7 +201,7 @@ void CheckpointWriter::start(Phase phase) {
 
 Status CheckpointWriter::begin(const Progress& progress) {
   if (!thread_.joinable())
-    LOCKSTEP_TRY(withMemoryFor("a checkpoint's snapshot", static_cast<std::int64_t>(bytes_), [&] {
+    LOCKSTEP_TRY(withMemoryFor("the checkpoint's snapshot", static_cast<std::int64_t>(bytes_), [&] {
       snapshot_.resize(bytes_);
       thread_ = helperThread("checkpoint", [this] { work(); });
       return Status();
@@ -222,7 +222,7 @@ Status CheckpointWriter::fillSnapshot() {
   Status none;
   return gather(
       state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }),
-      "a checkpoint's snapshot",
+      "the checkpoint's snapshot",
       [this](std::size_t index, std::span<const std::byte> tensor) {
         std::memcpy(snapshot_.data() + parts_[index].offset, tensor.data(), tensor.size());
       },
@@ -248,7 +248,7 @@ void CheckpointWriter::work() {
     if (leaves_) return;
     const Phase job = job_;
     lock.unlock();
-    Status status = withMemoryFor("what a checkpoint's writer needs", 0, [&] {
+    Status status = withMemoryFor("the checkpoint writer", 0, [&] {
       return job == Phase::kWriting ? write() : job == Phase::kPublishing ? publish() : clean();
     });
     if (!status.ok()) {
@@ -311,14 +311,14 @@ Status CheckpointWriter::publish() {
   return {};
 }
 
-// Removes all but the newest. Each is renamed first, so that no reader finds half a checkpoint.
+// Removes all but the newest. Each is renamed first, so that no reader finds a partial checkpoint.
 Status CheckpointWriter::clean() {
   if (!isLeader()) return {};
   const fs::path root = to_.folder, newest = target();
   std::error_code error;
   const auto all = checkpointsIn(root);
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(to_.keep, 1)) < all.size(); ++i) {
-    // Those with higher steps are damaged where the run resumed from one before them.
+    // Checkpoints of later steps are damaged if the run resumed from an earlier one.
     if (all[i].second == newest) continue;
     const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
     fs::remove_all(trash, error);

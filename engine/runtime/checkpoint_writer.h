@@ -1,9 +1,9 @@
-// Writes the checkpoints of a run while it trains on. Between two steps each rank copies what it
-// will write; a thread of it writes that, and no collective waits for a disk.
+// Writes a run's checkpoints asynchronously. Between two steps each rank takes a snapshot of its
+// part; a thread writes the snapshot, and no collective waits for a disk.
 //
-// A checkpoint is published when all ranks have written: in each folder one of the ranks that share
-// it adds the manifest and renames. The ranks learn how far the others are in attend(), which they
-// call when one of them has news.
+// A checkpoint is published when all ranks have written: one rank per folder adds the manifest and
+// renames the folder. Ranks exchange their progress in attend(), which all ranks call when one of
+// them has news.
 #pragma once
 
 #include <condition_variable>
@@ -23,10 +23,10 @@
 namespace lockstep::runtime {
 
 struct CheckpointTarget {
-  std::string folder;  // of this rank; ranks may share it. Checkpoints are <folder>/step-<n>
-  int keep = 2;        // the newest so many stay
-  // Rank 0 alone writes, the whole state in one file, which the ranks gather in its memory: for
-  // servers, and for those that read it on a node of their own.
+  std::string folder;  // this rank's; ranks may share it. Checkpoints are <folder>/step-<n>
+  int keep = 2;        // number of newest checkpoints to keep
+  // Rank 0 gathers the full state in memory and writes it to one file: for parameter servers, and
+  // for an evaluator on a separate node.
   bool gathered = false;
 };
 
@@ -35,18 +35,19 @@ class CheckpointWriter {
   CheckpointWriter(CheckpointTarget target, const RankState& state);
   ~CheckpointWriter();  // waits for the disk
 
-  // Collective. Finds out which ranks share a folder, and removes what killed processes left there.
+  // Collective. Finds out which ranks share a folder, and removes leftovers of killed processes.
   Status open();
-  // Of the ranks together, equal on all: a checkpoint is being written or published, or old ones
+  // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
   bool isBusy() const { return phase_ != Phase::kIdle; }
-  // Of this rank: the others wait for it to attend. kDeadlineExceeded where its disk has not
+  // Whether this rank needs all ranks to call attend(). kDeadlineExceeded if its disk has not
   // responded for DiskWait::limit.
   Result<bool> hasNews();
-  // Collective. Goes on to what comes next when all ranks are done. Returns whether a rank asks for
-  // a checkpoint. Errors: of writing or publishing, on the rank that failed; kAborted on others.
+  // Collective. Starts the next phase when all ranks have finished the current one. Returns whether
+  // a rank requests a checkpoint. Errors: those of writing or publishing, on the rank that failed;
+  // kAborted on the others.
   Result<bool> attend(bool asks);
-  // Collective, while not busy. Takes a snapshot, which is then written.
+  // Collective. Precondition: not busy. Takes a snapshot and starts to write it.
   Status begin(const Progress& progress);
   // Collective. Waits until everything is written and published.
   Status finish();
@@ -55,7 +56,7 @@ class CheckpointWriter {
     std::int64_t step = 0;
     std::string folder;
   };
-  // The checkpoint that was published since the last call, if any.
+  // Returns the checkpoint published since the last call, if any.
   std::optional<Written> written() { return std::exchange(written_, {}); }
 
  private:
@@ -87,14 +88,14 @@ class CheckpointWriter {
   Phase phase_ = Phase::kIdle;
   std::optional<Written> written_;
 
-  // The thread reads these while `job_` is not kIdle, the others while it is.
+  // Read by the thread while `job_` is not kIdle, by other threads while it is.
   std::vector<std::byte> snapshot_;
   Progress progress_;
   std::mutex mutex_;
   std::condition_variable changed_;
   Phase job_ = Phase::kIdle;
   bool leaves_ = false;
-  bool isDone_ = false;           // with the job of `phase_`
+  bool isDone_ = false;           // the job of `phase_` has finished
   Nanoseconds lastProgress_ = 0;  // of the job
   Status result_;                 // of the job
   std::thread thread_;

@@ -49,8 +49,8 @@ class Groups {
     for (const auto& [axis, group] : groups_) LOCKSTEP_TRY(group->broadcast(data, bytes, 0));
     return {};
   }
-  // Likewise from any rank of `mesh`. Along an axis that does not reach it something else is
-  // received, until an axis does.
+  // Broadcasts from any rank of `mesh`. Groups without the sender exchange other values, which the
+  // broadcast along a later axis overwrites.
   Status broadcast(void* data, std::int64_t bytes, const cluster::Mesh& mesh, int from) const {
     for (const auto& [axis, group] : groups_)
       LOCKSTEP_TRY(group->broadcast(data, bytes, std::max(0, mesh.coordinate(from, axis))));

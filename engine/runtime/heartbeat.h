@@ -27,7 +27,7 @@ struct DiskWait {
   std::function<void(const Error&)> onStuck;
 };
 DiskWait& diskWait();
-// The error of a rank where the limit has passed; `task` as for Heartbeat.
+// Returns the error of a rank whose disk exceeded the limit; `task` as for Heartbeat.
 Error diskStuck(const std::string& task, int rank = 0);
 
 class Heartbeat {

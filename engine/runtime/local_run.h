@@ -44,7 +44,7 @@ struct LocalRun {
   std::function<Result<std::unique_ptr<backends::Backend>>(int rank)> openBackend = nullptr;
   // rendezvous of the ranks' devices, if any; null: the host runs collectives
   comm::Store* rendezvous = nullptr;
-  // Changes the options of a rank whose node is not that of the others; null: they are as given.
+  // Changes the options of a rank on another node; null: no changes.
   std::function<void(int rank, TrainerOptions& options)> adapt = nullptr;
 };
 

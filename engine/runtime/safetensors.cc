@@ -146,7 +146,7 @@ Status TensorReader::readAt(std::size_t offset, std::span<std::byte> out) const 
                                 static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return systemError(errno, message("cannot read {}", path_));
-    if (count == 0) return corrupt(path_, "it became shorter while it was read");
+    if (count == 0) return corrupt(path_, "it was truncated while it was being read");
     offset += static_cast<std::size_t>(count);
     out = out.subspan(static_cast<std::size_t>(count));
   }
@@ -173,11 +173,10 @@ Result<TensorReader> TensorReader::open(const std::string& path) {
 
 Status TensorReader::readHeader(std::size_t fileSize) {
   std::uint64_t length = 0;
-  if (fileSize < sizeof length) return corrupt(path_, "shorter than its length field");
+  if (fileSize < sizeof length) return corrupt(path_, "it is shorter than its length field");
   LOCKSTEP_TRY(readAt(0, std::as_writable_bytes(std::span(&length, 1))));
   if (length > kMostHeader || length > fileSize - sizeof length)
-    return corrupt(path_,
-                   message("it has {} bytes, and its header would have {}", fileSize, length));
+    return corrupt(path_, message("it has {} bytes, but claims a header of {}", fileSize, length));
   dataOffset_ = sizeof length + length;
   header_.resize(dataOffset_);
   LOCKSTEP_TRY(readAt(0, std::as_writable_bytes(std::span(header_))));
@@ -189,7 +188,8 @@ Status TensorReader::readHeader(std::size_t fileSize) {
     if (name == "__metadata__") {
       if (!value.is_object()) return corrupt(path_, "__metadata__ is not an object");
       for (const auto& [key, text] : value.items()) {
-        if (!text.is_string()) return corrupt(path_, "__metadata__ holds a value that is not text");
+        if (!text.is_string())
+          return corrupt(path_, "__metadata__ has a value that is not a string");
         metadata_[key] = text.get<std::string>();
       }
       continue;
@@ -206,7 +206,7 @@ Status TensorReader::readHeader(std::size_t fileSize) {
   entries_ = {placed.begin(), placed.end()};
   if (named == metadata_.end() && !hasTensor) return {};
   if (named == metadata_.end() || named->second != kCrc32c || !hasTensor)
-    return corrupt(path_, "its header does not say where its checksums are");
+    return corrupt(path_, "its header does not list the checksums");
   entries_.erase(kChecksumTensor);
   return readSums(placed);
 }
@@ -220,10 +220,9 @@ Status TensorReader::readSums(const Placed& placed) {
                    message("it has {} checksums for {} tensors", known.size(), placed.size() - 1));
   LOCKSTEP_TRY(readAt(dataOffset_ + sums.offset, std::as_writable_bytes(std::span(known))));
   const auto own = std::as_bytes(std::span(known)).first(sums.size - sizeof(Crc));
-  if (crc32c(own) != known.back())
-    return corrupt(path_, "the checksums themselves are not what was written");
+  if (crc32c(own) != known.back()) return corrupt(path_, "the checksums are damaged");
   if (crc32c(bytesOf(header_)) != known[0])
-    return corrupt(path_, "the header is not what was written: its checksum differs");
+    return corrupt(path_, "the header's checksum does not match");
   for (std::size_t i = 0; i + 1 < placed.size(); ++i)
     entries_.at(placed[i].first).crc = known[i + 1];
   hasChecksums_ = true;
@@ -234,7 +233,7 @@ Status TensorReader::read(const std::string& name, std::span<std::byte> out) con
   const Entry& entry = entries_.at(name);
   LOCKSTEP_TRY(readAt(dataOffset_ + entry.offset, out));
   if (hasChecksums_ && crc32c(out) != entry.crc)
-    return corrupt(path_, message("tensor {} is not what was written: its checksum differs", name));
+    return corrupt(path_, message("the checksum of tensor {} does not match", name));
   return {};
 }
 

@@ -20,25 +20,25 @@
 
 namespace lockstep::runtime {
 
-// A file of tensors of which single ones are read. Errors of open() and read(): kDataLoss naming
-// the file, the defect and the tensor whose checksum does not match; kNotFound; kPermissionDenied.
+// Reads single tensors of a file. Errors of open() and read(): kDataLoss naming the file, the
+// defect and the tensor whose checksum does not match; kNotFound; kPermissionDenied.
 class TensorReader {
  public:
   struct Entry {
     DType dtype = DType::kF32;
     Shape shape;
     std::size_t offset = 0, size = 0;  // bytes of the data
-    std::uint32_t crc = 0;             // where the file has checksums
+    std::uint32_t crc = 0;             // if the file has checksums
   };
   using Entries = std::map<std::string, Entry>;  // without the checksums
-  // Every offset is validated, and the header's checksum.
+  // Validates every offset and the header's checksum.
   static Result<TensorReader> open(const std::string& path);
   const std::string& path() const { return path_; }
   const Entries& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   bool hasChecksums() const { return hasChecksums_; }
   std::size_t dataOffset() const { return dataOffset_; }
-  // Reads a tensor of entries(); `out` has its size. Its checksum is verified.
+  // Reads a tensor of entries() and verifies its checksum; `out` has its size.
   Status read(const std::string& name, std::span<std::byte> out) const;
 
  private:

@@ -46,13 +46,13 @@ void Training::tellLeftOut() {
   if (rank_ != 0 || !options_.warn || toldSlowDisk_) return;
   toldSlowDisk_ = true;
   Error warning =
-      makeError(Code::kDeadlineExceeded, "the checkpoint of step {} was left out", progress_.step);
-  warning.why = "the one before is still being written";
-  warning.next = "ask for checkpoints less often: training.checkpoint.every_steps";
+      makeError(Code::kDeadlineExceeded, "the checkpoint at step {} was skipped", progress_.step);
+  warning.why = "the previous checkpoint is still being written";
+  warning.next = "increase training.checkpoint.every_steps";
   options_.warn(warning);
 }
 
-// Within an epoch. Asynchronous workers synchronize between epochs alone.
+// Within an epoch. Asynchronous workers synchronize only between epochs.
 Status Training::checkpointIfDue() {
   if (!checkpoints_ || plan_.isAsynchronous()) return {};
   bool asked = false;

@@ -44,11 +44,11 @@ class Training {
   Status checkpoint();  // takes a snapshot, which is written while the training goes on
   void tellLeftOut();   // once, that the disk is too slow for a checkpoint
   Status openCheckpoints();
-  bool isCheckpointDue() const;  // by time
+  bool isCheckpointDue() const;  // by elapsed time
   Status checkpointIfDue();
   Status finishCheckpoint();  // waits until it is written
   void tellWritten();
-  Status ofThisRank(Status status) const;  // names the rank
+  Status ofThisRank(Status status) const;  // adds this rank to an error
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch()
   Status addSums();

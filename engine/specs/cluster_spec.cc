@@ -48,8 +48,8 @@ Status checkNode(const NodeSpec& node, const std::string& path,
                                               node.name()));
   if (works(node) + has(node, "ps") + has(node, "evaluator") + isSpare(node) > 1)
     return wrongField(path + ".roles",
-                      message("roles are {}; expected one of worker, ps, evaluator and spare: a "
-                              "host with several roles is listed as several nodes",
+                      message("roles is {}; expected one of worker, ps, evaluator and spare; to "
+                              "give a host several roles, list it as several nodes",
                               fmt::join(node.roles(), " and ")));
   if (!node.address().empty() && !node.interface().empty())
     return wrongField(path + ".interface", "address and interface are both given; expected one",

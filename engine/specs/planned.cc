@@ -35,8 +35,8 @@ Result<planner::PlanRequest> planRequestOf(const spec::v1::RunSpec& spec,
   plan.inOrder = strategy.deterministic_parts() > 0;
   LOCKSTEP_ASSIGN(plan.step, models::build(model, training.batch() / plan.microBatches, compute,
                                            models::Use::kTraining, plan.microBatches));
-  // Unless the spec says otherwise as many samples at once as are trained on: the ranks have memory
-  // for them, and there is one for each.
+  // By default evaluation uses the training batch: the ranks have memory for it, and it has a
+  // sample for each of them.
   LOCKSTEP_ASSIGN(
       plan.evaluate,
       models::build(model,

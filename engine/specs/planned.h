@@ -1,4 +1,4 @@
-// The plan of a run on a cluster, made from their specs.
+// The plan of a run on a cluster, built from their specs.
 #pragma once
 
 #include <vector>
@@ -16,9 +16,9 @@ struct Planned {
   planner::PlanRequest request;
   plan::Plan plan;
 };
-// `hosts` are those of toCluster; `trace`, if not null, receives the passes that made the plan.
-// Precondition: `run` is complete (checkAndFill). Errors: kInvalidArgument, with `field` if one is
-// at fault.
+// `hosts` as for toCluster; `trace`, if not null, receives the passes that built the plan.
+// Precondition: `run` is complete (checkAndFill). Errors: kInvalidArgument, with `field` if a
+// field is invalid.
 Result<Planned> makePlanned(const spec::v1::RunSpec& run, const spec::v1::ClusterSpec& cluster,
                             const std::vector<NodeHost>& hosts, const planner::CostModel& cost,
                             passes::PassTrace* trace = nullptr);

@@ -317,7 +317,7 @@ Status checkCheckpoints(const RunSpec& spec) {
   const std::string& path = spec.training().checkpoint().path();
   if (!path.empty() && !path.starts_with('/'))
     return wrongField("training.checkpoint.path",
-                      message("training.checkpoint.path is {}; expected an absolute path, which is "
+                      message("training.checkpoint.path is {}; expected an absolute path that is "
                               "the same on all nodes",
                               path),
                       {{{"training.checkpoint.path", ""}}});

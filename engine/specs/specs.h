@@ -41,13 +41,14 @@ std::string backendOn(std::string_view deviceKind, const spec::v1::TrainingSpec&
 bool allOnGpus(const spec::v1::ClusterSpec& cluster, const spec::v1::RunSpec& run);
 // Checks that the devices of all nodes support the training settings.
 Status checkDevices(const spec::v1::ClusterSpec& cluster, const spec::v1::TrainingSpec& training);
-// Returns the nodes of role spare, which have no ranks until one takes the place of a lost node.
+// Returns the nodes of role spare, which have no ranks until they replace a lost node.
 std::vector<const spec::v1::NodeSpec*> spareNodes(const spec::v1::ClusterSpec& spec);
 // Returns the node of role evaluator, which evaluates after each epoch instead of the ranks; null
 // if there is none.
 const spec::v1::NodeSpec* evaluatorNode(const spec::v1::ClusterSpec& spec);
 
-// Returns the folder of a run's checkpoints on a node: in training.checkpoint.path, or `own`.
+// Returns the folder of a run's checkpoints on a node: a subfolder of training.checkpoint.path, or
+// `own` if that is not set.
 std::string checkpointFolder(const spec::v1::RunSpec& spec, const std::string& run,
                              const std::string& own);
 

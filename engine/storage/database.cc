@@ -114,7 +114,7 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
   std::string name = fs::temp_directory_path(error).string() + "/lockstep-database-XXXXXX";
   if (error || mkdtemp(name.data()) == nullptr)
     return systemError(error ? error.value() : errno,
-                       message("cannot make a folder for a copy of {}", path));
+                       message("cannot create a folder for a copy of {}", path));
   folder.path = name;
   std::string copy = name + "/copy.db";
   fs::copy_file(path, copy, error);
@@ -178,7 +178,7 @@ Status Database::checkSize(const std::string& file) {
   struct stat info {};
   if (stat(file.c_str(), &info) != 0 || info.st_size % page == 0) return {};
   Error error = makeError(Code::kDataLoss, "cannot use {}", path_);
-  error.why = "it is truncated";
+  error.why = "the file is truncated";
   return error;
 }
 

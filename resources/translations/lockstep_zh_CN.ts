@@ -88,7 +88,7 @@ It uses:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Add host</source>
@@ -136,7 +136,7 @@ It uses:
         </message>
         <message>
             <source>NVIDIA GPUs, one per rank</source>
-            <translation>NVIDIA GPU，每进程一块</translation>
+            <translation>NVIDIA GPU，每个 rank 一块</translation>
         </message>
     </context>
     <context>
@@ -193,7 +193,7 @@ It uses:
         </message>
         <message>
             <source>Rank</source>
-            <translation>进程</translation>
+            <translation>rank</translation>
         </message>
         <message>
             <source>Time</source>
@@ -236,7 +236,7 @@ It uses:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>File</source>
@@ -470,7 +470,7 @@ It uses:
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>step %1</source>
@@ -828,11 +828,11 @@ It uses:
         </message>
         <message>
             <source>peak per rank</source>
-            <translation>每进程峰值</translation>
+            <translation>每个 rank 的峰值</translation>
         </message>
         <message>
             <source>per rank per step</source>
-            <translation>每进程每步</translation>
+            <translation>每个 rank 每步</translation>
         </message>
         <message>
             <source>From a benchmark of these nodes.</source>
@@ -848,7 +848,7 @@ It uses:
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>Benchmark nodes</source>
@@ -876,7 +876,7 @@ It uses:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Placement</source>
@@ -896,7 +896,7 @@ It uses:
         </message>
         <message>
             <source>Predicted step time of each rank</source>
-            <translation>各进程的预测步时</translation>
+            <translation>各 rank 的预测步时</translation>
         </message>
         <message>
             <source>Double-click a strategy to choose it</source>
@@ -911,7 +911,7 @@ It uses:
         <name>lockstep::ui::RankFields</name>
         <message>
             <source>Ranks on %1</source>
-            <translation>%1 上的进程数</translation>
+            <translation>%1 上的 rank 数</translation>
         </message>
     </context>
     <context>
@@ -990,7 +990,7 @@ It uses:
         </message>
         <message>
             <source>Ranks on each node</source>
-            <translation>各节点的进程数</translation>
+            <translation>各节点的 rank 数</translation>
         </message>
         <message>
             <source>Connecting</source>
@@ -1074,15 +1074,15 @@ It uses:
         </message>
         <message>
             <source>Agents on this machine, each with one rank</source>
-            <translation>本机上的代理，每个一个进程</translation>
+            <translation>本机上的代理，每个一个 rank</translation>
         </message>
         <message>
             <source>Number of ranks on each node; overrides the cluster</source>
-            <translation>每个节点上的计算进程数，以此为准而不以集群文件为准</translation>
+            <translation>每个节点上的 rank 数，以此为准而不以集群文件为准</translation>
         </message>
         <message>
             <source>Communicator between ranks; overrides the cluster</source>
-            <translation>进程间如何交换数据，以此为准而不以集群文件为准</translation>
+            <translation>rank 间如何交换数据，以此为准而不以集群文件为准</translation>
         </message>
         <message>
             <source>Automatic</source>
@@ -1156,7 +1156,7 @@ It uses:
         <name>lockstep::ui::LogModel</name>
         <message>
             <source>%1 · rank %2</source>
-            <translation>%1 · 进程 %2</translation>
+            <translation>%1 · rank %2</translation>
         </message>
         <message>
             <source>Time</source>
@@ -1678,7 +1678,7 @@ It uses:
         </message>
         <message>
             <source>comm &quot;%1&quot; reaches the ranks of one node only</source>
-            <translation>通信方式“%1”只能到达同一节点的进程</translation>
+            <translation>通信方式“%1”只能到达同一节点的 rank</translation>
         </message>
         <message>
             <source>the plan is not the one that was announced</source>
@@ -1742,7 +1742,7 @@ It uses:
         </message>
         <message>
             <source>the worker of rank %1 %2</source>
-            <translation>进程 %1 的工作进程%2</translation>
+            <translation>rank %1 的工作进程%2</translation>
         </message>
         <message>
             <source>was killed by signal %1 (%2)</source>
@@ -1861,8 +1861,8 @@ It uses:
             <translation>%1 由更新版本的 Lockstep 写入</translation>
         </message>
         <message>
-            <source>communication over Gloo</source>
-            <translation>Gloo 通信</translation>
+            <source>communication over Gloo failed</source>
+            <translation>Gloo 通信失败</translation>
         </message>
         <message>
             <source>cannot read the %1 %2</source>
@@ -1885,11 +1885,11 @@ It uses:
             <translation>无法写入 %1</translation>
         </message>
         <message>
-            <source>cannot make %1</source>
+            <source>cannot create %1</source>
             <translation>无法创建 %1</translation>
         </message>
         <message>
-            <source>cannot make the folder %1</source>
+            <source>cannot create the folder %1</source>
             <translation>无法创建文件夹 %1</translation>
         </message>
         <message>
@@ -1998,15 +1998,15 @@ It uses:
         </message>
         <message>
             <source>rank %1 does not answer</source>
-            <translation>进程 %1 没有应答</translation>
+            <translation>rank %1 没有应答</translation>
         </message>
         <message>
             <source>rank %1 timed out waiting for this rank, or saw it fail</source>
-            <translation>进程 %1 一直等不到此进程，或遇到了它的失败</translation>
+            <translation>rank %1 一直等不到此 rank，或遇到了它的失败</translation>
         </message>
         <message>
             <source>the others timed out waiting for this rank</source>
-            <translation>其他进程一直等不到此进程</translation>
+            <translation>其他 rank 一直等不到此 rank</translation>
         </message>
         <message>
             <source>its processor is %1, the bundle is for %2</source>
@@ -2161,8 +2161,8 @@ It uses:
             <translation>在那里腾出空间，或选择另一个工作目录</translation>
         </message>
         <message>
-            <source>free space where the workdir is</source>
-            <translation>在工作目录所在处腾出空间</translation>
+            <source>free space on the disk of the node&apos;s workdir</source>
+            <translation>请在节点工作目录所在的磁盘上腾出空间</translation>
         </message>
         <message>
             <source>free space where the node keeps its runs, then resume</source>
@@ -2378,7 +2378,7 @@ It uses:
         </message>
         <message>
             <source>the batch of %1 does not divide by %2 ranks: shares are %3 and %4 samples</source>
-            <translation>批量 %1 不能被 %2 个进程整除：各份为 %3 和 %4 个样本</translation>
+            <translation>批量 %1 不能被 %2 个 rank 整除：各份为 %3 和 %4 个样本</translation>
         </message>
         <message>
             <source>gradients are sent as %1: %2 become %3, %4 times less; encoding takes %5 a step</source>
@@ -2418,11 +2418,11 @@ It uses:
         </message>
         <message>
             <source>the ranks&apos; GPUs exchange among themselves, by NCCL; where the nodes do not have it, through the host</source>
-            <translation>各进程的 GPU 之间通过 NCCL 直接交换数据；节点没有 NCCL 时经主机交换</translation>
+            <translation>各 rank 的 GPU 之间通过 NCCL 直接交换数据；节点没有 NCCL 时经主机交换</translation>
         </message>
         <message>
             <source>comm is nccl, and the ranks&apos; GPUs cannot exchange among themselves</source>
-            <translation>通信方式为 nccl，但各进程的 GPU 之间无法直接交换数据</translation>
+            <translation>通信方式为 nccl，但各 rank 的 GPU 之间无法直接交换数据</translation>
         </message>
         <message>
             <source>comm is nccl, and the node&apos;s GPUs cannot exchange among themselves</source>
@@ -2450,11 +2450,11 @@ It uses:
         </message>
         <message>
             <source>strategy %1 runs on one node</source>
-            <translation>策略 %1 只能把所有进程放在一个节点</translation>
+            <translation>策略 %1 只能把所有 rank 放在一个节点</translation>
         </message>
         <message>
             <source>ranks are on %1 and %2</source>
-            <translation>进程分布在 %1 和 %2</translation>
+            <translation>rank 分布在 %1 和 %2</translation>
         </message>
         <message>
             <source>unknown strategy %1</source>
@@ -2586,15 +2586,15 @@ It uses:
         </message>
         <message>
             <source>not enough memory for the run&apos;s ranks</source>
-            <translation>内存不足以容纳本次运行的进程</translation>
+            <translation>内存不足以容纳本次运行的 rank</translation>
         </message>
         <message>
             <source>%1 ranks need %2 MiB, %3 MiB are available</source>
-            <translation>%1 个进程需要 %2 MiB，可用 %3 MiB</translation>
+            <translation>%1 个 rank 需要 %2 MiB，可用 %3 MiB</translation>
         </message>
         <message>
             <source>use a smaller batch or model, put fewer ranks on this node, or free memory there</source>
-            <translation>使用更小的批量或模型，在此节点上放更少的进程，或在那里释放内存</translation>
+            <translation>使用更小的批量或模型，在此节点上放更少的 rank，或在那里释放内存</translation>
         </message>
         <message>
             <source>check whether `ssh %1` works here</source>
@@ -2622,11 +2622,11 @@ It uses:
         </message>
         <message>
             <source>strategy.staleness is %1, but %2 is synchronous; expected 0, or kind parameter-server</source>
-            <translation>strategy.staleness 为 %1，但 %2 各进程同步前进；应为 0，或将 kind 设为 parameter-server</translation>
+            <translation>strategy.staleness 为 %1，但 %2 各 rank 同步前进；应为 0，或将 kind 设为 parameter-server</translation>
         </message>
         <message>
             <source>each rank updates all layers independently</source>
-            <translation>每个进程自行更新所有层</translation>
+            <translation>每个 rank 自行更新所有层</translation>
         </message>
         <message>
             <source>batch norm %1 cannot be trained by asynchronous workers</source>
@@ -2757,27 +2757,27 @@ It uses:
             <translation>请降低 training.optimizer.learning_rate、设置 training.optimizer.clip_norm，或检查数据中的极端值；设 training.on_nonfinite=continue 则仍继续训练</translation>
         </message>
         <message>
-            <source>the checkpoint %1 is of a training that diverged</source>
+            <source>the checkpoint %1 comes from training that diverged</source>
             <translation>检查点 %1 来自已发散的训练</translation>
         </message>
         <message>
-            <source>the %1 is not finite, from element %2 on</source>
+            <source>the %1 is not finite from element %2 on</source>
             <translation>%1 自第 %2 个元素起不是有限数</translation>
         </message>
         <message>
-            <source>resume from an earlier checkpoint, with a lower training.optimizer.learning_rate; training.on_nonfinite=continue takes it all the same</source>
-            <translation>请以更低的 training.optimizer.learning_rate 从更早的检查点恢复；设 training.on_nonfinite=continue 则仍使用它</translation>
+            <source>resume from an earlier checkpoint with a lower training.optimizer.learning_rate, or set training.on_nonfinite=continue to use this one anyway</source>
+            <translation>请以更低的 training.optimizer.learning_rate 从更早的检查点恢复，或设 training.on_nonfinite=continue 以继续使用此检查点</translation>
         </message>
         <message>
-            <source>the checkpoint %1 cannot be used: the training goes on from %2</source>
+            <source>the checkpoint %1 cannot be used; training continues from %2</source>
             <translation>检查点 %1 无法使用：训练从 %2 继续</translation>
         </message>
         <message>
-            <source>the checkpoint %1 has no checksums: damage to it would not be seen</source>
-            <translation>检查点 %1 没有校验和：若有损坏则无法发现</translation>
+            <source>the checkpoint %1 has no checksums, so damage to it would go unnoticed</source>
+            <translation>检查点 %1 没有校验和，若有损坏则无法发现</translation>
         </message>
         <message>
-            <source>an earlier version wrote it</source>
+            <source>it was written by an earlier version</source>
             <translation>它由较早的版本写入</translation>
         </message>
         <message>
@@ -2785,20 +2785,20 @@ It uses:
             <translation>文件 %1 已损坏</translation>
         </message>
         <message>
-            <source>tensor %1 is not what was written: its checksum differs</source>
-            <translation>张量 %1 与写入时不同：校验和不一致</translation>
+            <source>the checksum of tensor %1 does not match</source>
+            <translation>张量 %1 的校验和不符</translation>
         </message>
         <message>
-            <source>the header is not what was written: its checksum differs</source>
-            <translation>文件头与写入时不同：校验和不一致</translation>
+            <source>the header&apos;s checksum does not match</source>
+            <translation>文件头的校验和不符</translation>
         </message>
         <message>
-            <source>shorter than its length field</source>
+            <source>it is shorter than its length field</source>
             <translation>比其长度字段还短</translation>
         </message>
         <message>
-            <source>it has %1 bytes, and its header would have %2</source>
-            <translation>它有 %1 字节，而其文件头应有 %2 字节</translation>
+            <source>it has %1 bytes, but claims a header of %2</source>
+            <translation>它有 %1 字节，但声明其文件头有 %2 字节</translation>
         </message>
         <message>
             <source>it is a folder</source>
@@ -2813,31 +2813,31 @@ It uses:
             <translation>rank %1 失败：%2</translation>
         </message>
         <message>
-            <source>it is not of format %1</source>
-            <translation>它不是 %1 格式</translation>
+            <source>its format is not %1</source>
+            <translation>其格式不是 %1</translation>
         </message>
         <message>
             <source>no rank can read %1</source>
             <translation>没有 rank 能读取 %1</translation>
         </message>
         <message>
-            <source>%1 does not say where all of tensor %2 is</source>
-            <translation>%1 没有说明张量 %2 的全部内容在哪里</translation>
+            <source>%1 does not list all parts of tensor %2</source>
+            <translation>%1 没有列出张量 %2 的所有部分</translation>
         </message>
         <message>
-            <source>the file %1 does not have tensor %2 of its manifest</source>
+            <source>the file %1 does not have tensor %2, which the manifest lists</source>
             <translation>文件 %1 缺少其清单所列的张量 %2</translation>
         </message>
         <message>
-            <source>it became shorter while it was read</source>
-            <translation>读取时它变短了</translation>
+            <source>it was truncated while it was being read</source>
+            <translation>读取过程中文件被截断</translation>
         </message>
         <message>
             <source>the header of %1</source>
             <translation>%1 的头部</translation>
         </message>
         <message>
-            <source>training.checkpoint.path is %1; expected an absolute path, which is the same on all nodes</source>
+            <source>training.checkpoint.path is %1; expected an absolute path that is the same on all nodes</source>
             <translation>training.checkpoint.path 为 %1；应为所有节点上都相同的绝对路径</translation>
         </message>
         <message>
@@ -2845,8 +2845,8 @@ It uses:
             <translation>缺少校验和</translation>
         </message>
         <message>
-            <source>it is not what was written: its checksum differs</source>
-            <translation>与写入的内容不同：校验和不符</translation>
+            <source>its checksum does not match</source>
+            <translation>校验和不符</translation>
         </message>
         <message>
             <source>rank %1 has waited %2 for its disk</source>
@@ -2958,35 +2958,35 @@ It uses:
         </message>
         <message>
             <source>strategy.local_steps is chosen: %1, the largest divisor of the batch of %2 up to %3 that leaves each rank a sample of each part</source>
-            <translation>strategy.local_steps 自动选为 %1：批次 %2 的不超过 %3 且使每个进程在每一部分中都有样本的最大约数</translation>
+            <translation>strategy.local_steps 自动选为 %1：批次 %2 的不超过 %3 且使每个 rank 在每一部分中都有样本的最大约数</translation>
         </message>
         <message>
             <source>gradients of %1 parts are summed in a fixed order: a rank receives %2 a step for that, where a plain all-reduce takes %3</source>
-            <translation>%1 份梯度按同一顺序相加：每进程每步为此接收 %2，若只求和则为 %3</translation>
+            <translation>%1 份梯度按同一顺序相加：每个 rank 每步为此接收 %2，若只求和则为 %3</translation>
         </message>
         <message>
-            <source>roles are %1; expected one of worker, ps, evaluator and spare: a host with several roles is listed as several nodes</source>
-            <translation>roles 为 %1；应为 worker、ps、evaluator 和 spare 之一：有多个角色的主机写作多个节点</translation>
+            <source>roles is %1; expected one of worker, ps, evaluator and spare; to give a host several roles, list it as several nodes</source>
+            <translation>roles 为 %1；应为 worker、ps、evaluator 和 spare 之一；若一台主机有多个角色，请把它写作多个节点</translation>
         </message>
         <message>
-            <source>node %1 is a spare: it takes the place of a node that is lost</source>
+            <source>node %1 is a spare: it replaces a lost node</source>
             <translation>节点 %1 是备用节点：它接替失去的节点</translation>
         </message>
         <message>
-            <source>no spare node can take the place of %1</source>
-            <translation>没有备用节点可以接替 %1</translation>
+            <source>no spare node can replace node %1</source>
+            <translation>没有备用节点可以接替节点 %1</translation>
         </message>
         <message>
-            <source>add a node of role spare, or set recovery.policy=shrink</source>
+            <source>add a node with the role spare, or set recovery.policy=shrink</source>
             <translation>请添加角色为 spare 的节点，或设置 recovery.policy=shrink</translation>
         </message>
         <message>
-            <source>no other node of the run has ranks</source>
-            <translation>运行的其他节点都没有 rank</translation>
+            <source>none of the run&apos;s remaining nodes has ranks</source>
+            <translation>运行的其余节点都没有 rank</translation>
         </message>
         <message>
-            <source>check the node and its network; it is a spare, which no node needs now</source>
-            <translation>请检查该节点及其网络；它是备用节点，目前没有节点需要它</translation>
+            <source>check the node and its network; the run is not affected, because this spare is not in use</source>
+            <translation>请检查该节点及其网络；它是未使用的备用节点，运行不受影响</translation>
         </message>
         <message>
             <source>nodes %1 were lost</source>
@@ -2997,11 +2997,11 @@ It uses:
             <translation>请检查该节点及其网络</translation>
         </message>
         <message>
-            <source>the run goes on without node %1</source>
+            <source>the run continues without node %1</source>
             <translation>运行在没有节点 %1 的情况下继续</translation>
         </message>
         <message>
-            <source>the run goes on from its last checkpoint with %1 ranks on %2: %3</source>
+            <source>the run continues from its last checkpoint with %1 ranks on %2: %3</source>
             <translation>运行以 %2 上的 %1 个 rank 从最近的检查点继续：%3</translation>
         </message>
         <message>
@@ -3026,7 +3026,7 @@ It uses:
         </message>
         <message>
             <source>node %1 evaluates after each epoch in place of the ranks: it needs %2 of memory</source>
-            <translation>节点 %1 在每轮之后评估，各进程不再评估：它需要 %2 内存</translation>
+            <translation>节点 %1 在每轮之后评估，各 rank 不再评估：它需要 %2 内存</translation>
         </message>
         <message>
             <source>node %1 is to evaluate checkpoints, and the run makes none</source>
@@ -3393,20 +3393,20 @@ It uses:
             <translation>请检查所有 rank 所在的节点是否正常，然后恢复运行</translation>
         </message>
         <message>
-            <source>not kept</source>
-            <translation>未保留</translation>
+            <source>no longer stored</source>
+            <translation>已不再保存</translation>
         </message>
         <message>
-            <source>`lockstep history check %1` sets it aside and reads the run again from its nodes; `lockstep history delete %2` removes what is left of it</source>
-            <translation>`lockstep history check %1` 将其移到一旁，并从节点重新读取该运行；`lockstep history delete %2` 删除其余部分</translation>
+            <source>run `lockstep history check %1` to rename the file and read the run again from its nodes, or `lockstep history delete %2` to delete the run</source>
+            <translation>运行 `lockstep history check %1` 以重命名该文件并从节点重新读取该运行，或运行 `lockstep history delete %2` 以删除该运行</translation>
         </message>
         <message>
-            <source>end every other Lockstep program; the next one that starts renames the file and lists the runs again</source>
-            <translation>请结束其他所有 Lockstep 程序；下一个启动的程序会重命名该文件，并重新列出运行</translation>
+            <source>close all other Lockstep programs; the next one to start renames the file and rebuilds the list of runs</source>
+            <translation>请关闭其他所有 Lockstep 程序；下一个启动的程序会重命名该文件，并重建运行列表</translation>
         </message>
         <message>
-            <source>wait for its end, or end the program that records it</source>
-            <translation>请等待其结束，或结束正在记录它的程序</translation>
+            <source>wait until the run ends, or close the program that records it</source>
+            <translation>请等待运行结束，或关闭正在记录它的程序</translation>
         </message>
         <message>
             <source>%1 is damaged</source>
@@ -3425,19 +3425,19 @@ It uses:
             <translation>无法重命名 %1</translation>
         </message>
         <message>
-            <source>what a run's file says of its run is not JSON</source>
-            <translation>运行文件中关于该运行的内容不是 JSON</translation>
+            <source>the run&apos;s metadata in its history file is not valid JSON</source>
+            <translation>历史文件中该运行的元数据不是有效的 JSON</translation>
         </message>
         <message>
-            <source>a file was damaged; it is now %1</source>
-            <translation>有文件已损坏，现名为 %1</translation>
+            <source>a damaged file was renamed to %1</source>
+            <translation>损坏的文件已重命名为 %1</translation>
         </message>
         <message>
-            <source>it is truncated</source>
-            <translation>文件末尾被截断</translation>
+            <source>the file is truncated</source>
+            <translation>文件被截断</translation>
         </message>
         <message>
-            <source>the history does not know on which nodes it ran</source>
+            <source>the history does not record which nodes it ran on</source>
             <translation>历史中没有它在哪些节点上运行的记录</translation>
         </message>
         <message>
@@ -3449,16 +3449,16 @@ It uses:
             <translation>请使其可写，或使用另一个 --home</translation>
         </message>
         <message>
-            <source>the history was lost: of the run only what it recorded is known</source>
-            <translation>历史已丢失：该运行只剩下它记录的内容</translation>
+            <source>the history was lost; only the data that the run recorded was recovered</source>
+            <translation>历史已丢失；只恢复了该运行记录的数据</translation>
         </message>
         <message>
             <source>ssh.%1 is &quot;%2&quot;</source>
             <translation>ssh.%1 为“%2”</translation>
         </message>
         <message>
-            <source>launch it anew</source>
-            <translation>请重新启动</translation>
+            <source>launch it again from the start</source>
+            <translation>请从头重新启动</translation>
         </message>
         <message>
             <source>The run succeeded.</source>
@@ -3478,11 +3478,11 @@ It uses:
         </message>
         <message>
             <source>Rank %1 on %2 is stopped; the others wait for it.</source>
-            <translation>%2 上的进程 %1 已暂停；其他进程在等它。</translation>
+            <translation>%2 上的 rank %1 已暂停；其他 rank 在等它。</translation>
         </message>
         <message>
             <source>Rank %1 on %2 takes %3× the median compute time.</source>
-            <translation>%2 上的进程 %1 的计算时间是中位数的 %3 倍。</translation>
+            <translation>%2 上的 rank %1 的计算时间是中位数的 %3 倍。</translation>
         </message>
         <message>
             <source>node %1 is not reachable now; the run goes on</source>
@@ -3490,7 +3490,7 @@ It uses:
         </message>
         <message>
             <source>rank 0 gathers at most %1 of sharded parameters and gradients at a time</source>
-            <translation>进程 0 一次最多聚集 %1 的分片参数和梯度</translation>
+            <translation>rank 0 一次最多聚集 %1 的分片参数和梯度</translation>
         </message>
         <message>
             <source>stage %1 of the pipeline has no parameters: use fewer stages, or strategy placement to move layers</source>
@@ -3498,11 +3498,11 @@ It uses:
         </message>
         <message>
             <source>ranks wait up to %1 % of a step for other stages: set strategy.micro_batches to %2, or use fewer stages</source>
-            <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请把 strategy.micro_batches 设为 %2，或减少阶段数</translation>
+            <translation>rank 每步最多有 %1 % 的时间在等待其他阶段：请把 strategy.micro_batches 设为 %2，或减少阶段数</translation>
         </message>
         <message>
             <source>ranks wait up to %1 % of a step for other stages: use fewer stages, or balance them with strategy placement</source>
-            <translation>进程每步最多有 %1 % 的时间在等待其他阶段：请减少阶段数，或用策略 placement 使其均衡</translation>
+            <translation>rank 每步最多有 %1 % 的时间在等待其他阶段：请减少阶段数，或用策略 placement 使其均衡</translation>
         </message>
         <message>
             <source>does not answer: %1</source>
@@ -3558,7 +3558,7 @@ It uses:
         </message>
         <message>
             <source>strategy.servers is %1, and there %2; expected fewer, so that one computes</source>
-            <translation>strategy.servers 为 %1，进程总数不足（%2）；应更少，使至少一个进程参与计算</translation>
+            <translation>strategy.servers 为 %1，rank 总数不足（%2）；应更少，使至少一个 rank 参与计算</translation>
         </message>
         <message>
             <source>cannot resolve %1</source>
@@ -3597,7 +3597,7 @@ It uses:
             <translation>套接字路径 %1 超过 %2 字节</translation>
         </message>
         <message>
-            <source>cannot make a socket</source>
+            <source>cannot create a socket</source>
             <translation>无法创建套接字</translation>
         </message>
         <message>
@@ -3821,8 +3821,8 @@ its last lines:
             <translation>记录缓存 %1 已损坏</translation>
         </message>
         <message>
-            <source>it has records %1 to %2</source>
-            <translation>其中的记录编号为 %1 到 %2</translation>
+            <source>its record numbers, %1 to %2, are out of range</source>
+            <translation>其中的记录编号 %1 到 %2 超出范围</translation>
         </message>
         <message>
             <source>run %1 has no artifact &quot;%2&quot;</source>
@@ -3921,8 +3921,8 @@ its last lines:
             <translation>节点 %1 的 rank 超过 %2 个</translation>
         </message>
         <message>
-            <source>rank %1 is on node %2 twice</source>
-            <translation>rank %1 在节点 %2 上出现两次</translation>
+            <source>rank %1 is listed twice on node %2</source>
+            <translation>rank %1 在节点 %2 上列出两次</translation>
         </message>
         <message>
             <source>rank %1 is not in the plan, which has %2</source>
@@ -3985,11 +3985,11 @@ its last lines:
             <translation>all-reduce %1 由消息组成，不能用屏障代替；请把 strategy.all_reduce 设为 direct</translation>
         </message>
         <message>
-            <source>cannot make a control channel</source>
+            <source>cannot create a control channel</source>
             <translation>无法创建控制通道</translation>
         </message>
         <message>
-            <source>cannot make a pipe</source>
+            <source>cannot create a pipe</source>
             <translation>无法创建管道</translation>
         </message>
         <message>
@@ -4081,7 +4081,7 @@ its last lines:
             <translation>没有设置 HOME</translation>
         </message>
         <message>
-            <source>cannot make the history&apos;s folder %1</source>
+            <source>cannot create the history&apos;s folder %1</source>
             <translation>无法创建历史文件夹 %1</translation>
         </message>
         <message>
@@ -4117,7 +4117,7 @@ its last lines:
             <translation>运行没有为记录而锁定</translation>
         </message>
         <message>
-            <source>cannot make a folder for a copy of %1</source>
+            <source>cannot create a folder for a copy of %1</source>
             <translation>无法为 %1 的副本创建文件夹</translation>
         </message>
         <message>
@@ -4149,24 +4149,24 @@ its last lines:
             <translation>此计划此前没有测量过</translation>
         </message>
         <message>
-            <source>the events of rank %1 in step %2 cannot be read</source>
-            <translation>无法读取进程 %1 在第 %2 步的事件</translation>
+            <source>cannot read the events of rank %1 in step %2</source>
+            <translation>无法读取 rank %1 在第 %2 步的事件</translation>
         </message>
         <message>
-            <source>the history has no events of step %1</source>
+            <source>the history has no events for step %1</source>
             <translation>历史记录中没有第 %1 步的事件</translation>
         </message>
         <message>
-            <source>the plan is of %1 ranks, the prediction kept with it of %2</source>
-            <translation>计划有 %1 个进程，随之保存的预测有 %2 个</translation>
+            <source>the plan has %1 ranks, but its stored prediction has %2</source>
+            <translation>计划有 %1 个 rank，但随之保存的预测有 %2 个</translation>
         </message>
         <message>
             <source>the prediction kept with the run is not JSON</source>
             <translation>随运行保存的预测不是 JSON</translation>
         </message>
         <message>
-            <source>launch it anew with `lockstep run SPEC`</source>
-            <translation>请用 `lockstep run SPEC` 重新启动</translation>
+            <source>launch it again from the start with `lockstep run SPEC`</source>
+            <translation>请用 `lockstep run SPEC` 从头重新启动</translation>
         </message>
         <message>
             <source>the cluster has no node &quot;%1&quot;, where the run was</source>
@@ -4185,7 +4185,7 @@ its last lines:
             <translation>请查看该节点工作目录中的 agent.log</translation>
         </message>
         <message>
-            <source>cannot make a certificate</source>
+            <source>cannot create a certificate</source>
             <translation>无法生成证书</translation>
         </message>
         <message>
@@ -4197,7 +4197,7 @@ its last lines:
             <translation>无法写出密钥</translation>
         </message>
         <message>
-            <source>cannot make a key</source>
+            <source>cannot create a key</source>
             <translation>无法生成密钥</translation>
         </message>
         <message>
@@ -4345,7 +4345,7 @@ its last lines:
             <translation>%1 的 SSH 配置没有主机或用户</translation>
         </message>
         <message>
-            <source>the SSH configuration of %1 has port %2, expected 1 to 65535</source>
+            <source>the SSH configuration of %1 has port %2; expected 1 to 65535</source>
             <translation>%1 的 SSH 配置中端口为 %2，应为 1 到 65535</translation>
         </message>
         <message>
@@ -4365,7 +4365,7 @@ its last lines:
             <translation>请安装 openssh-client</translation>
         </message>
         <message>
-            <source>cannot make a pair of sockets</source>
+            <source>cannot create a pair of sockets</source>
             <translation>无法创建一对套接字</translation>
         </message>
         <message>
@@ -4378,7 +4378,7 @@ its last lines:
         </message>
         <message>
             <source>cannot listen on %1</source>
-            <translation>无法在 %1 监听</translation>
+            <translation>无法监听 %1</translation>
         </message>
         <message>
             <source>the connection to %1 is closed</source>
@@ -4483,10 +4483,6 @@ its last lines:
         <message>
             <source>%1 is larger than %2 bytes</source>
             <translation>%1 大于 %2 字节</translation>
-        </message>
-        <message>
-            <source>cannot create %1</source>
-            <translation>无法创建 %1</translation>
         </message>
         <message>
             <source>cannot sync %1</source>
@@ -4681,16 +4677,16 @@ its last lines:
             <translation>应答的不是此组的该 rank</translation>
         </message>
         <message>
-            <source>keys of %1 bytes are larger than a pipe</source>
-            <translation>%1 字节的密钥超出管道容量</translation>
+            <source>the run&apos;s keys have %1 bytes and do not fit into a pipe</source>
+            <translation>运行的密钥有 %1 字节，超出管道容量</translation>
         </message>
         <message>
             <source>the run&apos;s keys are damaged</source>
             <translation>运行的密钥已损坏</translation>
         </message>
         <message>
-            <source>the run&apos;s keys are unusable</source>
-            <translation>运行的密钥不可用</translation>
+            <source>the run&apos;s keys are invalid</source>
+            <translation>运行的密钥无效</translation>
         </message>
         <message>
             <source>launch again</source>
@@ -4701,16 +4697,16 @@ its last lines:
             <translation>没有网络接口使用地址 %1</translation>
         </message>
         <message>
-            <source>NCCL is told an interface, or else listens on all</source>
-            <translation>NCCL 需要指定网络接口，否则会在所有接口上监听</translation>
+            <source>NCCL must be bound to one interface; otherwise it listens on all interfaces</source>
+            <translation>NCCL 必须绑定到一个网络接口，否则会在所有接口上监听</translation>
         </message>
         <message>
-            <source>give the node&apos;s `interface` in the cluster instead of its `address`</source>
+            <source>set the node&apos;s `interface` in the cluster instead of its `address`</source>
             <translation>请在集群中为该节点填写 `interface`，而不是 `address`</translation>
         </message>
         <message>
-            <source>the peer announced a message that does not fit its buffer: %1 bytes</source>
-            <translation>对端声明的消息与缓冲区不符：%1 字节</translation>
+            <source>the peer announced a message of %1 bytes, which does not fit the buffer</source>
+            <translation>对端声明的消息有 %1 字节，与缓冲区不符</translation>
         </message>
         <message>
             <source>the peer closed the connection</source>
@@ -4735,10 +4731,6 @@ its last lines:
         <message>
             <source>joining the group</source>
             <translation>加入组</translation>
-        </message>
-        <message>
-            <source>listening on %1</source>
-            <translation>监听 %1</translation>
         </message>
         <message>
             <source>no rank is missing</source>
@@ -4809,16 +4801,16 @@ its last lines:
             <translation>数据文件 %1 太大</translation>
         </message>
         <message>
-            <source>the checkpoint of step %1 was left out</source>
-            <translation>第 %1 步的检查点已略过</translation>
+            <source>the checkpoint at step %1 was skipped</source>
+            <translation>已跳过第 %1 步的检查点</translation>
         </message>
         <message>
-            <source>the one before is still being written</source>
+            <source>the previous checkpoint is still being written</source>
             <translation>前一个检查点仍在写入</translation>
         </message>
         <message>
-            <source>ask for checkpoints less often: training.checkpoint.every_steps</source>
-            <translation>降低检查点的频率：training.checkpoint.every_steps</translation>
+            <source>increase training.checkpoint.every_steps</source>
+            <translation>请增大 training.checkpoint.every_steps</translation>
         </message>
         <message>
             <source>training.checkpoint.every_steps is %1, but asynchronous workers meet at the ends of epochs alone; expected it left out</source>
@@ -4861,12 +4853,12 @@ its last lines:
             <translation>节点 %1 没有响应</translation>
         </message>
         <message>
-            <source>its heartbeats stay out</source>
-            <translation>没有收到它的心跳</translation>
+            <source>heartbeats have stopped</source>
+            <translation>心跳已停止</translation>
         </message>
         <message>
-            <source>check the node and its network; the run ends after %1 s without it</source>
-            <translation>请检查该节点及其网络；失联 %1 秒后运行将结束</translation>
+            <source>check the node and its network; the run ends if the node stays silent for %1 s</source>
+            <translation>请检查该节点及其网络；若该节点 %1 秒没有应答，运行将结束</translation>
         </message>
         <message>
             <source>it unpacks to more than %1 GiB</source>
@@ -5085,8 +5077,8 @@ its last lines:
             <translation>GPU 的 %1 失败</translation>
         </message>
         <message>
-            <source>NCCL cannot make an id for a group of GPUs</source>
-            <translation>NCCL 找不到连接 GPU 的途径</translation>
+            <source>NCCL cannot create an id for a group of GPUs</source>
+            <translation>NCCL 无法为 GPU 组创建标识</translation>
         </message>
         <message>
             <source>the unique id of NCCL&apos;s group has %1 bytes</source>
@@ -5425,7 +5417,7 @@ its last lines:
             <translation>各 rank 无法汇集状态</translation>
         </message>
         <message>
-            <source>cannot make the checkpoint folder %1</source>
+            <source>cannot create the checkpoint folder %1</source>
             <translation>无法创建检查点文件夹 %1</translation>
         </message>
         <message>
@@ -5437,7 +5429,7 @@ its last lines:
             <translation>%1 没有此模型和优化器所需的张量 %2</translation>
         </message>
         <message>
-            <source>%1: tensor %2 is %3[%4], and the plan needs %5[%6]</source>
+            <source>%1: tensor %2 is %3[%4], but the plan needs %5[%6]</source>
             <translation>%1：张量 %2 为 %3[%4]，而计划需要 %5[%6]</translation>
         </message>
         <message>
@@ -5513,8 +5505,8 @@ its last lines:
             <translation>%2 个张量有 %1 个校验和</translation>
         </message>
         <message>
-            <source>the checksums themselves are not what was written</source>
-            <translation>校验和本身与写入时不同</translation>
+            <source>the checksums are damaged</source>
+            <translation>校验和已损坏</translation>
         </message>
         <message>
             <source>the header is not JSON</source>
@@ -5525,16 +5517,16 @@ its last lines:
             <translation>__metadata__ 不是对象</translation>
         </message>
         <message>
-            <source>__metadata__ holds a value that is not text</source>
-            <translation>__metadata__ 含有非文本内容</translation>
+            <source>__metadata__ has a value that is not a string</source>
+            <translation>__metadata__ 含有非字符串的值</translation>
         </message>
         <message>
             <source>tensor %1: %2</source>
             <translation>张量 %1：%2</translation>
         </message>
         <message>
-            <source>its header does not say where its checksums are</source>
-            <translation>其文件头没有说明校验和的位置</translation>
+            <source>its header does not list the checksums</source>
+            <translation>其文件头没有列出校验和</translation>
         </message>
         <message>
             <source>a program of the plan has no result &quot;metrics&quot; of at least three</source>
@@ -6143,7 +6135,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Connection</source>
@@ -6217,7 +6209,7 @@ its last lines:
         <name>lockstep::ui::PlacementModel</name>
         <message>
             <source>Rank</source>
-            <translation>进程</translation>
+            <translation>rank</translation>
         </message>
         <message>
             <source>Node</source>
@@ -6367,7 +6359,7 @@ its last lines:
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
             <source>Run %1</source>
@@ -6415,7 +6407,7 @@ its last lines:
         </message>
         <message>
             <source>A run of one rank has no stragglers.</source>
-            <translation>只有一个进程，无需等待。</translation>
+            <translation>只有一个 rank，无需等待。</translation>
         </message>
         <message>
             <source>Its process was suspended %1 of the time.</source>
@@ -6443,7 +6435,7 @@ its last lines:
         </message>
         <message>
             <source>Without this rank a step would take %1 instead of %2.</source>
-            <translation>没有这个进程，每步只需 %1，而不是 %2。</translation>
+            <translation>没有这个 rank，每步只需 %1，而不是 %2。</translation>
         </message>
         <message>
             <source>Run</source>
@@ -6483,7 +6475,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Communicator</source>
@@ -6615,11 +6607,11 @@ its last lines:
         </message>
         <message>
             <source>Step time of each rank</source>
-            <translation>各进程步时</translation>
+            <translation>各 rank 的步时</translation>
         </message>
         <message>
             <source>Step time of each rank, as a table</source>
-            <translation>各进程步时（表格）</translation>
+            <translation>各 rank 的步时（表格）</translation>
         </message>
         <message>
             <source>Show the data as a table</source>
@@ -6627,7 +6619,7 @@ its last lines:
         </message>
         <message>
             <source>Slowest rank</source>
-            <translation>最慢进程</translation>
+            <translation>最慢的 rank</translation>
         </message>
         <message>
             <source>finishing</source>
@@ -6707,7 +6699,7 @@ its last lines:
         </message>
         <message>
             <source>No straggler: all ranks are near the median.</source>
-            <translation>没有拖后腿的进程：所有进程都接近中位数。</translation>
+            <translation>没有拖后腿的 rank：所有 rank 都接近中位数。</translation>
         </message>
         <message>
             <source>No step has completed since step %1.</source>
@@ -6813,7 +6805,7 @@ its last lines:
         </message>
         <message>
             <source>Ranks</source>
-            <translation>进程数</translation>
+            <translation>rank 数</translation>
         </message>
         <message>
             <source>Steps</source>
@@ -7308,11 +7300,11 @@ its last lines:
         </message>
         <message>
             <source>Peak memory per rank</source>
-            <translation>每进程的内存峰值</translation>
+            <translation>每个 rank 的内存峰值</translation>
         </message>
         <message>
             <source>Traffic per rank per step</source>
-            <translation>每进程每步的通信量</translation>
+            <translation>每个 rank 每步的通信量</translation>
         </message>
     </context>
     <context>
@@ -7369,16 +7361,16 @@ its last lines:
     <context>
         <name>lockstep::ui::StepsPanel</name>
         <message>
-            <source>Click a cell to see that step and the logs of that rank.</source>
-            <translation>点击单元格以查看该步的时间线和该进程的日志。</translation>
+            <source>Click a cell to see the step&apos;s timeline and the rank&apos;s logs.</source>
+            <translation>点击单元格以查看该步的时间线和该 rank 的日志。</translation>
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
-            <source>from the median rank, % of the step time</source>
-            <translation>与中位进程之差，占步时的百分比</translation>
+            <source>difference from the median rank, % of the step time</source>
+            <translation>与中位数 rank 之差，占步时的百分比</translation>
         </message>
         <message>
             <source>seconds</source>
@@ -7394,11 +7386,11 @@ its last lines:
         </message>
         <message>
             <source>%1 of the step time below the median rank</source>
-            <translation>比中位进程少步时的 %1</translation>
+            <translation>比中位数 rank 少步时的 %1</translation>
         </message>
         <message>
             <source>%1 of the step time above the median rank</source>
-            <translation>比中位进程多步时的 %1</translation>
+            <translation>比中位数 rank 多步时的 %1</translation>
         </message>
         <message>
             <source>Timeline</source>
@@ -7413,12 +7405,12 @@ its last lines:
             <translation>第 %1 步的时间线：离第 %2 步最近的采样步</translation>
         </message>
         <message>
-            <source>Timeline of a step as predicted: no step has been sampled</source>
-            <translation>一步的预测时间线：尚无采样步</translation>
+            <source>Predicted timeline (no step has been sampled yet)</source>
+            <translation>预测的时间线（尚无采样步）</translation>
         </message>
         <message>
-            <source>Click a span to see what it is and when each rank arrived.</source>
-            <translation>点击一段以查看其内容和各进程的到达时刻。</translation>
+            <source>Click a span for its details and the arrival time of each rank.</source>
+            <translation>点击一段以查看其内容和各 rank 的到达时刻。</translation>
         </message>
         <message>
             <source>Step time</source>
@@ -7457,8 +7449,8 @@ its last lines:
             <translation>通信</translation>
         </message>
         <message>
-            <source>vs the median rank</source>
-            <translation>与中位进程相比</translation>
+            <source>vs. median rank</source>
+            <translation>与中位数 rank 相比</translation>
         </message>
         <message>
             <source>in seconds</source>
@@ -7466,7 +7458,7 @@ its last lines:
         </message>
         <message>
             <source>by rank</source>
-            <translation>按进程</translation>
+            <translation>按 rank</translation>
         </message>
         <message>
             <source>by node</source>
@@ -7477,8 +7469,8 @@ its last lines:
             <translation>最慢的在前</translation>
         </message>
         <message>
-            <source>Ranks by steps</source>
-            <translation>进程 × 步</translation>
+            <source>Rank × step</source>
+            <translation>rank × 步</translation>
         </message>
         <message>
             <source>Measure</source>
@@ -7489,32 +7481,32 @@ its last lines:
             <translation>标度</translation>
         </message>
         <message>
-            <source>Order of the ranks</source>
-            <translation>进程的顺序</translation>
+            <source>Rank order</source>
+            <translation>rank 的顺序</translation>
         </message>
         <message>
             <source>Show all ranks and steps</source>
-            <translation>显示所有进程和步</translation>
+            <translation>显示所有 rank 和步</translation>
         </message>
         <message>
             <source>Show the data as a table</source>
             <translation>以表格显示数据</translation>
         </message>
         <message>
-            <source>Heat map of ranks by steps</source>
-            <translation>进程 × 步的热图</translation>
+            <source>Heat map, rank × step</source>
+            <translation>rank × 步的热图</translation>
         </message>
         <message>
-            <source>The map appears with the first steps.</source>
-            <translation>热图随最初几步出现。</translation>
+            <source>The heat map appears after the first steps.</source>
+            <translation>热图在最初几步之后出现。</translation>
         </message>
         <message>
-            <source>Seconds of each rank on each step</source>
-            <translation>各进程每步的秒数</translation>
+            <source>Seconds per rank and step</source>
+            <translation>各 rank 每步的秒数</translation>
         </message>
         <message>
-            <source>Prediction below</source>
-            <translation>下方显示预测</translation>
+            <source>Show prediction</source>
+            <translation>显示预测</translation>
         </message>
         <message>
             <source>Show the whole step</source>
@@ -7525,8 +7517,8 @@ its last lines:
             <translation>一步的时间线</translation>
         </message>
         <message>
-            <source>No step has been sampled yet. Every 50th step is, unless the launch says otherwise.</source>
-            <translation>尚无采样步。除非启动时另有设置，每 50 步采样一次。</translation>
+            <source>No step has been sampled yet. By default, every 50th step is sampled.</source>
+            <translation>尚无采样步。默认每 50 步采样一次。</translation>
         </message>
     </context>
     <context>
@@ -7548,26 +7540,26 @@ its last lines:
         <name>lockstep::ui::StepTableModel</name>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
     </context>
     <context>
         <name>lockstep::ui::TrafficModel</name>
         <message>
-            <source>rank %1 sends %2 to rank %3 in a step</source>
-            <translation>进程 %1 每步向进程 %3 发送 %2</translation>
+            <source>rank %1 sends %2 to rank %3 per step</source>
+            <translation>rank %1 每步向 rank %3 发送 %2</translation>
         </message>
         <message>
             <source>rank %1 sends nothing to rank %2</source>
-            <translation>进程 %1 不向进程 %2 发送数据</translation>
+            <translation>rank %1 不向 rank %2 发送数据</translation>
         </message>
         <message>
             <source>to rank %1</source>
-            <translation>到进程 %1</translation>
+            <translation>到 rank %1</translation>
         </message>
         <message>
             <source>from rank %1</source>
-            <translation>从进程 %1</translation>
+            <translation>从 rank %1</translation>
         </message>
     </context>
     <context>
@@ -7577,70 +7569,70 @@ its last lines:
             <translation>节点</translation>
         </message>
         <message>
-            <source>Sent, planned</source>
+            <source>Sent (planned)</source>
             <translation>发送（计划）</translation>
         </message>
         <message>
-            <source>Sent, measured</source>
+            <source>Sent (measured)</source>
             <translation>发送（实测）</translation>
         </message>
         <message>
-            <source>Received, planned</source>
+            <source>Received (planned)</source>
             <translation>接收（计划）</translation>
         </message>
         <message>
-            <source>Received, measured</source>
+            <source>Received (measured)</source>
             <translation>接收（实测）</translation>
         </message>
         <message>
-            <source>Loopback, measured</source>
+            <source>Loopback (measured)</source>
             <translation>回环（实测）</translation>
         </message>
     </context>
     <context>
         <name>lockstep::ui::TrafficPanel</name>
         <message>
-            <source>Planned bytes per step, from rank to rank</source>
-            <translation>进程之间每步的计划字节数</translation>
+            <source>Planned traffic between ranks, bytes per step</source>
+            <translation>rank 之间每步的计划字节数</translation>
         </message>
         <message>
-            <source>Bytes per step to and from other nodes</source>
+            <source>Traffic with other nodes, bytes per step</source>
             <translation>与其他节点之间每步的字节数</translation>
         </message>
         <message>
-            <source>The plan has one rank, or ranks that exchange nothing.</source>
-            <translation>计划只有一个进程，或各进程之间没有交换。</translation>
+            <source>No traffic: the plan has one rank, or its ranks exchange nothing.</source>
+            <translation>没有通信：计划只有一个 rank，或各 rank 之间没有交换。</translation>
         </message>
         <message>
-            <source>The plan of this run is not in the history so far.</source>
+            <source>The history does not have the plan of this run yet.</source>
             <translation>历史记录中尚无此运行的计划。</translation>
         </message>
         <message>
-            <source>Measured: the mean rate of all of the node&apos;s network interfaces in the last five minutes, times the step time. Nodes on one machine exchange over the loopback interface, or in shared memory, which no interface sees.</source>
-            <translation>实测：节点所有网络接口最近五分钟的平均速率乘以步时。同一台机器上的节点经回环接口或共享内存交换，后者不经过任何接口。</translation>
+            <source>Measured: the mean rate over all network interfaces of the node in the last five minutes, times the step time. Nodes on the same machine use the loopback interface or shared memory; traffic in shared memory is not counted.</source>
+            <translation>实测：节点所有网络接口最近五分钟的平均速率乘以步时。同一台机器上的节点使用回环接口或共享内存；共享内存中的通信不计入。</translation>
         </message>
     </context>
     <context>
         <name>lockstep::ui::RunLogs</name>
         <message>
             <source>All ranks</source>
-            <translation>所有进程</translation>
+            <translation>所有 rank</translation>
         </message>
         <message>
             <source>Supervisors</source>
-            <translation>监督进程</translation>
+            <translation>监管进程</translation>
         </message>
         <message>
             <source>rank %1</source>
-            <translation>进程 %1</translation>
+            <translation>rank %1</translation>
         </message>
         <message>
-            <source>Find in the logs</source>
+            <source>Find in logs</source>
             <translation>在日志中查找</translation>
         </message>
         <message>
             <source>Rank</source>
-            <translation>进程</translation>
+            <translation>rank</translation>
         </message>
         <message>
             <source>Level</source>

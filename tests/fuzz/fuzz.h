@@ -10,20 +10,20 @@
 
 #include "engine/base/status.h"
 
-// Runs one input. Any input is fine: an error is an answer, a crash, a hang, a leak or an
-// allocation of more than 256 MiB is a defect. Returns 0.
+// Runs one input and returns 0. Errors are expected; a crash, a hang, a leak or an allocation of
+// more than 256 MiB is a defect.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size);
 
 namespace lockstep::fuzz {
 
-// Returns valid inputs, made by the program's own writers. Mutations begin with these.
+// Returns valid inputs, made by the program's own writers, from which mutations start.
 std::vector<std::string> seeds();
 
 inline std::string_view textOf(const std::uint8_t* bytes, std::size_t size) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
-// A folder of this process, removed at its end.
+// Returns this process's temporary folder, which is removed at exit.
 std::string scratchFolder();
 // Writes a file of that name into the folder and returns its path.
 std::string scratchFile(std::string_view name, std::string_view bytes);

@@ -1,5 +1,5 @@
-// Inputs of protobuf messages: frames of a message each, whose fields are mutated where plain
-// mutations of bytes would rarely leave a message that parses.
+// Mutates inputs of protobuf messages, one message per frame, by field: byte mutations would rarely
+// leave a message that parses.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -13,7 +13,7 @@ namespace lockstep::fuzz {
 
 // Frames: four bytes of length, little-endian, and the message.
 std::string framesOf(const std::vector<std::string>& messages);
-// What is left of a frame that is cut off is a frame.
+// A truncated frame at the end counts as a frame.
 std::vector<std::string> splitFrames(std::string_view bytes);
 
 // Changes a field of one of the messages in place; returns the new size, at most `most`. `make`

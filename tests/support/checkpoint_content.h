@@ -1,4 +1,4 @@
-// What is in a checkpoint, however its ranks have divided it.
+// The content of a checkpoint, independent of its sharding.
 #pragma once
 
 #include <cstring>
@@ -20,7 +20,7 @@ inline runtime::Manifest manifestIn(const std::string& checkpoint) {
   return runtime::manifestOf(runtime::TensorReader::open(runtime::stateFile(checkpoint)).value());
 }
 
-// The manifest, where there is one, and all files of tensors.
+// Returns the manifest, if any, and all files of tensors.
 inline std::vector<std::string> filesIn(const std::string& checkpoint) {
   std::vector<std::string> out;
   const std::string path = checkpoint + "/" + std::string(runtime::kManifestFile);

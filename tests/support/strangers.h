@@ -1,4 +1,4 @@
-// Connections of programs that do not belong to a run, at its ports.
+// Unauthenticated connections to a run's ports.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace lockstep::test {
 
-// Keeps so many connections to a port of the loopback under way, on a thread, and opens another for
-// each that is closed: silent ones, garbage, HTTP, the begin of a TLS handshake, and single bytes.
+// Keeps a number of connections to a loopback port open, on a thread, and reopens each that is
+// closed: idle ones, garbage, HTTP, the start of a TLS handshake, and single bytes.
 class Strangers {
  public:
   Strangers(std::uint16_t port, int count);
@@ -29,11 +29,11 @@ class Strangers {
   std::thread thread_;
 };
 
-// A connection to a port of the loopback that has said this; -1 where there is none.
+// Connects to a loopback port and sends the text; -1 on failure.
 int connectAndSay(std::uint16_t port, const std::string& words);
-// What a client begins a TLS handshake with, a record of 16384 bytes without its end.
+// The start of a TLS handshake: an incomplete record of 16384 bytes.
 std::string beginOfHandshake();
-// Whether the other end closes the connection within `seconds`; what it sends is dropped.
+// Returns whether the other end closes the connection within `seconds`; discards what it sends.
 bool isClosed(int fd, double seconds);
 
 }  // namespace lockstep::test

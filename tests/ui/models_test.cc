@@ -91,7 +91,7 @@ class ModelsTest : public QObject {
     QAbstractItemModelTester tester(&model);
     model.setEntries(NavigatorModel::kModels, {{"a", "A"}, {"b", "B"}});
     model.setEntries(NavigatorModel::kRuns, {{"r1", "run"}, {"r2", "run"}, {"r3", "run"}});
-    QCOMPARE(model.indexOf(NavigatorModel::kRuns, "r2").row(), 1);
+    QCOMPARE(model.indexOf("run:r2").row(), 1);
     model.setEntries(NavigatorModel::kRuns, {{"r2", "run"}});
     QCOMPARE(model.rowCount(model.index(NavigatorModel::kRuns, 0)), 1);
     model.setEntries(NavigatorModel::kRuns, {});
@@ -477,7 +477,7 @@ class ModelsTest : public QObject {
     const Message needs = message("{} ranks need {} MiB, {} MiB are available", 3, 900, 20);
     QCOMPARE(messageText(needs), QString::fromStdString(needs.text()));
     Language::instance().set("zh_CN");
-    QCOMPARE(messageText(needs), QString::fromUtf8("3 个进程需要 900 MiB，可用 20 MiB"));
+    QCOMPARE(messageText(needs), QString::fromUtf8("3 个 rank 需要 900 MiB，可用 20 MiB"));
     // A place in an argument is none.
     QCOMPARE(messageText(message("cannot open the data file {}", "/x/%1/y")),
              QString::fromUtf8("无法打开数据文件 /x/%1/y"));
@@ -488,7 +488,7 @@ class ModelsTest : public QObject {
     error.node = "n2";
     error.rank = 1;
     const QString chinese = QString::fromUtf8(
-        "节点 n2，rank 1：进程 1 的工作进程被信号 9（SIGKILL）终止（重新启动它）");
+        "节点 n2，rank 1：rank 1 的工作进程被信号 9（SIGKILL）终止（重新启动它）");
     QCOMPARE(messageText(error.message()), chinese);
     QCOMPARE(messageText(app::messageFromJson(app::toJson(error.message()))), chinese);
     QCOMPARE(messageText("words of nobody"), QString("words of nobody"));

@@ -3,6 +3,20 @@
 #include <QFont>
 
 namespace lockstep::ui {
+namespace {
+
+struct Kind {
+  const char* heading;
+  const char* icon;
+  const char* prefix;  // of the page keys of its entries
+  const char* page;    // that the heading opens
+};
+constexpr Kind kKinds[NavigatorModel::kGroups] = {
+    {QT_TRANSLATE_NOOP("lockstep::ui::NavigatorModel", "Clusters"), "cluster", "cluster:", ""},
+    {QT_TRANSLATE_NOOP("lockstep::ui::NavigatorModel", "Models"), "model", "model:", ""},
+    {QT_TRANSLATE_NOOP("lockstep::ui::NavigatorModel", "Runs"), "run", "run:", "history"}};
+
+}  // namespace
 
 void NavigatorModel::setEntries(Group group, QVector<NavigatorEntry> entries) {
   if (entries == entries_[group]) return;
@@ -25,9 +39,12 @@ void NavigatorModel::setEntries(Group group, QVector<NavigatorEntry> entries) {
   Q_EMIT dataChanged(heading, heading);
 }
 
-QModelIndex NavigatorModel::indexOf(Group group, const QString& key) const {
-  for (int i = 0; i < entries_[group].size(); ++i) {
-    if (entries_[group][i].key == key) return index(i, 0, index(group, 0));
+QModelIndex NavigatorModel::indexOf(const QString& pageKey) const {
+  for (int group = 0; group < kGroups; ++group) {
+    for (int i = 0; i < entries_[group].size(); ++i) {
+      if (kKinds[group].prefix + entries_[group][i].key == pageKey)
+        return index(i, 0, index(group, 0));
+    }
   }
   return {};
 }
@@ -54,25 +71,15 @@ int NavigatorModel::columnCount(const QModelIndex&) const { return 1; }
 
 QVariant NavigatorModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
-  const Theme& theme = Theme::instance();
   if (index.internalId() == 0) {
     const int count = static_cast<int>(entries_[index.row()].size());
     switch (role) {
       case Qt::DisplayRole:
-        switch (index.row()) {
-          case kClusters:
-            return tr("Clusters");
-          case kModels:
-            return tr("Models");
-          default:
-            return tr("Runs");
-        }
+        return tr(kKinds[index.row()].heading);
       case kDetailRole:
         return count > 0 ? QString::number(count) : QString();
-      case kGroupRole:
-        return index.row();
-      case kKeyRole:
-        return QString();
+      case kPageRole:
+        return QString(kKinds[index.row()].page);
       case Qt::FontRole: {
         QFont font;
         font.setWeight(QFont::DemiBold);
@@ -94,14 +101,11 @@ QVariant NavigatorModel::data(const QModelIndex& index, int role) const {
       return entry.stateText;
     case kDetailRole:
       return entry.detail;
-    case kKeyRole:
-      return entry.key;
-    case kGroupRole:
-      return group;
-    case Qt::DecorationRole: {
-      const Tone tone = entry.hasState ? entry.tone : Tone::kNeutral;
-      return theme.icon(group == kClusters ? "cluster" : group == kModels ? "model" : "run", tone);
-    }
+    case kPageRole:
+      return kKinds[group].prefix + entry.key;
+    case Qt::DecorationRole:
+      return Theme::instance().icon(kKinds[group].icon,
+                                    entry.hasState ? entry.tone : Tone::kNeutral);
     default:
       return {};
   }

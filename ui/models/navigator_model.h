@@ -1,4 +1,4 @@
-// NavigatorModel: clusters, models and runs as one tree: three headings with their entries.
+// NavigatorModel: clusters, models and runs as one tree: a heading for each kind, with its entries.
 #pragma once
 
 #include <QAbstractItemModel>
@@ -23,15 +23,14 @@ class NavigatorModel : public QAbstractItemModel {
 
  public:
   enum Group { kClusters, kModels, kRuns, kGroups };
-  static constexpr int kKeyRole = Qt::UserRole + 1;  // "" for headings
-  static constexpr int kGroupRole = Qt::UserRole + 2;
-  static constexpr int kDetailRole = Qt::UserRole + 3;
+  static constexpr int kPageRole = Qt::UserRole + 1;  // key of the page that it opens; "": none
+  static constexpr int kDetailRole = Qt::UserRole + 2;
 
   using QAbstractItemModel::QAbstractItemModel;
 
   void setEntries(Group group, QVector<NavigatorEntry> entries);
   const QVector<NavigatorEntry>& entries(Group group) const { return entries_[group]; }
-  QModelIndex indexOf(Group group, const QString& key) const;
+  QModelIndex indexOf(const QString& pageKey) const;
   void retranslate();
 
   QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;

@@ -1,4 +1,4 @@
-// StepTableModel: the data of the heat map as a table: a row a step, a column a rank.
+// StepTableModel: the data of the heat map as a table: one row per step, one column per rank.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -15,7 +15,7 @@ class StepTableModel : public QAbstractTableModel {
   StepTableModel(const app::StepMatrix& steps, QObject* parent = nullptr);
 
   void setMeasure(app::StepMeasure measure);
-  void refresh();  // where the matrix has grown
+  void refresh();  // call after the matrix has grown
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;

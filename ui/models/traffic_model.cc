@@ -62,7 +62,7 @@ QVariant TrafficModel::data(const QModelIndex& index, int role) const {
       return any ? QVariant(QColor(qGray(color()) > 120 ? Qt::black : Qt::white)) : QVariant();
     case Qt::ToolTipRole:
     case Qt::AccessibleTextRole:
-      return any ? tr("rank %1 sends %2 to rank %3 in a step")
+      return any ? tr("rank %1 sends %2 to rank %3 per step")
                        .arg(index.row())
                        .arg(data(index, Qt::DisplayRole).toString())
                        .arg(index.column())
@@ -133,15 +133,15 @@ QVariant NodeTrafficModel::headerData(int section, Qt::Orientation orientation, 
     case kNode:
       return tr("Node");
     case kPlannedOut:
-      return tr("Sent, planned");
+      return tr("Sent (planned)");
     case kMeasuredOut:
-      return tr("Sent, measured");
+      return tr("Sent (measured)");
     case kPlannedIn:
-      return tr("Received, planned");
+      return tr("Received (planned)");
     case kMeasuredIn:
-      return tr("Received, measured");
+      return tr("Received (measured)");
     default:
-      return tr("Loopback, measured");
+      return tr("Loopback (measured)");
   }
 }
 

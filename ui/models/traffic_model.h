@@ -1,6 +1,6 @@
-// What ranks and nodes exchange in a step. TrafficModel: the planned bytes from the rank of a row
-// to the rank of a column. NodeTrafficModel: what each node sends to and receives from other nodes,
-// planned and measured.
+// Traffic of ranks and nodes in a step. TrafficModel: the planned bytes from the rank of a row to
+// the rank of a column. NodeTrafficModel: the bytes that each node sends to and receives from other
+// nodes, planned and measured.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -18,7 +18,7 @@ class TrafficModel : public QAbstractTableModel {
   using QAbstractTableModel::QAbstractTableModel;
 
   void setTraffic(const std::vector<plan::Traffic>& traffic, int ranks);
-  std::int64_t most() const { return most_; }  // bytes between two ranks
+  std::int64_t most() const { return most_; }  // maximum of all cells, bytes
   void retranslate();
 
   int rowCount(const QModelIndex& parent = {}) const override;
@@ -40,8 +40,8 @@ class TrafficModel : public QAbstractTableModel {
 
 struct NodeTraffic {
   QString node;
-  double plannedOut = 0, plannedIn = 0;           // bytes a step, to and from other nodes
-  std::optional<double> measuredOut, measuredIn;  // bytes a step, by all of the node's interfaces
+  double plannedOut = 0, plannedIn = 0;           // bytes per step, to and from other nodes
+  std::optional<double> measuredOut, measuredIn;  // bytes per step, over all interfaces
   std::optional<double> loopback;                 // within the machine
 };
 

@@ -97,8 +97,8 @@ void RunLogs::showMoment(int rank, double seconds) {
 void RunLogs::showAllRanks() { rank_->setCurrentIndex(0); }
 
 void RunLogs::retranslate() {
-  search_->setPlaceholderText(tr("Find in the logs"));
-  search_->setAccessibleName(tr("Find in the logs"));
+  search_->setPlaceholderText(tr("Find in logs"));
+  search_->setAccessibleName(tr("Find in logs"));
   rank_->setAccessibleName(tr("Rank"));
   const int world = rank_->count() - 2, rank = rank_->currentIndex();
   rank_->clear();

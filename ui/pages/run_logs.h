@@ -1,5 +1,5 @@
-// RunLogs: the log lines of all ranks of a run, with filters; follows the newest line while the
-// table stands at its end.
+// RunLogs: the log lines of all ranks of a run, with filters; follows the newest line while
+// scrolled to the end.
 #pragma once
 
 #include <QWidget>
@@ -21,7 +21,7 @@ class RunLogs : public QWidget {
 
   void setRanks(int world);
   void find();
-  // Shows the rank's lines alone, those of wall clock `seconds` in view; NaN: where it stands.
+  // Filters by rank and scrolls to the lines at wall clock time `seconds`; NaN: does not scroll.
   void showMoment(int rank, double seconds);
   void showAllRanks();
   void retranslate();

@@ -30,7 +30,7 @@
 namespace lockstep::ui {
 namespace {
 
-// So that the window may be lower than what the panel needs.
+// Allows a window lower than the panel's minimum height.
 QScrollArea* scrolled(QWidget* panel, QWidget* parent) {
   auto* out = new QScrollArea(parent);
   out->setObjectName(panel->objectName() + "Scroll");

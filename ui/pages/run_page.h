@@ -1,5 +1,5 @@
 // RunPage: one run, live or from the history: curves, measured and predicted step time, load of the
-// nodes, logs of all ranks, what each rank spent on each step, traffic, and the straggler.
+// nodes, logs of all ranks, heat map and timeline of steps, traffic, and the straggler.
 #pragma once
 
 #include <QTimer>

@@ -128,7 +128,7 @@ void StepsPanel::connectParts() {
   });
   view_->setDescription([this](int rank, std::int64_t step) { return cellText(rank, step); });
   connect(view_, &HeatMapView::cellChosen, this, [this](int rank, qint64 step) {
-    cell_->setText(rank < 0 ? tr("Click a cell to see that step and the logs of that rank.")
+    cell_->setText(rank < 0 ? tr("Click a cell to see the step's timeline and the rank's logs.")
                             : cellText(rank, step));
     timeline_->markRank(rank);
     if (rank >= 0) reader_->read(step);
@@ -196,9 +196,9 @@ void StepsPanel::refreshMap() {
   if (asTable_->isChecked()) tableModel_->refresh();
   const double shown = scale > 0 ? scale : 1;
   if (map_.isRelative())
-    legend_->setScale(ColorMap::Kind::kDiverging, tr("from the median rank, % of the step time"),
-                      QString::fromUtf8("−%1").arg(formatPercent(shown, 0)),
-                      "+" + formatPercent(shown, 0));
+    legend_->setScale(
+        ColorMap::Kind::kDiverging, tr("difference from the median rank, % of the step time"),
+        QString::fromUtf8("−%1").arg(formatPercent(shown, 0)), "+" + formatPercent(shown, 0));
   else
     legend_->setScale(ColorMap::Kind::kSequential, tr("seconds"), "0", formatSeconds(shown));
   std::vector<QString> all;
@@ -239,15 +239,16 @@ void StepsPanel::refreshTimeline() {
     title = tr("Timeline of step %1, the sampled step nearest to step %2")
                 .arg(formatCount(measured->step), formatCount(wanted));
   else if (predicted && withPrediction_->isChecked())
-    title = tr("Timeline of a step as predicted: no step has been sampled");
+    title = tr("Predicted timeline (no step has been sampled yet)");
   timelineCard_->setTitle(title);
   refreshSpan();
 }
 
 void StepsPanel::refreshSpan() {
   const app::TimelineSpan* span = timeline_->chosenSpan();
-  span_->setText(span == nullptr ? tr("Click a span to see what it is and when each rank arrived.")
-                                 : timeline_->spanText(timeline_->chosen().rank, *span, false));
+  span_->setText(span == nullptr
+                     ? tr("Click a span for its details and the arrival time of each rank.")
+                     : timeline_->spanText(timeline_->chosen().rank, *span, false));
 }
 
 void StepsPanel::refreshPhases() {
@@ -273,26 +274,26 @@ void StepsPanel::retranslate() {
   for (const StepMeasure shown : kShown)
     measures << QPair(names[static_cast<int>(shown)], static_cast<int>(shown));
   fill(measure_, measures);
-  fill(relative_, {{tr("vs the median rank"), 1}, {tr("in seconds"), 0}});
+  fill(relative_, {{tr("vs. median rank"), 1}, {tr("in seconds"), 0}});
   fill(order_, {{tr("by rank"), static_cast<int>(app::RowOrder::kRank)},
                 {tr("by node"), static_cast<int>(app::RowOrder::kNode)},
                 {tr("slowest first"), static_cast<int>(app::RowOrder::kCost)}});
-  mapCard_->setTitle(tr("Ranks by steps"));
+  mapCard_->setTitle(tr("Rank × step"));
   measure_->setAccessibleName(tr("Measure"));
   relative_->setAccessibleName(tr("Scale"));
-  order_->setAccessibleName(tr("Order of the ranks"));
+  order_->setAccessibleName(tr("Rank order"));
   setTexts(fit_, tr("Show all ranks and steps"));
   setTexts(asTable_, tr("Show the data as a table"));
-  view_->setAccessibleName(tr("Heat map of ranks by steps"));
-  view_->setEmptyText(tr("The map appears with the first steps."));
-  table_->setAccessibleName(tr("Seconds of each rank on each step"));
-  withPrediction_->setText(tr("Prediction below"));
+  view_->setAccessibleName(tr("Heat map, rank × step"));
+  view_->setEmptyText(tr("The heat map appears after the first steps."));
+  table_->setAccessibleName(tr("Seconds per rank and step"));
+  withPrediction_->setText(tr("Show prediction"));
   setTexts(timelineFit_, tr("Show the whole step"));
   timeline_->setAccessibleName(tr("Timeline of a step"));
   timeline_->setEmptyText(
-      tr("No step has been sampled yet. Every 50th step is, unless the launch says otherwise."));
+      tr("No step has been sampled yet. By default, every 50th step is sampled."));
   cell_->setText(view_->chosenRank() < 0
-                     ? tr("Click a cell to see that step and the logs of that rank.")
+                     ? tr("Click a cell to see the step's timeline and the rank's logs.")
                      : cellText(view_->chosenRank(), view_->chosenStep()));
   tableModel_->retranslate();
   refreshPhases();

@@ -1,5 +1,5 @@
-// StepsPanel: why steps are slow: the heat map of ranks by steps, and below it the timeline of the
-// sampled step that is nearest to the chosen cell.
+// StepsPanel: shows why steps are slow: the heat map of rank × step, and below it the timeline of
+// the sampled step nearest to the selected cell.
 #pragma once
 
 #include <QDeadlineTimer>
@@ -46,7 +46,7 @@ class StepsPanel : public QWidget {
   void connectParts();
   void dataChanged();
   void measureChanged();
-  void readMore();  // a slice of the matrix
+  void readMore();  // reads a slice of the matrix
   void refreshMap();
   void refreshTimeline();
   void refreshPhases();
@@ -59,7 +59,7 @@ class StepsPanel : public QWidget {
   RunDocument* document_;
   StepReader* reader_;
   app::HeatMap map_;
-  QTimer more_;  // where data have come, or slices are left
+  QTimer more_;  // runs while there are data to read
   QDeadlineTimer nextLook_{0};
   Card* mapCard_ = nullptr;
   QComboBox* measure_ = nullptr;

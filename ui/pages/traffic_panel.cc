@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kLastSamples = 600;  // that a measured rate is the mean of: five minutes
 constexpr int kCellWidth = 96;
 
-// Of the last samples; none: there are none.
+// Returns the mean of the last samples; nullopt: no samples.
 std::optional<double> meanRate(const RunDocument& document, const std::string& name) {
   const auto found = document.allSeries().find(name);
   if (found == document.allSeries().end() || found->second->raw().size() == 0) return std::nullopt;
@@ -125,16 +125,17 @@ void TrafficPanel::refreshNodes() {
 }
 
 void TrafficPanel::retranslate() {
-  ranksCard_->setTitle(tr("Planned bytes per step, from rank to rank"));
-  nodesCard_->setTitle(tr("Bytes per step to and from other nodes"));
-  empty_->setText(planShown_ ? tr("The plan has one rank, or ranks that exchange nothing.")
-                             : tr("The plan of this run is not in the history so far."));
+  ranksCard_->setTitle(tr("Planned traffic between ranks, bytes per step"));
+  nodesCard_->setTitle(tr("Traffic with other nodes, bytes per step"));
+  empty_->setText(planShown_
+                      ? tr("No traffic: the plan has one rank, or its ranks exchange nothing.")
+                      : tr("The history does not have the plan of this run yet."));
   note_->setText(
-      tr("Measured: the mean rate of all of the node's network interfaces in the last "
-         "five minutes, times the step time. Nodes on one machine exchange over the "
-         "loopback interface, or in shared memory, which no interface sees."));
-  rankTable_->setAccessibleName(tr("Planned bytes per step, from rank to rank"));
-  nodeTable_->setAccessibleName(tr("Bytes per step to and from other nodes"));
+      tr("Measured: the mean rate over all network interfaces of the node in the last five "
+         "minutes, times the step time. Nodes on the same machine use the loopback interface or "
+         "shared memory; traffic in shared memory is not counted."));
+  rankTable_->setAccessibleName(tr("Planned traffic between ranks, bytes per step"));
+  nodeTable_->setAccessibleName(tr("Traffic with other nodes, bytes per step"));
   ranks_->retranslate();
   nodes_->retranslate();
 }

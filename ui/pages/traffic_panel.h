@@ -1,4 +1,4 @@
-// TrafficPanel: the bytes that ranks exchange in a step, as planned, and by node as measured.
+// TrafficPanel: the bytes per step that ranks exchange as planned, and per node as measured.
 #pragma once
 
 #include <QWidget>

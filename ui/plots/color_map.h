@@ -1,5 +1,5 @@
-// Colour scales of heat maps, told apart with every common colour vision and in grey: cividis
-// (Nuñez et al. 2018) for values from 0, blue – orange for differences from 0.
+// Colour scales of heat maps, safe for colour-blind readers and in greyscale: cividis (Nuñez et al.
+// 2018) for values from 0, blue – orange for differences from 0.
 #pragma once
 
 #include <QColor>
@@ -11,9 +11,9 @@ namespace lockstep::ui {
 class ColorMap {
  public:
   enum class Kind { kSequential, kDiverging };
-  // By the current theme: no difference is close to the background.
+  // Uses the current theme: the colour of no difference is close to the background.
   explicit ColorMap(Kind kind);
-  // The share of the scale: 0 … 1, diverging −1 … 1; clamped.
+  // `share` of the scale: 0 … 1, diverging −1 … 1; clamped.
   QRgb at(float share) const {
     const float index = share * factor_ + offset_;
     return table_[index <= 0             ? 0
@@ -23,17 +23,17 @@ class ColorMap {
 
  private:
   static constexpr int kColors = 256;
-  float factor_, offset_;  // from a share to an index
+  float factor_, offset_;  // map a share to an index
   std::array<QRgb, kColors> table_;
 };
 
-// The scale as a bar with what its ends stand for.
+// The scale as a bar, with the values of its ends.
 class ColorLegend : public QWidget {
   Q_OBJECT
 
  public:
   explicit ColorLegend(QWidget* parent = nullptr);
-  // `unit` says of what, before the bar; "": nothing
+  // `unit` is shown before the bar; "": none.
   void setScale(ColorMap::Kind kind, const QString& unit, const QString& least,
                 const QString& most);
   QSize sizeHint() const override;

@@ -153,7 +153,7 @@ void GridView::drawAxes(QPainter& painter) const {
   painter.setPen(theme.color("axis"));
   painter.drawLine(cells.left(), cells.bottom() + 1, cells.right(), cells.bottom() + 1);
   for (double tick = std::ceil(x_.begin / step) * step; tick < x_.end; tick += step) {
-    // Of a cell one unit wide the middle.
+    // The middle of a cell one unit wide.
     const int x = pixelOf(tick + leastTick() / 2, 0).x();
     const QString text = tickText(tick);
     const int half = metrics.horizontalAdvance(text) / 2 + 1;

@@ -1,8 +1,8 @@
-// GridView: rows of cells over a common x axis, painted pixel by pixel: what heat map and timeline
-// have in common: ranges in view, axes, gestures and the picture kept between repaints.
-// Gestures: a click chooses, drag zooms into a box, Shift+drag pans, the wheel zooms along x, with
-// Ctrl along the rows, a double click shows all. Keys: arrows move what is chosen, plus and minus
-// zoom (with Ctrl the rows), Home shows all, Escape chooses nothing. Threads: GUI.
+// GridView: base of heat map and timeline: rows of cells over a common x axis, painted pixel by
+// pixel, with visible ranges, axes, gestures and an image cached between repaints. Gestures: click
+// selects, drag zooms into a box, Shift+drag pans, the wheel zooms along x (with Ctrl along the
+// rows), double click shows everything. Keys: arrows move the selection, plus and minus zoom (with
+// Ctrl the rows), Home shows everything, Escape clears the selection. Threads: GUI.
 #pragma once
 
 #include <QImage>
@@ -23,12 +23,13 @@ class GridView : public QWidget {
   };
   const Range& xRange() const { return x_; }
   const Range& rowRange() const { return rows_; }
-  // In view, within the data. All of the data: data that come are shown too.
+  // Sets the visible range, clamped to the data. If all data are visible, new data become visible
+  // too.
   void setView(const Range& x, const Range& rows);
   void showAll();
   QRect cellsRect() const;                     // where cells are drawn
   QPoint pixelOf(double x, double row) const;  // in this widget
-  void setEmptyText(const QString& text);      // shown while there is nothing
+  void setEmptyText(const QString& text);      // shown while there are no data
   QSize sizeHint() const override { return {600, 240}; }
   QSize minimumSizeHint() const override { return {240, 110}; }
 
@@ -36,25 +37,25 @@ class GridView : public QWidget {
   void viewChanged();
 
  protected:
-  // To be called where the data have changed; rows 0: there is nothing.
+  // Call after the data have changed; rows 0: no data.
   void setExtent(const Range& x, int rows);
   const Range& extent() const { return xAll_; }
   int rowCount() const { return rowsAll_; }
-  void namesChanged();  // of rows
-  void markDirty();     // the picture is drawn again with the next repaint
-  // Zooms no further than this along x.
+  void namesChanged();  // names of rows
+  void markDirty();     // redraws the image with the next repaint
+  // Smallest visible range along x.
   virtual double leastSpan() const = 0;
   virtual QString rowName(int row) const = 0;
-  virtual bool isMarked(int) const { return false; }  // its name stands out
+  virtual bool isMarked(int) const { return false; }  // highlights the row's name
   virtual QString tickText(double x) const = 0;
-  virtual double leastTick() const { return 0; }  // distance of ticks
-  // Draws what is in view over all of the image.
+  virtual double leastTick() const { return 0; }  // minimum distance of ticks
+  // Draws the visible range onto the whole image.
   virtual void drawCells(QImage& image) const = 0;
-  virtual void drawOver(QPainter&) const {}       // what is chosen
-  virtual void choose(double x, double row) = 0;  // row: with the part of it
+  virtual void drawOver(QPainter&) const {}       // draws the selection
+  virtual void choose(double x, double row) = 0;  // row: fractional
   virtual void chooseNothing() = 0;
   virtual void moveChosen(int dx, int dy, bool far) = 0;
-  virtual double chosenX() const = 0;  // which zoom by keys keeps in place; NaN: the centre
+  virtual double chosenX() const = 0;  // centre of zooms by keys; NaN: the middle of the view
   virtual QString tipAt(double x, double row) const = 0;
   void bringIntoView(double x, double width, int row);
 
@@ -77,7 +78,7 @@ class GridView : public QWidget {
   Range x_, rows_, xAll_;
   int rowsAll_ = 0;
   int nameWidth_ = 0;
-  bool all_ = true;  // all of it is in view
+  bool all_ = true;  // all data are visible
   bool dirty_ = true;
   QImage image_;
   QString empty_;

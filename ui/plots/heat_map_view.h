@@ -1,4 +1,4 @@
-// HeatMapView: a heat map of ranks by steps; a cell can be chosen.
+// HeatMapView: a heat map of rank × step with a selectable cell.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@ class HeatMapView : public GridView {
   // The map outlives the view.
   HeatMapView(const QString& objectName, const app::HeatMap& map, QWidget* parent = nullptr);
 
-  // To be called where the map has changed. `order` names the rank of each row, `names` is by rank.
+  // Call after the map has changed. `order` has the rank of each row; `names` is by rank.
   void refresh(std::vector<int> order, std::vector<QString> names, double scale);
-  // rank -1: none. Emits cellChosen where it changes.
+  // rank -1: none. Emits cellChosen on changes.
   void chooseCell(int rank, std::int64_t step);
   int chosenRank() const { return rank_; }
   std::int64_t chosenStep() const { return step_; }
   QPoint centreOf(int rank, std::int64_t step) const;  // in this widget
-  // What a cell's tool tip says, and the accessible description of the one that is chosen.
+  // Returns the tool tip of a cell, also the accessible description of the selected one.
   void setDescription(std::function<QString(int rank, std::int64_t step)> text);
 
  Q_SIGNALS:

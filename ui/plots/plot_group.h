@@ -22,7 +22,7 @@ class PlotGroup : public QObject {
   void extent(double* lower, double* upper) const;
   bool following() const { return following_; }
   void setCrosshair(double x, bool visible);
-  // A line that stays, where another view shows the same moment.
+  // Shows a permanent vertical line at the time selected in another view.
   void setCursor(double x);
   void clearCursor();
   void setSmoothing(double weight);

@@ -16,12 +16,11 @@ class Series {
       : name(std::move(name)), colorIndex(colorIndex), smoothable_(smoothable) {}
 
   void append(double x, double y);
-  // Samples that come before those between are known: append() drops them, after a gap they are
-  // drawn until then.
+  // Appends a sample while earlier ones are still missing. It is drawn after a gap until append()
+  // replaces all such samples.
   void appendAhead(double x, double y);
   void clear();
   void setSmoothing(double weight);  // 0…<1, of the past; smoothed anew
-  double smoothing() const { return smoothable_ ? weight_ : 0; }
   bool smoothed() const { return smoothable_ && weight_ > 0; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }

@@ -253,7 +253,7 @@ TimelineView::Hit TimelineView::spanAt(double x, double row, double slack) const
       &*found, {rank, asynchronous, static_cast<std::size_t>(found - spans.begin())}, !inMeasured};
 }
 
-// Of the measured lane the span at x, or the next one.
+// Returns the span of the measured lane at x, or the next one.
 TimelineView::Hit TimelineView::nearestAt(int rank, double x) const {
   if (!measured_ || rank < 0 || rank >= static_cast<int>(measured_->lanes.size())) return {};
   const Spans& spans = measured_->lanes[static_cast<std::size_t>(rank)].spans;

@@ -1,6 +1,6 @@
-// TimelineView: what each rank did in one step, a lane a rank: measured, and predicted below it
-// where wanted. Zoomed out, a pixel has the colour of what took most of it. A span can be chosen;
-// the arrivals of all ranks at its collective are then marked.
+// TimelineView: what each rank did in one step, one lane per rank: measured, and optionally
+// predicted below it. Zoomed out, a pixel has the colour of the phase that takes most of it. A span
+// can be selected; the arrivals of all ranks at its collective are then marked.
 #pragma once
 
 #include <functional>
@@ -19,12 +19,12 @@ class TimelineView : public GridView {
   explicit TimelineView(const QString& objectName, QWidget* parent = nullptr);
 
   using Timeline = std::shared_ptr<const app::StepTimeline>;
-  // Null: none. A zoom stays where the next one is as long.
+  // Null: none. Keeps the zoom if the new timeline has the same length.
   void setTimelines(Timeline measured, Timeline predicted);
   const Timeline& measured() const { return measured_; }
   const Timeline& predicted() const { return predicted_; }
   void setNames(std::vector<QString> names);  // by rank
-  void markRank(int rank);                    // -1: none
+  void markRank(int rank);                    // highlights a rank; -1: none
   struct Chosen {
     int rank = -1;
     bool asynchronous = false;
@@ -62,7 +62,7 @@ class TimelineView : public GridView {
   };
   void drawBand(QImage& image, const Band& band, const app::StepTimeline& timeline,
                 bool asynchronous, bool pale) const;
-  // The parts of a lane of `height` pixels: measured, its asynchronous transfers, predicted.
+  // The parts of a lane of `height` pixels: measured, asynchronous transfers, predicted.
   struct Parts {
     double measured = 1, asynchronous = 1, predicted = 1;  // where each ends, of the lane
   };

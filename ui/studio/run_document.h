@@ -47,11 +47,11 @@ class RunDocument : public QObject {
   // an ended run the mean.
   app::Pace pace() const;
   double stalledSeconds() const;  // 0: no stall
-  // What each rank spent on each step; these series are in no other place.
+  // The time that each rank spent on each step; the only place of these series.
   app::StepMatrix& steps() { return steps_; }
-  // The nodes of the ranks, as planned; empty: not known.
+  // The planned node of each rank; empty: not known.
   std::vector<std::string> nodesOfRanks() const;
-  // Of series over time, the seconds since the run began at a time of the wall clock, in seconds.
+  // Converts a wall clock time, in seconds, to the x of series over time.
   double secondsIntoRun(double wallSeconds) const;
   std::string historyFolder() const;
   // Returns the series of that name, created on first use. Series over time have x in seconds since
@@ -91,7 +91,7 @@ class RunDocument : public QObject {
   void follow();
   void append(const app::RunBatch::Series& series);
   void preview(const app::RunBatch::Series& series);
-  double originOf(const std::string& series) const;  // seconds; of series over time
+  double originOf(const std::string& series) const;  // seconds; for series over time
 
   QString run_;
   Workspace& workspace_;
@@ -101,7 +101,7 @@ class RunDocument : public QObject {
   LogModel* logs_;
   std::map<std::string, std::shared_ptr<Series>> series_;
   std::map<std::string, double> lastX_;
-  std::map<std::string, std::vector<app::Point>> ahead_;  // of a preview, after lastX_
+  std::map<std::string, std::vector<app::Point>> ahead_;  // from a preview, after lastX_
   app::StepMatrix steps_;
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;

@@ -1,6 +1,6 @@
-// StepReader: reads in the background what the history keeps of a run's steps: the timelines of
-// those that were sampled, the predicted one, and the planned traffic. The same for a live run,
-// whose recorder writes the history. Threads: GUI.
+// StepReader: reads the steps of a run from the history in the background: the timelines of sampled
+// steps, the predicted timeline and the planned traffic. Works for live runs too, because their
+// recorder writes the history. Threads: GUI.
 #pragma once
 
 #include <QObject>
@@ -20,20 +20,20 @@ class StepReader : public QObject {
  public:
   StepReader(std::string historyFolder, std::string run, QObject* parent = nullptr);
 
-  // Reads the sampled step nearest to `step`, with the plan where it was not read yet; 0: the last
-  // one. The newest call is answered.
+  // Reads the sampled step nearest to `step` (0: the last one), and the plan if it was not read
+  // yet. Only the newest call is answered.
   void read(std::int64_t step);
   bool reading() const { return reading_; }
 
   using Timeline = std::shared_ptr<const app::StepTimeline>;
   std::int64_t wanted() const { return shown_; }          // the step that measured() is nearest to
-  const Timeline& measured() const { return measured_; }  // null: no step was sampled
-  const Timeline& predicted() const { return predicted_; }  // null: the history keeps no prediction
+  const Timeline& measured() const { return measured_; }  // null: no sampled step
+  const Timeline& predicted() const { return predicted_; }  // null: no stored prediction
   bool planRead() const { return plan_ != nullptr; }
-  const std::vector<plan::Traffic>& traffic() const { return traffic_; }  // planned, of a step
+  const std::vector<plan::Traffic>& traffic() const { return traffic_; }  // planned, per step
 
  Q_SIGNALS:
-  void changed();  // any of these
+  void changed();
   void failed(const lockstep::Error& error);
 
  private:
@@ -45,7 +45,7 @@ class StepReader : public QObject {
 
   std::string folder_, run_;
   bool reading_ = false;
-  std::optional<std::int64_t> next_;  // asked for meanwhile
+  std::optional<std::int64_t> next_;  // requested while reading
   std::int64_t asked_ = 0, shown_ = 0;
   std::shared_ptr<const plan::Plan> plan_;
   std::vector<plan::Traffic> traffic_;

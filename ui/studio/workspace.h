@@ -50,7 +50,8 @@ class Workspace : public QObject {
 
  Q_SIGNALS:
   void historyChanged();
-  // A damaged file of the history was renamed to this one; once per window, also of earlier ones.
+  // A damaged history file was renamed to `file`. Emitted once per file and window, also for files
+  // renamed earlier.
   void historySetAside(const QString& file);
   void question(std::shared_ptr<lockstep::ui::LiveCluster> cluster,
                 const lockstep::app::NodeQuestion& question);

@@ -20,7 +20,7 @@ inline constexpr int kSpaceXs = 4, kSpaceS = 8, kSpaceM = 12, kSpaceL = 16, kSpa
 
 enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
 
-// Of a step: data, forward, backward, waiting, transfer, optimizer.
+// Phases of a step: data, forward, backward, waiting, transfer, optimizer.
 inline constexpr int kPhaseCount = 6;
 QString phaseName(int phase);
 
@@ -41,7 +41,6 @@ class Theme : public QObject {
   QColor color(const char* name) const;
   QColor tone(Tone tone) const;
   QColor series(int index) const;  // Okabe-Ito, told apart with every common colour vision
-  int seriesCount() const { return static_cast<int>(series_.size()); }
   QColor phase(int index) const;
   QFont monospace() const;
   QFont title() const;  // of a page

@@ -10,7 +10,7 @@ class QTableView;
 namespace lockstep::ui {
 
 void applyTableStyle(QTableView* table);  // rows, no grid, quiet header
-// Cells have the model's background, which the style sheet would leave out.
+// Paints the model's background of cells, which the style sheet ignores.
 void paintBackgrounds(QTableView* table);
 void setColumns(QTableView* table, std::initializer_list<int> widths);  // the last one stretches
 

@@ -75,7 +75,7 @@ MainWindow::MainWindow(StudioOptions options)
   connect(workspace_.get(), &Workspace::historyChanged, this, &MainWindow::refreshRuns);
   connect(workspace_.get(), &Workspace::historySetAside, this, [this](const QString& file) {
     raiseAlert({"history:" + file, Tone::kWarning, tr("History"),
-                lockstep::message("a file was damaged; it is now {}", file.toStdString())});
+                lockstep::message("a damaged file was renamed to {}", file.toStdString())});
   });
   workspace_->watchHistory();
   connect(workspace_.get(), &Workspace::question, questions_, &QuestionQueue::ask);
@@ -202,13 +202,8 @@ void MainWindow::currentChanged() {
   if (auto* welcome = qobject_cast<WelcomePage*>(page))
     welcome->setRecent(workspace_->settings().recentFiles());
   if (page) {
-    for (int group = 0; group < NavigatorModel::kGroups; ++group) {
-      const QString key =
-          page->filePath().isEmpty() ? page->key().section(':', 1) : page->filePath();
-      const QModelIndex at =
-          navigatorModel_->indexOf(static_cast<NavigatorModel::Group>(group), key);
-      if (at.isValid()) navigator_->setCurrentIndex(at);
-    }
+    const QModelIndex at = navigatorModel_->indexOf(page->key());
+    if (at.isValid()) navigator_->setCurrentIndex(at);
   }
   refreshInspector();
   refreshActions();
@@ -331,14 +326,8 @@ void MainWindow::restoreSession() {
   Settings& settings = workspace_->settings();
   const QString current = settings.store().value("window/current").toString();
   for (const QString& key : settings.store().value("window/open").toStringList()) {
-    const QString rest = key.section(':', 1);
-    if (key.startsWith("run:")) {
-      openRun(rest);
-    } else if (key == "history") {
-      openHistory();
-    } else if (!rest.isEmpty() && QFileInfo::exists(rest)) {
-      openFile(rest);
-    }
+    const QString path = key.section(':', 1);
+    if (!QFileInfo(path).isAbsolute() || QFileInfo::exists(path)) openPage(key);
   }
   for (Page* page : pages()) {
     if (page->key() == current) tabs_->setCurrentWidget(page);

@@ -49,7 +49,9 @@ class MainWindow : public QMainWindow {
   Workspace& workspace() { return *workspace_; }
   Page* currentPage() const;
   QList<Page*> pages() const;
-  // Opens or shows a document; returns null, with a message, if it cannot be opened.
+  // Opens or shows a document; returns null, with a message, if it cannot be opened. `key` is
+  // Page::key(): "history", "run:<id>", "cluster:<path>".
+  Page* openPage(const QString& key);
   Page* openFile(const QString& path);
   RunPage* openRun(const QString& run);
   HistoryPage* openHistory();
@@ -88,7 +90,8 @@ class MainWindow : public QMainWindow {
   void dropEvent(QDropEvent* event) override;
 
  private:
-  QAction* command(const char* name, const char* icon, const QKeySequence& keys,
+  // `text` and `icon` are literals.
+  QAction* command(const char* name, const char* text, const char* icon, const QKeySequence& keys,
                    std::function<void()> call);
   void makeActions();
   void makeFileActions();
@@ -127,6 +130,11 @@ class MainWindow : public QMainWindow {
   void askSaveAs();
   QList<QAction*> allActions() const;
   QString shownRun() const;  // of a run's page, or chosen in the history; "": none
+  // Shows the first open page that is `wanted`; null: there is none.
+  Page* showOpen(const std::function<bool(const Page&)>& wanted);
+  Page* makeRun(const QString& run);
+  Page* makeHistory(const QString&);
+  Page* makeWelcome(const QString&);
   ModelPage* addModel(std::unique_ptr<SpecDocument> document);
   LaunchDialog* showLaunch(LaunchDialog* dialog);
   QVector<LaunchModel> launchModels() const;
@@ -156,7 +164,11 @@ class MainWindow : public QMainWindow {
   QPointer<ClusterPage> lastCluster_;
   QPointer<Page> closing_;  // asked whether to close without saving
   QHash<QString, QAction*> actions_;
-  QHash<QString, const char*> actionIcons_;
+  struct Command {
+    const char* text;  // English
+    const char* icon;  // null: none
+  };
+  QHash<QAction*, Command> commands_;
   QMenu* recentMenu_ = nullptr;
   QList<QMenu*> menus_;
   bool restoring_ = true;  // until restoreSession() what was open is not overwritten

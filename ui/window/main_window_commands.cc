@@ -35,12 +35,12 @@
 
 namespace lockstep::ui {
 
-QAction* MainWindow::command(const char* name, const char* icon, const QKeySequence& keys,
-                             std::function<void()> call) {
+QAction* MainWindow::command(const char* name, const char* text, const char* icon,
+                             const QKeySequence& keys, std::function<void()> call) {
   auto* action = new QAction(this);
   action->setObjectName(name);
   action->setShortcut(keys);
-  if (icon) actionIcons_[name] = icon;
+  commands_[action] = {text, icon};
   connect(action, &QAction::triggered, this, std::move(call));
   addAction(action);
   actions_[name] = action;
@@ -58,49 +58,57 @@ void MainWindow::makeActions() {
 }
 
 void MainWindow::makeFileActions() {
-  command("actionNewCluster", "cluster", QKeySequence(Qt::CTRL | Qt::Key_N),
-          [this] { newCluster(); });
-  command("actionNewModel", "model", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N),
-          [this] { newModel(); });
-  command("actionNewRun", "play", {}, [this] { openLaunch(nullptr, nullptr); });
-  command("actionOpen", "open", QKeySequence::Open, [this] { askOpen(); });
-  command("actionImport", "cluster", {}, [this] { askImport(); });
-  command("actionSave", "save", QKeySequence::Save, [this] {
+  command("actionNewCluster", QT_TR_NOOP("&New cluster"), "cluster",
+          QKeySequence(Qt::CTRL | Qt::Key_N), [this] { newCluster(); });
+  command("actionNewModel", QT_TR_NOOP("New &model…"), "model",
+          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_N), [this] { newModel(); });
+  command("actionNewRun", QT_TR_NOOP("New &run…"), "play", {},
+          [this] { openLaunch(nullptr, nullptr); });
+  command("actionOpen", QT_TR_NOOP("&Open…"), "open", QKeySequence::Open, [this] { askOpen(); });
+  command("actionImport", QT_TR_NOOP("&Import hostfile or TF_CONFIG…"), "cluster", {},
+          [this] { askImport(); });
+  command("actionSave", QT_TR_NOOP("&Save"), "save", QKeySequence::Save, [this] {
     if (Page* current = currentPage()) {
       if (current->save()) workspace_->settings().addRecent(current->filePath());
       refreshNavigator();
     }
   });
-  command("actionSaveAs", nullptr, QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S),
-          [this] { askSaveAs(); });
-  command("actionCloseTab", "close", QKeySequence(Qt::CTRL | Qt::Key_W),
+  command("actionSaveAs", QT_TR_NOOP("Save &as…"), nullptr,
+          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S), [this] { askSaveAs(); });
+  command("actionCloseTab", QT_TR_NOOP("&Close tab"), "close", QKeySequence(Qt::CTRL | Qt::Key_W),
           [this] { closeTab(tabs_->currentIndex()); });
-  command("actionQuit", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Q), [this] { close(); });
+  command("actionQuit", QT_TR_NOOP("&Quit"), nullptr, QKeySequence(Qt::CTRL | Qt::Key_Q),
+          [this] { close(); });
 }
 
 void MainWindow::makeEditActions() {
-  command("actionUndo", "undo", QKeySequence::Undo, [this] { undo_->undo(); });
-  command("actionRedo", "redo", {}, [this] { undo_->redo(); })
+  command("actionUndo", QT_TR_NOOP("&Undo"), "undo", QKeySequence::Undo, [this] { undo_->undo(); });
+  command("actionRedo", QT_TR_NOOP("&Redo"), "redo", {}, [this] { undo_->redo(); })
       ->setShortcuts(
           {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_Z), QKeySequence(Qt::CTRL | Qt::Key_Y)});
-  command("actionFind", "search", QKeySequence::Find, [this] {
+  command("actionFind", QT_TR_NOOP("&Find"), "search", QKeySequence::Find, [this] {
     if (Page* current = currentPage()) current->find();
   });
-  command("actionPreferences", nullptr, QKeySequence(Qt::CTRL | Qt::Key_Comma), [this] {
-    auto* dialog =
-        new PreferencesDialog(Theme::instance().isDark(), Language::instance().code(), this);
-    dialog->setAttribute(Qt::WA_DeleteOnClose);
-    connect(dialog, &PreferencesDialog::darkChosen, this, &MainWindow::setDark);
-    connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
-    dialog->open();
-  });
-  command("actionDefaultLayout", "layout", {}, [this] { restoreDefaultLayout(); });
-  QAction* dark = command("actionDark", "theme", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D),
+  command("actionPreferences", QT_TR_NOOP("&Preferences…"), nullptr,
+          QKeySequence(Qt::CTRL | Qt::Key_Comma), [this] {
+            auto* dialog = new PreferencesDialog(Theme::instance().isDark(),
+                                                 Language::instance().code(), this);
+            dialog->setAttribute(Qt::WA_DeleteOnClose);
+            connect(dialog, &PreferencesDialog::darkChosen, this, &MainWindow::setDark);
+            connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
+            dialog->open();
+          });
+  command("actionDefaultLayout", QT_TR_NOOP("Restore &default layout"), "layout", {},
+          [this] { restoreDefaultLayout(); });
+  QAction* dark = command("actionDark", QT_TR_NOOP("Dar&k theme"), "theme",
+                          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D),
                           [this] { setDark(!Theme::instance().isDark()); });
   dark->setCheckable(true);
   auto* languages = new QActionGroup(this);
-  for (auto [name, code] : {std::pair{"actionEnglish", "en"}, {"actionChinese", "zh_CN"}}) {
-    QAction* action = command(name, "language", {}, [this, code = code] { setLanguage(code); });
+  for (auto [name, text, code] : {std::tuple{"actionEnglish", "English", "en"},
+                                  {"actionChinese", "中文 (Chinese)", "zh_CN"}}) {
+    QAction* action =
+        command(name, text, "language", {}, [this, code = code] { setLanguage(code); });
     action->setCheckable(true);
     languages->addAction(action);
   }
@@ -108,50 +116,61 @@ void MainWindow::makeEditActions() {
 
 void MainWindow::makeRunActions() {
   const auto page = [this] { return currentPage(); };
-  command("actionConnect", "connect", QKeySequence(Qt::CTRL | Qt::Key_K), [this, page] {
-    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->connectAll();
-  });
-  command("actionDisconnect", "disconnect", {}, [this, page] {
+  command("actionConnect", QT_TR_NOOP("&Connect nodes"), "connect",
+          QKeySequence(Qt::CTRL | Qt::Key_K), [this, page] {
+            if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->connectAll();
+          });
+  command("actionDisconnect", QT_TR_NOOP("&Disconnect nodes"), "disconnect", {}, [this, page] {
     if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->disconnectAll();
   });
-  command("actionAddHost", "add", QKeySequence(Qt::CTRL | Qt::Key_H), [this, page] {
-    if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->addHost();
-  });
-  command("actionLaunch", "play", QKeySequence(Qt::CTRL | Qt::Key_R), [this, page] {
-    openLaunch(qobject_cast<ModelPage*>(page()), qobject_cast<ClusterPage*>(page()));
-  });
-  command("actionStop", "stop", {}, [this, page] {
+  command("actionAddHost", QT_TR_NOOP("&Add host…"), "add", QKeySequence(Qt::CTRL | Qt::Key_H),
+          [this, page] {
+            if (auto* cluster = qobject_cast<ClusterPage*>(page())) cluster->addHost();
+          });
+  command("actionLaunch", QT_TR_NOOP("&Launch…"), "play", QKeySequence(Qt::CTRL | Qt::Key_R),
+          [this, page] {
+            openLaunch(qobject_cast<ModelPage*>(page()), qobject_cast<ClusterPage*>(page()));
+          });
+  command("actionStop", QT_TR_NOOP("&Stop run"), "stop", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->stop();
   });
-  command("actionKill", "kill", {}, [this, page] {
+  command("actionKill", QT_TR_NOOP("&Kill run"), "kill", {}, [this, page] {
     if (auto* run = qobject_cast<RunPage*>(page())) run->document()->kill();
   });
-  command("actionResume", "play", {}, [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
-  command("actionRerun", "refresh", {},
+  command("actionResume", QT_TR_NOOP("&Resume run…"), "play", {},
+          [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
+  command("actionRerun", QT_TR_NOOP("R&erun…"), "refresh", {},
           [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
-  command("actionClone", "copy", {}, [this] { clone(shownRun()); });
+  command("actionClone", QT_TR_NOOP("&Clone as new model…"), "copy", {},
+          [this] { clone(shownRun()); });
 }
 
 void MainWindow::makeWindowActions() {
-  command("actionHistory", "history", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H),
-          [this] { openHistory(); });
-  command("actionWelcome", "home", {}, [this] { openWelcome(); });
-  command("actionRunHere", "play", {}, [this] { openReady("fashion-cnn", "local-3"); });
-  command("actionPalette", "command", QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
+  command("actionHistory", QT_TR_NOOP("&History"), "history",
+          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H), [this] { openHistory(); });
+  command("actionWelcome", QT_TR_NOOP("&Welcome"), "home", {}, [this] { openWelcome(); });
+  command("actionRunHere", QT_TR_NOOP("Run the &example on this machine"), "play", {},
+          [this] { openReady("fashion-cnn", "local-3"); });
+  command("actionPalette", QT_TR_NOOP("Command &palette…"), "command",
+          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
           [this] { palette_->popUp(allActions()); });
-  command("actionNextTab", nullptr, QKeySequence(Qt::CTRL | Qt::Key_PageDown), [this] {
-    if (tabs_->count() > 0) tabs_->setCurrentIndex((tabs_->currentIndex() + 1) % tabs_->count());
-  });
-  command("actionPreviousTab", nullptr, QKeySequence(Qt::CTRL | Qt::Key_PageUp), [this] {
-    const int count = tabs_->count();
-    if (count > 0) tabs_->setCurrentIndex((tabs_->currentIndex() + count - 1) % count);
-  });
-  command("actionShortcuts", "key", QKeySequence(Qt::Key_F1), [this] {
-    auto* dialog = new ShortcutsDialog(allActions(), this);
-    dialog->setAttribute(Qt::WA_DeleteOnClose);
-    dialog->open();
-  });
-  command("actionAbout", "info", {}, [this] {
+  command("actionNextTab", QT_TR_NOOP("Next &tab"), nullptr,
+          QKeySequence(Qt::CTRL | Qt::Key_PageDown), [this] {
+            if (tabs_->count() > 0)
+              tabs_->setCurrentIndex((tabs_->currentIndex() + 1) % tabs_->count());
+          });
+  command("actionPreviousTab", QT_TR_NOOP("Pre&vious tab"), nullptr,
+          QKeySequence(Qt::CTRL | Qt::Key_PageUp), [this] {
+            const int count = tabs_->count();
+            if (count > 0) tabs_->setCurrentIndex((tabs_->currentIndex() + count - 1) % count);
+          });
+  command("actionShortcuts", QT_TR_NOOP("&Keyboard shortcuts…"), "key", QKeySequence(Qt::Key_F1),
+          [this] {
+            auto* dialog = new ShortcutsDialog(allActions(), this);
+            dialog->setAttribute(Qt::WA_DeleteOnClose);
+            dialog->open();
+          });
+  command("actionAbout", QT_TR_NOOP("&About Lockstep"), "info", {}, [this] {
     auto* about = new AboutDialog(this);
     about->setAttribute(Qt::WA_DeleteOnClose);
     about->open();
@@ -339,50 +358,15 @@ void MainWindow::setLanguage(const QString& code) {
 }
 
 void MainWindow::restyle() {
-  for (auto it = actionIcons_.begin(); it != actionIcons_.end(); ++it) {
-    actions_[it.key()]->setIcon(Theme::instance().icon(it.value()));
+  for (auto it = commands_.begin(); it != commands_.end(); ++it) {
+    if (it.value().icon) it.key()->setIcon(Theme::instance().icon(it.value().icon));
   }
   refreshActions();
 }
 
 void MainWindow::retranslate() {
-  const auto text = [this](const char* name, const QString& value) {
-    actions_[name]->setText(value);
-  };
-  text("actionNewModel", tr("New &model…"));
-  text("actionNewCluster", tr("&New cluster"));
-  text("actionNewRun", tr("New &run…"));
-  text("actionOpen", tr("&Open…"));
-  text("actionImport", tr("&Import hostfile or TF_CONFIG…"));
-  text("actionSave", tr("&Save"));
-  text("actionSaveAs", tr("Save &as…"));
-  text("actionCloseTab", tr("&Close tab"));
-  text("actionQuit", tr("&Quit"));
-  text("actionUndo", tr("&Undo"));
-  text("actionRedo", tr("&Redo"));
-  text("actionDefaultLayout", tr("Restore &default layout"));
-  text("actionDark", tr("Dar&k theme"));
-  text("actionEnglish", "English");
-  text("actionChinese", QString::fromUtf8("中文 (Chinese)"));
-  text("actionFind", tr("&Find"));
-  text("actionPreferences", tr("&Preferences…"));
-  text("actionPreviousTab", tr("Pre&vious tab"));
-  text("actionShortcuts", tr("&Keyboard shortcuts…"));
-  text("actionConnect", tr("&Connect nodes"));
-  text("actionDisconnect", tr("&Disconnect nodes"));
-  text("actionAddHost", tr("&Add host…"));
-  text("actionLaunch", tr("&Launch…"));
-  text("actionStop", tr("&Stop run"));
-  text("actionKill", tr("&Kill run"));
-  text("actionResume", tr("&Resume run…"));
-  text("actionRerun", tr("R&erun…"));
-  text("actionClone", tr("&Clone as new model…"));
-  text("actionHistory", tr("&History"));
-  text("actionWelcome", tr("&Welcome"));
-  text("actionRunHere", tr("Run the &example on this machine"));
-  text("actionPalette", tr("Command &palette…"));
-  text("actionNextTab", tr("Next &tab"));
-  text("actionAbout", tr("&About Lockstep"));
+  for (auto it = commands_.begin(); it != commands_.end(); ++it)
+    it.key()->setText(tr(it.value().text));
   const QStringList titles{tr("&File"), tr("&Edit"), tr("&View"),        tr("&Cluster"),
                            tr("&Run"),  tr("&Help"), tr("Open &recent"), tr("&Language")};
   for (int i = 0; i < menus_.size(); ++i) menus_[i]->setTitle(titles[i]);

@@ -45,16 +45,8 @@ void MainWindow::makeDocks() {
   navigator_->setMinimumWidth(kNavigatorLeast);
   navigatorDock_ = dock("navigatorDock", navigator_, Qt::LeftDockWidgetArea);
   const auto openIndex = [this](const QModelIndex& index) {
-    const QString key = index.data(NavigatorModel::kKeyRole).toString();
-    if (key.isEmpty()) {
-      if (index.data(NavigatorModel::kGroupRole).toInt() == NavigatorModel::kRuns) openHistory();
-      return;
-    }
-    if (index.data(NavigatorModel::kGroupRole).toInt() == NavigatorModel::kRuns) {
-      openRun(key);
-    } else {
-      openFile(key);
-    }
+    const QString key = index.data(NavigatorModel::kPageRole).toString();
+    if (!key.isEmpty()) openPage(key);
   };
   connect(navigator_, &QTreeView::activated, this, openIndex);
   connect(navigator_, &QTreeView::clicked, this, openIndex);

@@ -61,15 +61,43 @@ Result<app::Relaunch> relaunchFrom(const std::string& folder, const QString& run
 
 }  // namespace
 
+Page* MainWindow::showOpen(const std::function<bool(const Page&)>& wanted) {
+  for (Page* page : pages()) {
+    if (!wanted(*page)) continue;
+    tabs_->setCurrentWidget(page);
+    return page;
+  }
+  return nullptr;
+}
+
+Page* MainWindow::openPage(const QString& key) {
+  if (Page* open = showOpen([&](const Page& page) { return page.key() == key; })) return open;
+  // By key prefix. openFile() makes the pages of files.
+  using Make = std::function<Page*(MainWindow*, const QString& rest)>;
+  static const QHash<QString, Make> makers{{"welcome", &MainWindow::makeWelcome},
+                                           {"history", &MainWindow::makeHistory},
+                                           {"run", &MainWindow::makeRun}};
+  const QString rest = key.section(':', 1);
+  const Make make = makers.value(key.section(':', 0, 0));
+  if (!make) return rest.isEmpty() ? nullptr : openFile(rest);
+  Page* page = make(this, rest);
+  addPage(page);
+  return page;
+}
+
+RunPage* MainWindow::openRun(const QString& run) {
+  return qobject_cast<RunPage*>(openPage("run:" + run));
+}
+HistoryPage* MainWindow::openHistory() { return qobject_cast<HistoryPage*>(openPage("history")); }
+WelcomePage* MainWindow::openWelcome() { return qobject_cast<WelcomePage*>(openPage("welcome")); }
+
 Page* MainWindow::openFile(const QString& path) {
   const QString absolute = QFileInfo(path).absoluteFilePath();
-  for (Page* page : pages()) {
-    if (page->filePath() == absolute ||
-        (!page->filePath().isEmpty() && QFileInfo(page->filePath()) == QFileInfo(absolute))) {
-      tabs_->setCurrentWidget(page);
-      return page;
-    }
-  }
+  const auto isFile = [&](const Page& page) {
+    return page.filePath() == absolute ||
+           (!page.filePath().isEmpty() && QFileInfo(page.filePath()) == QFileInfo(absolute));
+  };
+  if (Page* open = showOpen(isFile)) return open;
   const app::SpecKind kind = specKindOf(absolute);
   auto document = std::make_unique<SpecDocument>(
       kind, QString::fromStdString(workspace_->home().root) + "/recovery");
@@ -113,45 +141,25 @@ ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
   return page;
 }
 
-RunPage* MainWindow::openRun(const QString& run) {
-  for (Page* page : pages()) {
-    if (page->key() == "run:" + run) {
-      tabs_->setCurrentWidget(page);
-      return qobject_cast<RunPage*>(page);
-    }
-  }
+Page* MainWindow::makeRun(const QString& run) {
   auto* page = new RunPage(std::make_unique<RunDocument>(run, *workspace_));
   connect(page->document(), &RunDocument::rowChanged, this, &MainWindow::refreshActions);
   connect(page, &RunPage::relaunchWanted, this,
           [this, run](app::RelaunchKind kind) { relaunch(run, kind); });
   connect(page, &RunPage::cloneWanted, this, [this, run] { clone(run); });
-  addPage(page);
   return page;
 }
 
-HistoryPage* MainWindow::openHistory() {
-  for (Page* page : pages()) {
-    if (auto* history = qobject_cast<HistoryPage*>(page)) {
-      tabs_->setCurrentWidget(history);
-      return history;
-    }
-  }
+Page* MainWindow::makeHistory(const QString&) {
   auto* page = new HistoryPage(*workspace_);
   connect(page, &HistoryPage::openRun, this, &MainWindow::openRun);
   connect(page, &HistoryPage::relaunchWanted, this, &MainWindow::relaunch);
   connect(page, &HistoryPage::cloneWanted, this, &MainWindow::clone);
   connect(page, &Page::inspectorChanged, this, &MainWindow::refreshActions);
-  addPage(page);
   return page;
 }
 
-WelcomePage* MainWindow::openWelcome() {
-  for (Page* page : pages()) {
-    if (auto* welcome = qobject_cast<WelcomePage*>(page)) {
-      tabs_->setCurrentWidget(welcome);
-      return welcome;
-    }
-  }
+Page* MainWindow::makeWelcome(const QString&) {
   auto* page = new WelcomePage;
   connect(page, &WelcomePage::openFile, this, [this](const QString& path) {
     const QString copy =
@@ -165,7 +173,6 @@ WelcomePage* MainWindow::openWelcome() {
   page->setHome(QString::fromStdString(workspace_->home().root));
   page->setExamples(workspace_->examples());
   page->setRecent(workspace_->settings().recentFiles());
-  addPage(page);
   return page;
 }
 
@@ -337,13 +344,11 @@ void MainWindow::clone(const QString& run) {
 void MainWindow::openReady(const QString& model, const QString& cluster) {
   const auto open = [this](const QString& name) -> Page* {
     if (!name.isEmpty() && QFileInfo(name).isFile()) return openFile(name);
-    // One that is open already is the one that is meant.
-    for (Page* page : pages()) {
-      auto* spec = qobject_cast<SpecPage*>(page);
-      if (!spec || name.isEmpty() || spec->document()->name() != name) continue;
-      tabs_->setCurrentWidget(page);
-      return page;
-    }
+    const auto hasName = [&](const Page& page) {
+      const auto* spec = qobject_cast<const SpecPage*>(&page);
+      return spec && !name.isEmpty() && spec->document()->name() == name;
+    };
+    if (Page* page = showOpen(hasName)) return page;
     for (const QString& path : workspace_->examples()) {
       if (QFileInfo(path).completeBaseName() != name) continue;
       for (Page* page : pages()) {  // the example itself, which is as good as a copy

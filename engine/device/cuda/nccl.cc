@@ -395,7 +395,7 @@ Result<std::string> NcclGrouping::makeId() {
   ncclUniqueId id;
   if (const ncclResult_t result = found().calls.ncclGetUniqueId(&id); result != ncclSuccess) {
     Error error =
-        makeError(Code::kFailedPrecondition, "NCCL cannot make an id for a group of GPUs");
+        makeError(Code::kFailedPrecondition, "NCCL cannot create an id for a group of GPUs");
     error.why = found().calls.ncclGetErrorString(result);
     return error;
   }

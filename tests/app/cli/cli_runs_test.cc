@@ -198,7 +198,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(unsaved.exit == 3, unsaved.text());
     QVERIFY2(unsaved.out.trimmed().endsWith("; the trained model is not saved here"),
              unsaved.text());
-    QVERIFY2(unsaved.err.contains("cannot make") && unsaved.err.contains("/models"),
+    QVERIFY2(unsaved.err.contains("cannot create") && unsaved.err.contains("/models"),
              unsaved.text());
     QVERIFY(QFile::remove(cli.path("home/models")));
     const CliResult fetched = cli.run({"attach", "last"});
@@ -282,7 +282,7 @@ training: {batch: 8, max_steps: 3}
     QVERIFY2(rest.exit == 0, rest.text());
     const QJsonObject warning = rest.first("warning");
     QVERIFY2(warning["what"].toString().startsWith(
-                 "the checkpoint step-000000250 cannot be used: the training goes on from step-"),
+                 "the checkpoint step-000000250 cannot be used; training continues from step-"),
              rest.text());
     QVERIFY2(warning["why"].toString().contains(files.last()) &&
                  warning["why"].toString().contains("tensor "),

@@ -351,7 +351,7 @@ class HistoryTest : public QObject {
     file.close();
     auto opened = History::open(dir_->path().toStdString());
     QVERIFY(!opened.ok() && opened.error().code == Code::kDataLoss);
-    QVERIFY(opened.error().next.text().starts_with("end every other Lockstep program"));
+    QVERIFY(opened.error().next.text().starts_with("close all other Lockstep programs"));
     QVERIFY(filesSetAside(dir_->path().toStdString()).empty());
   }
 
@@ -418,7 +418,8 @@ class HistoryTest : public QObject {
     QVERIFY(file.open(QFile::WriteOnly) && file.write(QByteArray(9000, 'x')) == 9000);
     file.close();
     const auto damaged = history_->openRun("r");
-    QVERIFY(!damaged.ok() && damaged.error().next.text().starts_with("`lockstep history check r`"));
+    QVERIFY(!damaged.ok() &&
+            damaged.error().next.text().starts_with("run `lockstep history check r`"));
     QVERIFY(history_->remove("r").ok());
   }
 

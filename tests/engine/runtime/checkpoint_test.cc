@@ -636,11 +636,9 @@ class CheckpointTest : public QObject {
       QVERIFY(found.error().what.text().find(path) != std::string::npos);
       const std::size_t data = whole->dataOffset;
       if (bit / 8 >= data && bit / 8 < data + 48)
-        QCOMPARE(found.error().why,
-                 "tensor params/a.weight is not what was written: its checksum differs");
+        QCOMPARE(found.error().why, "the checksum of tensor params/a.weight does not match");
       else if (bit / 8 >= data + 48 && bit / 8 < data + 68)
-        QCOMPARE(found.error().why,
-                 "tensor params/b.bias is not what was written: its checksum differs");
+        QCOMPARE(found.error().why, "the checksum of tensor params/b.bias does not match");
     }
     for (std::size_t size = 0; size < good.size(); ++size)
       QVERIFY(!read(good.substr(0, size)).ok());
@@ -712,7 +710,7 @@ class CheckpointTest : public QObject {
                  fmt::format("seed {}: {}", seed, warnings[i]).c_str());
       }
       if (!damage.tensor.empty()) {
-        const std::string words = "tensor " + damage.tensor + " is not what was written";
+        const std::string words = "the checksum of tensor " + damage.tensor + " does not match";
         QVERIFY2(warnings[0].find(words) != std::string::npos, warnings[0].c_str());
       }
     }
@@ -763,7 +761,7 @@ class CheckpointTest : public QObject {
     const RunOutcome out = trained(settings);
     QVERIFY2(out.ok(), out.error().c_str());
     QCOMPARE(warnings.size(), std::size_t{1});
-    QVERIFY2(warnings[0].ends_with("has no checksums: damage to it would not be seen"),
+    QVERIFY2(warnings[0].ends_with("has no checksums, so damage to it would go unnoticed"),
              warnings[0].c_str());
   }
 
@@ -896,7 +894,7 @@ class CheckpointTest : public QObject {
     const auto damaged = runtime::evaluateCheckpoint(plan, checkpoint, data, backend);
     QVERIFY(!damaged.ok());
     QCOMPARE(damaged.error().code, Code::kDataLoss);
-    QVERIFY2(damaged.error().text().find(": tensor ") != std::string::npos,
+    QVERIFY2(damaged.error().text().find(": the checksum of tensor ") != std::string::npos,
              damaged.error().text().c_str());
   }
 };

@@ -705,7 +705,7 @@ class LossScaleTest : public QObject {
         QVERIFY(!refused.ok());
         const Error& error = refused.ranks[0].error();
         QVERIFY2(
-            error.why.text().starts_with(fmt::format("the {} is not finite, from element ", text)),
+            error.why.text().starts_with(fmt::format("the {} is not finite from element ", text)),
             error.text().c_str());
         QVERIFY(refused.steps.empty());
         settings.trainer.nonFinite = runtime::NonFinite::kTaken;

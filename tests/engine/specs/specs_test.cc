@@ -661,9 +661,8 @@ class SpecsTest : public QObject {
     both.mutable_nodes(0)->add_roles("worker");
     both.mutable_nodes(0)->add_roles("ps");
     QCOMPARE(messageOf(toCluster(both, {}, {}).status()),
-             "nodes[0].roles | roles are worker and ps; expected one of worker, ps, evaluator and "
-             "spare: "
-             "a host with several roles is listed as several nodes");
+             "nodes[0].roles | roles is worker and ps; expected one of worker, ps, evaluator and "
+             "spare; to give a host several roles, list it as several nodes");
   }
 
   void nodesOfRolePsAreTheServers() {

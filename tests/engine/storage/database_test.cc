@@ -115,7 +115,7 @@ class DatabaseTest : public QObject {
     file.close();
     const auto opened = Database::open(path(), {kTable});
     QCOMPARE(opened.error().code, Code::kDataLoss);
-    QCOMPARE(opened.error().why, std::string("it is truncated"));
+    QCOMPARE(opened.error().why, std::string("the file is truncated"));
     QCOMPARE(Database::check(path()).code(), Code::kDataLoss);
     DatabaseOptions options;
     options.rejectTruncated = false;
