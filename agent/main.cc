@@ -31,6 +31,7 @@ int main(int argc, char** argv) {
   if (command == "bridge") return bridgeCommand(arguments);
   if (command == "leave") return leaveCommand(arguments);
   if (command == "selftest") return selftestCommand(arguments);
+  if (command == "stacks") return stacksCommand(arguments);
   std::fputs(
       "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS] "
       "[--allow-root]\n"
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
       "       lockstep-agent leave [--workdir DIR]      ends the agent where no run is under way\n"
       "       lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]   what this node "
       "computes with, and how\n"
+      "       lockstep-agent stacks PID                 the stacks of all threads of a process\n"
       "       lockstep-agent supervise RUNFOLDER | worker --fd N   (started by the agent)\n",
       stderr);
   return command == "--help" || command == "help" ? 0 : 2;

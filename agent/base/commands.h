@@ -29,5 +29,6 @@ int workerCommand(Arguments& arguments);
 int bridgeCommand(Arguments& arguments);
 int leaveCommand(Arguments& arguments);
 int selftestCommand(Arguments& arguments);
+int stacksCommand(Arguments& arguments);
 
 }  // namespace lockstep::agent

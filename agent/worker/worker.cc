@@ -10,6 +10,7 @@
 
 #include "agent/base/commands.h"
 #include "agent/base/grpc_status.h"
+#include "agent/host/stacks.h"
 #include "agent/worker/consistency.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_resources.h"
@@ -72,7 +73,10 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     };
   }
 
-  Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
+  // An asynchronous server waits as long as its workers compute.
+  const StallWatch stalls(plan.isAsynchronous() ? nullptr : &resources.groups.activity(), &plan,
+                          start.rank());
+  Telemetry telemetry(start.rank(), link.channel(), stalls, [&](std::int64_t boundBytes) {
     logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(),
             boundBytes >> 10);
     link.awaitStart(boundBytes);
@@ -308,6 +312,7 @@ int workerCommand(Arguments& arguments) {
   node::v1::WorkerStart start;
   if (!link->start(start)) return kOrphanExit;
   leaveStuckDisks(start, *link);
+  allowStacks();
   Status status;
   if (start.mode() == "measure")
     status = measureSteps(start, *link);

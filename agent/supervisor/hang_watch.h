@@ -1,0 +1,62 @@
+// HangWatch: which ranks hold up a run that makes no progress. Has neither processes nor timers.
+//
+// Each rank tells when its training has stood still for a second, and for which ranks it waits
+// there (Stalled). Following who waits for whom leads to a rank that waits for none: it computes,
+// reads data, or is stopped. Ranks that are all in one collective, or in a circle, wait for each
+// other. (As the Flight Recorder of PyTorch compares the collectives of all ranks.)
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/clock.h"
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+class HangWatch {
+ public:
+  static constexpr Nanoseconds kLeast = 2'000'000'000;
+  static constexpr Nanoseconds kFirst = 20'000'000'000;  // while no step has completed
+  static constexpr int kSteps = 10;
+
+  // A new generation begins.
+  void clear() { *this = HangWatch(); }
+  // Notes how long a step took. The first one of a generation does not count.
+  void noteStep(Nanoseconds duration) {
+    if (steps_++ > 0) longest_ = std::max(longest_, duration);
+  }
+  void note(const node::v1::Stalled& stalled, Nanoseconds now);
+
+  // Returns how long a rank may wait: ten times the longest step so far.
+  Nanoseconds limit() const { return steps_ == 0 ? kFirst : std::max(kLeast, kSteps * longest_); }
+
+  struct Verdict {
+    std::vector<int> ranks;  // in order
+    Error warning;           // without a node
+  };
+  // Returns which ranks hold the others up, once for each hang; nothing while there is none.
+  std::optional<Verdict> judge(Nanoseconds now);
+  bool hangs() const { return !judged_.empty(); }
+
+ private:
+  struct Position {
+    node::v1::Stalled stalled;
+    Nanoseconds since = 0;
+  };
+  bool isSame(int rank, const Position& other) const;  // in the same collective
+  std::vector<int> culprits(int waiting) const;
+  Verdict verdict(std::vector<int> ranks, int waiting, Nanoseconds now) const;
+
+  std::map<int, Position> positions_;  // of ranks that stand still
+  std::vector<int> judged_;            // the last verdict's ranks, until they move
+  std::int64_t steps_ = 0;
+  Nanoseconds longest_ = 0;
+};
+
+}  // namespace lockstep::agent
