@@ -1,3 +1,5 @@
+// lockstep-agent: the table of commands with their flags, and main().
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <cstdio>
@@ -6,7 +8,53 @@
 
 #include "agent/base/commands.h"
 
+namespace lockstep::agent {
 namespace {
+
+constexpr int kUsageError = 2;
+
+struct Command {
+  std::string_view name;
+  Grammar grammar;
+  std::string_view help;
+  Result<int> (*run)(const Arguments& arguments);
+};
+
+const std::vector<Command> kCommands{
+    {"serve",
+     {{"workdir=", "detach", "idle-exit=", "superseded-exit=", "prepare-seconds=", "allow-root"},
+      0,
+      0,
+      "serve [--workdir DIR] [--detach] [--idle-exit SECONDS] [--allow-root]"},
+     "runs the agent of this node",
+     serveCommand},
+    {"bridge",
+     {{"socket="}, 0, 0, "bridge --socket PATH", {"socket"}},
+     "connects stdin and stdout to a Unix socket",
+     bridgeCommand},
+    {"leave",
+     {{"workdir="}, 0, 0, "leave [--workdir DIR]"},
+     "ends the agent if no run is in progress",
+     leaveCommand},
+    {"selftest",
+     {{"device=", "quick", "json"}, 0, 0, "selftest [--device cpu|cuda] [--quick] [--json]"},
+     "checks the backends and devices of this node",
+     selftestCommand},
+    {"stacks",
+     {{}, 1, 1, "stacks PID"},
+     "prints the stacks of all threads of a process",
+     stacksCommand},
+    {"supervise",
+     {{"runtime=", "serve-only",
+       "prepare-seconds=", "lost-seconds=", "evaluation-seconds=", "linger-seconds="},
+      1,
+      1,
+      "supervise RUNFOLDER --runtime DIR [--serve-only]",
+      {"runtime"}},
+     "started by the agent",
+     superviseCommand},
+    {"worker", {{"fd="}, 0, 0, "worker --fd N", {"fd"}}, "started by a supervisor", workerCommand},
+};
 
 // These processes hold a run's keys, weights and samples.
 void writeNoCores() {
@@ -16,31 +64,31 @@ void writeNoCores() {
   setrlimit(RLIMIT_CORE, &cores);
 }
 
+int run(const Command& command, const std::vector<std::string>& words) {
+  const auto arguments = Arguments::parse(words, command.grammar, "lockstep-agent");
+  const Result<int> code = arguments.ok() ? command.run(*arguments) : arguments.error();
+  if (code.ok()) return *code;
+  std::fputs(fmt::format("lockstep-agent {}: {}\n", command.name, code.error().text()).c_str(),
+             stderr);
+  return kUsageError;
+}
+
+int main(const std::vector<std::string>& words) {
+  const std::string name = words.empty() ? "" : words.front();
+  for (const Command& command : kCommands)
+    if (command.name == name) return run(command, {words.begin() + 1, words.end()});
+  std::fputs("usage:\n", stderr);
+  for (const Command& command : kCommands)
+    std::fputs(
+        fmt::format("  lockstep-agent {}\n      {}\n", command.grammar.usage, command.help).c_str(),
+        stderr);
+  return name == "--help" || name == "help" ? 0 : kUsageError;
+}
+
 }  // namespace
+}  // namespace lockstep::agent
 
 int main(int argc, char** argv) {
-  using namespace lockstep::agent;
-  writeNoCores();
-  std::vector<std::string> words(argv + 1, argv + argc);
-  const std::string command = words.empty() ? "" : words.front();
-  if (!words.empty()) words.erase(words.begin());
-  Arguments arguments(std::move(words));
-  if (command == "serve") return serveCommand(arguments);
-  if (command == "supervise") return superviseCommand(arguments);
-  if (command == "worker") return workerCommand(arguments);
-  if (command == "bridge") return bridgeCommand(arguments);
-  if (command == "leave") return leaveCommand(arguments);
-  if (command == "selftest") return selftestCommand(arguments);
-  if (command == "stacks") return stacksCommand(arguments);
-  std::fputs(
-      "usage: lockstep-agent serve [--workdir DIR] [--detach] [--idle-exit SECONDS] "
-      "[--allow-root]\n"
-      "       lockstep-agent bridge --socket PATH\n"
-      "       lockstep-agent leave [--workdir DIR]      ends the agent where no run is under way\n"
-      "       lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]   what this node "
-      "computes with, and how\n"
-      "       lockstep-agent stacks PID                 the stacks of all threads of a process\n"
-      "       lockstep-agent supervise RUNFOLDER | worker --fd N   (started by the agent)\n",
-      stderr);
-  return command == "--help" || command == "help" ? 0 : 2;
+  lockstep::agent::writeNoCores();
+  return lockstep::agent::main({argv + 1, argv + argc});
 }

@@ -1,34 +1,25 @@
-// The subcommands of lockstep-agent. Each returns the exit code of the process.
+// The subcommands of lockstep-agent. Each returns the exit code of the process, or an error of its
+// arguments. Their grammars are in agent/main.cc.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
+
+#include "engine/base/arguments.h"
 
 namespace lockstep::agent {
 
-// Parses "--name value" pairs, "--flag"s and words.
-class Arguments {
- public:
-  explicit Arguments(std::vector<std::string> words) : words_(std::move(words)) {}
-  bool flag(std::string_view name);
-  std::optional<std::string> value(std::string_view name);
-  double number(std::string_view name, double fallback);
-  std::optional<std::string> word();  // the next plain word
-  // Returns the arguments that were not read; empty if all were.
-  std::string rest() const { return words_.empty() ? "" : words_.front(); }
+Result<int> serveCommand(const Arguments& arguments);
+Result<int> superviseCommand(const Arguments& arguments);
+Result<int> workerCommand(const Arguments& arguments);
+Result<int> bridgeCommand(const Arguments& arguments);
+Result<int> leaveCommand(const Arguments& arguments);
+Result<int> selftestCommand(const Arguments& arguments);
+Result<int> stacksCommand(const Arguments& arguments);
 
- private:
-  std::vector<std::string> words_;
-};
-
-int serveCommand(Arguments& arguments);
-int superviseCommand(Arguments& arguments);
-int workerCommand(Arguments& arguments);
-int bridgeCommand(Arguments& arguments);
-int leaveCommand(Arguments& arguments);
-int selftestCommand(Arguments& arguments);
-int stacksCommand(Arguments& arguments);
+// A flag that is a number of seconds.
+inline Result<double> seconds(const Arguments& arguments, std::string_view flag, double fallback) {
+  constexpr double kMost = 1e9;
+  return arguments.number(flag, fallback, 0, kMost);
+}
 
 }  // namespace lockstep::agent

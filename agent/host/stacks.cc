@@ -173,14 +173,12 @@ void StackReader::onOutput(int fd) {
   done(std::move(lines));
 }
 
-int stacksCommand(Arguments& arguments) {
-  const std::string word = arguments.word().value_or("");
+Result<int> stacksCommand(const Arguments& arguments) {
+  const std::string& word = arguments.words()[0];
   int pid = 0;
-  std::from_chars(word.data(), word.data() + word.size(), pid);
-  if (pid <= 0 || !arguments.rest().empty()) {
-    std::fputs("usage: lockstep-agent stacks PID\n", stderr);
-    return 2;
-  }
+  const auto read = std::from_chars(word.data(), word.data() + word.size(), pid);
+  if (read.ptr != word.data() + word.size() || pid <= 0)
+    return invalidArgument("PID is \"{}\", expected the number of a process", word);
   alarm(kReadSeconds);  // a thread that never stops, in a disk's driver, cannot be read
   const auto stacks = stacksOf(pid);
   if (!stacks.ok()) {

@@ -23,13 +23,13 @@
 #include "agent/worker/prepare.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
 namespace {
 
 constexpr Nanoseconds kSupervisorStart = 15'000'000'000;
-constexpr int kProtocol = 1;
 
 void removeFolder(const RunFolder& folder) {
   // Renamed first, so that nobody meets it half removed.
@@ -60,13 +60,13 @@ class AgentService::Impl final : public node::v1::Agent::Service {
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
                          node::v1::HandshakeReply* reply) override {
-    if (request->protocol() != kProtocol) {
+    if (request->protocol() != specs::kProtocol) {
       Error error = makeError(Code::kFailedPrecondition, "the agent speaks protocol {}, not {}",
-                              kProtocol, request->protocol());
+                              specs::kProtocol, request->protocol());
       error.next = "deploy the agent of your version to this node";
       return toGrpc(error);
     }
-    reply->set_protocol(kProtocol);
+    reply->set_protocol(specs::kProtocol);
     reply->set_version(version_);
     *reply->mutable_inventory() = inventory(workdir_.path);
     return grpc::Status::OK;

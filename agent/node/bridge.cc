@@ -57,14 +57,9 @@ struct Pump {
 
 }  // namespace
 
-int bridgeCommand(Arguments& arguments) {
-  const auto path = arguments.value("--socket");
-  if (!path || !arguments.rest().empty()) {
-    std::fputs("usage: lockstep-agent bridge --socket PATH\n", stderr);
-    return 2;
-  }
+Result<int> bridgeCommand(const Arguments& arguments) {
   signal(SIGPIPE, SIG_IGN);
-  auto socket = connectUnix(*path, nullptr);
+  auto socket = connectUnix(arguments.text("socket"), nullptr);
   if (!socket.ok()) {
     std::fprintf(stderr, "lockstep-agent bridge: %s\n", socket.error().text().c_str());
     return 3;

@@ -27,13 +27,8 @@ bool end(int pid, Gone gone) {
 
 }  // namespace
 
-int leaveCommand(Arguments& arguments) {
-  const std::string path = arguments.value("--workdir").value_or("");
-  if (!arguments.rest().empty()) {
-    std::fprintf(stderr, "lockstep-agent leave: \"%s\" is not understood\n",
-                 arguments.rest().c_str());
-    return 2;
-  }
+Result<int> leaveCommand(const Arguments& arguments) {
+  const std::string path = arguments.text("workdir");
   if (std::error_code ignored;
       !path.empty() && path[0] == '/' && !std::filesystem::exists(path, ignored))
     return 0;

@@ -185,20 +185,14 @@ int detach(const Workdir& workdir, Serve serveIn) {
 
 }  // namespace
 
-int serveCommand(Arguments& arguments) {
-  const bool detached = arguments.flag("--detach");
-  const bool allowRoot = arguments.flag("--allow-root");
-  const std::string path = arguments.value("--workdir").value_or("");
+Result<int> serveCommand(const Arguments& arguments) {
   ServeOptions options;
-  options.idleExit = arguments.number("--idle-exit", options.idleExit);
-  options.supersededExit = arguments.number("--superseded-exit", options.supersededExit);
-  options.prepareSeconds = arguments.number("--prepare-seconds", options.prepareSeconds);
-  if (!arguments.rest().empty()) {
-    std::fprintf(stderr, "lockstep-agent serve: \"%s\" is not understood\n",
-                 arguments.rest().c_str());
-    return 2;
-  }
-  if (geteuid() == 0 && !allowRoot) {
+  LOCKSTEP_ASSIGN(options.idleExit, seconds(arguments, "idle-exit", options.idleExit));
+  LOCKSTEP_ASSIGN(options.supersededExit,
+                  seconds(arguments, "superseded-exit", options.supersededExit));
+  LOCKSTEP_ASSIGN(options.prepareSeconds,
+                  seconds(arguments, "prepare-seconds", options.prepareSeconds));
+  if (geteuid() == 0 && !arguments.has("allow-root")) {
     Error error = makeError(Code::kPermissionDenied, "the agent does not run as root");
     error.why = "everything that a run computes with would be root's";
     error.next =
@@ -206,7 +200,7 @@ int serveCommand(Arguments& arguments) {
         "give --allow-root";
     return fail(error);
   }
-  auto workdir = openWorkdir(path);
+  auto workdir = openWorkdir(arguments.text("workdir"));
   if (!workdir.ok()) return fail(workdir.error());
   const std::string version = bundleVersion(workdir->runtime);
   // If two start at once, one serves and the other finds it.
@@ -235,7 +229,7 @@ int serveCommand(Arguments& arguments) {
     }
     return serve(*workdir, version, lock, options, readyFd);
   };
-  if (detached) return detach(*workdir, begin);
+  if (arguments.has("detach")) return detach(*workdir, begin);
   if (starting >= 0) close(starting);
   return begin(STDOUT_FILENO);
 }

@@ -362,14 +362,12 @@ std::vector<Subject> subjects(const std::string& kind, bool cuda) {
 
 }  // namespace
 
-int selftestCommand(Arguments& arguments) {
-  const bool json = arguments.flag("--json");
-  const bool quick = arguments.flag("--quick");
-  const std::string kind = arguments.value("--device").value_or("");
-  if (!arguments.rest().empty() || (!kind.empty() && kind != "cpu" && kind != "cuda")) {
-    std::fputs("usage: lockstep-agent selftest [--device cpu|cuda] [--quick] [--json]\n", stderr);
-    return 2;
-  }
+Result<int> selftestCommand(const Arguments& arguments) {
+  const bool json = arguments.has("json");
+  const bool quick = arguments.has("quick");
+  const std::string kind = arguments.text("device");
+  if (!kind.empty() && kind != "cpu" && kind != "cuda")
+    return invalidArgument("--device {}: cpu or cuda was expected", kind);
   const bool cuda = kind != "cpu" && tellCuda(json);
   if (kind == "cuda" && !cuda) return 3;
   Watchdog watchdog(json);

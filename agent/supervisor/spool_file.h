@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,7 +20,10 @@
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
 
-struct sqlite3;
+namespace lockstep::storage {
+class Database;
+class Statement;
+}  // namespace lockstep::storage
 
 namespace lockstep::agent {
 
@@ -70,10 +72,10 @@ class SpoolFile {
   };
   SpoolFile(std::string path, std::int64_t limitBytes);
   Status openFile(std::int64_t maxPages);
-  Status transact(const std::function<Status()>& work);
   Status insert(const std::vector<Row>& rows, std::size_t level);
   Status insert(const Lost& lost);
   Status countLevels();
+  Status checkRead(const storage::Statement& rows) const;
   Result<Window> oldestWindow(std::size_t level);
   Status replace(std::size_t level, const Window& window);
   Result<std::optional<Lost>> removeOldest();
@@ -84,9 +86,8 @@ class SpoolFile {
   const std::int64_t limitBytes_;
   mutable std::mutex writeMutex_;
   std::mutex readMutex_;
-  sqlite3* writer_ = nullptr;
+  std::unique_ptr<storage::Database> writer_, reader_;
   std::unique_ptr<Statements> statements_;
-  sqlite3* reader_ = nullptr;
   std::vector<Level> levels_;
   std::atomic<std::uint64_t> thinnedTo_ = 0;
 };

@@ -240,12 +240,16 @@ Result<node::v1::PrepareRequest> requestWithKeys(const RunFolder& folder) {
   return request;
 }
 
-RunLimits limitsOf(Arguments& arguments) {
+Result<Nanoseconds> duration(const Arguments& arguments, std::string_view flag, double fallback) {
+  LOCKSTEP_ASSIGN(const double value, seconds(arguments, flag, fallback));
+  return static_cast<Nanoseconds>(value * 1e9);
+}
+
+Result<RunLimits> limitsOf(const Arguments& arguments) {
   RunLimits out;
-  out.prepared = static_cast<Nanoseconds>(arguments.number("--prepare-seconds", 30) * 1e9);
-  out.lostPeer = static_cast<Nanoseconds>(arguments.number("--lost-seconds", 30) * 1e9);
-  out.lastEvaluation =
-      static_cast<Nanoseconds>(arguments.number("--evaluation-seconds", 600) * 1e9);
+  LOCKSTEP_ASSIGN(out.prepared, duration(arguments, "prepare-seconds", 30));
+  LOCKSTEP_ASSIGN(out.lostPeer, duration(arguments, "lost-seconds", 30));
+  LOCKSTEP_ASSIGN(out.lastEvaluation, duration(arguments, "evaluation-seconds", 600));
   return out;
 }
 
@@ -262,19 +266,13 @@ void watchSignals(EventLoop& loop, const sigset_t& signals, std::function<void()
 
 }  // namespace
 
-int superviseCommand(Arguments& arguments) {
+Result<int> superviseCommand(const Arguments& arguments) {
   RunFolder folder;
-  const auto runtime = arguments.value("--runtime");
-  bool serveOnly = arguments.flag("--serve-only");
-  const RunLimits limits = limitsOf(arguments);
-  const auto linger = static_cast<Nanoseconds>(arguments.number("--linger-seconds", 60) * 1e9);
-  const auto path = arguments.word();
-  if (!path || !runtime || !arguments.rest().empty()) {
-    std::fputs("usage: lockstep-agent supervise RUNFOLDER --runtime DIR [--serve-only]\n", stderr);
-    return 2;
-  }
-  folder.path = *path;
-  folder.runtime = *runtime;
+  folder.path = arguments.words().front();
+  folder.runtime = arguments.text("runtime");
+  bool serveOnly = arguments.has("serve-only");
+  LOCKSTEP_ASSIGN(const RunLimits limits, limitsOf(arguments));
+  LOCKSTEP_ASSIGN(const Nanoseconds linger, duration(arguments, "linger-seconds", 60));
 
   const sigset_t signals = prepareProcess();
   if (!lockFolder(folder))

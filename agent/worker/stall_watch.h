@@ -15,7 +15,8 @@ class StallWatch {
  public:
   static constexpr Nanoseconds kStall = 1'000'000'000;
 
-  // Both are borrowed. Null activity: watches nothing.
+  StallWatch() = default;  // watches nothing
+  // Both are borrowed.
   StallWatch(const runtime::Activity* activity, const plan::Plan* plan, int rank)
       : activity_(activity), plan_(plan), rank_(rank) {}
 
@@ -27,9 +28,9 @@ class StallWatch {
  private:
   node::v1::Stalled position(Nanoseconds now) const;
 
-  const runtime::Activity* activity_;
-  const plan::Plan* plan_;
-  int rank_;
+  const runtime::Activity* activity_ = nullptr;
+  const plan::Plan* plan_ = nullptr;
+  int rank_ = 0;
   std::uint64_t changes_ = 0;
   Nanoseconds since_ = 0;
   bool told_ = false;

@@ -96,8 +96,8 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
   }
 }
 
-Telemetry::Telemetry(int rank, BlockingChannel& channel, StallWatch stalls,
-                     std::function<void(std::int64_t)> onReady)
+Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
+                     StallWatch stalls)
     : rank_(rank),
       channel_(channel),
       ready_(std::move(onReady)),

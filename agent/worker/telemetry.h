@@ -91,8 +91,8 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may block.
-  Telemetry(int rank, BlockingChannel& channel, StallWatch stalls,
-            std::function<void(std::int64_t)> onReady);
+  Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
+            StallWatch stalls = {});
   ~Telemetry() override;
   void finish();  // sends what is left and ends the thread
 

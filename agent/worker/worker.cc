@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 
 #include "agent/base/commands.h"
@@ -74,13 +75,15 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   }
 
   // An asynchronous server waits as long as its workers compute.
-  const StallWatch stalls(plan.isAsynchronous() ? nullptr : &resources.groups.activity(), &plan,
-                          start.rank());
-  Telemetry telemetry(start.rank(), link.channel(), stalls, [&](std::int64_t boundBytes) {
+  StallWatch stalls;
+  if (!plan.isAsynchronous())
+    stalls = StallWatch(&resources.groups.activity(), &plan, start.rank());
+  const auto ready = [&](std::int64_t boundBytes) {
     logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(),
             boundBytes >> 10);
     link.awaitStart(boundBytes);
-  });
+  };
+  Telemetry telemetry(start.rank(), link.channel(), ready, stalls);
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData,
                                 *resources.backend, resources.groups, link.stopAsked(), telemetry);
   telemetry.finish();
@@ -298,17 +301,14 @@ void leaveStuckDisks(const node::v1::WorkerStart& start, WorkerLink& link) {
 
 }  // namespace
 
-int workerCommand(Arguments& arguments) {
-  const int fd = static_cast<int>(arguments.number("--fd", -1));
-  if (fd < 0 || !arguments.rest().empty()) {
-    std::fputs("lockstep-agent worker is started by a supervisor\n", stderr);
-    return 2;
-  }
+Result<int> workerCommand(const Arguments& arguments) {
+  LOCKSTEP_ASSIGN(const std::int64_t fd,
+                  arguments.integer("fd", -1, 0, std::numeric_limits<int>::max()));
   // Large blocks go back when they are freed, also those after a larger one: what binding needs is
   // not kept.
   mallopt(M_MMAP_THRESHOLD, 256 << 10);
   // Lives as long as the process: the watchdog reads from it.
-  auto* link = new WorkerLink(fd);
+  auto* link = new WorkerLink(static_cast<int>(fd));
   node::v1::WorkerStart start;
   if (!link->start(start)) return kOrphanExit;
   leaveStuckDisks(start, *link);

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "app/cli/arguments.h"
 #include "app/cluster/cluster_session.h"
 #include "app/core/home.h"
 #include "app/core/inbox.h"
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
+#include "engine/base/arguments.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app::cli {

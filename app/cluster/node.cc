@@ -10,6 +10,7 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/core/rpc.h"
 #include "engine/base/clock.h"
+#include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
@@ -17,7 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kProtocol = 1;
 constexpr milliseconds kHandshakeLimit{10000};
 constexpr milliseconds kFirstPause{100};
 constexpr milliseconds kLongestPause{5000};
@@ -218,14 +218,14 @@ Result<NodeInventory> Node::greet(grpc::Channel& channel, const std::stop_token&
   context.set_wait_for_ready(true);
   const CancelOnStop cancel(context, stop);
   node::v1::HandshakeRequest request;
-  request.set_protocol(kProtocol);
+  request.set_protocol(specs::kProtocol);
   node::v1::HandshakeReply reply;
   const Nanoseconds asked = wallNow();
   LOCKSTEP_TRY(
       rpcStatus(stub->Handshake(&context, request, &reply), "the agent does not answer", name_));
-  if (reply.protocol() != kProtocol) {
+  if (reply.protocol() != specs::kProtocol) {
     Error error = makeError(Code::kFailedPrecondition, "the agent speaks protocol {}, not {}",
-                            reply.protocol(), kProtocol);
+                            reply.protocol(), specs::kProtocol);
     error.node = name_;
     error.next = "deploy this version to the node: lockstep cluster deploy";
     return error;

@@ -9,17 +9,20 @@
 #include "app/history/integrity.h"
 #include "app/history/run_csv.h"
 #include "app/history/run_table.h"
-#include "app/history/sqlite.h"
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/log.h"
 #include "engine/specs/error_info.h"
+#include "engine/storage/database.h"
 
 namespace lockstep::app {
 namespace {
 
 namespace fs = std::filesystem;
+using storage::Database;
+using storage::Statement;
+using storage::Transaction;
 
 // If `intact` tells of damage, and nobody else has the database open.
 Status setHistoryAside(const std::string& path, const Status& intact, const OpenLock& lock) {
@@ -64,14 +67,14 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder, bool c
   bool fresh = !fs::exists(path, error);
   state->lock = std::make_unique<OpenLock>(path);
   check = !fresh && (check || (state->lock->alone() && hasLog(path)));
-  Status intact = check ? checkDatabase(path) : Status();
+  Status intact = check ? Database::check(path) : Status();
   Result<std::unique_ptr<Database>> database =
-      intact.code() == Code::kDataLoss ? intact.error() : Database::open(path, historySchemas());
+      intact.code() == Code::kDataLoss ? intact.error() : openDatabase(path, historySchemas());
   if (!database.ok() && database.error().code == Code::kDataLoss) {
-    if (intact.ok()) intact = checkDatabase(path);
+    if (intact.ok()) intact = Database::check(path);
     LOCKSTEP_TRY(setHistoryAside(path, intact, *state->lock));
     fresh = true;
-    database = Database::open(path, historySchemas());
+    database = openDatabase(path, historySchemas());
   }
   if (!database.ok()) return database.error();
   state->database = std::move(*database);
@@ -421,7 +424,7 @@ Result<std::optional<std::string>> History::checkRun(const std::string& run) {
   std::error_code ignored;
   const bool there = fs::exists(path, ignored);
   if (there) {
-    const Status intact = checkDatabase(path);
+    const Status intact = Database::check(path);
     if (intact.ok()) {
       noteInRunFile(run);  // one of an earlier version does not have it
       return std::optional<std::string>();

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sqlite3.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include "app/history/sqlite.h"
 #include "engine/base/list_folder.h"
 
 namespace lockstep::app {
@@ -31,37 +29,12 @@ std::string dateAndTime() {
 
 }  // namespace
 
-Status checkDatabase(const std::string& path) {
-  sqlite3* handle = nullptr;
-  int result = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE, nullptr);
-  std::string why;
-  const auto ask = [&](const char* pragma) -> std::string {
-    sqlite3_stmt* statement = nullptr;
-    std::string answer;
-    if (result == SQLITE_OK) result = sqlite3_prepare_v2(handle, pragma, -1, &statement, nullptr);
-    if (result == SQLITE_OK && sqlite3_step(statement) == SQLITE_ROW)
-      answer = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
-    else if (result == SQLITE_OK)
-      result = sqlite3_errcode(handle);
-    sqlite3_finalize(statement);
-    return answer;
-  };
-  if (result == SQLITE_OK) sqlite3_busy_timeout(handle, 5000);
-  const std::string page = ask("PRAGMA page_size");
-  struct stat info {};
-  if (result == SQLITE_OK && stat(path.c_str(), &info) == 0 && info.st_size % std::stol(page) != 0)
-    why = "it is truncated";
-  else if (const std::string found = ask("PRAGMA quick_check(1)"); found != "ok")
-    why = found;
-  if (result != SQLITE_OK && why.empty()) why = sqlite3_errstr(result);
-  sqlite3_close(handle);
-  result &= 0xff;
-  if (result == SQLITE_OK && why.empty()) return {};
-  const bool damaged = result == SQLITE_OK || result == SQLITE_CORRUPT || result == SQLITE_NOTADB;
-  Error error = damaged ? makeError(Code::kDataLoss, "{} is damaged", path)
-                        : makeError(Code::kUnavailable, "cannot check {}", path);
-  error.why = why;
-  return error;
+Result<std::unique_ptr<storage::Database>> openDatabase(
+    const std::string& path, const std::vector<std::string_view>& schema) {
+  storage::DatabaseOptions options;
+  options.ifReadOnly = message("make it writable, or use another --home");
+  options.ifNewer = message("use that version, or another --home");
+  return storage::Database::open(path, schema, std::move(options));
 }
 
 bool hasLog(const std::string& path) {

@@ -1,16 +1,19 @@
-// Damaged databases: how they are found, and what becomes of them.
+// Opens the databases of the history, and sets damaged ones aside.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/storage/database.h"
 
 namespace lockstep::app {
 
-// Returns kDataLoss if the database at `path` is damaged (SQLite's quick_check). Reads all of it:
-// about a second per GB.
-Status checkDatabase(const std::string& path);
+// As storage::Database::open, with the studio's advice in errors.
+Result<std::unique_ptr<storage::Database>> openDatabase(
+    const std::string& path, const std::vector<std::string_view>& schema);
 // Whether a process that wrote `path` ended without closing it, or still has it open.
 bool hasLog(const std::string& path);
 // Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name. Nobody

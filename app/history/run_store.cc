@@ -11,12 +11,17 @@
 #include <limits>
 #include <map>
 
+#include "app/history/integrity.h"
 #include "app/history/spans.h"
-#include "app/history/sqlite.h"
 #include "engine/specs/error_info.h"
+#include "engine/storage/database.h"
 
 namespace lockstep::app {
 namespace {
+
+using storage::Database;
+using storage::Statement;
+using storage::Transaction;
 
 // Level 0 rows hold points; a full chunk of 4096 points also has a row at level 1 (spans of 16
 // points) and at level 2 (spans of 256); the row itself is the span of the whole chunk. Rows that
@@ -92,7 +97,7 @@ Result<Tail*> RunStore::State::tail(const std::string& name) {
     LOCKSTEP_TRY(Statement(*database, "INSERT INTO series(name) VALUES(?)")
                      .bind(std::string_view(name))
                      .run());
-    tail.series = sqlite3_last_insert_rowid(database->handle());
+    tail.series = database->lastRowId();
   }
   Statement rows(*database, "SELECT data, n, t1 FROM chunk WHERE series=? AND level=0 ORDER BY t0");
   rows.bind(tail.series);
@@ -168,7 +173,7 @@ RunStore::~RunStore() = default;
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path) {
   auto state = std::make_unique<RunStore::State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(state->database, Database::open(path, {kSchema, kErrorSchema, kAboutSchema}));
+  LOCKSTEP_ASSIGN(state->database, openDatabase(path, {kSchema, kErrorSchema, kAboutSchema}));
   return std::unique_ptr<RunStore>(new RunStore(std::move(state)));
 }
 

@@ -7,6 +7,9 @@
 namespace lockstep::app {
 namespace {
 
+using storage::Database;
+using storage::Statement;
+
 constexpr std::string_view kSchema = R"(
 CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created INTEGER,
   started INTEGER, finished INTEGER, generation INTEGER, world INTEGER, strategy TEXT, comm TEXT,

@@ -12,9 +12,6 @@ namespace {
 
 constexpr std::size_t kMostDurations = 4000;
 constexpr int kMostRanks = 1 << 20;  // more is not a number of ranks
-constexpr int kHaltedSamples = 4;
-constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
-constexpr double kAboveOthers = 1.5;
 
 // Brings times and numbers of steps that a node says into a range in which sums do not overflow.
 std::int64_t bounded(std::int64_t value) {
@@ -197,7 +194,7 @@ void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart
   members_ = {restart.nodes.begin(), restart.nodes.end()};
   row_.world = restart.world;
   analyzer_ = analysis::StepAnalyzer(restart.world);
-  loads_.clear();
+  ranks_.clear();
   std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= restart.world; });
   if (isLeftOut(errorNode_)) row_.error = {};
 }
@@ -291,7 +288,7 @@ void RunAggregator::addSteps(const Node& node, const run::v1::Record& record) {
   const std::int64_t offset = clockOffsetOf(node);
   const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
   const std::int64_t firstStep = bounded(chunk.first_step());
-  for (auto& [other, load] : loads_) load.stoppedInRow = 0;
+  ranks_.stepCompleted();
   std::int64_t begin = 0;
   std::int64_t& last = lastStep_[rank];
   auto& seconds = points(fmt::format("rank/{}/step", rank));
@@ -376,16 +373,7 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   for (const auto& rank : sample.rank()) {
     points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
     points(fmt::format("rank/{}/memory", rank.rank())).push_back({x, rank.memory()});
-    RankLoad& load = loads_[rank.rank()];
-    constexpr double kFade = 0.85;
-    load.seen = load.seen * kFade + 1;
-    load.stopped = load.stopped * kFade + (rank.stopped() ? 1 : 0);
-    load.cpu = load.cpu * kFade + rank.cpu();
-    load.waiting = load.waiting * kFade + rank.waiting();
-    load.throttled = load.throttled * kFade + rank.throttled();
-    load.stoppedInRow = rank.stopped() ? load.stoppedInRow + 1 : 0;
-    load.node = name;
-    load.gpu = rank.has_gpu() ? rank.gpu() : -1;
+    ranks_.take(name, rank);
   }
 }
 
@@ -412,64 +400,6 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Finished
   figures.weightsSha256 = finished.weights_sha256();
 }
 
-SlowEvidence RunAggregator::evidence(const analysis::Straggler& straggler) const {
-  SlowEvidence result;
-  double stopped = 0, throttled = 0, waiting = 0;
-  if (const auto found = loads_.find(straggler.rank); found != loads_.end()) {
-    const RankLoad& load = found->second;
-    stopped = load.stopped / load.seen;
-    throttled = load.throttled / load.seen;
-    waiting = load.waiting / load.seen;
-    result.cores = load.cpu / load.seen;
-  }
-  std::vector<double> waitings, powers;  // powers: of the others
-  std::optional<GpuWatch::Figures> gpu;
-  int gpuIndex = -1;
-  bool narrow = false, allNarrow = true;  // its GPU's link; those of all ranks that have one
-  for (const auto& [rank, load] : loads_) {
-    waitings.push_back(load.waiting / load.seen);
-    const auto figures = load.gpu < 0 ? std::nullopt : gpus_.figures(load.node, load.gpu);
-    if (!figures) continue;
-    const bool few = figures->lanes < figures->lanesMax;
-    allNarrow = allNarrow && few;
-    if (rank != straggler.rank) {
-      powers.push_back(figures->power);
-      continue;
-    }
-    gpu = figures;
-    gpuIndex = load.gpu;
-    narrow = few;
-  }
-  if (stopped > kStoppedShare) {
-    result.cause = SlowCause::kStopped;
-    // The process's own report of freezes is more exact than sampling.
-    result.share = straggler.frozenShare > 0 ? straggler.frozenShare : stopped;
-  } else if (throttled > kThrottledShare) {
-    result.cause = SlowCause::kThrottled;
-    result.share = throttled;
-  } else if (straggler.frozenShare > kStoppedShare) {
-    result.cause = SlowCause::kFrozen;
-    result.share = straggler.frozenShare;
-  } else if (gpu && gpu->heat > kThrottledShare) {
-    result.cause = SlowCause::kGpuHeat;
-    result.share = gpu->heat;
-  } else if (waiting > kCrowdedShare && waiting > kAboveOthers * median(std::move(waitings))) {
-    result.cause = SlowCause::kCrowded;
-    result.share = waiting;
-  } else if (gpu && gpu->power > kThrottledShare &&
-             gpu->power > kAboveOthers * median(std::move(powers))) {
-    result.cause = SlowCause::kGpuPower;
-    result.share = gpu->power;
-  } else if (narrow && !allNarrow) {
-    result.cause = SlowCause::kGpuLink;
-    result.lanes = gpu->lanes;
-    result.lanesMax = gpu->lanesMax;
-  }
-  if (result.cause >= SlowCause::kGpuHeat) result.gpu = gpuIndex;
-  result.share = std::min(result.share, 1.0);
-  return result;
-}
-
 std::optional<Straggler> RunAggregator::slowest() const {
   Straggler result;
   const auto place = [&](int rank) {
@@ -477,9 +407,8 @@ std::optional<Straggler> RunAggregator::slowest() const {
     if (const auto node = nodeOfRank_.find(rank); node != nodeOfRank_.end())
       result.node = node->second;
   };
-  for (const auto& [rank, load] : loads_) {
-    if (ended() || load.stoppedInRow < kHaltedSamples) continue;
-    place(rank);
+  if (const std::optional<int> halted = ranks_.halted(); halted && !ended()) {
+    place(*halted);
     result.halted = true;
     result.sinceStep = row_.figures.steps;
     result.evidence = {SlowCause::kStopped, 1, 0};
@@ -496,7 +425,7 @@ std::optional<Straggler> RunAggregator::slowest() const {
   result.withoutSeconds = worst.withoutSeconds;
   result.sinceStep = worst.since;
   result.phase = analysis::slowPhaseName(worst.phase);
-  result.evidence = evidence(worst);
+  result.evidence = ranks_.evidence(worst, gpus_);
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include "app/history/run_data.h"
 #include "app/history/run_row.h"
 #include "app/runs/gpu_watch.h"
+#include "app/runs/rank_watch.h"
 #include "app/runs/run_update.h"
 #include "engine/analysis/analysis.h"
 #include "lockstep/run/v1/telemetry.pb.h"
@@ -62,12 +63,6 @@ class RunAggregator {
     std::uint64_t sequence = 0, cursor = 0;
     double lastSample = 0;
   };
-  struct RankLoad {
-    double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
-    int stoppedInRow = 0;  // samples since the last that was not, or the last step
-    std::string node;
-    int gpu = -1;  // that it computes on
-  };
 
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
@@ -89,7 +84,6 @@ class RunAggregator {
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
   void analyse();
   std::optional<Straggler> slowest() const;
-  SlowEvidence evidence(const analysis::Straggler& straggler) const;
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
@@ -103,7 +97,7 @@ class RunAggregator {
   std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
-  std::map<int, RankLoad> loads_;
+  RankWatch ranks_;
   GpuWatch gpus_;
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;  // of rank 0's steps, thinned when many

@@ -485,8 +485,36 @@ class AgentServeTest : public QObject {
     QCOMPARE(output.code, 0);
     QVERIFY(!output.out.empty());
     QCOMPARE(runAgent({"bridge", "--socket", "/no/such/socket"}).code, 3);
-    QCOMPARE(runAgent({"bridge"}).code, 2);
+  }
+
+  void wrongArgumentsAreNamed() {
+    const auto refused = [](std::vector<std::string> arguments, const std::string& why) {
+      const Output output = runAgent(arguments);
+      return output.code == 2 && output.out.empty() &&
+             output.err.starts_with("lockstep-agent " + arguments.front() + ": " + why);
+    };
+    for (const char* command : {"serve", "bridge", "leave", "selftest", "supervise", "worker"}) {
+      QVERIFY2(refused({command, "--nonsense"}, "unknown option --nonsense (usage: "), command);
+    }
+    QVERIFY(
+        refused({"serve", "--workdr", "x"}, "unknown option --workdr; did you mean --workdir?"));
+    QVERIFY(refused({"serve", "more"}, "\"more\" is too much"));
+    QVERIFY(refused({"serve", "--workdir"}, "--workdir needs a value"));
+    for (const char* flag : {"--idle-exit", "--superseded-exit", "--prepare-seconds"})
+      QVERIFY2(refused({"serve", flag, "1s"}, std::string(flag) + " 1s: a number from 0"), flag);
+    for (const char* flag :
+         {"--prepare-seconds", "--lost-seconds", "--evaluation-seconds", "--linger-seconds"})
+      QVERIFY2(refused({"supervise", "/r", "--runtime", "/r", flag, "-1"},
+                       std::string(flag) + " -1: a number from 0"),
+               flag);
+    QVERIFY(refused({"supervise", "/r"}, "--runtime is missing"));
+    QVERIFY(refused({"supervise", "--runtime", "/r"}, "RUNFOLDER is missing"));
+    QVERIFY(refused({"worker", "--fd", "three"}, "--fd three: a number from 0"));
+    QVERIFY(refused({"worker"}, "--fd is missing"));
+    QVERIFY(refused({"bridge"}, "--socket is missing"));
+    QVERIFY(refused({"selftest", "--device", "tpu"}, "--device tpu: cpu or cuda was expected"));
     QCOMPARE(runAgent({"nonsense"}).code, 2);
+    QCOMPARE(runAgent({"--help"}).code, 0);
   }
 
   void theBuiltInBackendsAgree() {

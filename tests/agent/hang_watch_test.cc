@@ -215,7 +215,7 @@ class HangWatchTest : public QObject {
     QVERIFY(watch.look(114 * kSecond, 0)->moves());
     news = watch.look(116 * kSecond, 0);
     QVERIFY(news && news->name().empty() && news->awaits().empty());
-    QVERIFY(!agent::StallWatch(nullptr, &plan, 0).look(200 * kSecond, 0));
+    QVERIFY(!agent::StallWatch().look(200 * kSecond, 0));
   }
 };
 

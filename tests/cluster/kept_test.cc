@@ -17,6 +17,7 @@
 #include "agent/supervisor/spool.h"
 #include "app/history/history.h"
 #include "app/history/integrity.h"
+#include "engine/storage/database.h"
 
 using namespace lockstep;
 
@@ -152,7 +153,8 @@ class KeptTest : public QObject {
 
   // Reads the spool as a client does. Returns what is wrong with it.
   std::string faultOf(const std::string& path, std::int64_t told) {
-    if (const Status intact = app::checkDatabase(path); !intact.ok()) return intact.error().text();
+    if (const Status intact = storage::Database::check(path); !intact.ok())
+      return intact.error().text();
     auto spool = agent::Spool::open(path, spoolOptions());
     if (!spool.ok()) return spool.error().text();
     if ((*spool)->last() < static_cast<std::uint64_t>(told)) return "its end is lost";

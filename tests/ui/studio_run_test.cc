@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "app/history/sqlite.h"
 #include "engine/base/clock.h"
+#include "engine/storage/database.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/plots/custom_plot.h"
@@ -194,9 +194,9 @@ class StudioRunTest : public QObject {
     QDirIterator files(QString::fromStdString(home_->home().root) + "/local", {"spool.db"},
                        QDir::Files, QDirIterator::Subdirectories);
     while (files.hasNext()) {
-      auto spool = app::Database::open(files.next().toStdString(), {"", ""});
+      auto spool = storage::Database::open(files.next().toStdString(), {"", ""});
       if (!spool.ok()) continue;
-      app::Statement records(**spool, "SELECT body FROM records ORDER BY seq");
+      storage::Statement records(**spool, "SELECT body FROM records ORDER BY seq");
       while (records.step()) {
         const auto bytes = records.blob(0);
         run::v1::Record record;

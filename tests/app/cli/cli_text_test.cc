@@ -1,10 +1,9 @@
-// Words of the command line, JSON lines, text for terminals, the order of a run's story.
+// JSON lines, text for terminals, the order of a run's story.
 #include <QTest>
 
 #include <cmath>
 #include <random>
 
-#include "app/cli/arguments.h"
 #include "app/cli/command.h"
 #include "app/cli/json_line.h"
 #include "app/cli/run_report.h"
@@ -19,30 +18,6 @@ class CliTextTest : public QObject {
   Q_OBJECT
 
  private Q_SLOTS:
-  void words() {
-    const Grammar grammar{{"cluster=", "set=", "json", "every="}, 1, 1, "run SPEC"};
-    const auto good = Arguments::parse(
-        {"--json", "a.yaml", "--set=x=1", "--set", "y=2", "--every", "3"}, grammar);
-    QVERIFY(good.ok());
-    QCOMPARE(good->words(), std::vector<std::string>{"a.yaml"});
-    QVERIFY(good->has("json"));
-    QCOMPARE(good->all("set"), (std::vector<std::string>{"x=1", "y=2"}));
-    QCOMPARE(*good->integer("every", 0, 1, 10), 3);
-    QVERIFY(!good->integer("every", 0, 1, 2).ok());
-    QVERIFY(!Arguments::parse({"a", "b"}, grammar).ok());
-    QCOMPARE(Arguments::parse({}, grammar).error().what, std::string("SPEC is missing"));
-    QCOMPARE(Arguments::parse({}, {{}, 1, 1, "history show RUN [--json]"}).error().what,
-             std::string("RUN is missing"));
-    QCOMPARE(Arguments::parse({"a"}, {{}, 2, 2, "copy FILE FOLDER --to N [SPEC]"}).error().what,
-             std::string("FOLDER is missing"));
-    QVERIFY(!Arguments::parse({"a", "--json=1"}, grammar).ok());
-    QVERIFY(!Arguments::parse({"a", "--set"}, grammar).ok());
-    const auto wrong = Arguments::parse({"a", "--cluser", "x"}, grammar);
-    QVERIFY(!wrong.ok());
-    QVERIFY(wrong.error().what.text().find("did you mean --cluster?") != std::string::npos);
-    QVERIFY(Arguments::parse({"--", "--json"}, grammar)->words()[0] == "--json");
-  }
-
   void jsonLines() {
     const std::string line = JsonLine("step")
                                  .add("step", 3)

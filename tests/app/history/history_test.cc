@@ -13,7 +13,7 @@
 
 #include "app/history/history.h"
 #include "app/history/integrity.h"
-#include "app/history/sqlite.h"
+#include "engine/storage/database.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -72,7 +72,7 @@ class HistoryTest : public QObject {
     QTemporaryDir old;
     const std::string folder = old.path().toStdString();
     {
-      const auto first = Database::open(
+      const auto first = storage::Database::open(
           folder + "/history.db",
           {"CREATE TABLE run(run TEXT PRIMARY KEY, name TEXT, notes TEXT, phase INTEGER, created "
            "INTEGER,"
@@ -373,8 +373,8 @@ class HistoryTest : public QObject {
     QVERIFY(history_->begin(rowOf("damaged"), {}).ok());
     history_.reset();
     for (const char* run : {"kept", "short"}) {  // as earlier versions left them
-      auto file = Database::open(fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run),
-                                 {"", "", ""});
+      auto file = storage::Database::open(
+          fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run), {"", "", ""});
       QVERIFY(file.ok() && (*file)->execute("DELETE FROM about").ok());
     }
     QFile damaged(dir_->path() + "/runs/damaged.db");

@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <thread>
 
-#include "app/history/sqlite.h"
 #include "engine/base/file.h"
+#include "engine/storage/database.h"
 #include "tests/app/runs/runs_bench.h"
 
 using namespace lockstep;
@@ -272,10 +272,10 @@ class LaunchTroubleTest : public QObject {
     QVERIFY(bench.until([&] { return seen.loss.size() > 5; }));
     std::size_t before = 0;
     {
-      auto other =
-          Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db", {"", "", ""});
+      auto other = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
+                                           {"", "", ""});
       QVERIFY2(other.ok(), other.ok() ? "" : other.error().text().c_str());
-      const Transaction held(**other);
+      const storage::Transaction held(**other);
       QVERIFY2(held.status().ok(), held.status().ok() ? "" : held.status().error().text().c_str());
       QVERIFY(bench.until([&] { return !seen.errors.empty(); }, 20000));
       before = seen.loss.size();

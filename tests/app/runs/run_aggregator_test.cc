@@ -607,32 +607,40 @@ class RunAggregatorTest : public QObject {
   }
 
   void theCauseOfSlownessIsSaid_data() {
+    QTest::addColumn<int>("world");
     QTest::addColumn<bool>("stopped");
     QTest::addColumn<double>("waiting");
     QTest::addColumn<double>("throttled");
     QTest::addColumn<int>("cause");
     QTest::addColumn<QString>("words");
-    QTest::newRow("stopped") << true << 0.1 << 0.0 << int(SlowCause::kStopped)
-                             << "its process was stopped 100 % of the time";
-    QTest::newRow("quota") << false << 0.5 << 0.5 << int(SlowCause::kThrottled)
-                           << "a CPU quota held it back 50 % of the time";
-    QTest::newRow("crowded") << false << 0.6 << 0.0 << int(SlowCause::kCrowded)
-                             << "other work had its cores 60 % of the time";
-    QTest::newRow("crowded as all are")
-        << false << 0.25 << 0.0 << int(SlowCause::kUnknown) << "it had 0.50 cores";
+    for (int world : {2, 3, 4}) {
+      const auto row = [&](const char* name) -> QTestData& {
+        return QTest::newRow(fmt::format("{}, {} ranks", name, world).c_str()) << world;
+      };
+      row("stopped") << true << 0.1 << 0.0 << int(SlowCause::kStopped)
+                     << "its process was stopped 100 % of the time";
+      row("quota") << false << 0.5 << 0.5 << int(SlowCause::kThrottled)
+                   << "a CPU quota held it back 50 % of the time";
+      row("crowded") << false << 0.6 << 0.0 << int(SlowCause::kCrowded)
+                     << "other work had its cores 60 % of the time";
+      row("crowded as all are") << false << 0.25 << 0.0 << int(SlowCause::kUnknown)
+                                << "it had 0.50 cores";
+    }
   }
   void theCauseOfSlownessIsSaid() {
+    QFETCH(int, world);
     QFETCH(bool, stopped);
     QFETCH(double, waiting);
     QFETCH(double, throttled);
     QFETCH(int, cause);
     QFETCH(QString, words);
-    RunAggregator book(rowOf(3), {{"n1", 0}});
-    book.add("n1",
-             sampleRecord(1, 0,
-                          {rankSample(0, false, 0.2, 0), rankSample(1, stopped, waiting, throttled),
-                           rankSample(2, false, 0.2, 0)}));
-    for (int rank = 0; rank < 3; ++rank)
+    RunAggregator book(rowOf(world), {{"n1", 0}});
+    std::vector<run::v1::RankSample> samples;
+    for (int rank = 0; rank < world; ++rank)
+      samples.push_back(rank == 1 ? rankSample(1, stopped, waiting, throttled)
+                                  : rankSample(rank, false, 0.2, 0));
+    book.add("n1", sampleRecord(1, 0, samples));
+    for (int rank = 0; rank < world; ++rank)
       book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30,
                                  rank == 1 ? 0.010 : 0.002));
     const auto taken = book.take();

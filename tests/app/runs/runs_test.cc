@@ -7,8 +7,8 @@
 #include <set>
 
 #include "app/cluster/node_access.h"
-#include "app/history/sqlite.h"
 #include "app/runs/run_nodes.h"
+#include "engine/storage/database.h"
 #include "tests/app/runs/runs_bench.h"
 
 using namespace lockstep;
@@ -177,10 +177,10 @@ class RunsTest : public QObject {
     QTest::qWait(2000);
     Seen seen;
     {
-      auto held =
-          Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db", {"", "", ""});
+      auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
+                                          {"", "", ""});
       QVERIFY2(held.ok(), held.ok() ? "" : held.error().text().c_str());
-      const Transaction transaction(**held);
+      const storage::Transaction transaction(**held);
       QVERIFY(transaction.status().ok());
       Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
       QVERIFY(bench.until([&] { return seen.preview.size() > 20; }, 4500));

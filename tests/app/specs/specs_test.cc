@@ -419,8 +419,8 @@ class SpecsTest : public QObject {
     row("port", "nodes:\n  - name: a\n    ssh: {host: n1, port: ssh}\n",
         "f.yaml:3:27: 'port' is 'ssh', expected a whole number");
     row("role", "nodes:\n  - name: a\n    roles: [wroker]\n",
-        "f.yaml:3:13: 'roles[0]' is 'wroker', expected one of worker, ps, chief, evaluator (did "
-        "you mean 'worker'?)");
+        "f.yaml:3:13: 'roles[0]' is 'wroker', expected one of worker, ps, chief, evaluator, "
+        "spare (did you mean 'worker'?)");
     row("comm", "comm: glue\nnodes:\n  - name: a\n",
         "f.yaml:1:7: 'comm' is 'glue', expected one of");
     row("twice the name", "nodes:\n  - name: a\n  - name: a\n", "f.yaml:3:");

@@ -10,19 +10,21 @@
 
 #include "engine/base/status.h"
 
-namespace lockstep::app::cli {
+namespace lockstep {
 
 // The flags and words of a command. `flags` with a value end in '=': "cluster=", "json", "set=".
 struct Grammar {
   std::vector<std::string_view> flags;
   std::size_t minWords = 0, maxWords = 0;
-  std::string_view usage;
+  std::string_view usage;                  // without the name of the program: "run SPEC [--json]"
+  std::vector<std::string_view> required;  // of `flags`, without '='
 };
 
 class Arguments {
  public:
-  // Errors: kInvalidArgument naming the flag, with a suggestion if one is close.
-  static Result<Arguments> parse(const std::vector<std::string>& words, const Grammar& grammar);
+  // Errors: kInvalidArgument naming the flag, with a suggestion if one is close, and the usage.
+  static Result<Arguments> parse(const std::vector<std::string>& words, const Grammar& grammar,
+                                 std::string_view program = "lockstep");
 
   bool has(std::string_view flag) const { return values_.contains(flag); }
   std::string text(std::string_view flag, std::string fallback = {}) const;  // the last one given
@@ -38,4 +40,4 @@ class Arguments {
   std::vector<std::string> words_;
 };
 
-}  // namespace lockstep::app::cli
+}  // namespace lockstep

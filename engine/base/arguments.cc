@@ -1,25 +1,12 @@
-#include "app/cli/arguments.h"
+#include "engine/base/arguments.h"
 
 #include <algorithm>
 #include <charconv>
 
-namespace lockstep::app::cli {
-namespace {
+#include "engine/base/suggest.h"
 
-std::size_t editDistance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
+namespace lockstep {
+namespace {
 
 template <typename T>
 Result<T> parseNumber(std::string_view flag, const std::string& text, T low, T high) {
@@ -45,11 +32,12 @@ std::string_view wordName(std::string_view usage, std::size_t index) {
 
 }  // namespace
 
-Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const Grammar& grammar) {
+Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const Grammar& grammar,
+                                   std::string_view program) {
   Arguments out;
   const auto usageError = [&](Message what) {
     Error error = makeError(Code::kInvalidArgument, "{}", what);
-    error.next = message("usage: lockstep {}", grammar.usage);
+    error.next = message("usage: {} {}", program, grammar.usage);
     return error;
   };
   bool flagsEnded = false;
@@ -68,17 +56,12 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
     const auto known = std::find_if(grammar.flags.begin(), grammar.flags.end(),
                                     [&](auto flag) { return flag == name || flag == name + "="; });
     if (known == grammar.flags.end()) {
-      std::string_view nearest;
-      std::size_t best = 3;
-      for (std::string_view flag : grammar.flags) {
-        flag = flag.substr(0, flag.find('='));
-        if (const std::size_t distance = editDistance(flag, name); distance < best) {
-          best = distance;
-          nearest = flag;
-        }
-      }
+      std::vector<std::string_view> names;
+      for (const std::string_view flag : grammar.flags)
+        names.push_back(flag.substr(0, flag.find('=')));
+      const std::string near = nearest(name, names);
       return usageError(message("unknown option --{}{}", name,
-                                nearest.empty() ? "" : message("; did you mean --{}?", nearest)));
+                                near.empty() ? "" : message("; did you mean --{}?", near)));
     }
     if (!known->ends_with('=')) {
       if (equals != std::string::npos) return usageError(message("--{} takes no value", name));
@@ -95,6 +78,8 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
     return usageError(message("{} is missing", wordName(grammar.usage, given)));
   if (out.words_.size() > grammar.maxWords)
     return usageError(message("\"{}\" is too much", out.words_[grammar.maxWords]));
+  for (const std::string_view flag : grammar.required)
+    if (!out.has(flag)) return usageError(message("--{} is missing", flag));
   return out;
 }
 
@@ -117,4 +102,4 @@ Result<double> Arguments::number(std::string_view flag, double fallback, double 
   return parseNumber(flag, text(flag), low, high);
 }
 
-}  // namespace lockstep::app::cli
+}  // namespace lockstep

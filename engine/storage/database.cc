@@ -1,5 +1,6 @@
-#include "app/history/sqlite.h"
+#include "engine/storage/database.h"
 
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -9,12 +10,14 @@
 #include <filesystem>
 #include <limits>
 
-namespace lockstep::app {
+namespace lockstep::storage {
 
 Statement::Statement(Database& database, std::string_view sql) : database_(database) {
-  check(sqlite3_prepare_v2(database.handle(), sql.data(), static_cast<int>(sql.size()), &statement_,
+  check(sqlite3_prepare_v2(database.handle_, sql.data(), static_cast<int>(sql.size()), &statement_,
                            nullptr));
 }
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
 
 void Statement::check(int result) {
   if (result != SQLITE_OK && result != SQLITE_ROW && result != SQLITE_DONE && status_.ok())
@@ -55,6 +58,9 @@ Status Statement::run() {
   return out;
 }
 
+std::int64_t Statement::integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
 double Statement::number(int column) const {
   if (sqlite3_column_type(statement_, column) == SQLITE_NULL)
     return std::numeric_limits<double>::quiet_NaN();
@@ -105,7 +111,7 @@ struct TemporaryFolder {
 Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::string name = fs::temp_directory_path(error).string() + "/lockstep-history-XXXXXX";
+  std::string name = fs::temp_directory_path(error).string() + "/lockstep-database-XXXXXX";
   if (error || mkdtemp(name.data()) == nullptr)
     return systemError(error ? error.value() : errno,
                        message("cannot make a folder for a copy of {}", path));
@@ -129,55 +135,89 @@ Result<std::string> mergedCopy(const std::string& path, TemporaryFolder& folder)
 
 }  // namespace
 
+Database::Database(std::string path, DatabaseOptions options)
+    : path_(std::move(path)), options_(std::move(options)) {
+  if (options_.what.empty()) options_.what = message("cannot use {}", path_);
+}
+
+Database::~Database() { sqlite3_close(handle_); }
+
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
-                                                 const std::vector<std::string_view>& schema) {
-  const std::int64_t version = std::ssize(schema);
-  std::unique_ptr<Database> database(new Database);
-  database->path_ = path;
-  const bool readOnly = onReadOnlyFileSystem(path);
-  const int access = readOnly ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
-                              : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  struct stat info {};
+                                                 const std::vector<std::string_view>& schema,
+                                                 DatabaseOptions options) {
+  std::unique_ptr<Database> database(new Database(path, std::move(options)));
   std::string file = path;
   TemporaryFolder copies;  // an open file outlives its name
-  if (readOnly && stat((path + "-wal").c_str(), &info) == 0 && info.st_size > 0) {
-    LOCKSTEP_ASSIGN(file, mergedCopy(path, copies));
-  }
-  const int opened = sqlite3_open_v2((readOnly ? immutableUri(file) : file).c_str(),
-                                     &database->handle_, access | SQLITE_OPEN_NOMUTEX, nullptr);
-  if (opened != SQLITE_OK) return database->error(opened);
-  sqlite3_busy_timeout(database->handle_, 5000);
-  if (!readOnly)
+  if (onReadOnlyFileSystem(path)) {
+    struct stat log {};
+    if (stat((path + "-wal").c_str(), &log) == 0 && log.st_size > 0) {
+      LOCKSTEP_ASSIGN(file, mergedCopy(path, copies));
+    }
+    LOCKSTEP_TRY(database->connect(immutableUri(file), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
+  } else {
+    LOCKSTEP_TRY(database->connect(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
     LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
-  const auto number = [&](std::string_view pragma) -> Result<std::int64_t> {
-    Statement statement(*database, pragma);
-    if (!statement.step()) return statement.status().error();
-    return statement.integer(0);
-  };
-  const auto found = [&] { return number("PRAGMA user_version"); };
-  LOCKSTEP_ASSIGN(std::int64_t current, found());
-  // A page that is cut off would be read as zeros.
-  LOCKSTEP_ASSIGN(const std::int64_t page, number("PRAGMA page_size"));
-  if (stat(file.c_str(), &info) == 0 && info.st_size % page != 0) {
-    Error error = makeError(Code::kDataLoss, "cannot use {}", path);
-    error.why = "it is truncated";
-    return error;
+    if (const std::int64_t limit = database->options_.maxPages; limit > 0)
+      LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA max_page_count={}", limit)));
   }
-  if (current > version) {
-    Error error = makeError(Code::kFailedPrecondition, "{} was written by a newer Lockstep", path);
-    error.next = "use that version, or another --home";
-    return error;
-  }
-  if (current < version) {
-    Transaction transaction(*database);
-    LOCKSTEP_TRY(transaction.status());
-    LOCKSTEP_ASSIGN(current, found());  // another process may have been quicker
-    for (; current < version; ++current)
-      LOCKSTEP_TRY(database->execute(std::string(schema.begin()[current])));
-    LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA user_version={}", version)));
-    LOCKSTEP_TRY(transaction.commit());
-  }
+  if (database->options_.rejectTruncated) LOCKSTEP_TRY(database->checkSize(file));
+  LOCKSTEP_TRY(database->migrate(schema));
   return database;
+}
+
+Status Database::connect(const std::string& file, int flags) {
+  const int result = sqlite3_open_v2(file.c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (result != SQLITE_OK) return error(result);
+  sqlite3_busy_timeout(handle_, 5000);
+  return {};
+}
+
+// Returns kDataLoss if the file ends within a page.
+Status Database::checkSize(const std::string& file) {
+  LOCKSTEP_ASSIGN(const std::int64_t page, number("PRAGMA page_size"));
+  struct stat info {};
+  if (stat(file.c_str(), &info) != 0 || info.st_size % page == 0) return {};
+  Error error = makeError(Code::kDataLoss, "cannot use {}", path_);
+  error.why = "it is truncated";
+  return error;
+}
+
+Status Database::migrate(const std::vector<std::string_view>& schema) {
+  const std::int64_t version = std::ssize(schema);
+  LOCKSTEP_ASSIGN(std::int64_t current, number("PRAGMA user_version"));
+  if (current > version || current < 0) {
+    Error error = makeError(Code::kFailedPrecondition, "{} was written by a newer Lockstep", path_);
+    error.next = options_.ifNewer;
+    return error;
+  }
+  if (current == version) return {};
+  Transaction transaction(*this);
+  LOCKSTEP_TRY(transaction.status());
+  LOCKSTEP_ASSIGN(current, number("PRAGMA user_version"));  // another process may have been quicker
+  for (; current < version; ++current) LOCKSTEP_TRY(execute(std::string(schema.begin()[current])));
+  LOCKSTEP_TRY(execute(fmt::format("PRAGMA user_version={}", version)));
+  return transaction.commit();
+}
+
+Status Database::check(const std::string& path) {
+  Database database(path, {.ioError = Code::kUnavailable});
+  const Status found = [&]() -> Status {
+    LOCKSTEP_TRY(database.connect(path, SQLITE_OPEN_READWRITE));
+    LOCKSTEP_TRY(database.checkSize(path));
+    Statement check(database, "PRAGMA quick_check(1)");
+    if (!check.step()) return check.status();
+    const std::string answer = check.text(0);
+    if (answer == "ok") return {};
+    Error damage = makeError(Code::kDataLoss, "cannot use {}", path);
+    damage.why = answer;
+    return damage;
+  }();
+  if (found.ok()) return {};
+  Error error = found.code() == Code::kDataLoss
+                    ? makeError(Code::kDataLoss, "{} is damaged", path)
+                    : makeError(Code::kUnavailable, "cannot check {}", path);
+  error.why = found.error().why;
+  return error;
 }
 
 Status Database::execute(const std::string& sql) {
@@ -185,42 +225,50 @@ Status Database::execute(const std::string& sql) {
   return result == SQLITE_OK ? Status() : Status(error(result));
 }
 
+std::int64_t Database::lastRowId() const { return sqlite3_last_insert_rowid(handle_); }
+
+Result<std::int64_t> Database::number(std::string_view pragma) {
+  Statement statement(*this, pragma);
+  if (!statement.step()) return statement.status().error();
+  return statement.integer(0);
+}
+
 Error Database::error(int result) const {
-  Code code = Code::kInternal;
-  std::string next;
+  Error error;
   switch (result & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      code = Code::kUnavailable;
+      error.code = Code::kUnavailable;
       break;
     case SQLITE_FULL:
-      code = Code::kResourceExhausted;
-      next = "free disk space";
+      error.code = Code::kResourceExhausted;
       break;
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
+      error.code = Code::kDataLoss;
+      break;
     case SQLITE_IOERR:
-      code = Code::kDataLoss;
+      error.code = options_.ioError;
       break;
     case SQLITE_CANTOPEN:
-      code = Code::kNotFound;
+      error.code = Code::kNotFound;
       break;
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:
-      code = Code::kPermissionDenied;
-      next = "make it writable, or use another --home";
+      error.code = Code::kPermissionDenied;
       break;
     default:
       break;
   }
-  Error error = makeError(code, "cannot use {}", path_);
+  error.what = options_.what;
   error.why = handle_ != nullptr ? sqlite3_errmsg(handle_) : sqlite3_errstr(result);
   if (const int cause = handle_ != nullptr ? sqlite3_system_errno(handle_) : 0;
-      code == Code::kNotFound && cause != 0)
+      error.code == Code::kNotFound && cause != 0)
     error.why = message("{}: {}", error.why, std::strerror(cause));
-  error.next = next;
+  if (error.code == Code::kResourceExhausted) error.next = options_.ifFull;
+  if (error.code == Code::kPermissionDenied) error.next = options_.ifReadOnly;
   return error;
 }
 
-}  // namespace lockstep::app
+}  // namespace lockstep::storage

@@ -1,0 +1,37 @@
+// RankWatch: the processes of a run's ranks, as their nodes sample them, and why one of them is
+// slow. No threads, no I/O.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "app/runs/gpu_watch.h"
+#include "app/runs/straggler.h"
+#include "engine/analysis/analysis.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::app {
+
+class RankWatch {
+ public:
+  void take(const std::string& node, const run::v1::RankSample& sample);
+  void stepCompleted();             // no rank is halted now
+  void clear() { loads_.clear(); }  // the ranks are started anew
+
+  // Returns a rank whose process has been stopped in the last samples, with no step completed.
+  std::optional<int> halted() const;
+  // Returns the likely cause, by the rank's own samples beside those of the others.
+  SlowEvidence evidence(const analysis::Straggler& straggler, const GpuWatch& gpus) const;
+
+ private:
+  struct Load {
+    double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
+    int stoppedInRow = 0;  // samples since the last that was not, or the last step
+    std::string node;
+    int gpu = -1;  // that it computes on
+  };
+  std::map<int, Load> loads_;
+};
+
+}  // namespace lockstep::app
