@@ -18,6 +18,31 @@ Message collectiveText(const node::v1::Stalled& at) {
                  at.collective());
 }
 
+// Libraries in which a thread is that waits in a collective.
+bool isWait(std::string_view frame) {
+  for (const std::string_view name : {"lockstep::comm::", "std::", "gloo::", "(libc.so",
+                                      "(libstdc++.so", "(libgloo.so", "[vdso]"})
+    if (frame.find(name) != std::string_view::npos) return true;
+  return false;
+}
+
+// Returns the innermost frame that is no wait, of the thread that is in a collective: above its
+// frame of the communicator. Empty where it only waits.
+std::string frameElsewhere(const std::vector<std::string>& lines) {
+  std::string_view first;
+  for (const std::string& line : lines) {
+    const std::string_view frame = line;
+    if (!frame.starts_with("  ")) {
+      first = {};
+    } else if (frame.find("lockstep::comm::") != std::string_view::npos) {
+      return std::string(first);
+    } else if (first.empty() && !isWait(frame)) {
+      first = frame.substr(2);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 void HangWatch::note(const node::v1::Stalled& stalled, Nanoseconds now) {
@@ -38,66 +63,20 @@ bool HangWatch::isSame(int rank, const Position& other) const {
 }
 
 // Follows who waits for whom, from a rank that waits.
-std::vector<int> HangWatch::culprits(int waiting) const {
-  std::vector<int> path{waiting};
-  for (;;) {
-    const Position& here = positions_.at(path.back());
+int HangWatch::culprit(int waiting) const {
+  std::set<int> path{waiting};
+  for (int at = waiting;;) {
+    const Position& here = positions_.at(at);
     int next = -1;
     for (const int rank : here.stalled.awaits()) {
       if (isSame(rank, here)) continue;
       const auto found = positions_.find(rank);
-      const bool waitsToo = found != positions_.end() && found->second.stalled.awaits_size() > 0;
-      if (next < 0 || !waitsToo) next = rank;
-      if (!waitsToo) return {rank};
+      if (found == positions_.end() || found->second.stalled.awaits_size() == 0) return rank;
+      if (next < 0) next = rank;
     }
-    if (next < 0) {  // all are there
-      std::vector<int> all(here.stalled.awaits().begin(), here.stalled.awaits().end());
-      all.push_back(path.back());
-      std::sort(all.begin(), all.end());
-      return all;
-    }
-    const auto before = std::find(path.begin(), path.end(), next);
-    if (before != path.end()) {
-      std::vector<int> circle(before, path.end());
-      std::sort(circle.begin(), circle.end());
-      return circle;
-    }
-    path.push_back(next);
+    if (next < 0 || !path.insert(next).second) return -1;
+    at = next;
   }
-}
-
-HangWatch::Verdict HangWatch::verdict(std::vector<int> ranks, int waiting, Nanoseconds now) const {
-  const Position& waits = positions_.at(waiting);
-  Verdict out;
-  Error& error = out.warning;
-  error.code = Code::kUnavailable;
-  error.step = waits.stalled.step();
-  error.next = "look at the stacks of its threads in the log";
-  if (ranks.size() > 1) {
-    error.what = message("{} wait for each other", rankList(ranks));
-    error.why = message("nothing has moved for {:.1f} s in {}", seconds(now - waits.since),
-                        collectiveText(waits.stalled));
-  } else {
-    error.rank = ranks[0];
-    error.what = message("rank {} holds up the other ranks", ranks[0]);
-    const auto found = positions_.find(ranks[0]);
-    Message where = "it reports no stall: it computes, or its process is stopped";
-    if (found != positions_.end()) {
-      const double since = seconds(now - found->second.since);
-      const node::v1::Stalled& at = found->second.stalled;
-      where = at.name().empty()
-                  ? message(
-                        "it has been outside of the plan for {:.1f} s: it reads data, writes a "
-                        "checkpoint, or evaluates",
-                        since)
-                  : message("it has been in {} {} of step {} for {:.1f} s", at.op(), at.name(),
-                            at.step(), since);
-    }
-    error.why = message("{}; rank {} has waited for it for {:.1f} s in {}", where, waiting,
-                        seconds(now - waits.since), collectiveText(waits.stalled));
-  }
-  out.ranks = std::move(ranks);
-  return out;
 }
 
 std::optional<HangWatch::Verdict> HangWatch::judge(Nanoseconds now) {
@@ -108,8 +87,65 @@ std::optional<HangWatch::Verdict> HangWatch::judge(Nanoseconds now) {
     if (waiting < 0 || position.since < positions_.at(waiting).since) waiting = rank;
   }
   if (waiting < 0) return std::nullopt;
-  judged_ = culprits(waiting);
-  return verdict(judged_, waiting, now);
+  const Position& waits = positions_.at(waiting);
+  Verdict out;
+  out.warning.code = Code::kUnavailable;
+  out.warning.step = waits.stalled.step();
+  out.warning.next = "look at the stacks in the run's log";
+  const int rank = culprit(waiting);
+  if (rank < 0) {
+    out.certain = false;
+    for (const auto& [other, position] : positions_)
+      if (position.stalled.awaits_size() > 0) out.ranks.push_back(other);
+    out.warning.what = message("{} wait for each other", rankList(out.ranks));
+    out.warning.why = message("rank {} has waited for {:.1f} s in {}", waiting,
+                              seconds(now - waits.since), collectiveText(waits.stalled));
+  } else {
+    out.ranks = {rank};
+    out.warning.rank = rank;
+    out.warning.what = message("rank {} holds up the other ranks", rank);
+    out.warning.why = message("{}; rank {} has waited for {:.1f} s in {}", placeText(rank, now),
+                              waiting, seconds(now - waits.since), collectiveText(waits.stalled));
+  }
+  judged_ = out.ranks;
+  return out;
+}
+
+Message HangWatch::placeText(int rank, Nanoseconds now) const {
+  const auto found = positions_.find(rank);
+  if (found == positions_.end())
+    return "it reports no stall: it computes, or its process is stopped";
+  const double since = seconds(now - found->second.since);
+  const node::v1::Stalled& at = found->second.stalled;
+  if (!at.name().empty())
+    return message("it has been in {} {} of step {} for {:.1f} s", at.op(), at.name(), at.step(),
+                   since);
+  return message(
+      "it has been outside of the plan for {:.1f} s: it reads data, writes a checkpoint, or "
+      "evaluates",
+      since);
+}
+
+HangWatch::Verdict HangWatch::refine(Verdict verdict,
+                                     const std::map<int, std::vector<std::string>>& stacks) const {
+  std::vector<std::pair<int, std::string>> elsewhere;
+  for (const auto& [rank, lines] : stacks)
+    if (std::string frame = frameElsewhere(lines); !frame.empty())
+      elsewhere.emplace_back(rank, std::move(frame));
+  // Where most are elsewhere it is how this communicator waits.
+  if (elsewhere.empty() || 2 * elsewhere.size() > stacks.size()) return verdict;
+  const auto& [rank, frame] = elsewhere.front();
+  const auto found = positions_.find(rank);
+  if (found == positions_.end()) return verdict;
+  verdict.ranks = {rank};
+  verdict.certain = true;
+  verdict.warning.rank = rank;
+  verdict.warning.what = message("rank {} holds up the other ranks", rank);
+  const Message where = message("it does not wait in {}, as the others do, but is in {}",
+                                collectiveText(found->second.stalled), frame);
+  verdict.warning.why =
+      rank == verdict.waiting ? where : message("{}; {}", where, verdict.warning.why);
+  return verdict;
 }
 
 }  // namespace lockstep::agent

@@ -3,7 +3,8 @@
 // Each rank tells when its training has stood still for a second, and for which ranks it waits
 // there (Stalled). Following who waits for whom leads to a rank that waits for none: it computes,
 // reads data, or is stopped. Ranks that are all in one collective, or in a circle, wait for each
-// other. (As the Flight Recorder of PyTorch compares the collectives of all ranks.)
+// other, which may be one that hangs within its collective: its stack tells. (PyTorch's Flight
+// Recorder compares collectives in this way, ByteRobust stacks.)
 #pragma once
 
 #include <algorithm>
@@ -38,10 +39,15 @@ class HangWatch {
 
   struct Verdict {
     std::vector<int> ranks;  // in order
+    int waiting = -1;        // the rank that has waited longest
+    bool certain = true;     // false: one of `ranks` may hang within its collective
     Error warning;           // without a node
   };
   // Returns which ranks hold the others up, once for each hang; nothing while there is none.
   std::optional<Verdict> judge(Nanoseconds now);
+  // Returns an uncertain verdict with what the stacks of its ranks say: a line for each thread, and
+  // one for each frame, indented, innermost first.
+  Verdict refine(Verdict verdict, const std::map<int, std::vector<std::string>>& stacks) const;
   bool hangs() const { return !judged_.empty(); }
 
  private:
@@ -50,8 +56,8 @@ class HangWatch {
     Nanoseconds since = 0;
   };
   bool isSame(int rank, const Position& other) const;  // in the same collective
-  std::vector<int> culprits(int waiting) const;
-  Verdict verdict(std::vector<int> ranks, int waiting, Nanoseconds now) const;
+  int culprit(int waiting) const;                      // -1: they wait for each other
+  Message placeText(int rank, Nanoseconds now) const;
 
   std::map<int, Position> positions_;  // of ranks that stand still
   std::vector<int> judged_;            // the last verdict's ranks, until they move

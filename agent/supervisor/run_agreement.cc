@@ -154,6 +154,9 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
     case FromPeer::kStalled:
       onStalled(message.stalled());
       break;
+    case FromPeer::kStacks:
+      onStacks(message.stacks());
+      break;
     case FromPeer::kPing: {
       ToPeer pong;
       pong.mutable_pong()->set_sent_ns(message.ping().sent_ns());
@@ -293,7 +296,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
       break;
     case ToPeer::kReadStacks:
-      logStacks(message.read_stacks().rank());
+      readStacks(message.read_stacks().rank());
       break;
     case ToPeer::kStop:
       beginStop();

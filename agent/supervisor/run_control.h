@@ -124,9 +124,11 @@ class RunControl {
 
   // Hangs
   void onStalled(const node::v1::Stalled& stalled);  // at the coordinator
-  void judgeHang();                                  // likewise
-  void logStacks(int rank);                          // of this node
-  void logStacksAnywhere(int rank);                  // at the coordinator
+  void judgeHang();                                  // likewise, as the next three
+  void readStacksAnywhere(const std::vector<int>& ranks);
+  void onStacks(const node::v1::Stacks& stacks);
+  void tellHang(HangWatch::Verdict verdict);
+  void readStacks(int rank);  // of this node, for the log and the coordinator
 
   // Restarts
   // At the coordinator, as the next four: restarts the run, or ends it.
@@ -197,7 +199,13 @@ class RunControl {
   bool restarting_ = false;     // until the first steps of this generation
   std::string keptOut_;         // silent nodes that could not be replaced, and spares then
   std::int64_t furthest_ = 0;   // the last step completed in any generation
-  HangWatch hangs_;             // at the coordinator
+  HangWatch hangs_;             // at the coordinator, as the next
+  struct UncertainHang {        // until the stacks have come
+    HangWatch::Verdict verdict;
+    std::map<int, std::vector<std::string>> stacks;
+    Nanoseconds until = 0;
+  };
+  std::optional<UncertainHang> uncertainHang_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
   CoreClaims cores_;  // while workers run

@@ -129,6 +129,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   told_.reset();
   pendingCause_.reset();
   hangs_.clear();
+  uncertainHang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_}) {
     loop_.cancel(*timer);
     *timer = 0;

@@ -31,8 +31,11 @@ node::v1::Stalled StallWatch::position(Nanoseconds now) const {
   out.set_for_ns(now - since_);
   out.set_collective(activity_->collectives());
   if (training.step == nullptr) return out;
-  // A thread that waits for an asynchronous collective waits for those before it too.
-  const bool waits = training.step->kind == plan::StepKind::kCollective;
+  // A thread that waits for an asynchronous collective waits for those before it too; where they
+  // have completed it does not wait, but hangs itself.
+  const bool isAsynchronous = training.step->stream != plan::kComputeStream;
+  const bool waits = training.step->kind == plan::StepKind::kCollective &&
+                     (!isAsynchronous || behind.step != nullptr);
   const plan::Step& step = waits && behind.step != nullptr ? *behind.step : *training.step;
   out.set_step(training.trainingStep);
   out.set_name(step.name);

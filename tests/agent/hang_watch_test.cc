@@ -110,6 +110,26 @@ class HangWatchTest : public QObject {
     QVERIFY(verdict);
     QCOMPARE(verdict->ranks, upTo(3));
     QCOMPARE(verdict->warning.what.text(), std::string("ranks 0, 1, 2 wait for each other"));
+    QVERIFY(!verdict->certain && verdict->warning.rank < 0);
+    // Two wait in the communicator; the third is in something else within its collective.
+    const std::vector<std::string> waits{
+        "thread 7 lockstep-agent, S (sleeping)", "  __poll (libc.so.6)",
+        "  lockstep::comm::GlooCommunicator::transfer() (gloo.cc:323)",
+        "  lockstep::runtime::Executor::run (executor.cc:181)"};
+    std::vector<std::string> hangs = waits;
+    hangs.insert(hangs.begin() + 1, {"  ioctl (libc.so.6)", "  driverWait (libdriver.so)"});
+    std::vector<std::string> spins = waits;
+    spins[1] = "  std::atomic<int>::load (atomic:5)";
+    const auto named = watch.refine(*verdict, {{0, waits}, {1, spins}, {2, hangs}});
+    QVERIFY(named.certain);
+    QCOMPARE(named.ranks, std::vector{2});
+    QCOMPARE(named.warning.rank, 2);
+    QVERIFY(named.warning.why.text().find("driverWait (libdriver.so)") != std::string::npos);
+    // All do so, or none, or there are none: undecided.
+    QVERIFY(!watch.refine(*verdict, {{0, hangs}, {1, hangs}, {2, hangs}}).certain);
+    QVERIFY(!watch.refine(*verdict, {{0, waits}, {1, waits}, {2, waits}}).certain);
+    QVERIFY(!watch.refine(*verdict, {}).certain);
+    QVERIFY(!watch.refine(*verdict, {{9, hangs}, {0, waits}, {1, {"cannot read"}}}).certain);
   }
 
   void aCircleOfWaitsIsFound() {
@@ -119,8 +139,8 @@ class HangWatchTest : public QObject {
     watch.note(stalled(1, "c", {2}), kSecond);
     watch.note(stalled(2, "d", {0}), kSecond);
     const auto verdict = watch.judge(5 * kSecond);
-    QVERIFY(verdict);
-    QCOMPARE(verdict->ranks, upTo(3));
+    QVERIFY(verdict && !verdict->certain);
+    QCOMPARE(verdict->ranks, upTo(4));
   }
 
   // Also one that names ranks which do not exist, or itself.
@@ -200,6 +220,7 @@ class HangWatchTest : public QObject {
     // The asynchronous collective that is under way, while the training waits for a later one.
     plan::Step later = collective;
     later.name = "grads.1";
+    later.stream = plan::kComputeStream + 1;
     activity.enter(runtime::Activity::kCommunication, collective, 0);
     activity.enter(runtime::Activity::kTraining, later, 7);
     activity.beginCollective();
@@ -210,10 +231,15 @@ class HangWatchTest : public QObject {
     QCOMPARE(news->name(), std::string("grads.0"));
     QCOMPARE(std::vector(news->awaits().begin(), news->awaits().end()), (std::vector{0, 2}));
     QCOMPARE(news->collective(), std::uint64_t{1});
+    // It has completed, and the training does not go on.
     activity.leave(runtime::Activity::kCommunication);
-    activity.leave(runtime::Activity::kTraining);
     QVERIFY(watch.look(114 * kSecond, 0)->moves());
     news = watch.look(116 * kSecond, 0);
+    QVERIFY(news && news->awaits().empty());
+    QCOMPARE(news->name(), std::string("grads.1"));
+    activity.leave(runtime::Activity::kTraining);
+    QVERIFY(watch.look(117 * kSecond, 0)->moves());
+    news = watch.look(119 * kSecond, 0);
     QVERIFY(news && news->name().empty() && news->awaits().empty());
     QVERIFY(!agent::StallWatch().look(200 * kSecond, 0));
   }
