@@ -14,6 +14,7 @@ Result<int> workerCommand(const Arguments& arguments);
 Result<int> bridgeCommand(const Arguments& arguments);
 Result<int> leaveCommand(const Arguments& arguments);
 Result<int> selftestCommand(const Arguments& arguments);
+Result<int> stacksCommand(const Arguments& arguments);
 
 // A flag that is a number of seconds.
 inline Result<double> seconds(const Arguments& arguments, std::string_view flag, double fallback) {

@@ -151,6 +151,12 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
     case FromPeer::kEvaluated:
       if (isEvaluator(node)) onEvaluated(message.evaluated());
       break;
+    case FromPeer::kStalled:
+      onStalled(message.stalled());
+      break;
+    case FromPeer::kStacks:
+      onStacks(message.stacks());
+      break;
     case FromPeer::kPing: {
       ToPeer pong;
       pong.mutable_pong()->set_sent_ns(message.ping().sent_ns());
@@ -288,6 +294,9 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kCheckpointPart:
       if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
+      break;
+    case ToPeer::kReadStacks:
+      readStacks(message.read_stacks().rank());
       break;
     case ToPeer::kStop:
       beginStop();

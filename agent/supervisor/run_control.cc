@@ -38,7 +38,8 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       heartbeat_(1'000'000 * std::max<Nanoseconds>(request_.spec().recovery().heartbeat_ms(),
                                                    kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
-      sampler_(folder_.path) {
+      sampler_(folder_.path),
+      stacks_(loop) {
   if (coordinates())
     for (const std::string& node : nodesOf(request_))
       if (node != request_.node()) peers_[node];

@@ -26,8 +26,10 @@
 #include "agent/base/run_folder.h"
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
+#include "agent/host/stacks.h"
 #include "agent/supervisor/evaluations.h"
 #include "agent/supervisor/evaluator.h"
+#include "agent/supervisor/hang_watch.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/peers.h"
 #include "agent/supervisor/recovery.h"
@@ -120,6 +122,14 @@ class RunControl {
   bool anyLate() const;                   // of the nodes with ranks
   void warnOfSilence(const std::string& node);
 
+  // Hangs
+  void onStalled(const node::v1::Stalled& stalled);  // at the coordinator
+  void judgeHang();                                  // likewise, as the next three
+  void readStacksAnywhere(const std::vector<int>& ranks);
+  void onStacks(const node::v1::Stacks& stacks);
+  void tellHang(HangWatch::Verdict verdict);
+  void readStacks(int rank);  // of this node, for the log and the coordinator
+
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.
   void failed(const Error& error);
@@ -189,6 +199,13 @@ class RunControl {
   bool restarting_ = false;     // until the first steps of this generation
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation
+  HangWatch hangs_;             // at the coordinator, as the next
+  struct UncertainHang {        // until the stacks have come
+    HangWatch::Verdict verdict;
+    std::map<int, std::vector<std::string>> stacks;
+    Nanoseconds until = 0;
+  };
+  std::optional<UncertainHang> uncertainHang_;
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
   CoreClaims cores_;  // while workers run
@@ -214,6 +231,7 @@ class RunControl {
   std::optional<run::v1::RunState> outcome_;  // once known
   EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
                      lastEvaluation_ = 0;
+  StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members
 };
 

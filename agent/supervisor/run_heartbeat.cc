@@ -44,6 +44,7 @@ void RunControl::beat() {
   // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
+  judgeHang();
   if (!client_) return;
   const std::vector<std::string> nodes = nodesOf(request_);
   if (!nodes.empty()) (void)changed(nodes.front(), coordinatorHeard_);

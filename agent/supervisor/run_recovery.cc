@@ -128,6 +128,8 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   doneStatus_.clear();
   told_.reset();
   pendingCause_.reset();
+  hangs_.clear();
+  uncertainHang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_}) {
     loop_.cancel(*timer);
     *timer = 0;
@@ -178,6 +180,7 @@ void RunControl::noteFirstSteps(const run::v1::StepChunk& steps) {
     failedAt_ = 0;
   }
   furthest_ = std::max(furthest_, steps.first_step() + steps.loss_size() - 1);
+  for (const std::int64_t duration : steps.duration_ns()) hangs_.noteStep(duration);
 }
 
 }  // namespace lockstep::agent

@@ -17,6 +17,7 @@
 namespace lockstep::agent {
 namespace {
 
+using node::v1::FromPeer;
 using node::v1::FromWorker;
 using node::v1::ToWorker;
 
@@ -155,7 +156,9 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
 
 void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
   // What a worker of the generation before says to the others is not for those of the next.
-  if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get())) return;
+  if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get() ||
+                   message.has_stalled()))
+    return;
   run::v1::Record record;
   switch (message.body_case()) {
     case FromWorker::kReady: {
@@ -203,6 +206,15 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       message.mutable_warning()->set_rank(worker.rank);
       record.mutable_warning()->Swap(message.mutable_warning());
       break;
+    case FromWorker::kStalled:
+      if (coordinates()) {
+        onStalled(message.stalled());
+      } else if (client_) {
+        FromPeer news;
+        news.mutable_stalled()->Swap(message.mutable_stalled());
+        client_->send(std::move(news));
+      }
+      return;
     case FromWorker::kFinished:
       worker.finished = message.finished();
       return;

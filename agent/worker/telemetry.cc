@@ -96,10 +96,12 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
   }
 }
 
-Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady)
+Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
+                     StallWatch stalls)
     : rank_(rank),
       channel_(channel),
       ready_(std::move(onReady)),
+      stalls_(stalls),
       packer_(rank),
       thread_(helperThread("telemetry", [this] { work(); })) {}
 
@@ -201,9 +203,19 @@ void Telemetry::sendOthers() {
   taken_.clear();
 }
 
+void Telemetry::watchStalls() {
+  const Nanoseconds now = monotonicNow();
+  const auto news = stalls_.look(now, freezes_.within(std::exchange(watched_, now), now));
+  if (!news) return;
+  node::v1::FromWorker message;
+  *message.mutable_stalled() = *news;
+  channel_.send(message);
+}
+
 void Telemetry::work() {
   Nanoseconds eventsDue = 0, due = monotonicNow();
   for (;;) {
+    watchStalls();
     bool stop = false;
     std::uint64_t flush = 0;
     {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "agent/base/channel.h"
+#include "agent/worker/stall_watch.h"
 #include "engine/runtime/trainer.h"
 #include "lockstep/node/v1/worker.pb.h"
 
@@ -90,7 +91,8 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may block.
-  Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady);
+  Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
+            StallWatch stalls = {});
   ~Telemetry() override;
   void finish();  // sends what is left and ends the thread
 
@@ -107,6 +109,7 @@ class Telemetry final : public runtime::TrainerObserver {
   void sendEvents();
   void takeOthers();  // needs mutex_
   void sendOthers();
+  void watchStalls();
   void enqueue(node::v1::FromWorker message);
 
   int rank_;
@@ -117,6 +120,8 @@ class Telemetry final : public runtime::TrainerObserver {
   std::vector<plan::Event> events_;
   std::atomic<bool> eventsFull_{false};
   FreezeWatch freezes_;
+  StallWatch stalls_;
+  Nanoseconds watched_ = 0;  // when stalls_ was asked last
   StepPacker packer_;
   std::int64_t epoch_ = 0;                  // of the last step packed
   std::deque<node::v1::FromWorker> taken_;  // from others_, to be sent next

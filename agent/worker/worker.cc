@@ -11,6 +11,7 @@
 
 #include "agent/base/commands.h"
 #include "agent/base/grpc_status.h"
+#include "agent/host/stacks.h"
 #include "agent/worker/consistency.h"
 #include "agent/worker/prepare.h"
 #include "agent/worker/rank_resources.h"
@@ -73,11 +74,16 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
     };
   }
 
-  Telemetry telemetry(start.rank(), link.channel(), [&](std::int64_t boundBytes) {
+  // An asynchronous server waits as long as its workers compute.
+  StallWatch stalls;
+  if (!plan.isAsynchronous())
+    stalls = StallWatch(&resources.groups.activity(), &plan, start.rank());
+  const auto ready = [&](std::int64_t boundBytes) {
     logInfo("rank {} of {} is bound to the plan: {} KiB", start.rank(), plan.mesh.size(),
             boundBytes >> 10);
     link.awaitStart(boundBytes);
-  });
+  };
+  Telemetry telemetry(start.rank(), link.channel(), ready, stalls);
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData,
                                 *resources.backend, resources.groups, link.stopAsked(), telemetry);
   telemetry.finish();
@@ -306,6 +312,7 @@ Result<int> workerCommand(const Arguments& arguments) {
   node::v1::WorkerStart start;
   if (!link->start(start)) return kOrphanExit;
   leaveStuckDisks(start, *link);
+  allowStacks();
   Status status;
   if (start.mode() == "measure")
     status = measureSteps(start, *link);

@@ -156,11 +156,16 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
     since = now;
     account = to;
   };
+  Activity& activity = self.groups.activity();
   // Waits for the collective and all asynchronous ones before it.
   const auto await = [&](int async) {
     const AsyncCollectives::Collective& collective =
         self.asyncCollectives[static_cast<std::size_t>(async)];
-    if (!self.groups.asyncCollectives().isDone(collective)) charge(&Breakdown::communication);
+    if (!self.groups.asyncCollectives().isDone(collective)) {
+      charge(&Breakdown::communication);
+      activity.enter(Activity::kTraining,
+                     self.body->steps[self.asyncSteps[static_cast<std::size_t>(async)]], step);
+    }
     return self.named(self.groups.asyncCollectives().wait(collective), step);
   };
   const std::size_t recorded = events == nullptr ? 0 : events->size();
@@ -168,6 +173,7 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
     const BoundStep& bound = self.steps[i];
     const bool isCollective = bound.kernel == nullptr;
     if (bound.awaited >= 0) LOCKSTEP_TRY(await(bound.awaited));
+    activity.enter(Activity::kTraining, self.body->steps[i], step);
     if (bound.async < 0 && (bound.account != account || events != nullptr)) charge(bound.account);
     if (isCollective && spent.firstCollective == 0) spent.firstCollective = monotonicNow();
     if (bound.async >= 0)
@@ -195,6 +201,7 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
   }
   if (!self.asyncCollectives.empty())
     LOCKSTEP_TRY(await(static_cast<int>(self.asyncCollectives.size()) - 1));
+  activity.leave(Activity::kTraining);
   charge(nullptr);
   for (std::size_t i = 0; events != nullptr && i < self.steps.size(); ++i) {
     if (self.steps[i].async < 0) continue;

@@ -157,7 +157,14 @@ void Executor::Impl::bindOrder() {
       continue;
     }
     bound.async = static_cast<int>(asyncCollectives.size());
-    asyncCollectives.push_back({bound.group, [this, &bound] { return collective(bound); }});
+    asyncSteps.push_back(i);
+    asyncCollectives.push_back({bound.group, [this, &bound, &planned = body->steps[i]] {
+                                  const Activity::Thread thread = Activity::kCommunication;
+                                  groups.activity().enter(thread, planned, 0);
+                                  Status done = collective(bound);
+                                  groups.activity().leave(thread);
+                                  return done;
+                                }});
     groups.asyncCollectives().prepare();
   }
 }

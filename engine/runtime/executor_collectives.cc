@@ -30,6 +30,7 @@ void Executor::Impl::giveToDevices(const BoundStep& step) {
 
 Status Executor::Impl::collective(const BoundStep& step) {
   Sender* const sender = groups.sender();
+  groups.activity().beginCollective();
   switch (step.op) {
     case ir::Op::kSend:
     case ir::Op::kMulticast:

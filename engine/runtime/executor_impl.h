@@ -76,7 +76,8 @@ struct Executor::Impl {
   std::array<std::vector<std::byte>, plan::kStreams>
       staging;  // shared by the all-reduces of a stream
   std::deque<AsyncCollectives::Collective> asyncCollectives;
-  device::Device* device = nullptr;  // null: host memory
+  std::vector<std::size_t> asyncSteps;  // index among `steps` of each
+  device::Device* device = nullptr;     // null: host memory
   // Device runs by their messages; schedule entries with the same messages share a run.
   struct ScheduledRuns {
     std::vector<MessagesOf> messages;

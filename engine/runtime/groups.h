@@ -11,6 +11,7 @@
 #include "engine/cluster/mesh.h"
 #include "engine/comm/communicator.h"
 #include "engine/device/device.h"
+#include "engine/runtime/activity.h"
 #include "engine/runtime/async_collectives.h"
 #include "engine/runtime/sender.h"
 
@@ -43,6 +44,8 @@ class Groups {
   // groups share it.
   Sender* sender() const { return sender_.get(); }
   AsyncCollectives& asyncCollectives() const { return *asyncCollectives_; }  // shared likewise
+  // What this rank's threads are doing; shared likewise.
+  Activity& activity() const { return *activity_; }
   const std::map<std::string, comm::Communicator*, std::less<>>& all() const { return groups_; }
   // Broadcasts from rank 0 of the mesh to all its ranks, along one axis after another.
   Status broadcast(void* data, std::int64_t bytes) const {
@@ -61,6 +64,7 @@ class Groups {
   std::map<std::string, comm::Communicator*, std::less<>> groups_;
   std::map<std::string, device::Group*, std::less<>> devices_;
   std::shared_ptr<Sender> sender_;
+  std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
   std::shared_ptr<AsyncCollectives> asyncCollectives_ = std::make_shared<AsyncCollectives>();
 };
 

@@ -1,0 +1,151 @@
+#include "agent/supervisor/hang_watch.h"
+
+#include <algorithm>
+#include <set>
+
+namespace lockstep::agent {
+namespace {
+
+Message rankList(const std::vector<int>& ranks) {
+  return ranks.size() == 1 ? message("rank {}", ranks[0])
+                           : message("ranks {}", fmt::join(ranks, ", "));
+}
+
+double seconds(Nanoseconds time) { return static_cast<double>(time) * 1e-9; }
+
+Message collectiveText(const node::v1::Stalled& at) {
+  return message("{} {} of step {} (number {} of this rank)", at.op(), at.name(), at.step(),
+                 at.collective());
+}
+
+// Libraries in which a thread is that waits in a collective.
+bool isWait(std::string_view frame) {
+  for (const std::string_view name : {"lockstep::comm::", "std::", "gloo::", "(libc.so",
+                                      "(libstdc++.so", "(libgloo.so", "[vdso]"})
+    if (frame.find(name) != std::string_view::npos) return true;
+  return false;
+}
+
+// Returns the innermost frame that is no wait, of the thread that is in a collective: above its
+// frame of the communicator. Empty where it only waits.
+std::string frameElsewhere(const std::vector<std::string>& lines) {
+  std::string_view first;
+  for (const std::string& line : lines) {
+    const std::string_view frame = line;
+    if (!frame.starts_with("  ")) {
+      first = {};
+    } else if (frame.find("lockstep::comm::") != std::string_view::npos) {
+      return std::string(first);
+    } else if (first.empty() && !isWait(frame)) {
+      first = frame.substr(2);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void HangWatch::note(const node::v1::Stalled& stalled, Nanoseconds now) {
+  if (!stalled.moves()) {
+    positions_[stalled.rank()] = {stalled, now - stalled.for_ns()};
+    return;
+  }
+  positions_.erase(stalled.rank());
+  if (std::find(judged_.begin(), judged_.end(), stalled.rank()) != judged_.end()) judged_.clear();
+}
+
+bool HangWatch::isSame(int rank, const Position& other) const {
+  const auto found = positions_.find(rank);
+  if (found == positions_.end()) return false;
+  const node::v1::Stalled& mine = found->second.stalled;
+  return mine.awaits_size() > 0 && mine.step() == other.stalled.step() &&
+         mine.name() == other.stalled.name();
+}
+
+// Follows who waits for whom, from a rank that waits.
+int HangWatch::culprit(int waiting) const {
+  std::set<int> path{waiting};
+  for (int at = waiting;;) {
+    const Position& here = positions_.at(at);
+    int next = -1;
+    for (const int rank : here.stalled.awaits()) {
+      if (isSame(rank, here)) continue;
+      const auto found = positions_.find(rank);
+      if (found == positions_.end() || found->second.stalled.awaits_size() == 0) return rank;
+      if (next < 0) next = rank;
+    }
+    if (next < 0 || !path.insert(next).second) return -1;
+    at = next;
+  }
+}
+
+std::optional<HangWatch::Verdict> HangWatch::judge(Nanoseconds now) {
+  if (hangs()) return std::nullopt;
+  int waiting = -1;  // the one that has waited longest
+  for (const auto& [rank, position] : positions_) {
+    if (position.stalled.awaits_size() == 0 || now - position.since < limit()) continue;
+    if (waiting < 0 || position.since < positions_.at(waiting).since) waiting = rank;
+  }
+  if (waiting < 0) return std::nullopt;
+  const Position& waits = positions_.at(waiting);
+  Verdict out;
+  out.warning.code = Code::kUnavailable;
+  out.warning.step = waits.stalled.step();
+  out.warning.next = "look at the stacks in the run's log";
+  const int rank = culprit(waiting);
+  if (rank < 0) {
+    out.certain = false;
+    for (const auto& [other, position] : positions_)
+      if (position.stalled.awaits_size() > 0) out.ranks.push_back(other);
+    out.warning.what = message("{} wait for each other", rankList(out.ranks));
+    out.warning.why = message("rank {} has waited for {:.1f} s in {}", waiting,
+                              seconds(now - waits.since), collectiveText(waits.stalled));
+  } else {
+    out.ranks = {rank};
+    out.warning.rank = rank;
+    out.warning.what = message("rank {} holds up the other ranks", rank);
+    out.warning.why = message("{}; rank {} has waited for {:.1f} s in {}", placeText(rank, now),
+                              waiting, seconds(now - waits.since), collectiveText(waits.stalled));
+  }
+  judged_ = out.ranks;
+  return out;
+}
+
+Message HangWatch::placeText(int rank, Nanoseconds now) const {
+  const auto found = positions_.find(rank);
+  if (found == positions_.end())
+    return "it reports no stall: it computes, or its process is stopped";
+  const double since = seconds(now - found->second.since);
+  const node::v1::Stalled& at = found->second.stalled;
+  if (!at.name().empty())
+    return message("it has been in {} {} of step {} for {:.1f} s", at.op(), at.name(), at.step(),
+                   since);
+  return message(
+      "it has been outside of the plan for {:.1f} s: it reads data, writes a checkpoint, or "
+      "evaluates",
+      since);
+}
+
+HangWatch::Verdict HangWatch::refine(Verdict verdict,
+                                     const std::map<int, std::vector<std::string>>& stacks) const {
+  std::vector<std::pair<int, std::string>> elsewhere;
+  for (const auto& [rank, lines] : stacks)
+    if (std::string frame = frameElsewhere(lines); !frame.empty())
+      elsewhere.emplace_back(rank, std::move(frame));
+  // Where most are elsewhere it is how this communicator waits.
+  if (elsewhere.empty() || 2 * elsewhere.size() > stacks.size()) return verdict;
+  const auto& [rank, frame] = elsewhere.front();
+  const auto found = positions_.find(rank);
+  if (found == positions_.end()) return verdict;
+  verdict.ranks = {rank};
+  verdict.certain = true;
+  verdict.warning.rank = rank;
+  verdict.warning.what = message("rank {} holds up the other ranks", rank);
+  const Message where = message("it does not wait in {}, as the others do, but is in {}",
+                                collectiveText(found->second.stalled), frame);
+  verdict.warning.why =
+      rank == verdict.waiting ? where : message("{}; {}", where, verdict.warning.why);
+  return verdict;
+}
+
+}  // namespace lockstep::agent

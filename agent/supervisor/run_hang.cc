@@ -1,0 +1,84 @@
+// RunControl: ranks that stand still.
+#include <algorithm>
+
+#include "agent/supervisor/run_control.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr std::size_t kMostStacks = 64;  // ranks whose stacks are read for one hang
+constexpr Nanoseconds kStacksLimit = 2'000'000'000;
+
+}  // namespace
+
+void RunControl::onStalled(const node::v1::Stalled& stalled) {
+  const bool hung = hangs_.hangs();
+  hangs_.note(stalled, monotonicNow());
+  if (!hung || hangs_.hangs()) return;
+  uncertainHang_.reset();
+  say(fmt::format("rank {} goes on", stalled.rank()));
+}
+
+void RunControl::judgeHang() {
+  if (!coordinates() || leaving_ || stopping_) return;
+  const Nanoseconds now = monotonicNow();
+  if (uncertainHang_ && now > uncertainHang_->until) tellHang(std::move(uncertainHang_->verdict));
+  auto verdict = hangs_.judge(now);
+  if (!verdict) return;
+  std::vector<int> asked = verdict->ranks;
+  asked.resize(std::min(asked.size(), kMostStacks));
+  if (verdict->certain)
+    tellHang(std::move(*verdict));
+  else
+    uncertainHang_ = UncertainHang{std::move(*verdict), {}, now + kStacksLimit};
+  readStacksAnywhere(asked);
+}
+
+void RunControl::readStacksAnywhere(const std::vector<int>& ranks) {
+  for (const int rank : ranks) {
+    readStacks(rank);
+    node::v1::ToPeer message;
+    message.mutable_read_stacks()->set_rank(rank);
+    tellPeers(message);
+  }
+}
+
+void RunControl::onStacks(const node::v1::Stacks& stacks) {
+  if (!uncertainHang_) return;
+  const std::vector<int>& ranks = uncertainHang_->verdict.ranks;
+  if (std::find(ranks.begin(), ranks.end(), stacks.rank()) == ranks.end()) return;
+  uncertainHang_->stacks[stacks.rank()].assign(stacks.lines().begin(), stacks.lines().end());
+  if (uncertainHang_->stacks.size() < std::min(ranks.size(), kMostStacks)) return;
+  tellHang(hangs_.refine(std::move(uncertainHang_->verdict), uncertainHang_->stacks));
+}
+
+void RunControl::tellHang(HangWatch::Verdict verdict) {
+  uncertainHang_.reset();
+  for (const auto& [node, ranks] : ranksByNode(request_))
+    if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())
+      verdict.warning.node = node;
+  warn(std::move(verdict.warning));
+}
+
+void RunControl::readStacks(int rank) {
+  const auto worker = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& one) {
+    return one->rank == rank && !one->exited;
+  });
+  if (worker == workers_.end()) return;
+  stacks_.read((*worker)->process->pid(), [this, rank](const std::vector<std::string>& lines) {
+    if (over_) return;
+    run::v1::Record record;
+    record.mutable_log()->set_rank(rank);
+    record.mutable_log()->mutable_lines()->Assign(lines.begin(), lines.end());
+    spool_.append(std::move(record));
+    node::v1::FromPeer news;
+    news.mutable_stacks()->set_rank(rank);
+    news.mutable_stacks()->mutable_lines()->Assign(lines.begin(), lines.end());
+    if (coordinates())
+      onStacks(news.stacks());
+    else if (client_)
+      client_->send(std::move(news));
+  });
+}
+
+}  // namespace lockstep::agent

@@ -1,0 +1,249 @@
+// Which rank is named where a run makes no progress: held against who was made to hang.
+#include <QTest>
+#include <random>
+
+#include "agent/supervisor/hang_watch.h"
+#include "agent/worker/stall_watch.h"
+#include "engine/plan/plan.h"
+
+using namespace lockstep;
+using agent::HangWatch;
+
+namespace {
+
+constexpr Nanoseconds kSecond = 1'000'000'000;
+
+node::v1::Stalled stalled(int rank, const std::string& name, const std::vector<int>& awaits,
+                          Nanoseconds since = kSecond) {
+  node::v1::Stalled out;
+  out.set_rank(rank);
+  out.set_for_ns(since);
+  out.set_step(name.empty() ? 0 : 41);
+  out.set_name(name);
+  out.set_op(awaits.empty() ? "matmul" : "all-reduce");
+  for (const int other : awaits)
+    if (other != rank) out.add_awaits(other);
+  return out;
+}
+
+node::v1::Stalled moves(int rank) {
+  node::v1::Stalled out;
+  out.set_rank(rank);
+  out.set_moves(true);
+  return out;
+}
+
+// A run that has made steps of this length.
+HangWatch trained(Nanoseconds step = 10'000'000) {
+  HangWatch out;
+  for (int i = 0; i < 5; ++i) out.noteStep(i == 0 ? 100 * kSecond : step);
+  return out;
+}
+
+std::vector<int> upTo(int count) {
+  std::vector<int> out(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) out[static_cast<std::size_t>(i)] = i;
+  return out;
+}
+
+}  // namespace
+
+class HangWatchTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // Data parallel: all but one wait in a collective; that one computes, is between programs, is in
+  // an earlier collective of its own, or says nothing.
+  void theRankThatIsNotThereIsNamed() {
+    std::minstd_rand random(3);
+    for (int round = 0; round < 500; ++round) {
+      const int world = 2 + static_cast<int>(random() % 7);
+      const int culprit = static_cast<int>(random() % static_cast<unsigned>(world));
+      const int kind = static_cast<int>(random() % 3);
+      HangWatch watch = trained();
+      std::vector<int> order = upTo(world);
+      std::shuffle(order.begin(), order.end(), random);
+      for (const int rank : order) {
+        if (rank != culprit)
+          watch.note(stalled(rank, "grads.1", upTo(world)), kSecond);
+        else if (kind == 1)
+          watch.note(stalled(rank, "dense2.matmul", {}), kSecond);
+        else if (kind == 2)
+          watch.note(stalled(rank, "", {}), kSecond);
+      }
+      QVERIFY(!watch.judge(kSecond + HangWatch::kLeast / 2 - 1));
+      const auto verdict = watch.judge(kSecond + HangWatch::kLeast);
+      QVERIFY(verdict);
+      QCOMPARE(verdict->ranks, std::vector{culprit});
+      QCOMPARE(verdict->warning.rank, culprit);
+      const std::string why = verdict->warning.why.text();
+      QVERIFY2(why.find("all-reduce grads.1 of step 41") != std::string::npos, why.c_str());
+      const char* where[] = {"its process is stopped", "matmul dense2.matmul", "reads data"};
+      QVERIFY2(why.find(where[kind]) != std::string::npos, why.c_str());
+    }
+  }
+
+  // Pipeline times data: the ranks of a stage wait for one another, those of the next for a
+  // message.
+  void theChainOfWaitsIsFollowed() {
+    std::minstd_rand random(5);
+    for (int round = 0; round < 500; ++round) {
+      const int stages = 2 + static_cast<int>(random() % 5);
+      const int culprit = static_cast<int>(random() % static_cast<unsigned>(stages));
+      HangWatch watch = trained();
+      std::vector<int> order = upTo(stages);
+      std::shuffle(order.begin(), order.end(), random);
+      for (const int stage : order) {
+        if (stage == culprit) continue;
+        const int from = stage < culprit ? stage + 1 : stage - 1;
+        watch.note(stalled(stage, fmt::format("recv.{}", from), {from}), kSecond);
+      }
+      const auto verdict = watch.judge(5 * kSecond);
+      QVERIFY(verdict);
+      QCOMPARE(verdict->ranks, std::vector{culprit});
+    }
+  }
+
+  void ranksThatAreAllThereWaitForEachOther() {
+    HangWatch watch = trained();
+    for (const int rank : {2, 0, 1}) watch.note(stalled(rank, "grads.1", upTo(3)), kSecond);
+    const auto verdict = watch.judge(5 * kSecond);
+    QVERIFY(verdict);
+    QCOMPARE(verdict->ranks, upTo(3));
+    QCOMPARE(verdict->warning.what.text(), std::string("ranks 0, 1, 2 wait for each other"));
+    QVERIFY(!verdict->certain && verdict->warning.rank < 0);
+    // Two wait in the communicator; the third is in something else within its collective.
+    const std::vector<std::string> waits{
+        "thread 7 lockstep-agent, S (sleeping)", "  __poll (libc.so.6)",
+        "  lockstep::comm::GlooCommunicator::transfer() (gloo.cc:323)",
+        "  lockstep::runtime::Executor::run (executor.cc:181)"};
+    std::vector<std::string> hangs = waits;
+    hangs.insert(hangs.begin() + 1, {"  ioctl (libc.so.6)", "  driverWait (libdriver.so)"});
+    std::vector<std::string> spins = waits;
+    spins[1] = "  std::atomic<int>::load (atomic:5)";
+    const auto named = watch.refine(*verdict, {{0, waits}, {1, spins}, {2, hangs}});
+    QVERIFY(named.certain);
+    QCOMPARE(named.ranks, std::vector{2});
+    QCOMPARE(named.warning.rank, 2);
+    QVERIFY(named.warning.why.text().find("driverWait (libdriver.so)") != std::string::npos);
+    // All do so, or none, or there are none: undecided.
+    QVERIFY(!watch.refine(*verdict, {{0, hangs}, {1, hangs}, {2, hangs}}).certain);
+    QVERIFY(!watch.refine(*verdict, {{0, waits}, {1, waits}, {2, waits}}).certain);
+    QVERIFY(!watch.refine(*verdict, {}).certain);
+    QVERIFY(!watch.refine(*verdict, {{9, hangs}, {0, waits}, {1, {"cannot read"}}}).certain);
+  }
+
+  void aCircleOfWaitsIsFound() {
+    HangWatch watch = trained();
+    watch.note(stalled(3, "a", {0}), 0);
+    watch.note(stalled(0, "b", {1}), kSecond);
+    watch.note(stalled(1, "c", {2}), kSecond);
+    watch.note(stalled(2, "d", {0}), kSecond);
+    const auto verdict = watch.judge(5 * kSecond);
+    QVERIFY(verdict && !verdict->certain);
+    QCOMPARE(verdict->ranks, upTo(4));
+  }
+
+  // Also one that names ranks which do not exist, or itself.
+  void whateverRanksSayThereIsAVerdictAndAnEnd() {
+    std::minstd_rand random(11);
+    for (int round = 0; round < 2000; ++round) {
+      HangWatch watch = trained();
+      const int world = 1 + static_cast<int>(random() % 6);
+      for (int i = 0; i < world; ++i) {
+        std::vector<int> awaits;
+        for (unsigned n = random() % 4; n > 0; --n)
+          awaits.push_back(static_cast<int>(random() % 9) - 1);
+        node::v1::Stalled one = stalled(i, fmt::format("c{}", random() % 3), awaits);
+        if (random() % 8 == 0) one.add_awaits(i);
+        watch.note(one, kSecond);
+      }
+      if (const auto verdict = watch.judge(9 * kSecond)) QVERIFY(!verdict->ranks.empty());
+    }
+  }
+
+  void aHangIsToldOnceAndAgainAfterItMoved() {
+    HangWatch watch = trained();
+    const auto hang = [&](Nanoseconds now) {
+      watch.note(stalled(0, "grads.1", upTo(2)), now);
+      return watch.judge(now + 5 * kSecond);
+    };
+    QVERIFY(hang(kSecond) && watch.hangs());
+    QVERIFY(!watch.judge(60 * kSecond));
+    watch.note(moves(0), 61 * kSecond);
+    QVERIFY(watch.hangs());  // rank 1 is the one that hangs
+    watch.note(moves(1), 61 * kSecond);
+    QVERIFY(!watch.hangs());
+    QVERIFY(!watch.judge(80 * kSecond));
+    QVERIFY(hang(90 * kSecond));
+    watch.clear();
+    QVERIFY(!watch.judge(200 * kSecond));
+  }
+
+  // Slow steps are no hang: the limit is a multiple of the longest. Nor is a long first step.
+  void theLimitFollowsTheSteps() {
+    HangWatch watch;
+    QCOMPARE(watch.limit(), HangWatch::kFirst);
+    watch.noteStep(50 * kSecond);
+    QCOMPARE(watch.limit(), HangWatch::kLeast);
+    watch.noteStep(3 * kSecond);
+    watch.noteStep(2 * kSecond);
+    QCOMPARE(watch.limit(), HangWatch::kSteps * 3 * kSecond);
+    watch.note(stalled(0, "grads.1", upTo(2)), kSecond);
+    QVERIFY(!watch.judge(29 * kSecond));
+    QVERIFY(watch.judge(31 * kSecond));
+  }
+
+  // The worker's side: a second without a change is a stall, unless the process did not run.
+  void aStallIsToldWithItsPlace() {
+    plan::Plan plan;
+    plan.mesh = cluster::Mesh({{"data", 3}});
+    plan::Step compute, collective;
+    compute.name = "dense1.matmul";
+    compute.op = ir::Op::kMatmul;
+    collective.name = "grads.0";
+    collective.kind = plan::StepKind::kCollective;
+    collective.op = ir::Op::kAllReduce;
+    collective.axis = "data";
+    runtime::Activity activity;
+    agent::StallWatch watch(&activity, &plan, 1);
+    QVERIFY(!watch.look(100 * kSecond, 0));  // it has not begun
+    activity.enter(runtime::Activity::kTraining, compute, 7);
+    QVERIFY(!watch.look(101 * kSecond, 0));
+    QVERIFY(!watch.look(103 * kSecond, 2 * kSecond));  // frozen
+    auto news = watch.look(104 * kSecond, 0);
+    QVERIFY(news);
+    QCOMPARE(news->rank(), 1);
+    QCOMPARE(news->name(), std::string("dense1.matmul"));
+    QCOMPARE(news->step(), std::int64_t{7});
+    QCOMPARE(news->awaits_size(), 0);
+    QVERIFY(!watch.look(110 * kSecond, 0));
+    // The asynchronous collective that is under way, while the training waits for a later one.
+    plan::Step later = collective;
+    later.name = "grads.1";
+    later.stream = plan::kComputeStream + 1;
+    activity.enter(runtime::Activity::kCommunication, collective, 0);
+    activity.enter(runtime::Activity::kTraining, later, 7);
+    activity.beginCollective();
+    news = watch.look(111 * kSecond, 0);
+    QVERIFY(news && news->moves());
+    news = watch.look(113 * kSecond, 0);
+    QVERIFY(news);
+    QCOMPARE(news->name(), std::string("grads.0"));
+    QCOMPARE(std::vector(news->awaits().begin(), news->awaits().end()), (std::vector{0, 2}));
+    QCOMPARE(news->collective(), std::uint64_t{1});
+    // It has completed, and the training does not go on.
+    activity.leave(runtime::Activity::kCommunication);
+    QVERIFY(watch.look(114 * kSecond, 0)->moves());
+    news = watch.look(116 * kSecond, 0);
+    QVERIFY(news && news->awaits().empty());
+    QCOMPARE(news->name(), std::string("grads.1"));
+    activity.leave(runtime::Activity::kTraining);
+    QVERIFY(watch.look(117 * kSecond, 0)->moves());
+    news = watch.look(119 * kSecond, 0);
+    QVERIFY(news && news->name().empty() && news->awaits().empty());
+    QVERIFY(!agent::StallWatch().look(200 * kSecond, 0));
+  }
+};
+
+QTEST_GUILESS_MAIN(HangWatchTest)
+#include "hang_watch_test.moc"

@@ -1,0 +1,73 @@
+// A rank whose training thread hangs while its process goes on: it is named, with the stack.
+#include <signal.h>
+
+#include <QElapsedTimer>
+#include <QJsonDocument>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+class CliHangTest : public QObject {
+  Q_OBJECT
+
+ private:
+  static int rankOf(qint64 pid) {
+    QFile file(QString("/proc/%1/environ").arg(pid));
+    if (!file.open(QIODevice::ReadOnly)) return -2;
+    for (const QByteArray& entry : file.readAll().split('\0'))
+      if (entry.startsWith("LOCKSTEP_RANK=")) return entry.mid(14).toInt();
+    return -2;
+  }
+
+ private Q_SLOTS:
+  void aHungRankIsNamed_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<QStringList>("comm");
+    QTest::newRow("gloo") << "multi-worker-mirrored" << QStringList{};
+    QTest::newRow("shared memory") << "multi-worker-mirrored" << QStringList{"--comm", "shm"};
+    QTest::newRow("zero-3") << "zero-3" << QStringList{};
+    QTest::newRow("pipeline") << "pipeline" << QStringList{};
+  }
+  void aHungRankIsNamed() {
+    QFETCH(QString, kind);
+    QFETCH(QStringList, comm);
+    qputenv("LD_PRELOAD", LOCKSTEP_HANGING_THREAD_LIBRARY);
+    const Cli cli;
+    QStringList arguments{"run", example("fashion-mlp"), "--json", "--every", "50", "--local", "3"};
+    arguments += comm;
+    arguments += {"--set", "strategy.kind=" + kind, "--set", "training.epochs=1000"};
+    const auto process = cli.start(arguments);
+    qunsetenv("LD_PRELOAD");
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const qsizetype at = out.indexOf("\"run\":\"") + 7;
+    const QString run = QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
+    const auto workers = cli.workers(run);
+    QCOMPARE(workers.size(), qsizetype{3});
+    const qint64 hung = workers[1];
+    QElapsedTimer clock;
+    clock.start();
+    ::kill(static_cast<pid_t>(hung), SIGUSR1);
+    QByteArray rest;
+    QVERIFY2(cli.awaitEvent(*process, "warning", rest, 20000), (out + rest).right(3000));
+    qInfo("told after %lld ms: %s", clock.elapsed(), rest.right(600).constData());
+    QVERIFY2(clock.elapsed() < 10000, "asked: 5 s");
+    out += rest;
+    // Its thread is inside of a collective or outside, so that it is named alone or with the
+    // others.
+    const QJsonObject warning = QJsonDocument::fromJson(rest.trimmed().split('\n').last()).object();
+    const QString what = warning["what"].toString();
+    QVERIFY2(what.contains("holds up") || what.contains("wait for each other"), qPrintable(what));
+    cli.run({"kill", run});
+    cli.finish(*process, out);
+    // The log has where it hangs.
+    const CliResult log = cli.run({"logs", run});
+    QVERIFY2(log.out.contains("hangHere") && log.out.contains("lockstep::runtime::"), log.text());
+    QVERIFY(cli.leave());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliHangTest)
+#include "cli_hang_test.moc"
