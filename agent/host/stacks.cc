@@ -28,7 +28,8 @@ namespace {
 
 constexpr unsigned kReadSeconds = 10;
 constexpr std::size_t kMostFrames = 64;
-constexpr int kMostThreads = 256;
+constexpr int kMostThreads = 64;
+constexpr std::size_t kMostCharacters = 200;  // of a name: those of templates are long
 
 // Symbols and lines stand in the files themselves; nothing is looked for elsewhere.
 int noOtherFile(Dwfl_Module*, void**, const char*, Dwarf_Addr, const char*, const char*, GElf_Word,
@@ -48,6 +49,7 @@ std::string frameText(Dwfl* process, Dwarf_Addr address) {
   Dwfl_Module* const module = dwfl_addrmodule(process, address);
   const char* const symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
   std::string out = symbol == nullptr ? fmt::format("{:#x}", address) : demangled(symbol);
+  if (out.size() > kMostCharacters) out = out.substr(0, kMostCharacters) + "…";
   if (module == nullptr) return out;
   int line = 0;
   Dwfl_Line* const found = dwfl_module_getsrc(module, address);
@@ -132,7 +134,7 @@ StackReader::~StackReader() {
 void StackReader::read(int pid, Done done) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    return done({systemError(errno, "cannot make a pipe").text()});
+    return done({systemError(errno, "cannot create a pipe").text()});
   UniqueFd output(ends[0]);
   const UniqueFd input(ends[1]);
   posix_spawn_file_actions_t actions;

@@ -120,10 +120,8 @@ Message HangWatch::placeText(int rank, Nanoseconds now) const {
   if (!at.name().empty())
     return message("it has been in {} {} of step {} for {:.1f} s", at.op(), at.name(), at.step(),
                    since);
-  return message(
-      "it has been outside of the plan for {:.1f} s: it reads data, writes a checkpoint, or "
-      "evaluates",
-      since);
+  return message("it has run no plan step for {:.1f} s: it reads data or writes a checkpoint",
+                 since);
 }
 
 HangWatch::Verdict HangWatch::refine(Verdict verdict,

@@ -3433,6 +3433,62 @@ It uses:
             <translation>损坏的文件已重命名为 %1</translation>
         </message>
         <message>
+            <source>cannot read the stacks of process %1</source>
+            <translation>无法读取进程 %1 的调用栈</translation>
+        </message>
+        <message>
+            <source>cannot start a process that reads stacks</source>
+            <translation>无法启动读取调用栈的进程</translation>
+        </message>
+        <message>
+            <source>PID is &quot;%1&quot;, expected the number of a process</source>
+            <translation>PID 为“%1”，应为进程号</translation>
+        </message>
+        <message>
+            <source>ranks %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>%1 %2 of step %3 (number %4 of this rank)</source>
+            <translation>第 %3 步的 %1 %2（该 rank 的第 %4 个集合操作）</translation>
+        </message>
+        <message>
+            <source>%1 wait for each other</source>
+            <translation>%1 互相等待</translation>
+        </message>
+        <message>
+            <source>rank %1 has waited for %2 s in %3</source>
+            <translation>rank %1 已在 %3 中等待 %2 秒</translation>
+        </message>
+        <message>
+            <source>rank %1 holds up the other ranks</source>
+            <translation>rank %1 阻塞了其他 rank</translation>
+        </message>
+        <message>
+            <source>%1; rank %2 has waited for %3 s in %4</source>
+            <translation>%1；rank %2 已在 %4 中等待 %3 秒</translation>
+        </message>
+        <message>
+            <source>it has been in %1 %2 of step %3 for %4 s</source>
+            <translation>它停留在第 %3 步的 %1 %2 已 %4 秒</translation>
+        </message>
+        <message>
+            <source>it has run no plan step for %1 s: it reads data or writes a checkpoint</source>
+            <translation>它已 %1 秒没有执行计划中的步骤：正在读取数据或写检查点</translation>
+        </message>
+        <message>
+            <source>it does not wait in %1, as the others do, but is in %2</source>
+            <translation>它没有像其他 rank 那样在 %1 中等待，而是停在 %2</translation>
+        </message>
+        <message>
+            <source>look at the stacks in the run&apos;s log</source>
+            <translation>请查看运行日志中的调用栈</translation>
+        </message>
+        <message>
+            <source>it reports no stall: it computes, or its process is stopped</source>
+            <translation>它没有报告停顿：它在计算，或其进程已被暂停</translation>
+        </message>
+        <message>
             <source>the file is truncated</source>
             <translation>文件被截断</translation>
         </message>
