@@ -49,7 +49,10 @@ std::string frameText(Dwfl* process, Dwarf_Addr address) {
   Dwfl_Module* const module = dwfl_addrmodule(process, address);
   const char* const symbol = module == nullptr ? nullptr : dwfl_module_addrname(module, address);
   std::string out = symbol == nullptr ? fmt::format("{:#x}", address) : demangled(symbol);
-  if (out.size() > kMostCharacters) out = out.substr(0, kMostCharacters) + "…";
+  if (out.size() > kMostCharacters) {
+    out.resize(kMostCharacters);
+    out += "...";
+  }
   if (module == nullptr) return out;
   int line = 0;
   Dwfl_Line* const found = dwfl_module_getsrc(module, address);
