@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ui/plots/color_map.h"
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
 
@@ -41,14 +40,19 @@ int TrafficModel::columnCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : ranks_;
 }
 
+// The accent colour, stronger for more; text stays readable on it.
+QColor TrafficModel::shade(std::int64_t bytes) const {
+  constexpr double kLeast = 0.08, kMost = 0.45;
+  QColor out = Theme::instance().color("accent");
+  out.setAlphaF(static_cast<float>(kLeast + (kMost - kLeast) * static_cast<double>(bytes) /
+                                                static_cast<double>(most_)));
+  return out;
+}
+
 QVariant TrafficModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid()) return {};
   const Cell& cell = at(index);
   const bool any = cell.bytes > 0;
-  const auto color = [&] {
-    return ColorMap(ColorMap::Kind::kSequential)
-        .at(static_cast<float>(cell.bytes) / static_cast<float>(most_));
-  };
   switch (role) {
     case Qt::DisplayRole:
       return !any          ? QString()
@@ -57,9 +61,7 @@ QVariant TrafficModel::data(const QModelIndex& index, int role) const {
     case Qt::TextAlignmentRole:
       return int(Qt::AlignRight | Qt::AlignVCenter);
     case Qt::BackgroundRole:
-      return any ? QVariant(QColor(color())) : QVariant();
-    case Qt::ForegroundRole:
-      return any ? QVariant(QColor(qGray(color()) > 120 ? Qt::black : Qt::white)) : QVariant();
+      return any ? QVariant(shade(cell.bytes)) : QVariant();
     case Qt::ToolTipRole:
     case Qt::AccessibleTextRole:
       return any ? tr("rank %1 sends %2 to rank %3 per step")

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <QAbstractTableModel>
+#include <QColor>
 #include <optional>
 #include <vector>
 
@@ -32,6 +33,7 @@ class TrafficModel : public QAbstractTableModel {
     bool atMost = false;
   };
   const Cell& at(const QModelIndex& index) const;
+  QColor shade(std::int64_t bytes) const;
 
   int ranks_ = 0;
   std::vector<Cell> cells_;  // by sender, receiver

@@ -155,7 +155,7 @@ void GridView::drawAxes(QPainter& painter) const {
   for (double tick = std::ceil(x_.begin / step) * step; tick < x_.end; tick += step) {
     // The middle of a cell one unit wide.
     const int x = pixelOf(tick + leastTick() / 2, 0).x();
-    const QString text = tickText(tick);
+    const QString text = tickText(tick, x_.end, step);
     const int half = metrics.horizontalAdvance(text) / 2 + 1;
     painter.setPen(theme.color("axis"));
     painter.drawLine(x, cells.bottom() + 1, x, cells.bottom() + kTickLength);

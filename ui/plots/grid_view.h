@@ -47,7 +47,8 @@ class GridView : public QWidget {
   virtual double leastSpan() const = 0;
   virtual QString rowName(int row) const = 0;
   virtual bool isMarked(int) const { return false; }  // highlights the row's name
-  virtual QString tickText(double x) const = 0;
+  // `largest` is the end of the visible range, `step` the distance of two ticks.
+  virtual QString tickText(double x, double largest, double step) const = 0;
   virtual double leastTick() const { return 0; }  // minimum distance of ticks
   // Draws the visible range onto the whole image.
   virtual void drawCells(QImage& image) const = 0;

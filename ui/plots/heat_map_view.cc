@@ -43,7 +43,9 @@ QString HeatMapView::rowName(int row) const {
 bool HeatMapView::isMarked(int row) const {
   return rank_ >= 0 && order_[static_cast<std::size_t>(row)] == rank_;
 }
-QString HeatMapView::tickText(double x) const { return QLocale().toString(std::llround(x)); }
+QString HeatMapView::tickText(double x, double, double) const {
+  return QLocale().toString(std::llround(x));
+}
 
 void HeatMapView::drawCells(QImage& image) const {
   std::vector<float> pixels;

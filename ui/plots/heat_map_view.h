@@ -34,7 +34,7 @@ class HeatMapView : public GridView {
   double leastTick() const override { return 1; }
   QString rowName(int row) const override;
   bool isMarked(int row) const override;
-  QString tickText(double x) const override;
+  QString tickText(double x, double largest, double step) const override;
   void drawCells(QImage& image) const override;
   void drawOver(QPainter& painter) const override;
   void choose(double x, double row) override;

@@ -127,7 +127,9 @@ QString TimelineView::rowName(int row) const {
   return static_cast<std::size_t>(row) < names_.size() ? names_[static_cast<std::size_t>(row)]
                                                        : QString();
 }
-QString TimelineView::tickText(double x) const { return formatSeconds(x * 1e-9); }
+QString TimelineView::tickText(double x, double largest, double step) const {
+  return formatTick(x * 1e-9, largest * 1e-9, step * 1e-9);
+}
 
 TimelineView::Parts TimelineView::parts() const {
   const bool both = measured_ && predicted_;

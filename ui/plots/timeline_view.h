@@ -41,7 +41,7 @@ class TimelineView : public GridView {
   double leastSpan() const override { return 1000; }  // ns
   QString rowName(int row) const override;
   bool isMarked(int row) const override { return row == marked_; }
-  QString tickText(double x) const override;
+  QString tickText(double x, double largest, double step) const override;
   void drawCells(QImage& image) const override;
   void drawOver(QPainter& painter) const override;
   void choose(double x, double row) override;

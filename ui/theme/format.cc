@@ -5,7 +5,9 @@
 #include <QDir>
 #include <QLocale>
 #include <QRegularExpression>
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lockstep::ui {
 namespace {
@@ -38,6 +40,15 @@ QString formatSeconds(double seconds) {
   if (size < 1)
     return locale.toString(seconds * 1e3, 'f', size < 1e-2 ? 2 : (size < 1e-1 ? 1 : 0)) + " ms";
   return locale.toString(seconds, 'f', size < 10 ? 2 : 1) + " s";
+}
+
+QString formatTick(double seconds, double largest, double step) {
+  const auto [size, unit] = largest >= 1      ? std::pair(1.0, " s")
+                            : largest >= 1e-3 ? std::pair(1e-3, " ms")
+                                              : std::pair(1e-6, " µs");
+  const int digits = static_cast<int>(std::ceil(-std::log10(step / size) - 1e-9));
+  return QLocale().toString(seconds / size, 'f', std::clamp(digits, 0, 6)) +
+         QString::fromUtf8(unit);
 }
 
 QString formatDuration(double seconds) {

@@ -7,15 +7,18 @@
 
 namespace lockstep::ui {
 
-QString formatBytes(double bytes);                   // "1.5 MB" (powers of 1000)
-QString formatRate(double bytesPerSecond);           // "1.5 MB/s"
-QString formatSeconds(double seconds);               // "1.25 ms", "3.1 s"
-QString formatDuration(double seconds);              // "0:42", "1:02:03"
-QString formatPercent(double fraction, int digits);  // "42 %"
-QString formatCount(std::int64_t value);             // grouped: "101,770"
-QString formatFlops(double flops);                   // "1.2 GFLOP"
-QString formatNumber(double value, int digits = 4);  // "—" where not finite
-QString metricName(const std::string& metric);       // "Accuracy"
+QString formatBytes(double bytes);          // "1.5 MB" (powers of 1000)
+QString formatRate(double bytesPerSecond);  // "1.5 MB/s"
+QString formatSeconds(double seconds);      // "1.25 ms", "3.1 s"
+// For ticks of an axis: in the unit of its largest value, with the digits that tell two ticks
+// apart.
+QString formatTick(double seconds, double largest, double step);  // "0.5 ms"
+QString formatDuration(double seconds);                           // "0:42", "1:02:03"
+QString formatPercent(double fraction, int digits);               // "42 %"
+QString formatCount(std::int64_t value);                          // grouped: "101,770"
+QString formatFlops(double flops);                                // "1.2 GFLOP"
+QString formatNumber(double value, int digits = 4);               // "—" where not finite
+QString metricName(const std::string& metric);                    // "Accuracy"
 // of accuracy "42.1 %", of AUC "0.781"
 QString formatMetric(const std::string& metric, double value, int digits);
 QString formatPath(const QString& path);  // "~/lab.yaml"
