@@ -41,9 +41,9 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   splitter->addWidget(left);
   splitter->addWidget(textSide());
   splitter->setChildrenCollapsible(false);
-  splitter->setStretchFactor(0, 5);
-  splitter->setStretchFactor(1, 4);
-  splitter->setSizes({500, 400});
+  splitter->setStretchFactor(0, 10);
+  splitter->setStretchFactor(1, 9);
+  splitter->setSizes({500, 450});
   body()->addWidget(splitter, 1);
   connectParts();
   retranslate();
