@@ -144,7 +144,7 @@ std::string bundleVersion(const std::string& cacheFolder) {
     return kept->substr(key.size());
   auto hash = sha256File("/proc/self/exe");
   if (!hash.ok()) return "unknown";
-  const std::string version = hash->substr(0, 12);
+  std::string version = hash->substr(0, 12);
   (void)writeFileAtomically(cache, key + version, 0600);
   return version;
 }

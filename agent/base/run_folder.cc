@@ -63,7 +63,7 @@ run::v1::RunState RunFolder::readState() const {
 Status RunFolder::writeState(run::v1::RunState value) const {
   std::string text = run::v1::RunState_Name(value);
   text.resize(kStateBytes, '\n');
-  const Status written = writeFileAtomically(state(), text, 0600);
+  Status written = writeFileAtomically(state(), text, 0600);
   if (written.code() != Code::kResourceExhausted) return written;
   // A full disk: what is there is written over, which needs no space. States are of one length and
   // written at once, so that readers see the one or the other.

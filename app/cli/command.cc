@@ -33,7 +33,7 @@ std::string modelFile(const std::string& text) {
   folders.push_back(self / "../../../resources/examples");  // build/<preset>/bin
   folders.push_back(self / "../share/lockstep/examples");
   for (const std::string& folder : folders)
-    if (const std::string path = folder + "/" + text + ".yaml"; std::filesystem::exists(path))
+    if (std::string path = folder + "/" + text + ".yaml"; std::filesystem::exists(path))
       return path;
   return text;
 }

@@ -203,7 +203,7 @@ Status Node::awaitLink(NodeLink& link, const std::stop_token& stop) {
   SshConnection* connection = link.connection();
   // After a loss the connection mends itself without asking anything.
   while (connection != nullptr && connection->status().state == LinkState::kReconnecting) {
-    const Status status = connection->waitConnected(milliseconds(2000), stop);
+    Status status = connection->waitConnected(milliseconds(2000), stop);
     if (status.ok()) break;
     if (status.code() == Code::kCancelled) return status;
     if (connection->status().state == LinkState::kFailed) return status;

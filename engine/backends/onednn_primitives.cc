@@ -20,8 +20,8 @@ struct OneDnnEngine::State {
 
 namespace {
 
-memory::desc describe(memory::dims dims, Format format) {
-  return {std::move(dims), memory::data_type::f32, format};
+memory::desc describe(const memory::dims& dims, Format format) {
+  return {dims, memory::data_type::f32, format};
 }
 
 dnnl::primitive_attr attributes() {

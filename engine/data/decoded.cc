@@ -177,7 +177,7 @@ std::vector<DecodedFolder::Entry> DecodedFolder::entries() const {
 
 std::string DecodedFolder::find(std::string_view decoding, std::string_view sha256) {
   const std::lock_guard lock(mutex_);
-  const std::string path = nameOf(decoding, sha256);
+  std::string path = nameOf(decoding, sha256);
   const std::string stamp = stampOf(path);
   if (stamp.empty()) return {};
   auto opened = openDecoded(path, decoding);

@@ -260,7 +260,7 @@ enum class Op : std::uint8_t {
   // () {axis, peer, count, parts? 1, dtype, shape} -> x, counts i32[count]: the concatenated rows
   // from each of these ranks and their numbers; padded with −1 where x is i32
   kRecvRows,
-  kCount_,
+  kCount_,  // NOLINT(readability-identifier-naming): no op
 };
 inline constexpr int kPartner = -1;
 inline constexpr std::size_t kOpCount = static_cast<std::size_t>(Op::kCount_);

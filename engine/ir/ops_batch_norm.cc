@@ -148,8 +148,8 @@ Placing placeGrouped(Places inputs, std::int64_t batch, std::int64_t groups,
     if (operands.begin()[i] == Per::kSample && isSplit(inputs[i], 0)) samples = inputs[i];
   const auto found = groupsOf(samples, batch, groups);
   if (!found) samples = {};
-  const AxisPlacement split = found.value_or(AxisPlacement{});
-  const AxisPlacement sum = isReplicated(samples) ? AxisPlacement{} : partialSum();
+  AxisPlacement split = found.value_or(AxisPlacement{});
+  AxisPlacement sum = isReplicated(samples) ? AxisPlacement{} : partialSum();
   const auto placed = [&](Per per) {
     switch (per) {
       case Per::kSample:

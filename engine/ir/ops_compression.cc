@@ -90,8 +90,8 @@ OpCost costEncode(const Node&, Types inputs, Types outputs) {
 }
 OpCost costDecodeSum(const Node& node, Types inputs, Types outputs) {
   const std::int64_t payload = payloadOf(node.attrs, outputs[0]).value();
-  return {2.0 * static_cast<double>(outputs[0].count() * (inputs[0].count() / payload)),
-          movedBytes(inputs, outputs)};
+  const std::int64_t ranks = inputs[0].count() / payload;
+  return {2.0 * static_cast<double>(outputs[0].count() * ranks), movedBytes(inputs, outputs)};
 }
 
 constexpr AttrInfo kCoding{"coding", AttrKind::kText};
