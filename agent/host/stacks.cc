@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "engine/base/file.h"
@@ -96,9 +97,10 @@ std::string lineOf(const std::string& text, std::string_view key) {
 }  // namespace
 
 Result<std::vector<ThreadStack>> stacksOf(int pid) {
-  const auto failed = [pid](Code code) {
+  // `result` is an errno, or negative for an error of the library.
+  const auto failed = [pid](Code code, int result = -1) {
     Error error = makeError(code, "cannot read the stacks of process {}", pid);
-    error.why = dwfl_errmsg(-1);
+    error.why = result > 0 ? std::strerror(result) : dwfl_errmsg(-1);
     return error;
   };
   Dwfl_Callbacks callbacks{};
@@ -108,11 +110,11 @@ Result<std::vector<ThreadStack>> stacksOf(int pid) {
   if (!process) return failed(Code::kInternal);
   std::vector<ThreadStack> stacks;
   const std::string tasks = fmt::format("/proc/{}/task", pid);
-  if (dwfl_linux_proc_report(process.get(), pid) != 0 ||
-      dwfl_report_end(process.get(), nullptr, nullptr) != 0)
-    return failed(Code::kNotFound);
-  if (dwfl_linux_proc_attach(process.get(), pid, false) != 0)
-    return failed(Code::kPermissionDenied);
+  if (const int result = dwfl_linux_proc_report(process.get(), pid); result != 0)
+    return failed(Code::kNotFound, result);
+  if (dwfl_report_end(process.get(), nullptr, nullptr) != 0) return failed(Code::kInternal);
+  if (const int result = dwfl_linux_proc_attach(process.get(), pid, false); result != 0)
+    return failed(Code::kPermissionDenied, result);
   if (dwfl_getthreads(process.get(), addThread, &stacks) < 0 && stacks.empty())
     return failed(Code::kPermissionDenied);
   for (ThreadStack& stack : stacks) {
