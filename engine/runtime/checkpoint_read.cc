@@ -128,7 +128,9 @@ Status Reading::checkComplete() const {
     const auto stored = manifest_.tensors.find(name);
     if (stored == manifest_.tensors.end()) continue;
     if (plan::coverOf(visible(name, -1).pieces, wholeOf(stored->second))) continue;
-    for (const std::string& file : storedOf(name).files)
+    const auto pieces = stored_.find(name);
+    for (const std::string& file :
+         pieces == stored_.end() ? std::vector<std::string>() : pieces->second.files)
       if (holders(file).empty())
         return makeError(Code::kDataLoss, "no rank can read {}",
                          (fs::path(known_.folder) / file).string());

@@ -68,7 +68,8 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 std::string CheckpointWriter::temporary() const {
-  return fs::path(to_.folder) / fmt::format(".{}{}.tmp", kCheckpointPrefix, progress_.step);
+  return fs::path(to_.folder) /
+         fmt::format(".{}{}-{}.tmp", kCheckpointPrefix, progress_.step, nonce_);
 }
 
 std::string CheckpointWriter::target() const {

@@ -10,7 +10,7 @@
 namespace lockstep::runtime {
 
 Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::Dataset& data,
-                            const Groups& groups, std::int64_t step, std::uint64_t seed) {
+                            std::int64_t step, std::uint64_t seed) {
   const std::int64_t batch = plan.evaluateCuts.back();
   data::Loader::Options load;
   load.globalBatch = batch;
@@ -39,7 +39,7 @@ Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::D
     if (!nonFinite) nonFinite = program.executor().nonFinite();
     if (program.hasMetrics()) addTo(total, program.metrics());  // servers have none
   }
-  if (Sender* sender = groups.sender()) LOCKSTEP_TRY(sender->drain());
+  LOCKSTEP_TRY(program.executor().awaitSent(step));
   if (!program.hasMetrics()) return Evaluation{};
   return Evaluation{total.loss / total.weight,
                     metricValue(plan.metric(), total.metric, total.weight),
@@ -58,7 +58,7 @@ Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string&
                                                  backend, alone, *state, arena.data()));
   LOCKSTEP_TRY(readModel(checkpoint, {plan, 0, *state, alone}));
   LOCKSTEP_TRY(state->put());
-  return evaluate(plan, *program, data, alone, 0, 0);
+  return evaluate(plan, *program, data, 0, 0);
 }
 
 }  // namespace lockstep::runtime

@@ -16,7 +16,7 @@ struct Evaluation {
 };
 // Collective over all ranks. `step` appears in errors.
 Result<Evaluation> evaluate(const plan::Plan& plan, Feed& program, const data::Dataset& data,
-                            const Groups& groups, std::int64_t step, std::uint64_t seed);
+                            std::int64_t step, std::uint64_t seed);
 
 // Evaluates a checkpoint with a plan of one rank, which needs no program but "evaluate".
 Result<Evaluation> evaluateCheckpoint(const plan::Plan& plan, const std::string& checkpoint,

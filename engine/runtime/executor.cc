@@ -131,8 +131,13 @@ void Executor::endSamples() {
 }
 
 Status Executor::awaitSent(std::int64_t step) {
-  for (const Sender::Message& message : impl_->messages)
+  for (std::size_t i = 0; i < impl_->messages.size(); ++i) {
+    const Sender::Message& message = impl_->messages[i];
+    if (!impl_->groups.sender()->isSent(message))
+      impl_->groups.activity().enter(Activity::kTraining,
+                                     impl_->body->steps[impl_->messageSteps[i]], step);
     LOCKSTEP_TRY(impl_->named(impl_->groups.sender()->wait(message), step));
+  }
   return {};
 }
 

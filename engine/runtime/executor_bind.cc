@@ -50,6 +50,7 @@ Status Executor::Impl::bindCompute(const plan::Step& step, backends::Backend& ba
 
 // The messages to a step's peers.
 void Executor::Impl::bindSends(const backends::Operand& in, BoundStep& bound) {
+  const std::size_t first = messages.size();
   for (int peer = 0; peer < bound.peers; ++peer) {
     if (peer == 0) {
       bound.message = messages.size();
@@ -63,6 +64,7 @@ void Executor::Impl::bindSends(const backends::Operand& in, BoundStep& bound) {
     messages.push_back({in.data, bound.messageBytes, bound.root + peer});
     groups.sender()->prepare(messages.back());
   }
+  messageSteps.insert(messageSteps.end(), messages.size() - first, steps.size());
 }
 
 void Executor::Impl::bindAllReduce(const plan::Step& step, BoundStep& bound) {

@@ -67,8 +67,9 @@ struct Executor::Impl {
   StateArena* state = nullptr;
   int copy = 0;
   std::deque<Sender::Message> messages;
-  std::deque<std::int32_t> heads;  // row counts of messages of rows
-  std::int64_t moved = 0;          // bytes of the last message
+  std::vector<std::size_t> messageSteps;  // by message: the step that sends it
+  std::deque<std::int32_t> heads;         // row counts of messages of rows
+  std::int64_t moved = 0;                 // bytes of the last message
   std::vector<std::unique_ptr<backends::Kernel>> kernels;
   std::vector<BoundStep> steps;
   Breakdown last;

@@ -22,6 +22,10 @@ void Sender::post(Message& message) {
   message.ticket = lanes_.find(message.peer)->second->post(message);
 }
 
+bool Sender::isSent(const Message& message) const {
+  return message.ticket == 0 || lanes_.find(message.peer)->second->isDone(message.ticket);
+}
+
 Status Sender::wait(const Message& message) {
   if (message.ticket == 0) return {};
   lanes_.find(message.peer)->second->wait(message.ticket);
@@ -37,10 +41,9 @@ Status Sender::drain() {
 }
 
 void Sender::giveUp(const Message& message) {
-  const auto lane = lanes_.find(message.peer);
-  if (lane == lanes_.end() || lane->second->isDone(message.ticket)) return;
+  if (isSent(message)) return;
   group_.abort();
-  lane->second->wait(message.ticket);
+  lanes_.find(message.peer)->second->wait(message.ticket);
 }
 
 }  // namespace lockstep::runtime

@@ -36,6 +36,7 @@ class Sender {
   // The buffer must not be written until it has been sent. Precondition: waited for since the last
   // post.
   void post(Message& message);
+  bool isSent(const Message& message) const;
   Status wait(const Message& message);
   Status drain();  // waits until all is sent
   // Aborts the group if the message is still being sent; afterwards its memory is no longer

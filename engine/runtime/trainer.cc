@@ -134,8 +134,8 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
     }
     since = monotonicNow();
   }
-  if (Sender* sender = groups_.sender()) {
-    LOCKSTEP_TRY(sender->drain());
+  if (groups_.sender() != nullptr) {
+    for (const auto& [key, feed] : feeds_) LOCKSTEP_TRY(feed->executor().awaitSent(number));
     spent.communication += static_cast<double>(monotonicNow() - since) * 1e-9;
   }
   record.data = static_cast<float>(dataSeconds + spent.awaitedHost);
@@ -336,8 +336,8 @@ Status Training::addSums() {
 
 Status Training::evaluate() {
   if (!evalFeed_) return {};
-  LOCKSTEP_ASSIGN(const Evaluation found, runtime::evaluate(plan_, *evalFeed_, evalData_, groups_,
-                                                            progress_.step, options_.seed));
+  LOCKSTEP_ASSIGN(const Evaluation found,
+                  runtime::evaluate(plan_, *evalFeed_, evalData_, progress_.step, options_.seed));
   summary_.evalLoss = found.loss;
   summary_.evalMetric = found.metric;
   if (!endsWhereNotFinite()) return {};

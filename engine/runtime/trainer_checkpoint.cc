@@ -48,7 +48,8 @@ void Training::tellLeftOut() {
   Error warning =
       makeError(Code::kDeadlineExceeded, "the checkpoint at step {} was skipped", progress_.step);
   warning.why = "the previous checkpoint is still being written";
-  warning.next = "increase training.checkpoint.every_steps";
+  warning.next = options_.checkpointSteps > 0 ? "increase training.checkpoint.every_steps"
+                                              : "increase training.checkpoint.every_minutes";
   options_.warn(warning);
 }
 
@@ -81,7 +82,7 @@ Status Training::finishCheckpoint() {
 }
 
 void Training::tellWritten() {
-  if (const auto written = checkpoints_->written(); written && rank_ == 0)
+  if (const auto written = checkpoints_->written(); written)
     observer_.onCheckpoint(written->step, written->folder);
 }
 

@@ -37,7 +37,9 @@ Statement& Statement::bind(std::string_view value) {
   return *this;
 }
 Statement& Statement::bindBlob(std::span<const std::byte> value) {
-  check(sqlite3_bind_blob64(statement_, ++bound_, value.data(), value.size(), SQLITE_TRANSIENT));
+  check(sqlite3_bind_blob64(statement_, ++bound_,
+                            value.data() == nullptr ? static_cast<const void*>("") : value.data(),
+                            value.size(), SQLITE_TRANSIENT));
   return *this;
 }
 
