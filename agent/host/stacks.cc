@@ -21,6 +21,7 @@
 #include <memory>
 
 #include "engine/base/file.h"
+#include "engine/base/utf8.h"
 
 extern char** environ;
 
@@ -170,7 +171,7 @@ void StackReader::onOutput(int fd) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < reading.text.size();) {
     const std::size_t end = std::min(reading.text.find('\n', at), reading.text.size());
-    lines.push_back(reading.text.substr(at, end - at));
+    lines.push_back(validUtf8(std::string_view(reading.text).substr(at, end - at)));
     at = end + 1;
   }
   if (lines.empty())

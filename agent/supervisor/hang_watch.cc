@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "engine/base/statistics.h"
 
 namespace lockstep::agent {
 namespace {
@@ -18,11 +21,12 @@ Message collectiveText(const node::v1::Stalled& at) {
                  at.collective());
 }
 
-// Libraries in which a thread is that waits in a collective.
+// Whether a thread in this frame, "function (library or file)", may wait in a collective.
 bool isWait(std::string_view frame) {
-  for (const std::string_view name : {"lockstep::comm::", "std::", "gloo::", "(libc.so",
-                                      "(libstdc++.so", "(libgloo.so", "[vdso]"})
-    if (frame.find(name) != std::string_view::npos) return true;
+  for (const std::string_view scope : {"lockstep::comm::", "std::", "gloo::"})
+    if (frame.starts_with(scope)) return true;
+  for (const std::string_view library : {"(libc.so", "(libstdc++.so", "(libgloo.so", "[vdso]"})
+    if (frame.find(library) != std::string_view::npos) return true;
   return false;
 }
 
@@ -36,7 +40,7 @@ std::string frameElsewhere(const std::vector<std::string>& lines) {
       first = {};
     } else if (frame.find("lockstep::comm::") != std::string_view::npos) {
       return std::string(first);
-    } else if (first.empty() && !isWait(frame)) {
+    } else if (first.empty() && !isWait(frame.substr(2))) {
       first = frame.substr(2);
     }
   }
@@ -44,6 +48,18 @@ std::string frameElsewhere(const std::vector<std::string>& lines) {
 }
 
 }  // namespace
+
+void HangWatch::noteStep(Nanoseconds duration) {
+  if (std::exchange(isFirst_, false)) return;
+  recent_.push_back(static_cast<double>(duration));
+  if (recent_.size() > kRecent) recent_.pop_front();
+}
+
+Nanoseconds HangWatch::limit() const {
+  if (recent_.empty()) return kFirst;
+  const double step = median({recent_.begin(), recent_.end()});
+  return std::max(kLeast, static_cast<Nanoseconds>(kSteps * step));
+}
 
 void HangWatch::note(const node::v1::Stalled& stalled, Nanoseconds now) {
   if (!stalled.moves()) {
@@ -68,12 +84,15 @@ int HangWatch::culprit(int waiting) const {
   for (int at = waiting;;) {
     const Position& here = positions_.at(at);
     int next = -1;
+    int absent = -1;  // it reports no stall
     for (const int rank : here.stalled.awaits()) {
       if (isSame(rank, here)) continue;
       const auto found = positions_.find(rank);
-      if (found == positions_.end() || found->second.stalled.awaits_size() == 0) return rank;
-      if (next < 0) next = rank;
+      if (found != positions_.end() && found->second.stalled.awaits_size() == 0) return rank;
+      int& first = found == positions_.end() ? absent : next;
+      if (first < 0) first = rank;
     }
+    if (absent >= 0) return absent;
     if (next < 0 || !path.insert(next).second) return -1;
     at = next;
   }
@@ -89,6 +108,7 @@ std::optional<HangWatch::Verdict> HangWatch::judge(Nanoseconds now) {
   if (waiting < 0) return std::nullopt;
   const Position& waits = positions_.at(waiting);
   Verdict out;
+  out.waiting = waiting;
   out.warning.code = Code::kUnavailable;
   out.warning.step = waits.stalled.step();
   out.warning.next = "look at the stacks in the run's log";
@@ -108,6 +128,7 @@ std::optional<HangWatch::Verdict> HangWatch::judge(Nanoseconds now) {
                               waiting, seconds(now - waits.since), collectiveText(waits.stalled));
   }
   judged_ = out.ranks;
+  judged_.push_back(waiting);
   return out;
 }
 

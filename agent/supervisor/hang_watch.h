@@ -7,8 +7,8 @@
 // Recorder compares collectives in this way, ByteRobust stacks.)
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -23,19 +23,21 @@ namespace lockstep::agent {
 class HangWatch {
  public:
   static constexpr Nanoseconds kLeast = 2'000'000'000;
-  static constexpr Nanoseconds kFirst = 20'000'000'000;  // while no step has completed
+  static constexpr Nanoseconds kFirst = 20'000'000'000;  // until the length of steps is known
   static constexpr int kSteps = 10;
+  static constexpr std::size_t kRecent = 16;
 
   // A new generation begins.
   void clear() { *this = HangWatch(); }
-  // Notes how long a step took. The first one of a generation does not count.
-  void noteStep(Nanoseconds duration) {
-    if (steps_++ > 0) longest_ = std::max(longest_, duration);
-  }
+  // Notes how long a step of one of the ranks took. The first one of a generation does not count.
+  void noteStep(Nanoseconds duration);
   void note(const node::v1::Stalled& stalled, Nanoseconds now);
+  // What is known of this rank no longer holds.
+  void forget(int rank) { positions_.erase(rank); }
 
-  // Returns how long a rank may wait: ten times the longest step so far.
-  Nanoseconds limit() const { return steps_ == 0 ? kFirst : std::max(kLeast, kSteps * longest_); }
+  // Returns how long a rank may wait: ten times the median of the last steps, which a hang that
+  // passes does not change.
+  Nanoseconds limit() const;
 
   struct Verdict {
     std::vector<int> ranks;  // in order
@@ -60,9 +62,9 @@ class HangWatch {
   Message placeText(int rank, Nanoseconds now) const;
 
   std::map<int, Position> positions_;  // of ranks that stand still
-  std::vector<int> judged_;            // the last verdict's ranks, until they move
-  std::int64_t steps_ = 0;
-  Nanoseconds longest_ = 0;
+  std::vector<int> judged_;    // the last verdict's ranks and the one that waited, until one moves
+  bool isFirst_ = true;        // no step has completed
+  std::deque<double> recent_;  // durations of the last steps
 };
 
 }  // namespace lockstep::agent

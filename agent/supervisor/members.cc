@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "agent/worker/prepare.h"
 #include "engine/plan/plan.h"
 #include "engine/specs/planned.h"
 
@@ -27,6 +28,13 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
   for (const auto* node : specs::nodesWithRanks(request.cluster(), request.spec().strategy()))
     for (int i = 0; i < specs::deviceCount(*node); ++i) out[node->name()].push_back(rank++);
   return out;
+}
+
+bool continuesWithoutAny(const node::v1::PrepareRequest& request) {
+  const std::string& policy = request.spec().recovery().policy();
+  return nodesOf(request).size() > 2 &&
+         (policy == "shrink" ||
+          (policy == "restart" && !specs::spareNodes(request.cluster()).empty()));
 }
 
 Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
@@ -66,9 +74,16 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
                                           taken.end();
                              }),
               nodes.end());
+  const auto own = std::find_if(nodes.begin(), nodes.end(), [&](const NodeSpec& node) {
+    return node.name() == request.node();
+  });
+  if (own != nodes.end()) std::rotate(nodes.begin(), own, own + 1);
   const spec::v1::StrategySpec& strategy = request.spec().strategy();
-  if (specs::nodesWithRanks(cluster, strategy).empty())
+  const auto withRanks = specs::nodesWithRanks(cluster, strategy);
+  if (withRanks.empty())
     return makeError(Code::kUnavailable, "none of the run's remaining nodes has ranks");
+  if (withRanks.front()->name() != request.node())
+    return makeError(Code::kUnavailable, "node {} cannot coordinate the run", request.node());
   out.set_comm(commOf(cluster, strategy, request.comm()));
   ClusterSpec planned = cluster;
   planned.set_comm(out.comm());

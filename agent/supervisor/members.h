@@ -14,10 +14,20 @@ namespace lockstep::agent {
 // Returns the ranks of each node that has ranks, numbered as in a plan for the request's cluster.
 std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareRequest& request);
 
-// Returns the members without the nodes `lost`. A spare that `answers` replaces each of them; if
-// there is none and recovery.policy is shrink, the run is planned again for the remaining nodes,
-// which divide the same global batch. Errors: kUnavailable if neither is possible; those of the
-// planner.
+// Whether the run continues without any one of its nodes, the coordinator included: its policy
+// allows that, and the others are a majority.
+bool continuesWithoutAny(const node::v1::PrepareRequest& request);
+
+// Whether `present` of a run's `nodes` decide what becomes of it. Of two halves, the coordinator's
+// does.
+inline bool isQuorum(std::size_t present, std::size_t nodes, bool withCoordinator) {
+  return 2 * present > nodes || (2 * present == nodes && withCoordinator);
+}
+
+// Returns the members without the nodes `lost`; the request's node coordinates them. A spare that
+// `answers` replaces each of them; if there is none and recovery.policy is shrink, the run is
+// planned again for the remaining nodes, which divide the same global batch. Errors: kUnavailable
+// if neither is possible; those of the planner.
 Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
                                          const node::v1::PrepareRequest& request,
                                          const std::function<bool(const std::string&)>& answers);

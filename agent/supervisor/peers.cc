@@ -74,7 +74,7 @@ class IdentityVerifier : public grpc::experimental::ExternalCertificateVerifier 
     for (const grpc::string_ref& name : request->uri_names())
       if (std::string(name.data(), name.size()) == expected_) return true;
     *status = {grpc::StatusCode::UNAUTHENTICATED,
-               "the coordinator's certificate is not " + expected_};
+               "the certificate of the node there is not " + expected_};
     return true;
   }
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
@@ -115,6 +115,7 @@ struct PeerServer::State : node::v1::Peers::Service,
   std::string run;
   int first = 0;  // generation, of the identities
   std::atomic<int> generation{0};
+  bool coordinates = false;  // from the start
   std::vector<std::string> nodes;
   Handlers handlers;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
@@ -135,10 +136,12 @@ struct PeerServer::State : node::v1::Peers::Service,
     return {grpc::StatusCode::PERMISSION_DENIED, why};
   }
 
-  // Of this run, and of no generation that is still to come.
+  // Of this run, and of no generation that is still to come. A node that votes may have heard of
+  // one that the lost coordinator began.
   bool ours(const FromPeer& message) const {
+    const bool votes = (message.has_hello() || message.has_vote()) && !coordinates;
     return message.run() == run && message.generation() >= first &&
-           message.generation() <= generation;
+           (votes || message.generation() <= generation);
   }
 
   grpc::Status Join(grpc::ServerContext* context,
@@ -208,6 +211,7 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std
   state->loop = &loop;
   state->run = request.run();
   state->first = state->generation = request.generation();
+  state->coordinates = request.coordinator();
   state->nodes = nodesOf(request);
   state->handlers = std::move(handlers);
   PeerListenerLimits limits;
@@ -276,7 +280,7 @@ void PeerServer::send(const std::string& node, ToPeer message) {
 
 struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
   EventLoop* loop = nullptr;
-  std::string address, run, coordinator;
+  std::string server, address, run;
   int first = 0;  // generation, of the identities
   std::atomic<int> generation{0};
   FromPeer hello;
@@ -308,7 +312,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
     options.set_check_call_host(false);  // the name is the URI, which the verifier checks
     options.set_certificate_verifier(
         grpc::experimental::ExternalCertificateVerifier::Create<IdentityVerifier>(
-            peerIdentity(run, coordinator, first)));
+            peerIdentity(run, server, first)));
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
@@ -360,7 +364,7 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
       if (closed) return;
       if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED) {
         Error error =
-            makeError(Code::kPermissionDenied, "the coordinator at {} refused this node", address);
+            makeError(Code::kPermissionDenied, "node {} at {} refused this node", server, address);
         error.why = status.error_message();
         post([this, error] { handlers.onRefused(error); });
         return;
@@ -375,15 +379,16 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
   }
 };
 
-PeerClient::PeerClient(EventLoop& loop, const std::string& address,
-                       const node::v1::PrepareRequest& request, Handlers handlers)
+PeerClient::PeerClient(EventLoop& loop, const std::string& server, const std::string& address,
+                       const std::string& ownAddress, const node::v1::PrepareRequest& request,
+                       int generation, Handlers handlers)
     : state_(std::make_shared<State>()) {
   state_->loop = &loop;
+  state_->server = server;
   state_->address = address;
   state_->run = request.run();
-  state_->first = state_->generation = request.generation();
-  const std::vector<std::string> nodes = nodesOf(request);
-  state_->coordinator = nodes.empty() ? "" : nodes.front();
+  state_->first = request.generation();
+  state_->generation = generation;
   state_->tls = request.tls();
   state_->handlers = std::move(handlers);
   state_->hello.set_run(request.run());
@@ -391,6 +396,7 @@ PeerClient::PeerClient(EventLoop& loop, const std::string& address,
   hello->set_node(request.node());
   *hello->mutable_ranks() = request.ranks();
   hello->set_plan_hash(request.plan_hash());
+  hello->set_address(ownAddress);
   state_->thread = std::thread([state = state_] { state->work(); });
 }
 

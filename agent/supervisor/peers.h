@@ -1,9 +1,10 @@
 // Peers: communication between the supervisors of a run, over mutual TLS with keys made for the
 // run. The coordinator is the server; every other node keeps one stream to it and reconnects when
-// it breaks. The identity is the URI in the certificate's subject alternative names,
-// lockstep://run/<run>/node/<node>/generation/<g>, where g is the first generation. Both sides
-// check it, and the run of every message; a client drops those of earlier generations. Handlers are
-// called on the loop's thread, and not after destruction has begun.
+// it breaks. Nodes that may take over from it are servers too. The identity is the URI in the
+// certificate's subject alternative names, lockstep://run/<run>/node/<node>/generation/<g>, where g
+// is the first generation. Both sides check it, and the run of every message; a client drops those
+// of earlier generations. Handlers are called on the loop's thread, and not after destruction has
+// begun.
 #pragma once
 
 #include <functional>
@@ -54,7 +55,9 @@ class PeerClient {
     std::function<void(const Error&)> onRefused;         // for good
     std::function<void(const node::v1::ToPeer&)> onMessage;
   };
-  PeerClient(EventLoop& loop, const std::string& address, const node::v1::PrepareRequest& request,
+  // `server` is the node at `address`; `ownAddress`, if not "", where this node listens.
+  PeerClient(EventLoop& loop, const std::string& server, const std::string& address,
+             const std::string& ownAddress, const node::v1::PrepareRequest& request, int generation,
              Handlers handlers);
   ~PeerClient();
   void setGeneration(int generation);  // of what is sent from here on

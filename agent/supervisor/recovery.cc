@@ -3,15 +3,20 @@
 #include <algorithm>
 
 namespace lockstep::agent {
-namespace {
-
-// Other errors come again: of the spec, of data and files, of training that diverges.
 bool restartMayHelp(Code code) {
   return code == Code::kAborted || code == Code::kUnavailable || code == Code::kDeadlineExceeded ||
          code == Code::kInternal;
 }
 
-}  // namespace
+Error lostError(const std::vector<std::string>& nodes) {
+  Error error = nodes.size() == 1
+                    ? makeError(Code::kUnavailable, "node {} was lost", nodes.front())
+                    : makeError(Code::kUnavailable, "nodes {} were lost", fmt::join(nodes, ", "));
+  error.why = "heartbeats have stopped";
+  error.next = "check the node and its network";
+  error.node = nodes.front();
+  return error;
+}
 
 std::optional<Error> Recovery::ends(const Error& failure, std::int64_t steps) {
   if (spec_.policy() == "none" || !restartMayHelp(failure.code)) return failure;

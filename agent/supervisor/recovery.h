@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
@@ -14,9 +16,17 @@
 
 namespace lockstep::agent {
 
+// The error of nodes that do not answer any more.
+Error lostError(const std::vector<std::string>& nodes);
+
+// Whether a restart may help after such an error. Others come again: of the spec, of data and
+// files, of training that diverges.
+bool restartMayHelp(Code code);
+
 class Recovery {
  public:
-  explicit Recovery(const spec::v1::RecoverySpec& spec) : spec_(spec) {}
+  explicit Recovery(const spec::v1::RecoverySpec& spec, int restarts = 0)
+      : spec_(spec), restarts_(restarts) {}
 
   // Notes a failure after `steps` completed steps. Returns the error that ends the run: the failure
   // itself where a restart cannot help or is not wanted, else with the restarts that were tried;
@@ -28,8 +38,8 @@ class Recovery {
 
  private:
   static constexpr int kMostWithoutProgress = 3;
-  const spec::v1::RecoverySpec spec_;
-  int restarts_ = 0, withoutProgress_ = 0;
+  spec::v1::RecoverySpec spec_;
+  int restarts_, withoutProgress_ = 0;
   std::int64_t steps_ = -1;  // at the last failure
 };
 

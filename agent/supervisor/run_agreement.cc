@@ -27,24 +27,43 @@ void RunControl::tellPeers(const ToPeer& message) {
 
 void RunControl::join(const std::string& address) {
   if (client_ || outcome_) return;
+  coordinatorAddress_ = address;
+  client_ = connect(coordinator_, address);
+}
+
+// To the coordinator, or to a node that may become it.
+std::unique_ptr<PeerClient> RunControl::connect(const std::string& node,
+                                                const std::string& address) {
   PeerClient::Handlers handlers;
-  handlers.onJoin = [this] { onCoordinatorJoin(); };
-  handlers.onLost = [this](const std::string& why) { onCoordinatorLost(why); };
-  handlers.onRefused = [this](const Error& error) {
+  handlers.onJoin = [this, node] { node == coordinator_ ? onCoordinatorJoin() : vote(node); };
+  handlers.onLost = [this, node](const std::string& why) {
+    if (node == coordinator_) onCoordinatorLost(why);
+  };
+  handlers.onRefused = [this, node](const Error& error) {
+    if (node != coordinator_) return;
     Error info = error;
     info.node = request_.node();
     abort(info);
   };
-  handlers.onMessage = [this](const ToPeer& message) { onCoordinatorMessage(message); };
-  client_ = std::make_unique<PeerClient>(loop_, address, request_, std::move(handlers));
+  handlers.onMessage = [this, node](const ToPeer& message) {
+    node == coordinator_ ? onCoordinatorMessage(message) : onCandidateMessage(node, message);
+  };
+  return std::make_unique<PeerClient>(loop_, node, address, server_ ? server_->address() : "",
+                                      request_, generation_, std::move(handlers));
 }
 
 // ---- at the coordinator
 
 void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& hello) {
+  if (!coordinates()) {
+    addresses_[node] = hello.address();
+    return;
+  }
   if (!peers_.contains(node)) return leaveOut(node);
   Peer& peer = peers_[node];
   peer.joined = true;
+  peer.address = hello.address();
+  for (const int rank : ranksByNode(request_)[node]) hangs_.forget(rank);  // it tells them again
   loop_.cancel(peer.lost);
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {
@@ -65,7 +84,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     server_->send(node, message);
   }
   if (gone_) {
-    message.mutable_go();
+    *message.mutable_go() = goMessage();
     server_->send(node, message);
   }
   if (isEvaluator(node)) tellEvaluator();
@@ -106,6 +125,7 @@ void RunControl::onPeerLeave(const std::string& node) {
 }
 
 void RunControl::onPeerMessage(const std::string& node, const FromPeer& message) {
+  if (!coordinates() && message.has_vote()) onVote(node, message.generation());
   if (!peers_.contains(node)) return;
   Peer& peer = peers_[node];
   peer.heard.last = monotonicNow();
@@ -175,7 +195,7 @@ void RunControl::checkReady() {
     if (!peer.ready && awaited(name)) return;
   loop_.cancel(formation_);
   ToPeer message;
-  message.mutable_go();
+  *message.mutable_go() = goMessage();
   tellPeers(message);
   go();
 }
@@ -254,6 +274,10 @@ void RunControl::onCoordinatorJoin() {
     message.mutable_done()->set_status(doneStatus_);
     client_->send(message);
   }
+  for (const auto& [rank, stalled] : stalled_) {
+    *message.mutable_stalled() = stalled;
+    client_->send(message);
+  }
   if (evaluator_) evaluator_->onJoin();
   if (told_) {
     *message.mutable_failed() = toInfo(*told_);
@@ -262,13 +286,14 @@ void RunControl::onCoordinatorJoin() {
   }
 }
 
-void RunControl::onCoordinatorLost(const std::string& why) {
+void RunControl::onCoordinatorLost(const Message& why) {
   if (outcome_ || lostTimer_ != 0) return;
   if (!committed_) return;  // the prepare expires
-  say("the first node is not connected any more: " + why);
+  say(fmt::format("node {} is not connected any more: {}", coordinator_, why.text()));
   lostTimer_ = loop_.after(limits_.lostPeer, [this, why] {
     if (outcome_) return;
-    Error error = makeError(Code::kUnavailable, "the first node was lost");
+    Error error =
+        makeError(Code::kUnavailable, "node {}, which coordinates the run, was lost", coordinator_);
     error.why = message("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why);
     error.next = "check whether that node runs and is reachable from here at its address";
     error.node = request_.node();
@@ -287,6 +312,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       committed();
       break;
     case ToPeer::kGo:
+      successors_.assign(message.go().successors().begin(), message.go().successors().end());
       go();
       break;
     case ToPeer::kEvaluate:
@@ -321,8 +347,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       run::v1::Record record;
       record.mutable_clock()->set_offset_ns(message.pong().here_ns() - (sent + (now - sent) / 2));
       record.mutable_clock()->set_uncertainty_ns((now - sent) / 2);
-      const std::vector<std::string> nodes = nodesOf(request_);
-      record.mutable_clock()->set_relative_to(nodes.empty() ? "" : nodes.front());
+      record.mutable_clock()->set_relative_to(coordinator_);
       if (!over_ && committed_) spool_.append(std::move(record));
       break;
     }
@@ -478,6 +503,8 @@ void RunControl::finish() {
     if (finished.steps() == 0 || worker->rank == 0) finished = *worker->finished;
   }
   finished.set_state(*outcome_);
+  finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
+                     continuesWithoutAny(request_) && !hasQuorum());
   if (evaluations_ && evaluations_->last() &&
       (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
     finished.set_eval_loss(evaluations_->last()->eval_loss());

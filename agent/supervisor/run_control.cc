@@ -38,6 +38,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
       heartbeat_(1'000'000 * std::max<Nanoseconds>(request_.spec().recovery().heartbeat_ms(),
                                                    kShortestHeartbeatMs)),
       recovery_(request_.spec().recovery()),
+      coordinator_(nodesOf(request_).empty() ? request_.node() : nodesOf(request_).front()),
       sampler_(folder_.path),
       stacks_(loop) {
   if (coordinates())
@@ -59,7 +60,7 @@ const spec::v1::NodeSpec* RunControl::ownNode() const {
 
 Result<std::string> RunControl::start() {
   std::string address;
-  if (!peers_.empty()) {
+  if (!peers_.empty() || (hasRanks(request_.node()) && continuesWithoutAny(request_))) {
     const spec::v1::NodeSpec* node = ownNode();
     LOCKSTEP_ASSIGN(const std::string host, peerAddress(*node));
     PeerServer::Handlers handlers;
@@ -148,6 +149,7 @@ void RunControl::setState(run::v1::RunState state) {
 
 void RunControl::say(std::string line) {
   logInfo("{}", line);
+  if (over_) return;
   run::v1::Record record;
   record.mutable_log()->set_rank(-1);
   record.mutable_log()->add_lines(std::move(line));

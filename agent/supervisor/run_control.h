@@ -6,7 +6,7 @@
 // them begin. The run ends when all workers have succeeded, or with an error: the coordinator
 // collects errors for a moment, prefers a root cause to cascading failures, and then either aborts
 // all nodes or restarts the run (recovery.h): all nodes end their workers and start those of the
-// next generation.
+// next generation. If the coordinator is lost, another node can take over (run_takeover.cc).
 //
 // The evaluator node has no ranks. Its failures are warnings. After the ranks have ended, the
 // coordinator waits a limited time for its evaluation of the last epoch.
@@ -82,7 +82,8 @@ class RunControl {
   };
   struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
-    std::string done;  // its status, once its workers have succeeded
+    std::string done;     // its status, once its workers have succeeded
+    std::string address;  // where it listens as a possible coordinator; "": it cannot be one
     Heard heard;
     EventLoop::TimerId lost = 0;
   };
@@ -101,10 +102,12 @@ class RunControl {
   }
   void setState(run::v1::RunState state);
   void join(const std::string& address);
+  std::unique_ptr<PeerClient> connect(const std::string& node, const std::string& address);
 
   // Workers
   void committed();
   void form();
+  Nanoseconds formationLimit() const;
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
@@ -145,6 +148,20 @@ class RunControl {
   void startGeneration();
   void noteFirstSteps(const run::v1::StepChunk& steps);
 
+  // Takeover
+  bool hasQuorum() const;  // at the coordinator
+  node::v1::Go goMessage() const;
+  void seekSuccessor();  // while the coordinator is silent
+  void stand();
+  void vote(const std::string& successor);
+  void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
+  void onVote(const std::string& node, int generation);
+  void countVotes();
+  void declineVotes();
+  void takeOver(const std::vector<std::string>& lost, const node::v1::Members& members);
+  void followAgain();  // the coordinator, after a vote that led to nothing
+  void leaveCoordinator();
+
   // Evaluator node
   void startEvaluator();
   void onEpoch(run::v1::Record& record);
@@ -164,7 +181,7 @@ class RunControl {
   void onPeerLeave(const std::string& node);
   void onPeerMessage(const std::string& node, const node::v1::FromPeer& message);
   void onCoordinatorJoin();
-  void onCoordinatorLost(const std::string& why);
+  void onCoordinatorLost(const Message& why);
   void onCoordinatorMessage(const node::v1::ToPeer& message);
   void tellPeers(const node::v1::ToPeer& message);
   void localReady();
@@ -198,14 +215,29 @@ class RunControl {
   Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
   bool restarting_ = false;     // until the first steps of this generation
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
-  std::int64_t furthest_ = 0;   // the last step completed in any generation
-  HangWatch hangs_;             // at the coordinator, as the next
-  struct UncertainHang {        // until the stacks have come
+  std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
+  bool hasCheckpoint_ = false;  // all ranks of a generation have completed one
+  std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
+  HangWatch hangs_;                           // at the coordinator, as the next
+  struct UncertainHang {                      // until the stacks have come
     HangWatch::Verdict verdict;
     std::map<int, std::vector<std::string>> stacks;
     Nanoseconds until = 0;
   };
   std::optional<UncertainHang> uncertainHang_;
+  // At the other nodes, until one of them takes over:
+  std::string coordinator_, coordinatorAddress_;
+  std::vector<node::v1::Successor> successors_;  // in order
+  std::size_t turn_ = 0;                         // the next successor to try
+  Nanoseconds seekingSince_ = 0;                 // since a successor's turn began; 0: none's
+  std::unique_ptr<PeerClient> candidate_;        // to the successor that this node votes for
+  bool voted_ = false, stands_ = false;          // for another node; for this one
+  struct Vote {
+    Nanoseconds since = 0;
+    int generation = 0;
+  };
+  std::map<std::string, Vote> votes_;             // by node, like the next
+  std::map<std::string, std::string> addresses_;  // at which those that joined listen
   std::vector<std::unique_ptr<Worker>> workers_;
   int sharedMemory_ = -1;
   CoreClaims cores_;  // while workers run

@@ -38,16 +38,20 @@ void RunControl::beat() {
   if (over_ || outcome_) return;
   std::vector<std::string> silent, lost;
   for (auto& [name, peer] : peers_) {
-    if (changed(name, peer.heard) && peer.heard.silent) silent.push_back(name);
-    if (peer.heard.silent && hasRanks(name)) lost.push_back(name);
+    const bool fresh = changed(name, peer.heard);
+    if (!peer.heard.silent || !peer.done.empty()) continue;
+    if (fresh) silent.push_back(name);
+    if (hasRanks(name)) lost.push_back(name);
   }
   // Nodes that fall silent together are replaced together.
   if (!lost.empty() && !anyLate() && replaceLost(lost)) return;
   for (const std::string& name : silent) warnOfSilence(name);
   judgeHang();
+  if (!coordinates()) {
+    (void)changed(coordinator_, coordinatorHeard_);
+    seekSuccessor();
+  }
   if (!client_) return;
-  const std::vector<std::string> nodes = nodesOf(request_);
-  if (!nodes.empty()) (void)changed(nodes.front(), coordinatorHeard_);
   node::v1::FromPeer ping;
   ping.mutable_ping()->set_sent_ns(monotonicNow());
   client_->send(std::move(ping));
@@ -56,14 +60,15 @@ void RunControl::beat() {
 void RunControl::warnOfSilence(const std::string& node) {
   Error warning = makeError(Code::kUnavailable, "node {} does not answer", node);
   warning.why = "heartbeats have stopped";
-  warning.next =
-      awaited(node)
-          ? message(
-                "check the node and its network; the run ends if the node stays silent for {} s",
-                limits_.lostPeer / 1'000'000'000)
-          : message(
-                "check the node and its network; the run is not affected, because this spare is "
-                "not in use");
+  if (hasRanks(node))
+    warning.next =
+        message("check the node and its network; the run ends if the node stays silent for {} s",
+                limits_.lostPeer / 1'000'000'000);
+  else if (isEvaluator(node))
+    warning.next = "check the node and its network; the run continues without its evaluations";
+  else
+    warning.next =
+        "check the node and its network; the run is not affected, because this spare is not in use";
   warning.node = node;
   warn(std::move(warning));
 }

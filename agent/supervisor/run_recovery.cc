@@ -5,8 +5,8 @@
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
+#include "agent/worker/prepare.h"
 #include "engine/base/file.h"
-#include "engine/runtime/checkpoint.h"
 
 namespace lockstep::agent {
 
@@ -25,12 +25,13 @@ bool RunControl::answers(const std::string& node) const {
 
 void RunControl::failed(const Error& error) {
   if (outcome_) return;
-  if (!trained() || stopping_) {
+  if (!trained() || stopping_ || !restartMayHelp(error.code)) {
     abort(error);
     return;
   }
-  // A node that is late may be the cause: it is heard of soon, or found silent and replaced.
-  if (anyLate()) {
+  // A node that is late may be the cause: it is heard of soon, or found silent and replaced. A
+  // minority waits for the others, or ends.
+  if (anyLate() || (continuesWithoutAny(request_) && !hasQuorum())) {
     loop_.after(heartbeat_, [this, error, generation = generation_] {
       if (generation == generation_) failed(error);
     });
@@ -49,6 +50,11 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
     if (answers(spare->name())) tried.push_back(spare->name());
   const std::string key = fmt::format("{}", fmt::join(tried, " "));
   if (key == keptOut_) return false;
+  if (!hasQuorum()) {
+    keptOut_ = key;
+    say("fewer than half of the run's nodes answer, so it does not continue here");
+    return false;
+  }
   const auto members =
       membersWithout(lost, request_, [this](const std::string& node) { return answers(node); });
   if (!members.ok()) {
@@ -58,12 +64,7 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
     return false;
   }
   if (failedAt_ == 0) failedAt_ = peers_[lost.front()].heard.last;
-  Error error = lost.size() == 1
-                    ? makeError(Code::kUnavailable, "node {} was lost", lost.front())
-                    : makeError(Code::kUnavailable, "nodes {} were lost", fmt::join(lost, ", "));
-  error.why = "heartbeats have stopped";
-  error.next = "check the node and its network";
-  error.node = lost.front();
+  const Error error = lostError(lost);
   if (const auto end = recovery_.ends(error, furthest_)) {
     abort(*end);
     return true;
@@ -89,7 +90,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   restarting_ = true;
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
-  recover.set_from_checkpoints(runtime::newestCheckpoint(checkpointFolder()).ok());
+  recover.set_from_checkpoints(hasCheckpoint_);
   recover.set_pause_ns(recovery_.pause());
   if (members)
     *recover.mutable_members() = *members;
@@ -107,6 +108,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
       recovering.add_nodes(node);
       world += static_cast<int>(ranks.size());
     }
+    if (nodesOf(request_).front() != request_.node()) recovering.set_coordinator(request_.node());
     recovering.set_world(world);
   }
   spool_.append(std::move(record));
@@ -120,6 +122,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   if (outcome_) return;
   generation_ = generation;
   recover_ = recover;
+  hasCheckpoint_ = hasCheckpoint_ || recover.from_checkpoints();
   if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation);
@@ -128,7 +131,11 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   doneStatus_.clear();
   told_.reset();
   pendingCause_.reset();
+  seekingSince_ = 0;
+  voted_ = stands_ = false;
+  votes_.clear();
   hangs_.clear();
+  stalled_.clear();
   uncertainHang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_}) {
     loop_.cancel(*timer);
@@ -147,10 +154,6 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   }
   leaving_ = true;
   signalAll(SIGKILL);
-  if (recover.has_members()) {
-    const Status written = writeFileAtomically(folder_.plan(), recover.members().plan(), 0600);
-    if (!written.ok()) return localFailure(written.error(), false);
-  }
   if (workersGone()) loop_.post([this] { startGeneration(); });
 }
 
@@ -158,6 +161,10 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
 void RunControl::startGeneration() {
   if (outcome_ || !leaving_ || !workersGone()) return;
   workers_.clear();
+  if (recover_.has_members()) {
+    const Status written = writeFileAtomically(folder_.plan(), recover_.members().plan(), 0600);
+    if (!written.ok()) return localFailure(written.error(), false);
+  }
   loop_.after(recover_.pause_ns(), [this, generation = generation_] {
     if (outcome_ || !leaving_ || generation != generation_) return;
     leaving_ = false;
@@ -180,6 +187,8 @@ void RunControl::noteFirstSteps(const run::v1::StepChunk& steps) {
     failedAt_ = 0;
   }
   furthest_ = std::max(furthest_, steps.first_step() + steps.loss_size() - 1);
+  if (!coordinates()) return;
+  if (steps.rank() != request_.ranks(0)) return;
   for (const std::int64_t duration : steps.duration_ns()) hangs_.noteStep(duration);
 }
 

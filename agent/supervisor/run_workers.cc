@@ -12,6 +12,7 @@
 #include "engine/base/file.h"
 #include "engine/comm/communicator.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/heartbeat.h"
 #include "engine/specs/specs.h"
 
 namespace lockstep::agent {
@@ -41,6 +42,13 @@ std::string linesBeside(const std::string& tail, const std::string& told) {
 
 }  // namespace
 
+// Ranks that read a checkpoint wait for their disks as long as these deliver.
+Nanoseconds RunControl::formationLimit() const {
+  const bool reads = recover_.from_checkpoints() || !request_.resume_from().empty();
+  return limits_.formation +
+         (reads ? std::chrono::nanoseconds(runtime::diskWait().limit).count() : 0);
+}
+
 // Starts the workers. The coordinator gives them a limited time until all of them are bound.
 void RunControl::form() {
   if (request_.ranks().empty()) return localReady();  // a spare
@@ -49,14 +57,15 @@ void RunControl::form() {
     return;
   }
   if (!coordinates()) return;
-  formation_ = loop_.after(limits_.formation, [this] {
+  const Nanoseconds limit = formationLimit();
+  formation_ = loop_.after(limit, [this, limit] {
     if (gone_ || outcome_) return;
     std::string waiting;
     for (const auto& [name, peer] : peers_)
       if (!peer.ready && awaited(name)) waiting += (waiting.empty() ? "" : ", ") + name;
     if (!ready_) waiting += (waiting.empty() ? "" : ", ") + request_.node();
-    Error error = makeError(Code::kDeadlineExceeded, "the run did not form in {} s",
-                            limits_.formation / 1'000'000'000);
+    Error error =
+        makeError(Code::kDeadlineExceeded, "the run did not form in {} s", limit / 1'000'000'000);
     error.why = lockstep::message("still waiting for node {}", waiting);
     error.next = "look at that node's agent, and whether it reaches the first node at its address";
     noteFailure(std::move(error), false);
@@ -157,7 +166,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
 void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
   // What a worker of the generation before says to the others is not for those of the next.
   if (leaving_ && (message.has_ready() || message.has_kv_set() || message.has_kv_get() ||
-                   message.has_stalled()))
+                   message.has_stalled() || message.has_checkpoint()))
     return;
   run::v1::Record record;
   switch (message.body_case()) {
@@ -185,7 +194,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kSteps: {
       const auto& steps = message.steps();
       worker.lastStep = steps.first_step() + steps.loss_size() - 1;
-      if (coordinates()) noteFirstSteps(steps);
+      noteFirstSteps(steps);
       record.mutable_steps()->Swap(message.mutable_steps());
       break;
     }
@@ -198,6 +207,8 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       onEpoch(record);
       break;
     case FromWorker::kCheckpoint:
+      hasCheckpoint_ = true;
+      if (worker.rank != 0) return;
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
       onCheckpoint(record.checkpoint());
       break;
@@ -209,10 +220,14 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kStalled:
       if (coordinates()) {
         onStalled(message.stalled());
-      } else if (client_) {
+      } else {
+        if (message.stalled().moves())
+          stalled_.erase(worker.rank);
+        else
+          stalled_[worker.rank] = message.stalled();
         FromPeer news;
         news.mutable_stalled()->Swap(message.mutable_stalled());
-        client_->send(std::move(news));
+        if (client_) client_->send(std::move(news));
       }
       return;
     case FromWorker::kFinished:

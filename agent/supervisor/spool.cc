@@ -39,6 +39,7 @@ Status Spool::openFile(const std::string& path) {
   if (newest) {
     last_ = std::max(last_, newest->sequence);
     finished_ = record.ParseFromString(newest->bytes) && record.has_finished();
+    alone_ = finished_ && record.finished().alone();
   }
   wall_ = SteadyWall(options_.clock(), record.wall_ns());
   return expire();
@@ -62,6 +63,7 @@ std::uint64_t Spool::append(run::v1::Record record) {
   record.set_monotonic_ns(monotonicNow());
   record.set_wall_ns(wall_.now());
   finished_ = record.has_finished();
+  alone_ = record.finished().alone();
   tail_.push_back({last_, record.wall_ns(), record.SerializeAsString()});
   const auto size = static_cast<std::int64_t>(tail_.back().bytes.size());
   tailBytes_ += size;
@@ -135,7 +137,8 @@ std::optional<Spool::Kept> Spool::gap(std::uint64_t from, std::uint64_t to) cons
   return lostRecord(first, last, why);
 }
 
-std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nanoseconds wait) {
+Result<std::vector<Spool::Kept>> Spool::read(std::uint64_t after, std::size_t count,
+                                             Nanoseconds wait) {
   std::unique_lock lock(mutex_);
   const std::uint64_t wakes = wakes_;
   const auto woken = [&] { return finished_ || wakes_ != wakes; };
@@ -145,19 +148,21 @@ std::vector<Spool::Kept> Spool::read(std::uint64_t after, std::size_t count, Nan
     const Nanoseconds next = nextMultiple(now - kHeartbeatGrace, kHeartbeat) + kHeartbeatGrace;
     woken_.wait_for(lock, std::chrono::nanoseconds(std::min(next, end) - now), woken);
   }
-  if (last_ <= after) return {};
+  if (last_ <= after) return std::vector<Kept>();
   std::vector<Kept> found;
   if (tail_.empty() || tail_.front().sequence > after + 1) {
     lock.unlock();
-    found = file_->read(after, count);
+    auto kept = file_->read(after, count);
     lock.lock();
+    LOCKSTEP_TRY(kept.status());
+    found = std::move(*kept);
   }
   if (found.empty()) {
     for (auto at = tailFrom(after + 1); at != tail_.end() && found.size() < count; ++at)
       found.push_back(*at);
   }
   // Nothing there although numbers went past: all of it is lost.
-  if (found.empty()) return {lostRecord(after + 1, last_, "no longer stored")};
+  if (found.empty()) return std::vector{lostRecord(after + 1, last_, "no longer stored")};
   std::vector<Kept> out;
   for (Kept& kept : found) {
     if (kept.sequence > after + 1)
@@ -175,6 +180,10 @@ std::uint64_t Spool::last() const {
 bool Spool::finished() const {
   std::lock_guard lock(mutex_);
   return finished_;
+}
+bool Spool::alone() const {
+  std::lock_guard lock(mutex_);
+  return alone_;
 }
 void Spool::skip(std::uint64_t count, std::string why) {
   std::lock_guard lock(mutex_);

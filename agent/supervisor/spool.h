@@ -50,9 +50,10 @@ class Spool {
   // Returns up to `count` serialised records after number `after`, in order, with `lost` records
   // for gaps. If there is none, waits for the next heartbeat's or the last record, at most `wait`.
   using Kept = SpoolFile::Row;
-  std::vector<Kept> read(std::uint64_t after, std::size_t count, Nanoseconds wait);
+  Result<std::vector<Kept>> read(std::uint64_t after, std::size_t count, Nanoseconds wait);
   std::uint64_t last() const;
   bool finished() const;  // whether the last record is `finished`
+  bool alone() const;     // and says that other nodes may continue the run
   // Skips numbers. After a crash readers may have seen records that were not committed; their
   // numbers must not be reused.
   void skip(std::uint64_t count, std::string why);
@@ -90,7 +91,7 @@ class Spool {
   };
   std::vector<Lost> lost_;
   std::uint64_t last_ = 0;
-  bool finished_ = false, stop_ = false, troubled_ = false;
+  bool finished_ = false, alone_ = false, stop_ = false, troubled_ = false;
   bool idle_ = false;  // the thread waits for a record
   std::uint64_t wakes_ = 0;
   std::thread thread_;

@@ -187,13 +187,15 @@ Status SpoolFile::commit(const std::vector<Row>& rows, const std::vector<Lost>& 
   return {};
 }
 
-std::vector<SpoolFile::Row> SpoolFile::read(std::uint64_t after, std::size_t count) {
+Result<std::vector<SpoolFile::Row>> SpoolFile::read(std::uint64_t after, std::size_t count) {
   std::vector<Row> out;
   std::lock_guard lock(readMutex_);
   Statement rows(*reader_,
                  "SELECT seq, wall, body FROM records WHERE seq > ? ORDER BY seq LIMIT ?");
   rows.bind(after).bind(std::uint64_t{count});
   while (rows.step()) out.push_back(rowOf(rows));
+  if (Status read = checkRead(rows); !read.ok() && read.code() != Code::kDataLoss)
+    return read.error();
   return out;
 }
 
@@ -266,7 +268,10 @@ Result<std::optional<SpoolFile::Lost>> SpoolFile::removeOldest() {
       out.to = sequence(rows, 0);
       bytes += rows.integer(1) + kRowBytes;
     }
+    LOCKSTEP_TRY(checkRead(rows));
   }
+  if (out.to == 0)
+    return makeError(Code::kDataLoss, "the spool has no records, but exceeds its limit");
   LOCKSTEP_TRY(remove(out));
   return std::optional(std::move(out));
 }

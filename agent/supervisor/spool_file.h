@@ -48,8 +48,9 @@ class SpoolFile {
   Result<std::optional<Row>> newest();
   // Adds rows and lost ranges; a lost range replaces a stored one with the same first number.
   Status commit(const std::vector<Row>& rows, const std::vector<Lost>& lost);
-  // Returns up to `count` rows after number `after`, in order.
-  std::vector<Row> read(std::uint64_t after, std::size_t count);
+  // Returns up to `count` rows after number `after`, in order; of a damaged file, those that can be
+  // read.
+  Result<std::vector<Row>> read(std::uint64_t after, std::size_t count);
 
   std::int64_t bytes() const;  // total size of the records
   // Replaces a window by its outline. If no window can be reduced, removes some of the oldest

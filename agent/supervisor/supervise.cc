@@ -18,6 +18,7 @@
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
 #include "agent/host/version_lease.h"
+#include "agent/supervisor/members.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
 #include "engine/base/file.h"
@@ -75,11 +76,12 @@ class SupervisorService : public node::v1::Supervisor::Service {
     writer->SendInitialMetadata();
     while (!context->IsCancelled()) {
       const auto batch = spool_.read(after, 512, request->follow() ? 250'000'000 : 0);
-      for (const Spool::Kept& kept : batch) {
+      if (!batch.ok()) return toGrpc(batch.error());
+      for (const Spool::Kept& kept : *batch) {
         after = kept.sequence;
         if (!record.ParseFromString(kept.bytes)) continue;
         grpc::WriteOptions options;
-        if (&kept != &batch.back()) options.set_buffer_hint();  // goes with the next
+        if (&kept != &batch->back()) options.set_buffer_hint();  // goes with the next
         if (!writer->Write(record, options)) return grpc::Status::OK;
       }
       if (after >= spool_.last() && (!request->follow() || spool_.finished())) break;
@@ -121,6 +123,9 @@ class SupervisorService : public node::v1::Supervisor::Service {
  private:
   template <typename Work>
   grpc::Status onLoop(Work work) {
+    if (spool_.alone())
+      return toGrpc(
+          makeError(Code::kUnavailable, "node {} does not coordinate the run any more", node_));
     // Ended: what was asked is done or cannot be any more.
     if (control_ == nullptr) return grpc::Status::OK;
     lockstep::Status status;
@@ -165,6 +170,8 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
       record.Clear();
     }
     record.mutable_finished()->set_state(isFinal(state) ? state : run::v1::FAILED);
+    record.mutable_finished()->set_alone(!isFinal(state) && request.coordinator() &&
+                                         continuesWithoutAny(request));
     spool.append(record);
     (void)spool.flush();
   }

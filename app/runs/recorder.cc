@@ -36,6 +36,7 @@ constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history 
 constexpr auto kKept = 250ms;                   // at least between two writes to the history
 constexpr auto kAgain = 500ms;                  // after one that failed
 constexpr auto kCallLimit = 10s;                // of a stop or kill
+constexpr auto kAskLimit = 2500ms;              // of one try of it
 constexpr int kPage = 10000;                    // log lines told at once
 constexpr auto kAway = 3s;                      // without the coordinator until the history says so
 constexpr auto kGivenUp = 1s;  // between looks whether a run out of reach was given up
@@ -93,6 +94,7 @@ struct Recorder::State {
   std::vector<std::pair<std::string, run::v1::Record>> queue;
   std::vector<RunUpdate::Node> nodeStates;
   std::map<std::string, Error> gone;  // nodes that know nothing of the run
+  std::string coordinator;            // "": the first node
 
   std::jthread writer;              // ends the followers with itself
   std::vector<std::jthread> calls;  // stop and kill
@@ -111,7 +113,10 @@ struct Recorder::State {
   class Recording;
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
-  void finish(History& history, RunRow row, bool kept, const std::stop_token& stop);
+  void finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
+              const std::stop_token& stop);
+  // Of the run's nodes, the one that coordinates it.
+  const RunNode& coordinatorOf(const std::vector<RunNode>& all);
   Status ask(bool kill, const RunNode& coordinator, const std::stop_token& stop) const;
   void call(bool kill, std::function<void(Status)> done);
 };
@@ -138,9 +143,10 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after,
 }
 
 // With its model where that can be had; without it the run has ended all the same.
-void Recorder::State::finish(History& history, RunRow row, bool kept, const std::stop_token& stop) {
+void Recorder::State::finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
+                             const std::stop_token& stop) {
   if (lacksModel(row)) {
-    auto model = downloadModel(run, nodes.front(), home, stop);
+    auto model = downloadModel(run, coordinator, home, stop);
     if (model.ok()) {
       row.modelFile = *model;
     } else if (!stop.stop_requested()) {
@@ -184,6 +190,7 @@ class Recorder::State::Recording {
     for (;;) {
       const Taken taken = take();
       for (const auto& [name, record] : taken.records) book_->add(name, record);
+      noteCoordinator();
       noteReach(taken.states);
       if (endedElsewhere()) return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
       noteLost(taken.lost);
@@ -193,7 +200,8 @@ class Recorder::State::Recording {
         if (!writing_) (void)keep({}, true);
         if (writing_ && before_) (void)store_.setAbout({{kAboutRefill, ""}});
         const bool again = before_ && isFinal(before_->phase);
-        return state_.finish(history_, again ? *before_ : book_->row(), writing_, stop_);
+        return state_.finish(history_, again ? *before_ : book_->row(), writing_,
+                             state_.coordinatorOf(state_.nodes), stop_);
       }
       if (stop_.stop_requested()) break;  // not before what has come is taken: it may be the end
       // At most about thirty updates a second, and no later than that.
@@ -242,7 +250,21 @@ class Recorder::State::Recording {
     if (!before_ || !isFinal(before_->phase)) (void)history_.update(row);
   }
 
-  const std::string& coordinator() const { return state_.nodes.front().name; }
+  const std::string& coordinator() const { return book_->coordinator(); }
+
+  // Whoever opens the run later asks the node that took over first.
+  void noteCoordinator() {
+    if (state_.coordinatorOf(state_.nodes).name == coordinator()) return;
+    {
+      std::lock_guard lock(state_.mutex);
+      state_.coordinator = coordinator();
+    }
+    away_.reset();
+    auto documents = history_.documents(state_.run);
+    if (!documents.ok()) return;
+    documents->nodes = nodesFrom(documents->nodes, coordinator());
+    (void)history_.setDocuments(state_.run, *documents);
+  }
 
   void noteReach(const std::vector<RunUpdate::Node>& states) {
     const auto now = Clock::now();
@@ -428,12 +450,19 @@ void Recorder::State::write(std::stop_token stop) {
   const bool over = isFinal(row->phase) && !refill;
   const Status locked = (*store)->lockForRecording();
   if (locked.ok() && !refill && lacksModel(*row))
-    return finish(**history, std::move(*row), true, stop);
+    return finish(**history, std::move(*row), true, nodes.front(), stop);
   if (over || !locked.ok()) {
     if (!over && locked.code() != Code::kAlreadyExists) return failed(locked.error());
     return read(**history, **store, stop);
   }
   Recording(*this, **history, **store, *row, stop).run();
+}
+
+const RunNode& Recorder::State::coordinatorOf(const std::vector<RunNode>& all) {
+  std::lock_guard lock(mutex);
+  for (const RunNode& node : all)
+    if (node.name == coordinator) return node;
+  return all.front();
 }
 
 Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) const {
@@ -471,13 +500,18 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
       const IdleTimeout timeout(stop, kCallLimit);
-      Status asked = retryWhileUnavailable(
-          kCallLimit, timeout.stop(), [&] { return ask(kill, found.front(), timeout.stop()); });
+      Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
+        // Another node may take over from one that is out of reach.
+        const IdleTimeout once(timeout.stop(), kAskLimit);
+        Status one = ask(kill, coordinatorOf(found), once.stop());
+        if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
+        return one;
+      });
       if (asked.ok() || !timeout.ended() || stop.stop_requested()) return asked;
       Error error =
           makeError(Code::kDeadlineExceeded, "{}",
                     kill ? "the run could not be killed" : "the run could not be stopped");
-      error.node = found.front().name;
+      error.node = coordinatorOf(found).name;
       error.why = "the node did not answer in time";
       error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
       return error;

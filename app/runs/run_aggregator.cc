@@ -62,7 +62,7 @@ void RunAggregator::fail(const Error& error) {
 }
 
 void RunAggregator::setUnreachable(std::int64_t sinceNs) {
-  if (ended() || row_.unreachableNs == sinceNs) return;
+  if (ended() || alone_ || row_.unreachableNs == sinceNs) return;
   row_.unreachableNs = sinceNs;
   rowChanged_ = true;
   ++fresh_;
@@ -215,6 +215,11 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
     setMembers(record.recovering(), restart);
+    if (nodes_.contains(record.recovering().coordinator())) {
+      restart.coordinator = coordinator_ = record.recovering().coordinator();
+      alone_ = false;
+      row_.unreachableNs = 0;
+    }
     if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
   } else {
     restart.generation = record.recovered().generation();
@@ -380,6 +385,8 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
 
 void RunAggregator::addFinished(const std::string& name, const run::v1::Finished& finished,
                                 std::int64_t wallNs) {
+  if (name == coordinator_ && finished.alone()) alone_ = true;
+  if (alone_) return addLostOthers(wallNs);
   if (name != coordinator_) return;
   const int state = finished.state();  // from a node: any number
   const bool known = state >= static_cast<int>(RunState::SUCCEEDED) &&
@@ -399,6 +406,18 @@ void RunAggregator::addFinished(const std::string& name, const run::v1::Finished
   }
   figures.samplesPerSecond = finished.samples_per_second();
   figures.weightsSha256 = finished.weights_sha256();
+}
+
+// The run has failed when all other nodes have ended too; until then it may continue there.
+void RunAggregator::addLostOthers(std::int64_t wallNs) {
+  const bool over = std::all_of(nodes_.begin(), nodes_.end(),
+                                [&](const auto& node) { return finished(node.first); });
+  if (over) {
+    end(RunState::FAILED, wallNs);
+  } else if (row_.unreachableNs == 0) {
+    row_.unreachableNs = wallNs;
+    rowChanged_ = true;
+  }
 }
 
 std::optional<Straggler> RunAggregator::slowest() const {

@@ -44,6 +44,8 @@ class RunAggregator {
   bool empty() const { return fresh_ == 0; }
 
   bool finished(const std::string& node) const;
+  // The node that coordinates the run; another one may take over from it.
+  const std::string& coordinator() const { return coordinator_; }
   // Returns whether the coordinator has reported the end. Earlier records of other nodes may still
   // come, so rows of take() keep the earlier phase until then; row() has the final one.
   bool ended() const { return isFinal(row_.phase); }
@@ -78,6 +80,7 @@ class RunAggregator {
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
   void addFinished(const std::string& name, const run::v1::Finished& finished, std::int64_t wallNs);
+  void addLostOthers(std::int64_t wallNs);
   void addError(const Error& error);
   void addLine(const LogRow& line);
   void addStarted(const std::string& name, const run::v1::Started& started, std::int64_t wallNs);
@@ -90,6 +93,7 @@ class RunAggregator {
   RunState phaseBefore_;  // the last one that was not final
   bool rowChanged_ = false;
   std::string coordinator_;
+  bool alone_ = false;  // the coordinator has ended without the others, which may continue
   std::map<std::string, Node> nodes_;
   std::map<int, std::string> nodeOfRank_;
   std::string errorNode_;            // node of the row's error

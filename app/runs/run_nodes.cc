@@ -1,5 +1,6 @@
 #include "app/runs/run_nodes.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -80,6 +81,16 @@ Result<std::vector<RunNode>> runNodes(const std::string& text, const ClusterSess
     return error;
   }
   return out;
+}
+
+std::string nodesFrom(const std::string& text, const std::string& first) {
+  auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_array()) return text;
+  const auto at = std::find_if(json.begin(), json.end(), [&](const nlohmann::json& item) {
+    return item.is_object() && item.value("node", nlohmann::json()) == first;
+  });
+  if (at != json.end()) std::rotate(json.begin(), at, std::next(at));
+  return json.dump();
 }
 
 Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,

@@ -23,6 +23,9 @@ struct RunNode {
 // session.
 Result<std::vector<RunNode>> runNodes(const std::string& json, const ClusterSession& session);
 
+// The same nodes (JSON) with this one first.
+std::string nodesFrom(const std::string& json, const std::string& first);
+
 // Opens a channel to the run's supervisor on a node; the agent starts one for an ended run.
 // kNotFound if the node does not know the run.
 Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,

@@ -8,6 +8,10 @@ Error restartWarning(const RunRestart& restart) {
                      ? message("the run restarts from its last checkpoint: {}", warning.what)
                      : message("the run continues from its last checkpoint with {} ranks on {}: {}",
                                restart.world, fmt::join(restart.nodes, ", "), warning.what);
+  if (!restart.coordinator.empty()) {
+    const Message takes = message("node {} coordinates the run from now on", restart.coordinator);
+    warning.why = warning.why.empty() ? takes : message("{}; {}", warning.why, takes);
+  }
   warning.next = {};
   return warning;
 }

@@ -1721,10 +1721,6 @@ It uses:
             <translation>无法在 %1 监听运行的其他节点</translation>
         </message>
         <message>
-            <source>the coordinator at %1 refused this node</source>
-            <translation>协调节点 %1 拒绝了此节点</translation>
-        </message>
-        <message>
             <source>the run was not committed in time</source>
             <translation>运行没有及时提交</translation>
         </message>
@@ -1763,10 +1759,6 @@ It uses:
         <message>
             <source>node %1 was lost</source>
             <translation>节点 %1 已失联</translation>
-        </message>
-        <message>
-            <source>the first node was lost</source>
-            <translation>第一个节点已失联</translation>
         </message>
         <message>
             <source>node %1 has another plan</source>
@@ -4907,6 +4899,38 @@ its last lines:
         <message>
             <source>node %1 does not answer</source>
             <translation>节点 %1 没有响应</translation>
+        </message>
+        <message>
+            <source>node %1 cannot coordinate the run</source>
+            <translation>节点 %1 不能协调此次运行</translation>
+        </message>
+        <message>
+            <source>node %1 at %2 refused this node</source>
+            <translation>位于 %2 的节点 %1 拒绝了本节点</translation>
+        </message>
+        <message>
+            <source>node %1, which coordinates the run, was lost</source>
+            <translation>协调此次运行的节点 %1 已失联</translation>
+        </message>
+        <message>
+            <source>check the node and its network; the run continues without its evaluations</source>
+            <translation>请检查该节点及其网络；运行将继续，但没有它的评估结果</translation>
+        </message>
+        <message>
+            <source>the spool has no records, but exceeds its limit</source>
+            <translation>记录缓存中没有记录，却超出了大小限制</translation>
+        </message>
+        <message>
+            <source>node %1 does not coordinate the run any more</source>
+            <translation>节点 %1 不再协调此次运行</translation>
+        </message>
+        <message>
+            <source>node %1 coordinates the run from now on</source>
+            <translation>从现在起由节点 %1 协调此次运行</translation>
+        </message>
+        <message>
+            <source>increase training.checkpoint.every_minutes</source>
+            <translation>请增大 training.checkpoint.every_minutes</translation>
         </message>
         <message>
             <source>heartbeats have stopped</source>

@@ -169,9 +169,9 @@ class HangWatchTest : public QObject {
     };
     QVERIFY(hang(kSecond) && watch.hangs());
     QVERIFY(!watch.judge(60 * kSecond));
-    watch.note(moves(0), 61 * kSecond);
-    QVERIFY(watch.hangs());  // rank 1 is the one that hangs
-    watch.note(moves(1), 61 * kSecond);
+    watch.note(moves(7), 61 * kSecond);
+    QVERIFY(watch.hangs());
+    watch.note(moves(0), 61 * kSecond);  // what it waited for has come
     QVERIFY(!watch.hangs());
     QVERIFY(!watch.judge(80 * kSecond));
     QVERIFY(hang(90 * kSecond));
@@ -179,14 +179,50 @@ class HangWatchTest : public QObject {
     QVERIFY(!watch.judge(200 * kSecond));
   }
 
-  // Slow steps are no hang: the limit is a multiple of the longest. Nor is a long first step.
+  // A process that was stopped tells nothing, not even that it goes on.
+  void theNextHangIsToldAfterOneOfAStoppedProcess() {
+    HangWatch watch = trained();
+    for (int hang = 1; hang <= 3; ++hang) {
+      const Nanoseconds begin = hang * 100 * kSecond;
+      for (const int rank : {0, 2}) watch.note(stalled(rank, "grads.1", upTo(3)), begin);
+      const auto verdict = watch.judge(begin + 5 * kSecond);
+      QVERIFY(verdict);
+      QCOMPARE(verdict->ranks, std::vector{1});
+      QVERIFY(!watch.judge(begin + 6 * kSecond));
+      QVERIFY(watch.hangs());
+      for (const int rank : {2, 0}) watch.note(moves(rank), begin + 7 * kSecond);
+      QVERIFY(!watch.hangs());
+      watch.noteStep(7 * kSecond);
+      QCOMPARE(watch.limit(), HangWatch::kLeast);
+    }
+  }
+
+  // Among those that a rank waits for, one that reports where it stands comes before one that has
+  // told nothing: it may have arrived just now, or be on a GPU.
+  void theRankThatReportsAStallIsNamedFirst() {
+    HangWatch watch = trained();
+    watch.note(stalled(2, "grads.1", upTo(4)), kSecond);
+    watch.note(stalled(3, "dense2.matmul", {}), kSecond);
+    const auto verdict = watch.judge(5 * kSecond);
+    QVERIFY(verdict);
+    QCOMPARE(verdict->ranks, std::vector{3});
+  }
+
+  // What a node told before its connection broke may be outdated.
+  void whatIsForgottenIsNotJudged() {
+    HangWatch watch = trained();
+    watch.note(stalled(0, "grads.1", upTo(2)), kSecond);
+    watch.forget(0);
+    QVERIFY(!watch.judge(90 * kSecond));
+  }
+
+  // Slow steps are no hang: the limit is a multiple of the median. Nor is a long first step.
   void theLimitFollowsTheSteps() {
     HangWatch watch;
     QCOMPARE(watch.limit(), HangWatch::kFirst);
     watch.noteStep(50 * kSecond);
-    QCOMPARE(watch.limit(), HangWatch::kLeast);
-    watch.noteStep(3 * kSecond);
-    watch.noteStep(2 * kSecond);
+    QCOMPARE(watch.limit(), HangWatch::kFirst);
+    for (const int seconds : {3, 2, 3}) watch.noteStep(seconds * kSecond);
     QCOMPARE(watch.limit(), HangWatch::kSteps * 3 * kSecond);
     watch.note(stalled(0, "grads.1", upTo(2)), kSecond);
     QVERIFY(!watch.judge(29 * kSecond));

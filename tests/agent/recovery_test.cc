@@ -149,6 +149,7 @@ class RecoveryTest : public QObject {
   // Where the rest of a run cannot be planned, the planner's error says why.
   void whatCannotBePlannedIsSaid() {
     node::v1::PrepareRequest request = onNodes({1, 1, 1}, 0, "shrink");
+    request.set_node("n0");
     for (const double share : {1.0, 2.0, 1.0})
       request.mutable_spec()->mutable_strategy()->add_shares(share);
     const auto members =

@@ -175,10 +175,16 @@ class ClusterFaultsTest : public QObject {
     const unsigned first = qEnvironmentVariable("LOCKSTEP_FAULTS_SEED", "1").toUInt();
     const int rounds = qEnvironmentVariable("LOCKSTEP_FAULTS_ROUNDS", "0").toInt();
     const QStringList worker{"node silent", "node frozen", "node gone"};
-    const QStringList always{"workers killed",     "spare",    "shrink",
-                             "coordinator gone",   "given up", "strangers",
+    const QStringList always{"workers killed",
+                             "spare",
+                             "shrink",
+                             "spare for the coordinator",
+                             "shrink, coordinator",
+                             "coordinator gone",
+                             "given up",
+                             "strangers",
                              "damaged checkpoints"};
-    const QStringList slow{"one direction cut", "full disk", "slow disk", "hung disk"};
+    const QStringList slow{"one direction cut", "full disk", "slow disk", "hung disk", "all apart"};
     if (rounds == 0) {
       for (const QString& fault : QStringList{worker[static_cast<int>(first % 3)]} + always)
         QTest::addRow("%s, seed %u", qPrintable(fault), first) << fault << first;
@@ -196,8 +202,10 @@ class ClusterFaultsTest : public QObject {
       strangers(seed);
     else if (fault == "workers killed")
       workersKilled();
-    else if (fault == "spare" || fault == "shrink")
-      goesOnWithout(fault == "spare");
+    else if (fault.startsWith("spare") || fault.startsWith("shrink"))
+      goesOnWithout(fault.startsWith("spare"), fault.contains("coordinator"));
+    else if (fault == "all apart")
+      allApart();
     else if (fault == "coordinator gone")
       coordinatorGone();
     else if (fault == "given up")
@@ -706,10 +714,11 @@ class ClusterFaultsTest : public QObject {
     QCOMPARE(seconds.size(), qsizetype{3});
   }
 
-  // A host that is not the first is gone for good: a spare takes its place, or the others go on.
+  // A host is gone for good: a spare takes its place, or the others go on. Where it coordinated
+  // the run, the next host does so from then on.
   // The sums over parts are in a fixed order, so that the run ends with the bits of an undisturbed
   // one in either case.
-  void goesOnWithout(bool spare) {
+  void goesOnWithout(bool spare, bool coordinator) {
     const QString nodes = cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
     const QStringList more{"--set", "training.batch=1200",
                            "--set", "strategy.deterministic_parts=6",
@@ -720,7 +729,7 @@ class ClusterFaultsTest : public QObject {
     const auto undisturbed = start(more, nodes);
     const CliResult whole = cli_.finish(*undisturbed, {});
     QVERIFY2(whole.exit == 0, whole.text());
-    const int victim = spare ? 2 : 2 + upTo(2);
+    const int victim = coordinator ? 1 : spare ? 2 : 2 + upTo(2);
     const QString how = pick({"silent", "frozen", "gone"});
     const auto process = start(more, nodes);
     QByteArray out;
@@ -751,9 +760,35 @@ class ClusterFaultsTest : public QObject {
     QCOMPARE(recovering["node"].toString(), "n" + QString::number(victim));
     QCOMPARE(recovering["world"].toInt(), 2);
     QVERIFY2(!recovering["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
+    QCOMPARE(recovering["coordinator"].toString(), QString(coordinator ? "n2" : ""));
     QVERIFY(result.all("error").empty());
     endsEverywhere(run);
     QVERIFY(lockstep({"runs"}).out.isEmpty());
+  }
+
+  // No host reaches another, so that none has a majority: the run ends everywhere, and nowhere
+  // continues in the meantime. The client hears of that once it reaches them again.
+  void allApart() {
+    QByteArray out;
+    QString run;
+    const auto process = start({"--set", "training.epochs=100000", "--set",
+                                "training.checkpoint.every_steps=50", "--set",
+                                "recovery.policy=shrink"},
+                               cluster_);
+    QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+    QElapsedTimer clock;
+    clock.start();
+    for (const int host : {2, 3}) QVERIFY(hosts_->cut(host));
+    const bool told = cli_.awaitEvent(*process, "error", out, kEndsMs);
+    const auto known = clock.elapsed();
+    const bool ended = waitFor([&] { return cli_.workers(run).isEmpty(); }, kEndsMs);
+    for (const int host : {2, 3}) QVERIFY(hosts_->heal(host));
+    const CliResult result = cli_.finish(*process, out, kEndsMs);
+    qInfo("told after %lld ms, ended after %lld ms", known, clock.elapsed());
+    QVERIFY2(told && ended, result.text());
+    QVERIFY2(result.exit == 1, result.text());
+    QCOMPARE(result.last()["status"].toString(), QString("failed"));
+    QVERIFY2(result.all("recovering").empty(), result.text());
   }
 
   void strangers(unsigned seed) {

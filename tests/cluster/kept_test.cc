@@ -162,7 +162,7 @@ class KeptTest : public QObject {
     std::int64_t step = 1, warning = kWarnings;
     bool least = false;  // an outline's first record came
     while (after < (*spool)->last())
-      for (const auto& kept : (*spool)->read(after, 1000, 0)) {
+      for (const auto& kept : *(*spool)->read(after, 1000, 0)) {
         run::v1::Record record;
         if (!record.ParseFromString(kept.bytes)) return "a record is torn";
         after = kept.sequence;

@@ -34,13 +34,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   auto spool = agent::Spool::open(path, {});
   if (!spool.ok()) return 0;
   std::uint64_t after = 0;
-  for (int rounds = 0; rounds < 8 && after < (*spool)->last(); ++rounds)
-    for (const auto& kept : (*spool)->read(after, 16, 0)) {
+  for (int rounds = 0; rounds < 8 && after < (*spool)->last(); ++rounds) {
+    const auto batch = (*spool)->read(after, 16, 0);
+    if (!batch.ok()) break;
+    for (const auto& kept : *batch) {
       LOCKSTEP_CHECK(kept.sequence > after, "{} after {}", kept.sequence, after);
       after = kept.sequence;
       run::v1::Record record;
       (void)record.ParseFromString(kept.bytes);
     }
+  }
   run::v1::Record record;
   record.mutable_log()->add_lines("more");
   const std::uint64_t before = (*spool)->last(), added = (*spool)->append(record);

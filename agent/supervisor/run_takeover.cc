@@ -1,0 +1,184 @@
+// RunControl: another node takes over from a coordinator that is lost.
+//
+// The coordinator tells all nodes who succeeds it, in order. A node that has heard nothing from the
+// coordinator for some heartbeats leaves it and votes for the first successor; if that one cannot
+// be reached or does not take over, the next one has its turn. A successor to which the coordinator
+// is silent too, and which has the votes of more than half of the nodes, begins the next generation
+// without those that have not voted.
+//
+// A node that has voted, or asks for votes, has left the coordinator. It follows the coordinator
+// again only if the successor has given up; until then, neither counts on it twice. Likewise a
+// coordinator that reaches fewer than half of the nodes does not continue (hasQuorum), so that two
+// nodes never coordinate one run.
+#include <algorithm>
+
+#include "agent/supervisor/run_control.h"
+#include "agent/worker/prepare.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr int kTurn = 4;   // heartbeats of a successor's turn
+constexpr int kWaits = 2;  // heartbeats that a majority waits for the others' votes
+
+}  // namespace
+
+bool RunControl::hasQuorum() const {
+  const auto present = 1 + std::count_if(peers_.begin(), peers_.end(),
+                                         [&](const auto& one) { return answers(one.first); });
+  return isQuorum(static_cast<std::size_t>(present), nodesOf(request_).size(), true);
+}
+
+node::v1::Go RunControl::goMessage() const {
+  node::v1::Go out;
+  if (!continuesWithoutAny(request_)) return out;
+  for (const std::string& name : nodesOf(request_)) {
+    const auto peer = peers_.find(name);
+    if (peer == peers_.end() || peer->second.address.empty()) continue;
+    node::v1::Successor& successor = *out.add_successors();
+    successor.set_node(name);
+    successor.set_address(peer->second.address);
+  }
+  return out;
+}
+
+void RunControl::seekSuccessor() {
+  if (outcome_ || stopping_ || successors_.empty()) return;
+  const Nanoseconds now = monotonicNow();
+  if (stands_) {
+    countVotes();
+    if (stands_ && now - seekingSince_ > kTurn * heartbeat_) followAgain();
+    return;
+  }
+  declineVotes();
+  if (voted_) return;
+  if (!coordinatorHeard_.silent) {
+    candidate_.reset();
+    seekingSince_ = 0;
+    turn_ = 0;
+    return;
+  }
+  if (seekingSince_ != 0 && now - seekingSince_ < kTurn * heartbeat_) return;
+  seekingSince_ = now;
+  const node::v1::Successor& successor = successors_[turn_++ % successors_.size()];
+  if (successor.node() == request_.node())
+    stand();
+  else
+    candidate_ = connect(successor.node(), successor.address());
+}
+
+// The successor can be reached.
+void RunControl::vote(const std::string& successor) {
+  if (!voted_) {
+    say(fmt::format("node {} does not answer: votes for node {}", coordinator_, successor));
+    voted_ = true;
+    leaveCoordinator();
+  }
+  node::v1::FromPeer message;
+  message.mutable_vote();
+  candidate_->send(std::move(message));
+}
+
+void RunControl::stand() {
+  say(fmt::format("node {} does not answer: asks for votes to take over", coordinator_));
+  stands_ = true;
+  leaveCoordinator();
+  countVotes();
+}
+
+void RunControl::leaveCoordinator() {
+  client_.reset();
+  onCoordinatorLost("it has not answered");
+}
+
+void RunControl::followAgain() {
+  stands_ = voted_ = false;
+  seekingSince_ = monotonicNow();
+  declineVotes();
+  candidate_.reset();
+  client_ = connect(coordinator_, coordinatorAddress_);
+}
+
+void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToPeer& message) {
+  if (message.has_decline()) {
+    followAgain();
+  } else if (message.has_recover() && message.generation() > generation_) {
+    say(fmt::format("node {} coordinates the run from now on", node));
+    client_ = std::move(candidate_);
+    coordinator_ = node;
+    for (const node::v1::Successor& successor : successors_)
+      if (successor.node() == node) coordinatorAddress_ = successor.address();
+    loop_.cancel(lostTimer_);
+    lostTimer_ = 0;
+    onCoordinatorMessage(message);
+  }
+}
+
+void RunControl::onVote(const std::string& node, int generation) {
+  votes_[node] = {monotonicNow(), generation};
+  if (stands_) countVotes();
+}
+
+// The coordinator answers this node, or it is another one's turn.
+void RunControl::declineVotes() {
+  node::v1::ToPeer message;
+  message.mutable_decline();
+  const Nanoseconds since = monotonicNow() - kTurn * heartbeat_;
+  std::erase_if(votes_, [&](const auto& vote) {
+    if (vote.second.since > since) return false;
+    server_->send(vote.first, message);
+    return true;
+  });
+}
+
+void RunControl::countVotes() {
+  const std::vector<std::string> nodes = nodesOf(request_);
+  std::vector<std::string> lost;
+  std::size_t present = 1;
+  for (const std::string& name : nodes) {
+    if (votes_.contains(name))
+      ++present;
+    else if (name != request_.node() && hasRanks(name))
+      lost.push_back(name);
+  }
+  const bool waits =
+      present + 1 < nodes.size() && monotonicNow() - seekingSince_ < kWaits * heartbeat_;
+  if (!isQuorum(present, nodes.size(), false) || waits) return;
+  const auto members = membersWithout(
+      lost, request_, [this](const std::string& name) { return votes_.contains(name); });
+  if (members.ok()) return takeOver(lost, *members);
+  say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),
+                  members.error().text()));
+  followAgain();
+  successors_.clear();
+}
+
+void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::Members& members) {
+  say(fmt::format("coordinates the run from now on, instead of node {}", coordinator_));
+  loop_.cancel(lostTimer_);
+  lostTimer_ = 0;
+  request_.set_coordinator(true);
+  failedAt_ = coordinatorHeard_.last;
+  for (const std::string& name : nodesOf(request_)) {
+    const auto vote = votes_.find(name);
+    if (vote == votes_.end()) {
+      // A spare or an evaluator may come later.
+      if (name != request_.node() && !hasRanks(name)) peers_[name];
+      continue;
+    }
+    generation_ = std::max(generation_, vote->second.generation);
+    Peer& peer = peers_[name];
+    peer.joined = true;
+    peer.address = addresses_[name];
+    peer.heard.last = monotonicNow();
+  }
+  if (const auto* node = specs::evaluatorNode(request_.cluster()))
+    evaluations_ = std::make_unique<Evaluations>(node->name());
+  recovery_ = Recovery(request_.spec().recovery(), generation_ - request_.generation());
+  const Error error = lostError(lost);
+  if (const auto end = recovery_.ends(error, furthest_)) return abort(*end);
+  recover(error, members);
+  coordinator_ = request_.node();
+}
+
+}  // namespace lockstep::agent
