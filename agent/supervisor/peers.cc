@@ -13,11 +13,13 @@
 #include <mutex>
 #include <thread>
 
+#include "agent/base/file_stream.h"
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/peer_listener.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/log.h"
 #include "engine/comm/network_address.h"
+#include "engine/runtime/checkpoint_files.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -103,7 +105,33 @@ Result<std::string> peerAddress(const spec::v1::NodeSpec& node) {
   return error;
 }
 
-// ---- the coordinator's side
+std::shared_ptr<grpc::Channel> peerChannel(const node::v1::PrepareRequest& request,
+                                           const std::string& server, const std::string& address) {
+  grpc::experimental::TlsChannelCredentialsOptions options;
+  std::vector<grpc::experimental::IdentityKeyCertPair> pairs = {
+      {request.tls().key_pem(), request.tls().certificate_pem()}};
+  options.set_certificate_provider(
+      std::make_shared<grpc::experimental::StaticDataCertificateProvider>(request.tls().ca_pem(),
+                                                                          pairs));
+  options.watch_root_certs();
+  options.watch_identity_key_cert_pairs();
+  options.set_verify_server_certs(true);
+  options.set_check_call_host(false);  // the name is the URI, which the verifier checks
+  options.set_certificate_verifier(
+      grpc::experimental::ExternalCertificateVerifier::Create<IdentityVerifier>(
+          peerIdentity(request.run(), server, request.generation())));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxPlanBytes);
+  return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options), arguments);
+}
+
+// ---- the side that serves
 
 struct PeerServer::State : node::v1::Peers::Service,
                            std::enable_shared_from_this<PeerServer::State> {
@@ -117,6 +145,7 @@ struct PeerServer::State : node::v1::Peers::Service,
   std::atomic<int> generation{0};
   bool coordinates = false;  // from the start
   std::vector<std::string> nodes;
+  std::string checkpoints;  // folder
   Handlers handlers;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
@@ -144,6 +173,33 @@ struct PeerServer::State : node::v1::Peers::Service,
            (votes || message.generation() <= generation);
   }
 
+  // Whether the caller is this node of the run.
+  grpc::Status identify(const grpc::ServerContext& context, const std::string& name) {
+    if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
+      return refuse(context, lockstep::message("node {} is not part of the run", name));
+    const std::string expected = peerIdentity(run, name, first);
+    bool identified = false;
+    for (const grpc::string_ref& value :
+         context.auth_context()->FindPropertyValues("x509_subject_alternative_name"))
+      identified = identified || std::string(value.data(), value.size()) == expected;
+    if (!context.auth_context()->IsPeerAuthenticated() || !identified)
+      return refuse(context, lockstep::message("its certificate is not that of {}", expected));
+    listener->authenticated(context.peer());
+    return grpc::Status::OK;
+  }
+
+  grpc::Status FetchShard(grpc::ServerContext* context, const node::v1::FetchShardRequest* request,
+                          grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
+    if (request->run() != run)
+      return refuse(*context, lockstep::message("run {} is not served here", request->run()));
+    if (const grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
+    if (!runtime::isDataFile(request->file()) || request->step() < 0)
+      return refuse(*context,
+                    lockstep::message("\"{}\" is no file of a checkpoint", request->file()));
+    return toGrpc(sendFile(runtime::checkpointAt(checkpoints, request->step()) / request->file(),
+                           *context, *writer));
+  }
+
   grpc::Status Join(grpc::ServerContext* context,
                     grpc::ServerReaderWriter<ToPeer, FromPeer>* rpc) override {
     FromPeer message;
@@ -155,17 +211,7 @@ struct PeerServer::State : node::v1::Peers::Service,
                     fmt::format("run {} generation {} is not served here, but run {} "
                                 "generation {}",
                                 message.run(), message.generation(), run, generation.load()));
-    if (std::find(nodes.begin(), nodes.end(), name) == nodes.end())
-      return refuse(*context, lockstep::message("node {} is not part of the run", name));
-    const std::string expected = peerIdentity(run, name, first);
-    bool identified = false;
-    for (const grpc::string_ref& value :
-         context->auth_context()->FindPropertyValues("x509_subject_alternative_name"))
-      identified = identified || std::string(value.data(), value.size()) == expected;
-    if (!context->auth_context()->IsPeerAuthenticated() || !identified)
-      return refuse(*context, lockstep::message("its certificate is not that of {}", expected));
-    listener->authenticated(context->peer());
-
+    if (const grpc::Status known = identify(*context, name); !known.ok()) return known;
     auto stream = std::make_shared<Stream>();
     stream->context = context;
     {
@@ -206,13 +252,14 @@ PeerServer::PeerServer(std::shared_ptr<State> state) : state_(std::move(state)) 
 
 Result<std::unique_ptr<PeerServer>> PeerServer::start(EventLoop& loop, const std::string& address,
                                                       const node::v1::PrepareRequest& request,
-                                                      Handlers handlers) {
+                                                      std::string checkpoints, Handlers handlers) {
   auto state = std::make_shared<State>();
   state->loop = &loop;
   state->run = request.run();
   state->first = state->generation = request.generation();
   state->coordinates = request.coordinator();
   state->nodes = nodesOf(request);
+  state->checkpoints = std::move(checkpoints);
   state->handlers = std::move(handlers);
   PeerListenerLimits limits;
   limits.unauthenticated += state->nodes.size();  // they may all come at once
@@ -276,15 +323,14 @@ void PeerServer::send(const std::string& node, ToPeer message) {
     at->second->outbox.push(std::move(message));
 }
 
-// ---- the other nodes' side
+// ---- the side that joins
 
 struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
   EventLoop* loop = nullptr;
   std::string server, address, run;
-  int first = 0;  // generation, of the identities
   std::atomic<int> generation{0};
   FromPeer hello;
-  node::v1::TlsIdentity tls;
+  node::v1::PrepareRequest request;  // run, generation and keys alone
   Handlers handlers;
   std::mutex mutex;
   std::condition_variable changed;
@@ -300,35 +346,10 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
     });
   }
 
-  std::shared_ptr<grpc::Channel> makeChannel() const {
-    grpc::experimental::TlsChannelCredentialsOptions options;
-    std::vector<grpc::experimental::IdentityKeyCertPair> pairs = {
-        {tls.key_pem(), tls.certificate_pem()}};
-    options.set_certificate_provider(
-        std::make_shared<grpc::experimental::StaticDataCertificateProvider>(tls.ca_pem(), pairs));
-    options.watch_root_certs();
-    options.watch_identity_key_cert_pairs();
-    options.set_verify_server_certs(true);
-    options.set_check_call_host(false);  // the name is the URI, which the verifier checks
-    options.set_certificate_verifier(
-        grpc::experimental::ExternalCertificateVerifier::Create<IdentityVerifier>(
-            peerIdentity(run, server, first)));
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetMaxReceiveMessageSize(kMaxPlanBytes);
-    return grpc::CreateCustomChannel(address, grpc::experimental::TlsCredentials(options),
-                                     arguments);
-  }
-
   void work() {
     bool lostTold = false;
     for (;;) {
-      auto channel = makeChannel();
+      auto channel = peerChannel(request, server, address);
       auto stub = node::v1::Peers::NewStub(channel);
       grpc::ClientContext call;
       auto box = std::make_shared<Outbox<FromPeer>>();
@@ -387,9 +408,10 @@ PeerClient::PeerClient(EventLoop& loop, const std::string& server, const std::st
   state_->server = server;
   state_->address = address;
   state_->run = request.run();
-  state_->first = request.generation();
+  state_->request.set_run(request.run());
+  state_->request.set_generation(request.generation());
+  *state_->request.mutable_tls() = request.tls();
   state_->generation = generation;
-  state_->tls = request.tls();
   state_->handlers = std::move(handlers);
   state_->hello.set_run(request.run());
   auto* hello = state_->hello.mutable_hello();

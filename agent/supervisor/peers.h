@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <grpcpp/channel.h>
+
 #include "agent/base/event_loop.h"
 #include "engine/base/status.h"
 #include "lockstep/node/v1/node.pb.h"
@@ -23,6 +25,10 @@ std::string peerIdentity(const std::string& run, const std::string& node, int ge
 // Returns the numeric address of this node for its peers: `address`, or the interface's.
 Result<std::string> peerAddress(const spec::v1::NodeSpec& node);
 
+// Returns a channel to the PeerServer of node `server`, whose identity it checks.
+std::shared_ptr<grpc::Channel> peerChannel(const node::v1::PrepareRequest& request,
+                                           const std::string& server, const std::string& address);
+
 class PeerServer {
  public:
   struct Handlers {
@@ -30,10 +36,10 @@ class PeerServer {
     std::function<void(const std::string& node)> onLeave;
     std::function<void(const std::string& node, const node::v1::FromPeer&)> onMessage;
   };
-  // Listens on a free port of `address`.
+  // Listens on a free port of `address`. Sends files of the checkpoints in `checkpoints`.
   static Result<std::unique_ptr<PeerServer>> start(EventLoop& loop, const std::string& address,
                                                    const node::v1::PrepareRequest& request,
-                                                   Handlers handlers);
+                                                   std::string checkpoints, Handlers handlers);
   ~PeerServer();
   const std::string& address() const { return address_; }  // host:port
   void setGeneration(int generation);                      // of what is sent from here on

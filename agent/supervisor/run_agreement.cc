@@ -174,6 +174,9 @@ void RunControl::onPeerMessage(const std::string& node, const FromPeer& message)
     case FromPeer::kStalled:
       onStalled(message.stalled());
       break;
+    case FromPeer::kCopied:
+      noteCopied(node, message.copied());
+      break;
     case FromPeer::kStacks:
       onStacks(message.stacks());
       break;
@@ -312,7 +315,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       committed();
       break;
     case ToPeer::kGo:
-      successors_.assign(message.go().successors().begin(), message.go().successors().end());
+      listeners_.assign(message.go().listeners().begin(), message.go().listeners().end());
       go();
       break;
     case ToPeer::kEvaluate:
@@ -320,6 +323,12 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kCheckpointPart:
       if (evaluator_ && !outcome_) evaluator_->onPart(message.checkpoint_part());
+      break;
+    case ToPeer::kCopyCheckpoint:
+      if (copies_) copies_->copy(message.copy_checkpoint().step());
+      break;
+    case ToPeer::kCopied:
+      onAllCopied(message.copied().step());
       break;
     case ToPeer::kReadStacks:
       readStacks(message.read_stacks().rank());
@@ -372,6 +381,7 @@ void RunControl::localReady() {
 void RunControl::go() {
   if (gone_ || outcome_) return;
   gone_ = true;
+  setCopySources();
   if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;
   message.mutable_go();

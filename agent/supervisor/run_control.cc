@@ -60,7 +60,7 @@ const spec::v1::NodeSpec* RunControl::ownNode() const {
 
 Result<std::string> RunControl::start() {
   std::string address;
-  if (!peers_.empty() || (hasRanks(request_.node()) && continuesWithoutAny(request_))) {
+  if (!peers_.empty() || listens()) {
     const spec::v1::NodeSpec* node = ownNode();
     LOCKSTEP_ASSIGN(const std::string host, peerAddress(*node));
     PeerServer::Handlers handlers;
@@ -71,7 +71,8 @@ Result<std::string> RunControl::start() {
     handlers.onMessage = [this](const std::string& name, const FromPeer& message) {
       onPeerMessage(name, message);
     };
-    LOCKSTEP_ASSIGN(server_, PeerServer::start(loop_, host, request_, std::move(handlers)));
+    LOCKSTEP_ASSIGN(
+        server_, PeerServer::start(loop_, host, request_, checkpointFolder(), std::move(handlers)));
     address = server_->address();
   }
   expiry_ = loop_.after(limits_.prepared, [this] {

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -27,6 +28,7 @@
 #include "agent/host/cores.h"
 #include "agent/host/metrics.h"
 #include "agent/host/stacks.h"
+#include "agent/supervisor/checkpoint_copies.h"
 #include "agent/supervisor/evaluations.h"
 #include "agent/supervisor/evaluator.h"
 #include "agent/supervisor/hang_watch.h"
@@ -148,6 +150,16 @@ class RunControl {
   void startGeneration();
   void noteFirstSteps(const run::v1::StepChunk& steps);
 
+  // Copies of checkpoints
+  bool listens() const;   // it may take over, or has files that others copy
+  void setCopySources();  // of the current generation
+  void endCopies();
+  void onPublished(std::int64_t step);  // a checkpoint, on all nodes
+  void beginCopies();
+  void onCopied(std::int64_t step, const Status& copied);
+  void noteCopied(const std::string& node, const node::v1::CheckpointCopied& copied);
+  void onAllCopied(std::int64_t step);
+
   // Takeover
   bool hasQuorum() const;  // at the coordinator
   node::v1::Go goMessage() const;
@@ -216,7 +228,11 @@ class RunControl {
   bool restarting_ = false;     // until the first steps of this generation
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
-  bool hasCheckpoint_ = false;  // all ranks of a generation have completed one
+  bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
+  bool hasCopies_ = false;      // and other nodes have copies of it; likewise
+  std::int64_t published_ = 0, copying_ = 0;  // steps of checkpoints; 0: none
+  std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
+  bool copyFailed_ = false, warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
   HangWatch hangs_;                           // at the coordinator, as the next
   struct UncertainHang {                      // until the stacks have come
@@ -227,11 +243,11 @@ class RunControl {
   std::optional<UncertainHang> uncertainHang_;
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
-  std::vector<node::v1::Successor> successors_;  // in order
-  std::size_t turn_ = 0;                         // the next successor to try
-  Nanoseconds seekingSince_ = 0;                 // since a successor's turn began; 0: none's
-  std::unique_ptr<PeerClient> candidate_;        // to the successor that this node votes for
-  bool voted_ = false, stands_ = false;          // for another node; for this one
+  std::vector<node::v1::Listener> listeners_;  // those that may succeed it come in this order
+  std::size_t turn_ = 0;                       // the next successor to try
+  Nanoseconds seekingSince_ = 0;               // since a successor's turn began; 0: none's
+  std::unique_ptr<PeerClient> candidate_;      // to the successor that this node votes for
+  bool voted_ = false, stands_ = false;        // for another node; for this one
   struct Vote {
     Nanoseconds since = 0;
     int generation = 0;
@@ -247,6 +263,7 @@ class RunControl {
   std::map<std::string, Peer> peers_;
   std::unique_ptr<Evaluations> evaluations_;  // at the coordinator
   std::unique_ptr<Evaluator> evaluator_;      // at the node of that role
+  std::unique_ptr<CheckpointCopies> copies_;  // where this node has kept copies
   KeyValueStore kv_;                          // at the coordinator
   std::uint64_t nextGet_ = 1;
   std::map<std::uint64_t, std::pair<std::string, KeyValueStore::Answer>> kvAsked_;

@@ -90,7 +90,9 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   restarting_ = true;
   ToPeer message;
   node::v1::Recover& recover = *message.mutable_recover();
-  recover.set_from_checkpoints(hasCheckpoint_);
+  // Of a checkpoint without copies, a lost node may have had what no other has.
+  recover.set_from_checkpoints(members && !copiedNodes(request_).empty() ? hasCopies_
+                                                                         : hasCheckpoint_);
   recover.set_pause_ns(recovery_.pause());
   if (members)
     *recover.mutable_members() = *members;
@@ -122,7 +124,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   if (outcome_) return;
   generation_ = generation;
   recover_ = recover;
-  hasCheckpoint_ = hasCheckpoint_ || recover.from_checkpoints();
+  if (recover.from_checkpoints()) hasCheckpoint_ = hasCopies_ = true;
   if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation);
@@ -136,6 +138,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   votes_.clear();
   hangs_.clear();
   stalled_.clear();
+  endCopies();
   uncertainHang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_}) {
     loop_.cancel(*timer);

@@ -31,19 +31,18 @@ bool RunControl::hasQuorum() const {
 
 node::v1::Go RunControl::goMessage() const {
   node::v1::Go out;
-  if (!continuesWithoutAny(request_)) return out;
   for (const std::string& name : nodesOf(request_)) {
     const auto peer = peers_.find(name);
     if (peer == peers_.end() || peer->second.address.empty()) continue;
-    node::v1::Successor& successor = *out.add_successors();
-    successor.set_node(name);
-    successor.set_address(peer->second.address);
+    node::v1::Listener& listener = *out.add_listeners();
+    listener.set_node(name);
+    listener.set_address(peer->second.address);
   }
   return out;
 }
 
 void RunControl::seekSuccessor() {
-  if (outcome_ || stopping_ || successors_.empty()) return;
+  if (outcome_ || stopping_ || listeners_.empty() || !continuesWithoutAny(request_)) return;
   const Nanoseconds now = monotonicNow();
   if (stands_) {
     countVotes();
@@ -60,7 +59,7 @@ void RunControl::seekSuccessor() {
   }
   if (seekingSince_ != 0 && now - seekingSince_ < kTurn * heartbeat_) return;
   seekingSince_ = now;
-  const node::v1::Successor& successor = successors_[turn_++ % successors_.size()];
+  const node::v1::Listener& successor = listeners_[turn_++ % listeners_.size()];
   if (successor.node() == request_.node())
     stand();
   else
@@ -106,8 +105,8 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
     say(fmt::format("node {} coordinates the run from now on", node));
     client_ = std::move(candidate_);
     coordinator_ = node;
-    for (const node::v1::Successor& successor : successors_)
-      if (successor.node() == node) coordinatorAddress_ = successor.address();
+    for (const node::v1::Listener& listener : listeners_)
+      if (listener.node() == node) coordinatorAddress_ = listener.address();
     loop_.cancel(lostTimer_);
     lostTimer_ = 0;
     onCoordinatorMessage(message);
@@ -150,7 +149,7 @@ void RunControl::countVotes() {
   say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),
                   members.error().text()));
   followAgain();
-  successors_.clear();
+  listeners_.clear();
 }
 
 void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::Members& members) {

@@ -156,6 +156,7 @@ Status RunControl::startWorker(int index, int rank, const specs::RankDevice& dev
   setCores(cores_, static_cast<std::size_t>(index), *start);
   start->set_checkpoint_folder(checkpointFolder());
   start->set_resume_from(recover_.from_checkpoints() ? checkpointFolder() : request_.resume_from());
+  start->set_copied(!copiedNodes(request_).empty());
   start->set_events_every(request_.events_every());
   start->set_local_index(index);
   start->set_evaluated_apart(specs::evaluatorNode(request_.cluster()) != nullptr);
@@ -207,7 +208,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       onEpoch(record);
       break;
     case FromWorker::kCheckpoint:
-      hasCheckpoint_ = true;
+      onPublished(message.checkpoint().step());
       if (worker.rank != 0) return;
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
       onCheckpoint(record.checkpoint());

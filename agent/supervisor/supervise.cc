@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 
 #include "agent/base/commands.h"
+#include "agent/base/file_stream.h"
 #include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/base/unix_server.h"
@@ -22,14 +22,11 @@
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
 #include "engine/base/file.h"
-#include "engine/base/hash.h"
 #include "engine/base/log.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::agent {
 namespace {
-
-constexpr std::size_t kFetchChunk = std::size_t{1} << 20;
 
 class SupervisorService : public node::v1::Supervisor::Service {
  public:
@@ -94,30 +91,11 @@ class SupervisorService : public node::v1::Supervisor::Service {
     if (request->name() != "model.safetensors" && request->name() != "plan.txt")
       return toGrpc(
           makeError(Code::kNotFound, "run {} has no artifact \"{}\"", run_, request->name()));
-    const std::string path = folder_.path + "/" + request->name();
-    std::ifstream file(path, std::ios::binary);
-    if (!file)
-      return toGrpc(
-          makeError(Code::kNotFound, "node {} has no {} of run {}", node_, request->name(), run_));
-    std::error_code ignored;
-    const auto total = static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
-    Sha256 hash;
-    std::int64_t sent = 0;
-    std::string buffer(kFetchChunk, '\0');
-    do {
-      file.read(buffer.data(), static_cast<std::streamsize>(buffer.size()));
-      const auto count = static_cast<std::size_t>(file.gcount());
-      node::v1::FetchChunk chunk;
-      chunk.set_data(buffer.substr(0, count));
-      chunk.set_total(total);
-      hash.update(chunk.data());
-      sent += static_cast<std::int64_t>(count);
-      if (count == 0 && sent < total)
-        return toGrpc(makeError(Code::kDataLoss, "{} became shorter while it was read", path));
-      if (sent >= total) chunk.set_sha256(hash.hex());
-      if (!writer->Write(chunk) || context->IsCancelled()) return grpc::Status::OK;
-    } while (sent < total);
-    return grpc::Status::OK;
+    lockstep::Status sent = sendFile(folder_.path + "/" + request->name(), *context, *writer);
+    if (sent.code() == Code::kNotFound)
+      sent =
+          makeError(Code::kNotFound, "node {} has no {} of run {}", node_, request->name(), run_);
+    return toGrpc(sent);
   }
 
  private:

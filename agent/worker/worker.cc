@@ -49,6 +49,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.schedule = scheduleOf(training);
   if (!training.checkpoint().disabled()) options.checkpointFolder = start.checkpoint_folder();
   if (training.checkpoint().keep() > 0) options.keepCheckpoints = training.checkpoint().keep();
+  if (start.copied()) options.copiedCheckpoint = &link.copiedCheckpoint();
   options.checkpointSteps = training.checkpoint().every_steps();
   options.checkpointSeconds = 60 * training.checkpoint().every_minutes();
   options.eventsEvery = start.events_every();
@@ -159,6 +160,7 @@ void WorkerLink::watch() {
     node::v1::ToWorker message;
     if (!message.ParseFromString(frame)) continue;
     if (message.has_stop()) stop_ = true;
+    if (message.has_copied()) copied_ = message.copied().step();
     std::lock_guard lock(mutex_);
     if (message.has_go()) go_ = true;
     if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();

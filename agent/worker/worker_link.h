@@ -27,6 +27,7 @@ class WorkerLink final : public comm::Store {
   BlockingChannel& channel() { return channel_; }
   const std::atomic<bool>& stopAsked() const { return stop_; }
   void askStop() { stop_ = true; }
+  const std::atomic<std::int64_t>& copiedCheckpoint() const { return copied_; }  // its step
   // Tells the supervisor that this rank is ready, with the bytes that it has bound, and waits until
   // all ranks are.
   void awaitStart(std::int64_t boundBytes = 0);
@@ -39,6 +40,7 @@ class WorkerLink final : public comm::Store {
 
   BlockingChannel channel_;
   std::atomic<bool> stop_{false};
+  std::atomic<std::int64_t> copied_{0};
   std::mutex mutex_;
   std::condition_variable changed_;
   bool go_ = false;  // mutex_

@@ -104,6 +104,38 @@ Manifest read(const json& root) {
 
 std::string shardFile(int rank) { return fmt::format("shard-{:05}.safetensors", rank); }
 
+bool isDataFile(std::string_view name) {
+  if (name == kStateFile) return true;
+  int rank = 0;
+  constexpr std::string_view kPrefix = "shard-";
+  if (!name.starts_with(kPrefix)) return false;
+  const auto read = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), rank);
+  return read.ec == std::errc() && rank >= 0 && name == shardFile(rank);
+}
+
+fs::path checkpointAt(const fs::path& folder, std::int64_t step) {
+  return folder / fmt::format("{}{:09}", kCheckpointPrefix, step);
+}
+
+std::vector<std::string> filesOnlyOf(const Manifest& manifest, const std::set<int>& ranks) {
+  std::set<std::string> own;
+  for (const int rank : ranks) own.insert(shardFile(rank));
+  std::map<std::string, std::vector<Piece>> elsewhere;  // by tensor
+  for (const auto& [file, pieces] : manifest.contents)
+    if (!own.contains(file))
+      for (const Piece& piece : pieces) elsewhere[piece.tensor.name].push_back(piece);
+  std::vector<std::string> out;
+  for (const std::string& file : own) {
+    const auto contents = manifest.contents.find(file);
+    if (contents == manifest.contents.end()) continue;
+    if (!std::all_of(contents->second.begin(), contents->second.end(), [&](const Piece& piece) {
+          return plan::coverOf(elsewhere[piece.tensor.name], piece).has_value();
+        }))
+      out.push_back(file);
+  }
+  return out;
+}
+
 std::vector<std::pair<std::int64_t, fs::path>> checkpointsIn(const fs::path& folder) {
   std::vector<std::pair<std::int64_t, fs::path>> out;
   for (const auto& entry : listFolder(folder))

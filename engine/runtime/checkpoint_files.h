@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,10 @@ inline constexpr std::string_view kCheckpointPrefix = "step-";
 inline constexpr std::string_view kStateFile = "state.safetensors";
 inline constexpr std::string_view kManifestFile = "manifest.json";
 std::string shardFile(int rank);
+// Whether the file of a checkpoint may have this name.
+bool isDataFile(std::string_view name);
+// Returns the path of the checkpoint of a step.
+std::filesystem::path checkpointAt(const std::filesystem::path& folder, std::int64_t step);
 
 // Those of a folder with their steps, the newest last.
 std::vector<std::pair<std::int64_t, std::filesystem::path>> checkpointsIn(
@@ -51,6 +56,9 @@ std::string textOf(const Manifest& manifest);
 // Errors: kDataLoss naming `path` and the defect.
 Result<Manifest> parseManifest(std::string_view text, const std::string& path);
 Manifest manifestOf(const TensorReader& whole);  // for a state.safetensors
+
+// Returns the files of these ranks that have a piece which no other rank's file has.
+std::vector<std::string> filesOnlyOf(const Manifest& manifest, const std::set<int>& ranks);
 
 // Returns a number from the metadata; kDataLoss if it is missing or not a number.
 Result<std::int64_t> integerOf(const Metadata& metadata, const std::string& key);

@@ -72,9 +72,7 @@ std::string CheckpointWriter::temporary() const {
          fmt::format(".{}{}-{}.tmp", kCheckpointPrefix, progress_.step, nonce_);
 }
 
-std::string CheckpointWriter::target() const {
-  return fs::path(to_.folder) / fmt::format("{}{:09}", kCheckpointPrefix, progress_.step);
-}
+std::string CheckpointWriter::target() const { return checkpointAt(to_.folder, progress_.step); }
 
 Status CheckpointWriter::open() {
   const int ranks = state_.plan.mesh.size();
@@ -321,6 +319,7 @@ Status CheckpointWriter::clean() {
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(to_.keep, 1)) < all.size(); ++i) {
     // Checkpoints of later steps are damaged if the run resumed from an earlier one.
     if (all[i].second == newest) continue;
+    if (to_.copied != nullptr && all[i].first >= *to_.copied) continue;
     const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
     fs::remove_all(trash, error);
     fs::rename(all[i].second, trash, error);

@@ -6,6 +6,7 @@
 // them has news.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +26,7 @@ namespace lockstep::runtime {
 struct CheckpointTarget {
   std::string folder;  // this rank's; ranks may share it. Checkpoints are <folder>/step-<n>
   int keep = 2;        // number of newest checkpoints to keep
+  const std::atomic<std::int64_t>* copied = nullptr;  // as TrainerOptions::copiedCheckpoint
   // Rank 0 gathers the full state in memory and writes it to one file: for parameter servers, and
   // for an evaluator on a separate node.
   bool gathered = false;

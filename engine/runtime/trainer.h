@@ -42,6 +42,9 @@ struct TrainerOptions {
   std::int64_t checkpointSteps = 0;
   double checkpointSeconds = 0;
   int keepCheckpoints = 2;
+  // The step of the newest checkpoint of which other nodes have copies; it and newer ones are kept
+  // in any case. Null: no copies are made.
+  const std::atomic<std::int64_t>* copiedCheckpoint = nullptr;
   // evaluate after each epoch; false if another process evaluates the checkpoints
   bool evaluate = true;
   // "": start from scratch; else a checkpoint read by rank 0 (…/step-000938), or a folder of them

@@ -5,7 +5,8 @@ namespace lockstep::runtime {
 
 Status Training::openCheckpoints() {
   if (options_.checkpointFolder.empty()) return {};
-  CheckpointTarget target{options_.checkpointFolder, options_.keepCheckpoints};
+  CheckpointTarget target{options_.checkpointFolder, options_.keepCheckpoints,
+                          options_.copiedCheckpoint};
   target.gathered = plan_.mesh.servers() > 0 || !options_.evaluate;
   checkpoints_ = std::make_unique<CheckpointWriter>(std::move(target), rankState());
   return ofThisRank(checkpoints_->open());

@@ -4933,6 +4933,34 @@ its last lines:
             <translation>请增大 training.checkpoint.every_minutes</translation>
         </message>
         <message>
+            <source>there is no file %1</source>
+            <translation>没有文件 %1</translation>
+        </message>
+        <message>
+            <source>node %1 does not send its files</source>
+            <translation>节点 %1 没有发送其文件</translation>
+        </message>
+        <message>
+            <source>the checkpoint at step %1 has no copy of the files of node %2</source>
+            <translation>第 %1 步的检查点没有节点 %2 文件的副本</translation>
+        </message>
+        <message>
+            <source>%1 was damaged on its way from node %2</source>
+            <translation>%1 在从节点 %2 传来的途中损坏</translation>
+        </message>
+        <message>
+            <source>the run cannot continue from it if that node is lost; the next one is copied again</source>
+            <translation>如果失去该节点，运行将无法从此检查点继续；下一个检查点会再次复制</translation>
+        </message>
+        <message>
+            <source>run %1 is not served here</source>
+            <translation>此处不提供运行 %1</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is no file of a checkpoint</source>
+            <translation>“%1”不是检查点的文件</translation>
+        </message>
+        <message>
             <source>heartbeats have stopped</source>
             <translation>心跳已停止</translation>
         </message>

@@ -129,6 +129,20 @@ class RawMember {
     stream_ = stub_->Join(context_.get());
   }
   bool say(const node::v1::FromPeer& message) { return stream_->Write(message); }
+  // Asks for a file of a checkpoint.
+  grpc::StatusCode fetch(const std::string& run, const std::string& node, std::int64_t step,
+                         const std::string& file) {
+    node::v1::FetchShardRequest request;
+    request.set_run(run);
+    request.set_node(node);
+    request.set_step(step);
+    request.set_file(file);
+    const auto context = deadline();
+    const auto reader = stub_->FetchShard(context.get(), request);
+    node::v1::FetchChunk chunk;
+    while (reader->Read(&chunk)) continue;
+    return reader->Finish().error_code();
+  }
   // Reads to the end.
   grpc::Status end() {
     node::v1::ToPeer message;
@@ -306,6 +320,28 @@ class AgentPeersTest : public QObject {
     hello.mutable_hello()->set_node("n2");
     member.say(hello);
     QCOMPARE(member.end().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  }
+
+  // Not its request, its plan, or what lies outside of the run's folder; nor to other callers.
+  void onlyCheckpointFilesAreSent() {
+    TwoNodes nodes(50);
+    nodes.prepare(0, nodes.request(0));
+    const std::string& run = nodes.options.run;
+    RawMember member(nodes.prepared[0].peer_address(),
+                     nodes.authority.identity(agent::peerIdentity(run, "n2", 1)));
+    using grpc::StatusCode;
+    for (const char* file :
+         {"../../plan.txt", "../../request.pb", "/etc/passwd", "manifest.json", "",
+          "shard-0.safetensors", "shard-00000.safetensors/", "shard--0001.safetensors",
+          "shard-00000.safetensors\n", "../step-000000001/state.safetensors"})
+      QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::PERMISSION_DENIED, file);
+    QCOMPARE(member.fetch(run, "n2", -1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
+    QCOMPARE(member.fetch(run, "n1", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
+    QCOMPARE(member.fetch(run, "n3", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
+    QCOMPARE(member.fetch("other", "n2", 1, "state.safetensors"), StatusCode::PERMISSION_DENIED);
+    for (const char* file :
+         {"state.safetensors", "shard-00000.safetensors", "shard-123456.safetensors"})
+      QVERIFY2(member.fetch(run, "n2", 1, file) == StatusCode::NOT_FOUND, file);
   }
 
   // A size beyond the limit is not believed: the stream ends, and the run's other member joins.

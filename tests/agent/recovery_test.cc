@@ -1,9 +1,17 @@
 // When a run restarts after a failure, with which nodes, and when it ends.
 #include <QTest>
 
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "agent/supervisor/checkpoint_copies.h"
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/recovery.h"
 #include "engine/plan/plan.h"
+#include "engine/runtime/checkpoint_files.h"
+#include "engine/specs/planned.h"
 #include "engine/specs/specs.h"
 
 using namespace lockstep;
@@ -70,6 +78,20 @@ std::set<std::string> namesOf(const std::map<std::string, std::vector<int>>& ran
   std::set<std::string> out;
   for (const auto& [node, of] : ranks) out.insert(node);
   return out;
+}
+
+// Whether these files have all of every tensor.
+bool isWhole(const runtime::Manifest& manifest, const std::set<std::string>& files) {
+  std::map<std::string, std::vector<plan::Piece>> pieces;
+  for (const std::string& file : files)
+    if (const auto found = manifest.contents.find(file); found != manifest.contents.end())
+      for (const plan::Piece& piece : found->second) pieces[piece.tensor.name].push_back(piece);
+  return std::all_of(manifest.tensors.begin(), manifest.tensors.end(), [&](const auto& one) {
+    plan::Piece whole;
+    whole.tensor = one.second;
+    whole.end = elementCount(one.second.shape);
+    return plan::coverOf(pieces[one.first], whole).has_value();
+  });
 }
 
 }  // namespace
@@ -143,6 +165,96 @@ class RecoveryTest : public QObject {
       QCOMPARE(request.ranks_size(), ranks[0]);
       const bool alone = after.size() == 1;
       QCOMPARE(request.comm(), std::string(!alone ? "gloo" : ranks[0] > 1 ? "shm" : "in-process"));
+    }
+  }
+
+  // Of each node, as many nodes on other hosts keep copies as is asked for, or as there are.
+  void eachNodeIsCopiedToOtherHosts() {
+    std::minstd_rand random(9);
+    const auto upTo = [&](int most) {
+      return static_cast<int>(random() % static_cast<unsigned>(most));
+    };
+    for (int round = 0; round < 300; ++round) {
+      node::v1::PrepareRequest request =
+          onNodes(std::vector<int>(static_cast<std::size_t>(1 + upTo(6)), 1), upTo(2), "restart");
+      std::map<std::string, std::string> hosts;
+      for (auto& host : *request.mutable_hosts()) {
+        host.set_host(fmt::format("host{}", upTo(4)));
+        hosts[host.node()] = host.host();
+      }
+      auto& checkpoint = *request.mutable_spec()->mutable_training()->mutable_checkpoint();
+      const bool isShared = upTo(4) == 0, isAsked = upTo(2) == 0;
+      if (isShared) checkpoint.set_path("/shared");
+      if (isAsked) checkpoint.set_copies(upTo(4));
+      const std::set<std::string> nodes = namesOf(agent::ranksByNode(request));
+      std::set<std::string> used;
+      for (const std::string& node : nodes) used.insert(hosts[node]);
+      std::map<std::string, std::set<std::string>> holdersOf;
+      for (const auto& [holder, of] : agent::copiedNodes(request)) {
+        QVERIFY(!of.empty());
+        for (const std::string& node : of) QVERIFY(holdersOf[node].insert(holder).second);
+      }
+      for (const std::string& node : nodes) {
+        const std::set<std::string>& holders = holdersOf[node];
+        std::size_t able = 0;
+        for (const std::string& other : nodes)
+          if (other != node && (used.size() < 2 || hosts[other] != hosts[node])) ++able;
+        const int asked = isAsked ? checkpoint.copies() : isShared || used.size() < 2 ? 0 : 1;
+        QCOMPARE(holders.size(), std::min(able, static_cast<std::size_t>(asked)));
+        for (const std::string& holder : holders) {
+          QVERIFY(holder != node && nodes.contains(holder));
+          QVERIFY(used.size() < 2 || hosts[holder] != hosts[node]);
+        }
+      }
+    }
+  }
+
+  // With the copied files, the others have the whole state; without any one of them they do not.
+  void whatIsCopiedIsWhatTheOthersLack() {
+    for (const char* kind :
+         {"multi-worker-mirrored", "zero-1", "zero-2", "zero-3", "pipeline", "tensor-parallel"}) {
+      node::v1::PrepareRequest request = onNodes({1, 2, 1}, 0, "restart");
+      request.mutable_spec()->mutable_strategy()->set_kind(kind);
+      request.mutable_spec()->mutable_model()->clear_layers();
+      request.mutable_spec()->mutable_model()->add_layers()->mutable_flatten();
+      for (const int units : {8, 8, 8, 4})
+        request.mutable_spec()->mutable_model()->add_layers()->mutable_dense()->set_units(units);
+      request.mutable_spec()->mutable_model()->set_classes(4);
+      const Status complete = specs::checkAndFill(*request.mutable_spec());
+      QVERIFY2(complete.ok(), complete.ok() ? "" : complete.error().text().c_str());
+      std::vector<specs::NodeHost> hosts;
+      for (const auto& host : request.hosts()) hosts.push_back({host.node(), host.host(), 4});
+      spec::v1::ClusterSpec cluster = request.cluster();
+      cluster.set_comm("gloo");
+      const auto planned = specs::makePlanned(request.spec(), cluster, hosts, planner::CostModel());
+      QVERIFY2(planned.ok(), planned.ok() ? "" : planned.error().text().c_str());
+      const plan::Plan& plan = planned->plan;
+      const auto ranks = agent::ranksByNode(request);
+      std::vector<int> folders(static_cast<std::size_t>(plan.mesh.size()));
+      for (const auto& [node, of] : ranks)
+        for (const int rank : of) folders[static_cast<std::size_t>(rank)] = of.front();
+      runtime::Manifest manifest;
+      for (int rank = 0; rank < plan.mesh.size(); ++rank)
+        for (const plan::HeldPiece& held : plan::piecesWrittenBy(plan, rank, folders)) {
+          manifest.tensors.emplace(held.piece.tensor.name, held.piece.tensor);
+          manifest.contents[runtime::shardFile(rank)].push_back(held.piece);
+        }
+      const bool isReplicated = std::string(kind) == "multi-worker-mirrored";
+      for (const auto& [node, of] : ranks) {
+        const std::vector<std::string> copied =
+            runtime::filesOnlyOf(manifest, {of.begin(), of.end()});
+        QCOMPARE(copied.empty(), isReplicated);
+        std::set<std::string> there;
+        for (const auto& [file, pieces] : manifest.contents) there.insert(file);
+        for (const int rank : of) there.erase(runtime::shardFile(rank));
+        there.insert(copied.begin(), copied.end());
+        QVERIFY(isWhole(manifest, there));
+        for (const std::string& file : copied) {
+          std::set<std::string> less = there;
+          less.erase(file);
+          QVERIFY2(!isWhole(manifest, less), kind);
+        }
+      }
     }
   }
 

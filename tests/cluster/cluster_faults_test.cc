@@ -180,6 +180,7 @@ class ClusterFaultsTest : public QObject {
                              "shrink",
                              "spare for the coordinator",
                              "shrink, coordinator",
+                             "spare and copies",
                              "coordinator gone",
                              "given up",
                              "strangers",
@@ -203,7 +204,8 @@ class ClusterFaultsTest : public QObject {
     else if (fault == "workers killed")
       workersKilled();
     else if (fault.startsWith("spare") || fault.startsWith("shrink"))
-      goesOnWithout(fault.startsWith("spare"), fault.contains("coordinator"));
+      goesOnWithout(fault.startsWith("spare"), fault.contains("coordinator"),
+                    fault.contains("copies"));
     else if (fault == "all apart")
       allApart();
     else if (fault == "coordinator gone")
@@ -718,14 +720,20 @@ class ClusterFaultsTest : public QObject {
   // the run, the next host does so from then on.
   // The sums over parts are in a fixed order, so that the run ends with the bits of an undisturbed
   // one in either case.
-  void goesOnWithout(bool spare, bool coordinator) {
+  // What only that host had of the checkpoint comes from its copy.
+  void goesOnWithout(bool spare, bool coordinator, bool copies) {
     const QString nodes = cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
-    const QStringList more{"--set", "training.batch=1200",
-                           "--set", "strategy.deterministic_parts=6",
-                           "--set", "training.epochs=100",
-                           "--set", "training.max_steps=600",
-                           "--set", "training.checkpoint.every_steps=50",
-                           "--set", spare ? "recovery.policy=restart" : "recovery.policy=shrink"};
+    const QString strategy = copies ? pick({"zero-1", "zero-3", "pipeline", "tensor-parallel"})
+                                    : "multi-worker-mirrored";
+    if (copies) coordinator = upTo(2) == 1;
+    const QStringList more{
+        "--set", "training.batch=1200",
+        "--set", "strategy.kind=" + strategy,
+        "--set", copies ? "training.checkpoint.copies=1" : "strategy.deterministic_parts=6",
+        "--set", "training.epochs=100",
+        "--set", "training.max_steps=600",
+        "--set", "training.checkpoint.every_steps=50",
+        "--set", spare ? "recovery.policy=restart" : "recovery.policy=shrink"};
     const auto undisturbed = start(more, nodes);
     const CliResult whole = cli_.finish(*undisturbed, {});
     QVERIFY2(whole.exit == 0, whole.text());
@@ -747,8 +755,8 @@ class ClusterFaultsTest : public QObject {
     const bool again = begun && cli_.awaitEvent(*process, "recovered", out, kResumesMs);
     const auto trains = clock.elapsed();
     const CliResult result = cli_.finish(*process, out);
-    qInfo("n%d %s: known after %lld ms, trained again after %lld ms", victim, qPrintable(how),
-          known, trains);
+    qInfo("%s, n%d %s: known after %lld ms, trained again after %lld ms", qPrintable(strategy),
+          victim, qPrintable(how), known, trains);
     if (how == "frozen") QVERIFY(hosts_->freeze(victim, false) > 0);
     if (how == "gone") QVERIFY(hosts_->boot(victim));
     if (how != "frozen") QVERIFY(hosts_->heal(victim));
@@ -771,10 +779,10 @@ class ClusterFaultsTest : public QObject {
   void allApart() {
     QByteArray out;
     QString run;
-    const auto process = start({"--set", "training.epochs=100000", "--set",
-                                "training.checkpoint.every_steps=50", "--set",
-                                "recovery.policy=shrink"},
-                               cluster_);
+    const auto process =
+        start({"--set", "training.epochs=100000", "--set", "training.checkpoint.every_steps=50",
+               "--set", "recovery.policy=shrink"},
+              cluster_);
     QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
     QElapsedTimer clock;
     clock.start();

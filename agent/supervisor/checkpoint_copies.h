@@ -1,0 +1,84 @@
+// CheckpointCopies: copies of other nodes' checkpoint files on this node's disk, so that a run can
+// continue after the loss of a node and its disk. Each node copies those files of its sources that
+// have something no other node has. A thread fetches them from the sources' supervisors after a
+// checkpoint is published; the training does not wait.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "agent/base/event_loop.h"
+#include "agent/supervisor/peers.h"
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+// Returns for each node that keeps copies the nodes whose files these are: a node's files are kept
+// by the next nodes on other hosts in the order of the ranks, training.checkpoint.copies of them.
+std::map<std::string, std::vector<std::string>> copiedNodes(
+    const node::v1::PrepareRequest& request);
+
+class CheckpointCopies {
+ public:
+  struct Source {
+    std::string node, address;  // host:port of its PeerServer
+    std::vector<int> ranks;     // on it
+  };
+  struct Handlers {
+    std::function<void(std::string line)> say;
+    std::function<void(std::int64_t step, const Status&)> onCopied;
+  };
+  // `folder` has this node's checkpoints, of which the newest `keep` are kept. Handlers are called
+  // on the loop's thread, and not after destruction has begun.
+  CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, std::string folder,
+                   int keep, Handlers handlers);
+  ~CheckpointCopies();  // ends a fetch that is under way
+
+  // The sources of the current generation; none: nothing is copied.
+  void setSources(std::vector<Source> sources);
+  // Copies a checkpoint that all nodes have published, then calls onCopied.
+  void copy(std::int64_t step);
+
+ private:
+  struct Task {
+    std::int64_t step = 0;
+    std::vector<Source> sources;
+  };
+  struct Copied {
+    int files = 0;
+    std::int64_t bytes = 0;
+  };
+  void work(const std::stop_token& stop);
+  Status run(const Task& task, const std::stop_token& stop);
+  Result<Copied> copyFrom(const Source& source, std::int64_t step, const std::stop_token& stop);
+  // Returns the file's size in bytes.
+  Result<std::int64_t> fetch(const std::shared_ptr<grpc::Channel>& channel, const Source& source,
+                             std::int64_t step, const std::string& file,
+                             const std::stop_token& stop);
+  void removeOld() const;
+  void post(std::function<void()> work);
+
+  EventLoop& loop_;
+  const node::v1::PrepareRequest request_;
+  const std::string folder_;
+  const int keep_;
+  const Handlers handlers_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // of the loop's thread
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<Source> sources_;  // mutex_, as the next
+  std::optional<Task> next_;
+  std::jthread thread_;
+};
+
+}  // namespace lockstep::agent
