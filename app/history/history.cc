@@ -65,20 +65,23 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder, bool c
   auto state = std::make_unique<State>();
   state->folder = folder;
   const std::string path = folder + "/history.db";
-  bool fresh = !fs::exists(path, error);
   state->lock = std::make_unique<OpenLock>(path);
-  check = !fresh && (check || (state->lock->alone() && hasLog(path)));
+  const bool there = fs::exists(path, error);
+  check = there && (check || (state->lock->alone() && hasLog(path)));
   Status intact = check ? Database::check(path) : Status();
-  Result<std::unique_ptr<Database>> database =
-      intact.code() == Code::kDataLoss ? intact.error() : openDatabase(path, historySchemas());
+  Result<std::unique_ptr<Database>> database = intact.code() == Code::kDataLoss
+                                                   ? intact.error()
+                                                   : openDatabase(path, historySchemas(), true);
   if (!database.ok() && database.error().code == Code::kDataLoss) {
     if (intact.ok()) intact = Database::check(path);
     LOCKSTEP_TRY(setHistoryAside(path, intact, *state->lock));
-    fresh = true;
-    database = openDatabase(path, historySchemas());
+    database = openDatabase(path, historySchemas(), true);
+  } else if (database.ok() && (*database)->made() && there && state->lock->alone()) {
+    logWarning("{} was empty; the list of runs is rebuilt from the files of the runs.", path);
   }
   if (!database.ok()) return database.error();
   state->database = std::move(*database);
+  const bool fresh = state->database->made();
   std::unique_ptr<History> history(new History(std::move(state)));
   for (const fs::path& file : fresh ? listFolder(folder + "/runs") : std::vector<fs::path>())
     if (file.extension() == ".db")
@@ -140,7 +143,7 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
   if (row.run.empty() || row.run.find('/') != std::string::npos)
     return invalidArgument("\"{}\" is not a run's id", row.run);
   // a run has its file from the beginning
-  LOCKSTEP_ASSIGN(const auto store, openRunStore(state_->pathOf(row.run)));
+  LOCKSTEP_ASSIGN(const auto store, makeRunStore(state_->pathOf(row.run)));
   Transaction transaction(*state_->database);
   LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT", row));
@@ -157,16 +160,14 @@ void History::noteIn(RunStore& store, const std::string& run) {
 }
 
 void History::noteInRunFile(const std::string& run) {
-  const std::string path = state_->pathOf(run);
-  if (std::error_code ignored; !fs::exists(path, ignored)) return;
-  const auto store = openRunStore(path);
+  const auto store = openRunStore(state_->pathOf(run));
   if (store.ok()) noteIn(**store, run);  // else whoever opens it is told
 }
 
 Result<std::unique_ptr<RunStore>> History::begin(const RunRow& row, const RunDocuments& documents) {
   if (this->row(row.run).ok())
     return makeError(Code::kAlreadyExists, "run {} is already in the history", row.run);
-  LOCKSTEP_ASSIGN(auto store, openRunStore(state_->pathOf(row.run)));
+  LOCKSTEP_ASSIGN(auto store, makeRunStore(state_->pathOf(row.run)));
   LOCKSTEP_TRY(store->lockForRecording());
   LOCKSTEP_TRY(add(row, documents));
   return store;
@@ -419,13 +420,25 @@ Result<std::unique_ptr<RunStore>> History::openRun(const std::string& run) const
   return error;
 }
 
+// kDataLoss if the file of a run is damaged, or lacks what was recorded of it.
+Status History::checkFile(const RunRow& row) const {
+  const std::string path = state_->pathOf(row.run);
+  LOCKSTEP_TRY(Database::check(path));
+  LOCKSTEP_ASSIGN(const auto store, openRunStore(path));
+  const bool expected = isFinal(row.phase) && row.figures.steps > 0;
+  if (!expected || store->recorded() || !store->about(kAboutRefill).empty()) return {};
+  Error error = makeError(Code::kDataLoss, "{} is damaged", path);
+  error.why = "it has nothing of the run, which was recorded";
+  return error;
+}
+
 Result<std::optional<std::string>> History::checkRun(const std::string& run) {
-  LOCKSTEP_TRY(row(run).status());
+  LOCKSTEP_ASSIGN(const RunRow row, this->row(run));
   const std::string path = state_->pathOf(run);
   std::error_code ignored;
   const bool there = fs::exists(path, ignored);
   if (there) {
-    const Status intact = Database::check(path);
+    const Status intact = checkFile(row);
     if (intact.ok()) {
       noteInRunFile(run);  // one of an earlier version does not have it
       return std::optional<std::string>();
@@ -446,7 +459,7 @@ Result<std::optional<std::string>> History::checkRun(const std::string& run) {
     if (there) {
       LOCKSTEP_ASSIGN(aside, setAside(path));
     }
-    LOCKSTEP_ASSIGN(const auto store, openRunStore(path));
+    LOCKSTEP_ASSIGN(const auto store, makeRunStore(path));
     return store->setAbout({{kAboutRefill, "1"}});
   }();
   close(*lock);

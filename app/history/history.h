@@ -28,9 +28,9 @@ struct LeftRun {
 
 class History {
  public:
-  // Rebuilds history.db from the files of the runs if it is missing or damaged. The file is checked
-  // if `check` is set or if the last writer did not close it. A damaged file is renamed (see
-  // filesSetAside()); if another process has it open, the error is kDataLoss.
+  // Rebuilds history.db from the files of the runs if it is missing, empty or damaged. The file is
+  // checked if `check` is set or if the last writer did not close it. A damaged file is renamed
+  // (see filesSetAside()); if another process has it open, the error is kDataLoss.
   static Result<std::unique_ptr<History>> open(const std::string& folder, bool check = false);
   ~History();
   History(const History&) = delete;
@@ -65,10 +65,10 @@ class History {
                     const std::string& node);  // nothing is left to do there
   // kDataLoss if the run's file was removed or is damaged.
   Result<std::unique_ptr<RunStore>> openRun(const std::string& run) const;
-  // Checks the run's file, reading all of it. Returns nullopt if it is intact. If it is damaged or
-  // missing, renames it, creates a new file that a Recorder fills from the run's nodes, and returns
-  // the new name of the damaged file ("": it was missing). kFailedPrecondition if the run is being
-  // recorded.
+  // Checks the run's file, reading all of it. Returns nullopt if it is intact. If it is damaged,
+  // empty or missing, renames it, creates a new file that a Recorder fills from the run's nodes,
+  // and returns the new name of the damaged file ("": it was missing). kFailedPrecondition if the
+  // run is being recorded.
   Result<std::optional<std::string>> checkRun(const std::string& run);
   // Exports steps as rows and series as columns ("step", then series over steps). Series over time
   // follow in a second table after an empty line.
@@ -78,6 +78,7 @@ class History {
 
  private:
   void listAgain(const std::string& run, const RunStore& store);
+  Status checkFile(const RunRow& row) const;
   void noteIn(RunStore& store, const std::string& run);
   void noteInRunFile(const std::string& run);
   struct State;

@@ -29,9 +29,11 @@ std::string dateAndTime() {
 
 }  // namespace
 
-Result<std::unique_ptr<storage::Database>> openDatabase(
-    const std::string& path, const std::vector<std::string_view>& schema) {
+Result<std::unique_ptr<storage::Database>> openDatabase(const std::string& path,
+                                                        const std::vector<std::string_view>& schema,
+                                                        bool create) {
   storage::DatabaseOptions options;
+  options.create = create;
   options.ifReadOnly = message("make it writable, or use another --home");
   options.ifNewer = message("use that version, or another --home");
   return storage::Database::open(path, schema, std::move(options));

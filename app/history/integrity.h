@@ -12,8 +12,9 @@
 namespace lockstep::app {
 
 // As storage::Database::open, with the studio's advice in errors.
-Result<std::unique_ptr<storage::Database>> openDatabase(
-    const std::string& path, const std::vector<std::string_view>& schema);
+Result<std::unique_ptr<storage::Database>> openDatabase(const std::string& path,
+                                                        const std::vector<std::string_view>& schema,
+                                                        bool create);
 // Returns whether a process that wrote `path` ended without closing it, or still has it open.
 bool hasLog(const std::string& path);
 // Renames a database and its log to "<path>.damaged-<date>-<time>" and returns that name.

@@ -75,6 +75,7 @@ struct RunStore::State {
   ~State() {
     if (lock >= 0) close(lock);
   }
+  static Result<std::unique_ptr<State>> open(const std::string& path, bool create);
   std::int64_t seriesId(const std::string& name) const {
     Statement found(*database, "SELECT id FROM series WHERE name=?");
     return found.bind(std::string_view(name)).step() ? found.integer(0) : 0;
@@ -88,6 +89,15 @@ struct RunStore::State {
   Result<Chunks> chunksOf(std::int64_t series, double from, double to) const;
   Result<std::vector<Span>> spansAt(int level, std::int64_t series, const Chunks& chunks) const;
 };
+
+Result<std::unique_ptr<RunStore::State>> RunStore::State::open(const std::string& path,
+                                                               bool create) {
+  auto state = std::make_unique<State>();
+  state->path = path;
+  LOCKSTEP_ASSIGN(state->database,
+                  openDatabase(path, {kSchema, kErrorSchema, kAboutSchema}, create));
+  return state;
+}
 
 Result<Tail*> RunStore::State::tail(const std::string& name) {
   if (const auto found = tails.find(name); found != tails.end()) return &found->second;
@@ -171,9 +181,12 @@ RunStore::RunStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
 RunStore::~RunStore() = default;
 
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path) {
-  auto state = std::make_unique<RunStore::State>();
-  state->path = path;
-  LOCKSTEP_ASSIGN(state->database, openDatabase(path, {kSchema, kErrorSchema, kAboutSchema}));
+  LOCKSTEP_ASSIGN(auto state, RunStore::State::open(path, false));
+  return std::unique_ptr<RunStore>(new RunStore(std::move(state)));
+}
+
+Result<std::unique_ptr<RunStore>> makeRunStore(const std::string& path) {
+  LOCKSTEP_ASSIGN(auto state, RunStore::State::open(path, true));
   return std::unique_ptr<RunStore>(new RunStore(std::move(state)));
 }
 
@@ -251,6 +264,13 @@ Status RunStore::append(const RunBatch& batch) {
   }();
   if (!written.ok()) state_->tails.clear();  // they may be ahead of what was kept
   return written;
+}
+
+bool RunStore::recorded() const {
+  // Whatever is appended comes with a cursor, but for rows of a test or an earlier version.
+  Statement any(*state_->database,
+                "SELECT EXISTS(SELECT 1 FROM cursor) OR EXISTS(SELECT 1 FROM series)");
+  return any.step() && any.integer(0) != 0;
 }
 
 std::uint64_t RunStore::cursor(const std::string& node) const {

@@ -33,6 +33,7 @@ class RunStore {
   // A copy of the run's rows in history.db, from which it can be rebuilt. "": none.
   Status setAbout(const std::map<std::string_view, std::string>& texts);
   std::string about(std::string_view key) const;
+  bool recorded() const;  // whether anything was ever appended
 
   std::vector<SeriesInfo> series() const;
   // Returns about maxPoints spans of [from, to] in order, plus one before and one after, so that
@@ -57,13 +58,16 @@ class RunStore {
 
  private:
   friend Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
+  friend Result<std::unique_ptr<RunStore>> makeRunStore(const std::string& path);
   struct State;
   explicit RunStore(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 
-// For History, which knows the paths.
+// For History, which knows the paths. The first one is for a file that must be there: kNotFound if
+// it is not, kDataLoss if it is empty. The second one makes it where it is not there yet.
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
+Result<std::unique_ptr<RunStore>> makeRunStore(const std::string& path);
 // Keys of RunStore::about().
 inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "documents";  // JSON
 // Not empty: the file replaces a damaged one and must be filled from the nodes.

@@ -157,7 +157,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
     }
     LOCKSTEP_TRY(database->connect(immutableUri(file), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI));
   } else {
-    LOCKSTEP_TRY(database->connect(file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE));
+    const int create = database->options_.create ? SQLITE_OPEN_CREATE : 0;
+    LOCKSTEP_TRY(database->connect(file, SQLITE_OPEN_READWRITE | create));
     LOCKSTEP_TRY(database->execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"));
     if (const std::int64_t limit = database->options_.maxPages; limit > 0)
       LOCKSTEP_TRY(database->execute(fmt::format("PRAGMA max_page_count={}", limit)));
@@ -193,9 +194,15 @@ Status Database::migrate(const std::vector<std::string_view>& schema) {
     return error;
   }
   if (current == version) return {};
+  if (current == 0 && !options_.create) {
+    Error error = makeError(Code::kDataLoss, "cannot use {}", path_);
+    error.why = "the file is empty";
+    return error;
+  }
   Transaction transaction(*this);
   LOCKSTEP_TRY(transaction.status());
   LOCKSTEP_ASSIGN(current, number("PRAGMA user_version"));  // another process may have been quicker
+  made_ = current == 0;
   for (; current < version; ++current) LOCKSTEP_TRY(execute(std::string(schema.begin()[current])));
   LOCKSTEP_TRY(execute(fmt::format("PRAGMA user_version={}", version)));
   return transaction.commit();

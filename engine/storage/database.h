@@ -17,6 +17,9 @@ struct sqlite3_stmt;
 namespace lockstep::storage {
 
 struct DatabaseOptions {
+  // Whether open() makes a database where there is none. Otherwise a missing file is kNotFound and
+  // an empty one kDataLoss.
+  bool create = true;
   std::int64_t maxPages = 0;  // size limit of the file; 0: unlimited
   // Whether a file that ends within a page is kDataLoss. SQLite reads what is missing as zeros.
   bool rejectTruncated = true;
@@ -42,6 +45,7 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
+  bool made() const { return made_; }  // whether open() made it: the file was missing or empty
   Status execute(const std::string& sql);
   std::int64_t lastRowId() const;  // of the last INSERT
 
@@ -57,6 +61,7 @@ class Database {
   const std::string path_;
   DatabaseOptions options_;
   sqlite3* handle_ = nullptr;
+  bool made_ = false;
 };
 
 // A prepared statement, bound left to right from 1. Valid while its database is.

@@ -3481,6 +3481,14 @@ It uses:
             <translation>它没有报告停顿：它在计算，或其进程已被暂停</translation>
         </message>
         <message>
+            <source>the file is empty</source>
+            <translation>文件是空的</translation>
+        </message>
+        <message>
+            <source>it has nothing of the run, which was recorded</source>
+            <translation>其中没有该次运行的任何内容，而该次运行是被记录过的</translation>
+        </message>
+        <message>
             <source>the file is truncated</source>
             <translation>文件被截断</translation>
         </message>

@@ -483,6 +483,23 @@ class HistoryTest : public QObject {
     }
   }
 
+  // An empty history is made again as a missing one is, whether or not it is checked.
+  void anEmptyHistoryIsMadeAgain() {
+    RunRow row = rowOf("r");
+    row.phase = RunState::SUCCEEDED;
+    QVERIFY(history_->add(row, {}).ok());
+    QVERIFY(history_->setNotes("r", "the good one").ok());
+    for (const bool check : {false, true}) {
+      history_.reset();
+      QVERIFY(QFile::resize(dir_->path() + "/history.db", 0));
+      auto opened = History::open(dir_->path().toStdString(), check);
+      QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+      history_ = std::move(*opened);
+      QCOMPARE(history_->list()->size(), 1u);
+      QCOMPARE(history_->row("r")->notes, std::string("the good one"));
+    }
+  }
+
   // Damage in the middle, which no open notices, is found where a writer was killed.
   void aHistoryThatWasNotClosedIsChecked() {
     RunDocuments documents;
@@ -551,6 +568,34 @@ class HistoryTest : public QObject {
     QVERIFY(!(*fresh)->about(kAboutRefill).empty());
     QVERIFY(!(*fresh)->about(kAboutDocuments).empty());
     QVERIFY(!history_->checkRun("r")->has_value());
+  }
+
+  // An empty file is no run without curves: neither one without tables nor one that has only those.
+  void anEmptyRunIsSetAside() {
+    RunRow row = rowOf("r");
+    row.phase = RunState::SUCCEEDED;
+    row.figures.steps = 500;
+    {
+      auto store = history_->begin(rowOf("r"), {});
+      QVERIFY(store.ok() && (*store)->append(lossBatch(1, 500)).ok());
+    }
+    QVERIFY(history_->update(row).ok());
+    QVERIFY(!history_->checkRun("r")->has_value());
+    const QString path = dir_->path() + "/runs/r.db";
+    QVERIFY(QFile::resize(path, 0));
+    const auto empty = history_->openRun("r");
+    QVERIFY(!empty.ok() && empty.error().code == Code::kDataLoss);
+    QVERIFY(history_->setNotes("r", "a note").ok());  // which makes it no less empty
+    QVERIFY(history_->checkRun("r")->has_value());
+    QVERIFY(!(*history_->openRun("r"))->about(kAboutRefill).empty());
+    QVERIFY(!history_->checkRun("r")->has_value());
+    for (const char* ending : {"", "-wal", "-shm"}) QFile::remove(path + ending);
+    QVERIFY(makeRunStore(path.toStdString()).ok());
+    QVERIFY(history_->checkRun("r")->has_value());
+    // One that ended before it began has nothing to keep.
+    QVERIFY(history_->begin(rowOf("expired"), {}).ok());
+    QVERIFY(history_->expireAbandoned().ok());
+    QVERIFY(!history_->checkRun("expired")->has_value());
   }
 
   // On a file system that is read-only, what is there can be read; what writes says why it cannot.

@@ -84,6 +84,23 @@ class DatabaseTest : public QObject {
     QCOMPARE(Database::open(path(), two).error().code, Code::kFailedPrecondition);
   }
 
+  // A file that must be there is not made: neither where it is missing nor where it is empty.
+  void whatMustBeThereIsNotMade() {
+    DatabaseOptions options;
+    options.create = false;
+    QCOMPARE(Database::open(path(), {kTable}, options).error().code, Code::kNotFound);
+    QVERIFY(!QFile::exists(QString::fromStdString(path())));
+    overwrite({});
+    for (int time = 0; time < 2; ++time) {
+      const auto empty = Database::open(path(), {kTable}, options);
+      QCOMPARE(empty.error().code, Code::kDataLoss);
+      QCOMPARE(empty.error().why, std::string("the file is empty"));
+    }
+    QVERIFY((*Database::open(path(), {kTable}))->made());
+    QVERIFY(!(*Database::open(path(), {kTable}))->made());
+    QVERIFY(!(*Database::open(path(), {kTable}, options))->made());
+  }
+
   void aFileAtItsLimitIsFull() {
     DatabaseOptions options;
     options.maxPages = 8;
