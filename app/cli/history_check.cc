@@ -1,4 +1,5 @@
 // history check.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -29,23 +30,28 @@ Status refill(const Globals& globals, History& history, const std::string& run) 
   auto last = Clock::now();
   {
     const Recorder recorder(run, session, globals.home, inbox, [&](const RunUpdate& update) {
-      last = Clock::now();
+      const bool away = !update.nodes.empty() &&
+                        std::none_of(update.nodes.begin(), update.nodes.end(),
+                                     [](const RunUpdate::Node& node) { return node.reachable; });
+      if (!away) last = Clock::now();
       over = over || update.finished;
       if (!update.errors.empty() && update.finished) error = update.errors.front();
     });
     (void)drainUntil(
         inbox, [&] { return over || Clock::now() - last > kSilent; }, interrupts());
   }
+  if (error) return *error;
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
   if (store->about(kAboutRefill).empty()) return {};
-  Error missing = makeError(Code::kUnavailable, "run {} could not be read from its nodes", run);
-  missing.why = error ? error->message() : Message("the nodes cannot be reached");
+  Error missing = makeError(Code::kUnavailable, "run {} could not be restored", run);
+  missing.why = "the nodes cannot be reached";
   missing.next = message("run `lockstep history check {}` to try again", run);
   return missing;
 }
 
 struct Checked {
-  std::int64_t runs = 0, damaged = 0, missing = 0;
+  std::int64_t runs = 0, damaged = 0;
+  std::int64_t missing = 0;  // of the damaged, those that were not restored
 };
 
 void tell(const std::string& run, const std::string& file, const Status& filled, bool json) {
@@ -60,7 +66,7 @@ void tell(const std::string& run, const std::string& file, const Status& filled,
     put(stdout,
         fmt::format("run {}: the history file was damaged and is now named {}\n", run, file));
   put(stdout, filled.ok() ? fmt::format("run {}: restored from its nodes\n", run)
-                          : fmt::format("run {}: {}\n", run, filled.error().text()));
+                          : filled.error().text() + "\n");
 }
 
 Status check(const Globals& globals, History& history, const std::string& run, bool json,
@@ -76,7 +82,7 @@ Status check(const Globals& globals, History& history, const std::string& run, b
     LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
     if (store->about(kAboutRefill).empty()) return {};
   }
-  checked.damaged += aside->has_value();
+  ++checked.damaged;  // or still to be restored
   const Status filled = refill(globals, history, run);
   checked.missing += !filled.ok();
   tell(run, aside->value_or(""), filled, json);
@@ -108,10 +114,14 @@ int historyCheckCommand(const Globals& globals, const Arguments& arguments) {
   }
   const std::vector<std::string> aside = filesSetAside(globals.home.historyFolder());
   if (json) {
-    JsonLine("checked").add("runs", checked.runs).add("damaged", checked.damaged).print();
+    JsonLine line("checked");
+    line.add("runs", checked.runs).add("damaged", checked.damaged);
+    line.add("not_restored", checked.missing).print();
   } else {
-    put(stdout, fmt::format("{} run{} checked, {} damaged\n", checked.runs,
-                            checked.runs == 1 ? "" : "s", checked.damaged));
+    const std::string missing =
+        checked.missing > 0 ? fmt::format(", {} not restored", checked.missing) : "";
+    put(stdout, fmt::format("{} run{} checked, {} damaged{}\n", checked.runs,
+                            checked.runs == 1 ? "" : "s", checked.damaged, missing));
     for (const std::string& file : aside)
       put(stdout, fmt::format("damaged file: {} (delete it when you no longer need it)\n", file));
   }

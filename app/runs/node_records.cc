@@ -55,7 +55,7 @@ Status readRecords(const std::string& run, const RunNode& node, std::uint64_t af
     } else {
       if (stop.stop_requested()) return {};
       if (channel.error().code == Code::kNotFound) return channel.error();
-      sink.reach(false, channel.error().text());
+      sink.reach(false, channel.error().message());
     }
     if (!sleepFor(pause, stop)) return {};
     pause = std::min<std::chrono::milliseconds>(pause * 2, 5s);

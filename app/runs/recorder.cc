@@ -113,8 +113,9 @@ struct Recorder::State {
   class Recording;
   void read(History& history, RunStore& store, const std::stop_token& stop);
   void write(std::stop_token stop);
+  // `missing`: why the file of an ended run could not be filled again.
   void finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
-              const std::stop_token& stop);
+              const std::stop_token& stop, std::vector<Error> missing = {});
   // Of the run's nodes, the one that coordinates it.
   const RunNode& coordinatorOf(const std::vector<RunNode>& all);
   Status ask(bool kill, const RunNode& coordinator, const std::stop_token& stop) const;
@@ -144,7 +145,7 @@ void Recorder::State::follow(const RunNode& node, std::uint64_t after,
 
 // With its model where that can be had; without it the run has ended all the same.
 void Recorder::State::finish(History& history, RunRow row, bool kept, const RunNode& coordinator,
-                             const std::stop_token& stop) {
+                             const std::stop_token& stop, std::vector<Error> missing) {
   if (lacksModel(row)) {
     auto model = downloadModel(run, coordinator, home, stop);
     if (model.ok()) {
@@ -159,6 +160,7 @@ void Recorder::State::finish(History& history, RunRow row, bool kept, const RunN
   if (kept) (void)history.update(row);
   RunUpdate update;
   update.row = std::move(row);
+  update.errors = std::move(missing);
   update.finished = true;
   post(std::move(update));
 }
@@ -192,16 +194,17 @@ class Recorder::State::Recording {
       for (const auto& [name, record] : taken.records) book_->add(name, record);
       noteCoordinator();
       noteReach(taken.states);
-      if (endedElsewhere()) return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
+      if (endedElsewhere(taken.lost))
+        return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
       noteLost(taken.lost);
       if (!book_->empty() || !taken.states.empty()) publish(taken.states);
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
-        if (writing_ && before_) (void)store_.setAbout({{kAboutRefill, ""}});
-        const bool again = before_ && isFinal(before_->phase);
-        return state_.finish(history_, again ? *before_ : book_->row(), writing_,
-                             state_.coordinatorOf(state_.nodes), stop_);
+        std::vector<Error> missing = before_ ? missingOf(taken.lost) : std::vector<Error>();
+        if (writing_ && before_ && missing.empty()) (void)store_.setAbout({{kAboutRefill, ""}});
+        return state_.finish(history_, readAgain() ? *before_ : book_->row(), writing_,
+                             state_.coordinatorOf(state_.nodes), stop_, std::move(missing));
       }
       if (stop_.stop_requested()) break;  // not before what has come is taken: it may be the end
       // At most about thirty updates a second, and no later than that.
@@ -245,9 +248,42 @@ class Recorder::State::Recording {
     return row;
   }
 
-  // The history already has the row of a run whose file is refilled.
+  // Whether the run had ended, and only its file is filled again.
+  bool readAgain() const { return before_ && isFinal(before_->phase); }
+
+  // The history already has the row of such a run.
   void keepRow(const RunRow& row) {
-    if (!before_ || !isFinal(before_->phase)) (void)history_.update(row);
+    if (!readAgain()) (void)history_.update(row);
+  }
+
+  // Why the file that is filled again lacks something of the run; empty if it does not.
+  std::vector<Error> missingOf(const std::map<std::string, Error>& lost) const {
+    const bool none = before_->figures.steps > 0 && store_.series().empty();
+    Error error;
+    error.code = Code::kUnavailable;
+    error.what = none ? message("run {} could not be restored", state_.run)
+                      : message("run {} could be restored only in part", state_.run);
+    error.next = message(
+        "run `lockstep history check {}` to try again, or `lockstep history delete {}` to "
+        "delete the run",
+        state_.run, state_.run);
+    for (const RunNode& node : state_.nodes) {
+      if (book_->finished(node.name)) continue;
+      const auto away = unreached_.find(node.name);
+      if (const auto found = lost.find(node.name); found != lost.end()) {
+        error.why = found->second.code == Code::kNotFound
+                        ? message("node {} no longer has the run", node.name)
+                        : found->second.message();
+      } else if (away != unreached_.end()) {
+        error.why = away->second;
+      } else {
+        error.why = message("node {} has not sent the end of its records", node.name);
+      }
+      return {std::move(error)};
+    }
+    if (!none) return {};
+    error.why = "its nodes have nothing of it but its end";
+    return {std::move(error)};
   }
 
   const std::string& coordinator() const { return book_->coordinator(); }
@@ -269,6 +305,10 @@ class Recorder::State::Recording {
   void noteReach(const std::vector<RunUpdate::Node>& states) {
     const auto now = Clock::now();
     for (const auto& node : states) {
+      if (node.reachable)
+        unreached_.erase(node.name);
+      else
+        unreached_[node.name] = node.detail;
       if (node.name != coordinator()) continue;
       // One that was never reached has been away for longer than this recorder knows.
       if (!node.reachable && !away_) away_ = Away{wallNow(), reached_ ? now + kAway : now};
@@ -281,7 +321,7 @@ class Recorder::State::Recording {
   }
 
   // Whether another program has given the run up while it was out of reach.
-  bool endedElsewhere() {
+  bool endedElsewhere(const std::map<std::string, Error>& lost) {
     if (book_->row().unreachableNs == 0 || (Clock::now() < lookDue_ && !latest_)) return false;
     lookDue_ = Clock::now() + kGivenUp;
     auto kept = history_.row(state_.run);
@@ -289,6 +329,7 @@ class Recorder::State::Recording {
     for (auto& follower : followers_) follower.request_stop();
     RunUpdate update;
     update.row = std::move(*kept);
+    if (before_) update.errors = missingOf(lost);
     update.finished = true;
     state_.post(std::move(update));
     return true;
@@ -296,7 +337,7 @@ class Recorder::State::Recording {
 
   void noteLost(const std::map<std::string, Error>& lost) {
     const auto found = lost.find(coordinator());
-    if (found == lost.end() || book_->ended()) return;
+    if (found == lost.end() || book_->ended() || readAgain()) return;
     Error error = found->second;
     error.why = "the run's folder there was removed, or the node has another work folder now";
     error.next =
@@ -341,7 +382,7 @@ class Recorder::State::Recording {
 
   // Whether the run has ended and every node's last record is there, or waited for long enough.
   bool isOver(const std::map<std::string, Error>& lost) {
-    if (!book_->ended()) return false;
+    if (!book_->ended() && !(readAgain() && lost.contains(coordinator()))) return false;
     if (!endedAt_) endedAt_ = Clock::now();
     return Clock::now() - *endedAt_ > kGrace ||
            std::all_of(state_.nodes.begin(), state_.nodes.end(), [&](const RunNode& node) {
@@ -360,6 +401,7 @@ class Recorder::State::Recording {
   bool writing_ = true, givenUp_ = false;
   Clock::time_point again_ = Clock::now(), rowDue_ = again_, lookDue_ = again_;
   std::optional<Away> away_;
+  std::map<std::string, Message> unreached_;  // nodes out of reach, and why
   bool reached_ = false;
   std::optional<Clock::time_point> endedAt_;
   std::vector<std::jthread> followers_;

@@ -3489,6 +3489,30 @@ It uses:
             <translation>其中没有该次运行的任何内容，而该次运行是被记录过的</translation>
         </message>
         <message>
+            <source>run %1 could not be restored</source>
+            <translation>无法恢复运行 %1</translation>
+        </message>
+        <message>
+            <source>run %1 could be restored only in part</source>
+            <translation>运行 %1 只能恢复一部分</translation>
+        </message>
+        <message>
+            <source>run `lockstep history check %1` to try again, or `lockstep history delete %2` to delete the run</source>
+            <translation>运行 `lockstep history check %1` 再试一次，或运行 `lockstep history delete %2` 删除该次运行</translation>
+        </message>
+        <message>
+            <source>node %1 no longer has the run</source>
+            <translation>节点 %1 上已没有该次运行</translation>
+        </message>
+        <message>
+            <source>node %1 has not sent the end of its records</source>
+            <translation>节点 %1 没有送来其记录的结尾</translation>
+        </message>
+        <message>
+            <source>its nodes have nothing of it but its end</source>
+            <translation>它的节点上除了它的结束之外，没有留下任何内容</translation>
+        </message>
+        <message>
             <source>the file is truncated</source>
             <translation>文件被截断</translation>
         </message>

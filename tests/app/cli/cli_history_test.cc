@@ -1,0 +1,85 @@
+// `lockstep history check` where files of the history, or of the nodes it is read from, are
+// damaged.
+#include <QDir>
+#include <QFile>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+bool copyFolder(const QString& from, const QString& to) {
+  return QProcess::execute("cp", {"-a", from, to}) == 0;
+}
+
+}  // namespace
+
+class CliHistoryTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    cli_ = std::make_unique<Cli>();
+    const CliResult result = cli_->run({"run", example("fashion-mlp"), "--json", "--local", "1",
+                                        "--no-benchmark", "--set", "training.max_steps=60"});
+    QVERIFY2(result.exit == 0, result.text());
+    run_ = result.first("started")["run"].toString();
+    file_ = cli_->path("home/history/runs/" + run_ + ".db");
+    node_ = cli_->path("home/local/1/runs/" + run_);
+    QVERIFY(QDir(node_).exists() && cli_->leave());
+    QVERIFY(copyFolder(node_, cli_->path("kept")));
+  }
+  void cleanupTestCase() { cli_.reset(); }
+
+  // Each begins with a run whose file is gone, and its node's folder as it was.
+  void init() {
+    QVERIFY(cli_->leave());
+    QVERIFY(QDir(node_).removeRecursively());
+    QVERIFY(copyFolder(cli_->path("kept"), node_));
+    removeFile();
+  }
+
+  // What a node no longer has is not restored, however often that is asked.
+  void whatANodeLacksIsNotRestored() {
+    QVERIFY(QDir(node_).removeRecursively());
+    for (int time = 0; time < 2; ++time) {
+      const CliResult check = cli_->run({"history", "check"});
+      QCOMPARE(check.exit, 3);
+      QVERIFY2(check.out.contains("could not be restored: node local1 no longer has the run ("),
+               check.text());
+      QVERIFY2(check.out.contains("1 run checked, 1 damaged, 1 not restored\n"), check.text());
+    }
+    const CliResult json = cli_->run({"history", "check", "--json"});
+    QVERIFY(json.exit == 3 && json.onlyJson);
+    QCOMPARE(json.first("damaged")["restored"].toBool(true), false);
+    QCOMPARE(json.first("checked")["damaged"].toInt(), 1);
+    QCOMPARE(json.first("checked")["not_restored"].toInt(), 1);
+    const CliResult shown = cli_->run({"history", "list", "--json"});
+    QVERIFY2(shown.out.contains("succeeded"), shown.text());
+    // The folder comes back, from a copy or with its disk.
+    QVERIFY(copyFolder(cli_->path("kept"), node_));
+    checkRestored();
+  }
+
+ private:
+  void removeFile() {
+    for (const char* ending : {"", "-wal", "-shm"}) QFile::remove(file_ + ending);
+  }
+  void checkRestored() {
+    const CliResult check = cli_->run({"history", "check"});
+    QVERIFY2(check.exit == 0 && check.out.contains(": restored from its nodes\n"), check.text());
+    const CliResult again = cli_->run({"history", "check", "--json"});
+    QVERIFY2(again.exit == 0, again.text());
+    QCOMPARE(again.first("checked")["damaged"].toInt(), 0);
+    const CliResult csv = cli_->run({"history", "export", run_});
+    QVERIFY2(csv.out.contains("\n60,"), csv.text());
+  }
+
+  std::unique_ptr<Cli> cli_;
+  QString run_, file_, node_;
+};
+
+QTEST_GUILESS_MAIN(CliHistoryTest)
+#include "cli_history_test.moc"
