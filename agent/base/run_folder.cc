@@ -19,6 +19,7 @@
 #include "engine/base/list_folder.h"
 #include "engine/base/text.h"
 #include "engine/base/unique_fd.h"
+#include "engine/specs/error_info.h"
 
 extern char** environ;
 
@@ -139,6 +140,7 @@ bool isLocked(const std::string& path) {
 
 Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::string>& options,
                             const node::v1::TlsIdentity& keys) {
+  unlink(folder.failure().c_str());
   LOCKSTEP_ASSIGN(const UniqueFd pipe, filledPipe(keys.SerializeAsString()));
   const std::string path = executablePath();
   std::vector<std::string> words = {path, "supervise", folder.path, "--runtime", folder.runtime};
@@ -192,6 +194,29 @@ Result<node::v1::TlsIdentity> takeKeys() {
   return out;
 }
 
+void writeFailure(const RunFolder& folder, const Error& error) {
+  (void)writeFileAtomically(folder.failure(), specs::toInfo(error).SerializeAsString(), 0600);
+}
+
+namespace {
+// Why it does not serve: what it has written, else the end of its log.
+Error startFailure(const RunFolder& folder, bool gone) {
+  Error error = makeError(gone ? Code::kInternal : Code::kDeadlineExceeded,
+                          "the run's supervisor {}", gone ? "did not start" : "does not answer");
+  const auto bytes = readFile(folder.failure(), 1 << 20);
+  if (run::v1::ErrorInfo info; bytes.ok() && info.ParseFromString(*bytes)) {
+    const Error failure = specs::fromInfo(info);
+    error.code = failure.code;
+    error.why = failure.message();
+    return error;
+  }
+  auto log = readFile(folder.logs() + "/supervisor.log", 1 << 20);
+  if (log.ok())
+    error.why = withoutLineEnds(log->substr(log->size() > 2000 ? log->size() - 2000 : 0));
+  return error;
+}
+}  // namespace
+
 Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanoseconds limit) {
   const Nanoseconds end = monotonicNow() + limit;
   for (;;) {
@@ -201,15 +226,7 @@ Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanosec
     const bool gone =
         waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == pid;
-    if (gone || monotonicNow() > end) {
-      Error error =
-          makeError(gone ? Code::kInternal : Code::kDeadlineExceeded, "the run's supervisor {}",
-                    gone ? "did not start" : "does not answer");
-      auto log = readFile(folder.logs() + "/supervisor.log", 1 << 20);
-      if (log.ok())
-        error.why = withoutLineEnds(log->substr(log->size() > 2000 ? log->size() - 2000 : 0));
-      return error;
-    }
+    if (gone || monotonicNow() > end) return startFailure(folder, gone);
     poll(nullptr, 0, 5);
   }
 }

@@ -28,7 +28,9 @@ struct RunFolder {
   std::string spool() const { return path + "/spool.db"; }
   std::string state() const { return path + "/state"; }
   std::string supervisor() const { return path + "/supervisor"; }  // while one serves
-  std::string lock() const { return path + "/lock"; }              // held by the supervisor
+  // why the last supervisor did not start
+  std::string failure() const { return path + "/failure.pb"; }
+  std::string lock() const { return path + "/lock"; }  // held by the supervisor
   std::string checkpoints() const { return path + "/checkpoints"; }
   std::string logs() const { return path + "/logs"; }
   std::string socket() const;  // derived from the path
@@ -61,7 +63,10 @@ Result<int> startSupervisor(const RunFolder& folder, const std::vector<std::stri
                             const node::v1::TlsIdentity& keys);
 // Reads the keys that startSupervisor() gave this process, once. Errors: kDataLoss.
 Result<node::v1::TlsIdentity> takeKeys();
-// Waits until the supervisor serves or exits.
+// Keeps why this supervisor does not start, for whoever awaits it.
+void writeFailure(const RunFolder& folder, const Error& error);
+// Waits until the supervisor serves or exits. The error has the code and the reason of the one that
+// it has written.
 Result<SupervisorInfo> awaitSupervisor(const RunFolder& folder, int pid, Nanoseconds limit);
 
 }  // namespace lockstep::agent

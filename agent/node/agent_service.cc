@@ -147,7 +147,10 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     auto folder = find(request->run(), request->node());
     if (!folder.ok()) return toGrpc(folder.status());
     auto found = describe(*folder, true);
-    if (!found.ok()) return toGrpc(found.status());
+    if (!found.ok()) {
+      logWarning("the records in {} cannot be read: {}", folder->path, found.error().text());
+      return toGrpc(found.status());
+    }
     *reply = std::move(*found);
     return grpc::Status::OK;
   }

@@ -120,7 +120,8 @@ class SupervisorService : public node::v1::Supervisor::Service {
   RunControl* control_;
 };
 
-int fail(const Error& error) {
+int fail(const RunFolder& folder, const Error& error) {
+  writeFailure(folder, error);
   std::fprintf(stderr, "lockstep-agent supervise: %s\n", error.text().c_str());
   return 3;
 }
@@ -261,9 +262,10 @@ Result<int> superviseCommand(const Arguments& arguments) {
 
   const sigset_t signals = prepareProcess();
   if (!lockFolder(folder))
-    return fail(makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
+    return fail(folder,
+                makeError(Code::kAlreadyExists, "{} has a supervisor already", folder.path));
   auto request = requestWithKeys(folder);
-  if (!request.ok()) return fail(request.error());
+  if (!request.ok()) return fail(folder, request.error());
 
   EventLoop loop;
   const VersionLease lease(loop);
@@ -275,7 +277,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
     });
   };
   auto spool = Spool::open(folder.spool(), options);
-  if (!spool.ok()) return fail(spool.error());
+  if (!spool.ok()) return fail(folder, spool.error());
   if (isFinal(folder.readState())) serveOnly = true;
   if (serveOnly) repair(folder, *request, **spool);
 
@@ -293,16 +295,17 @@ Result<int> superviseCommand(const Arguments& arguments) {
                                                lingering->begin();
                                            });
     auto address = control->start();
-    if (!address.ok()) return fail(address.error());
+    if (!address.ok()) return fail(folder, address.error());
     info.peerAddress = *address;
   }
   SupervisorService service(loop, folder, *request, **spool, control.get());
   auto started = UnixServer::start(info.socket, service);
-  if (!started.ok()) return fail(started.error());
+  if (!started.ok()) return fail(folder, started.error());
   server = std::move(*started);
   lingering = std::make_unique<IdleShutdown>(loop, *server, linger);
   if (serveOnly) lingering->begin();
-  if (Status status = writeSupervisor(folder, info); !status.ok()) return fail(status.error());
+  if (Status status = writeSupervisor(folder, info); !status.ok())
+    return fail(folder, status.error());
 
   watchSignals(loop, signals, [&] {
     if (!control || isFinal(control->state())) {

@@ -54,7 +54,8 @@ Status readRecords(const std::string& run, const RunNode& node, std::uint64_t af
                  ended.ok() ? Message("the supervisor ended") : Message(ended.error_message()));
     } else {
       if (stop.stop_requested()) return {};
-      if (channel.error().code == Code::kNotFound) return channel.error();
+      const Code code = channel.error().code;
+      if (code == Code::kNotFound || code == Code::kDataLoss) return channel.error();
       sink.reach(false, channel.error().message());
     }
     if (!sleepFor(pause, stop)) return {};

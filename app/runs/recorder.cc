@@ -93,7 +93,7 @@ struct Recorder::State {
   std::condition_variable_any filled, emptied;
   std::vector<std::pair<std::string, run::v1::Record>> queue;
   std::vector<RunUpdate::Node> nodeStates;
-  std::map<std::string, Error> gone;  // nodes that know nothing of the run
+  std::map<std::string, Error> gone;  // nodes that have no records of the run
   std::string coordinator;            // "": the first node
 
   std::jthread writer;              // ends the followers with itself
@@ -220,7 +220,7 @@ class Recorder::State::Recording {
   struct Taken {
     std::vector<std::pair<std::string, run::v1::Record>> records;
     std::vector<RunUpdate::Node> states;
-    std::map<std::string, Error> lost;  // nodes that know nothing of the run
+    std::map<std::string, Error> lost;  // nodes that have no records of the run
   };
   // Since when the coordinator is out of reach, and from when on that is told.
   struct Away {
@@ -339,7 +339,8 @@ class Recorder::State::Recording {
     const auto found = lost.find(coordinator());
     if (found == lost.end() || book_->ended() || readAgain()) return;
     Error error = found->second;
-    error.why = "the run's folder there was removed, or the node has another work folder now";
+    if (error.code == Code::kNotFound)
+      error.why = "the run's folder there was removed, or the node has another work folder now";
     error.next =
         "what was recorded until then stays in the history; `lockstep rerun` launches it again";
     book_->fail(error);

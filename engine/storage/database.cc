@@ -149,6 +149,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
                                                  DatabaseOptions options) {
   std::unique_ptr<Database> database(new Database(path, std::move(options)));
   std::string file = path;
+  LOCKSTEP_TRY(database->checkKind());
   TemporaryFolder copies;  // an open file outlives its name
   if (onReadOnlyFileSystem(path)) {
     struct stat log {};
@@ -166,6 +167,15 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   if (database->options_.rejectTruncated) LOCKSTEP_TRY(database->checkSize(file));
   LOCKSTEP_TRY(database->migrate(schema));
   return database;
+}
+
+// Returns kDataLoss if the path is a folder, a pipe or the like.
+Status Database::checkKind() const {
+  struct stat info {};
+  if (stat(path_.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return {};
+  Error error = makeError(Code::kDataLoss, "cannot use {}", path_);
+  error.why = S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a regular file";
+  return error;
 }
 
 Status Database::connect(const std::string& file, int flags) {
@@ -211,6 +221,7 @@ Status Database::migrate(const std::vector<std::string_view>& schema) {
 Status Database::check(const std::string& path) {
   Database database(path, {.ioError = Code::kUnavailable});
   const Status found = [&]() -> Status {
+    LOCKSTEP_TRY(database.checkKind());
     LOCKSTEP_TRY(database.connect(path, SQLITE_OPEN_READWRITE));
     LOCKSTEP_TRY(database.checkSize(path));
     Statement check(database, "PRAGMA quick_check(1)");

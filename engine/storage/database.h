@@ -34,7 +34,8 @@ class Database {
  public:
   // Opens a database in WAL mode, with a busy timeout of five seconds. Each entry of `schema`
   // migrates the file from one user_version to the next, starting at 0. kFailedPrecondition if a
-  // newer version wrote it. On a read-only file system, opens it for reading.
+  // newer version wrote it, kDataLoss if it is damaged or no file. On a read-only file system,
+  // opens it for reading.
   static Result<std::unique_ptr<Database>> open(const std::string& path,
                                                 const std::vector<std::string_view>& schema,
                                                 DatabaseOptions options = {});
@@ -52,6 +53,7 @@ class Database {
  private:
   friend class Statement;
   Database(std::string path, DatabaseOptions options);
+  Status checkKind() const;
   Status connect(const std::string& file, int flags);
   Status checkSize(const std::string& file);
   Status migrate(const std::vector<std::string_view>& schema);

@@ -10,6 +10,16 @@ using namespace lockstep::test;
 
 namespace {
 
+QByteArray readAll(const QString& path) {
+  QFile file(path);
+  return file.open(QFile::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+bool write(const QString& path, const QByteArray& bytes) {
+  QFile file(path);
+  return file.open(QFile::WriteOnly) && file.write(bytes) == bytes.size();
+}
+
 bool copyFolder(const QString& from, const QString& to) {
   return QProcess::execute("cp", {"-a", from, to}) == 0;
 }
@@ -63,7 +73,38 @@ class CliHistoryTest : public QObject {
     checkRestored();
   }
 
+  // Where a node's records cannot be opened, the reason is told here and in its agent's log.
+  void aNodesDamageIsTold_data() {
+    QTest::addColumn<QString>("file");
+    QTest::addColumn<QByteArray>("content");  // none: a folder
+    QTest::addColumn<QByteArray>("reason");
+    QTest::newRow("magic") << "spool.db" << QByteArray(9000, 'x') << QByteArray("not a database");
+    QTest::newRow("truncated") << "spool.db" << readAll(kept("spool.db")).left(6000)
+                               << QByteArray("malformed");
+    QTest::newRow("folder") << "spool.db" << QByteArray() << QByteArray("it is a folder");
+    QTest::newRow("request") << "request.pb" << QByteArray(900, '\xff')
+                             << QByteArray("is not a run's request");
+  }
+  void aNodesDamageIsTold() {
+    QFETCH(QString, file);
+    QFETCH(QByteArray, content);
+    QFETCH(QByteArray, reason);
+    const QString path = node_ + "/local1/" + file;
+    for (const char* ending : {"", "-wal", "-shm"}) QFile::remove(path + ending);
+    QVERIFY(content.isEmpty() ? QDir().mkpath(path) : write(path, content));
+    for (int time = 0; time < 2; ++time) {
+      const CliResult check = cli_->run({"history", "check"});
+      QCOMPARE(check.exit, 3);
+      QVERIFY2(check.out.contains("could not be restored: ") && check.out.contains(reason),
+               check.text());
+      QVERIFY2(check.out.contains("1 run checked, 1 damaged, 1 not restored\n"), check.text());
+    }
+    const QByteArray log = readAll(cli_->path("home/local/1/agent.log"));
+    QVERIFY2(log.contains(reason), log.right(2000));
+  }
+
  private:
+  QString kept(const QString& file) const { return cli_->path("kept/local1/" + file); }
   void removeFile() {
     for (const char* ending : {"", "-wal", "-shm"}) QFile::remove(file_ + ending);
   }

@@ -1,7 +1,10 @@
 // SQLite connections, statements and transactions: values, migrations, and the codes of errors.
+#include <QDir>
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
+
+#include <sys/stat.h>
 
 #include <cmath>
 
@@ -122,6 +125,16 @@ class DatabaseTest : public QObject {
     const Status checked = Database::check(path());
     QCOMPARE(checked.code(), Code::kDataLoss);
     QCOMPARE(checked.error().what, path() + " is damaged");
+  }
+
+  void whatIsNoFileIsDataLoss() {
+    QVERIFY(QDir().mkpath(QString::fromStdString(path())));
+    QCOMPARE(Database::open(path(), {kTable}).error().why, std::string("it is a folder"));
+    QCOMPARE(Database::open(path(), {kTable}).error().code, Code::kDataLoss);
+    QCOMPARE(Database::check(path()).code(), Code::kDataLoss);
+    QVERIFY(QDir().rmdir(QString::fromStdString(path())) && mkfifo(path().c_str(), 0600) == 0);
+    QCOMPARE(Database::open(path(), {kTable}).error().code, Code::kDataLoss);
+    QCOMPARE(Database::check(path()).code(), Code::kDataLoss);
   }
 
   void aFileThatIsCutOffIsDataLoss() {
