@@ -206,7 +206,8 @@ Error startFailure(const RunFolder& folder, bool gone) {
   const auto bytes = readFile(folder.failure(), 1 << 20);
   if (run::v1::ErrorInfo info; bytes.ok() && info.ParseFromString(*bytes)) {
     const Error failure = specs::fromInfo(info);
-    error.code = failure.code;
+    // A file of the run that is not there is not the run that is not there.
+    error.code = failure.code == Code::kNotFound ? Code::kDataLoss : failure.code;
     error.why = failure.message();
     return error;
   }

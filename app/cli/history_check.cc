@@ -69,24 +69,29 @@ void tell(const std::string& run, const std::string& file, const Status& filled,
                           : filled.error().text() + "\n");
 }
 
-Status check(const Globals& globals, History& history, const std::string& run, bool json,
-             Checked& checked) {
+// Whether the file that replaces a damaged one is still to be filled.
+Result<bool> awaitsRefill(const History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  return !store->about(kAboutRefill).empty();
+}
+
+// What cannot be checked or restored is told; the other runs are checked all the same.
+void check(const Globals& globals, History& history, const std::string& run, bool json,
+           Checked& checked) {
   ++checked.runs;
-  auto aside = history.checkRun(run);
+  const auto aside = history.checkRun(run);
   if (!aside.ok() && aside.error().code == Code::kFailedPrecondition) {
     put(stderr, fmt::format("note: {}\n", aside.error().text()));
-    return {};
+    return;
   }
-  if (!aside.ok()) return aside.error();
-  if (!*aside) {
-    LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
-    if (store->about(kAboutRefill).empty()) return {};
-  }
-  ++checked.damaged;  // or still to be restored
-  const Status filled = refill(globals, history, run);
+  const Result<bool> awaits = aside.ok() && !*aside ? awaitsRefill(history, run) : true;
+  if (awaits.ok() && !*awaits) return;
+  ++checked.damaged;
+  const Status filled = !aside.ok()    ? aside.status()
+                        : !awaits.ok() ? awaits.status()
+                                       : refill(globals, history, run);
   checked.missing += !filled.ok();
-  tell(run, aside->value_or(""), filled, json);
-  return {};
+  tell(run, aside.ok() ? aside->value_or("") : "", filled, json);
 }
 
 }  // namespace
@@ -99,12 +104,13 @@ int historyCheckCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder(), true));
     if (!arguments.words().empty()) {
       LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-      return check(globals, *history, row.run, json, checked);
+      check(globals, *history, row.run, json, checked);
+      return {};
     }
     LOCKSTEP_ASSIGN(const auto rows, history->list());
     for (const RunRow& row : rows) {
       if (interrupts() > 0) return makeError(Code::kCancelled, "the check was cancelled");
-      LOCKSTEP_TRY(check(globals, *history, row.run, json, checked));
+      check(globals, *history, row.run, json, checked);
     }
     return {};
   }();

@@ -60,8 +60,15 @@ History::~History() = default;
 Result<std::unique_ptr<History>> History::open(const std::string& folder, bool check) {
   std::error_code error;
   fs::create_directories(folder + "/runs", error);
-  if (error)
-    return systemError(error.value(), message("cannot create the history's folder {}", folder));
+  if (error) {
+    std::error_code ignored;
+    const std::string missing = fs::is_directory(folder, ignored) ? folder + "/runs" : folder;
+    Error failed =
+        systemError(error.value(), message("cannot create the history's folder {}", missing));
+    if (fs::exists(missing, ignored))
+      failed.next = "rename the file that is there, or use another --home";
+    return failed;
+  }
   auto state = std::make_unique<State>();
   state->folder = folder;
   const std::string path = folder + "/history.db";
@@ -436,7 +443,7 @@ Result<std::optional<std::string>> History::checkRun(const std::string& run) {
   LOCKSTEP_ASSIGN(const RunRow row, this->row(run));
   const std::string path = state_->pathOf(run);
   std::error_code ignored;
-  const bool there = fs::exists(path, ignored);
+  const bool there = fs::exists(fs::symlink_status(path, ignored));
   if (there) {
     const Status intact = checkFile(row);
     if (intact.ok()) {

@@ -180,7 +180,15 @@ Status Database::checkKind() const {
 
 Status Database::connect(const std::string& file, int flags) {
   const int result = sqlite3_open_v2(file.c_str(), &handle_, flags | SQLITE_OPEN_NOMUTEX, nullptr);
-  if (result != SQLITE_OK) return error(result);
+  if (result != SQLITE_OK) {
+    Error failed = error(result);
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(path_, ignored) && !std::filesystem::exists(path_, ignored)) {
+      failed.why = "it is a link to a file that is not there";
+      failed.next = "make that file available, or remove the link";
+    }
+    return failed;
+  }
   sqlite3_busy_timeout(handle_, 5000);
   return {};
 }
@@ -237,6 +245,7 @@ Status Database::check(const std::string& path) {
                     ? makeError(Code::kDataLoss, "{} is damaged", path)
                     : makeError(Code::kUnavailable, "cannot check {}", path);
   error.why = found.error().why;
+  error.next = found.error().next;
   return error;
 }
 

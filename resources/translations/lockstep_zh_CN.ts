@@ -3513,6 +3513,18 @@ It uses:
             <translation>它的节点上除了它的结束之外，没有留下任何内容</translation>
         </message>
         <message>
+            <source>it is a link to a file that is not there</source>
+            <translation>它是一个链接，所指的文件不存在</translation>
+        </message>
+        <message>
+            <source>make that file available, or remove the link</source>
+            <translation>使该文件可用，或删除该链接</translation>
+        </message>
+        <message>
+            <source>rename the file that is there, or use another --home</source>
+            <translation>请重命名那里的文件，或使用另一个 --home</translation>
+        </message>
+        <message>
             <source>the file is truncated</source>
             <translation>文件被截断</translation>
         </message>

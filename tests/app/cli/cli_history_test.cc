@@ -4,8 +4,10 @@
 #include <QFile>
 #include <QTest>
 
+#include "app/history/history.h"
 #include "tests/app/cli/cli_runner.h"
 
+using namespace lockstep;
 using namespace lockstep::test;
 
 namespace {
@@ -101,6 +103,27 @@ class CliHistoryTest : public QObject {
     }
     const QByteArray log = readAll(cli_->path("home/local/1/agent.log"));
     QVERIFY2(log.contains(reason), log.right(2000));
+  }
+
+  // One file that cannot be used does not keep the other runs from being checked.
+  void whatCannotBeCheckedIsPassedOver() {
+    const std::string folder = cli_->path("home/history").toStdString();
+    app::RunRow row;
+    row.run = "a-newer-one";
+    row.createdNs = std::numeric_limits<std::int64_t>::max();
+    QVERIFY((*app::History::open(folder))->add(row, {}).ok());
+    const QString bad = cli_->path("home/history/runs/a-newer-one.db");
+    QVERIFY(QFile::remove(bad) && QFile::link("/nowhere/run.db", bad));
+    const CliResult check = cli_->run({"history", "check"});
+    QCOMPARE(check.exit, 3);
+    QVERIFY2(check.out.contains("a-newer-one.db: it is a link to a file that is not there ("),
+             check.text());
+    QVERIFY2(check.out.contains(run_.toUtf8() + ": restored from its nodes\n"), check.text());
+    QVERIFY2(check.out.contains("2 runs checked, 2 damaged, 1 not restored\n"), check.text());
+    QVERIFY((*app::History::open(folder))->remove("a-newer-one").ok());
+    removeFile();
+    QVERIFY(QDir().mkpath(file_));
+    checkRestored();
   }
 
  private:

@@ -1,3 +1,4 @@
+#include <QDir>
 #include <QFileInfo>
 #include <QScopeGuard>
 #include <QTemporaryDir>
@@ -5,6 +6,7 @@
 
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -596,6 +598,48 @@ class HistoryTest : public QObject {
     QVERIFY(history_->begin(rowOf("expired"), {}).ok());
     QVERIFY(history_->expireAbandoned().ok());
     QVERIFY(!history_->checkRun("expired")->has_value());
+  }
+
+  // A folder or a pipe in a file's place is set aside as a damaged file is.
+  void whatIsNoFileIsSetAside() {
+    const std::string folder = dir_->path().toStdString();
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    QVERIFY(history_->setNotes("r", "the good one").ok());
+    const auto replace = [&](const std::string& path, bool byFolder) {
+      for (const char* ending : {"", "-wal", "-shm"}) std::filesystem::remove(path + ending);
+      return byFolder ? std::filesystem::create_directory(path) : mkfifo(path.c_str(), 0600) == 0;
+    };
+    std::size_t aside = 0;
+    for (const bool byFolder : {true, false}) {
+      QVERIFY(replace(folder + "/runs/r.db", byFolder));
+      QVERIFY(history_->checkRun("r")->has_value());
+      QVERIFY(!history_->checkRun("r")->has_value());
+      history_.reset();
+      QVERIFY(replace(folder + "/history.db", byFolder));
+      auto opened = History::open(folder);
+      QVERIFY2(opened.ok(), opened.ok() ? "" : opened.error().text().c_str());
+      history_ = std::move(*opened);
+      QCOMPARE(history_->row("r")->notes, std::string("the good one"));
+      QCOMPARE(filesSetAside(folder).size(), aside += 2);
+    }
+  }
+
+  // Where the history cannot be opened, the error names what stands in its way.
+  void whatStandsInTheWayIsNamed() {
+    history_.reset();
+    const QString path = dir_->path();
+    QVERIFY(QFile::remove(path + "/history.db"));
+    QVERIFY(QFile::link("/nowhere/history.db", path + "/history.db"));
+    const auto linked = History::open(path.toStdString());
+    QCOMPARE(linked.error().why, std::string("it is a link to a file that is not there"));
+    QVERIFY(!linked.error().next.empty());
+    QVERIFY(QDir(path + "/runs").removeRecursively());
+    QFile file(path + "/runs");
+    QVERIFY(file.open(QFile::WriteOnly));
+    const auto blocked = History::open(path.toStdString());
+    QCOMPARE(blocked.error().what,
+             "cannot create the history's folder " + path.toStdString() + "/runs");
+    QVERIFY(!blocked.error().next.empty());
   }
 
   // On a file system that is read-only, what is there can be read; what writes says why it cannot.
