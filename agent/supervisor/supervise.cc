@@ -130,8 +130,10 @@ int fail(const RunFolder& folder, const Error& error) {
 void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Spool& spool) {
   const run::v1::RunState state = folder.readState();
   if (!spool.finished()) {
-    constexpr std::uint64_t kUncommitted = 1 << 20;
-    spool.skip(kUncommitted, "not yet written when the supervisor ended, or never made");
+    constexpr std::uint64_t kUncommitted = 1 << 20;  // more than it could have numbered
+    spool.skip(kUncommitted, isFinal(state) && spool.last() == 0
+                                 ? "the run's spool on this node is empty"
+                                 : "those not yet written when the supervisor ended");
     run::v1::Record record;
     if (!isFinal(state) || state == run::v1::FAILED) {
       Error error;

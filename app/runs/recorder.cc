@@ -191,7 +191,10 @@ class Recorder::State::Recording {
   void run() {
     for (;;) {
       const Taken taken = take();
-      for (const auto& [name, record] : taken.records) book_->add(name, record);
+      for (const auto& [name, record] : taken.records) {
+        book_->add(name, record);
+        telling_[name] = telling_[name] || tellsOfTheRun(record);
+      }
       noteCoordinator();
       noteReach(taken.states);
       if (endedElsewhere(taken.lost))
@@ -258,7 +261,8 @@ class Recorder::State::Recording {
 
   // Why the file that is filled again lacks something of the run; empty if it does not.
   std::vector<Error> missingOf(const std::map<std::string, Error>& lost) const {
-    const bool none = before_->figures.steps > 0 && store_.series().empty();
+    const bool trained = before_->figures.steps > 0;
+    const bool none = trained && store_.series().empty();
     Error error;
     error.code = Code::kUnavailable;
     error.what = none ? message("run {} could not be restored", state_.run)
@@ -281,9 +285,17 @@ class Recorder::State::Recording {
       }
       return {std::move(error)};
     }
-    if (!none) return {};
-    error.why = "its nodes have nothing of it but its end";
-    return {std::move(error)};
+    for (const auto& [name, tells] : telling_) {
+      if (!trained || tells) continue;
+      error.why = message("node {} has nothing of the run but its end", name);
+      return {std::move(error)};
+    }
+    return {};
+  }
+
+  // Rather than of its end, or of records that are lost, which a node adds to an empty spool.
+  static bool tellsOfTheRun(const run::v1::Record& record) {
+    return !record.has_lost() && !record.has_error() && !record.has_finished();
   }
 
   const std::string& coordinator() const { return book_->coordinator(); }
@@ -403,6 +415,7 @@ class Recorder::State::Recording {
   Clock::time_point again_ = Clock::now(), rowDue_ = again_, lookDue_ = again_;
   std::optional<Away> away_;
   std::map<std::string, Message> unreached_;  // nodes out of reach, and why
+  std::map<std::string, bool> telling_;  // whether a node sent records of the run, not only its end
   bool reached_ = false;
   std::optional<Clock::time_point> endedAt_;
   std::vector<std::jthread> followers_;

@@ -156,9 +156,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addClock(name, node, record);
       break;
     case run::v1::Record::kLost:
-      addLine({0, record.wall_ns(), name, -1,
-               fmt::format("records {} to {} are lost: {}", record.lost().from(),
-                           record.lost().to(), record.lost().why())});
+      addLine({0, record.wall_ns(), name, -1, "records are lost: " + record.lost().why()});
       break;
     case run::v1::Record::kRank:
       noteRank(record.rank().rank(), name);

@@ -3509,8 +3509,8 @@ It uses:
             <translation>节点 %1 没有送来其记录的结尾</translation>
         </message>
         <message>
-            <source>its nodes have nothing of it but its end</source>
-            <translation>它的节点上除了它的结束之外，没有留下任何内容</translation>
+            <source>node %1 has nothing of the run but its end</source>
+            <translation>节点 %1 上除了该次运行的结束之外，没有它的任何内容</translation>
         </message>
         <message>
             <source>it is a link to a file that is not there</source>

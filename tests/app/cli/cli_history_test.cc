@@ -105,6 +105,32 @@ class CliHistoryTest : public QObject {
     QVERIFY2(log.contains(reason), log.right(2000));
   }
 
+  // A spool that is empty or gone has nothing to restore, and nobody counts what it had.
+  void anEmptySpoolIsNotRestored_data() {
+    QTest::addColumn<bool>("removed");
+    QTest::newRow("removed") << true;
+    QTest::newRow("empty") << false;
+  }
+  void anEmptySpoolIsNotRestored() {
+    QFETCH(bool, removed);
+    const QString path = node_ + "/local1/spool.db";
+    for (const char* ending : {"", "-wal", "-shm"}) QFile::remove(path + ending);
+    QVERIFY(removed || write(path, {}));
+    for (int time = 0; time < 2; ++time) {
+      const CliResult check = cli_->run({"history", "check"});
+      QCOMPARE(check.exit, 3);
+      QVERIFY2(check.out.contains(" could not be restored: node local1 has nothing of the run but "
+                                  "its end ("),
+               check.text());
+      QVERIFY2(check.out.contains("1 run checked, 1 damaged, 1 not restored\n"), check.text());
+    }
+    const auto history = app::History::open(cli_->path("home/history").toStdString());
+    const auto lines = (*(*history)->openRun(run_.toStdString()))->logs({}, 0, 10);
+    QCOMPARE(lines->size(), 1u);
+    QCOMPARE(lines->front().text,
+             std::string("records are lost: the run's spool on this node is empty"));
+  }
+
   // One file that cannot be used does not keep the other runs from being checked.
   void whatCannotBeCheckedIsPassedOver() {
     const std::string folder = cli_->path("home/history").toStdString();
