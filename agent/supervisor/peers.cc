@@ -192,7 +192,7 @@ struct PeerServer::State : node::v1::Peers::Service,
                           grpc::ServerWriter<node::v1::FetchChunk>* writer) override {
     if (request->run() != run)
       return refuse(*context, lockstep::message("run {} is not served here", request->run()));
-    if (const grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
+    if (grpc::Status known = identify(*context, request->node()); !known.ok()) return known;
     if (!runtime::isDataFile(request->file()) || request->step() < 0)
       return refuse(*context,
                     lockstep::message("\"{}\" is no file of a checkpoint", request->file()));
@@ -211,7 +211,7 @@ struct PeerServer::State : node::v1::Peers::Service,
                     fmt::format("run {} generation {} is not served here, but run {} "
                                 "generation {}",
                                 message.run(), message.generation(), run, generation.load()));
-    if (const grpc::Status known = identify(*context, name); !known.ok()) return known;
+    if (grpc::Status known = identify(*context, name); !known.ok()) return known;
     auto stream = std::make_shared<Stream>();
     stream->context = context;
     {

@@ -249,6 +249,11 @@ void RunControl::noteFailure(Error error, bool cascading) {
       first.rank = -1;
       break;
     }
+    if (hang_ && isTimeout(first)) {  // its cause
+      Error hang = *hang_;
+      hang.why = message("{}\n{}", hang.why, first.what);
+      first = std::move(hang);
+    }
     failed(first);
   });
 }

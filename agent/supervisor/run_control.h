@@ -241,6 +241,7 @@ class RunControl {
     Nanoseconds until = 0;
   };
   std::optional<UncertainHang> uncertainHang_;
+  std::optional<Error> hang_;  // the last one told, until the run goes on
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
   std::vector<node::v1::Listener> listeners_;  // those that may succeed it come in this order

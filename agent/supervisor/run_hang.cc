@@ -16,6 +16,7 @@ void RunControl::onStalled(const node::v1::Stalled& stalled) {
   hangs_.note(stalled, monotonicNow());
   if (!hung || hangs_.hangs()) return;
   uncertainHang_.reset();
+  hang_.reset();
   say(fmt::format("rank {} goes on", stalled.rank()));
 }
 
@@ -57,6 +58,7 @@ void RunControl::tellHang(HangWatch::Verdict verdict) {
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())
       verdict.warning.node = node;
+  hang_ = verdict.warning;
   warn(std::move(verdict.warning));
 }
 

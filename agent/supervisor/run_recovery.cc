@@ -140,6 +140,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   stalled_.clear();
   endCopies();
   uncertainHang_.reset();
+  hang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_}) {
     loop_.cancel(*timer);
     *timer = 0;

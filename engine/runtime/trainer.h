@@ -112,6 +112,7 @@ class TrainerObserver {
   virtual void onStep(const StepRecord& record) = 0;
   virtual void onEvents(const std::vector<plan::Event>& events) = 0;
   virtual void onEpoch(const EpochRecord& record) = 0;
+  // A checkpoint is published; on all ranks.
   virtual void onCheckpoint(std::int64_t step, const std::string& folder) = 0;
   // Before a checkpoint is written: a training that goes on from there does not report again what
   // was reported until here. Returns when it cannot be lost with this process any more.

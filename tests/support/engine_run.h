@@ -425,7 +425,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       if (rank == 0) out->epochs.push_back(record);
     }
     void onCheckpoint(std::int64_t, const std::string& folder) override {
-      out->checkpoints.push_back(folder);
+      if (rank == 0) out->checkpoints.push_back(folder);
     }
   };
   const std::size_t ranks = static_cast<std::size_t>(settings.ranks);
