@@ -98,8 +98,8 @@ std::vector<Relief> reliefs(const spec::v1::RunSpec& spec, const cluster::Mesh& 
   const Setting recompute{"strategy.recompute", "full"};
   out.push_back({{recompute}, division});
   // Smaller batches, in which each rank still has one sample or more in each micro-batch.
-  for (const std::int64_t smaller : {batch / 2, batch / 8, least})
-    if (smaller >= least && smaller < batch && smaller % least == 0)
+  for (const std::int64_t part : {batch / 2, batch / 8, least})
+    if (const std::int64_t smaller = part - part % least; smaller >= least && smaller < batch)
       out.push_back({{{"training.batch", fmt::format("{}", smaller)}}, division});
   if (least < batch)
     out.push_back({{{"training.batch", fmt::format("{}", least)}, recompute}, division});

@@ -168,6 +168,18 @@ class PreviewTest : public QObject {
     }
   }
 
+  // A batch that the ranks do not divide evenly: a part of it is advised, not a sample each.
+  void aPartOfAnUnevenBatchIsAdvised() {
+    const auto request = requestFor("fashion-mlp.yaml", 3, "shm", {"training.batch=8000000"});
+    const auto needs = makePreview(request, {});
+    QVERIFY(needs.ok());
+    std::int64_t needed = 0;
+    for (const RankPreview& rank : needs->ranks) needed += rank.totalBytes();
+    const auto tight = makePreview(request, {{needs->ranks[0].node, "h", 8, needed * 2 / 3}});
+    QVERIFY(tight.ok() && tight->misfit);
+    QCOMPARE(tight->misfit->next.text(), std::string("set training.batch to 3999999"));
+  }
+
   // By the data sheet of a GPU until nodes are connected, and by precision; what cannot fit says
   // so.
   void gpusArePricedAsGpus() {
