@@ -109,7 +109,10 @@ Message Error::message() const {
   Message out = what;
   if (!field.empty()) out = message("{}: {}", out, field);
   if (!why.empty()) out = message("{}: {}", out, why);
-  if (!next.empty()) out = message("{} ({})", out, next);
+  // A reason of several lines, as a log's, stands apart from what to do next.
+  const bool severalLines = out.text().find('\n') != std::string::npos;
+  if (!next.empty())
+    out = severalLines ? message("{}\n({})", out, next) : message("{} ({})", out, next);
   return place.empty() ? out : message("{}: {}", place, out);
 }
 

@@ -54,7 +54,8 @@ struct Error {
   int rank = -1;
   std::int64_t step = -1;
 
-  // Returns "node n2, rank 1, step 40: what: field: why (next)", omitting unknown parts.
+  // Returns "node n2, rank 1, step 40: what: field: why (next)", omitting unknown parts; after
+  // several lines, (next) is a line of its own.
   Message message() const;
   std::string text() const { return message().text(); }
 };

@@ -116,6 +116,9 @@ class BaseTest : public QObject {
     error.next = "start its agent";
     QCOMPARE(error.text(), std::string("node n2, rank 1, step 40: cannot reach peer: connection "
                                        "refused (start its agent)"));
+    error.why = "its last lines:\nstarts\nfails";
+    QCOMPARE(error.text(), std::string("node n2, rank 1, step 40: cannot reach peer: its last "
+                                       "lines:\nstarts\nfails\n(start its agent)"));
   }
 
   void messagesKeepPatternAndArguments() {
