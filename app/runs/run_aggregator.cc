@@ -213,6 +213,9 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
     setMembers(record.recovering(), restart);
+    Node& node = nodes_[name];
+    if (node.failed.end == 0) node.failed = node.latest;
+    node.latest = {};
     if (nodes_.contains(record.recovering().coordinator())) {
       restart.coordinator = coordinator_ = record.recovering().coordinator();
       alone_ = false;
@@ -223,14 +226,31 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.generation = record.recovered().generation();
     restart.lostSteps = record.recovered().lost_steps();
     restart.seconds = record.recovered().seconds();
-    const double step = median(durations_);
-    row_.figures.lostSeconds +=
-        restart.seconds + (std::isfinite(step) ? step * static_cast<double>(restart.lostSteps) : 0);
+    addLost(nodes_[name], record);
     if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
   }
   row_.generation = restart.generation;
   rowChanged_ = true;
   update_.restarts.push_back(std::move(restart));
+}
+
+// From the end of the last step before the failure, which a hang may precede by long, to the first
+// step after it; and the steps that are trained again. After a failure amid those, only the ones
+// that had been trained again by then are lost once more.
+void RunAggregator::addLost(Node& node, const run::v1::Record& record) {
+  const run::v1::Recovered& recovered = record.recovered();
+  double seconds = recovered.seconds();
+  std::int64_t steps = recovered.lost_steps();
+  if (node.failed.end > 0) {
+    const std::int64_t since = bounded(record.monotonic_ns()) - node.failed.end;
+    seconds = std::max(seconds, static_cast<double>(since) * 1e-9);
+    const std::int64_t again = node.failed.step - bounded(recovered.step()) + 1;
+    steps = std::clamp<std::int64_t>(again, 0, std::max<std::int64_t>(0, steps));
+  }
+  node.failed = {};
+  const double step = median(durations_);
+  row_.figures.lostSeconds +=
+      seconds + (std::isfinite(step) ? step * static_cast<double>(steps) : 0);
 }
 
 void RunAggregator::addTrained(const run::v1::EpochInfo& epoch) {
@@ -285,7 +305,7 @@ void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
   batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
 }
 
-void RunAggregator::addSteps(const Node& node, const run::v1::Record& record) {
+void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   const run::v1::StepChunk& chunk = record.steps();
   const int rank = chunk.rank();
   const bool outlined = record.outline_from() > 0;
@@ -308,13 +328,15 @@ void RunAggregator::addSteps(const Node& node, const run::v1::Record& record) {
   }
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin = bounded(begin + bounded(chunk.begin_ns(i)));
+    const std::int64_t duration = i < chunk.duration_ns_size() ? bounded(chunk.duration_ns(i)) : 0;
+    node.latest = {std::max(node.latest.step, firstStep + i),
+                   std::max(node.latest.end, begin + duration)};
     if (firstStep + i <= last) continue;
     last = firstStep + i;
     analysis::StepSample sample;
     sample.rank = rank;
     sample.step = last;
     sample.begin = begin + offset;
-    const std::int64_t duration = i < chunk.duration_ns_size() ? bounded(chunk.duration_ns(i)) : 0;
     sample.end = sample.begin + duration;
     if (i < chunk.arrival_ns_size() && chunk.arrival_ns(i) > 0)
       sample.arrival = sample.begin + bounded(chunk.arrival_ns(i));

@@ -126,6 +126,46 @@ class RunAggregatorTest : public QObject {
     QVERIFY(parsePrediction("{\"ranks\":[1,{\"rank\":\"x\"}],\"remarks\":3}").ok());
   }
 
+  // A failure costs the time without a step, of a hang before it too, and the steps that are
+  // trained again; a second failure, before these are made up for, only what was trained in
+  // between.
+  void aFailureCostsTheTimeWithoutSteps() {
+    RunAggregator book(rowOf(1), {{"n1", 0}});
+    const auto at = [&](std::uint64_t sequence, double seconds) {
+      run::v1::Record record;
+      record.set_sequence(sequence);
+      record.set_monotonic_ns(static_cast<std::int64_t>(seconds * 1e9));
+      return record;
+    };
+    const auto fails = [&](std::uint64_t sequence, double seconds, int generation) {
+      run::v1::Record record = at(sequence, seconds);
+      record.mutable_recovering()->set_generation(generation);
+      book.add("n1", record);
+    };
+    const auto trainsAgain = [&](std::uint64_t sequence, double seconds, int generation,
+                                 double after) {
+      run::v1::Record record = at(sequence, seconds);
+      auto& recovered = *record.mutable_recovered();
+      recovered.set_generation(generation);
+      recovered.set_step(81);
+      recovered.set_lost_steps(20);
+      recovered.set_seconds(after);
+      book.add("n1", record);
+      return book.take().update.row->figures.lostSeconds;
+    };
+    const auto near = [](double a, double b) { return std::abs(a - b) < 1e-9; };
+    book.add("n1", stepsRecord(1, 0, 1, 100, 0.01));  // until 2.02 s, 20 ms each
+    fails(2, 32.02, 2);                               // a rank hung for 30 s
+    const double hang = trainsAgain(3, 34.22, 2, 2.2);
+    QVERIFY2(near(hang, 32.2 + 20 * 0.02), fmt::format("{}", hang).c_str());
+    run::v1::Record again = stepsRecord(4, 0, 81, 5, 0.01);
+    again.mutable_steps()->set_begin_ns(0, 34'120'000'000);  // until 34.22 s
+    book.add("n1", again);
+    fails(5, 34.3, 3);
+    const double second = trainsAgain(6, 35.22, 3, 0.92);
+    QVERIFY2(near(second, hang + 1 + 5 * 0.02), fmt::format("{}", second).c_str());
+  }
+
   void sharedMemoryIsForOneNode() {
     auto preview = makePreview(requestFor("fashion-mlp", 3, "shm"), {});
     QVERIFY2(preview.ok(), preview.ok() ? "" : preview.error().text().c_str());
