@@ -253,8 +253,8 @@ void CheckpointWriter::work() {
     if (!status.ok()) {
       status.error().step = progress_.step;
       status.error().next = status.code() == Code::kResourceExhausted
-                                ? "free space where the node keeps its runs, then resume"
-                                : "check that the node's work folder can be written, then resume";
+                                ? message("free space on the disk of {}, then resume", to_.folder)
+                                : message("check that {} can be written, then resume", to_.folder);
     }
     lock.lock();
     result_ = std::move(status);

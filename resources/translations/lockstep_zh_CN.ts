@@ -1605,6 +1605,10 @@ It uses:
             <translation>代理使用协议 %1，而不是 %2</translation>
         </message>
         <message>
+            <source>no process serves it</source>
+            <translation>没有进程在为它提供服务</translation>
+        </message>
+        <message>
             <source>no agent was started</source>
             <translation>没有启动代理</translation>
         </message>
@@ -2157,8 +2161,8 @@ It uses:
             <translation>请在节点工作目录所在的磁盘上腾出空间</translation>
         </message>
         <message>
-            <source>free space where the node keeps its runs, then resume</source>
-            <translation>在节点保存运行的位置腾出空间，然后恢复运行</translation>
+            <source>free space on the disk of %1, then resume</source>
+            <translation>在 %1 所在的磁盘上腾出空间，然后恢复运行</translation>
         </message>
         <message>
             <source>fix what it names on the node, and connect again</source>
@@ -2169,8 +2173,8 @@ It uses:
             <translation>在该节点上改正，然后重新连接</translation>
         </message>
         <message>
-            <source>check that the node&apos;s work folder can be written, then resume</source>
-            <translation>确认节点的工作目录可写，然后恢复运行</translation>
+            <source>check that %1 can be written, then resume</source>
+            <translation>检查 %1 是否可写，然后恢复运行</translation>
         </message>
         <message>
             <source>free disk space</source>
@@ -5867,6 +5871,12 @@ its last lines:
         <message>
             <source>%1 (%2)</source>
             <translation>%1（%2）</translation>
+        </message>
+        <message>
+            <source>%1
+(%2)</source>
+            <translation>%1
+（%2）</translation>
         </message>
         <message>
             <source>%1, %2</source>

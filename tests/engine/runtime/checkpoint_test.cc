@@ -873,7 +873,10 @@ class CheckpointTest : public QObject {
       QVERIFY(!rank.ok());
       QVERIFY2(rank.error().code == Code::kResourceExhausted || rank.error().code == Code::kAborted,
                rank.error().text().c_str());
-      if (rank.error().code == Code::kResourceExhausted) ++full;
+      if (rank.error().code != Code::kResourceExhausted) continue;
+      ++full;
+      QCOMPARE(rank.error().next.text(),
+               "free space on the disk of " + settings.trainer.checkpointFolder + ", then resume");
     }
     QVERIFY(full > 0);
     QVERIFY(empty);
