@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -64,7 +65,19 @@ void writeNoCores() {
   setrlimit(RLIMIT_CORE, &cores);
 }
 
+bool asks(const std::vector<std::string>& words, std::string_view flag) {
+  return std::find(words.begin(), words.end(), flag) != words.end();
+}
+
+std::string helpOf(const Command& command) {
+  return fmt::format("  lockstep-agent {}\n      {}\n", command.grammar.usage, command.help);
+}
+
 int run(const Command& command, const std::vector<std::string>& words) {
+  if (asks(words, "--help")) {
+    std::fputs(("usage:\n" + helpOf(command)).c_str(), stdout);
+    return 0;
+  }
   const auto arguments = Arguments::parse(words, command.grammar, "lockstep-agent");
   const Result<int> code = arguments.ok() ? command.run(*arguments) : arguments.error();
   if (code.ok()) return *code;
@@ -77,12 +90,15 @@ int main(const std::vector<std::string>& words) {
   const std::string name = words.empty() ? "" : words.front();
   for (const Command& command : kCommands)
     if (command.name == name) return run(command, {words.begin() + 1, words.end()});
-  std::fputs("usage:\n", stderr);
-  for (const Command& command : kCommands)
-    std::fputs(
-        fmt::format("  lockstep-agent {}\n      {}\n", command.grammar.usage, command.help).c_str(),
-        stderr);
-  return name == "--help" || name == "help" ? 0 : kUsageError;
+  if (name == "--version") {
+    std::puts("lockstep-agent " LOCKSTEP_VERSION);
+    return 0;
+  }
+  const bool help = name == "--help" || name == "help";
+  std::string text = "usage:\n";
+  for (const Command& command : kCommands) text += helpOf(command);
+  std::fputs(text.c_str(), help ? stdout : stderr);
+  return help ? 0 : kUsageError;
 }
 
 }  // namespace

@@ -148,7 +148,9 @@ Result<int> connectUnix(const std::string& path, pid_t* peer) {
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return systemError(errno, "cannot create a socket");
   if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    Error error = systemError(errno, message("cannot connect to {}", path));
+    const int why = errno;
+    Error error = systemError(why, message("cannot connect to {}", path));
+    if (why == ECONNREFUSED) error.next = "no process serves it";
     ::close(fd);
     return error;
   }

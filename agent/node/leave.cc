@@ -25,6 +25,32 @@ bool end(int pid, Gone gone) {
   return gone();
 }
 
+// A run that was prepared and not begun ends by itself where its client is gone: in 30 s, unless
+// the agent was told otherwise.
+constexpr int kPrepareSeconds = 30;
+
+bool isUnderWay(const RunFolder& folder) {
+  return !isFinal(folder.readState()) && isLocked(folder.lock());
+}
+
+// False where a run goes on.
+bool awaitEnd(const RunFolder& folder) {
+  const auto prepared = [&] {
+    return isUnderWay(folder) && folder.readState() == run::v1::PREPARED;
+  };
+  if (prepared())
+    std::fprintf(stderr,
+                 "lockstep-agent: the run in %s has not begun; waiting until it begins or ends by "
+                 "itself, at most %d s\n",
+                 folder.path.c_str(), kPrepareSeconds);
+  for (int tries = 0; prepared() && tries < 10 * (kPrepareSeconds + 5); ++tries)
+    poll(nullptr, 0, 100);
+  if (!isUnderWay(folder)) return true;
+  std::fprintf(stderr, "lockstep-agent: the run in %s is under way; stop it first\n",
+               folder.path.c_str());
+  return false;
+}
+
 }  // namespace
 
 Result<int> leaveCommand(const Arguments& arguments) {
@@ -38,12 +64,8 @@ Result<int> leaveCommand(const Arguments& arguments) {
     return 3;
   }
   const std::vector<RunFolder> folders = findRuns(*workdir, "");
-  for (const RunFolder& folder : folders) {
-    if (isFinal(folder.readState()) || !isLocked(folder.lock())) continue;
-    std::fprintf(stderr, "lockstep-agent: the run in %s is under way; stop it first\n",
-                 folder.path.c_str());
-    return 3;
-  }
+  for (const RunFolder& folder : folders)
+    if (!awaitEnd(folder)) return 3;
   bool well = true;
   for (const ServingAgent& agent : servingAgents(*workdir))
     well = end(agent.pid, [&] { return !isLocked(agent.lock); }) && well;

@@ -32,6 +32,10 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 std::string escaped(const std::string& text) {
   std::string out;
   for (char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", c);
+      continue;
+    }
     if (c == '"' || c == '\\') out += '\\';
     out += c;
   }

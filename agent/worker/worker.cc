@@ -312,7 +312,10 @@ Result<int> workerCommand(const Arguments& arguments) {
   // Lives as long as the process: the watchdog reads from it.
   auto* link = new WorkerLink(static_cast<int>(fd));
   node::v1::WorkerStart start;
-  if (!link->start(start)) return kOrphanExit;
+  if (!link->start(start)) {
+    logError("the worker ends: descriptor {} is no supervisor that says what to do", fd);
+    return kOrphanExit;
+  }
   leaveStuckDisks(start, *link);
   allowStacks();
   Status status;

@@ -411,6 +411,20 @@ class AgentServeTest : public QObject {
     QVERIFY(eventually([&] { return processesOfRun(request.run()).empty(); }));
   }
 
+  // A run whose client is gone before it began does not keep an agent from leaving.
+  void leaveAwaitsWhatExpires() {
+    Node node("n1", {"--prepare-seconds", "2"});
+    node.start();
+    const auto request = prepareRequest({.run = newRunId()});
+    node::v1::PrepareReply reply;
+    QVERIFY(node.agent().Prepare(deadline().get(), request, &reply).ok());
+    node.disconnect();
+    const Output left = runAgent({"leave", "--workdir", node.workdir()});
+    QVERIFY2(left.code == 0 && left.err.find("has not begun; waiting") != std::string::npos,
+             left.err.c_str());
+    QVERIFY(processesOfRun(request.run()).empty());
+  }
+
   // The same Prepare again, while its checks go on and after them, has one answer: checks are made
   // once, by one, of what is there then.
   void aPrepareIsMadeOnce() {
@@ -484,7 +498,11 @@ class AgentServeTest : public QObject {
     const Output output = runAgent({"bridge", "--socket", node.socket()}, "hello\n");
     QCOMPARE(output.code, 0);
     QVERIFY(!output.out.empty());
-    QCOMPARE(runAgent({"bridge", "--socket", "/no/such/socket"}).code, 3);
+    const Output absent = runAgent({"bridge", "--socket", "/no/such/socket"});
+    QCOMPARE(absent.code, 3);
+    QVERIFY2(absent.err.find("No such file or directory") != std::string::npos, absent.err.c_str());
+    const Output unserved = runAgent({"bridge", "--socket", "/dev/null"});
+    QVERIFY2(unserved.err.find("no process serves it") != std::string::npos, unserved.err.c_str());
   }
 
   void wrongArgumentsAreNamed() {
@@ -515,6 +533,28 @@ class AgentServeTest : public QObject {
     QVERIFY(refused({"selftest", "--device", "tpu"}, "--device tpu: cpu or cuda was expected"));
     QCOMPARE(runAgent({"nonsense"}).code, 2);
     QCOMPARE(runAgent({"--help"}).code, 0);
+    QVERIFY(runAgent({"--version"}).out.starts_with("lockstep-agent 0."));
+    for (const char* command : {"serve", "bridge", "leave", "selftest", "supervise", "worker"}) {
+      const Output help = runAgent({command, "--help"});
+      QVERIFY2(help.code == 0 &&
+                   help.out.starts_with(std::string("usage:\n  lockstep-agent ") + command),
+               (help.out + help.err).c_str());
+    }
+    const Output worker = runAgent({"worker", "--fd", "0"});
+    QVERIFY2(
+        worker.code != 0 && worker.err.find("descriptor 0 is no supervisor") != std::string::npos,
+        worker.err.c_str());
+  }
+
+  // Whatever stands in a path, the line by which a client finds the agent is JSON.
+  void theAnnouncementIsJson() {
+    const QTemporaryDir folder;
+    const std::string workdir = (folder.path() + "/new\nline\t\"").toStdString();
+    const Output served = runAgent({"serve", "--workdir", workdir, "--detach", "--allow-root"});
+    const QJsonObject line = QJsonDocument::fromJson(served.out.c_str()).object();
+    QVERIFY2(line["pid"].toInt() > 0 && QFile::exists(line["socket"].toString()),
+             (served.out + served.err).c_str());
+    QCOMPARE(runAgent({"leave", "--workdir", workdir}).code, 0);
   }
 
   void theBuiltInBackendsAgree() {
