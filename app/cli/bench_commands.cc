@@ -55,8 +55,7 @@ Result<Bench> benchOf(const Globals& globals, const Arguments& arguments) {
   out.request.specYaml = spec.yaml;
   out.request.comm = comm;
   auto preview = makePreview(out.request, hostsHere(*cluster));
-  if (!preview.ok())
-    return withSourceLocation(preview.error(), spec.yaml, spec.file, local.written, local.file);
+  if (!preview.ok()) return withSourceLocation(preview.error(), spec, local.written, local.file);
   out.preview = std::move(*preview);
   return out;
 }

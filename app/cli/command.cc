@@ -167,8 +167,8 @@ void askAtTerminal(ClusterSession& session, const NodeQuestion& question) {
   session.answer(question.id, read ? std::optional<Secret>(Secret(std::move(line))) : std::nullopt);
 }
 
-Error withSourceLocation(Error error, const std::string& specYaml, const std::string& specFile,
-                         const std::string& clusterYaml, const std::string& clusterFile) {
+Error withSourceLocation(Error error, const RunSpecFile& spec, const std::string& clusterYaml,
+                         const std::string& clusterFile) {
   if (error.code != Code::kInvalidArgument || !error.node.empty()) return error;
   const std::string& field = error.field;
   const bool ofCluster =
@@ -176,9 +176,9 @@ Error withSourceLocation(Error error, const std::string& specYaml, const std::st
   const bool ofSpec = field.starts_with("model") || field.starts_with("training") ||
                       field.starts_with("strategy") || field.starts_with("data");
   if (!ofCluster && !ofSpec) return error;
-  const SpecText text = ofSpec ? SpecText::parse(specYaml, specFile, SpecKind::kRun)
+  const SpecText text = ofSpec ? SpecText::parse(spec.yaml, spec.file, SpecKind::kRun)
                                : SpecText::parse(clusterYaml, clusterFile, SpecKind::kCluster);
-  return text.locate(error).error();
+  return errorOf(text.locate(error), field, ofSpec ? spec.sets : std::vector<std::string>());
 }
 
 std::string stateText(const RunRow& row) {

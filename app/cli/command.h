@@ -65,9 +65,10 @@ std::vector<std::string> cleanUpNodesOf(const Globals& globals, const History& h
 // Asks the user at the terminal an open question.
 void askAtTerminal(ClusterSession& session, const NodeQuestion& question);
 
-// Prefixes an error that names a path in a spec with the location of that path in its file.
-Error withSourceLocation(Error error, const std::string& specYaml, const std::string& specFile,
-                         const std::string& clusterYaml, const std::string& clusterFile);
+// Prefixes an error that names a path in a spec with the --set that assigned it, or with the
+// location of that path in its file.
+Error withSourceLocation(Error error, const RunSpecFile& spec, const std::string& clusterYaml,
+                         const std::string& clusterFile);
 
 // Returns the run's state, or since when it is unreachable.
 std::string stateText(const RunRow& row);

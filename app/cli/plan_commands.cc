@@ -52,7 +52,7 @@ Result<Preview> previewOf(const Globals& globals, const Arguments& arguments,
     return std::move(*done);
   }();
   if (!preview.ok())
-    return withSourceLocation(preview.error(), spec.yaml, spec.file, cluster.written, cluster.file);
+    return withSourceLocation(preview.error(), spec, cluster.written, cluster.file);
   return preview;
 }
 
@@ -148,7 +148,7 @@ std::string timeline(const Preview& preview, const Style& style, int columns) {
 
 // "1=2.5": rank 1 takes 2.5 times as long.
 Result<std::vector<double>> slowdownOf(const std::vector<std::string>& texts, std::size_t ranks) {
-  constexpr double kSlowest = 1e6;
+  constexpr double kFastest = 1e-6, kSlowest = 1e6;
   std::vector<double> out;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
@@ -161,11 +161,11 @@ Result<std::vector<double>> slowdownOf(const std::vector<std::string>& texts, st
           b.ptr != text.data() + text.size())
         rank = -1;
     }
-    if (rank < 0 || static_cast<std::size_t>(rank) >= ranks || !(factor > 0 && factor <= kSlowest))
+    if (rank < 0 || static_cast<std::size_t>(rank) >= ranks ||
+        !(factor >= kFastest && factor <= kSlowest))
       return invalidArgument(
-          "--slow {}: RANK=FACTOR was expected, a rank below {} and a factor "
-          "above 0 and at most {:.0f}",
-          text, ranks, kSlowest);
+          "--slow {}: RANK=FACTOR was expected, a rank below {} and a factor from {:.6f} to {:.0f}",
+          text, ranks, kFastest, kSlowest);
     if (out.empty()) out.assign(ranks, 1.0);
     out[static_cast<std::size_t>(rank)] = factor;
   }

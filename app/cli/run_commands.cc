@@ -55,8 +55,10 @@ Error leftOutOfReach(const std::string& run) {
   return error;
 }
 
-// Whether a run's end stands in the history, asked of the files as they are now.
-Status keptInHistory(const Globals& globals, const RunRow& row) {
+// Whether a run's end stands in the history, asked of the files as they are now. `refused` is what
+// the history said when it took no more.
+Status keptInHistory(const Globals& globals, const RunRow& row,
+                     const std::optional<Error>& refused) {
   const std::string& run = row.run;
   const auto entry = [&]() -> Result<RunRow> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
@@ -65,10 +67,20 @@ Status keptInHistory(const Globals& globals, const RunRow& row) {
   }();
   if (entry.ok() && entry->phase == row.phase) return {};
   Error error = makeError(Code::kDataLoss, "the history has not kept run {}", run);
+  const Error* full = refused ? &*refused : entry.ok() ? nullptr : &entry.error();
+  if (full != nullptr && full->code != Code::kResourceExhausted) full = nullptr;
+  if (full != nullptr) {
+    error.code = full->code;
+    error.why = full->why.empty() ? full->what : message("{}: {}", full->what, full->why);
+    error.next = message("free space on the disk of {}, then `lockstep attach {}`",
+                         globals.home.historyFolder(), run);
+    return error;
+  }
   error.why = "files of the history were removed or damaged while it was under way";
   if (!entry.ok()) error.why = message("{}: {}", error.why, entry.error().message());
-  error.next = message("look at {}; the trained model is in {}", globals.home.historyFolder(),
-                       globals.home.modelsFolder());
+  error.next = row.modelFile.empty() ? message("look at {}", globals.home.historyFolder())
+                                     : message("look at {}; the trained model is {}",
+                                               globals.home.historyFolder(), row.modelFile);
   return error;
 }
 
@@ -77,13 +89,15 @@ Status keptInHistory(const Globals& globals, const RunRow& row) {
 Result<RunResult> follow(const std::string& run, AskingSession& asking, const Globals& globals,
                          Inbox& inbox, RunReport& report, int interruptsBefore) {
   std::optional<RunRow> row;
-  std::optional<Error> error;
+  std::optional<Error> error, full;
   bool over = false;
   RunObserver observer = [&](const RunUpdate& update) {
     if (update.preview) return;  // lines come in their order
     report.update(update);
     if (update.row) row = *update.row;
     if (!update.errors.empty() && !error) error = update.errors.front();
+    for (const Error& one : update.errors)  // those of the run name a node
+      if (one.code == Code::kResourceExhausted && one.node.empty()) full = one;
     over = over || update.finished;
   };
   Recorder recorder(run, asking.session, globals.home, inbox, observer);
@@ -119,7 +133,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   }
   if (row && isFinal(row->phase)) {
     RunResult result = resultOf(*row);
-    if (const Status kept = keptInHistory(globals, *row); !kept.ok()) {
+    if (const Status kept = keptInHistory(globals, *row, full); !kept.ok()) {
       report.failed(kept.error());
       result.missing = "the history has not kept it";
     }
@@ -158,11 +172,6 @@ struct Resume {
 
 // Resolves --resume RUN or DIR to the checkpoint folders on the nodes.
 Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
-  if (text.empty()) {
-    Error error = invalidArgument("--resume names no run");
-    error.next = "give a run's id or a folder of checkpoints; lockstep history list shows the runs";
-    return error;
-  }
   if (text.find('/') != std::string::npos) return Resume{{absolutePath(text, {}), {}}, {}};
   LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
   LOCKSTEP_ASSIGN(const RunRow row, history->find(text));
@@ -173,7 +182,8 @@ Result<Resume> resumeOf(const Globals& globals, const std::string& text) {
 
 struct Prepared {
   LaunchRequest request;
-  std::string specFile, clusterFile, clusterWritten;
+  RunSpecFile spec;
+  std::string clusterFile, clusterWritten;
 };
 Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   Prepared out;
@@ -191,7 +201,7 @@ Result<Prepared> prepare(const Globals& globals, const Arguments& arguments) {
   out.request.measure = !arguments.has("no-benchmark");
   out.request.resumeFrom = resume.folders;
   out.request.resumedRun = resume.run;
-  out.specFile = spec.file;
+  out.spec = spec;
   out.clusterFile = cluster.file;
   out.clusterWritten = cluster.written;
   return out;
@@ -204,10 +214,10 @@ Result<Prepared> prepareAgain(const Globals& globals, const Arguments& arguments
   LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
   LOCKSTEP_ASSIGN(const Relaunch again, relaunchOf(*history, row.run, kind));
   Prepared out;
-  out.specFile = "run " + row.run;
   out.clusterFile = "cluster of run " + row.run;
   LOCKSTEP_ASSIGN(const RunSpecFile spec,
-                  completeRunSpec(again.specYaml, out.specFile, arguments.all("set")));
+                  completeRunSpec(again.specYaml, "run " + row.run, arguments.all("set")));
+  out.spec = spec;
   LOCKSTEP_ASSIGN(ClusterSpecFile written, completeClusterSpec(again.clusterYaml, out.clusterFile));
   LOCKSTEP_ASSIGN(const ClusterSpecFile cluster,
                   withRanks(std::move(written), arguments.all("ranks")));
@@ -243,8 +253,8 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
     if (!done->ok()) return makeError(Code::kCancelled, "the launch was cancelled");
   }
   if (!done->ok())
-    return withSourceLocation(done->error(), prepared.request.specYaml, prepared.specFile,
-                              prepared.clusterWritten, prepared.clusterFile);
+    return withSourceLocation(done->error(), prepared.spec, prepared.clusterWritten,
+                              prepared.clusterFile);
   return **done;
 }
 
@@ -261,11 +271,12 @@ void endOnNodes(const Globals& globals, const History& history, const std::strin
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
-  std::string run;
+  std::string run, ended;  // what is said of a run that never began
   bool outOfReach = false;
   auto result = [&]() -> Result<RunResult> {
     LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
     LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+    if (row.phase == RunState::EXPIRED) ended = stateName(row.phase);
     if (isFinal(row.phase)) return resultOf(row);
     run = row.run;
     if (giveUp && row.unreachableNs != 0) {
@@ -333,7 +344,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   if (json)
     makeReport({true, 0})->finished(*result);
   else
-    put(stdout, resultText(*result) + "\n");
+    put(stdout, (ended.empty() ? resultText(*result) : ended) + "\n");
   return kSucceeded;
 }
 
@@ -439,6 +450,17 @@ int killCommand(const Globals& globals, const Arguments& arguments) {
   return stopOrKill(globals, arguments, true);
 }
 
+namespace {
+
+// Nothing is known of a run that has not been planned.
+Status checkRank(const RunRow& row, int rank) {
+  if (row.world <= 0 || rank < row.world) return {};
+  if (row.world == 1) return invalidArgument("--rank {}: run {} has rank 0 alone", rank, row.run);
+  return invalidArgument("--rank {}: run {} has the ranks 0 to {}", rank, row.run, row.world - 1);
+}
+
+}  // namespace
+
 int logsCommand(const Globals& globals, const Arguments& arguments) {
   watchInterrupts();
   const bool json = arguments.has("json");
@@ -450,6 +472,7 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
     filter.contains = arguments.text("contains");
     LOCKSTEP_ASSIGN(const std::int64_t rank, arguments.integer("rank", -2, 0, 1'000'000));
     filter.rank = static_cast<int>(rank);
+    LOCKSTEP_TRY(checkRank(row, filter.rank));
     const auto printNew = [&]() -> Status {
       LOCKSTEP_ASSIGN(const auto rows, store->logs(filter, 0, 1'000'000));
       for (const LogRow& log : rows) {

@@ -118,8 +118,8 @@ int verifyCommand(const Globals& globals, const Arguments& arguments) {
     for (const Precision precision : {Precision::kSmallDouble, Precision::kSingle}) {
       auto one = verifyCase(*question.spec.spec, *question.cluster.spec, precision, question.steps);
       if (!one.ok())
-        return withSourceLocation(one.error(), question.spec.yaml, question.spec.file,
-                                  question.cluster.written, question.cluster.file);
+        return withSourceLocation(one.error(), question.spec, question.cluster.written,
+                                  question.cluster.file);
       cases.push_back(std::move(*one));
     }
     if (!json)

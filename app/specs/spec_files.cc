@@ -93,6 +93,22 @@ Result<YamlNode*> itemOf(YamlNode& list, const std::string& assignment, const st
   return error;
 }
 
+// Refuses what splitPath() passes over: empty parts, brackets that are not closed.
+Status checkPath(const std::string& assignment, const std::string& path,
+                 const std::vector<std::string>& parts) {
+  std::string meant;
+  bool closed = true;
+  for (const std::string& part : parts) {
+    meant += (meant.empty() || part[0] == '[' ? "" : ".") + part;
+    closed = closed && (part[0] != '[' || part.back() == ']');
+  }
+  if (closed && meant == path) return {};
+  Error error = invalidArgument("--set {}: '{}' is not the path of a field", assignment, path);
+  error.next =
+      closed ? message("did you mean '{}'?", meant) : Message("write --set training.batch=96");
+  return error;
+}
+
 Status merge(YamlNode& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
@@ -102,6 +118,7 @@ Status merge(YamlNode& root, const std::string& assignment) {
     error.next = "write --set training.batch=96";
     return error;
   }
+  LOCKSTEP_TRY(checkPath(assignment, path, parts));
   if (findField(SpecKind::kRun, path, nullptr) == nullptr || parts[0] == "version")
     return unknownField(assignment, parts);
   LOCKSTEP_ASSIGN(YamlNode value, valueOf(assignment, equals));
@@ -232,8 +249,19 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
     }
   }
   if (const Status status = checkMeaning(*spec); !status.ok())
-    return locate(status.error(), text, model).error();
-  return RunSpecFile{std::move(spec), yaml, file};
+    return errorOf(locate(status.error(), text, model), status.error().field, sets);
+  return RunSpecFile{std::move(spec), yaml, file, sets};
+}
+
+Error errorOf(const SpecProblem& problem, const std::string& field,
+              const std::vector<std::string>& sets) {
+  const auto assigns = [&field](const std::string& assignment) {
+    const std::string path = assignment.substr(0, assignment.find('='));
+    return field == path || field.starts_with(path + ".") || field.starts_with(path + "[");
+  };
+  const auto last = std::find_if(sets.rbegin(), sets.rend(), assigns);
+  if (last == sets.rend()) return problem.error();
+  return withRemedies(invalidArgument("--set {}: {}", *last, problem.message()), problem.remedies);
 }
 
 Result<RunSpecFile> loadRunSpec(const std::string& path, const std::vector<std::string>& sets) {

@@ -163,6 +163,7 @@ struct RunSpecFile {
   std::shared_ptr<const spec::v1::RunSpec> spec;
   std::string yaml;  // as written
   std::string file;
+  std::vector<std::string> sets;  // what was assigned besides
 };
 struct ClusterSpecFile {
   std::shared_ptr<const spec::v1::ClusterSpec> spec;
@@ -177,6 +178,10 @@ Result<ClusterSpecFile> loadClusterSpec(const std::string& path);
 Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& file,
                                     const std::vector<std::string>& sets = {});
 Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::string& file);
+// The problem of a field as an error: it names the one of `sets` that assigned the field, or else
+// the place in the file.
+Error errorOf(const SpecProblem& problem, const std::string& field,
+              const std::vector<std::string>& sets);
 // "path=value" on a spec: paths start at model, training, strategy, data.
 Status applySet(spec::v1::RunSpec& spec, std::string_view assignment);
 

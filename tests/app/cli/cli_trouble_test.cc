@@ -211,6 +211,42 @@ class CliTroubleTest : public QObject {
     checkNothingStays(cli, result.first("started")["run"].toString());
   }
 
+  // The disk of the history fills up: that is what is said, and once there is space, the run is
+  // kept.
+  void aFullHistoryIsNotADamagedOne() {
+    if (::geteuid() != 0) QSKIP("mounting a small tmpfs needs root");
+    const Cli cli;
+    const QString history = cli.home() + "/history";
+    QVERIFY(QDir().mkpath(history));
+    if (::mount("lockstep-test", qPrintable(history), "tmpfs", 0, "size=8m") != 0)
+      QSKIP("a tmpfs cannot be mounted here");
+    const auto unmount = qScopeGuard([&] { ::umount2(qPrintable(history), MNT_DETACH); });
+    const auto process = cli.start(longRun());
+    QByteArray out;
+    QVERIFY2(cli.awaitEvent(*process, "step", out), out + process->readAllStandardError());
+    QFile filler(history + "/filler");
+    QVERIFY(filler.open(QIODevice::WriteOnly | QIODevice::Unbuffered));
+    const QByteArray block(4096, 'x');
+    while (filler.write(block) == block.size()) {
+    }
+    QVERIFY2(cli.awaitEvent(*process, "error", out), out);
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    const CliResult result = cli.finish(*process, out, 60000);
+    const QString run = result.first("started")["run"].toString();
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    const QJsonObject error = result.all("error").last();
+    QCOMPARE(error["what"].toString(), "the history has not kept run " + run);
+    QCOMPARE(error["code"].toString(), QString("resource-exhausted"));
+    QVERIFY2(
+        error["why"].toString().contains("full") && !error["why"].toString().contains("damaged"),
+        result.text());
+    QVERIFY2(error["next"].toString().contains("attach " + run), result.text());
+    QVERIFY(QFile::remove(history + "/filler"));
+    const CliResult attached = cli.run({"attach", run, "--json"});
+    QCOMPARE(attached.last()["status"].toString(), QString("stopped"));
+    checkNothingStays(cli, run);
+  }
+
   void workerKilledEndsTheRun() {
     const Cli cli;
     const auto process = cli.start(longRun({"--set", "recovery.policy=none"}));

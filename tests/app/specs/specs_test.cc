@@ -512,6 +512,17 @@ class SpecsTest : public QObject {
       const auto spec = loadRunSpec(examples + example, {set});
       return spec.ok() ? std::string() : spec.error().text();
     };
+    // What the path would be without its mistake is not taken for it.
+    for (const char* set : {"training..batch=3", ".training.batch=3", "training.batch.=3"})
+      QCOMPARE(refused("fashion-mlp.yaml", set),
+               fmt::format("--set {}: '{}' is not the path of a field (did you mean "
+                           "'training.batch'?)",
+                           set, std::string(set).substr(0, std::string(set).find('='))));
+    QVERIFY(!refused("fashion-mlp.yaml", "model.layers[0=3").empty());
+    // What --set sets is not in the file.
+    const std::string negative = refused("fashion-mlp.yaml", "training.batch=-5");
+    QVERIFY2(negative.starts_with("--set training.batch=-5: training.batch is -5"),
+             negative.c_str());
     for (const char* part : {"data.train.from=0.5", "data.train.to=0.01", "data.train.to=-1",
                              "data.evaluate.to=1e308"})
       QVERIFY2(
