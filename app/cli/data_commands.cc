@@ -1,3 +1,4 @@
+#include <cmath>
 #include <cstdio>
 
 #include "app/cli/commands.h"
@@ -6,6 +7,12 @@
 #include "engine/data/click_log.h"
 
 namespace lockstep::app::cli {
+
+namespace {
+
+std::string aucText(double value) { return std::isnan(value) ? "–" : fmt::format("{:.4f}", value); }
+
+}  // namespace
 
 int makeDataCommand(const Globals&, const Arguments& arguments) {
   const bool json = arguments.has("json");
@@ -31,10 +38,13 @@ int makeDataCommand(const Globals&, const Arguments& arguments) {
         .print();
     return kSucceeded;
   }
-  put(stdout,
-      fmt::format("AUC of the true probabilities: {:.4f}, of the last tenth of the rows {:.4f}\n"
-                  "{:.2f} % of the labels are 1; SHA-256 {}\n",
-                  made->ceiling, made->tailCeiling, 100 * made->ones, made->sha256));
+  put(stdout, fmt::format("AUC of the true probabilities: {}, of the last tenth of the rows {}\n"
+                          "{}{:.2f} % of the labels are 1; SHA-256 {}\n",
+                          aucText(made->ceiling), aucText(made->tailCeiling),
+                          std::isnan(made->tailCeiling)
+                              ? "–: all labels of these rows are the same, so there is no AUC\n"
+                              : "",
+                          100 * made->ones, made->sha256));
   return kSucceeded;
 }
 

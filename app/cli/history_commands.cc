@@ -32,7 +32,7 @@ void field(std::string_view name, const std::string& value) {
 void showText(const RunRow& row, const RunDocuments& documents,
               const std::vector<EpochRow>& epochs) {
   field("run", row.run);
-  field("model", row.name);
+  field("model", printable(row.name));
   field("state", stateText(row));
   field("created", localTime(row.createdNs));
   if (row.startedNs > 0 && row.finishedNs > row.startedNs)
@@ -113,7 +113,9 @@ int historyListCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const auto rows,
                     history.list(arguments.text("contains"), static_cast<int>(limit)));
     printRuns(rows, arguments.has("json"));
-    if (rows.empty() && !arguments.has("json")) std::fprintf(stderr, "the history is empty\n");
+    if (!rows.empty() || arguments.has("json")) return {};
+    LOCKSTEP_ASSIGN(const auto any, history.list({}, 1));
+    std::fputs(any.empty() ? "the history is empty\n" : "no run matches\n", stderr);
     return {};
   });
 }

@@ -338,6 +338,7 @@ Result<Line> parseLine(const std::vector<std::string>& all) {
         value = all[++i];
       else
         return invalidArgument("{} needs a value", name);
+      if (value.empty()) return invalidArgument("{} is empty", name);
       if (name == "--home") out.home = value;
       if (name == "--ssh-config") out.sshConfig = absolutePath(value, {});
       if (name == "--accept-host-key") {
@@ -380,9 +381,13 @@ int main(const std::vector<std::string>& all) {
     put(stdout, version() + "\n");
     return kSucceeded;
   }
-  if (line->words.empty() || line->words[0] == "help") {
-    printUsage(line->help || !line->words.empty() ? stdout : stderr);
-    return line->help || !line->words.empty() ? kSucceeded : kBadInput;
+  if (!line->words.empty() && line->words[0] == "help") {  // help run: as run --help
+    line->help = true;
+    line->words.erase(line->words.begin());
+  }
+  if (line->words.empty()) {
+    printUsage(line->help ? stdout : stderr);
+    return line->help ? kSucceeded : kBadInput;
   }
   const bool groupAlone =
       std::all_of(line->words.begin() + 1, line->words.end(),

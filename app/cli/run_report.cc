@@ -129,7 +129,7 @@ class PlainReport final : public RunReport {
   void progress(const std::string& text) override { put(stderr, text + "\n"); }
   void started(const RunContext& context) override {
     story_.begin(context);
-    print(fmt::format("run {}: {}, {} ranks, {}, {}", context.row.run, context.row.name,
+    print(fmt::format("run {}: {}, {} ranks, {}, {}", context.row.run, printable(context.row.name),
                       context.row.world, context.row.strategy, context.row.comm));
   }
   void update(const RunUpdate& update) override {

@@ -165,7 +165,7 @@ class LiveView final : public RunReport {
             : model().over()             ? style_.yellow(state)
                                          : style_.cyan(state);
     return fmt::format(
-        "{}  {}  {}  {}", style_.bold(row().name), state, row().run,
+        "{}  {}  {}  {}", style_.bold(printable(row().name)), state, row().run,
         style_.dim(fmt::format("{} ranks · {} · {}", row().world, row().strategy, row().comm)));
   }
 

@@ -12,6 +12,8 @@
 #include <ctime>
 #include <random>
 
+#include "engine/base/utf8.h"
+
 namespace lockstep::app::cli {
 namespace {
 
@@ -116,16 +118,23 @@ std::string padded(std::string_view text, std::size_t columns, bool right) {
 
 namespace {
 
-// Control characters but newline and tab as text; a Style's sequences stay, for the terminal or
-// marked.
+// Control characters but newline and tab, and bytes that are no UTF-8, as text; a Style's sequences
+// stay, for the terminal or marked.
 std::string withoutControls(std::string_view text, bool forTerminal) {
   std::string out;
+  std::size_t bad = firstNotUtf8(text);
   for (std::size_t i = 0; i < text.size();) {
     if (const std::size_t escape = escapeLength(text, i); escape > 0) {
       const std::size_t mark = styleMark().size();
       out += forTerminal ? "\x1b[" + std::string(text.substr(i + mark, escape - mark))
                          : std::string(text.substr(i, escape));
       i += escape;
+      continue;
+    }
+    if (i == bad) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i++]));
+      const std::size_t next = firstNotUtf8(text.substr(i));
+      bad = next == std::string_view::npos ? next : i + next;
       continue;
     }
     const Control control = controlAt(text, i);

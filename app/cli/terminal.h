@@ -25,7 +25,8 @@ void put(std::FILE* to, std::string_view text);
 void putRaw(std::FILE* to, std::string_view text);
 // Returns the first write error of stdout. Checked at the end of a command.
 Status outputStatus();
-// Escapes text as put() does: control characters except newline and tab as "\x1b", "\u202e".
+// Escapes text as put() does: control characters except newline and tab as "\x1b", "\u202e", bytes
+// that are no UTF-8 as "\xff".
 std::string shown(std::string_view text);
 
 // Makes escape sequences that put() lets through; makes none if colours are off.

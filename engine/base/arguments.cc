@@ -73,6 +73,9 @@ Result<Arguments> Arguments::parse(const std::vector<std::string>& words, const 
     } else {
       return usageError(message("--{} needs a value", name));
     }
+    if (const auto given = out.values_.find(name);
+        known->ends_with('=') && given->second.back().empty())
+      return usageError(message("--{} is empty", name));
   }
   if (const std::size_t given = out.words_.size(); given < grammar.minWords)
     return usageError(message("{} is missing", wordName(grammar.usage, given)));

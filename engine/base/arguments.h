@@ -22,7 +22,8 @@ struct Grammar {
 
 class Arguments {
  public:
-  // Errors: kInvalidArgument naming the flag, with a suggestion if one is close, and the usage.
+  // Errors: kInvalidArgument naming the flag, with a suggestion if one is close, and the usage. The
+  // value of a flag may not be empty.
   static Result<Arguments> parse(const std::vector<std::string>& words, const Grammar& grammar,
                                  std::string_view program = "lockstep");
 

@@ -177,8 +177,9 @@ class CliCommandsTest : public QObject {
     QCOMPARE(slow.last()["events"].toObject()["rank"].toArray().size(),
              slow.last()["events"].toObject()["end_ns"].toArray().size());
     QCOMPARE(cli.run({"simulate", example("fashion-mlp"), "--slow", "7=2"}).exit, 2);
-    QVERIFY(cli.run({"simulate", example("fashion-mlp"), "--slow", "0=1e308"})
-                .err.contains("at most 1000000"));
+    for (const QString& factor : {QString("0=1e308"), QString("0=1e-300")})
+      QVERIFY(cli.run({"simulate", example("fashion-mlp"), "--slow", factor})
+                  .err.contains("a factor from 0.000001 to 1000000"));
   }
 
   // engine/specs/OPTIONS.md is what the command prints; written again with
@@ -263,6 +264,61 @@ class CliCommandsTest : public QObject {
     QVERIFY(cli.run({"--version"}).out.startsWith("lockstep 0."));
     QCOMPARE(cli.run({"run", example("fashion-mlp"), "--local", "2", "--cluster", "x"}).exit, 2);
     QCOMPARE(cli.run({"attach", "nothing"}).exit, 2);
+    for (const QStringList& empty : {QStringList{"plan", example("fashion-mlp"), "--comm", ""},
+                                     {"make-data", "ctr", "--out", ""},
+                                     {"runs", "--home", ""}}) {
+      const CliResult result = cli.run(empty);
+      QVERIFY2(
+          result.exit == 2 && result.err.contains(empty[empty.size() - 2].toUtf8() + " is empty"),
+          result.text());
+    }
+  }
+
+  void aLogOfOneLabelHasNoAuc() {
+    const Cli cli;
+    const CliResult made =
+        cli.run({"make-data", "ctr", "--rows", "1", "--out", cli.path("ctr.tsv")});
+    QVERIFY2(made.exit == 0 && !made.out.contains("nan") &&
+                 made.out.contains("all labels of these rows are the same"),
+             made.text());
+  }
+
+  void helpOfOneCommand() {
+    const Cli cli;
+    for (const QStringList& command : {QStringList{"resume"}, {"history", "list"}, {"history"}}) {
+      const CliResult help = cli.run(QStringList{"help"} + command);
+      QCOMPARE(help.exit, 0);
+      QCOMPARE(help.out, cli.run(command + QStringList{"--help"}).out);
+      QVERIFY2(help.out.startsWith("usage:"), help.text());
+    }
+    QVERIFY(cli.run({"help"}).out.contains("lockstep plan SPEC"));
+    QCOMPARE(cli.run({"help", "frobnicate"}).exit, 2);
+  }
+
+  // A run that never began, and what is said of it.
+  void historyOfAnExpiredRun() {
+    const Cli cli;
+    QVERIFY(cli.run({"history", "list"}).err.contains("the history is empty"));
+    {
+      auto history = app::History::open((cli.home() + "/history").toStdString());
+      QVERIFY(history.ok());
+      app::RunRow row;
+      row.run = "20240101-000000-aaaa";
+      row.name = "two\nlines \xff";
+      row.phase = app::RunState::EXPIRED;
+      row.world = 3;
+      QVERIFY((*history)->add(row, {}).ok());
+      QVERIFY((*history)->openRun(row.run).ok());
+    }
+    const CliResult none = cli.run({"history", "list", "--contains", "%"});
+    QVERIFY2(none.exit == 0 && none.err.contains("no run matches"), none.text());
+    const CliResult stopped = cli.run({"stop", "last"});
+    QVERIFY2(stopped.exit == 0 && stopped.out == "expired\n", stopped.text());
+    const CliResult shown = cli.run({"history", "show", "last"});
+    QVERIFY2(shown.out.contains("two lines \\xff"), shown.text());
+    const CliResult logs = cli.run({"logs", "last", "--rank", "99"});
+    QVERIFY2(logs.exit == 2 && logs.err.contains("has the ranks 0 to 2"), logs.text());
+    QCOMPARE(cli.run({"logs", "last", "--rank", "2"}).exit, 0);
   }
 
   void everyGroupOfCommandsHasHelp() {
@@ -387,7 +443,7 @@ class CliCommandsTest : public QObject {
       const CliResult result =
           cli.run(QStringList{"run", example("fashion-mlp"), "--local", "1", "--json"} + resume);
       QVERIFY2(result.exit == 2, result.text());
-      QVERIFY2(result.first("error")["what"].toString().contains("--resume names no run"),
+      QVERIFY2(result.first("error")["what"].toString().contains("--resume is empty"),
                result.text());
     }
   }

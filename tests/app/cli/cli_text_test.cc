@@ -119,6 +119,10 @@ class CliTextTest : public QObject {
     QCOMPARE(shown(colours.red("x\x1b]0;title\x07")),
              std::string("\x1b[31mx\\x1b]0;title\\x07\x1b[0m"));
     QCOMPARE(printable("a\n\tb\x1b"), std::string("a  b\\x1b"));
+    QCOMPARE(shown("\xff"
+                   "a\xc3\xa9\xc3"),
+             std::string("\\xff"
+                         "a\xc3\xa9\\xc3"));
     QCOMPARE(shown(printable(colours.red("a\nb"))), std::string("\x1b[31ma b\x1b[0m"));
     // Any bytes: nothing that a terminal acts on gets through, and what is text stays.
     std::mt19937 random(11);
