@@ -245,7 +245,7 @@ class PlanBuilder {
       entries.push_back({"step", micro, 0});
     if (updateKind() == passes::UpdateKind::kLocal) entries.push_back({"average", 0, 0});
     if (updateKind() == passes::UpdateKind::kAccumulating) entries.push_back({"update", 0, 0});
-    plan_.schedule.assign(stages, std::move(entries));
+    plan_.schedule.assign(stages, entries);
     return {};
   }
 

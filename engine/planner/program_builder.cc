@@ -95,7 +95,7 @@ Status ProgramBuilder::addTraining(const std::vector<std::string>& names, const 
   for (const std::string& name : names)
     uncompressed.push_back(name + std::string(plan::Plan::kUncompressed));
   compresses_ = false;
-  const Status status = add(uncompressed, graph, sources);
+  Status status = add(uncompressed, graph, sources);
   compresses_ = true;
   return status;
 }

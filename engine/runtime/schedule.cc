@@ -14,8 +14,10 @@ double Schedule::at(std::int64_t step) const {
   switch (kind) {
     case Kind::kConstant:
       return peak;
-    case Kind::kStep:
-      return peak * std::pow(factor, static_cast<double>(done / every));
+    case Kind::kStep: {
+      const std::int64_t drops = done / every;
+      return peak * std::pow(factor, static_cast<double>(drops));
+    }
     case Kind::kCosine:
       return last + (peak - last) * 0.5 * (1 + std::cos(std::numbers::pi * part));
     case Kind::kLinear:

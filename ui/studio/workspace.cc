@@ -43,7 +43,7 @@ QStringList Workspace::examples() const {
 QString Workspace::copyOfExample(const QString& path) {
   const QDir folder(QString::fromStdString(home().root) + "/examples");
   if (!folder.mkpath(".")) return {};
-  const QString copy = folder.filePath(QFileInfo(path).fileName());
+  QString copy = folder.filePath(QFileInfo(path).fileName());
   if (QFileInfo::exists(copy)) return copy;
   if (!QFile::copy(path, copy)) return {};
   QFile::setPermissions(copy,
