@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <iterator>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -15,8 +14,10 @@
 #include "app/core/rpc.h"
 #include "app/runs/live_preview.h"
 #include "app/runs/node_records.h"
+#include "app/runs/refill.h"
 #include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
+#include "app/runs/stored_run.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -37,7 +38,6 @@ constexpr auto kKept = 250ms;                   // at least between two writes t
 constexpr auto kAgain = 500ms;                  // after one that failed
 constexpr auto kCallLimit = 10s;                // of a stop or kill
 constexpr auto kAskLimit = 2500ms;              // of one try of it
-constexpr int kPage = 10000;                    // log lines told at once
 constexpr auto kAway = 3s;                      // without the coordinator until the history says so
 constexpr auto kGivenUp = 1s;  // between looks whether a run out of reach was given up
 
@@ -193,7 +193,7 @@ class Recorder::State::Recording {
       const Taken taken = take();
       for (const auto& [name, record] : taken.records) {
         book_->add(name, record);
-        telling_[name] = telling_[name] || tellsOfTheRun(record);
+        refill_.note(name, record);
       }
       noteCoordinator();
       noteReach(taken.states);
@@ -204,7 +204,7 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
-        std::vector<Error> missing = before_ ? missingOf(taken.lost) : std::vector<Error>();
+        std::vector<Error> missing = missingOf(taken.lost);
         if (writing_ && before_ && missing.empty()) (void)store_.setAbout({{kAboutRefill, ""}});
         return state_.finish(history_, readAgain() ? *before_ : book_->row(), writing_,
                              state_.coordinatorOf(state_.nodes), stop_, std::move(missing));
@@ -259,43 +259,14 @@ class Recorder::State::Recording {
     if (!readAgain()) (void)history_.update(row);
   }
 
-  // Why the file that is filled again lacks something of the run; empty if it does not.
+  // Why a file that is filled again lacks something of the run; empty if it does not.
   std::vector<Error> missingOf(const std::map<std::string, Error>& lost) const {
-    const bool trained = before_->figures.steps > 0;
-    const bool none = trained && store_.series().empty();
-    Error error;
-    error.code = Code::kUnavailable;
-    error.what = none ? message("run {} could not be restored", state_.run)
-                      : message("run {} could be restored only in part", state_.run);
-    error.next = message(
-        "run `lockstep history check {}` to try again, or `lockstep history delete {}` to "
-        "delete the run",
-        state_.run, state_.run);
-    for (const RunNode& node : state_.nodes) {
-      if (book_->finished(node.name)) continue;
-      const auto away = unreached_.find(node.name);
-      if (const auto found = lost.find(node.name); found != lost.end()) {
-        error.why = found->second.code == Code::kNotFound
-                        ? message("node {} no longer has the run", node.name)
-                        : found->second.message();
-      } else if (away != unreached_.end()) {
-        error.why = away->second;
-      } else {
-        error.why = message("node {} has not sent the end of its records", node.name);
-      }
-      return {std::move(error)};
-    }
-    for (const auto& [name, tells] : telling_) {
-      if (!trained || tells) continue;
-      error.why = message("node {} has nothing of the run but its end", name);
-      return {std::move(error)};
-    }
-    return {};
-  }
-
-  // Rather than of its end, or of records that are lost, which a node adds to an empty spool.
-  static bool tellsOfTheRun(const run::v1::Record& record) {
-    return !record.has_lost() && !record.has_error() && !record.has_finished();
+    if (!before_) return {};
+    std::vector<std::string> unfinished;
+    for (const RunNode& node : state_.nodes)
+      if (!book_->finished(node.name)) unfinished.push_back(node.name);
+    const bool none = before_->figures.steps > 0 && store_.series().empty();
+    return refill_.missing(*before_, none, unfinished, lost);
   }
 
   const std::string& coordinator() const { return book_->coordinator(); }
@@ -318,9 +289,9 @@ class Recorder::State::Recording {
     const auto now = Clock::now();
     for (const auto& node : states) {
       if (node.reachable)
-        unreached_.erase(node.name);
+        refill_.reached(node.name);
       else
-        unreached_[node.name] = node.detail;
+        refill_.unreached(node.name, node.detail);
       if (node.name != coordinator()) continue;
       // One that was never reached has been away for longer than this recorder knows.
       if (!node.reachable && !away_) away_ = Away{wallNow(), reached_ ? now + kAway : now};
@@ -341,7 +312,7 @@ class Recorder::State::Recording {
     for (auto& follower : followers_) follower.request_stop();
     RunUpdate update;
     update.row = std::move(*kept);
-    if (before_) update.errors = missingOf(lost);
+    update.errors = missingOf(lost);
     update.finished = true;
     state_.post(std::move(update));
     return true;
@@ -414,8 +385,7 @@ class Recorder::State::Recording {
   bool writing_ = true, givenUp_ = false;
   Clock::time_point again_ = Clock::now(), rowDue_ = again_, lookDue_ = again_;
   std::optional<Away> away_;
-  std::map<std::string, Message> unreached_;  // nodes out of reach, and why
-  std::map<std::string, bool> telling_;  // whether a node sent records of the run, not only its end
+  Refill refill_;
   bool reached_ = false;
   std::optional<Clock::time_point> endedAt_;
   std::vector<std::jthread> followers_;
@@ -424,62 +394,13 @@ class Recorder::State::Recording {
 
 // Another process records: what it writes is told here as it appears.
 void Recorder::State::read(History& history, RunStore& store, const std::stop_token& stop) {
-  std::map<std::string, double> seen;
-  std::int64_t lastLog = 0;
-  std::size_t epochs = 0, errors = 0;
+  StoredRun stored(run, history, store, [this](RunUpdate update) { post(std::move(update)); });
   do {
-    RunUpdate update;
-    const auto row = history.row(run);
-    if (row.ok()) update.row = *row;
-    for (const SeriesInfo& info : store.series()) {
-      double& from =
-          seen.try_emplace(info.name, -std::numeric_limits<double>::infinity()).first->second;
-      if (!(info.lastX > from)) continue;
-      auto spans = store.read(info.name, from, info.lastX, std::numeric_limits<int>::max() / 4);
-      if (!spans.ok()) continue;
-      RunBatch::Series series{info.name, {}};
-      for (const Span& span : *spans)
-        if (span.x > from) series.points.push_back({span.x, span.last});
-      from = info.lastX;
-      update.series.push_back(std::move(series));
-    }
-    RunStore::LogFilter filter;
-    filter.oldestFirst = true;
-    for (;;) {  // page by page, however far behind
-      filter.after = lastLog;
-      auto logs = store.logs(filter, 0, kPage);
-      if (!logs.ok() || logs->empty()) break;
-      lastLog = logs->back().id;
-      const bool more = logs->size() == static_cast<std::size_t>(kPage) && !stop.stop_requested();
-      if (!more) {
-        update.logs = std::move(*logs);
-        break;
-      }
-      RunUpdate page;
-      page.logs = std::move(*logs);
-      post(std::move(page));
-    }
-    const auto allEpochs = store.epochs();
-    update.epochs.assign(
-        allEpochs.begin() + static_cast<std::ptrdiff_t>(std::min(epochs, allEpochs.size())),
-        allEpochs.end());
-    epochs = allEpochs.size();
-    const auto allErrors = store.errors();
-    update.errors.assign(
-        allErrors.begin() + static_cast<std::ptrdiff_t>(std::min(errors, allErrors.size())),
-        allErrors.end());
-    errors = allErrors.size();
-    update.finished = row.ok() && isFinal(row->phase);
-    const bool finished = update.finished;
-    post(std::move(update));
-    if (finished) return;
-    if (store.lockForRecording().ok()) {
-      if (auto now = history.row(run); now.ok() && !isFinal(now->phase))
-        Recording(*this, history, store, *now, stop).run();
-      else
-        continue;
-      return;
-    }
+    if (stored.tell(stop)) return;
+    if (!store.lockForRecording().ok()) continue;
+    const auto now = history.row(run);
+    if (!now.ok() || isFinal(now->phase)) continue;
+    return Recording(*this, history, store, *now, stop).run();
   } while (sleepFor(200ms, stop));
 }
 

@@ -1,7 +1,6 @@
 #include "app/runs/run_aggregator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "engine/base/statistics.h"
@@ -12,12 +11,6 @@ namespace {
 
 constexpr std::size_t kMostDurations = 4000;
 constexpr int kMostRanks = 1 << 20;  // more is not a number of ranks
-
-// Clamps times and step numbers reported by a node to a range in which sums do not overflow.
-std::int64_t bounded(std::int64_t value) {
-  constexpr std::int64_t kFar = std::int64_t{1} << 60;  // 36 years of nanoseconds
-  return std::clamp(value, -kFar, kFar);
-}
 
 template <typename List>
 double at(const List& list, int index) {
@@ -105,7 +98,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
   ++fresh_;
   switch (record.body_case()) {
     case run::v1::Record::kStarted:
-      node.bootId = record.started().boot_id();
+      node.clock.setBootId(record.started().boot_id());
       addStarted(name, record.started(), record.wall_ns());
       break;
     case run::v1::Record::kSteps:
@@ -166,21 +159,14 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
   }
 }
 
-// Delayed answers give uncertain offsets: the most certain offset of each minute is used.
 void RunAggregator::addClock(const std::string& name, Node& node, const run::v1::Record& record) {
-  constexpr std::int64_t kMinute = 60'000'000'000;
   const run::v1::ClockOffset& clock = record.clock();
   const double x = static_cast<double>(record.wall_ns()) * 1e-9;
   const std::pair<const char*, std::int64_t> values[] = {
       {"/clock_offset", clock.offset_ns()}, {"/clock_uncertainty", clock.uncertainty_ns()}};
   for (const auto& [key, nanoseconds] : values)
     points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) * 1e-9});
-  if (node.clockAt != 0 && clock.uncertainty_ns() > node.clockUncertainty &&
-      bounded(record.monotonic_ns()) - node.clockAt < kMinute)
-    return;
-  node.clockOffset = bounded(clock.offset_ns());
-  node.clockUncertainty = clock.uncertainty_ns();
-  node.clockAt = bounded(record.monotonic_ns());
+  node.clock.note(record);
 }
 
 // Updates the run after nodes were replaced or removed.
@@ -213,9 +199,7 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
     setMembers(record.recovering(), restart);
-    Node& node = nodes_[name];
-    if (node.failed.end == 0) node.failed = node.latest;
-    node.latest = {};
+    nodes_[name].lostTime.noteFailure();
     if (nodes_.contains(record.recovering().coordinator())) {
       restart.coordinator = coordinator_ = record.recovering().coordinator();
       alone_ = false;
@@ -226,31 +210,12 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.generation = record.recovered().generation();
     restart.lostSteps = record.recovered().lost_steps();
     restart.seconds = record.recovered().seconds();
-    addLost(nodes_[name], record);
+    row_.figures.lostSeconds += nodes_[name].lostTime.recovered(record, median(durations_));
     if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
   }
   row_.generation = restart.generation;
   rowChanged_ = true;
   update_.restarts.push_back(std::move(restart));
-}
-
-// From the end of the last step before the failure, which a hang may precede by long, to the first
-// step after it; and the steps that are trained again. After a failure amid those, only the ones
-// that had been trained again by then are lost once more.
-void RunAggregator::addLost(Node& node, const run::v1::Record& record) {
-  const run::v1::Recovered& recovered = record.recovered();
-  double seconds = recovered.seconds();
-  std::int64_t steps = recovered.lost_steps();
-  if (node.failed.end > 0) {
-    const std::int64_t since = bounded(record.monotonic_ns()) - node.failed.end;
-    seconds = std::max(seconds, static_cast<double>(since) * 1e-9);
-    const std::int64_t again = node.failed.step - bounded(recovered.step()) + 1;
-    steps = std::clamp<std::int64_t>(again, 0, std::max<std::int64_t>(0, steps));
-  }
-  node.failed = {};
-  const double step = median(durations_);
-  row_.figures.lostSeconds +=
-      seconds + (std::isfinite(step) ? step * static_cast<double>(steps) : 0);
 }
 
 void RunAggregator::addTrained(const run::v1::EpochInfo& epoch) {
@@ -291,15 +256,8 @@ void RunAggregator::addOutlined(const analysis::StepSample& sample) {
     points(fmt::format("rank/{}/{}", sample.rank, key)).push_back({x, seconds});
 }
 
-// Nodes with the same boot id share a monotonic clock; other clocks are converted to the
-// coordinator's.
-std::int64_t RunAggregator::clockOffsetOf(const Node& node) {
-  const bool sameClock = !node.bootId.empty() && node.bootId == nodes_[coordinator_].bootId;
-  return sameClock ? 0 : node.clockOffset;
-}
-
 void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
-  const std::int64_t offset = clockOffsetOf(node);
+  const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   for (auto& begin : *events.mutable_begin_ns()) begin = bounded(begin) + offset;
   for (auto& end : *events.mutable_end_ns()) end = bounded(end) + offset;
   batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
@@ -309,7 +267,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   const run::v1::StepChunk& chunk = record.steps();
   const int rank = chunk.rank();
   const bool outlined = record.outline_from() > 0;
-  const std::int64_t offset = clockOffsetOf(node);
+  const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
   const std::int64_t firstStep = bounded(chunk.first_step());
   ranks_.stepCompleted();
@@ -329,8 +287,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   for (int i = 0; i < chunk.begin_ns_size(); ++i) {
     begin = bounded(begin + bounded(chunk.begin_ns(i)));
     const std::int64_t duration = i < chunk.duration_ns_size() ? bounded(chunk.duration_ns(i)) : 0;
-    node.latest = {std::max(node.latest.step, firstStep + i),
-                   std::max(node.latest.end, begin + duration)};
+    node.lostTime.noteStep(firstStep + i, begin + duration);
     if (firstStep + i <= last) continue;
     last = firstStep + i;
     analysis::StepSample sample;

@@ -13,6 +13,8 @@
 #include "app/history/run_data.h"
 #include "app/history/run_row.h"
 #include "app/runs/gpu_watch.h"
+#include "app/runs/lost_time.h"
+#include "app/runs/node_clock.h"
 #include "app/runs/rank_watch.h"
 #include "app/runs/run_update.h"
 #include "engine/analysis/analysis.h"
@@ -57,30 +59,20 @@ class RunAggregator {
 
  private:
   struct Node {
-    std::int64_t clockOffset = 0;       // to the coordinator's clock, ns
-    std::int64_t clockUncertainty = 0;  // of that offset
-    std::int64_t clockAt = 0;           // when it was measured, by the node's clock; 0: never
-    std::string bootId;
+    NodeClock clock;
+    LostTime lostTime;
     bool finished = false;
     std::uint64_t sequence = 0, cursor = 0;
     double lastSample = 0;
-    // The latest step that its ranks completed since a failure, and its end by the node's clock,
-    // ns. `failed` is what they were at a failure from which the run has not recovered; 0: not
-    // known.
-    struct Latest {
-      std::int64_t step = 0, end = 0;
-    } latest, failed;
   };
 
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
   void addClock(const std::string& name, Node& node, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
-  void addLost(Node& node, const run::v1::Record& record);
   void setMembers(const run::v1::Recovering& recovering, RunRestart& restart);
   bool isLeftOut(const std::string& node) const;  // the run continues without it
   void noteRank(int rank, const std::string& node);
-  std::int64_t clockOffsetOf(const Node& node);
   void addEvents(const Node& node, run::v1::EventChunk events);
   void addSteps(Node& node, const run::v1::Record& record);
   void addOutlined(const analysis::StepSample& sample);
