@@ -12,8 +12,9 @@ Status sendFile(const std::string& path, const grpc::ServerContext& context,
   constexpr std::size_t kChunk = std::size_t{1} << 20;
   std::ifstream file(path, std::ios::binary);
   if (!file) return makeError(Code::kNotFound, "there is no file {}", path);
-  std::error_code ignored;
-  const auto total = static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
+  std::error_code error;
+  const auto total = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+  if (error) return systemError(error.value(), message("cannot read {}", path));
   Sha256 hash;
   std::int64_t sent = 0;
   std::string buffer(kChunk, '\0');

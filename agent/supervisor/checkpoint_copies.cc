@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -13,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "engine/runtime/checkpoint_files.h"
+#include "engine/runtime/heartbeat.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -81,9 +83,17 @@ CheckpointCopies::CheckpointCopies(EventLoop& loop, const node::v1::PrepareReque
       folder_(std::move(folder)),
       keep_(std::max(keep, 1)),
       handlers_(std::move(handlers)),
-      thread_([this](const std::stop_token& stop) { work(stop); }) {}
+      thread_([this](const std::stop_token& stop) {
+        work(stop);
+        over_ = true;
+      }) {}
 
 CheckpointCopies::~CheckpointCopies() { *alive_ = false; }
+
+void CheckpointCopies::end() {
+  *alive_ = false;
+  thread_.request_stop();
+}
 
 void CheckpointCopies::setSources(std::vector<Source> sources) {
   const std::lock_guard lock(mutex_);
@@ -120,8 +130,6 @@ Status CheckpointCopies::run(const Task& task, const std::stop_token& stop) {
   for (const Source& source : task.sources) {
     const Nanoseconds begin = monotonicNow();
     auto copied = copyFrom(source, task.step, stop);
-    if (copied.status().code() == Code::kNotFound)
-      continue;  // a newer checkpoint has taken its place
     if (!copied.ok()) {
       Error error = makeError(copied.error().code,
                               "the checkpoint at step {} has no copy of the files of node {}",
@@ -176,6 +184,7 @@ Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel
   const fs::path target = runtime::checkpointAt(folder_, step) / file;
   const auto stub = node::v1::Peers::NewStub(channel);
   grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + runtime::diskWait().limit);
   const std::stop_callback cancel(stop, [&context] { context.TryCancel(); });
   node::v1::FetchShardRequest request;
   request.set_run(request_.run());

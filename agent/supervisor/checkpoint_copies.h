@@ -4,6 +4,7 @@
 // checkpoint is published; the training does not wait.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -42,7 +43,9 @@ class CheckpointCopies {
   // on the loop's thread, and not after destruction has begun.
   CheckpointCopies(EventLoop& loop, const node::v1::PrepareRequest& request, std::string folder,
                    int keep, Handlers handlers);
-  ~CheckpointCopies();  // ends a fetch that is under way
+  ~CheckpointCopies();  // waits for a call to the disk
+  void end();           // cancels a fetch; no handler is called any more
+  bool isOver() const { return over_; }
 
   // The sources of the current generation; none: nothing is copied.
   void setSources(std::vector<Source> sources);
@@ -78,6 +81,7 @@ class CheckpointCopies {
   std::condition_variable_any changed_;
   std::vector<Source> sources_;  // mutex_, as the next
   std::optional<Task> next_;
+  std::atomic<bool> over_{false};  // the thread has nothing left to do
   std::jthread thread_;
 };
 

@@ -30,11 +30,10 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
   return out;
 }
 
-bool continuesWithoutAny(const node::v1::PrepareRequest& request) {
+bool continuesWithoutAny(const node::v1::PrepareRequest& request, std::size_t nodes) {
   const std::string& policy = request.spec().recovery().policy();
-  return nodesOf(request).size() > 2 &&
-         (policy == "shrink" ||
-          (policy == "restart" && !specs::spareNodes(request.cluster()).empty()));
+  return nodes > 2 && (policy == "shrink" ||
+                       (policy == "restart" && !specs::spareNodes(request.cluster()).empty()));
 }
 
 Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,

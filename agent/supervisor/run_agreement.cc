@@ -87,6 +87,10 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     *message.mutable_go() = goMessage();
     server_->send(node, message);
   }
+  if (awaitedCopies_.contains(node)) {
+    message.mutable_copy_checkpoint()->set_step(copying_);
+    server_->send(node, message);
+  }
   if (isEvaluator(node)) tellEvaluator();
   if (stopping_) {
     message.mutable_stop();
@@ -386,6 +390,7 @@ void RunControl::localReady() {
 void RunControl::go() {
   if (gone_ || outcome_) return;
   gone_ = true;
+  electorate_ = nodesOf(request_);
   setCopySources();
   if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;
@@ -519,7 +524,7 @@ void RunControl::finish() {
   }
   finished.set_state(*outcome_);
   finished.set_alone(*outcome_ == run::v1::FAILED && coordinates() && trained() &&
-                     continuesWithoutAny(request_) && !hasQuorum());
+                     continuesWithoutAny() && !hasQuorum());
   if (evaluations_ && evaluations_->last() &&
       (evaluations_->complete() || *outcome_ != run::v1::SUCCEEDED)) {
     finished.set_eval_loss(evaluations_->last()->eval_loss());
@@ -538,7 +543,10 @@ void RunControl::finish() {
   kvAsked_.clear();
   workers_.clear();
   // Kept for a moment, so that what was said last goes out.
-  loop_.after(1'000'000'000, [this] { client_.reset(); });
+  loop_.after(1'000'000'000, [this] {
+    client_.reset();
+    candidate_.reset();
+  });
   onOver_();
 }
 

@@ -102,6 +102,9 @@ class RunControl {
   bool isEvaluator(const std::string& node) const {
     return evaluations_ && evaluations_->node() == node;
   }
+  bool evaluatorAwaited(const std::string& node) const {
+    return isEvaluator(node) && !evaluations_->lost();
+  }
   void setState(run::v1::RunState state);
   void join(const std::string& address);
   std::unique_ptr<PeerClient> connect(const std::string& node, const std::string& address);
@@ -144,7 +147,7 @@ class RunControl {
   bool replaceLost(const std::vector<std::string>& lost);
   void leaveOut(const std::string& node);
   bool hasRanks(const std::string& node) const;
-  bool awaited(const std::string& node) const { return hasRanks(node) || isEvaluator(node); }
+  bool awaited(const std::string& node) const { return hasRanks(node) || evaluatorAwaited(node); }
   bool answers(const std::string& node) const;
   void beginGeneration(int generation, const node::v1::Recover& recover);
   void startGeneration();
@@ -162,6 +165,7 @@ class RunControl {
 
   // Takeover
   bool hasQuorum() const;  // at the coordinator
+  bool continuesWithoutAny() const;
   node::v1::Go goMessage() const;
   void seekSuccessor();  // while the coordinator is silent
   void stand();
@@ -226,6 +230,7 @@ class RunControl {
   Recovery recovery_;           // at the coordinator, as the next four
   Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
   bool restarting_ = false;     // until the first steps of this generation
+  bool toldMinority_ = false;
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
   bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
@@ -244,6 +249,7 @@ class RunControl {
   std::optional<Error> hang_;  // the last one told, until the run goes on
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
+  std::vector<std::string> electorate_;        // nodes of the last generation that trained
   std::vector<node::v1::Listener> listeners_;  // those that may succeed it come in this order
   std::size_t turn_ = 0;                       // the next successor to try
   Nanoseconds seekingSince_ = 0;               // since a successor's turn began; 0: none's
@@ -264,8 +270,10 @@ class RunControl {
   std::map<std::string, Peer> peers_;
   std::unique_ptr<Evaluations> evaluations_;  // at the coordinator
   std::unique_ptr<Evaluator> evaluator_;      // at the node of that role
-  std::unique_ptr<CheckpointCopies> copies_;  // where this node has kept copies
-  KeyValueStore kv_;                          // at the coordinator
+  std::unique_ptr<CheckpointCopies> copies_;  // where this node keeps copies
+  std::vector<std::unique_ptr<CheckpointCopies>>
+      endedCopies_;   // that may still be in a disk's call
+  KeyValueStore kv_;  // at the coordinator
   std::uint64_t nextGet_ = 1;
   std::map<std::uint64_t, std::pair<std::string, KeyValueStore::Answer>> kvAsked_;
   // sent again after a reconnect

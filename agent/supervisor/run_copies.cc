@@ -12,16 +12,14 @@ namespace lockstep::agent {
 
 bool RunControl::listens() const {
   return nodesOf(request_).size() > 1 && !evaluates() &&
-         (continuesWithoutAny(request_) || !copiedNodes(request_).empty());
+         (agent::continuesWithoutAny(request_, nodesOf(request_).size()) ||
+          !copiedNodes(request_).empty());
 }
 
 void RunControl::setCopySources() {
   const auto copied = copiedNodes(request_);
   const auto own = copied.find(request_.node());
-  if (own == copied.end()) {
-    copies_.reset();
-    return;
-  }
+  if (own == copied.end()) return;
   std::map<std::string, std::string> addresses;
   for (const auto& [name, peer] : peers_) addresses[name] = peer.address;
   for (const node::v1::Listener& listener : listeners_)
@@ -98,7 +96,10 @@ void RunControl::endCopies() {
   published_ = copying_ = 0;
   copyFailed_ = false;
   awaitedCopies_.clear();
-  copies_.reset();
+  std::erase_if(endedCopies_, [](const auto& one) { return one->isOver(); });
+  if (!copies_) return;
+  copies_->end();
+  endedCopies_.push_back(std::move(copies_));
 }
 
 }  // namespace lockstep::agent

@@ -31,7 +31,9 @@ void RunControl::failed(const Error& error) {
   }
   // A node that is late may be the cause: it is heard of soon, or found silent and replaced. A
   // minority waits for the others, or ends.
-  if (anyLate() || (continuesWithoutAny(request_) && !hasQuorum())) {
+  const bool isMinority = continuesWithoutAny() && !hasQuorum();
+  if (isMinority && monotonicNow() - failedAt_ > limits_.lostPeer) return abort(error);
+  if (anyLate() || isMinority) {
     loop_.after(heartbeat_, [this, error, generation = generation_] {
       if (generation == generation_) failed(error);
     });
@@ -51,10 +53,11 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   const std::string key = fmt::format("{}", fmt::join(tried, " "));
   if (key == keptOut_) return false;
   if (!hasQuorum()) {
-    keptOut_ = key;
-    say("fewer than half of the run's nodes answer, so it does not continue here");
+    if (!std::exchange(toldMinority_, true))
+      say("fewer than half of the run's nodes answer, so it does not continue here");
     return false;
   }
+  toldMinority_ = false;
   const auto members =
       membersWithout(lost, request_, [this](const std::string& node) { return answers(node); });
   if (!members.ok()) {
@@ -93,6 +96,7 @@ void RunControl::recover(const Error& cause, const std::optional<node::v1::Membe
   // Of a checkpoint without copies, a lost node may have had what no other has.
   recover.set_from_checkpoints(members && !copiedNodes(request_).empty() ? hasCopies_
                                                                          : hasCheckpoint_);
+  recover.set_copied(hasCopies_ && recover.from_checkpoints());
   recover.set_pause_ns(recovery_.pause());
   if (members)
     *recover.mutable_members() = *members;
@@ -124,7 +128,8 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   if (outcome_) return;
   generation_ = generation;
   recover_ = recover;
-  if (recover.from_checkpoints()) hasCheckpoint_ = hasCopies_ = true;
+  hasCheckpoint_ = recover.from_checkpoints();
+  hasCopies_ = recover.copied();
   if (recover.has_members()) apply(recover.members(), request_);
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation);

@@ -8,12 +8,14 @@
 //
 // A node that has voted, or asks for votes, has left the coordinator. It follows the coordinator
 // again only if the successor has given up; until then, neither counts on it twice. Likewise a
-// coordinator that reaches fewer than half of the nodes does not continue (hasQuorum), so that two
-// nodes never coordinate one run.
+// coordinator that reaches fewer than half of the nodes does not continue (hasQuorum). Counted are
+// the nodes of the last generation that trained, so that two nodes never coordinate one run.
 #include <algorithm>
 
 #include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
+#include "engine/base/file.h"
+#include "engine/base/log.h"
 
 namespace lockstep::agent {
 namespace {
@@ -24,9 +26,13 @@ constexpr int kWaits = 2;  // heartbeats that a majority waits for the others' v
 }  // namespace
 
 bool RunControl::hasQuorum() const {
-  const auto present = 1 + std::count_if(peers_.begin(), peers_.end(),
-                                         [&](const auto& one) { return answers(one.first); });
-  return isQuorum(static_cast<std::size_t>(present), nodesOf(request_).size(), true);
+  const auto present = 1 + std::count_if(electorate_.begin(), electorate_.end(),
+                                         [&](const std::string& name) { return answers(name); });
+  return isQuorum(static_cast<std::size_t>(present), electorate_.size(), true);
+}
+
+bool RunControl::continuesWithoutAny() const {
+  return agent::continuesWithoutAny(request_, electorate_.size());
 }
 
 node::v1::Go RunControl::goMessage() const {
@@ -42,7 +48,7 @@ node::v1::Go RunControl::goMessage() const {
 }
 
 void RunControl::seekSuccessor() {
-  if (outcome_ || stopping_ || listeners_.empty() || !continuesWithoutAny(request_)) return;
+  if (outcome_ || stopping_ || listeners_.empty() || !continuesWithoutAny()) return;
   const Nanoseconds now = monotonicNow();
   if (stands_) {
     countVotes();
@@ -68,6 +74,7 @@ void RunControl::seekSuccessor() {
 
 // The successor can be reached.
 void RunControl::vote(const std::string& successor) {
+  if (outcome_ || !candidate_) return;
   if (!voted_) {
     say(fmt::format("node {} does not answer: votes for node {}", coordinator_, successor));
     voted_ = true;
@@ -91,6 +98,7 @@ void RunControl::leaveCoordinator() {
 }
 
 void RunControl::followAgain() {
+  if (outcome_) return;
   stands_ = voted_ = false;
   seekingSince_ = monotonicNow();
   declineVotes();
@@ -99,6 +107,7 @@ void RunControl::followAgain() {
 }
 
 void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToPeer& message) {
+  if (outcome_ || !candidate_) return;
   if (message.has_decline()) {
     followAgain();
   } else if (message.has_recover() && message.generation() > generation_) {
@@ -110,6 +119,7 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
     loop_.cancel(lostTimer_);
     lostTimer_ = 0;
     onCoordinatorMessage(message);
+    if (evaluator_) evaluator_->onJoin();
   }
 }
 
@@ -131,18 +141,15 @@ void RunControl::declineVotes() {
 }
 
 void RunControl::countVotes() {
-  const std::vector<std::string> nodes = nodesOf(request_);
   std::vector<std::string> lost;
-  std::size_t present = 1;
-  for (const std::string& name : nodes) {
-    if (votes_.contains(name))
-      ++present;
-    else if (name != request_.node() && hasRanks(name))
-      lost.push_back(name);
-  }
-  const bool waits =
-      present + 1 < nodes.size() && monotonicNow() - seekingSince_ < kWaits * heartbeat_;
-  if (!isQuorum(present, nodes.size(), false) || waits) return;
+  for (const std::string& name : nodesOf(request_))
+    if (!votes_.contains(name) && name != request_.node() && hasRanks(name)) lost.push_back(name);
+  const std::size_t all = electorate_.size();
+  const auto present = static_cast<std::size_t>(std::count_if(
+      electorate_.begin(), electorate_.end(),
+      [&](const std::string& name) { return name == request_.node() || votes_.contains(name); }));
+  const bool waits = present + 1 < all && monotonicNow() - seekingSince_ < kWaits * heartbeat_;
+  if (!isQuorum(present, all, false) || waits) return;
   const auto members = membersWithout(
       lost, request_, [this](const std::string& name) { return votes_.contains(name); });
   if (members.ok()) return takeOver(lost, *members);
@@ -171,8 +178,17 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::
     peer.address = addresses_[name];
     peer.heard.last = monotonicNow();
   }
-  if (const auto* node = specs::evaluatorNode(request_.cluster()))
+  if (const auto* node = specs::evaluatorNode(request_.cluster())) {
     evaluations_ = std::make_unique<Evaluations>(node->name());
+    if (!votes_.contains(node->name())) evaluatorLost("its supervisor does not answer");
+  }
+  // For a supervisor that follows this one on the node.
+  if (auto stored = folder_.readRequest(); stored.ok()) {
+    stored->set_coordinator(true);
+    const Status written =
+        writeFileAtomically(folder_.request(), stored->SerializeAsString(), 0600);
+    if (!written.ok()) logWarning("{}", written.error().text());
+  }
   recovery_ = Recovery(request_.spec().recovery(), generation_ - request_.generation());
   const Error error = lostError(lost);
   if (const auto end = recovery_.ends(error, furthest_)) return abort(*end);

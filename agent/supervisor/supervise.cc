@@ -21,6 +21,7 @@
 #include "agent/supervisor/members.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
+#include "agent/worker/prepare.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -152,7 +153,7 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
     }
     record.mutable_finished()->set_state(isFinal(state) ? state : run::v1::FAILED);
     record.mutable_finished()->set_alone(!isFinal(state) && request.coordinator() &&
-                                         continuesWithoutAny(request));
+                                         continuesWithoutAny(request, nodesOf(request).size()));
     spool.append(record);
     (void)spool.flush();
   }

@@ -27,7 +27,7 @@ class NodeClock {
   }
 
  private:
-  std::string bootId_;
+  std::string bootId_, relativeTo_;
   std::int64_t offset_ = 0;       // ns
   std::int64_t uncertainty_ = 0;  // of the offset
   std::int64_t at_ = 0;           // when it was measured, by the node's clock; 0: never

@@ -247,6 +247,7 @@ class Recorder::State::Recording {
   static RunRow unbegun(RunRow row) {
     row.phase = RunState::LAUNCHING;
     row.startedNs = row.finishedNs = row.unreachableNs = 0;
+    row.generation = 1;
     row.error = {};
     return row;
   }

@@ -194,8 +194,11 @@ bool RunAggregator::isLeftOut(const std::string& node) const {
 
 void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
   RunRestart restart;
+  restart.generation = record.has_recovering() ? record.recovering().generation()
+                                               : record.recovered().generation();
+  // Of a coordinator from which another one took over, whose records have come before.
+  if (restart.generation < row_.generation) return;
   if (record.has_recovering()) {
-    restart.generation = record.recovering().generation();
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
     setMembers(record.recovering(), restart);
@@ -207,7 +210,6 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     }
     if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
   } else {
-    restart.generation = record.recovered().generation();
     restart.lostSteps = record.recovered().lost_steps();
     restart.seconds = record.recovered().seconds();
     row_.figures.lostSeconds += nodes_[name].lostTime.recovered(record, median(durations_));

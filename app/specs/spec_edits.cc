@@ -163,7 +163,7 @@ Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std:
   if (parent.flow) {
     const std::string flow = key + ": " + yamlFlow(below);
     const std::size_t last = text.rfind('\n', parent.end - 1) + 1;  // 0 where there is none
-    const bool fits = parent.end - last + flow.size() + 2 <= kYamlLine;
+    const bool fits = lineEnd(text, parent.end) - last + flow.size() + 2 <= kYamlLine;
     if (rewritable(text, found) && (parent.entries.empty() || !fits)) {
       YamlNode whole = parent;
       whole.entries.push_back({scalarNode(keyOf(parts[found.depth]), true), std::move(below)});

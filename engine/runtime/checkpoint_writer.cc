@@ -37,6 +37,8 @@ Status makeFolder(const fs::path& folder) {
   return {};
 }
 
+constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
+
 // What a process that was killed while it wrote or removed a checkpoint has left.
 void removeLeftovers(const fs::path& root) {
   std::error_code ignored;
@@ -319,7 +321,9 @@ Status CheckpointWriter::clean() {
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(to_.keep, 1)) < all.size(); ++i) {
     // Checkpoints of later steps are damaged if the run resumed from an earlier one.
     if (all[i].second == newest) continue;
-    if (to_.copied != nullptr && all[i].first >= *to_.copied) continue;
+    if (to_.copied != nullptr && (all[i].first == *to_.copied ||
+                                  (all[i].first > *to_.copied && i + kUncopied >= all.size())))
+      continue;
     const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
     fs::remove_all(trash, error);
     fs::rename(all[i].second, trash, error);
