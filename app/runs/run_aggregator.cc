@@ -194,8 +194,8 @@ bool RunAggregator::isLeftOut(const std::string& node) const {
 
 void RunAggregator::addRestart(const std::string& name, const run::v1::Record& record) {
   RunRestart restart;
-  restart.generation = record.has_recovering() ? record.recovering().generation()
-                                               : record.recovered().generation();
+  restart.generation =
+      record.has_recovering() ? record.recovering().generation() : record.recovered().generation();
   // Of a coordinator from which another one took over, whose records have come before.
   if (restart.generation < row_.generation) return;
   if (record.has_recovering()) {

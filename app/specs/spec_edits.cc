@@ -122,8 +122,10 @@ TextEdit SpecText::State::rewrite(const Found& found, const YamlNode& value,
                                   const Descriptor* type) const {
   const YamlNode& key = found.entry->key;
   const auto indent = static_cast<std::size_t>(key.column - 1);
+  // A comment behind it stays on the line.
+  const std::size_t after = lineEnd(text, found.node->end) - found.node->end;
   return TextEdit{key.end, found.node->end - key.end,
-                  ":" + yamlValue(value, type, indent, indent + key.end - key.offset + 1)};
+                  ":" + yamlValue(value, type, indent, indent + key.end - key.offset + 1 + after)};
 }
 
 Result<TextEdit> SpecText::State::add(const Found& found, const std::vector<std::string>& parts,
