@@ -5009,6 +5009,10 @@ its last lines:
             <translation>“%1”不是检查点的文件</translation>
         </message>
         <message>
+            <source>its supervisor does not answer</source>
+            <translation>其监管进程没有响应</translation>
+        </message>
+        <message>
             <source>heartbeats have stopped</source>
             <translation>心跳已停止</translation>
         </message>
