@@ -197,14 +197,17 @@ Result<std::int64_t> CheckpointCopies::fetch(const std::shared_ptr<grpc::Channel
     Sha256 hash;
     std::string expected;
     node::v1::FetchChunk chunk;
-    while (reader->Read(&chunk)) {
-      LOCKSTEP_TRY(append(chunk.data()));
+    Status written;
+    while (written.ok() && reader->Read(&chunk)) {
+      written = append(chunk.data());
       hash.update(std::string_view(chunk.data()));
       bytes += static_cast<std::int64_t>(chunk.data().size());
       expected = chunk.sha256();
     }
-    if (const grpc::Status ended = reader->Finish(); !ended.ok())
-      return errorOf(ended, source.node);
+    if (!written.ok()) context.TryCancel();
+    const grpc::Status ended = reader->Finish();
+    LOCKSTEP_TRY(written);
+    if (!ended.ok()) return errorOf(ended, source.node);
     if (hash.hex() == expected) return {};
     return makeError(Code::kDataLoss, "{} was damaged on its way from node {}", file, source.node);
   };

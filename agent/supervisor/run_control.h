@@ -85,7 +85,7 @@ class RunControl {
   struct Peer {  // another node, at the coordinator
     bool joined = false, ready = false;
     std::string done;     // its status, once its workers have succeeded
-    std::string address;  // where it listens as a possible coordinator; "": it cannot be one
+    std::string address;  // where it serves its peers; "": it does not
     Heard heard;
     EventLoop::TimerId lost = 0;
   };
@@ -246,10 +246,10 @@ class RunControl {
     Nanoseconds until = 0;
   };
   std::optional<UncertainHang> uncertainHang_;
-  std::optional<Error> hang_;  // the last one told, until the run goes on
+  std::optional<Error> hang_;            // the last one told, until the run goes on
+  std::vector<std::string> electorate_;  // nodes of the last generation that trained
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
-  std::vector<std::string> electorate_;        // nodes of the last generation that trained
   std::vector<node::v1::Listener> listeners_;  // those that may succeed it come in this order
   std::size_t turn_ = 0;                       // the next successor to try
   Nanoseconds seekingSince_ = 0;               // since a successor's turn began; 0: none's
