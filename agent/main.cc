@@ -47,7 +47,7 @@ const std::vector<Command> kCommands{
      stacksCommand},
     {"supervise",
      {{"runtime=", "serve-only",
-       "prepare-seconds=", "lost-seconds=", "evaluation-seconds=", "linger-seconds="},
+       "prepare-seconds=", "lost-seconds=", "absence-seconds=", "evaluation-seconds=", "linger-seconds="},
       1,
       1,
       "supervise RUNFOLDER --runtime DIR [--serve-only]",

@@ -20,6 +20,36 @@ std::string commOf(const ClusterSpec& cluster, const spec::v1::StrategySpec& str
   return specs::deviceCount(*nodes.front()) > 1 ? "shm" : "in-process";
 }
 
+// The members of a generation in which this cluster trains; the request's node comes first.
+Result<node::v1::Members> planFor(ClusterSpec cluster, const node::v1::PrepareRequest& request) {
+  auto& nodes = *cluster.mutable_nodes();
+  const auto own = std::find_if(nodes.begin(), nodes.end(), [&](const NodeSpec& node) {
+    return node.name() == request.node();
+  });
+  if (own != nodes.end()) std::rotate(nodes.begin(), own, own + 1);
+  const spec::v1::StrategySpec& strategy = request.spec().strategy();
+  const auto withRanks = specs::nodesWithRanks(cluster, strategy);
+  if (withRanks.empty())
+    return makeError(Code::kUnavailable, "none of the run's remaining nodes has ranks");
+  if (withRanks.front()->name() != request.node())
+    return makeError(Code::kUnavailable, "node {} cannot coordinate the run", request.node());
+  node::v1::Members out;
+  out.set_comm(commOf(cluster, strategy, request.comm()));
+  *out.mutable_cluster() = cluster;
+  cluster.set_comm(out.comm());
+  std::vector<specs::NodeHost> hosts;
+  for (const auto& host : request.hosts())
+    hosts.push_back({host.node(), host.host(), host.cores()});
+  LOCKSTEP_ASSIGN(const specs::Planned made,
+                  specs::makePlanned(request.spec(), cluster, hosts, planner::CostModel()));
+  out.set_plan(plan::text(made.plan));
+  return out;
+}
+
+bool isSpareRole(const NodeSpec& node) {
+  return std::find(node.roles().begin(), node.roles().end(), "spare") != node.roles().end();
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareRequest& request) {
@@ -45,9 +75,7 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
   std::vector<const NodeSpec*> spares = specs::spareNodes(request.cluster());
   std::erase_if(
       spares, [&](const NodeSpec* node) { return isLost(node->name()) || !answers(node->name()); });
-  node::v1::Members out;
-  ClusterSpec& cluster = *out.mutable_cluster();
-  cluster = request.cluster();
+  ClusterSpec cluster = request.cluster();
   cluster.clear_nodes();
   std::vector<std::string> taken;
   for (const NodeSpec& node : request.cluster().nodes()) {
@@ -67,32 +95,45 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
   auto& nodes = *cluster.mutable_nodes();
   nodes.erase(std::remove_if(nodes.begin(), nodes.end(),
                              [&](const NodeSpec& node) {
-                               return std::find(node.roles().begin(), node.roles().end(),
-                                                "spare") != node.roles().end() &&
+                               return isSpareRole(node) &&
                                       std::find(taken.begin(), taken.end(), node.name()) !=
                                           taken.end();
                              }),
               nodes.end());
-  const auto own = std::find_if(nodes.begin(), nodes.end(), [&](const NodeSpec& node) {
-    return node.name() == request.node();
-  });
-  if (own != nodes.end()) std::rotate(nodes.begin(), own, own + 1);
+  return planFor(std::move(cluster), request);
+}
+
+Result<node::v1::Members> membersWithSpares(
+    const ClusterSpec& launched, const node::v1::PrepareRequest& request,
+    const std::function<bool(const std::string&)>& answers) {
   const spec::v1::StrategySpec& strategy = request.spec().strategy();
-  const auto withRanks = specs::nodesWithRanks(cluster, strategy);
-  if (withRanks.empty())
-    return makeError(Code::kUnavailable, "none of the run's remaining nodes has ranks");
-  if (withRanks.front()->name() != request.node())
-    return makeError(Code::kUnavailable, "node {} cannot coordinate the run", request.node());
-  out.set_comm(commOf(cluster, strategy, request.comm()));
-  ClusterSpec planned = cluster;
-  planned.set_comm(out.comm());
-  std::vector<specs::NodeHost> hosts;
-  for (const auto& host : request.hosts())
-    hosts.push_back({host.node(), host.host(), host.cores()});
-  LOCKSTEP_ASSIGN(const specs::Planned made,
-                  specs::makePlanned(request.spec(), planned, hosts, planner::CostModel()));
-  out.set_plan(plan::text(made.plan));
-  return out;
+  ClusterSpec cluster = request.cluster();
+  std::vector<const NodeSpec*> lost = specs::nodesWithRanks(launched, strategy);
+  std::erase_if(lost, [&](const NodeSpec* node) {
+    const auto now = specs::nodesWithRanks(cluster, strategy);
+    return std::any_of(now.begin(), now.end(),
+                       [&](const NodeSpec* one) { return one->name() == node->name(); });
+  });
+  std::size_t missing = specs::nodesWithRanks(launched, strategy).size() -
+                        specs::nodesWithRanks(cluster, strategy).size();
+  // A node takes its own place before others take what is left.
+  const auto place = [&](NodeSpec& spare, const NodeSpec& of) {
+    *spare.mutable_roles() = of.roles();
+    std::erase(lost, &of);
+    --missing;
+  };
+  const auto usable = [&](const NodeSpec& node) {
+    return missing > 0 && isSpareRole(node) && answers(node.name());
+  };
+  for (NodeSpec& node : *cluster.mutable_nodes()) {
+    const auto own = std::find_if(lost.begin(), lost.end(), [&](const NodeSpec* one) {
+      return one->name() == node.name();
+    });
+    if (usable(node) && own != lost.end()) place(node, **own);
+  }
+  for (NodeSpec& node : *cluster.mutable_nodes())
+    if (usable(node) && !lost.empty()) place(node, *lost.front());
+  return planFor(std::move(cluster), request);
 }
 
 void apply(const node::v1::Members& members, node::v1::PrepareRequest& request) {

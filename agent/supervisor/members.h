@@ -32,6 +32,13 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
                                          const node::v1::PrepareRequest& request,
                                          const std::function<bool(const std::string&)>& answers);
 
+// Returns the members with spares that `answers` in the place of nodes that were lost, so that as
+// many nodes have ranks as of the `launched` cluster, or as many as there are spares. Errors: those
+// of the planner.
+Result<node::v1::Members> membersWithSpares(const spec::v1::ClusterSpec& launched,
+                                            const node::v1::PrepareRequest& request,
+                                            const std::function<bool(const std::string&)>& answers);
+
 // Changes the request to these members.
 void apply(const node::v1::Members& members, node::v1::PrepareRequest& request);
 

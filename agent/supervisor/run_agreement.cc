@@ -59,7 +59,8 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     addresses_[node] = hello.address();
     return;
   }
-  if (!peers_.contains(node)) return leaveOut(node);
+  const bool isBack = !peers_.contains(node);
+  if (isBack && !takeBack(node)) return leaveOut(node);
   Peer& peer = peers_[node];
   peer.joined = true;
   peer.address = hello.address();
@@ -91,6 +92,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     message.mutable_copy_checkpoint()->set_step(copying_);
     server_->send(node, message);
   }
+  if (isBack && canGrow()) checkpointNow();
   if (isEvaluator(node)) tellEvaluator();
   if (stopping_) {
     message.mutable_stop();
@@ -309,7 +311,7 @@ void RunControl::onCoordinatorLost(const Message& why) {
     error.why = message("no connection to it for {} s: {}", limits_.lostPeer / 1'000'000'000, why);
     error.next = "check whether that node runs and is reachable from here at its address";
     error.node = request_.node();
-    abort(error);
+    endAlone(error);
   });
 }
 
@@ -396,6 +398,7 @@ void RunControl::go() {
   ToWorker message;
   message.mutable_go();
   sendAll(message);
+  if (canGrow()) checkpointNow();
 }
 
 Status RunControl::stop(const std::string& run, int generation) {
@@ -483,7 +486,7 @@ void RunControl::localFailure(Error error, bool cascading) {
   if (client_) client_->send(std::move(message));
   // The coordinator answers with the run's error. Where it cannot, this one is it.
   loop_.after(limits_.lostPeer, [this, generation = generation_] {
-    if (!outcome_ && generation == generation_) abort(*told_);
+    if (!outcome_ && generation == generation_) endAlone(*told_);
   });
 }
 

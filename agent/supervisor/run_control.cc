@@ -30,6 +30,7 @@ RunControl::RunControl(EventLoop& loop, RunFolder folder, node::v1::PrepareReque
     : loop_(loop),
       folder_(std::move(folder)),
       request_(std::move(request)),
+      launched_(request_.cluster()),
       spool_(spool),
       version_(std::move(version)),
       limits_(limits),

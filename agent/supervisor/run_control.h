@@ -45,6 +45,7 @@ struct RunLimits {
   Nanoseconds prepared = 30'000'000'000;   // until Commit
   Nanoseconds formation = 60'000'000'000;  // from Commit until every worker is bound
   Nanoseconds lostPeer = 30'000'000'000;   // without a stream to the coordinator, or from a node
+  Nanoseconds absence = 3600'000'000'000;  // after that, of a node that may come back
   Nanoseconds stopTerm = 10'000'000'000;   // from Stop to SIGTERM
   Nanoseconds stopKill = 15'000'000'000;   // from Stop to SIGKILL
   Nanoseconds lastEvaluation = 600'000'000'000;  // from the ranks' end
@@ -64,6 +65,7 @@ class RunControl {
   Result<std::string> start();
   Status commit(const node::v1::CommitRequest& request);
   Status stop(const std::string& run, int generation);
+  Status checkpoint(const std::string& run, int generation);  // takes one soon
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
   void say(std::string line);  // logs a line, also as a record
@@ -153,6 +155,15 @@ class RunControl {
   void startGeneration();
   void noteFirstSteps(const run::v1::StepChunk& steps);
 
+  // Nodes that come back
+  bool mayReturn() const;
+  void endAlone(const Error& error);
+  void seekCoordinator();                  // while it is absent
+  bool takeBack(const std::string& node);  // at the coordinator, like the next three
+  bool canGrow() const;
+  void grow();
+  void checkpointNow();
+
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy
   void setCopySources();  // of the current generation
@@ -214,7 +225,8 @@ class RunControl {
 
   EventLoop& loop_;
   RunFolder folder_;
-  node::v1::PrepareRequest request_;
+  node::v1::PrepareRequest request_;  // with the members of this generation
+  const spec::v1::ClusterSpec launched_;
   Spool& spool_;
   std::string version_;
   RunLimits limits_;
@@ -227,10 +239,11 @@ class RunControl {
   Heard coordinatorHeard_;      // at the other nodes
   Nanoseconds clockNoted_ = 0;  // when a ClockOffset was recorded
   bool leaving_ = false;        // the workers of the generation before are being ended
+  bool absent_ = false;         // this node waits until the coordinator takes it back
   Recovery recovery_;           // at the coordinator, as the next four
   Nanoseconds failedAt_ = 0;    // when the first error came; 0: it trains
   bool restarting_ = false;     // until the first steps of this generation
-  bool toldMinority_ = false;
+  bool toldMinority_ = false, cannotGrow_ = false;
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
   bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node

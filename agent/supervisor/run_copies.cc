@@ -40,7 +40,8 @@ void RunControl::setCopySources() {
 
 void RunControl::onPublished(std::int64_t step) {
   hasCheckpoint_ = true;
-  if (!coordinates() || copiedNodes(request_).empty()) return;
+  if (!coordinates()) return;
+  if (copiedNodes(request_).empty()) return grow();
   published_ = std::max(published_, step);
   if (copying_ == 0) beginCopies();
 }
@@ -78,6 +79,8 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     message.mutable_copied()->set_step(copying_);
     tellPeers(message);
     onAllCopied(copying_);
+    grow();
+    if (leaving_) return;
   }
   const bool next = published_ > std::exchange(copying_, 0);
   if (next) beginCopies();

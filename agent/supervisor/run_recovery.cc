@@ -134,7 +134,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   if (server_) server_->setGeneration(generation);
   if (client_) client_->setGeneration(generation);
-  ready_ = gone_ = sentCascading_ = false;
+  ready_ = gone_ = sentCascading_ = absent_ = false;
   doneStatus_.clear();
   told_.reset();
   pendingCause_.reset();
@@ -168,7 +168,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
 
 // The workers of the generation before are gone.
 void RunControl::startGeneration() {
-  if (outcome_ || !leaving_ || !workersGone()) return;
+  if (outcome_ || !leaving_ || absent_ || !workersGone()) return;
   workers_.clear();
   if (recover_.has_members()) {
     const Status written = writeFileAtomically(folder_.plan(), recover_.members().plan(), 0600);

@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "agent/supervisor/run_control.h"
+#include "agent/base/grpc_status.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
@@ -48,7 +49,9 @@ node::v1::Go RunControl::goMessage() const {
 }
 
 void RunControl::seekSuccessor() {
-  if (outcome_ || stopping_ || listeners_.empty() || !continuesWithoutAny()) return;
+  if (outcome_ || stopping_ || listeners_.empty()) return;
+  if (absent_) return seekCoordinator();
+  if (!continuesWithoutAny()) return;
   const Nanoseconds now = monotonicNow();
   if (stands_) {
     countVotes();
@@ -74,7 +77,7 @@ void RunControl::seekSuccessor() {
 
 // The successor can be reached.
 void RunControl::vote(const std::string& successor) {
-  if (outcome_ || !candidate_) return;
+  if (outcome_ || !candidate_ || absent_) return;
   if (!voted_) {
     say(fmt::format("node {} does not answer: votes for node {}", coordinator_, successor));
     voted_ = true;
@@ -108,8 +111,10 @@ void RunControl::followAgain() {
 
 void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToPeer& message) {
   if (outcome_ || !candidate_) return;
-  if (message.has_decline()) {
-    followAgain();
+  if (message.has_abort()) {
+    abort(fromInfo(message.abort().error()));
+  } else if (message.has_decline()) {
+    if (!absent_) followAgain();
   } else if (message.has_recover() && message.generation() > generation_) {
     say(fmt::format("node {} coordinates the run from now on", node));
     client_ = std::move(candidate_);

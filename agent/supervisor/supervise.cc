@@ -50,6 +50,10 @@ class SupervisorService : public node::v1::Supervisor::Service {
                     node::v1::StopReply*) override {
     return onLoop([&] { return control_->stop(request->run(), request->generation()); });
   }
+  grpc::Status Checkpoint(grpc::ServerContext*, const node::v1::CheckpointRequest* request,
+                          node::v1::CheckpointReply*) override {
+    return onLoop([&] { return control_->checkpoint(request->run(), request->generation()); });
+  }
   grpc::Status Kill(grpc::ServerContext*, const node::v1::KillRequest* request,
                     node::v1::KillReply*) override {
     return onLoop(
@@ -238,6 +242,7 @@ Result<RunLimits> limitsOf(const Arguments& arguments) {
   RunLimits out;
   LOCKSTEP_ASSIGN(out.prepared, duration(arguments, "prepare-seconds", 30));
   LOCKSTEP_ASSIGN(out.lostPeer, duration(arguments, "lost-seconds", 30));
+  LOCKSTEP_ASSIGN(out.absence, duration(arguments, "absence-seconds", 3600));
   LOCKSTEP_ASSIGN(out.lastEvaluation, duration(arguments, "evaluation-seconds", 600));
   return out;
 }

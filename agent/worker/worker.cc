@@ -52,6 +52,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   if (start.copied()) options.copiedCheckpoint = &link.copiedCheckpoint();
   options.checkpointSteps = training.checkpoint().every_steps();
   options.checkpointSeconds = 60 * training.checkpoint().every_minutes();
+  options.checkpointAsked = &link.checkpointAsked();
   options.eventsEvery = start.events_every();
   if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
   options.resumeFrom = start.resume_from();
@@ -160,6 +161,7 @@ void WorkerLink::watch() {
     node::v1::ToWorker message;
     if (!message.ParseFromString(frame)) continue;
     if (message.has_stop()) stop_ = true;
+    if (message.has_checkpoint()) checkpoint_ = true;
     if (message.has_copied()) copied_ = message.copied().step();
     std::lock_guard lock(mutex_);
     if (message.has_go()) go_ = true;

@@ -27,6 +27,7 @@ class WorkerLink final : public comm::Store {
   BlockingChannel& channel() { return channel_; }
   const std::atomic<bool>& stopAsked() const { return stop_; }
   void askStop() { stop_ = true; }
+  std::atomic<bool>& checkpointAsked() { return checkpoint_; }
   const std::atomic<std::int64_t>& copiedCheckpoint() const { return copied_; }  // its step
   // Tells the supervisor that this rank is ready, with the bytes that it has bound, and waits until
   // all ranks are.
@@ -39,7 +40,7 @@ class WorkerLink final : public comm::Store {
   void watch();
 
   BlockingChannel channel_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, checkpoint_{false};
   std::atomic<std::int64_t> copied_{0};
   std::mutex mutex_;
   std::condition_variable changed_;

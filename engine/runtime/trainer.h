@@ -41,6 +41,8 @@ struct TrainerOptions {
   std::string checkpointFolder;
   std::int64_t checkpointSteps = 0;
   double checkpointSeconds = 0;
+  // Set by another thread: takes a checkpoint soon, and clears it. May be null.
+  std::atomic<bool>* checkpointAsked = nullptr;
   int keepCheckpoints = 2;
   // The step of the newest checkpoint of which other nodes have copies; it and newer ones are kept
   // in any case. Null: no copies are made.

@@ -17,7 +17,13 @@ Status Training::ofThisRank(Status status) const {
   return status;
 }
 
+bool Training::isCheckpointAsked() const {
+  return options_.checkpointAsked != nullptr && !checkpoints_->isBusy() &&
+         options_.checkpointAsked->load(std::memory_order_relaxed);
+}
+
 bool Training::isCheckpointDue() const {
+  if (isCheckpointAsked()) return true;
   return options_.checkpointSeconds > 0 &&
          static_cast<double>(monotonicNow() - lastCheckpoint_) * 1e-9 >= options_.checkpointSeconds;
 }
@@ -35,6 +41,7 @@ Status Training::checkpoint() {
     tellLeftOut();
     return {};
   }
+  if (options_.checkpointAsked != nullptr) *options_.checkpointAsked = false;
   LOCKSTEP_TRY(state_->fetch());
   LOCKSTEP_TRY(checkState());
   observer_.flush();

@@ -62,6 +62,7 @@ class Training {
   Status checkState();
   bool endsWhereNotFinite() const { return options_.nonFinite == NonFinite::kRefused; }
   Status step(const data::BatchPosition& position, Nanoseconds begin);
+  bool isCheckpointAsked() const;
   Request requestNow() const;  // of this rank
   Status runEntries(std::int64_t number, bool withEvents, Nanoseconds begin, StepRecord& record);
   Status checkStep(const StepRecord& record);

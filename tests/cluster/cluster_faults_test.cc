@@ -181,6 +181,7 @@ class ClusterFaultsTest : public QObject {
                              "spare for the coordinator",
                              "shrink, coordinator",
                              "spare and copies",
+                             "comes back",
                              "coordinator gone",
                              "given up",
                              "strangers",
@@ -206,6 +207,8 @@ class ClusterFaultsTest : public QObject {
     else if (fault.startsWith("spare") || fault.startsWith("shrink"))
       goesOnWithout(fault.startsWith("spare"), fault.contains("coordinator"),
                     fault.contains("copies"));
+    else if (fault == "comes back")
+      comesBack();
     else if (fault == "all apart")
       allApart();
     else if (fault == "coordinator gone")
@@ -769,6 +772,56 @@ class ClusterFaultsTest : public QObject {
     QCOMPARE(recovering["world"].toInt(), 2);
     QVERIFY2(!recovering["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
     QCOMPARE(recovering["coordinator"].toString(), QString(coordinator ? "n2" : ""));
+    QVERIFY(result.all("error").empty());
+    endsEverywhere(run);
+    QVERIFY(lockstep({"runs"}).out.isEmpty());
+  }
+
+  // A host that the others go on without has ranks again once it answers, from a checkpoint that is
+  // taken for it. The bits are those of an undisturbed run.
+  void comesBack() {
+    const QString nodes = cluster("shrinking", {1, 2, 3});
+    const bool copies = upTo(2) == 1;
+    const QStringList more{"--set", "training.batch=1200",
+                           "--set", "strategy.deterministic_parts=6",
+                           "--set", "training.epochs=1000",
+                           "--set", "training.max_steps=1500",
+                           "--set", "training.checkpoint.every_steps=0",
+                           "--set", copies ? "training.checkpoint.copies=1" : "training.seed=1",
+                           "--set", "recovery.policy=shrink"};
+    const auto undisturbed = start(more, nodes);
+    const CliResult whole = cli_.finish(*undisturbed, {});
+    QVERIFY2(whole.exit == 0, whole.text());
+    const int victim = 2 + upTo(2);
+    const bool freezes = upTo(2) == 1;
+    const auto disturb = [&](bool away) {
+      if (freezes) return hosts_->freeze(victim, away) > 0;
+      return away ? hosts_->cut(victim) : hosts_->heal(victim);
+    };
+    const auto process = start(more, nodes);
+    QByteArray out;
+    QString run;
+    QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+    QVERIFY(disturb(true));
+    const bool without = cli_.awaitEvent(*process, "recovered", out, kResumesMs);
+    ::usleep(static_cast<useconds_t>(upTo(2000)) * 1000);
+    QVERIFY(disturb(false));
+    QElapsedTimer clock;
+    clock.start();
+    const bool back = without && cli_.awaitEvent(*process, "recovering", out, kResumesMs);
+    const auto joined = clock.elapsed();
+    const bool again = back && cli_.awaitEvent(*process, "recovered", out, kResumesMs);
+    const auto trains = clock.elapsed();
+    const CliResult result = cli_.finish(*process, out);
+    qInfo("n%d %s%s: has ranks again after %lld ms, trained after %lld ms", victim,
+          freezes ? "frozen" : "silent", copies ? ", copies" : "", joined, trains);
+    QVERIFY2(again, result.text());
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
+    const QJsonObject grown = result.all("recovering").back();
+    QCOMPARE(grown["world"].toInt(), 3);
+    QCOMPARE(grown["node"].toString(), "n" + QString::number(victim));
+    QVERIFY2(grown["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
     QVERIFY(result.all("error").empty());
     endsEverywhere(run);
     QVERIFY(lockstep({"runs"}).out.isEmpty());

@@ -1,0 +1,134 @@
+// RunControl: nodes that come back.
+//
+// A node that the run continues without, and whose supervisor still runs (it was frozen, or its
+// network was cut), ends its workers and keeps trying to reach the coordinator, and the nodes that
+// may have taken over from it. Once it does, it is a spare. If the run had been planned again for fewer nodes, the coordinator asks for a checkpoint
+// and then begins a generation with the node's ranks, which loses no step before that checkpoint.
+//
+// Until a generation begins with it, such a node counts neither as a successor nor as a voter.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "agent/supervisor/run_control.h"
+#include "agent/worker/prepare.h"
+
+namespace lockstep::agent {
+namespace {
+
+constexpr int kTurn = 4;  // heartbeats in which a node is asked
+
+}  // namespace
+
+// Whether the run may have continued without this node, and take it back.
+bool RunControl::mayReturn() const {
+  const std::string& policy = request_.spec().recovery().policy();
+  return trained() && !stopping_ && !coordinates() && !evaluates() &&
+         (policy == "shrink" ||
+          (policy == "restart" && !specs::spareNodes(launched_).empty()));
+}
+
+// The coordinator has not answered for limits_.lostPeer.
+void RunControl::endAlone(const Error& error) {
+  if (outcome_ || absent_) return;
+  if (!mayReturn()) return abort(error);
+  say(fmt::format("ends its workers, and waits {} s for the other nodes, which may continue the run",
+                  limits_.absence / 1'000'000'000));
+  absent_ = leaving_ = true;
+  if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
+  signalAll(SIGKILL);
+  stands_ = voted_ = false;
+  candidate_.reset();
+  if (!client_) client_ = connect(coordinator_, coordinatorAddress_);
+  loop_.after(limits_.absence, [this, error] {
+    if (absent_) abort(error);
+  });
+}
+
+// Asks the nodes one after another that may have taken over; the connection to the coordinator
+// stays.
+void RunControl::seekCoordinator() {
+  const Nanoseconds now = monotonicNow();
+  if (candidate_ && now - seekingSince_ < kTurn * heartbeat_) return;
+  seekingSince_ = now;
+  const node::v1::Listener& next = listeners_[turn_++ % listeners_.size()];
+  if (next.node() != request_.node()) candidate_ = connect(next.node(), next.address());
+}
+
+// At the coordinator: a node that was left out has joined. False if it is not wanted.
+bool RunControl::takeBack(const std::string& node) {
+  const auto& all = launched_.nodes();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name() == node; });
+  if (outcome_ || stopping_ || found == all.end() || !recover_.has_members()) return false;
+  spec::v1::NodeSpec& spare = *request_.mutable_cluster()->add_nodes();
+  spare = *found;
+  spare.clear_roles();
+  spare.add_roles("spare");
+  *recover_.mutable_members()->mutable_cluster() = request_.cluster();
+  peers_[node].heard.last = monotonicNow();
+  keptOut_.clear();
+  say(fmt::format("node {} is back, as a spare", node));
+  return true;
+}
+
+// Whether the run was planned again for fewer nodes, and a node is there that can have ranks.
+bool RunControl::canGrow() const {
+  if (!coordinates() || !gone_ || stopping_ || outcome_ || cannotGrow_ ||
+      request_.spec().recovery().policy() != "shrink")
+    return false;
+  const auto& strategy = request_.spec().strategy();
+  const auto spares = specs::spareNodes(request_.cluster());
+  return specs::nodesWithRanks(request_.cluster(), strategy).size() <
+             specs::nodesWithRanks(launched_, strategy).size() &&
+         std::any_of(spares.begin(), spares.end(),
+                     [&](const auto* spare) { return answers(spare->name()); });
+}
+
+// All nodes have published a checkpoint, and have copied it where they keep copies.
+void RunControl::grow() {
+  if (!canGrow() || leaving_ || anyLate()) return;
+  const auto members = membersWithSpares(
+      launched_, request_, [this](const std::string& node) { return answers(node); });
+  if (!members.ok()) {
+    cannotGrow_ = true;
+    say(fmt::format("the run cannot use the nodes that are back: {}", members.error().text()));
+    return;
+  }
+  std::vector<std::string> back;
+  const auto before = ranksByNode(request_);
+  node::v1::PrepareRequest next = request_;
+  apply(*members, next);
+  for (const auto& [node, ranks] : ranksByNode(next))
+    if (!before.contains(node)) back.push_back(node);
+  Error cause = back.size() == 1
+                    ? makeError(Code::kAborted, "node {} is back and has ranks again", back.front())
+                    : makeError(Code::kAborted, "nodes {} are back and have ranks again",
+                                fmt::join(back, ", "));
+  cause.node = back.front();
+  failedAt_ = monotonicNow();
+  recover(cause, *members);
+}
+
+Status RunControl::checkpoint(const std::string& run, int generation) {
+  LOCKSTEP_TRY(check(run, generation));
+  if (outcome_) return {};
+  if (!coordinates())
+    return makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
+                     request_.node());
+  if (request_.spec().training().checkpoint().disabled()) {
+    Error error = makeError(Code::kFailedPrecondition, "the run takes no checkpoints");
+    error.why = "training.checkpoint.disabled is set";
+    return error;
+  }
+  checkpointNow();
+  return {};
+}
+
+void RunControl::checkpointNow() {
+  node::v1::ToWorker message;
+  message.mutable_checkpoint();
+  sendAll(message);
+}
+
+}  // namespace lockstep::agent
