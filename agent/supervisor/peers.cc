@@ -323,6 +323,15 @@ void PeerServer::send(const std::string& node, ToPeer message) {
     at->second->outbox.push(std::move(message));
 }
 
+void PeerServer::drop(const std::string& node) {
+  std::lock_guard lock(state_->mutex);
+  const auto at = state_->streams.find(node);
+  if (at == state_->streams.end()) return;
+  at->second->outbox.close();
+  at->second->context->TryCancel();
+  state_->streams.erase(at);
+}
+
 // ---- the side that joins
 
 struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {

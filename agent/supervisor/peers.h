@@ -46,6 +46,7 @@ class PeerServer {
   void setGeneration(int generation);                      // of what is sent from here on
   // Sends to a node, if it has joined. Sets run and generation. Thread-safe.
   void send(const std::string& node, node::v1::ToPeer message);
+  void drop(const std::string& node);  // ends its stream, so that it has to join again
 
  private:
   struct State;

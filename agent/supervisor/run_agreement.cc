@@ -60,7 +60,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     return;
   }
   const bool isBack = !peers_.contains(node);
-  if (isBack && !takeBack(node)) return leaveOut(node);
+  if (isBack && !takeBack(node)) return refuse(node);
   Peer& peer = peers_[node];
   peer.joined = true;
   peer.address = hello.address();

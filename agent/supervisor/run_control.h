@@ -148,6 +148,7 @@ class RunControl {
   // Returns true if the run continues without them or ends.
   bool replaceLost(const std::vector<std::string>& lost);
   void leaveOut(const std::string& node);
+  void refuse(const std::string& node);
   bool hasRanks(const std::string& node) const;
   bool awaited(const std::string& node) const { return hasRanks(node) || evaluatorAwaited(node); }
   bool answers(const std::string& node) const;

@@ -77,16 +77,19 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   return true;
 }
 
-// The node ends its part if it receives this.
+// The node joins again if it answers later.
 void RunControl::leaveOut(const std::string& node) {
+  server_->drop(node);
+  loop_.cancel(peers_[node].lost);
+  peers_.erase(node);
+}
+
+// It ends its part.
+void RunControl::refuse(const std::string& node) {
   ToPeer message;
   *message.mutable_abort()->mutable_error() =
       toInfo(makeError(Code::kCancelled, "the run continues without node {}", node));
   server_->send(node, message);
-  const auto peer = peers_.find(node);
-  if (peer == peers_.end()) return;  // it came back later
-  loop_.cancel(peer->second.lost);
-  peers_.erase(peer);
 }
 
 void RunControl::recover(const Error& cause, const std::optional<node::v1::Members>& members) {

@@ -49,7 +49,9 @@ node::v1::Go RunControl::goMessage() const {
 }
 
 void RunControl::seekSuccessor() {
-  if (outcome_ || stopping_ || listeners_.empty()) return;
+  if (outcome_ || stopping_) return;
+  if (!stands_) declineVotes();
+  if (listeners_.empty()) return;
   if (absent_) return seekCoordinator();
   if (!continuesWithoutAny()) return;
   const Nanoseconds now = monotonicNow();
@@ -58,7 +60,6 @@ void RunControl::seekSuccessor() {
     if (stands_ && now - seekingSince_ > kTurn * heartbeat_) followAgain();
     return;
   }
-  declineVotes();
   if (voted_) return;
   if (!coordinatorHeard_.silent) {
     candidate_.reset();
@@ -135,6 +136,7 @@ void RunControl::onVote(const std::string& node, int generation) {
 
 // The coordinator answers this node, or it is another one's turn.
 void RunControl::declineVotes() {
+  if (votes_.empty()) return;
   node::v1::ToPeer message;
   message.mutable_decline();
   const Nanoseconds since = monotonicNow() - kTurn * heartbeat_;

@@ -785,8 +785,8 @@ class ClusterFaultsTest : public QObject {
     const QStringList more{"--set", "training.batch=1200",
                            "--set", "strategy.deterministic_parts=6",
                            "--set", "training.epochs=1000",
-                           "--set", "training.max_steps=1500",
-                           "--set", "training.checkpoint.every_steps=0",
+                           "--set", "training.max_steps=1800",
+                           "--set", "training.checkpoint.every_minutes=60",
                            "--set", copies ? "training.checkpoint.copies=1" : "training.seed=1",
                            "--set", "recovery.policy=shrink"};
     const auto undisturbed = start(more, nodes);
@@ -808,13 +808,16 @@ class ClusterFaultsTest : public QObject {
     QVERIFY(disturb(false));
     QElapsedTimer clock;
     clock.start();
-    const bool back = without && cli_.awaitEvent(*process, "recovering", out, kResumesMs);
+    QByteArray rest;
+    const bool back = without && cli_.awaitEvent(*process, "recovering", rest, kResumesMs);
     const auto joined = clock.elapsed();
-    const bool again = back && cli_.awaitEvent(*process, "recovered", out, kResumesMs);
+    const bool again = back && cli_.awaitEvent(*process, "recovered", rest, kResumesMs);
+    out += rest;
     const auto trains = clock.elapsed();
     const CliResult result = cli_.finish(*process, out);
     qInfo("n%d %s%s: has ranks again after %lld ms, trained after %lld ms", victim,
           freezes ? "frozen" : "silent", copies ? ", copies" : "", joined, trains);
+    if (!again) qWarning("%s", qPrintable(lockstep({"logs", run}).out));
     QVERIFY2(again, result.text());
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
