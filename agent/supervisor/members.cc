@@ -95,9 +95,8 @@ Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,
   auto& nodes = *cluster.mutable_nodes();
   nodes.erase(std::remove_if(nodes.begin(), nodes.end(),
                              [&](const NodeSpec& node) {
-                               return isSpareRole(node) &&
-                                      std::find(taken.begin(), taken.end(), node.name()) !=
-                                          taken.end();
+                               return isSpareRole(node) && std::find(taken.begin(), taken.end(),
+                                                                     node.name()) != taken.end();
                              }),
               nodes.end());
   return planFor(std::move(cluster), request);
@@ -126,9 +125,8 @@ Result<node::v1::Members> membersWithSpares(
     return missing > 0 && isSpareRole(node) && answers(node.name());
   };
   for (NodeSpec& node : *cluster.mutable_nodes()) {
-    const auto own = std::find_if(lost.begin(), lost.end(), [&](const NodeSpec* one) {
-      return one->name() == node.name();
-    });
+    const auto own = std::find_if(lost.begin(), lost.end(),
+                                  [&](const NodeSpec* one) { return one->name() == node.name(); });
     if (usable(node) && own != lost.end()) place(node, **own);
   }
   for (NodeSpec& node : *cluster.mutable_nodes())

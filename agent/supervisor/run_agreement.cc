@@ -398,7 +398,9 @@ void RunControl::go() {
   ToWorker message;
   message.mutable_go();
   sendAll(message);
-  if (canGrow()) checkpointNow();
+  // The checkpoint that a generation began from has no copies on its own nodes.
+  const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
+  if (canGrow() || (coordinates() && isUncopied)) checkpointNow();
 }
 
 Status RunControl::stop(const std::string& run, int generation) {

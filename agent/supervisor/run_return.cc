@@ -2,8 +2,9 @@
 //
 // A node that the run continues without, and whose supervisor still runs (it was frozen, or its
 // network was cut), ends its workers and keeps trying to reach the coordinator, and the nodes that
-// may have taken over from it. Once it does, it is a spare. If the run had been planned again for fewer nodes, the coordinator asks for a checkpoint
-// and then begins a generation with the node's ranks, which loses no step before that checkpoint.
+// may have taken over from it. Once it does, it is a spare. If the run had been planned again for
+// fewer nodes, the coordinator asks for a checkpoint and then begins a generation with the node's
+// ranks, which loses no step before that checkpoint.
 //
 // Until a generation begins with it, such a node counts neither as a successor nor as a voter.
 #include <signal.h>
@@ -24,16 +25,16 @@ constexpr int kTurn = 4;  // heartbeats in which a node is asked
 bool RunControl::mayReturn() const {
   const std::string& policy = request_.spec().recovery().policy();
   return trained() && !stopping_ && !coordinates() && !evaluates() &&
-         (policy == "shrink" ||
-          (policy == "restart" && !specs::spareNodes(launched_).empty()));
+         (policy == "shrink" || (policy == "restart" && !specs::spareNodes(launched_).empty()));
 }
 
 // The coordinator has not answered for limits_.lostPeer.
 void RunControl::endAlone(const Error& error) {
   if (outcome_ || absent_) return;
   if (!mayReturn()) return abort(error);
-  say(fmt::format("ends its workers, and waits {} s for the other nodes, which may continue the run",
-                  limits_.absence / 1'000'000'000));
+  say(fmt::format(
+      "ends its workers, and waits {} s for the other nodes, which may continue the run",
+      limits_.absence / 1'000'000'000));
   absent_ = leaving_ = true;
   if (state_ != run::v1::RECOVERING) setState(run::v1::RECOVERING);
   signalAll(SIGKILL);
@@ -88,8 +89,8 @@ bool RunControl::canGrow() const {
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::grow() {
   if (!canGrow() || leaving_ || anyLate()) return;
-  const auto members = membersWithSpares(
-      launched_, request_, [this](const std::string& node) { return answers(node); });
+  const auto members = membersWithSpares(launched_, request_,
+                                         [this](const std::string& node) { return answers(node); });
   if (!members.ok()) {
     cannotGrow_ = true;
     say(fmt::format("the run cannot use the nodes that are back: {}", members.error().text()));

@@ -12,8 +12,8 @@
 // the nodes of the last generation that trained, so that two nodes never coordinate one run.
 #include <algorithm>
 
-#include "agent/supervisor/run_control.h"
 #include "agent/base/grpc_status.h"
+#include "agent/supervisor/run_control.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"

@@ -315,7 +315,7 @@ std::int64_t History::changes() const {
 
 namespace {
 // Nodes that are never connected again do not fill the history.
-Status noteLeft(Database& database, const std::string& run) {
+Status insertLeft(Database& database, const std::string& run) {
   LOCKSTEP_TRY(Statement(database,
                          "INSERT OR REPLACE INTO deleted SELECT run, nodes FROM document "
                          "WHERE run=? AND nodes<>''")
@@ -327,6 +327,13 @@ Status noteLeft(Database& database, const std::string& run) {
       .run();
 }
 }  // namespace
+
+Status History::noteLeft(const std::string& run) {
+  Transaction transaction(*state_->database);
+  LOCKSTEP_TRY(transaction.status());
+  LOCKSTEP_TRY(insertLeft(*state_->database, run));
+  return transaction.commit();
+}
 
 Status History::giveUp(const std::string& run) {
   Transaction transaction(*state_->database);
@@ -343,7 +350,7 @@ Status History::giveUp(const std::string& run) {
   row.finishedNs = row.unreachableNs;  // of what came later nothing is known
   row.unreachableNs = 0;
   if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
-  LOCKSTEP_TRY(noteLeft(*state_->database, run));
+  LOCKSTEP_TRY(insertLeft(*state_->database, run));
   LOCKSTEP_TRY(writeRow(*state_->database, "INSERT OR REPLACE", row));
   LOCKSTEP_TRY(state_->changed(transaction.commit()));
   noteInRunFile(run);
@@ -371,7 +378,7 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
   Status done = [&]() -> Status {
     Transaction transaction(*state_->database);
     LOCKSTEP_TRY(transaction.status());
-    LOCKSTEP_TRY(noteLeft(*state_->database, run));
+    LOCKSTEP_TRY(insertLeft(*state_->database, run));
     for (const char* table : {"run", "document"})
       LOCKSTEP_TRY(Statement(*state_->database, fmt::format("DELETE FROM {} WHERE run=?", table))
                        .bind(std::string_view(run))

@@ -19,7 +19,7 @@
 
 namespace lockstep::app {
 
-// A run that was given up or deleted, of which nodes may still have files.
+// A run that has ended, was given up or deleted, of which nodes may still have files.
 struct LeftRun {
   std::string run;
   std::string nodes;     // JSON, as RunDocuments::nodes: those that may
@@ -56,6 +56,8 @@ class History {
   // Marks an unreachable run as FAILED and ends its recorder. Notes in leftOnNodes() that nodes may
   // still run it. kFailedPrecondition if it is reachable or has ended.
   Status giveUp(const std::string& run);
+  // Notes in leftOnNodes() that a node may still have its part of a run that has ended.
+  Status noteLeft(const std::string& run);
   // Deletes a run's row and file, and notes in leftOnNodes() that nodes may still have files of it.
   // kFailedPrecondition while it is being recorded and, unless evenUnderWay, while it is running
   // and reachable.

@@ -204,6 +204,7 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
+        noteLeft(taken.lost);
         std::vector<Error> missing = missingOf(taken.lost);
         if (writing_ && before_ && missing.empty()) (void)store_.setAbout({{kAboutRefill, ""}});
         return state_.finish(history_, readAgain() ? *before_ : book_->row(), writing_,
@@ -373,6 +374,15 @@ class Recorder::State::Recording {
            std::all_of(state_.nodes.begin(), state_.nodes.end(), [&](const RunNode& node) {
              return book_->finished(node.name) || lost.contains(node.name);
            });
+  }
+
+  // A node that was left out waits to come back, until somebody tells it that the run has ended.
+  void noteLeft(const std::map<std::string, Error>& lost) {
+    const bool all =
+        std::all_of(state_.nodes.begin(), state_.nodes.end(), [&](const RunNode& node) {
+          return book_->hasEnded(node.name) || lost.contains(node.name);
+        });
+    if (!all && book_->hasEnded(coordinator()) && !readAgain()) (void)history_.noteLeft(state_.run);
   }
 
   State& state_;

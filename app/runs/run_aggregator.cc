@@ -27,9 +27,13 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes)
   for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
 }
 
-bool RunAggregator::finished(const std::string& node) const {
+bool RunAggregator::hasEnded(const std::string& node) const {
   const auto found = nodes_.find(node);
-  return (found != nodes_.end() && found->second.finished) || isLeftOut(node);
+  return found != nodes_.end() && found->second.finished;
+}
+
+bool RunAggregator::finished(const std::string& node) const {
+  return hasEnded(node) || isLeftOut(node);
 }
 
 void RunAggregator::addError(const Error& error) {

@@ -45,7 +45,8 @@ class RunAggregator {
   Taken take();
   bool empty() const { return fresh_ == 0; }
 
-  bool finished(const std::string& node) const;
+  bool hasEnded(const std::string& node) const;  // its last record is there
+  bool finished(const std::string& node) const;  // likewise, or the run goes on without it
   // The node that coordinates the run; another one may take over from it.
   const std::string& coordinator() const { return coordinator_; }
   // Returns whether the coordinator has reported the end. Earlier records of other nodes may still

@@ -520,8 +520,8 @@ class AgentServeTest : public QObject {
     QVERIFY(refused({"serve", "--workdir"}, "--workdir needs a value"));
     for (const char* flag : {"--idle-exit", "--superseded-exit", "--prepare-seconds"})
       QVERIFY2(refused({"serve", flag, "1s"}, std::string(flag) + " 1s: a number from 0"), flag);
-    for (const char* flag :
-         {"--prepare-seconds", "--lost-seconds", "--absence-seconds", "--evaluation-seconds", "--linger-seconds"})
+    for (const char* flag : {"--prepare-seconds", "--lost-seconds", "--absence-seconds",
+                             "--evaluation-seconds", "--linger-seconds"})
       QVERIFY2(refused({"supervise", "/r", "--runtime", "/r", flag, "-1"},
                        std::string(flag) + " -1: a number from 0"),
                flag);
