@@ -19,10 +19,12 @@
 #include "agent/host/metrics.h"
 #include "agent/node/reachability.h"
 #include "agent/node/staging.h"
+#include "agent/node/workdir_items.h"
 #include "agent/node/worker_group.h"
 #include "agent/worker/prepare.h"
 #include "engine/base/file.h"
 #include "engine/base/log.h"
+#include "engine/specs/error_info.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
@@ -31,16 +33,24 @@ namespace {
 
 constexpr Nanoseconds kSupervisorStart = 15'000'000'000;
 
-void removeFolder(const RunFolder& folder) {
-  // Renamed first, so that nobody meets it half removed.
+// Renames a run's folder, so that nobody meets it half removed. Returns its path then.
+std::filesystem::path setAside(const RunFolder& folder) {
   const std::filesystem::path path(folder.path);
   const std::filesystem::path gone =
       path.parent_path().parent_path() /
       fmt::format(".removed-{}-{}", path.parent_path().filename().string(), monotonicNow());
   std::error_code failed;
+  unlink(folder.socket().c_str());  // of a supervisor that was killed
   std::filesystem::rename(path, gone, failed);
-  std::filesystem::remove_all(failed ? path : gone, failed);
+  if (failed) return path;
   std::filesystem::remove(path.parent_path(), failed);  // if it is empty now
+  return gone;
+}
+
+void removeFolder(const RunFolder& folder) {
+  std::error_code failed;
+  std::filesystem::remove_all(setAside(folder), failed);
+  std::filesystem::remove(std::filesystem::path(folder.path).parent_path(), failed);
 }
 
 }  // namespace
@@ -163,7 +173,34 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       if (!request->node().empty() &&
           std::filesystem::path(folder.path).filename() != request->node())
         continue;
-      if (Status status = remove(folder); !status.ok()) return toGrpc(status);
+      Status status = checkUnread(folder);
+      if (status.ok()) status = remove(folder);
+      if (!status.ok()) return toGrpc(status);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListWorkdir(grpc::ServerContext* context,
+                           const node::v1::ListWorkdirRequest* request,
+                           grpc::ServerWriter<node::v1::WorkdirItem>* writer) override {
+    const double seconds = request->seconds() > 0 ? std::min(request->seconds(), 600.0) : 30;
+    const Nanoseconds end = monotonicNow() + static_cast<Nanoseconds>(seconds * 1e9);
+    const auto cancelled = [&] { return context->IsCancelled() || isLeaving(); };
+    const WorkdirItems items(workdir_);
+    for (node::v1::WorkdirItem& item : items.list()) {
+      items.measure(item, end, cancelled);
+      if (cancelled() || !writer->Write(item)) return grpc::Status::CANCELLED;
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status RemoveFromWorkdir(grpc::ServerContext* context,
+                                 const node::v1::RemoveFromWorkdirRequest* request,
+                                 grpc::ServerWriter<node::v1::WorkdirRemoval>* writer) override {
+    for (int next = 0; next < request->names_size();) {
+      if (context->IsCancelled() || isLeaving()) return grpc::Status::CANCELLED;
+      for (const node::v1::WorkdirRemoval& removal : removeSome(*request, next))
+        if (!writer->Write(removal)) return grpc::Status::CANCELLED;
     }
     return grpc::Status::OK;
   }
@@ -364,25 +401,90 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return {};
   }
 
+  // Refuses the removal of a run whose checkpoint another run under way starts from.
+  Status checkUnread(const RunFolder& folder) const {
+    const std::string reading = runReading(runStarts(workdir_), folder);
+    if (reading.empty()) return {};
+    Error error = makeError(Code::kFailedPrecondition, "run folder {} is in use", folder.path);
+    error.why = message("run {} starts from its checkpoint", reading);
+    error.next = "wait for the end of that run";
+    return error;
+  }
+
   Status remove(const RunFolder& folder) {
-    if (auto supervisor = findSupervisor(folder)) {
-      // Gives up prepared runs that were not committed; running ones are not touched.
-      const run::v1::RunState state = folder.readState();
-      if (!isFinal(state) && state != run::v1::PREPARED) {
-        Error error = makeError(Code::kFailedPrecondition, "run folder {} is in use", folder.path);
-        error.next = "stop or kill the run first";
-        return error;
-      }
-      // Its records are not wanted: it may wait for a full disk to take them, but not here.
-      for (const int number : {SIGTERM, SIGKILL}) {
-        if (isLocked(folder.lock())) kill(supervisor->pid, number);
-        for (int tries = 0; tries < 300 && isLocked(folder.lock()); ++tries)
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
-    }
+    LOCKSTEP_TRY(endSupervisor(folder));
     removeFolder(folder);
-    unlink(folder.socket().c_str());  // of a supervisor that was killed
     return {};
+  }
+
+  Status endSupervisor(const RunFolder& folder) {
+    const std::string parent = std::filesystem::path(folder.path).parent_path();
+    if (std::error_code failed; std::filesystem::is_symlink(parent, failed)) {
+      Error error = makeError(Code::kFailedPrecondition, "the run cannot be removed");
+      error.why = message("{} is a symbolic link", parent);
+      error.next = "remove the link on the node";
+      return error;
+    }
+    const auto supervisor = findSupervisor(folder);
+    if (!supervisor) return {};
+    // Gives up prepared runs that were not committed; running ones are not touched.
+    const run::v1::RunState state = folder.readState();
+    if (!isFinal(state) && state != run::v1::PREPARED) {
+      Error error = makeError(Code::kFailedPrecondition, "run folder {} is in use", folder.path);
+      error.next = "stop or kill the run first";
+      return error;
+    }
+    // Its records are not wanted: it may wait for a full disk to take them, but not here.
+    for (const int number : {SIGTERM, SIGKILL}) {
+      if (isLocked(folder.lock())) kill(supervisor->pid, number);
+      for (int tries = 0; tries < 300 && isLocked(folder.lock()); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return {};
+  }
+
+  // Removes items of the workdir that are not in use and were idle for long enough, from name
+  // `next` on, which advances. Returns those done, and why items were kept.
+  std::vector<node::v1::WorkdirRemoval> removeSome(
+      const node::v1::RemoveFromWorkdirRequest& request, int& next) {
+    constexpr Nanoseconds kMostLocked = 250'000'000;
+    struct Removal {
+      node::v1::WorkdirItem item;
+      std::string name;
+      std::filesystem::path aside;  // of a run
+      Message kept;
+    };
+    std::vector<Removal> removals;
+    std::unique_lock lock(prepareMutex_);  // no run is prepared meanwhile
+    const WorkdirItems items(workdir_);
+    std::map<std::string, node::v1::WorkdirItem> listed;
+    for (node::v1::WorkdirItem& item : items.list()) listed[item.name()] = std::move(item);
+    const Nanoseconds end = monotonicNow() + kMostLocked;
+    do {
+      Removal& removal = removals.emplace_back();
+      removal.name = request.names(next);
+      const auto item = listed.find(removal.name);
+      if (item == listed.end()) continue;  // gone
+      removal.item = item->second;
+      removal.kept = whyKept(removal.item, request.idle_seconds());
+      if (!removal.kept.empty() || removal.item.kind() != node::v1::WorkdirItem::RUN) continue;
+      const RunFolder folder = runFolder(workdir_, removal.item.run(), removal.item.node());
+      if (const Status status = endSupervisor(folder); !status.ok()) {
+        removal.kept = status.error().message();
+        continue;
+      }
+      removal.aside = setAside(folder);
+      listed.erase(item);
+    } while (++next < request.names_size() && monotonicNow() < end);
+    lock.unlock();
+    std::vector<node::v1::WorkdirRemoval> out;
+    for (Removal& removal : removals) {
+      if (removal.kept.empty() && !removal.item.name().empty())
+        removal.kept = items.remove(removal.item, removal.aside);
+      out.emplace_back().set_name(removal.name);
+      if (!removal.kept.empty()) *out.back().mutable_kept() = specs::toText(removal.kept);
+    }
+    return out;
   }
 
   EventLoop& loop_;

@@ -32,6 +32,12 @@ bool isSha256(const std::string& text) {
 // Paths of this host: on a shared file system other hosts have theirs beside them.
 std::string partPrefix() { return fmt::format(".part-{}-", hostName()); }
 
+// Sets the time of the last use, which decides when the file may be removed (workdir_items.h).
+void markUsed(const std::string& path) {
+  const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  utimensat(AT_FDCWD, path.c_str(), times, 0);
+}
+
 Error cancelledError() { return makeError(Code::kCancelled, "the launch was cancelled"); }
 
 Error noSpace(const std::string& name, const std::string& folder, std::int64_t bytes) {
@@ -158,8 +164,11 @@ bool Staging::holds(const std::string& path, const std::string& sha256, std::int
 }
 
 std::string Staging::staged(const std::string& sha256, std::int64_t bytes) {
-  for (const auto& entry : listFolder(folder_ + "/" + sha256))
-    if (holds(entry, sha256, bytes)) return entry;
+  for (const auto& entry : listFolder(folder_ + "/" + sha256)) {
+    if (!holds(entry, sha256, bytes)) continue;
+    markUsed(entry);
+    return entry;
+  }
   return {};
 }
 
@@ -168,10 +177,12 @@ Result<node::v1::FindFileReply> Staging::find(const node::v1::FindFileRequest& r
     return invalidArgument("\"{}\" is not a SHA-256", request.sha256());
   const std::int64_t bytes = request.has_bytes() ? request.bytes() : -1;
   node::v1::FindFileReply reply;
-  if (request.path().starts_with('/') && holds(request.path(), request.sha256(), bytes))
+  if (request.path().starts_with('/') && holds(request.path(), request.sha256(), bytes)) {
     reply.set_path(request.path());
-  else
+    if (request.path().starts_with(folder_ + "/")) markUsed(request.path());
+  } else {
     reply.set_path(staged(request.sha256(), bytes));
+  }
   return reply;
 }
 

@@ -10,29 +10,17 @@
 #include <type_traits>
 
 #include "app/cli/commands.h"
+#include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
 #include "app/cluster/peer_addresses.h"
-#include "app/deploy/deploy.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
 
-constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
-constexpr std::chrono::seconds kGpuLimit{3};        // for what GPUs do, where a node has any
-constexpr std::chrono::seconds kToldEvery{2};       // how far an upload is
+constexpr std::chrono::seconds kGpuLimit{3};  // for what GPUs do, where a node has any
 constexpr double kSampleHertz = 1;
-
-// Whether the node is fine, but for the agent that was never copied there.
-bool isBare(const NodeStatus& node) {
-  return node.phase == NodeState::UNAVAILABLE && node.error &&
-         node.error->code == Code::kNotFound && node.error->what == kNoAgentYet;
-}
-
-std::string stateOf(const NodeStatus& node) {
-  return isBare(node) ? "not deployed" : std::string(stateName(node.phase));
-}
 
 void printNode(const NodeStatus& node, const std::string& address) {
   JsonLine line("node");
@@ -204,101 +192,19 @@ Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
   return out;
 }
 
-using Clock = std::chrono::steady_clock;
-
-// Connects, and tells what nodes do meanwhile.
-class Connecting {
- public:
-  Connecting(std::shared_ptr<const spec::v1::ClusterSpec> spec,
-             const ClusterSessionOptions& options)
-      : session_(std::move(spec), options, inbox_, observer()) {}
-  ClusterSession& session() { return session_; }
-  Inbox& inbox() { return inbox_; }
-
-  // Until every node has answered, or will not; false: interrupted.
-  bool connect() {
-    session_.connect();
-    if (!drainUntil(
-            inbox_, [this] { return settled(); }, interrupts()))
-      return false;
-    const auto end = Clock::now() + kGpuLimit;
-    return drainUntil(
-        inbox_, [&] { return Clock::now() > end || gpusTold(); }, interrupts());
-  }
-
- private:
-  struct Told {
-    std::string state;
-    Clock::time_point at;
-  };
-
-  ClusterObserver observer() {
-    ClusterObserver out;
-    out.onQuestion = [this](const NodeQuestion& question) {
-      askAtTerminal(session_, question);
-      activity_ = Clock::now();
-    };
-    out.onNode = [this](int index) { tell(index); };
-    return out;
-  }
-  void tell(int index) {
-    const NodeStatus& node = session_.status(index);
-    if (node.phase == NodeState::DISCONNECTED) return;
-    activity_ = Clock::now();
-    Told& last = told_[index];
-    const std::string state = stateOf(node);
-    if (last.state == state && (node.detail.empty() || activity_ - last.at < kToldEvery)) return;
-    last = {state, activity_};
-    put(stderr, fmt::format("{}: {}{}{}\n", node.name, state, node.detail.empty() ? "" : ", ",
-                            node.detail));
-  }
-  bool settled() const {
-    if (Clock::now() - activity_ > kConnectLimit) return true;
-    for (int i = 0; i < session_.size(); ++i) {
-      const NodeState phase = session_.status(i).phase;
-      // A node that is tried again has failed once: that is the answer here.
-      if (phase != NodeState::CONNECTED && phase != NodeState::UNAVAILABLE &&
-          !(phase == NodeState::RECONNECTING && session_.status(i).error))
-        return false;
-    }
-    return true;
-  }
-  bool gpusTold() const {
-    for (int i = 0; i < session_.size(); ++i) {
-      const NodeStatus& node = session_.status(i);
+// Until all GPUs were sampled once, at most kGpuLimit; false: interrupted.
+bool awaitGpus(Connecting& connecting) {
+  const ClusterSession& session = connecting.session();
+  const auto end = std::chrono::steady_clock::now() + kGpuLimit;
+  const auto told = [&] {
+    for (int i = 0; i < session.size(); ++i) {
+      const NodeStatus& node = session.status(i);
       if (node.phase == NodeState::CONNECTED && node.load.gpus.size() < node.inventory.gpus.size())
-        return false;
+        return std::chrono::steady_clock::now() > end;
     }
     return true;
-  }
-
-  std::map<int, Told> told_;
-  Clock::time_point activity_ = Clock::now();
-  Inbox inbox_;
-  ClusterSession session_;
-};
-
-// Nodes that did not answer, and why; whether there is none.
-bool reportFailures(const ClusterSession& session, bool json) {
-  bool well = true;
-  for (int i = 0; i < session.size(); ++i) {
-    const NodeStatus& node = session.status(i);
-    if (node.phase == NodeState::CONNECTED) continue;
-    if (isBare(node)) {
-      std::fprintf(
-          stderr,
-          "note: the agent is not on node %s yet; lockstep cluster deploy copies it there\n",
-          node.name.c_str());
-      continue;
-    }
-    well = false;
-    Error error = node.error
-                      ? *node.error
-                      : makeError(Code::kDeadlineExceeded, "the node did not answer in time");
-    if (error.node.empty()) error.node = node.name;
-    report(error, json);
-  }
-  return well;
+  };
+  return drainUntil(connecting.inbox(), told, interrupts());
 }
 
 void noteSharedCores(const ClusterSession& session) {
@@ -330,7 +236,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
   options.copy = copy;
   Connecting connecting(file->spec, options);
-  if (!connecting.connect()) return kStoppedByUser;
+  if (!connecting.connect() || !awaitGpus(connecting)) return kStoppedByUser;
   ClusterSession& session = connecting.session();
   const auto proven = provePeers(session, connecting.inbox());
   if (!proven.ok() && proven.error().code == Code::kCancelled) return kStoppedByUser;

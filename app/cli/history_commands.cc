@@ -6,9 +6,13 @@
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
+#include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
 #include "app/runs/recorder.h"
+#include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/specs/specs.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -105,6 +109,14 @@ void showJson(const RunRow& row, const RunDocuments& documents, const std::vecto
   line.print();
 }
 
+// The run's folder in training.checkpoint.path, which is outside of the nodes' workdirs; "": none.
+std::string sharedCheckpoints(const History& history, const std::string& run) {
+  const auto documents = history.documents(run);
+  if (!documents.ok() || documents->specResolved.empty()) return {};
+  const auto spec = completeRunSpec(documents->specResolved, {});
+  return spec.ok() ? specs::checkpointFolder(*spec->spec, run, {}) : std::string();
+}
+
 }  // namespace
 
 int historyListCommand(const Globals& globals, const Arguments& arguments) {
@@ -149,14 +161,20 @@ int historyDeleteCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     const auto cluster = clusterOfRun(history, row.run);
+    const std::string checkpoints = sharedCheckpoints(history, row.run);
     LOCKSTEP_TRY(history.remove(row.run, arguments.has("force")));
-    if (cluster.ok()) {
-      watchInterrupts();
-      for (const std::string& node : cleanUpNodesOf(globals, history, row.run, *cluster))
-        put(stderr,
-            fmt::format("note: node {} may keep its part of the run until it is connected again\n",
-                        node));
-    }
+    watchInterrupts();
+    const std::vector<std::string> keeping =
+        cluster.ok() ? cleanUpNodesOf(globals, history, row.run, *cluster)
+                     : nodesKeeping(history, row.run);
+    for (const std::string& node : keeping)
+      put(stderr,
+          fmt::format("note: node {} may keep its part of the run until it is connected again\n",
+                      node));
+    if (!checkpoints.empty())
+      put(stderr, fmt::format("note: the checkpoints in {} stay\n", checkpoints));
+    if (!row.modelFile.empty())
+      put(stderr, fmt::format("note: the model file {} stays\n", row.modelFile));
     std::fprintf(stderr, "deleted run %s\n", row.run.c_str());
     return {};
   });

@@ -142,6 +142,24 @@ const std::vector<Command> kCommands{
      {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
      "Installs Lockstep on every node and starts its agent.",
      clusterDeployCommand},
+    {"gc",
+     {{"local=", "node=", "older-than=", "dry-run", "json"},
+      0,
+      1,
+      "gc FILE | --local N [--node NAME]… [--older-than DAYS] [--dry-run] [--json]"},
+     "Lists what the nodes of a cluster keep, and removes the runs that were deleted from this "
+     "history.\n"
+     "  --local       the agents of this machine instead of a cluster\n"
+     "  --node        only these nodes\n"
+     "  --older-than  also removes runs that ended, and data that was last used, more than DAYS "
+     "days ago.\n"
+     "                Includes runs that are not listed in this history: another person or "
+     "computer "
+     "may\n"
+     "                have launched them with the same account\n"
+     "  --dry-run     removes nothing\n"
+     "Runs under way, and what they use, always stay.",
+     gcCommand},
     {"bench train",
      {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=",
        "communication", "json"},

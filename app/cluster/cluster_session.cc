@@ -191,8 +191,9 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
       link.prompter = listedHostKeys(state->options.acceptedHostKeys);
     }
     state->nodes.push_back(std::make_unique<Node>(
-        spec, std::move(link), state->options.home, state->options.sampleHertz,
-        [state, alive, i, &inbox](NodeNews news) {
+        spec, std::move(link),
+        state->options.cleanUp ? std::optional(state->options.home) : std::nullopt,
+        state->options.sampleHertz, [state, alive, i, &inbox](NodeNews news) {
           inbox.post(alive, [state, i, news = std::move(news)] { state->hear(i, news); });
         }));
   }
@@ -237,6 +238,10 @@ void ClusterSession::disconnect() {
 void ClusterSession::disconnect(int node) {
   state_->dropQuestions(status(node).name);
   state_->nodes[static_cast<std::size_t>(node)]->disconnect();
+}
+
+void ClusterSession::cleanUp() {
+  for (const auto& node : state_->nodes) node->cleanUp();
 }
 
 std::vector<NodeQuestion> ClusterSession::questions() const {

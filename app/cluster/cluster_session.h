@@ -87,6 +87,7 @@ struct ClusterSessionOptions {
   bool ask = true;                            // false: unknown keys and secrets are refused
   bool copy = true;                           // false: an agent that is not on its node stays away
   double sampleHertz = 4;                     // of node loads; 0: none
+  bool cleanUp = true;  // false: nodes are not cleaned up of given-up and deleted runs
 };
 
 struct ClusterObserver {
@@ -117,6 +118,9 @@ class ClusterSession {
   void connect(int node);  // deploys and starts the agent where needed
   void disconnect(int node);
   void disconnect();
+
+  // Cleans connected nodes up again: a run was given up or deleted.
+  void cleanUp();
 
   std::vector<NodeQuestion> questions() const;  // open ones
   void answer(std::uint64_t question, bool accept);

@@ -65,8 +65,8 @@ NodeLoad fromSample(const run::v1::NodeSample& sample) {
 
 }  // namespace
 
-Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, double sampleHertz,
-           std::function<void(NodeNews)> tell)
+Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, std::optional<Home> home,
+           double sampleHertz, std::function<void(NodeNews)> tell)
     : name_(spec.name()),
       spec_(spec),
       options_(std::move(options)),
@@ -83,6 +83,14 @@ Node::Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, d
     tell_(std::move(news));
   };
   thread_ = std::jthread([this](const std::stop_token& end) { run(end); });
+}
+
+void Node::cleanUp() {
+  {
+    const std::lock_guard lock(mutex_);
+    cleanUpAsked_ = connected_;
+  }
+  changed_.notify_all();
 }
 
 Node::~Node() {
@@ -260,6 +268,15 @@ Status Node::watch(const std::shared_ptr<grpc::Channel>& channel, const std::sto
   return rpcError(status, "the connection to the agent was lost", name_);
 }
 
+void Node::keepCleanedUp(const std::stop_token& end) {
+  while (home_ && !end.stop_requested()) {
+    cleanUpNode(*home_, *this, end);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, end, [this] { return cleanUpAsked_; });
+    cleanUpAsked_ = false;
+  }
+}
+
 Status Node::serve(const std::stop_token& stop) {
   const auto link = this->link();
   LOCKSTEP_TRY(awaitLink(*link, stop));
@@ -288,8 +305,7 @@ Status Node::serve(const std::stop_token& stop) {
   news.detail = "";
   news.inventory = std::move(inventory);
   tell_(std::move(news));
-  const std::jthread cleanup(
-      [this](const std::stop_token& end) { cleanUpNode(home_, *this, end); });
+  const std::jthread cleanup([this](const std::stop_token& end) { keepCleanedUp(end); });
   Status lost = watch(channel, stop);
   const std::lock_guard lock(mutex_);
   connected_ = false;

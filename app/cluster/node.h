@@ -31,13 +31,14 @@ struct NodeNews {
 class Node final : public NodeAccess {
  public:
   // `tell` is called on any thread and must not block. At each connection the node is cleaned up of
-  // runs that ended in the history of `home`.
-  Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, Home home, double sampleHertz,
-       std::function<void(NodeNews)> tell);
+  // runs that were given up or deleted in the history of `home`, if there is one.
+  Node(const spec::v1::NodeSpec& spec, NodeLinkOptions options, std::optional<Home> home,
+       double sampleHertz, std::function<void(NodeNews)> tell);
   ~Node() override;
 
   void connect();
   void disconnect();
+  void cleanUp();   // once more, if it is connected
   void beginEnd();  // asks the thread to end; the destructor waits for it
 
   const std::string& name() const override { return name_; }
@@ -51,6 +52,7 @@ class Node final : public NodeAccess {
   Status serve(const std::stop_token& stop);
   Result<NodeInventory> greet(grpc::Channel& channel, const std::stop_token& stop);
   Status watch(const std::shared_ptr<grpc::Channel>& channel, const std::stop_token& stop);
+  void keepCleanedUp(const std::stop_token& end);
   Status awaitLink(NodeLink& link, const std::stop_token& stop);
   std::shared_ptr<NodeLink> link();
   std::shared_ptr<grpc::Channel> channelTo(const std::string& socket);
@@ -60,7 +62,7 @@ class Node final : public NodeAccess {
   const std::string name_;
   const spec::v1::NodeSpec spec_;
   NodeLinkOptions options_;
-  const Home home_;
+  const std::optional<Home> home_;
   const double hertz_;
   const std::function<void(NodeNews)> tell_;
 
@@ -68,6 +70,7 @@ class Node final : public NodeAccess {
   std::condition_variable_any changed_;
   bool wanted_ = false;
   bool connected_ = false;
+  bool cleanUpAsked_ = false;
   std::optional<Error> failure_;  // of the last wish
   NodeInventory inventory_;
   std::stop_source attempt_;

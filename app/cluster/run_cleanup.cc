@@ -136,12 +136,16 @@ void cleanUpNodes(const Home& home, const std::vector<NodeAccess*>& nodes,
     threads.emplace_back([&home, node, stop] { cleanUpNode(home, *node, stop); });
 }
 
-std::vector<std::string> nodesKeeping(const History& history, const std::string& run) {
+std::vector<std::string> nodesOf(const LeftRun& run) {
   std::vector<std::string> out;
-  for (const LeftRun& one : history.leftOnNodes())
-    if (one.run == run)
-      for (const Part& part : partsOf(one.nodes)) out.push_back(part.node);
+  for (const Part& part : partsOf(run.nodes)) out.push_back(part.node);
   return out;
+}
+
+std::vector<std::string> nodesKeeping(const History& history, const std::string& run) {
+  for (const LeftRun& one : history.leftOnNodes())
+    if (one.run == run) return nodesOf(one);
+  return {};
 }
 
 }  // namespace lockstep::app

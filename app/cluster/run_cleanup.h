@@ -21,6 +21,7 @@ void cleanUpNodes(const Home& home, const std::vector<NodeAccess*>& nodes,
                   const std::stop_token& stop);
 
 // Returns the nodes that may still have files of a given-up or deleted run, the coordinator first.
+std::vector<std::string> nodesOf(const LeftRun& run);
 std::vector<std::string> nodesKeeping(const History& history, const std::string& run);
 
 }  // namespace lockstep::app

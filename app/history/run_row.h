@@ -54,6 +54,9 @@ struct RunRow {
 inline bool isUnderWay(RunState state) {
   return state == RunState::RUNNING || state == RunState::RECOVERING || state == RunState::STOPPING;
 }
+// Returns whether an ended run has a model to download from its node; its recorder downloads it and
+// reports only the end.
+bool lacksModel(const RunRow& row);
 // Changes the state of a run; refuses a transition that is not allowed (specs::checkTransition).
 Status setState(RunRow& row, RunState state);
 

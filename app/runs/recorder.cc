@@ -531,12 +531,6 @@ void Recorder::end() {
 void Recorder::stop(std::function<void(Status)> done) { state_->call(false, std::move(done)); }
 void Recorder::kill(std::function<void(Status)> done) { state_->call(true, std::move(done)); }
 
-bool lacksModel(const RunRow& row) {
-  // The hash of its weights says that there is a model: a run ended by force has none.
-  return (row.phase == RunState::SUCCEEDED || row.phase == RunState::STOPPED) &&
-         !row.figures.weightsSha256.empty() && row.modelFile.empty();
-}
-
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run) {
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));

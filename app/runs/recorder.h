@@ -41,10 +41,6 @@ class Recorder {
   std::unique_ptr<State> state_;
 };
 
-// Returns whether an ended run has a model to download from its node; its recorder downloads it and
-// reports only the end.
-bool lacksModel(const RunRow& row);
-
 // Returns the cluster of a recorded run, for a session to reach it.
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run);

@@ -729,8 +729,8 @@ It uses:
             <translation>删除 %1 次运行？</translation>
         </message>
         <message>
-            <source>Curves, logs and documents are removed from this computer.</source>
-            <translation>曲线、日志和文档将从这台计算机上删除。</translation>
+            <source>Curves, logs and documents are removed from this computer. Nodes remove the run&apos;s files now, or once they are connected again. Checkpoints in a shared folder stay.</source>
+            <translation>曲线、日志和文档将从这台计算机上删除。节点会立即删除该次运行的文件，未连接的节点则在再次连接后删除。共享文件夹中的检查点会保留。</translation>
         </message>
         <message>
             <source>Folder for the CSV files</source>
@@ -1467,6 +1467,74 @@ It uses:
         <message>
             <source>there is no folder %1</source>
             <translation>没有文件夹 %1</translation>
+        </message>
+        <message>
+            <source>run %1 starts from its checkpoint</source>
+            <translation>运行 %1 从它的检查点开始</translation>
+        </message>
+        <message>
+            <source>the run cannot be removed</source>
+            <translation>无法删除该运行</translation>
+        </message>
+        <message>
+            <source>%1 is a symbolic link</source>
+            <translation>%1 是符号链接</translation>
+        </message>
+        <message>
+            <source>wait for the end of that run</source>
+            <translation>请等待该运行结束</translation>
+        </message>
+        <message>
+            <source>remove the link on the node</source>
+            <translation>请在节点上删除该链接</translation>
+        </message>
+        <message>
+            <source>%1 is on another file system</source>
+            <translation>%1 位于另一个文件系统</translation>
+        </message>
+        <message>
+            <source>%1 is nested too deeply</source>
+            <translation>%1 的嵌套层次过深</translation>
+        </message>
+        <message>
+            <source>cannot read %1: %2</source>
+            <translation>无法读取 %1：%2</translation>
+        </message>
+        <message>
+            <source>it cannot be read: %1</source>
+            <translation>无法读取：%1</translation>
+        </message>
+        <message>
+            <source>run %1 uses it</source>
+            <translation>运行 %1 正在使用它</translation>
+        </message>
+        <message>
+            <source>cannot remove %1</source>
+            <translation>无法删除 %1</translation>
+        </message>
+        <message>
+            <source>the history lacks its end or model: run lockstep attach %1 first</source>
+            <translation>历史中缺少它的结束记录或模型：请先运行 lockstep attach %1</translation>
+        </message>
+        <message>
+            <source>the node does not list what it keeps</source>
+            <translation>节点没有列出它保存的内容</translation>
+        </message>
+        <message>
+            <source>the node does not remove what is old</source>
+            <translation>节点没有删除旧的内容</translation>
+        </message>
+        <message>
+            <source>it could not be removed yet; the next connection tries again</source>
+            <translation>暂时无法删除；下次连接时会重试</translation>
+        </message>
+        <message>
+            <source>the run is under way on another node</source>
+            <translation>该运行正在另一个节点上进行</translation>
+        </message>
+        <message>
+            <source>it was not reached</source>
+            <translation>尚未处理到它</translation>
         </message>
         <message>
             <source>the run&apos;s folder %1 was removed while it ran</source>

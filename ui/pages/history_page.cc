@@ -209,7 +209,9 @@ void HistoryPage::askDelete() {
   message()->showNote(Tone::kWarning, [count = selectedRuns().size()] {
     return MessagePanel::Note{
         count == 1 ? tr("Delete this run?") : tr("Delete %1 runs?").arg(count),
-        tr("Curves, logs and documents are removed from this computer."),
+        tr("Curves, logs and documents are removed from this computer. Nodes remove the run's "
+           "files "
+           "now, or once they are connected again. Checkpoints in a shared folder stay."),
         {},
         tr("Delete")};
   });
@@ -359,6 +361,7 @@ void HistoryPage::removeSelected() {
       },
       [this](Status status) {
         if (!status.ok()) message()->showError(status.error());
+        workspace_.cleanUpNodes();
         Q_EMIT workspace_.historyChanged();
       });
 }

@@ -62,7 +62,14 @@ std::shared_ptr<LiveCluster> Workspace::makeCluster(
           [this, weak = std::weak_ptr(live)](const app::NodeQuestion& asked) {
             if (auto cluster = weak.lock()) Q_EMIT question(cluster, asked);
           });
+  std::erase_if(clusters_, [](const auto& cluster) { return cluster.expired(); });
+  clusters_.push_back(live);
   return live;
+}
+
+void Workspace::cleanUpNodes() {
+  for (const auto& cluster : clusters_)
+    if (const auto live = cluster.lock()) live->session().cleanUp();
 }
 
 void Workspace::watchHistory() {

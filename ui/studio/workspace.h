@@ -6,6 +6,7 @@
 #include <QTimer>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "app/core/home.h"
 #include "app/core/inbox.h"
@@ -41,11 +42,13 @@ class Workspace : public QObject {
   QString copyOfExample(const QString& path);
 
   std::shared_ptr<LiveCluster> makeCluster(std::shared_ptr<const spec::v1::ClusterSpec> cluster);
-  // Returns the session that a run was launched on, or null; the caller then creates one in the
-  // background.
+  // Removes the files of deleted runs from the connected nodes, in the background.
+  void cleanUpNodes();
   // Polls once a second for changes of the history by any process, and emits historyChanged().
   void watchHistory();
   void keepForRun(const QString& run, std::shared_ptr<LiveCluster> cluster);
+  // Returns the session that a run was launched on, or null; the caller then creates one in the
+  // background.
   std::shared_ptr<LiveCluster> clusterForRun(const QString& run) const;
 
  Q_SIGNALS:
@@ -62,6 +65,7 @@ class Workspace : public QObject {
   app::Inbox inbox_;
   QThreadPool teardownPool_;  // after what its tasks post to: it waits for them
   JobTracker jobs_;
+  std::vector<std::weak_ptr<LiveCluster>> clusters_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
   QTimer watch_;
   bool looking_ = false;

@@ -4,11 +4,14 @@
 #include <QElapsedTimer>
 #include <QTemporaryDir>
 #include <QTest>
+#include <filesystem>
 
 #include "app/cluster/cluster_session.h"
 #include "app/cluster/node_access.h"
+#include "app/history/history.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
+#include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 using namespace lockstep;
@@ -106,6 +109,41 @@ class ClusterTest : public QObject {
     session.connect(0);
     QVERIFY(drainUntil(inbox, [&] { return session.allConnected(); }));
     QCOMPARE(session.status(0).inventory.agentPid, pids_[0]);
+  }
+
+  // A run that is deleted while its node is connected goes at once, another one stays.
+  void cleansConnectedNodesUp() {
+    Inbox inbox;
+    ClusterSessionOptions options;
+    options.home = home_;
+    ClusterSession session(localCluster(1, home_.root + "/local", "").spec, options, inbox);
+    session.connect();
+    QVERIFY(drainUntil(inbox, [&] { return session.allConnected(); }));
+    pids_.push_back(session.status(0).inventory.agentPid);
+    const auto history = History::open(home_.historyFolder());
+    QVERIFY(history.ok());
+    const auto folderOf = [&](const std::string& run) {
+      return home_.localFolder(1) + "/runs/" + run + "/local1";
+    };
+    for (const char* run : {"gone", "kept"}) {
+      RunRow row;
+      row.run = run;
+      row.phase = RunState::SUCCEEDED;
+      RunDocuments documents;
+      documents.nodes = R"([{"node":"local1"}])";
+      QVERIFY((*history)->add(row, documents).ok());
+      std::filesystem::create_directories(folderOf(run));
+      node::v1::PrepareRequest request;
+      request.set_run(run);
+      request.set_node("local1");
+      QVERIFY(writeFileAtomically(folderOf(run) + "/request.pb", request.SerializeAsString()).ok());
+      QVERIFY(writeFileAtomically(folderOf(run) + "/state", "SUCCEEDED\n").ok());
+    }
+    QVERIFY((*history)->remove("gone").ok());
+    session.cleanUp();
+    QVERIFY(drainUntil(inbox, [&] { return !std::filesystem::exists(folderOf("gone")); }));
+    QVERIFY(drainUntil(inbox, [&] { return (*history)->leftOnNodes().empty(); }));
+    QVERIFY(std::filesystem::exists(folderOf("kept")));
   }
 
   void failureNamesNodeAndCause() {

@@ -1,0 +1,88 @@
+#include "app/cli/connecting.h"
+
+#include <cstdio>
+
+#include "app/cli/terminal.h"
+#include "app/deploy/deploy.h"
+
+namespace lockstep::app::cli {
+namespace {
+constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
+constexpr std::chrono::seconds kToldEvery{2};       // how far an upload is
+}  // namespace
+
+bool isBare(const NodeStatus& node) {
+  return node.phase == NodeState::UNAVAILABLE && node.error &&
+         node.error->code == Code::kNotFound && node.error->what == kNoAgentYet;
+}
+
+std::string stateOf(const NodeStatus& node) {
+  return isBare(node) ? "not deployed" : std::string(stateName(node.phase));
+}
+
+Connecting::Connecting(std::shared_ptr<const spec::v1::ClusterSpec> spec,
+                       const ClusterSessionOptions& options)
+    : session_(std::move(spec), options, inbox_, observer()) {}
+
+bool Connecting::connect() {
+  session_.connect();
+  return drainUntil(
+      inbox_, [this] { return settled(); }, interrupts());
+}
+
+ClusterObserver Connecting::observer() {
+  ClusterObserver out;
+  out.onQuestion = [this](const NodeQuestion& question) {
+    askAtTerminal(session_, question);
+    activity_ = Clock::now();
+  };
+  out.onNode = [this](int index) { tell(index); };
+  return out;
+}
+
+void Connecting::tell(int index) {
+  const NodeStatus& node = session_.status(index);
+  if (node.phase == NodeState::DISCONNECTED) return;
+  activity_ = Clock::now();
+  Told& last = told_[index];
+  const std::string state = stateOf(node);
+  if (last.state == state && (node.detail.empty() || activity_ - last.at < kToldEvery)) return;
+  last = {state, activity_};
+  put(stderr,
+      fmt::format("{}: {}{}{}\n", node.name, state, node.detail.empty() ? "" : ", ", node.detail));
+}
+
+bool Connecting::settled() const {
+  if (Clock::now() - activity_ > kConnectLimit) return true;
+  for (int i = 0; i < session_.size(); ++i) {
+    const NodeState phase = session_.status(i).phase;
+    // A node that is tried again has failed once: that is the answer here.
+    if (phase != NodeState::CONNECTED && phase != NodeState::UNAVAILABLE &&
+        !(phase == NodeState::RECONNECTING && session_.status(i).error))
+      return false;
+  }
+  return true;
+}
+
+bool reportFailures(const ClusterSession& session, bool json) {
+  bool well = true;
+  for (int i = 0; i < session.size(); ++i) {
+    const NodeStatus& node = session.status(i);
+    if (node.phase == NodeState::CONNECTED) continue;
+    if (isBare(node)) {
+      put(stderr, fmt::format("note: the agent is not on node {} yet; lockstep cluster deploy "
+                              "copies it there\n",
+                              node.name));
+      continue;
+    }
+    well = false;
+    Error error = node.error
+                      ? *node.error
+                      : makeError(Code::kDeadlineExceeded, "the node did not answer in time");
+    if (error.node.empty()) error.node = node.name;
+    report(error, json);
+  }
+  return well;
+}
+
+}  // namespace lockstep::app::cli

@@ -1,0 +1,48 @@
+// Connecting: connects to the nodes of a cluster for a command, and reports progress to stderr.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "app/cli/command.h"
+#include "app/cluster/cluster_session.h"
+#include "app/core/inbox.h"
+
+namespace lockstep::app::cli {
+
+// Returns whether nothing is wrong with the node but that the agent was never copied there.
+bool isBare(const NodeStatus& node);
+std::string stateOf(const NodeStatus& node);
+
+class Connecting {
+ public:
+  Connecting(std::shared_ptr<const spec::v1::ClusterSpec> spec,
+             const ClusterSessionOptions& options);
+  ClusterSession& session() { return session_; }
+  Inbox& inbox() { return inbox_; }
+
+  // Waits until every node is connected or has failed once. Returns false if Ctrl-C was pressed.
+  bool connect();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Told {
+    std::string state;
+    Clock::time_point at;
+  };
+  ClusterObserver observer();
+  void tell(int index);
+  bool settled() const;
+
+  std::map<int, Told> told_;
+  Clock::time_point activity_ = Clock::now();
+  Inbox inbox_;
+  ClusterSession session_;
+};
+
+// Reports nodes that are not connected, and why; returns whether there is none.
+bool reportFailures(const ClusterSession& session, bool json);
+
+}  // namespace lockstep::app::cli
