@@ -64,7 +64,9 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
   Peer& peer = peers_[node];
   peer.joined = true;
   peer.address = hello.address();
-  for (const int rank : ranksByNode(request_)[node]) hangs_.forget(rank);  // it tells them again
+  const auto ranks = ranksByNode(request_);
+  if (const auto own = ranks.find(node); own != ranks.end())
+    for (const int rank : own->second) hangs_.forget(rank);  // it tells them again
   loop_.cancel(peer.lost);
   peer.lost = 0;
   if (hello.plan_hash() != request_.plan_hash()) {

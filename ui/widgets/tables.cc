@@ -48,7 +48,11 @@ void setColumns(QTableView* table, std::initializer_list<int> widths) {
 }
 
 ColumnFitter::ColumnFitter(QTableView* table, QVector<int> spare, int last)
-    : QObject(table), table_(table), spare_(std::move(spare)), last_(last) {
+    : QObject(table),
+      table_(table),
+      viewport_(table->viewport()),
+      spare_(std::move(spare)),
+      last_(last) {
   table_->viewport()->installEventFilter(this);
   fit();
 }
@@ -75,7 +79,7 @@ void ColumnFitter::fit() {
 }
 
 bool ColumnFitter::eventFilter(QObject* watched, QEvent* event) {
-  if (watched == table_->viewport() && event->type() == QEvent::Resize) fit();
+  if (watched == viewport_ && event->type() == QEvent::Resize) fit();
   return QObject::eventFilter(watched, event);
 }
 

@@ -26,6 +26,7 @@ class ColumnFitter : public QObject {
 
  private:
   QTableView* table_;
+  const QObject* viewport_;
   QVector<int> spare_;
   int last_;
 };

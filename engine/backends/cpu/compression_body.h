@@ -13,6 +13,7 @@
 namespace lockstep::backends::cpu {
 namespace {
 
+// `auto` would lose their alignment.
 typedef std::uint16_t Coded16 __attribute__((aligned(1), may_alias));
 typedef float CodedF32 __attribute__((aligned(1), may_alias));
 
@@ -41,7 +42,7 @@ inline float floatOf(std::uint32_t bits) { return __builtin_bit_cast(float, bits
 inline std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
 
 void encodeFp16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
-  auto* to = reinterpret_cast<Coded16*>(values);
+  Coded16* to = reinterpret_cast<Coded16*>(values);
   for (std::int64_t i = 0; i < n; ++i) {
     const std::uint32_t f = bitsOf(x[i]), all = f & 0x7fffffffu;
     const std::uint32_t a = least(all, 0x477fe000u);  // 65504
@@ -55,7 +56,7 @@ void encodeFp16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
 }
 
 void decodeFp16(std::int64_t n, const std::byte*, const std::byte* values, float* y) {
-  const auto* from = reinterpret_cast<const Coded16*>(values);
+  const Coded16* from = reinterpret_cast<const Coded16*>(values);
   std::int64_t first = 0;
 #if defined(__AVX512F__)
   for (; first + 16 <= n; first += 16)
@@ -80,7 +81,7 @@ void decodeFp16(std::int64_t n, const std::byte*, const std::byte* values, float
 }
 
 void encodeBf16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
-  auto* to = reinterpret_cast<Coded16*>(values);
+  Coded16* to = reinterpret_cast<Coded16*>(values);
   forVectors(n, [=](std::int64_t i, auto lanes) {
     const Mask f = (Mask)loadPart(x + i, lanes), all = f & 0x7fffffff;
     const Mask a = all < 0x7f7f0000 ? all : Mask{} + 0x7f7f0000;
@@ -92,7 +93,7 @@ void encodeBf16(std::int64_t n, const float* x, std::byte*, std::byte* values) {
 }
 
 void decodeBf16(std::int64_t n, const std::byte*, const std::byte* values, float* y) {
-  const auto* from = reinterpret_cast<const Coded16*>(values);
+  const Coded16* from = reinterpret_cast<const Coded16*>(values);
   forVectors(n, [=](std::int64_t i, auto lanes) {
     storePart(y + i, (Vec)(load16(from + i, lanes) << 16), lanes);
   });
@@ -138,7 +139,7 @@ void castToBf16(std::int64_t n, const float* x, std::byte* y) { encodeBf16(n, x,
 
 // Bit-identical with and without conversion instructions, except for NaN payloads.
 void castToFp16(std::int64_t n, const float* x, std::byte* y) {
-  auto* to = reinterpret_cast<Coded16*>(y);
+  Coded16* to = reinterpret_cast<Coded16*>(y);
   std::int64_t first = 0;
 #if defined(__AVX512F__)
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
