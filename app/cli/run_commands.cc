@@ -117,11 +117,11 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
                                      "leaves it)"
                                    : "stopping: all ranks finish a step and write a checkpoint "
                                      "(Ctrl-C again kills)");
-      recorder.stop(answered);
+      recorder.ask(RunRequest::kStop, answered);
     } else if (times == 2) {
       report.progress("killing the run");
       killing = Clock::now();
-      recorder.kill([&](Status status) {
+      recorder.ask(RunRequest::kKill, [&](Status status) {
         if (status.ok()) killing.reset();
         answered(status);
       });
@@ -298,10 +298,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     const auto answered = [&](Status status) {
       if (!status.ok()) asked = status.error();
     };
-    if (kill)
-      recorder.kill(answered);
-    else
-      recorder.stop(answered);
+    recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, answered);
     const auto end = Clock::now() + std::chrono::seconds(60);
     const bool interrupted = !drainUntil(
         inbox, [&] { return over || asked || Clock::now() > end; }, interrupts());
@@ -441,6 +438,31 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   AskingSession asking(cluster, globals, inbox);
   const auto result = follow(row.run, asking, globals, inbox, *reporter, interrupts());
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
+}
+
+int checkpointCommand(const Globals& globals, const Arguments& arguments) {
+  const bool json = arguments.has("json");
+  watchInterrupts();
+  const Status asked = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+    LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
+    if (isFinal(row.phase))
+      return makeError(Code::kFailedPrecondition, "run {} has ended", row.run);
+    LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
+    Inbox inbox;
+    AskingSession asking(cluster, globals, inbox);
+    std::optional<Status> answer;
+    Recorder recorder(row.run, asking.session, globals.home, inbox, [](const RunUpdate&) {});
+    recorder.ask(RunRequest::kCheckpoint, [&](Status status) { answer = std::move(status); });
+    if (!drainUntil(
+            inbox, [&] { return answer.has_value(); }, interrupts()))
+      return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
+    if (answer->ok() && !json) std::printf("run %s takes a checkpoint\n", row.run.c_str());
+    return *answer;
+  }();
+  if (asked.ok()) return 0;
+  report(asked.error(), json);
+  return exitCodeOf(asked.error());
 }
 
 int stopCommand(const Globals& globals, const Arguments& arguments) {

@@ -97,7 +97,7 @@ struct Recorder::State {
   std::string coordinator;            // "": the first node
 
   std::jthread writer;              // ends the followers with itself
-  std::vector<std::jthread> calls;  // stop and kill
+  std::vector<std::jthread> calls;  // requests to the run
 
   void post(RunUpdate update) {
     update.run = run;
@@ -118,8 +118,7 @@ struct Recorder::State {
               const std::stop_token& stop, std::vector<Error> missing = {});
   // Of the run's nodes, the one that coordinates it.
   const RunNode& coordinatorOf(const std::vector<RunNode>& all);
-  Status ask(bool kill, const RunNode& coordinator, const std::stop_token& stop) const;
-  void call(bool kill, std::function<void(Status)> done);
+  void call(RunRequest what, std::function<void(Status)> done);
 };
 
 // One node's records into the queue, until its last one.
@@ -458,31 +457,8 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
   return runNodes(documents.nodes, session);
 }
 
-Status Recorder::State::ask(bool kill, const RunNode& coordinator,
-                            const std::stop_token& stop) const {
-  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
-  const auto stub = node::v1::Supervisor::NewStub(channel);
-  grpc::ClientContext context;
-  setLimit(context, kCallLimit);
-  const CancelOnStop cancel(context, stop);
-  if (kill) {
-    node::v1::KillRequest request;
-    request.set_run(run);
-    request.set_generation(1);
-    node::v1::KillReply reply;
-    return rpcStatus(stub->Kill(&context, request, &reply), "the run could not be killed",
-                     coordinator.name);
-  }
-  node::v1::StopRequest request;
-  request.set_run(run);
-  request.set_generation(1);
-  node::v1::StopReply reply;
-  return rpcStatus(stub->Stop(&context, request, &reply), "the run could not be stopped",
-                   coordinator.name);
-}
-
-void Recorder::State::call(bool kill, std::function<void(Status)> done) {
-  calls.emplace_back([this, kill, done = std::move(done)](std::stop_token stop) {
+void Recorder::State::call(RunRequest what, std::function<void(Status)> done) {
+  calls.emplace_back([this, what, done = std::move(done)](std::stop_token stop) {
     Status result = [&]() -> Status {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
@@ -491,14 +467,12 @@ void Recorder::State::call(bool kill, std::function<void(Status)> done) {
       Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
         // Another node may take over from one that is out of reach.
         const IdleTimeout once(timeout.stop(), kAskLimit);
-        Status one = ask(kill, coordinatorOf(found), once.stop());
+        Status one = askRun(what, run, coordinatorOf(found), once.stop());
         if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
         return one;
       });
       if (asked.ok() || !timeout.ended() || stop.stop_requested()) return asked;
-      Error error =
-          makeError(Code::kDeadlineExceeded, "{}",
-                    kill ? "the run could not be killed" : "the run could not be stopped");
+      Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what));
       error.node = coordinatorOf(found).name;
       error.why = "the node did not answer in time";
       error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
@@ -528,8 +502,9 @@ void Recorder::end() {
   }
 }
 
-void Recorder::stop(std::function<void(Status)> done) { state_->call(false, std::move(done)); }
-void Recorder::kill(std::function<void(Status)> done) { state_->call(true, std::move(done)); }
+void Recorder::ask(RunRequest what, std::function<void(Status)> done) {
+  state_->call(what, std::move(done));
+}
 
 Result<std::shared_ptr<const spec::v1::ClusterSpec>> clusterOfRun(const History& history,
                                                                   const std::string& run) {

@@ -31,10 +31,8 @@ class Recorder {
   // thread.
   void end();
 
-  // Stops the run: all ranks finish an agreed step, write a checkpoint and exit. `done` reports
-  // whether the request arrived; the end of the run comes as an update.
-  void stop(std::function<void(Status)> done = {});
-  void kill(std::function<void(Status)> done = {});
+  // `done` reports whether the request arrived; what comes of it comes as an update.
+  void ask(RunRequest what, std::function<void(Status)> done = {});
 
  private:
   struct State;

@@ -116,6 +116,43 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
   return node.access->supervisor(found.socket());
 }
 
+const char* refusalOf(RunRequest what) {
+  switch (what) {
+    case RunRequest::kCheckpoint:
+      return "the run could not be asked for a checkpoint";
+    case RunRequest::kStop:
+      return "the run could not be stopped";
+    case RunRequest::kKill:
+      break;
+  }
+  return "the run could not be killed";
+}
+
+Status askRun(RunRequest what, const std::string& run, const RunNode& coordinator,
+              const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
+  const auto supervisor = node::v1::Supervisor::NewStub(channel);
+  grpc::ClientContext context;
+  setLimit(context, std::chrono::seconds(10));
+  const CancelOnStop cancel(context, stop);
+  const auto send = [&](auto request, auto reply, auto call) {
+    request.set_run(run);
+    request.set_generation(1);
+    return rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what),
+                     coordinator.name);
+  };
+  using Stub = node::v1::Supervisor::Stub;
+  switch (what) {
+    case RunRequest::kCheckpoint:
+      return send(node::v1::CheckpointRequest(), node::v1::CheckpointReply(), &Stub::Checkpoint);
+    case RunRequest::kStop:
+      return send(node::v1::StopRequest(), node::v1::StopReply(), &Stub::Stop);
+    case RunRequest::kKill:
+      break;
+  }
+  return send(node::v1::KillRequest(), node::v1::KillReply(), &Stub::Kill);
+}
+
 Result<std::string> downloadModel(const std::string& run, const RunNode& node, const Home& home,
                                   std::stop_token stop, std::chrono::milliseconds limit) {
   IdleTimeout timeout(stop, limit);

@@ -4,6 +4,7 @@
 #include <grpcpp/channel.h>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -30,6 +31,16 @@ std::string nodesFrom(const std::string& json, const std::string& first);
 // kNotFound if the node does not know the run.
 Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
                                                     std::stop_token stop);
+
+enum class RunRequest : std::uint8_t {
+  kCheckpoint,  // all ranks take one after a step that they agree on
+  kStop,        // likewise, and exit
+  kKill,
+};
+const char* refusalOf(RunRequest what);  // "the run could not be stopped"
+// Asks the supervisor on the coordinator, as supervisorOf().
+Status askRun(RunRequest what, const std::string& run, const RunNode& coordinator,
+              const std::stop_token& stop);
 
 // Downloads the trained model into the home's models folder and returns its path. kDeadlineExceeded
 // after `timeout` without progress.

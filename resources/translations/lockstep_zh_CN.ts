@@ -1302,6 +1302,10 @@ It uses:
             <translation>启动(&amp;L)…</translation>
         </message>
         <message>
+            <source>Take a c&amp;heckpoint</source>
+            <translation>保存检查点(&amp;H)</translation>
+        </message>
+        <message>
             <source>&amp;Stop run</source>
             <translation>停止运行(&amp;S)</translation>
         </message>
@@ -1887,6 +1891,26 @@ It uses:
         <message>
             <source>`lockstep history delete` removes it</source>
             <translation>`lockstep history delete` 可将其删除</translation>
+        </message>
+        <message>
+            <source>the run could not be asked for a checkpoint</source>
+            <translation>无法请求运行保存检查点</translation>
+        </message>
+        <message>
+            <source>node %1 is back and has ranks again</source>
+            <translation>节点 %1 已恢复，重新拥有 rank</translation>
+        </message>
+        <message>
+            <source>nodes %1 are back and have ranks again</source>
+            <translation>节点 %1 已恢复，重新拥有 rank</translation>
+        </message>
+        <message>
+            <source>the run takes no checkpoints</source>
+            <translation>该运行不保存检查点</translation>
+        </message>
+        <message>
+            <source>training.checkpoint.disabled is set</source>
+            <translation>已设置 training.checkpoint.disabled</translation>
         </message>
         <message>
             <source>the run could not be killed</source>

@@ -85,7 +85,7 @@ QString take(const StudioOptions& options) {
   window.openFile(model->filePath());
   model->selectLayer(0);
   shoot(&window, "model");
-  page->document()->kill();
+  page->document()->ask(app::RunRequest::kKill);
   if (!QTest::qWaitFor([&] { return app::isFinal(document.row().phase); }, kMinute))
     return "the run did not end";
   return {};

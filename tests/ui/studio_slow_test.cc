@@ -50,7 +50,7 @@ class StudioSlowTest : public QObject {
   void cleanup() {
     if (!road_) return;
     if (auto* page = road_->page()) {
-      if (page->document()->canKill()) page->document()->kill();
+      if (page->document()->canKill()) page->document()->ask(app::RunRequest::kKill);
       QVERIFY(tests::wait([&] { return app::isFinal(page->document()->row().phase); }));
     }
     road_->close();

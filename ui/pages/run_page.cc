@@ -131,8 +131,10 @@ void RunPage::buildTabs() {
 }
 
 void RunPage::connectButtons() {
-  connect(stop_, &QPushButton::clicked, document_, &RunDocument::stop);
-  connect(kill_, &QPushButton::clicked, document_, &RunDocument::kill);
+  connect(stop_, &QPushButton::clicked, document_,
+          [this] { document_->ask(app::RunRequest::kStop); });
+  connect(kill_, &QPushButton::clicked, document_,
+          [this] { document_->ask(app::RunRequest::kKill); });
   connect(resume_, &QPushButton::clicked, this,
           [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kResume); });
   connect(rerun_, &QPushButton::clicked, this,

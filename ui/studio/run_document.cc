@@ -362,9 +362,9 @@ bool RunDocument::canStop() const {
   return canKill() && app::isUnderWay(row().phase) && row().phase != app::RunState::STOPPING;
 }
 
-void RunDocument::stop() {
+void RunDocument::ask(app::RunRequest what) {
   if (!recorder_) return;
-  recorder_->stop([this](Status status) {
+  recorder_->ask(what, [this](Status status) {
     if (!status.ok()) Q_EMIT failed(status.error());
   });
 }
@@ -384,12 +384,6 @@ void RunDocument::giveUp() {
         update.finished = true;
         take(update);
       });
-}
-void RunDocument::kill() {
-  if (!recorder_) return;
-  recorder_->kill([this](Status status) {
-    if (!status.ok()) Q_EMIT failed(status.error());
-  });
 }
 
 }  // namespace lockstep::ui

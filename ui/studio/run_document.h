@@ -63,8 +63,7 @@ class RunDocument : public QObject {
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
   bool canResume() const;
 
-  void stop();
-  void kill();
+  void ask(app::RunRequest what);
   // Gives up an unreachable run: ends it in the history and on the nodes that answer, and ends its
   // recorder.
   void giveUp();

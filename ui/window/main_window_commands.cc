@@ -131,11 +131,15 @@ void MainWindow::makeRunActions() {
           [this, page] {
             openLaunch(qobject_cast<ModelPage*>(page()), qobject_cast<ClusterPage*>(page()));
           });
+  command("actionCheckpoint", QT_TR_NOOP("Take a c&heckpoint"), "save", {}, [this, page] {
+    if (auto* run = qobject_cast<RunPage*>(page()))
+      run->document()->ask(app::RunRequest::kCheckpoint);
+  });
   command("actionStop", QT_TR_NOOP("&Stop run"), "stop", {}, [this, page] {
-    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->stop();
+    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kStop);
   });
   command("actionKill", QT_TR_NOOP("&Kill run"), "kill", {}, [this, page] {
-    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->kill();
+    if (auto* run = qobject_cast<RunPage*>(page())) run->document()->ask(app::RunRequest::kKill);
   });
   command("actionResume", QT_TR_NOOP("&Resume run…"), "play", {},
           [this] { relaunch(shownRun(), app::RelaunchKind::kResume); });
@@ -219,8 +223,9 @@ void MainWindow::makeMenus() {
   language->addAction(actions_["actionEnglish"]);
   language->addAction(actions_["actionChinese"]);
   menu("menuCluster", {"actionAddHost", "actionConnect", "actionDisconnect"});
-  menu("menuRun", {"actionLaunch", "actionRunHere", "-", "actionStop", "actionKill", "-",
-                   "actionResume", "actionRerun", "actionClone", "-", "actionHistory"});
+  menu("menuRun",
+       {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
+        "actionResume", "actionRerun", "actionClone", "-", "actionHistory"});
   menu("menuHelp", {"actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
@@ -255,6 +260,7 @@ void MainWindow::refreshActions() {
   actions_["actionConnect"]->setEnabled(cluster);
   actions_["actionDisconnect"]->setEnabled(cluster && cluster->liveIfAny());
   actions_["actionAddHost"]->setEnabled(cluster);
+  actions_["actionCheckpoint"]->setEnabled(run && run->document()->canStop());
   actions_["actionStop"]->setEnabled(run && run->document()->canStop());
   actions_["actionKill"]->setEnabled(run && run->document()->canKill());
   auto* history = qobject_cast<HistoryPage*>(page);

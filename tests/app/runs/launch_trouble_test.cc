@@ -251,7 +251,7 @@ class LaunchTroubleTest : public QObject {
     const std::string socket = lines.value(1).toStdString();
     const int before = connectionsTo(socket);
     std::optional<Status> told;
-    recorder.kill([&](Status status) { told = std::move(status); });
+    recorder.ask(RunRequest::kKill, [&](Status status) { told = std::move(status); });
     QVERIFY(bench.until([&] { return connectionsTo(socket) > before; }));  // the agent has found it
     QVERIFY(!told);
     ::kill(pid, SIGKILL);
@@ -281,7 +281,7 @@ class LaunchTroubleTest : public QObject {
       before = seen.loss.size();
     }
     QVERIFY(bench.until([&] { return seen.loss.size() > before + 20; }));
-    recorder.stop({});
+    recorder.ask(RunRequest::kStop);
     QVERIFY(bench.until([&] { return seen.finished; }));
     QCOMPARE(seen.errors.size(), std::size_t{1});  // told once
     auto history = History::open(bench.home.historyFolder());

@@ -192,7 +192,7 @@ class RunsTest : public QObject {
     Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
     QVERIFY(bench.until([&] { return !seen.loss.empty(); }));
     seen.loss.clear();
-    recorder.stop();
+    recorder.ask(RunRequest::kStop);
     QVERIFY(bench.until([&] { return seen.finished; }));
     auto history = History::open(bench.home.historyFolder());
     auto store = (*history)->openRun(*run);
@@ -219,7 +219,7 @@ class RunsTest : public QObject {
     QVERIFY(bench.until([&] { return seen.loss.size() > 5; }));
     std::optional<Status> told;
     const auto done = [&](Status status) { told = std::move(status); };
-    kill ? recorder.kill(done) : recorder.stop(done);
+    recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, done);
     QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }));
     QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());
     QCOMPARE(seen.row.phase, RunState::STOPPED);
