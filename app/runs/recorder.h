@@ -11,6 +11,7 @@
 #include "app/core/home.h"
 #include "app/core/inbox.h"
 #include "app/history/history.h"
+#include "app/runs/run_nodes.h"
 #include "app/runs/run_update.h"
 #include "engine/base/status.h"
 
