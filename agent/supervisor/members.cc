@@ -16,7 +16,8 @@ using spec::v1::NodeSpec;
 std::string commOf(const ClusterSpec& cluster, const spec::v1::StrategySpec& strategy,
                    const std::string& comm) {
   const auto nodes = specs::nodesWithRanks(cluster, strategy);
-  if (nodes.size() > 1 || comm != "gloo") return comm;
+  if (nodes.size() > 1) return comm == "nccl" ? comm : "gloo";
+  if (comm != "gloo") return comm;
   return specs::deviceCount(*nodes.front()) > 1 ? "shm" : "in-process";
 }
 

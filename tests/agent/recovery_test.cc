@@ -98,6 +98,35 @@ bool isWhole(const runtime::Manifest& manifest, const std::set<std::string>& fil
 
 class RecoveryTest : public QObject {
   Q_OBJECT
+
+  // Nodes that come back are spares, and make up for the places that nobody has taken.
+  static void comeBack(const std::vector<std::string>& lost, const spec::v1::ClusterSpec& launched,
+                       node::v1::PrepareRequest& request) {
+    for (const spec::v1::NodeSpec& node : launched.nodes()) {
+      if (std::find(lost.begin(), lost.end(), node.name()) == lost.end()) continue;
+      spec::v1::NodeSpec& back = *request.mutable_cluster()->add_nodes();
+      back = node;
+      back.clear_roles();
+      back.add_roles("spare");
+    }
+    const auto before = agent::ranksByNode(request);
+    const auto grown =
+        agent::membersWithSpares(launched, request, [](const std::string&) { return true; });
+    QVERIFY2(grown.ok(), grown.ok() ? "" : grown.error().text().c_str());
+    const std::size_t all = specs::nodesWithRanks(launched, request.spec().strategy()).size();
+    agent::apply(*grown, request);
+    const auto ranks = agent::ranksByNode(request);
+    QCOMPARE(ranks.size(), all);
+    for (const auto& [node, of] : before) QVERIFY(ranks.contains(node));
+    QCOMPARE(request.comm(), std::string(all > 1 ? "gloo" : request.comm()));
+    const auto plan = plan::parse(request.plan());
+    QVERIFY2(plan.ok(), plan.ok() ? "" : plan.error().text().c_str());
+    QVERIFY(plan::verify(*plan).ok());
+    std::size_t world = 0;
+    for (const auto& [node, of] : ranks) world += of.size();
+    QCOMPARE(static_cast<int>(world), plan->mesh.size());
+  }
+
  private Q_SLOTS:
   void onlyWhatMayPassIsTriedAgain() {
     for (const Code code :
@@ -145,6 +174,7 @@ class RecoveryTest : public QObject {
       std::set<std::string> expected = namesOf(agent::ranksByNode(request));
       const std::set<std::string> before = expected;
       for (const std::string& node : lost) expected.erase(node);
+      const spec::v1::ClusterSpec launched = request.cluster();
       agent::apply(*members, request);
       const auto after = agent::ranksByNode(request);
       const std::set<std::string> names = namesOf(after);
@@ -165,6 +195,9 @@ class RecoveryTest : public QObject {
       QCOMPARE(request.ranks_size(), ranks[0]);
       const bool alone = after.size() == 1;
       QCOMPARE(request.comm(), std::string(!alone ? "gloo" : ranks[0] > 1 ? "shm" : "in-process"));
+
+      comeBack(lost, launched, request);
+      if (QTest::currentTestFailed()) return;
     }
   }
 

@@ -2,6 +2,7 @@
 // a restarted run ends with is, bit for bit, what an undisturbed one ends with.
 #include <signal.h>
 
+#include <QDir>
 #include <QElapsedTimer>
 #include <QTest>
 #include <random>
@@ -57,6 +58,31 @@ class CliRecoveryTest : public QObject {
   }
 
  private Q_SLOTS:
+  void aCheckpointIsTakenOnRequest() {
+    Cli cli;
+    const CliResult started =
+        cli.run({"run", example("fashion-mlp"), "--json", "--local", "2", "--detach", "--set",
+                 "training.batch=4", "--set", "training.epochs=1000"});
+    QVERIFY2(started.exit == 0, started.text());
+    const QString run = started.first("started")["run"].toString();
+    const auto checkpoints = [&] {
+      return QDir(cli.home() + "/local/1/runs/" + run + "/local1/checkpoints")
+          .entryList({"step-*"}, QDir::Dirs);
+    };
+    QVERIFY(checkpoints().isEmpty());  // an epoch takes 15,000 steps
+    const CliResult asked = cli.run({"checkpoint", run});
+    QVERIFY2(asked.exit == 0 && asked.out.contains(run.toUtf8()), asked.text());
+    QTRY_COMPARE_WITH_TIMEOUT(checkpoints().size(), qsizetype{1}, 10000);
+    QCOMPARE(cli.run({"kill", run}).exit, 0);
+    const CliResult late = cli.run({"checkpoint", run});
+    QVERIFY2(late.exit == 3 && late.err.contains("has ended"), late.text());
+    const CliResult resumed = cli.run(
+        {"resume", run, "--json", "--set",
+         "training.max_steps=" + QString::number(checkpoints().front().mid(5).toInt() + 5)});
+    QVERIFY2(resumed.exit == 0, resumed.text());
+    QCOMPARE(resumed.last()["status"].toString(), QString("succeeded"));
+  }
+
   void aKilledWorkerIsReplaced_data() {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<QString>("ranks");
