@@ -452,6 +452,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       node::v1::WorkdirItem item;
       std::string name;
       std::filesystem::path aside;  // of a run
+      bool done = false;
       Message kept;
     };
     std::vector<Removal> removals;
@@ -467,7 +468,12 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       if (item == listed.end()) continue;  // gone
       removal.item = item->second;
       removal.kept = whyKept(removal.item, request.idle_seconds());
-      if (!removal.kept.empty() || removal.item.kind() != node::v1::WorkdirItem::RUN) continue;
+      const auto kind = removal.item.kind();
+      // A launch that begins afterwards does not find the file.
+      removal.done = removal.kept.empty() && (kind == node::v1::WorkdirItem::DATA ||
+                                              kind == node::v1::WorkdirItem::DECODED);
+      if (removal.done) removal.kept = items.remove(removal.item, {});
+      if (!removal.kept.empty() || kind != node::v1::WorkdirItem::RUN) continue;
       const RunFolder folder = runFolder(workdir_, removal.item.run(), removal.item.node());
       if (const Status status = endSupervisor(folder); !status.ok()) {
         removal.kept = status.error().message();
@@ -479,7 +485,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     lock.unlock();
     std::vector<node::v1::WorkdirRemoval> out;
     for (Removal& removal : removals) {
-      if (removal.kept.empty() && !removal.item.name().empty())
+      if (removal.kept.empty() && !removal.done && !removal.item.name().empty())
         removal.kept = items.remove(removal.item, removal.aside);
       out.emplace_back().set_name(removal.name);
       if (!removal.kept.empty()) *out.back().mutable_kept() = specs::toText(removal.kept);

@@ -321,7 +321,11 @@ void WorkdirItems::measure(WorkdirItem& item, Nanoseconds end,
 Message WorkdirItems::remove(const WorkdirItem& item, const fs::path& aside) const {
   const fs::path path = workdir_.path + "/" + item.name();
   std::error_code failed;
-  fs::remove_all(aside.empty() ? path : aside, failed);
+  // A file may have come into an empty folder of a data file meanwhile.
+  if (item.kind() == WorkdirItem::REMAINS && path.parent_path().filename() == "data")
+    fs::remove(path, failed);
+  else
+    fs::remove_all(aside.empty() ? path : aside, failed);
   if (failed)
     return systemError(failed.value(), message("cannot remove {}", path.string())).message();
   // The folder of a data file's hash, or of a run's nodes.

@@ -59,8 +59,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     addresses_[node] = hello.address();
     return;
   }
-  const bool isBack = !peers_.contains(node);
-  if (isBack && !takeBack(node)) return refuse(node);
+  if (!peers_.contains(node) && !takeBack(node)) return refuse(node);
   Peer& peer = peers_[node];
   peer.joined = true;
   peer.address = hello.address();
@@ -94,7 +93,7 @@ void RunControl::onPeerJoin(const std::string& node, const node::v1::PeerHello& 
     message.mutable_copy_checkpoint()->set_step(copying_);
     server_->send(node, message);
   }
-  if (isBack && canGrow()) checkpointNow();
+  if (canGrow()) checkpointNow();
   if (isEvaluator(node)) tellEvaluator();
   if (stopping_) {
     message.mutable_stop();
@@ -205,6 +204,8 @@ void RunControl::checkReady() {
   for (const auto& [name, peer] : peers_)
     if (!peer.ready && awaited(name)) return;
   loop_.cancel(formation_);
+  electorate_ = nodesOf(request_);
+  std::erase_if(electorate_, [&](const std::string& name) { return returned_.contains(name); });
   ToPeer message;
   *message.mutable_go() = goMessage();
   tellPeers(message);
@@ -329,6 +330,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       break;
     case ToPeer::kGo:
       listeners_.assign(message.go().listeners().begin(), message.go().listeners().end());
+      electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
       go();
       break;
     case ToPeer::kEvaluate:
@@ -394,7 +396,6 @@ void RunControl::localReady() {
 void RunControl::go() {
   if (gone_ || outcome_) return;
   gone_ = true;
-  electorate_ = nodesOf(request_);
   setCopySources();
   if (state_ == run::v1::RECOVERING) setState(run::v1::RUNNING);
   ToWorker message;

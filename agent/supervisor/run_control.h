@@ -118,6 +118,7 @@ class RunControl {
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
+  void noteTrained(std::int64_t step);  // a checkpoint's
   void onWorkerExit(Worker& worker, int status);
   void sendAll(const node::v1::ToWorker& message);
   void signalAll(int number);
@@ -247,6 +248,8 @@ class RunControl {
   bool toldMinority_ = false, cannotGrow_ = false;
   std::string keptOut_;         // silent nodes that could not be replaced, and the spares tried
   std::int64_t furthest_ = 0;   // the last step completed in any generation; at every node
+  std::int64_t epochs_ = 0;     // done; at the node of rank 0
+  bool isTrained_ = false;      // its last epoch or step is done; at the coordinator
   bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
   bool hasCopies_ = false;      // and other nodes have copies of it; likewise
   std::int64_t published_ = 0, copying_ = 0;  // steps of checkpoints; 0: none
@@ -260,8 +263,11 @@ class RunControl {
     Nanoseconds until = 0;
   };
   std::optional<UncertainHang> uncertainHang_;
-  std::optional<Error> hang_;            // the last one told, until the run goes on
-  std::vector<std::string> electorate_;  // nodes of the last generation that trained
+  std::optional<Error> hang_;  // the last one told, until the run goes on
+  // Nodes that the last generation that trained had begun with. Those that came back during this
+  // one are not among them.
+  std::vector<std::string> electorate_;
+  std::set<std::string> returned_;  // at the coordinator
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
   std::vector<node::v1::Listener> listeners_;  // those that may succeed it come in this order
@@ -301,7 +307,7 @@ class RunControl {
   bool sentCascading_ = false;
   std::optional<Error> pendingCause_;         // a cascading failure waiting for its root cause
   std::optional<run::v1::RunState> outcome_;  // once known
-  EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0,
+  EventLoop::TimerId expiry_ = 0, formation_ = 0, graceTimer_ = 0, lostTimer_ = 0, absence_ = 0,
                      lastEvaluation_ = 0;
   StackReader stacks_;
   std::jthread folderWatch_;  // declared last: uses the other members

@@ -40,8 +40,7 @@ void RunControl::setCopySources() {
 
 void RunControl::onPublished(std::int64_t step) {
   hasCheckpoint_ = true;
-  if (!coordinates()) return;
-  if (copiedNodes(request_).empty()) return grow();
+  if (!coordinates() || copiedNodes(request_).empty()) return;
   published_ = std::max(published_, step);
   if (copying_ == 0) beginCopies();
 }

@@ -144,12 +144,14 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   seekingSince_ = 0;
   voted_ = stands_ = false;
   votes_.clear();
+  candidate_.reset();
+  returned_.clear();
   hangs_.clear();
   stalled_.clear();
   endCopies();
   uncertainHang_.reset();
   hang_.reset();
-  for (EventLoop::TimerId* timer : {&graceTimer_, &formation_}) {
+  for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_}) {
     loop_.cancel(*timer);
     *timer = 0;
   }
@@ -171,7 +173,9 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
 
 // The workers of the generation before are gone.
 void RunControl::startGeneration() {
-  if (outcome_ || !leaving_ || absent_ || !workersGone()) return;
+  if (outcome_ || !leaving_ || !workersGone()) return;
+  cores_ = CoreClaims();
+  if (absent_) return;
   workers_.clear();
   if (recover_.has_members()) {
     const Status written = writeFileAtomically(folder_.plan(), recover_.members().plan(), 0600);

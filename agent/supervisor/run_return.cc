@@ -40,8 +40,12 @@ void RunControl::endAlone(const Error& error) {
   signalAll(SIGKILL);
   stands_ = voted_ = false;
   candidate_.reset();
-  if (!client_) client_ = connect(coordinator_, coordinatorAddress_);
-  loop_.after(limits_.absence, [this, error] {
+  // Where this node has voted, the successor counts its vote until then.
+  if (!client_)
+    loop_.after(2 * kTurn * heartbeat_, [this] {
+      if (absent_ && !client_) client_ = connect(coordinator_, coordinatorAddress_);
+    });
+  absence_ = loop_.after(limits_.absence, [this, error] {
     if (absent_) abort(error);
   });
 }
@@ -53,7 +57,8 @@ void RunControl::seekCoordinator() {
   if (candidate_ && now - seekingSince_ < kTurn * heartbeat_) return;
   seekingSince_ = now;
   const node::v1::Listener& next = listeners_[turn_++ % listeners_.size()];
-  if (next.node() != request_.node()) candidate_ = connect(next.node(), next.address());
+  if (next.node() != request_.node() && next.node() != coordinator_)
+    candidate_ = connect(next.node(), next.address());
 }
 
 // At the coordinator: a node that was left out has joined. False if it is not wanted.
@@ -68,14 +73,19 @@ bool RunControl::takeBack(const std::string& node) {
   spare.add_roles("spare");
   *recover_.mutable_members()->mutable_cluster() = request_.cluster();
   peers_[node].heard.last = monotonicNow();
+  returned_.insert(node);
   keptOut_.clear();
+  cannotGrow_ = false;
   say(fmt::format("node {} is back, as a spare", node));
   return true;
 }
 
 // Whether the run was planned again for fewer nodes, and a node is there that can have ranks.
 bool RunControl::canGrow() const {
-  if (!coordinates() || !gone_ || stopping_ || outcome_ || cannotGrow_ ||
+  const bool ends = !doneStatus_.empty() || isTrained_ ||
+                    std::any_of(peers_.begin(), peers_.end(),
+                                [](const auto& one) { return !one.second.done.empty(); });
+  if (!coordinates() || !gone_ || ends || stopping_ || outcome_ || cannotGrow_ ||
       request_.spec().recovery().policy() != "shrink")
     return false;
   const auto& strategy = request_.spec().strategy();
@@ -88,7 +98,13 @@ bool RunControl::canGrow() const {
 
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::grow() {
-  if (!canGrow() || leaving_ || anyLate()) return;
+  if (!canGrow() || leaving_) return;
+  if (anyLate()) {
+    loop_.after(heartbeat_, [this, generation = generation_] {
+      if (generation == generation_ && canGrow()) checkpointNow();
+    });
+    return;
+  }
   const auto members = membersWithSpares(launched_, request_,
                                          [this](const std::string& node) { return answers(node); });
   if (!members.ok()) {

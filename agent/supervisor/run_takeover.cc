@@ -38,7 +38,8 @@ bool RunControl::continuesWithoutAny() const {
 
 node::v1::Go RunControl::goMessage() const {
   node::v1::Go out;
-  for (const std::string& name : nodesOf(request_)) {
+  for (const std::string& name : electorate_) {
+    out.add_electorate(name);
     const auto peer = peers_.find(name);
     if (peer == peers_.end() || peer->second.address.empty()) continue;
     node::v1::Listener& listener = *out.add_listeners();

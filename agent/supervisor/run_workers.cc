@@ -205,6 +205,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
     case FromWorker::kEpoch:
       if (worker.rank != 0) return;  // equal on all ranks
       record.mutable_epoch()->Swap(message.mutable_epoch());
+      epochs_ = record.epoch().epoch();
       onEpoch(record);
       break;
     case FromWorker::kCheckpoint:
@@ -212,6 +213,8 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       if (worker.rank != 0) return;
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
       onCheckpoint(record.checkpoint());
+      noteTrained(record.checkpoint().step());
+      if (copiedNodes(request_).empty()) loop_.post([this] { grow(); });
       break;
     case FromWorker::kWarning:
       message.mutable_warning()->set_node(request_.node());
@@ -243,6 +246,13 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       return;
   }
   if (!over_) spool_.append(std::move(record));
+}
+
+// A run that has nothing left to train is not begun again for a node that is back.
+void RunControl::noteTrained(std::int64_t step) {
+  const auto& training = request_.spec().training();
+  isTrained_ = (training.max_steps() > 0 && step >= training.max_steps()) ||
+               (training.epochs() > 0 && epochs_ >= training.epochs());
 }
 
 void RunControl::onWorkerExit(Worker& worker, int status) {

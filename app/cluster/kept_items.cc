@@ -55,7 +55,9 @@ class KnownRuns {
   }
   KnownHere find(const KeptItem& item) const {
     if (item.kind != KeptKind::kRun) return KnownHere::kNoRun;
-    if (history_ && history_->row(item.run).ok()) return KnownHere::kListed;
+    // A row that cannot be read counts as listed, so that the run stays.
+    if (history_ && history_->row(item.run).status().code() != Code::kNotFound)
+      return KnownHere::kListed;
     const auto deleted = deleted_.find(item.run);
     const bool isDeleted =
         deleted != deleted_.end() && std::ranges::count(deleted->second, item.node) > 0;
