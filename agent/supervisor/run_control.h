@@ -118,6 +118,7 @@ class RunControl {
   Status startWorkers();
   Status startWorker(int index, int rank, const specs::RankDevice& device, bool oversubscribed);
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
+  void onWorkerStalled(int rank, node::v1::Stalled& stalled);
   void noteTrained(std::int64_t step);  // a checkpoint's
   void onWorkerExit(Worker& worker, int status);
   void sendAll(const node::v1::ToWorker& message);

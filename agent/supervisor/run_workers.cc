@@ -222,17 +222,7 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       record.mutable_warning()->Swap(message.mutable_warning());
       break;
     case FromWorker::kStalled:
-      if (coordinates()) {
-        onStalled(message.stalled());
-      } else {
-        if (message.stalled().moves())
-          stalled_.erase(worker.rank);
-        else
-          stalled_[worker.rank] = message.stalled();
-        FromPeer news;
-        news.mutable_stalled()->Swap(message.mutable_stalled());
-        if (client_) client_->send(std::move(news));
-      }
+      onWorkerStalled(worker.rank, *message.mutable_stalled());
       return;
     case FromWorker::kFinished:
       worker.finished = message.finished();
@@ -246,6 +236,20 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       return;
   }
   if (!over_) spool_.append(std::move(record));
+}
+
+void RunControl::onWorkerStalled(int rank, node::v1::Stalled& stalled) {
+  if (coordinates()) {
+    onStalled(stalled);
+    return;
+  }
+  if (stalled.moves())
+    stalled_.erase(rank);
+  else
+    stalled_[rank] = stalled;
+  FromPeer news;
+  news.mutable_stalled()->Swap(&stalled);
+  if (client_) client_->send(std::move(news));
 }
 
 // A run that has nothing left to train is not begun again for a node that is back.
