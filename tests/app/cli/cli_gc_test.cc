@@ -130,7 +130,8 @@ class CliGcTest : public QObject {
     QVERIFY2(removed.exit == 0, removed.text());
     // The command that killed the second run may have removed it.
     for (const QJsonObject& item : itemOf(removed, first))
-      QVERIFY2(item["history"] == "deleted" && item["removed"].toBool(), removed.text());
+      QVERIFY2(item.isEmpty() || (item["history"] == "deleted" && item["removed"].toBool()),
+               removed.text());
     QVERIFY(!has("n1", first) && has("n1", run));
   }
 
