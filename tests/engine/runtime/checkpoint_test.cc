@@ -336,7 +336,7 @@ class CheckpointTest : public QObject {
       if (bySteps)
         with.trainer.checkpointSteps = 5;
       else
-        with.trainer.checkpointSeconds = 1e-6;  // after each step
+        with.trainer.checkpointSeconds = 1e-9;  // after each step, the first as well
       const RunOutcome whole = trained(with);
       QVERIFY2(whole.ok(), whole.error().c_str());
       QCOMPARE(whole.ranks[0]->weightsSha256, without.ranks[0]->weightsSha256);
