@@ -245,7 +245,7 @@ void WorkdirItems::listRuns(Items& out) const {
       if (isFolder(workdir_.path + "/" + name + "/" + node))
         out.push_back(runItem(name + "/" + node));
       else
-        (void)entriesOf(name + "/" + node, out);  // says what it is
+        (void)entriesOf(name + "/" + node, out);  // adds an item with the problem
     }
     if (out.size() == before) out.push_back(itemOf(WorkdirItem::REMAINS, name));  // empty
   }

@@ -61,7 +61,8 @@ void RunControl::seekCoordinator() {
     candidate_ = connect(next.node(), next.address());
 }
 
-// At the coordinator: a node that was left out has joined. False if it is not wanted.
+// At the coordinator: makes a node that was left out, and has joined again, a spare. Returns false
+// if the run does not take it back.
 bool RunControl::takeBack(const std::string& node) {
   const auto& all = launched_.nodes();
   const auto found =

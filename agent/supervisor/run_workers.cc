@@ -252,7 +252,7 @@ void RunControl::onWorkerStalled(int rank, node::v1::Stalled& stalled) {
   if (client_) client_->send(std::move(news));
 }
 
-// A run that has nothing left to train is not begun again for a node that is back.
+// A run that is trained to its end does not restart for a node that is back.
 void RunControl::noteTrained(std::int64_t step) {
   const auto& training = request_.spec().training();
   isTrained_ = (training.max_steps() > 0 && step >= training.max_steps()) ||

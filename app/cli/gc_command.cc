@@ -77,7 +77,7 @@ std::vector<NodeGarbage> connectedNodes(ClusterSession& session) {
   return out;
 }
 
-// On all nodes concurrently; false: interrupted.
+// Calls `work` for all nodes concurrently. Returns false if it was interrupted.
 template <typename Work>
 bool onAll(std::vector<NodeGarbage>& nodes, Inbox& inbox, Work work) {
   std::atomic<std::size_t> done = 0;
