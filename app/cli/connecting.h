@@ -42,6 +42,19 @@ class Connecting {
   ClusterSession session_;
 };
 
+// A session whose questions go to the terminal.
+struct AskingSession {
+  AskingSession(std::shared_ptr<const spec::v1::ClusterSpec> cluster, const Globals& globals,
+                Inbox& inbox)
+      : session(std::move(cluster), sessionOptions(globals, 0), inbox, observer()) {}
+  ClusterObserver observer() {
+    ClusterObserver out;
+    out.onQuestion = [this](const NodeQuestion& question) { askAtTerminal(session, question); };
+    return out;
+  }
+  ClusterSession session;
+};
+
 // Reports nodes that are not connected, and why; returns whether there is none.
 bool reportFailures(const ClusterSession& session, bool json);
 

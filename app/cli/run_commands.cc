@@ -1,10 +1,11 @@
-// run, attach, stop, kill, logs, runs.
+// run, rerun, resume, attach, checkpoint, stop, kill.
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 
 #include "app/cli/commands.h"
+#include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
@@ -12,7 +13,6 @@
 #include "app/cluster/run_cleanup.h"
 #include "app/history/history.h"
 #include "app/runs/launcher.h"
-#include "app/runs/log_line.h"
 #include "app/runs/recorder.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
@@ -26,19 +26,6 @@ int exitCodeFor(const RunResult& result) {
   if (result.status == "succeeded") return result.missing.empty() ? kSucceeded : kNode;
   return result.status == "stopped" ? kStoppedByUser : kRunFailed;
 }
-
-// A session whose questions go to the terminal.
-struct AskingSession {
-  AskingSession(std::shared_ptr<const spec::v1::ClusterSpec> cluster, const Globals& globals,
-                Inbox& inbox)
-      : session(std::move(cluster), sessionOptions(globals, 0), inbox, observer()) {}
-  ClusterObserver observer() {
-    ClusterObserver out;
-    out.onQuestion = [this](const NodeQuestion& question) { askAtTerminal(session, question); };
-    return out;
-  }
-  ClusterSession session;
-};
 
 // How long a request to kill may go unanswered before a client that is to end leaves the run.
 constexpr auto kKillPatience = std::chrono::milliseconds(1500);
@@ -345,26 +332,6 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   return kSucceeded;
 }
 
-// The time of a line is the one it says itself, where it does: the record's is when it was
-// collected.
-void printLog(const LogRow& row, bool json) {
-  if (json) {
-    JsonLine("log")
-        .add("time", isoTime(row.wallNs))
-        .add("node", row.node)
-        .add("rank", row.rank)
-        .add("text", row.text)
-        .print();
-    return;
-  }
-  const std::string node = printable(row.node);
-  const std::string who = row.rank >= 0 ? fmt::format("{}/{}", node, row.rank) : node;
-  const LogLine line = parseLogLine(row.text);
-  const std::string level = line.level != 0 ? fmt::format("{} ", line.level) : std::string();
-  put(stdout, fmt::format("{} {} {}{}\n", isoTime(line.wallNs > 0 ? line.wallNs : row.wallNs),
-                          padded(who, 12), level, printable(line.text)));
-}
-
 template <typename Prepare>
 int launchAndFollow(const Globals& globals, const Arguments& arguments, Prepare prepare) {
   watchInterrupts();
@@ -470,152 +437,6 @@ int stopCommand(const Globals& globals, const Arguments& arguments) {
 }
 int killCommand(const Globals& globals, const Arguments& arguments) {
   return stopOrKill(globals, arguments, true);
-}
-
-namespace {
-
-// Nothing is known of a run that has not been planned.
-Status checkRank(const RunRow& row, int rank) {
-  if (row.world <= 0 || rank < row.world) return {};
-  if (row.world == 1) return invalidArgument("--rank {}: run {} has rank 0 alone", rank, row.run);
-  return invalidArgument("--rank {}: run {} has the ranks 0 to {}", rank, row.run, row.world - 1);
-}
-
-}  // namespace
-
-int logsCommand(const Globals& globals, const Arguments& arguments) {
-  watchInterrupts();
-  const bool json = arguments.has("json");
-  const Status status = [&]() -> Status {
-    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_ASSIGN(const RunRow row, history->find(arguments.words()[0]));
-    LOCKSTEP_ASSIGN(const auto store, history->openRun(row.run));
-    RunStore::LogFilter filter;
-    filter.contains = arguments.text("contains");
-    LOCKSTEP_ASSIGN(const std::int64_t rank, arguments.integer("rank", -2, 0, 1'000'000));
-    filter.rank = static_cast<int>(rank);
-    LOCKSTEP_TRY(checkRank(row, filter.rank));
-    const auto printNew = [&]() -> Status {
-      LOCKSTEP_ASSIGN(const auto rows, store->logs(filter, 0, 1'000'000));
-      for (const LogRow& log : rows) {
-        printLog(log, json);
-        filter.after = log.id;
-      }
-      return {};
-    };
-    LOCKSTEP_TRY(printNew());
-    if (isFinal(row.phase)) return {};
-
-    // What has not been recorded yet is fetched from the nodes; without --follow until they fall
-    // silent.
-    LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
-    Inbox inbox;
-    AskingSession asking(cluster, globals, inbox);
-    bool over = false, heard = false;
-    auto last = Clock::now();
-    std::optional<Error> error;
-    Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
-      for (const auto& node : update.nodes) heard = heard || node.live;
-      if (!update.logs.empty()) last = Clock::now();
-      if (!update.errors.empty() && !isFinal(row.phase)) error = update.errors.front();
-      over = over || update.finished;
-    });
-    const bool toTheEnd = arguments.has("follow");
-    const auto limit = Clock::now() + std::chrono::seconds(10);
-    Status printed;
-    const bool ended = drainUntil(
-        inbox,
-        [&] {
-          if (over || !printed.ok()) return true;
-          if (toTheEnd) return false;
-          const auto now = Clock::now();
-          return now > limit || (heard && now - last > std::chrono::milliseconds(700));
-        },
-        interrupts(), [&] { printed = printNew(); });
-    LOCKSTEP_TRY(printed);
-    LOCKSTEP_TRY(printNew());
-    if (!ended) return makeError(Code::kCancelled, "no longer following the logs");
-    return {};
-  }();
-  if (status.ok()) return kSucceeded;
-  if (status.code() != Code::kCancelled) report(status.error(), json);
-  return exitCodeOf(status.error());
-}
-
-namespace {
-
-// How long `runs` waits for the nodes of all runs together.
-constexpr auto kAskLimit = std::chrono::seconds(5);
-
-bool isRecorded(const History& history, const std::string& run) {
-  const auto store = history.openRun(run);
-  return store.ok() && (*store)->lockForRecording().code() == Code::kAlreadyExists;
-}
-
-// Brings runs under way up to what their nodes say: to their ends, or to now. Those that another
-// process records are.
-void askNodes(const Globals& globals, const History& history, const std::vector<RunRow>& rows) {
-  struct Asked {
-    std::unique_ptr<ClusterSession> session;
-    std::unique_ptr<Recorder> recorder;
-    bool settled = false;
-  };
-  Inbox inbox;
-  std::vector<std::unique_ptr<Asked>> all;
-  ClusterSessionOptions options = sessionOptions(globals, 0);
-  options.ask = false;
-  options.copy = false;
-  const double now = static_cast<double>(wallNow()) * 1e-9;
-  for (const RunRow& row : rows) {
-    const auto cluster = clusterOfRun(history, row.run);
-    if (!cluster.ok() || isRecorded(history, row.run)) continue;
-    Asked& asked = *all.emplace_back(std::make_unique<Asked>());
-    asked.session = std::make_unique<ClusterSession>(*cluster, options, inbox);
-    const auto take = [&asked, now](const RunUpdate& update) {
-      // nodes are looked at every second
-      const auto isOfNow = [&](const RunBatch::Series& series) {
-        return series.name.starts_with("node/") && !series.points.empty() &&
-               series.points.back().x > now - 2;
-      };
-      asked.settled =
-          asked.settled || update.finished || (update.row && update.row->unreachableNs != 0) ||
-          (!update.ending && std::any_of(update.series.begin(), update.series.end(), isOfNow));
-    };
-    asked.recorder = std::make_unique<Recorder>(row.run, *asked.session, globals.home, inbox, take);
-  }
-  const auto end = Clock::now() + kAskLimit;
-  (void)drainUntil(
-      inbox,
-      [&] {
-        return Clock::now() > end || std::all_of(all.begin(), all.end(),
-                                                 [](const auto& asked) { return asked->settled; });
-      },
-      interrupts());
-}
-
-}  // namespace
-
-int runsCommand(const Globals& globals, const Arguments& arguments) {
-  watchInterrupts();
-  const bool json = arguments.has("json");
-  const Status status = [&]() -> Status {
-    LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
-    LOCKSTEP_TRY(history->expireAbandoned());
-    const auto underWay = [&]() -> Result<std::vector<RunRow>> {
-      LOCKSTEP_ASSIGN(auto rows, history->list());
-      std::erase_if(rows, [](const RunRow& row) { return isFinal(row.phase); });
-      return rows;
-    };
-    LOCKSTEP_ASSIGN(auto running, underWay());
-    askNodes(globals, *history, running);
-    LOCKSTEP_ASSIGN(running, underWay());
-    printRuns(running, json);
-    if (running.empty() && !json) std::fprintf(stderr, "no run is under way\n");
-    return {};
-  }();
-  if (status.ok()) return kSucceeded;
-  report(status.error(), json);
-  return exitCodeOf(status.error());
 }
 
 }  // namespace lockstep::app::cli

@@ -27,9 +27,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/app/cli/cli_runner.h"
-#include "tests/cluster/hosts.h"
-#include "tests/cluster/left_behind.h"
+#include "tests/cluster/runs_on_hosts.h"
 
 namespace fs = std::filesystem;
 using namespace lockstep;
@@ -37,15 +35,12 @@ using namespace lockstep::test;
 
 namespace {
 
-const QString kBundle = LOCKSTEP_BINARY_DIR "/bundle";
 constexpr int kHosts = 3;
-constexpr int kEndsMs = 60000;     // a run whose node is lost; 31 to 36 s on an idle machine
+constexpr int kEndsMs = RunsOnHosts::kEndsMs;
 constexpr int kLeavesMs = 2000;    // a client that is told to end
 constexpr int kGivesUpMs = 25000;  // a command that finds a node out of reach
 constexpr int kEndedMs = 10000;    // a run that was given up, on a node that answers or does again
 constexpr int kResumesMs = 60000;  // a run of some seconds, from a checkpoint
-constexpr int kSweptMs =
-    130000;  // what killed processes left: once it is a minute old, each minute
 constexpr int kSlowDiskSeconds = 40;   // longer than ranks wait for one that is silent
 constexpr int kDiskLimitSeconds = 55;  // after which a run ends on a disk that hangs
 
@@ -131,42 +126,10 @@ class Strangers {
 class ClusterFaultsTest : public QObject {
   Q_OBJECT
 
- public:
-  // Before there are threads: they all have to be on the studio's host.
-  ClusterFaultsTest() {
-    makeKey(folder_ / "id");
-    fs::create_directories(workdir(kSmall).toStdString());
-    mounted_ = ::mount("lockstep-test", qPrintable(workdir(kSmall)), "tmpfs", 0, "size=300m") == 0;
-    const std::string disk =
-        fmt::format("SetEnv SHLVL=1 LD_PRELOAD={} LOCKSTEP_DISK_LIMIT={} LOCKSTEP_SLOW_DISK={}",
-                    LOCKSTEP_SLOW_DISK_LIBRARY, kDiskLimitSeconds, slowDisk());
-    hosts_ = Hosts::start(kHosts, folder_.path(), folder_ / "id", &why_, disk, true);
-    if (hosts_ && !hosts_->enter()) {
-      hosts_.reset();
-      why_ = "the bridge's namespace cannot be entered";
-    }
-  }
-  ~ClusterFaultsTest() override {
-    hosts_.reset();
-    if (mounted_) ::umount2(qPrintable(workdir(kSmall)), MNT_DETACH);
-  }
-
  private Q_SLOTS:
   void initTestCase() {
-    if (!hosts_) QSKIP(why_.c_str());
-    if (!QDir(kBundle).exists()) QSKIP("there is no bundle");
-    if (!QFile::exists("/usr/share/datasets/fashion-mnist/train-images-idx3-ubyte.gz"))
-      QSKIP("dataset-fashion-mnist is not installed");
-    cli_.useBundle(kBundle);
-    writeText(folder_ / "config", hosts_->sshConfig(folder_ / "known_hosts", folder_ / "id"), 0600);
-    cluster_ = cluster("cluster", {1, 2, 3});
-    // Deployed and measured once, so that the cases' times are their own.
-    const CliResult first = lockstep({"run", example("fashion-mlp"), "--json", "--cluster",
-                                      cluster_, "--set", "training.max_steps=3"});
-    QVERIFY2(first.exit == 0, first.text());
-    std::vector<std::string> workdirs;
-    for (int i = 1; i <= kSmall; ++i) workdirs.push_back(workdir(i).toStdString());
-    left_ = std::make_unique<LeftBehind>(*hosts_, kHosts, workdirs);
+    const QString why = on_.prepare();
+    if (!why.isEmpty()) QSKIP(qPrintable(why));
   }
 
   void faults_data() {
@@ -225,120 +188,24 @@ class ClusterFaultsTest : public QObject {
       fullDisk();
     else
       nodeLost(fault);
-    if (!QTest::currentTestFailed()) nothingStays();
+    if (!QTest::currentTestFailed()) on_.nothingStays();
   }
-  // What a case that failed may have left as it was.
   void cleanup() {
-    if (!hosts_ || !QTest::currentTestFailed()) return;
-    ::unlink(slowDisk().c_str());
-    for (int host = 1; host <= kHosts; ++host) {
-      if (hosts_->sshd(host).listener() < 0) hosts_->boot(host);
-      hosts_->freeze(host, false);
-      hosts_->heal(host);
-    }
+    if (QTest::currentTestFailed()) on_.restore();
   }
-
-  void cleanupTestCase() {
-    if (!hosts_) return;
-    for (int i = 1; i <= kSmall; ++i)
-      hosts_->run(std::min(i, kHosts), {LOCKSTEP_BINARY_DIR "/bin/lockstep-agent", "leave",
-                                        "--workdir", workdir(i).toStdString()});
-    const bool left = waitFor([&] { return cli_.processes().isEmpty(); }, 20000);
-    const QString stay = cli_.processes().join("\n");
-    left_.reset();
-    hosts_.reset();
-    QVERIFY2(left, qPrintable(stay));
-    std::string spaces;
-    QCOMPARE(runCommand({"ip", "netns", "list"}, &spaces), 0);
-    QVERIFY2(spaces.find("ls" + std::to_string(::getpid()) + "-") == std::string::npos,
-             spaces.c_str());
-  }
+  void cleanupTestCase() { on_.close(); }
 
  private:
-  static constexpr int kSmall =
-      kHosts + 1;  // the last host's other work folder, on a small file system
-
-  QString workdir(int host) const { return cli_.home() + "/local/n" + QString::number(host); }
-  std::string slowDisk() const { return folder_ / "slow"; }
-  // Of these work folders. The last may be a spare.
-  QString cluster(const QString& name, const QList<int>& folders, bool spare = false) const {
-    QByteArray nodes;
-    for (const int i : folders) {
-      const int host = std::min(i, kHosts);
-      const QByteArray node = "n" + QByteArray::number(host);
-      nodes += "  - name: " + node + "\n    ssh: {host: " + node +
-               "}\n    address: " + QByteArray::fromStdString(hosts_->address(host)) +
-               "\n    workdir: " + workdir(i).toUtf8() + "\n" +
-               (spare && i == folders.back() ? "    roles: [spare]\n" : "");
-    }
-    return cli_.write(name + ".yaml", "version: 1\nname: " + name.toUtf8() + "\nnodes:\n" + nodes);
-  }
-  CliResult lockstep(const QStringList& arguments, int limitMs = 120000) const {
-    return cli_.run(
-        QStringList{"--ssh-config", QString::fromStdString(folder_ / "config")} + arguments,
-        limitMs);
-  }
   int upTo(int most) { return static_cast<int>(random_() % static_cast<unsigned>(most)); }
   QString pick(const QStringList& from) { return from[upTo(static_cast<int>(from.size()))]; }
 
-  std::unique_ptr<QProcess> start(const QStringList& more, const QString& cluster) const {
-    return cli_.start(QStringList{"--ssh-config", QString::fromStdString(folder_ / "config"), "run",
-                                  example("fashion-mlp"), "--json", "--every", "1", "--cluster",
-                                  cluster, "--set", "recovery.policy=none"} +
-                      more);
-  }
-  // Until it has told so many steps. False where it ends before.
-  bool awaitSteps(QProcess& process, int steps, QByteArray& out, QString& run) const {
-    if (!cli_.awaitEvent(process, "step", out)) return false;
-    const bool there = waitFor([&] {
-      process.waitForReadyRead(20);
-      out += process.readAllStandardOutput();
-      return out.count("{\"event\":\"step\"") >= steps;
-    });
-    const auto at = out.indexOf("\"run\":\"");
-    run = QString::fromUtf8(out.mid(at + 7, out.indexOf('"', at + 7) - at - 7));
-    return there;
-  }
   // A run under way, some steps after its begin.
   std::unique_ptr<QProcess> begin(QByteArray& out, QString& run, const QString& cluster = {}) {
-    auto process = start({"--set", "training.max_steps=1000000", "--set", "training.epochs=100000"},
-                         cluster.isEmpty() ? cluster_ : cluster);
-    return awaitSteps(*process, 1 + upTo(60), out, run) ? std::move(process) : nullptr;
+    auto process =
+        on_.train({"--set", "training.max_steps=1000000", "--set", "training.epochs=100000"},
+                  cluster.isEmpty() ? on_.all() : cluster);
+    return on_.awaitSteps(*process, 1 + upTo(60), out, run) ? std::move(process) : nullptr;
   }
-  // A run, so that a client is connected to each node for a while.
-  void contact(const QString& cluster) {
-    const CliResult result = lockstep({"run", example("fashion-mlp"), "--json", "--cluster",
-                                       cluster, "--set", "training.max_steps=50"});
-    QVERIFY2(result.exit == 0, result.text());
-  }
-  // Ended runs have no keys; once they are deleted nothing of them stays on any host.
-  void nothingStays() {
-    // A host that was away is known for a while as one that has no address. Of one that lost power
-    // the agent is there again from the first contact on.
-    QVERIFY(waitFor([&] { return lockstep({"cluster", "check", cluster_}).exit == 0; }));
-    contact(cluster_);
-    if (fs::exists(workdir(kSmall).toStdString() + "/versions"))
-      contact(cluster("small-last", {1, 2, kSmall}));
-    if (QTest::currentTestFailed()) return;
-    QElapsedTimer clock;
-    clock.start();
-    const bool noKeys = waitFor([&] { return left_->keys().isEmpty(); }, kSweptMs);
-    QVERIFY2(noKeys, qPrintable(left_->keys().join("\n")));
-    const auto keysGone = clock.restart();
-    for (const QJsonObject& run : lockstep({"history", "list", "--json"}).events) {
-      const CliResult deleted = lockstep({"history", "delete", run["run"].toString()});
-      QVERIFY2(deleted.exit == 0 && !deleted.err.contains("may keep"), deleted.text());
-    }
-    const bool swept = waitFor([&] { return left_->all().isEmpty(); }, kSweptMs);
-    qInfo("keys were gone after %lld ms, the rest after %lld ms", keysGone, clock.elapsed());
-    QVERIFY2(swept, qPrintable(left_->all().join("\n")));
-  }
-  // Its workers, on whichever host, end by themselves.
-  void endsEverywhere(const QString& run) {
-    const bool ended = waitFor([&] { return cli_.workers(run).isEmpty(); }, kEndsMs);
-    QVERIFY2(ended, qPrintable(cli_.processes(run).join("\n")));
-  }
-
   void nodeLost(const QString& fault) {
     const int victim = 2 + upTo(2);
     const int other = fault == "one direction cut" ? 1 + (victim + upTo(2)) % 3 : 0;
@@ -349,21 +216,21 @@ class ClusterFaultsTest : public QObject {
     QElapsedTimer clock;
     clock.start();
     if (fault == "node frozen")
-      QVERIFY(hosts_->freeze(victim, true) > 0);
+      QVERIFY(on_.hosts().freeze(victim, true) > 0);
     else if (other != 0)
-      QVERIFY(hosts_->cutOneWay(victim, other));
+      QVERIFY(on_.hosts().cutOneWay(victim, other));
     else
-      QVERIFY(hosts_->cut(victim));
-    if (fault == "node gone") hosts_->kill(victim);
-    const CliResult result = cli_.finish(*process, out, kEndsMs);
+      QVERIFY(on_.hosts().cut(victim));
+    if (fault == "node gone") on_.hosts().kill(victim);
+    const CliResult result = on_.cli().finish(*process, out, kEndsMs);
     qInfo("n%d: %s%s; ended after %lld ms", victim, qPrintable(fault),
           other == 0 ? "" : qPrintable(QString(" to n%1").arg(other)), clock.elapsed());
-    if (fault == "node frozen") QVERIFY(hosts_->freeze(victim, false) > 0);
-    if (fault == "node gone") QVERIFY(hosts_->boot(victim));
+    if (fault == "node frozen") QVERIFY(on_.hosts().freeze(victim, false) > 0);
+    if (fault == "node gone") QVERIFY(on_.hosts().boot(victim));
     if (other != 0)
-      QVERIFY(hosts_->mend(victim, other));
+      QVERIFY(on_.hosts().mend(victim, other));
     else if (fault != "node frozen")
-      QVERIFY(hosts_->heal(victim));
+      QVERIFY(on_.hosts().heal(victim));
     QVERIFY2(result.exit == 1, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("failed"));
     const QJsonObject error = result.first("error");
@@ -372,8 +239,8 @@ class ClusterFaultsTest : public QObject {
     const auto named = [&](int host) { return words.contains("n" + QString::number(host)); };
     QVERIFY2(named(victim) || (other != 0 && named(other)), qPrintable(words));
     QVERIFY2(!error["what"].toString().isEmpty(), result.text());
-    endsEverywhere(run);
-    QVERIFY(lockstep({"runs"}).out.isEmpty());
+    on_.endsEverywhere(run);
+    QVERIFY(on_.lockstep({"runs"}).out.isEmpty());
   }
 
   void coordinatorGone() {
@@ -385,15 +252,15 @@ class ClusterFaultsTest : public QObject {
     QElapsedTimer clock;
     clock.start();
     if (how == 1)
-      QVERIFY(hosts_->freeze(1, true) > 0);
+      QVERIFY(on_.hosts().freeze(1, true) > 0);
     else
-      QVERIFY(hosts_->cut(1));
-    if (how == 2) hosts_->kill(1);
+      QVERIFY(on_.hosts().cut(1));
+    if (how == 2) on_.hosts().kill(1);
     // The history says so while the client still waits.
     CliResult runs;
     const bool told = waitFor([&] {
       ::usleep(200'000);
-      runs = lockstep({"runs"});
+      runs = on_.lockstep({"runs"});
       return runs.out.contains("unreachable since");
     });
     qInfo("out of reach after %lld ms", clock.elapsed());
@@ -402,62 +269,62 @@ class ClusterFaultsTest : public QObject {
     ::usleep(300'000);
     clock.start();
     ::kill(static_cast<pid_t>(process->processId()), SIGINT);
-    const CliResult left = cli_.finish(*process, out, 20000);
+    const CliResult left = on_.cli().finish(*process, out, 20000);
     qInfo("the client ended %lld ms after the second Ctrl-C", clock.elapsed());
     QVERIFY2(left.exit > 0, left.text());
     QVERIFY2(clock.elapsed() < kLeavesMs, left.text());
     QVERIFY2((left.out + left.err).contains("out of reach"), left.text());
     // A command that has to find out by itself, one that knows, and what remains.
     clock.start();
-    const CliResult kill = lockstep({"kill", run});
+    const CliResult kill = on_.lockstep({"kill", run});
     qInfo("kill ended after %lld ms", clock.elapsed());
     QVERIFY2(kill.exit > 0 && kill.err.contains("--give-up"), kill.text());
     QVERIFY2(clock.elapsed() < kGivesUpMs, kill.text());
     clock.start();
-    const CliResult given = lockstep({"kill", run, "--give-up"});
+    const CliResult given = on_.lockstep({"kill", run, "--give-up"});
     QVERIFY2(given.exit == 0 && given.out.contains("failed"), given.text());
     qInfo("giving up took %lld ms", clock.elapsed());
     QVERIFY2(clock.elapsed() < kLeavesMs, given.text());
-    QVERIFY(lockstep({"runs"}).out.isEmpty());
-    if (upTo(2) == 1) QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
+    QVERIFY(on_.lockstep({"runs"}).out.isEmpty());
+    if (upTo(2) == 1) QCOMPARE(on_.lockstep({"history", "delete", run}).exit, 0);
     // The nodes that answer were told.
-    QVERIFY(waitFor([&] { return cli_.workers(run).size() <= 1; }, kEndedMs));
-    if (how == 1) QVERIFY(hosts_->freeze(1, false) > 0);
-    if (how == 2) QVERIFY(hosts_->boot(1));
-    if (how != 1) QVERIFY(hosts_->heal(1));
-    endsEverywhere(run);
+    QVERIFY(waitFor([&] { return on_.cli().workers(run).size() <= 1; }, kEndedMs));
+    if (how == 1) QVERIFY(on_.hosts().freeze(1, false) > 0);
+    if (how == 2) QVERIFY(on_.hosts().boot(1));
+    if (how != 1) QVERIFY(on_.hosts().heal(1));
+    on_.endsEverywhere(run);
   }
 
   // A run of one node, which is frozen meanwhile: nobody there can know but from a client.
   void givenUp() {
-    const QString alone = cluster("alone", {1});
+    const QString alone = on_.cluster("alone", {1});
     QByteArray out;
     QString run;
     const auto process = begin(out, run, alone);
     QVERIFY2(process, out.right(2000));
-    QVERIFY(hosts_->freeze(1, true) > 0);
+    QVERIFY(on_.hosts().freeze(1, true) > 0);
     const bool told = waitFor([&] {
       ::usleep(200'000);
-      return lockstep({"runs"}).out.contains("unreachable since");
+      return on_.lockstep({"runs"}).out.contains("unreachable since");
     });
     QVERIFY(told);
     for (int i = 0; i < 2; ++i) {
       ::kill(static_cast<pid_t>(process->processId()), SIGINT);
       ::usleep(300'000);
     }
-    const CliResult left = cli_.finish(*process, out, 20000);
+    const CliResult left = on_.cli().finish(*process, out, 20000);
     QVERIFY2(left.exit > 0, left.text());
-    const CliResult given = lockstep({"kill", run, "--give-up"});
+    const CliResult given = on_.lockstep({"kill", run, "--give-up"});
     QVERIFY2(given.exit == 0 && given.err.contains("n1 may go on with the run"), given.text());
     const bool deleted = upTo(2) == 1;
-    if (deleted) QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
-    QVERIFY(hosts_->freeze(1, false) > 0);
+    if (deleted) QCOMPARE(on_.lockstep({"history", "delete", run}).exit, 0);
+    QVERIFY(on_.hosts().freeze(1, false) > 0);
     ::usleep(2'000'000);
-    QCOMPARE(cli_.workers(run).size(), qsizetype{1});
-    contact(alone);
+    QCOMPARE(on_.cli().workers(run).size(), qsizetype{1});
+    on_.contact(alone);
     if (QTest::currentTestFailed()) return;
-    QVERIFY(waitFor([&] { return cli_.workers(run).isEmpty(); }, kEndedMs));
-    const auto removed = [&] { return !QDir(workdir(1) + "/runs/" + run).exists(); };
+    QVERIFY(waitFor([&] { return on_.cli().workers(run).isEmpty(); }, kEndedMs));
+    const auto removed = [&] { return !QDir(on_.workdir(1) + "/runs/" + run).exists(); };
     QCOMPARE(waitFor(removed, deleted ? kEndedMs : 0), deleted);
   }
 
@@ -494,30 +361,31 @@ class ClusterFaultsTest : public QObject {
                                "training.checkpoint.keep=3"};
     const QStringList epochs{"--set", "training.epochs=6"};
     if (undisturbed_.isEmpty()) {
-      const CliResult whole =
-          lockstep(QStringList{"run", example("fashion-mlp"), "--json", "--cluster", cluster_} +
-                   training + epochs);
+      const CliResult whole = on_.lockstep(
+          QStringList{"run", example("fashion-mlp"), "--json", "--cluster", on_.all()} + training +
+          epochs);
       QVERIFY2(whole.exit == 0, whole.text());
       undisturbed_ = whole.last()["weights_sha256"].toString();
     }
     // Ended some steps after its third epoch, of 30 steps each.
     QByteArray out;
     QString run;
-    const auto process = start(training + QStringList{"--set", "training.epochs=100000"}, cluster_);
-    QVERIFY2(awaitSteps(*process, 91 + upTo(30), out, run), out.right(2000));
+    const auto process =
+        on_.train(training + QStringList{"--set", "training.epochs=100000"}, on_.all());
+    QVERIFY2(on_.awaitSteps(*process, 91 + upTo(30), out, run), out.right(2000));
     const bool stops = upTo(2) == 1;
     if (stops)
       ::kill(static_cast<pid_t>(process->processId()), SIGINT);
     else
-      QVERIFY(lockstep({"kill", run}).exit == 0);
-    const CliResult ended = cli_.finish(*process, out, 20000);
+      QVERIFY(on_.lockstep({"kill", run}).exit == 0);
+    const CliResult ended = on_.cli().finish(*process, out, 20000);
     QVERIFY2(ended.exit == 130, ended.text());
 
     // Each host has a manifest and a file of tensors of every checkpoint.
     std::map<std::string, std::vector<fs::path>, std::greater<>> checkpoints;  // newest first
     for (int host = 1; host <= kHosts; ++host) {
       const QString folder =
-          QString("%1/runs/%2/n%3/checkpoints").arg(workdir(host), run).arg(host);
+          QString("%1/runs/%2/n%3/checkpoints").arg(on_.workdir(host), run).arg(host);
       std::error_code none;
       for (const auto& entry : fs::directory_iterator(folder.toStdString(), none))
         checkpoints[entry.path().filename().string()].push_back(entry.path());
@@ -541,7 +409,8 @@ class ClusterFaultsTest : public QObject {
     }
     QElapsedTimer clock;
     clock.start();
-    const CliResult resumed = lockstep(QStringList{"resume", run, "--json"} + epochs, kResumesMs);
+    const CliResult resumed =
+        on_.lockstep(QStringList{"resume", run, "--json"} + epochs, kResumesMs);
     qInfo("%s; %lld of %lld damaged: %s; ended after %lld ms", stops ? "stopped" : "killed",
           static_cast<long long>(damaged), static_cast<long long>(checkpoints.size()),
           qPrintable(kinds.join(", ")), clock.elapsed());
@@ -567,43 +436,31 @@ class ClusterFaultsTest : public QObject {
     }
   }
 
-  pid_t workerOn(int host, const QString& run) const {
-    const auto space = [](qint64 process) {
-      std::error_code none;
-      return fs::read_symlink("/proc/" + std::to_string(process) + "/ns/pid", none).string();
-    };
-    for (const qint64 worker : cli_.workers(run))
-      if (space(worker) == space(hosts_->sshd(host).listener())) return static_cast<pid_t>(worker);
-    return -1;
-  }
-
   // The first node's takes a checkpoint in longer than ranks wait for one that is silent. One that
   // is frozen meanwhile is noticed as ever.
   void slowDiskUnderCheckpoint() {
     const bool freezes = upTo(2) == 1;
     QByteArray out;
     QString run;
-    const std::string begun = slowDisk() + ".begun";
-    ::unlink(begun.c_str());
-    writeText(slowDisk(), std::to_string(kSlowDiskSeconds));
+    on_.slowDown(kSlowDiskSeconds);
     const auto process =
-        start({"--set", "training.batch=2000", "--set", "training.epochs=2"}, cluster_);
-    QVERIFY2(awaitSteps(*process, 1, out, run), out.right(2000));
-    QVERIFY(waitFor([&] { return fs::exists(begun); }));
-    ::unlink(slowDisk().c_str());
+        on_.train({"--set", "training.batch=2000", "--set", "training.epochs=2"}, on_.all());
+    QVERIFY2(on_.awaitSteps(*process, 1, out, run), out.right(2000));
+    QVERIFY(waitFor([&] { return on_.slowDiskWasMet(); }));
+    on_.slowDown(0);
     QElapsedTimer clock;
     clock.start();
     if (freezes) {
-      const pid_t writer = workerOn(1, run);
+      const pid_t writer = on_.workerOn(1, run);
       QVERIFY(writer > 0);
       QCOMPARE(::kill(writer, SIGSTOP), 0);
     }
-    const CliResult result = cli_.finish(*process, out, kEndsMs + 1000 * kSlowDiskSeconds);
+    const CliResult result = on_.cli().finish(*process, out, kEndsMs + 1000 * kSlowDiskSeconds);
     qInfo("%s; ended after %lld ms", freezes ? "frozen" : "slow", clock.elapsed());
     QVERIFY2(result.exit == (freezes ? 1 : 0), result.text());
     QVERIFY(freezes ? clock.elapsed() < kEndsMs
                     : clock.elapsed() >= 1000 * kSlowDiskSeconds - 1000);
-    endsEverywhere(run);
+    on_.endsEverywhere(run);
     if (!freezes) return;
     const QJsonObject error = result.first("error");
     const QString words = error["what"].toString() + " " + error["why"].toString();
@@ -615,17 +472,15 @@ class ClusterFaultsTest : public QObject {
   void hungDiskUnderCheckpoint() {
     QByteArray out;
     QString run;
-    const std::string begun = slowDisk() + ".begun";
-    ::unlink(begun.c_str());
-    writeText(slowDisk(), std::to_string(100 * kDiskLimitSeconds));
+    on_.slowDown(100 * kDiskLimitSeconds);
     const auto process =
-        start({"--set", "training.batch=2000", "--set", "training.epochs=2"}, cluster_);
-    QVERIFY2(awaitSteps(*process, 1, out, run), out.right(2000));
-    QVERIFY(waitFor([&] { return fs::exists(begun); }));
-    ::unlink(slowDisk().c_str());
+        on_.train({"--set", "training.batch=2000", "--set", "training.epochs=2"}, on_.all());
+    QVERIFY2(on_.awaitSteps(*process, 1, out, run), out.right(2000));
+    QVERIFY(waitFor([&] { return on_.slowDiskWasMet(); }));
+    on_.slowDown(0);
     QElapsedTimer clock;
     clock.start();
-    const CliResult result = cli_.finish(*process, out, kEndsMs + 1000 * kDiskLimitSeconds);
+    const CliResult result = on_.cli().finish(*process, out, kEndsMs + 1000 * kDiskLimitSeconds);
     qInfo("ended after %lld ms", clock.elapsed());
     QCOMPARE(result.exit, 1);
     QVERIFY(clock.elapsed() >= 1000 * (kDiskLimitSeconds - 2));
@@ -635,23 +490,23 @@ class ClusterFaultsTest : public QObject {
                  QString("rank 0 has waited %1 s for its disk").arg(kDiskLimitSeconds)),
              result.text());
     QVERIFY2(error["why"].toString().contains("writing"), result.text());
-    endsEverywhere(run);
+    on_.endsEverywhere(run);
   }
 
   // Of a node's work folder, while a run is under way.
   void fullDisk() {
-    if (!mounted_) QSKIP("a tmpfs cannot be mounted here");
+    if (!on_.hasSmall()) QSKIP("a tmpfs cannot be mounted here");
     const bool first = upTo(2) == 1;  // the node that writes checkpoints
-    const QString small =
-        first ? cluster("small-first", {kSmall, 1, 2}) : cluster("small-last", {1, 2, kSmall});
-    const std::string filler = workdir(kSmall).toStdString() + "/filler";
-    contact(small);
+    const QString small = first ? on_.cluster("small-first", {on_.small(), 1, 2})
+                                : on_.cluster("small-last", {1, 2, on_.small()});
+    const std::string filler = on_.workdir(on_.small()).toStdString() + "/filler";
+    on_.contact(small);
     if (QTest::currentTestFailed()) return;
     QByteArray out;
     QString run;
     const auto process =
-        start({"--set", "training.batch=2000", "--set", "training.epochs=100000"}, small);
-    QVERIFY2(awaitSteps(*process, 1, out, run), out.right(2000));
+        on_.train({"--set", "training.batch=2000", "--set", "training.epochs=100000"}, small);
+    QVERIFY2(on_.awaitSteps(*process, 1, out, run), out.right(2000));
     {
       std::ofstream file(filler, std::ios::binary);
       const std::string block(1 << 16, 'x');
@@ -664,11 +519,11 @@ class ClusterFaultsTest : public QObject {
       ::usleep(3'000'000);
       ::kill(static_cast<pid_t>(process->processId()), SIGINT);
     }
-    const CliResult result = cli_.finish(*process, out, kEndsMs);
+    const CliResult result = on_.cli().finish(*process, out, kEndsMs);
     qInfo("%s node; ended after %lld ms", first ? "first" : "last", clock.elapsed());
     const CliResult refused =
-        lockstep({"run", example("fashion-mlp"), "--json", "--cluster", small});
-    if (upTo(2) == 1) QCOMPARE(lockstep({"history", "delete", run}).exit, 0);
+        on_.lockstep({"run", example("fashion-mlp"), "--json", "--cluster", small});
+    if (upTo(2) == 1) QCOMPARE(on_.lockstep({"history", "delete", run}).exit, 0);
     QVERIFY(fs::remove(filler));
     QVERIFY2(result.exit == (first ? 1 : 130), result.text());
     if (first) {
@@ -682,8 +537,8 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(refused.exit == 3, refused.text());
     QVERIFY2(refused.first("error")["what"].toString().contains("no space for the run in"),
              refused.text());
-    endsEverywhere(run);
-    contact(small);
+    on_.endsEverywhere(run);
+    on_.contact(small);
   }
 
   // From before the launch to the end of the run.
@@ -692,24 +547,24 @@ class ClusterFaultsTest : public QObject {
     const QStringList more{
         "--set", "recovery.policy=restart", "--set", "training.epochs=100",
         "--set", "training.max_steps=1500", "--set", "training.checkpoint.every_steps=50"};
-    const auto undisturbed = start(more, cluster_);
-    const CliResult whole = cli_.finish(*undisturbed, {});
+    const auto undisturbed = on_.train(more, on_.all());
+    const CliResult whole = on_.cli().finish(*undisturbed, {});
     QVERIFY2(whole.exit == 0, whole.text());
-    const auto process = start(more, cluster_);
+    const auto process = on_.train(more, on_.all());
     QByteArray out;
     QString run;
-    QVERIFY2(awaitSteps(*process, 1 + upTo(100), out, run), out.right(2000));
+    QVERIFY2(on_.awaitSteps(*process, 1 + upTo(100), out, run), out.right(2000));
     for (int i = 0; i < 3; ++i) {
-      const auto workers = cli_.workers(run);
+      const auto workers = on_.cli().workers(run);
       QVERIFY(!workers.isEmpty());
       ::kill(static_cast<pid_t>(workers[upTo(static_cast<int>(workers.size()))]), SIGKILL);
       QByteArray rest;
-      const bool again = cli_.awaitEvent(*process, "recovered", rest, kResumesMs);
+      const bool again = on_.cli().awaitEvent(*process, "recovered", rest, kResumesMs);
       out += rest;
       QVERIFY2(again, out.right(3000));
       ::usleep(static_cast<useconds_t>(upTo(500)) * 1000);
     }
-    const CliResult result = cli_.finish(*process, out);
+    const CliResult result = on_.cli().finish(*process, out);
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
     QStringList seconds;
@@ -725,7 +580,7 @@ class ClusterFaultsTest : public QObject {
   // one in either case.
   // What only that host had of the checkpoint comes from its copy.
   void goesOnWithout(bool spare, bool coordinator, bool copies) {
-    const QString nodes = cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
+    const QString nodes = on_.cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
     const QString strategy = copies ? pick({"zero-1", "zero-3", "pipeline", "tensor-parallel"})
                                     : "multi-worker-mirrored";
     if (copies) coordinator = upTo(2) == 1;
@@ -737,32 +592,32 @@ class ClusterFaultsTest : public QObject {
         "--set", "training.max_steps=600",
         "--set", "training.checkpoint.every_steps=50",
         "--set", spare ? "recovery.policy=restart" : "recovery.policy=shrink"};
-    const auto undisturbed = start(more, nodes);
-    const CliResult whole = cli_.finish(*undisturbed, {});
+    const auto undisturbed = on_.train(more, nodes);
+    const CliResult whole = on_.cli().finish(*undisturbed, {});
     QVERIFY2(whole.exit == 0, whole.text());
     const int victim = coordinator ? 1 : spare ? 2 : 2 + upTo(2);
     const QString how = pick({"silent", "frozen", "gone"});
-    const auto process = start(more, nodes);
+    const auto process = on_.train(more, nodes);
     QByteArray out;
     QString run;
-    QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+    QVERIFY2(on_.awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
     QElapsedTimer clock;
     clock.start();
     if (how == "frozen")
-      QVERIFY(hosts_->freeze(victim, true) > 0);
+      QVERIFY(on_.hosts().freeze(victim, true) > 0);
     else
-      QVERIFY(hosts_->cut(victim));
-    if (how == "gone") hosts_->kill(victim);
-    const bool begun = cli_.awaitEvent(*process, "recovering", out, kResumesMs);
+      QVERIFY(on_.hosts().cut(victim));
+    if (how == "gone") on_.hosts().kill(victim);
+    const bool begun = on_.cli().awaitEvent(*process, "recovering", out, kResumesMs);
     const auto known = clock.elapsed();
-    const bool again = begun && cli_.awaitEvent(*process, "recovered", out, kResumesMs);
+    const bool again = begun && on_.cli().awaitEvent(*process, "recovered", out, kResumesMs);
     const auto trains = clock.elapsed();
-    const CliResult result = cli_.finish(*process, out);
+    const CliResult result = on_.cli().finish(*process, out);
     qInfo("%s, n%d %s: known after %lld ms, trained again after %lld ms", qPrintable(strategy),
           victim, qPrintable(how), known, trains);
-    if (how == "frozen") QVERIFY(hosts_->freeze(victim, false) > 0);
-    if (how == "gone") QVERIFY(hosts_->boot(victim));
-    if (how != "frozen") QVERIFY(hosts_->heal(victim));
+    if (how == "frozen") QVERIFY(on_.hosts().freeze(victim, false) > 0);
+    if (how == "gone") QVERIFY(on_.hosts().boot(victim));
+    if (how != "frozen") QVERIFY(on_.hosts().heal(victim));
     QVERIFY2(again, result.text());
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
@@ -773,14 +628,14 @@ class ClusterFaultsTest : public QObject {
     QVERIFY2(!recovering["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
     QCOMPARE(recovering["coordinator"].toString(), QString(coordinator ? "n2" : ""));
     QVERIFY(result.all("error").empty());
-    endsEverywhere(run);
-    QVERIFY(lockstep({"runs"}).out.isEmpty());
+    on_.endsEverywhere(run);
+    QVERIFY(on_.lockstep({"runs"}).out.isEmpty());
   }
 
   // A host that the others go on without has ranks again once it answers, from a checkpoint that is
   // taken for it. The bits are those of an undisturbed run.
   void comesBack() {
-    const QString nodes = cluster("shrinking", {1, 2, 3});
+    const QString nodes = on_.cluster("shrinking", {1, 2, 3});
     const bool copies = upTo(2) == 1;
     const QStringList more{"--set", "training.batch=1200",
                            "--set", "strategy.deterministic_parts=6",
@@ -789,35 +644,35 @@ class ClusterFaultsTest : public QObject {
                            "--set", "training.checkpoint.every_minutes=60",
                            "--set", copies ? "training.checkpoint.copies=1" : "training.seed=1",
                            "--set", "recovery.policy=shrink"};
-    const auto undisturbed = start(more, nodes);
-    const CliResult whole = cli_.finish(*undisturbed, {});
+    const auto undisturbed = on_.train(more, nodes);
+    const CliResult whole = on_.cli().finish(*undisturbed, {});
     QVERIFY2(whole.exit == 0, whole.text());
     const int victim = 2 + upTo(2);
     const bool freezes = upTo(2) == 1;
     const auto disturb = [&](bool away) {
-      if (freezes) return hosts_->freeze(victim, away) > 0;
-      return away ? hosts_->cut(victim) : hosts_->heal(victim);
+      if (freezes) return on_.hosts().freeze(victim, away) > 0;
+      return away ? on_.hosts().cut(victim) : on_.hosts().heal(victim);
     };
-    const auto process = start(more, nodes);
+    const auto process = on_.train(more, nodes);
     QByteArray out;
     QString run;
-    QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+    QVERIFY2(on_.awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
     QVERIFY(disturb(true));
-    const bool without = cli_.awaitEvent(*process, "recovered", out, kResumesMs);
+    const bool without = on_.cli().awaitEvent(*process, "recovered", out, kResumesMs);
     ::usleep(static_cast<useconds_t>(upTo(2000)) * 1000);
     QVERIFY(disturb(false));
     QElapsedTimer clock;
     clock.start();
     QByteArray rest;
-    const bool back = without && cli_.awaitEvent(*process, "recovering", rest, kResumesMs);
+    const bool back = without && on_.cli().awaitEvent(*process, "recovering", rest, kResumesMs);
     const auto joined = clock.elapsed();
-    const bool again = back && cli_.awaitEvent(*process, "recovered", rest, kResumesMs);
+    const bool again = back && on_.cli().awaitEvent(*process, "recovered", rest, kResumesMs);
     out += rest;
     const auto trains = clock.elapsed();
-    const CliResult result = cli_.finish(*process, out);
+    const CliResult result = on_.cli().finish(*process, out);
     qInfo("n%d %s%s: has ranks again after %lld ms, trained after %lld ms", victim,
           freezes ? "frozen" : "silent", copies ? ", copies" : "", joined, trains);
-    if (!again) qWarning("%s", qPrintable(lockstep({"logs", run}).out));
+    if (!again) qWarning("%s", qPrintable(on_.lockstep({"logs", run}).out));
     QVERIFY2(again, result.text());
     QVERIFY2(result.exit == 0, result.text());
     QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
@@ -826,8 +681,8 @@ class ClusterFaultsTest : public QObject {
     QCOMPARE(grown["node"].toString(), "n" + QString::number(victim));
     QVERIFY2(grown["nodes"].toArray().contains("n" + QString::number(victim)), result.text());
     QVERIFY(result.all("error").empty());
-    endsEverywhere(run);
-    QVERIFY(lockstep({"runs"}).out.isEmpty());
+    on_.endsEverywhere(run);
+    QVERIFY(on_.lockstep({"runs"}).out.isEmpty());
   }
 
   // No host reaches another, so that none has a majority: the run ends everywhere, and nowhere
@@ -836,18 +691,18 @@ class ClusterFaultsTest : public QObject {
     QByteArray out;
     QString run;
     const auto process =
-        start({"--set", "training.epochs=100000", "--set", "training.checkpoint.every_steps=50",
-               "--set", "recovery.policy=shrink"},
-              cluster_);
-    QVERIFY2(awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
+        on_.train({"--set", "training.epochs=100000", "--set", "training.checkpoint.every_steps=50",
+                   "--set", "recovery.policy=shrink"},
+                  on_.all());
+    QVERIFY2(on_.awaitSteps(*process, 60 + upTo(200), out, run), out.right(2000));
     QElapsedTimer clock;
     clock.start();
-    for (const int host : {2, 3}) QVERIFY(hosts_->cut(host));
-    const bool told = cli_.awaitEvent(*process, "error", out, kEndsMs);
+    for (const int host : {2, 3}) QVERIFY(on_.hosts().cut(host));
+    const bool told = on_.cli().awaitEvent(*process, "error", out, kEndsMs);
     const auto known = clock.elapsed();
-    const bool ended = waitFor([&] { return cli_.workers(run).isEmpty(); }, kEndsMs);
-    for (const int host : {2, 3}) QVERIFY(hosts_->heal(host));
-    const CliResult result = cli_.finish(*process, out, kEndsMs);
+    const bool ended = waitFor([&] { return on_.cli().workers(run).isEmpty(); }, kEndsMs);
+    for (const int host : {2, 3}) QVERIFY(on_.hosts().heal(host));
+    const CliResult result = on_.cli().finish(*process, out, kEndsMs);
     qInfo("told after %lld ms, ended after %lld ms", known, clock.elapsed());
     QVERIFY2(told && ended, result.text());
     QVERIFY2(result.exit == 1, result.text());
@@ -856,10 +711,10 @@ class ClusterFaultsTest : public QObject {
   }
 
   void strangers(unsigned seed) {
-    const Strangers strangers(*hosts_, seed);
+    const Strangers strangers(on_.hosts(), seed);
     for (int launch = 0; launch < 3; ++launch) {
-      const CliResult result = lockstep({"run", example("fashion-mlp"), "--json", "--cluster",
-                                         cluster_, "--set", "training.max_steps=20"});
+      const CliResult result = on_.lockstep({"run", example("fashion-mlp"), "--json", "--cluster",
+                                             on_.all(), "--set", "training.max_steps=20"});
       QVERIFY2(result.exit == 0, result.text());
       QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
     }
@@ -867,13 +722,8 @@ class ClusterFaultsTest : public QObject {
     QVERIFY(strangers.visits() > 0);
   }
 
-  TempFolder folder_;
-  std::string why_;
-  Cli cli_;
-  std::unique_ptr<Hosts> hosts_;
-  std::unique_ptr<LeftBehind> left_;
-  bool mounted_ = false;
-  QString cluster_, undisturbed_;
+  RunsOnHosts on_{kHosts, kDiskLimitSeconds};
+  QString undisturbed_;
   std::minstd_rand random_;
 };
 

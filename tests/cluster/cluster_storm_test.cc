@@ -1,0 +1,309 @@
+// Fault after fault until the run ends, on four hosts: workers, agents and the studio are killed,
+// hosts are frozen, one or two at once, cables are cut for a moment or for longer, one direction or
+// both, a link and a disk are slow, and in the last part of the run a host, a supervisor or the
+// coordinator's host goes for good. The run ends with the bits of an undisturbed one, and nothing
+// of it stays.
+//
+// With `shrink`, four hosts have ranks, and those that come back have them again; with `restart`,
+// the fourth is a spare, and checkpoints have copies.
+//
+// Faults and moments are chosen by a seed, which is printed. tests/cluster/storm repeats them until
+// there were as many as wanted: LOCKSTEP_STORM_SEED is the first run's, LOCKSTEP_STORM_FAULTS says
+// how many; without it, one short run.
+#include <signal.h>
+
+#include <QCoreApplication>
+#include <QElapsedTimer>
+#include <QJsonDocument>
+#include <QProcess>
+#include <QTest>
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/cluster/runs_on_hosts.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+constexpr int kHosts = 4;
+constexpr int kWholeMs = 60000;  // until a run goes on with all hosts that are there
+constexpr int kEndsMs = 300000;
+
+const QStringList kKinds{"worker",    "agent", "host",   "link",      "moment", "direction",
+                         "slow link", "disk",  "studio", "two hosts", "again"};
+
+}  // namespace
+
+class ClusterStormTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    const QString why = on_.prepare();
+    if (!why.isEmpty()) QSKIP(qPrintable(why));
+  }
+  void storm() {
+    const unsigned first = qEnvironmentVariable("LOCKSTEP_STORM_SEED", "1").toUInt();
+    const int wanted = qEnvironmentVariable("LOCKSTEP_STORM_FAULTS", "0").toInt();
+    int faults = 0, runs = 0;
+    for (unsigned seed = first; runs == 0 || faults < wanted; ++seed, ++runs) {
+      faults += play(seed, wanted > 0 ? 15000 : 5000);
+      if (QTest::currentTestFailed()) return;
+      qInfo("%d faults in %d runs: same weights", faults, runs + 1);
+    }
+  }
+  void cleanup() {
+    if (client_ && QTest::currentTestFailed()) qWarning("%s", told().constData());
+    client_.reset();
+    if (QTest::currentTestFailed()) on_.restore();
+  }
+  void cleanupTestCase() { on_.close(); }
+
+ private:
+  int upTo(int most) { return static_cast<int>(random_() % static_cast<unsigned>(most)); }
+  // A moment that is short more often than long.
+  void pause(int mostMs) { read(upTo(1 + upTo(mostMs))); }
+  static QString name(int host) { return "n" + QString::number(host); }
+
+  // A run, and what its client has told.
+  int play(unsigned seed, int steps) {
+    random_.seed(seed * 2654435761u + 1);
+    spare_ = seed % 2 == 0;
+    gone_.clear();
+    coordinator_ = 1;
+    const QString nodes = on_.cluster(spare_ ? "with-spare" : "shrinking", {1, 2, 3, 4}, spare_);
+    const QStringList kinds{"multi-worker-mirrored", "zero-1", "zero-3", "pipeline"};
+    const QString strategy = spare_ ? kinds[upTo(4)] : kinds[0];
+    QStringList more{"--set", "training.batch=1200",
+                     "--set", "strategy.kind=" + strategy,
+                     "--set", "training.epochs=100000",
+                     "--set", "training.max_steps=" + QString::number(steps),
+                     "--set", "training.checkpoint.every_steps=100",
+                     "--set", "recovery.max_restarts=1000",
+                     "--set", spare_ ? "recovery.policy=restart" : "recovery.policy=shrink"};
+    if (!spare_) more += {"--set", "strategy.deterministic_parts=12"};
+    const QString key = more.join(' ');
+    if (!undisturbed_.contains(key)) {
+      QElapsedTimer clock;
+      clock.start();
+      const auto process = on_.train(more, nodes);
+      const CliResult whole = on_.cli().finish(*process, {}, kEndsMs);
+      undisturbed_[key] = whole.last()["weights_sha256"].toString();
+      qInfo("undisturbed: %.0f steps per second",
+            steps * 1e3 / static_cast<double>(clock.elapsed()));
+      if (whole.exit != 0 || undisturbed_[key].isEmpty()) {
+        QTest::qFail(whole.text(), __FILE__, __LINE__);
+        return 0;
+      }
+    }
+    qInfo("seed %u: %s, %s", seed, spare_ ? "spare" : "shrink", qPrintable(strategy));
+    out_.clear();
+    client_ = on_.train(more, nodes);
+    int faults = 0;
+    disturb(steps, faults);
+    if (!QTest::currentTestFailed()) atTheEnd(undisturbed_[key]);
+    return faults;
+  }
+
+  void disturb(int steps, int& faults) {
+    run_.clear();
+    QVERIFY2(on_.awaitSteps(*client_, 30, out_, run_), told());
+    QStringList bag;
+    bool last = false;
+    while (!ended()) {
+      pause(3000);
+      const std::int64_t step = lastStep();
+      if (ended() || step >= steps * 9 / 10) break;
+      if (step > steps * 3 / 4) {
+        if (std::exchange(last, true)) continue;
+        goesForGood();
+        ++faults;
+      } else {
+        if (bag.isEmpty()) {
+          bag = kKinds;
+          std::shuffle(bag.begin(), bag.end(), random_);
+        }
+        faults += strike(bag.takeLast());
+      }
+      if (QTest::currentTestFailed()) return;
+      QElapsedTimer clock;
+      clock.start();
+      const bool whole = waitFor([&] { return isWhole() || ended(); }, kWholeMs);
+      QVERIFY2(whole, qPrintable("the run is not whole again: " + QString::fromUtf8(told())));
+      if (clock.elapsed() > 1000) qInfo("    whole again %lld ms later", clock.elapsed());
+    }
+  }
+
+  void atTheEnd(const QString& weights) {
+    const CliResult result = on_.cli().finish(*client_, out_, kEndsMs);
+    client_.reset();
+    QVERIFY2(result.exit == 0, told());
+    QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
+    QCOMPARE(result.last()["weights_sha256"].toString(), weights);
+    QVERIFY2(result.all("error").empty(), told());
+    for (const int host : gone_)
+      if (on_.hosts().sshd(host).listener() < 0) QVERIFY(on_.hosts().boot(host));
+    on_.restore();
+    on_.endsEverywhere(run_);
+    if (!QTest::currentTestFailed()) on_.nothingStays();
+  }
+
+  // How many faults it was.
+  int strike(const QString& kind) {
+    const int host = victim();
+    qInfo("  step %lld: %s", static_cast<long long>(lastStep()), qPrintable(kind));
+    if (kind == "worker" || kind == "again") {
+      killWorker();
+      if (kind == "worker") return 1;
+      read(upTo(2500));  // while the run recovers
+      killWorker();
+      return 2;
+    }
+    if (kind == "agent") {
+      const auto agents = on_.cli().agents();
+      if (!agents.isEmpty())
+        ::kill(static_cast<pid_t>(agents[upTo(static_cast<int>(agents.size()))]), SIGKILL);
+    } else if (kind == "host" || kind == "two hosts") {
+      freezeFor(host, kind == "host" ? 0 : victim(host));
+      return kind == "host" ? 1 : 2;
+    } else if (kind == "link") {
+      check(on_.hosts().cut(host));
+      read(1500 + upTo(5000));
+      check(on_.hosts().heal(host));
+    } else if (kind == "moment") {
+      const int any = 1 + upTo(kHosts);
+      if (gone_.contains(any)) return 0;
+      check(on_.hosts().cut(any));
+      read(200 + upTo(700));
+      check(on_.hosts().heal(any));
+    } else if (kind == "direction") {
+      const int to = coordinator_ == host ? victim(host) : coordinator_;
+      check(on_.hosts().cutOneWay(host, to));
+      read(upTo(6000));
+      check(on_.hosts().mend(host, to));
+    } else if (kind == "slow link") {
+      check(on_.hosts().limitRate(host, 20 + upTo(80)));
+      read(1000 + upTo(2000));
+      check(on_.hosts().unlimitRate(host));
+    } else if (kind == "disk") {
+      on_.slowDown(1 + upTo(3));
+      read(4000);
+      on_.slowDown(0);
+    } else {
+      client_->kill();
+      client_->waitForFinished();
+      read(upTo(2000));
+      client_ = on_.start({"attach", run_, "--json", "--every", "1"});
+    }
+    return 1;
+  }
+
+  void killWorker() {
+    const auto workers = on_.cli().workers(run_);
+    if (!workers.isEmpty())
+      ::kill(static_cast<pid_t>(workers[upTo(static_cast<int>(workers.size()))]), SIGKILL);
+  }
+  void freezeFor(int host, int other) {
+    check(on_.hosts().freeze(host, true) > 0);
+    read(upTo(3000));
+    if (other != 0) check(on_.hosts().freeze(other, true) > 0);
+    read(1000 + upTo(5000));
+    check(on_.hosts().freeze(host, false) > 0);
+    if (other == 0) return;
+    read(upTo(2000));
+    check(on_.hosts().freeze(other, false) > 0);
+  }
+
+  // One of the hosts, the coordinator's among them, is lost as where its power is, where it is
+  // frozen, or where its supervisor is killed.
+  void goesForGood() {
+    const int host = upTo(2) == 0 ? coordinator_ : victim();
+    const int how = upTo(3);
+    qInfo("  step %lld: n%d goes for good: %s", static_cast<long long>(lastStep()), host,
+          how == 0   ? "power"
+          : how == 1 ? "frozen"
+                     : "supervisor");
+    gone_.insert(host);
+    if (host == coordinator_) coordinator_ = 2;
+    if (how == 0) {
+      check(on_.hosts().cut(host));
+      on_.hosts().kill(host);
+    } else if (how == 1) {
+      check(on_.hosts().freeze(host, true) > 0);
+    } else {
+      const pid_t supervisor = on_.supervisorOn(host, run_);
+      QVERIFY(supervisor > 0);
+      ::kill(supervisor, SIGKILL);
+    }
+  }
+  // A host that is there and does not coordinate the run.
+  int victim(int but = 0) {
+    QList<int> hosts;
+    for (int host = 1; host <= kHosts; ++host)
+      if (host != coordinator_ && host != but && !gone_.contains(host)) hosts += host;
+    return hosts[upTo(static_cast<int>(hosts.size()))];
+  }
+
+  // Whether each host that should has a worker, and steps are told.
+  bool isWhole() {
+    std::size_t hosts = 0;
+    for (int host = 1; host <= kHosts; ++host)
+      hosts += !gone_.contains(host) && on_.workerOn(host, run_) > 0 ? 1 : 0;
+    const std::size_t there = kHosts - gone_.size();
+    if (hosts < (spare_ ? std::min<std::size_t>(3, there) : there)) return false;
+    const std::int64_t step = lastStep();
+    read(300);
+    return lastStep() != step;
+  }
+
+  void check(bool done) {
+    if (!done) QTest::qFail("the fault could not be made", __FILE__, __LINE__);
+  }
+  // Takes what the client tells.
+  void read(int milliseconds) {
+    QElapsedTimer clock;
+    clock.start();
+    do {
+      client_->waitForReadyRead(20);
+      out_ += client_->readAllStandardOutput();
+    } while (clock.elapsed() < milliseconds);
+  }
+  bool ended() {
+    read(0);
+    return out_.contains("{\"event\":\"finished\"") || client_->state() == QProcess::NotRunning;
+  }
+  std::int64_t lastStep() {
+    read(0);
+    const auto at = out_.lastIndexOf("{\"event\":\"step\"");
+    const auto end = at < 0 ? -1 : out_.indexOf('\n', at);
+    return end < 0 ? -1 : QJsonDocument::fromJson(out_.mid(at, end - at))["step"].toInteger();
+  }
+  // All but the steps.
+  QByteArray told() {
+    QByteArray text;
+    for (const QByteArray& line : out_.split('\n'))
+      if (!line.startsWith("{\"event\":\"step\"")) text += line + "\n";
+    return text.right(6000) + (client_ ? client_->readAllStandardError().right(3000) : "");
+  }
+
+  RunsOnHosts on_{kHosts};
+  std::minstd_rand random_;
+  std::map<QString, QString> undisturbed_;  // weights, by settings
+  std::unique_ptr<QProcess> client_;
+  QByteArray out_;
+  QString run_;
+  bool spare_ = false;
+  int coordinator_ = 1;
+  std::set<int> gone_;  // hosts
+};
+
+int main(int argc, char** argv) {
+  ClusterStormTest test;
+  QCoreApplication application(argc, argv);
+  return QTest::qExec(&test, argc, argv);
+}
+#include "cluster_storm_test.moc"
