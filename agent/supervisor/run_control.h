@@ -187,7 +187,7 @@ class RunControl {
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
   void onVote(const std::string& node, int generation);
   void countVotes();
-  void declineVotes();
+  void declineVotes(Nanoseconds until);
   void takeOver(const std::vector<std::string>& lost, const node::v1::Members& members);
   void followAgain();  // the coordinator, after a vote that led to nothing
   void leaveCoordinator();

@@ -143,6 +143,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   pendingCause_.reset();
   seekingSince_ = 0;
   voted_ = stands_ = false;
+  if (!coordinates()) declineVotes(monotonicNow());  // of nodes that are left out
   votes_.clear();
   candidate_.reset();
   returned_.clear();

@@ -51,7 +51,7 @@ node::v1::Go RunControl::goMessage() const {
 
 void RunControl::seekSuccessor() {
   if (outcome_ || stopping_) return;
-  if (!stands_) declineVotes();
+  if (!stands_) declineVotes(monotonicNow() - kTurn * heartbeat_);
   if (listeners_.empty()) return;
   if (absent_) return seekCoordinator();
   if (!continuesWithoutAny()) return;
@@ -106,7 +106,7 @@ void RunControl::followAgain() {
   if (outcome_) return;
   stands_ = voted_ = false;
   seekingSince_ = monotonicNow();
-  declineVotes();
+  declineVotes(seekingSince_ - kTurn * heartbeat_);
   candidate_.reset();
   client_ = connect(coordinator_, coordinatorAddress_);
 }
@@ -135,14 +135,13 @@ void RunControl::onVote(const std::string& node, int generation) {
   if (stands_) countVotes();
 }
 
-// The coordinator answers this node, or it is another one's turn.
-void RunControl::declineVotes() {
+// Votes until then: the coordinator answers this node, or it is another one's turn.
+void RunControl::declineVotes(Nanoseconds until) {
   if (votes_.empty()) return;
   node::v1::ToPeer message;
   message.mutable_decline();
-  const Nanoseconds since = monotonicNow() - kTurn * heartbeat_;
   std::erase_if(votes_, [&](const auto& vote) {
-    if (vote.second.since > since) return false;
+    if (vote.second.since > until) return false;
     server_->send(vote.first, message);
     return true;
   });

@@ -9,12 +9,13 @@
 //
 // Faults and moments are chosen by a seed, which is printed. tests/cluster/storm repeats them until
 // there were as many as wanted: LOCKSTEP_STORM_SEED is the first run's, LOCKSTEP_STORM_FAULTS says
-// how many; without it, one short run.
+// how many; without it, one short run. LOCKSTEP_STORM_KINDS: only of these, separated by commas.
 #include <signal.h>
 
 #include <QCoreApplication>
 #include <QElapsedTimer>
 #include <QJsonDocument>
+#include <QJsonObject>
 #include <QProcess>
 #include <QTest>
 #include <algorithm>
@@ -51,7 +52,7 @@ class ClusterStormTest : public QObject {
     const int wanted = qEnvironmentVariable("LOCKSTEP_STORM_FAULTS", "0").toInt();
     int faults = 0, runs = 0;
     for (unsigned seed = first; runs == 0 || faults < wanted; ++seed, ++runs) {
-      faults += play(seed, wanted > 0 ? 15000 : 5000);
+      faults += play(seed, wanted > 0 ? 3000 : 600);
       if (QTest::currentTestFailed()) return;
       qInfo("%d faults in %d runs: same weights", faults, runs + 1);
     }
@@ -112,6 +113,8 @@ class ClusterStormTest : public QObject {
   void disturb(int steps, int& faults) {
     run_.clear();
     QVERIFY2(on_.awaitSteps(*client_, 30, out_, run_), told());
+    const QString chosen = qEnvironmentVariable("LOCKSTEP_STORM_KINDS");
+    const QStringList kinds = chosen.isEmpty() ? kKinds : chosen.split(',');
     QStringList bag;
     bool last = false;
     while (!ended()) {
@@ -124,7 +127,7 @@ class ClusterStormTest : public QObject {
         ++faults;
       } else {
         if (bag.isEmpty()) {
-          bag = kKinds;
+          bag = kinds;
           std::shuffle(bag.begin(), bag.end(), random_);
         }
         faults += strike(bag.takeLast());
@@ -254,7 +257,9 @@ class ClusterStormTest : public QObject {
     for (int host = 1; host <= kHosts; ++host)
       hosts += !gone_.contains(host) && on_.workerOn(host, run_) > 0 ? 1 : 0;
     const std::size_t there = kHosts - gone_.size();
-    if (hosts < (spare_ ? std::min<std::size_t>(3, there) : there)) return false;
+    const std::size_t wanted = spare_ ? std::min<std::size_t>(3, there) : there;
+    const QJsonObject planned = last("\"world\":");
+    if (hosts < wanted || planned["world"].toInteger() < static_cast<qint64>(wanted)) return false;
     const std::int64_t step = lastStep();
     read(300);
     return lastStep() != step;
@@ -276,11 +281,14 @@ class ClusterStormTest : public QObject {
     read(0);
     return out_.contains("{\"event\":\"finished\"") || client_->state() == QProcess::NotRunning;
   }
-  std::int64_t lastStep() {
+  std::int64_t lastStep() { return last("{\"event\":\"step\"")["step"].toInteger(); }
+  // The last line that has this text.
+  QJsonObject last(const char* text) {
     read(0);
-    const auto at = out_.lastIndexOf("{\"event\":\"step\"");
-    const auto end = at < 0 ? -1 : out_.indexOf('\n', at);
-    return end < 0 ? -1 : QJsonDocument::fromJson(out_.mid(at, end - at))["step"].toInteger();
+    const auto at = out_.lastIndexOf(text, out_.lastIndexOf('\n'));
+    if (at < 0) return {};
+    const auto begin = out_.lastIndexOf('\n', at) + 1;
+    return QJsonDocument::fromJson(out_.mid(begin, out_.indexOf('\n', at) - begin)).object();
   }
   // All but the steps.
   QByteArray told() {
