@@ -331,6 +331,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
     case ToPeer::kGo:
       listeners_.assign(message.go().listeners().begin(), message.go().listeners().end());
       electorate_.assign(message.go().electorate().begin(), message.go().electorate().end());
+      takeCluster(message.go().cluster());
       go();
       break;
     case ToPeer::kEvaluate:

@@ -161,7 +161,8 @@ class RunControl {
   // Nodes that come back
   bool mayReturn() const;
   void endAlone(const Error& error);
-  void seekCoordinator();                  // while it is absent
+  void seekCoordinator();  // while it is absent
+  void takeCluster(spec::v1::ClusterSpec cluster);
   bool takeBack(const std::string& node);  // at the coordinator, like the next three
   bool canGrow() const;
   void grow();

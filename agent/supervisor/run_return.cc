@@ -6,7 +6,8 @@
 // fewer nodes, the coordinator asks for a checkpoint and then begins a generation with the node's
 // ranks, which loses no step before that checkpoint.
 //
-// Until a generation begins with it, such a node counts neither as a successor nor as a voter.
+// Until a generation begins with it, such a node counts neither as a successor nor as a voter; a
+// node that takes over meanwhile has it as a spare.
 #include <signal.h>
 
 #include <algorithm>
@@ -72,13 +73,24 @@ bool RunControl::takeBack(const std::string& node) {
   spare = *found;
   spare.clear_roles();
   spare.add_roles("spare");
-  *recover_.mutable_members()->mutable_cluster() = request_.cluster();
+  takeCluster(request_.cluster());
   peers_[node].heard.last = monotonicNow();
   returned_.insert(node);
   keptOut_.clear();
   cannotGrow_ = false;
   say(fmt::format("node {} is back, as a spare", node));
+  if (gone_) {
+    node::v1::ToPeer message;
+    *message.mutable_go() = goMessage();
+    tellPeers(message);  // whoever takes over can count on it
+  }
   return true;
+}
+
+// The nodes of the generation, and spares.
+void RunControl::takeCluster(spec::v1::ClusterSpec cluster) {
+  if (recover_.has_members()) *recover_.mutable_members()->mutable_cluster() = cluster;
+  *request_.mutable_cluster() = std::move(cluster);
 }
 
 // Whether the run was planned again for fewer nodes, and a node is there that can have ranks.

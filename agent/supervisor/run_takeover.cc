@@ -38,6 +38,7 @@ bool RunControl::continuesWithoutAny() const {
 
 node::v1::Go RunControl::goMessage() const {
   node::v1::Go out;
+  *out.mutable_cluster() = request_.cluster();
   for (const std::string& name : electorate_) {
     out.add_electorate(name);
     const auto peer = peers_.find(name);
@@ -160,6 +161,12 @@ void RunControl::countVotes() {
   const auto members = membersWithout(
       lost, request_, [this](const std::string& name) { return votes_.contains(name); });
   if (members.ok()) return takeOver(lost, *members);
+  // The vote of a spare may be on its way.
+  const auto spares = specs::spareNodes(request_.cluster());
+  if (monotonicNow() - seekingSince_ < kTurn * heartbeat_ &&
+      std::any_of(spares.begin(), spares.end(),
+                  [&](const auto* spare) { return !votes_.contains(spare->name()); }))
+    return;
   say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),
                   members.error().text()));
   followAgain();

@@ -90,8 +90,9 @@ Status CheckpointWriter::open() {
                                std::error_code ignored;
                                if (ranks > 1 && !to_.gathered)
                                  fs::remove(markOf(to_.folder, nonce_, state_.rank), ignored);
-                               if (isLeader()) removeLeftovers(to_.folder);
-                               return {};
+                               if (!isLeader()) return {};
+                               removeLeftovers(to_.folder);
+                               return makeFolder(to_.folder);
                              }));
   LOCKSTEP_TRY(cleaned.result());
   listParts();
@@ -177,14 +178,18 @@ Result<bool> CheckpointWriter::attend(bool asks) {
   }
   if (!own.ok()) mine.fail(state_.rank, own.error());
   LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, state_.groups));
-  LOCKSTEP_TRY(own);
-  LOCKSTEP_TRY(all.result());
-  if (all.pending == 0 && phase_ == Phase::kWriting) {
+  if (all.pending != 0) return all.asks != 0;
+  if (Status failed = own.ok() ? all.result() : own; !failed.ok()) {
+    failed_ = std::move(failed);
+    failed_.error().step = progress_.step;
+    start(Phase::kCleaning);
+  } else if (phase_ == Phase::kWriting) {
     start(Phase::kPublishing);
-  } else if (all.pending == 0 && phase_ == Phase::kPublishing) {
+  } else if (phase_ == Phase::kPublishing) {
     written_ = Written{progress_.step, target()};
+    failed_ = {};
     start(Phase::kCleaning);  // now nobody needs the ones before it any more
-  } else if (all.pending == 0) {
+  } else {
     phase_ = Phase::kIdle;
   }
   return all.asks != 0;
@@ -269,7 +274,12 @@ void CheckpointWriter::work() {
 Status CheckpointWriter::write() {
   if (to_.gathered && state_.rank != 0) return {};
   const fs::path folder = temporary();
-  LOCKSTEP_TRY(makeFolder(folder));
+  // Not the folders above it: where a disk is not mounted any more, another one would be filled.
+  std::error_code error;
+  fs::create_directory(folder, error);
+  if (error)
+    return systemError(error.value(),
+                       message("cannot create the checkpoint folder {}", folder.string()));
   std::vector<TensorInfo> tensors;
   for (const Part& part : parts_) tensors.push_back(part.tensor);
   const auto bytes = [this](std::size_t index) -> Result<std::span<const std::byte>> {
@@ -312,11 +322,13 @@ Status CheckpointWriter::publish() {
   return {};
 }
 
-// Removes all but the newest. Each is renamed first, so that no reader finds a partial checkpoint.
+// Removes what was given up, and all but the newest. Each is renamed first, so that no reader finds
+// a partial checkpoint.
 Status CheckpointWriter::clean() {
   if (!isLeader()) return {};
   const fs::path root = to_.folder, newest = target();
   std::error_code error;
+  fs::remove_all(temporary(), error);
   const auto all = checkpointsIn(root);
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(to_.keep, 1)) < all.size(); ++i) {
     // Checkpoints of later steps are damaged if the run resumed from an earlier one.

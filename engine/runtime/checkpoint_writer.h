@@ -46,12 +46,12 @@ class CheckpointWriter {
   // responded for DiskWait::limit.
   Result<bool> hasNews();
   // Collective. Starts the next phase when all ranks have finished the current one. Returns whether
-  // a rank requests a checkpoint. Errors: those of writing or publishing, on the rank that failed;
-  // kAborted on the others.
+  // a rank requests a checkpoint. A checkpoint that a rank cannot write or publish is given up by
+  // all: see failed().
   Result<bool> attend(bool asks);
   // Collective. Precondition: not busy. Takes a snapshot and starts to write it.
   Status begin(const Progress& progress);
-  // Collective. Waits until everything is written and published.
+  // Collective. Waits until everything is written and published, or given up.
   Status finish();
 
   struct Written {
@@ -60,6 +60,9 @@ class CheckpointWriter {
   };
   // Returns the checkpoint published since the last call, if any.
   std::optional<Written> written() { return std::exchange(written_, {}); }
+  // The error of the last checkpoint, if it was given up, on the rank that failed; kAborted on the
+  // others.
+  const Status& failed() const { return failed_; }
 
  private:
   enum class Phase : std::uint8_t { kIdle, kWriting, kPublishing, kCleaning };
@@ -89,6 +92,7 @@ class CheckpointWriter {
   std::size_t bytes_ = 0;
   Phase phase_ = Phase::kIdle;
   std::optional<Written> written_;
+  Status failed_;
 
   // Read by the thread while `job_` is not kIdle, by other threads while it is.
   std::vector<std::byte> snapshot_;

@@ -357,6 +357,7 @@ Status Training::finishEpoch() {
   LOCKSTEP_TRY(addSums());
   LOCKSTEP_TRY(evaluate());
   LOCKSTEP_TRY(finishCheckpoint());  // told before the next epoch's end
+  if (checkpoints_) tellGivenUp();
   EpochRecord record;
   record.epoch = (progress_.step + epochSteps() - 1) / epochSteps();
   record.step = progress_.step;
@@ -409,6 +410,7 @@ Result<TrainerSummary> Training::run() {
     LOCKSTEP_TRY(finishEpoch());
   }
   LOCKSTEP_TRY(finishCheckpoint());
+  if (checkpoints_) LOCKSTEP_TRY(ofThisRank(checkpoints_->failed()));
   summary_.steps = progress_.step;
   summary_.epochs = progress_.step / epochSteps();
   summary_.samplesPerSecond = trainedSeconds_ > 0 ? trainedSamples_ / trainedSeconds_ : 0;

@@ -70,6 +70,7 @@ Status Training::checkpointIfDue() {
     LOCKSTEP_TRY(ofThisRank(attended.status()));
     asked = *attended;
     tellWritten();
+    tellGivenUp();
   }
   const auto news = checkpoints_->hasNews();
   LOCKSTEP_TRY(ofThisRank(news.status()));
@@ -87,6 +88,20 @@ Status Training::finishCheckpoint() {
   checkpointHasNews_ = false;
   tellWritten();
   return {};
+}
+
+// Once, until one is written again.
+void Training::tellGivenUp() {
+  const Status& failed = checkpoints_->failed();
+  if (failed.ok()) toldGivenUp_ = false;
+  if (failed.ok() || std::exchange(toldGivenUp_, true) || rank_ != 0 || !options_.warn) return;
+  const Error& cause = failed.error();
+  Error warning = makeError(
+      cause.code, "the checkpoint at step {} was not written; training goes on", cause.step);
+  warning.why = cause.why.empty() ? cause.what : message("{}: {}", cause.what, cause.why);
+  warning.next =
+      "free space on that disk, or mount it again; the next checkpoint is taken as planned";
+  options_.warn(warning);
 }
 
 void Training::tellWritten() {

@@ -48,6 +48,7 @@ class Training {
   Status checkpointIfDue();
   Status finishCheckpoint();  // waits until it is written
   void tellWritten();
+  void tellGivenUp();
   Status ofThisRank(Status status) const;  // adds this rank to an error
   Status finishEpoch();
   Result<bool> serveEpoch();  // as trainEpoch()
@@ -123,7 +124,7 @@ class Training {
   std::unique_ptr<CheckpointWriter> checkpoints_;  // null: none are written
   Nanoseconds lastCheckpoint_ = 0;                 // when the last one was begun
   bool checkpointHasNews_ = false;                 // see CheckpointWriter::hasNews()
-  bool toldSlowDisk_ = false;
+  bool toldSlowDisk_ = false, toldGivenUp_ = false;
   Request agreed_ = Request::kNone;             // by all ranks, in the last step
   std::int64_t skippedInARow_ = 0, tried_ = 0;  // numbers of updates
   // This rank's finding if its loss was not finite: the step, and the first non-finite tensor.

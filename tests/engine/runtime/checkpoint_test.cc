@@ -853,6 +853,66 @@ class CheckpointTest : public QObject {
     }
   }
 
+  // A disk that cannot be written for a while: one warning, the training goes on, later checkpoints
+  // are written, nothing half-written stays, and the weights are the same.
+  void aDiskThatCannotBeWrittenIsWarnedOf_data() {
+    QTest::addColumn<QString>("what");
+    QTest::addColumn<int>("ranks");
+    for (const int ranks : {1, 3})
+      for (const QString what : {"full", "not mounted"})
+        QTest::addRow("%s, %d ranks", qPrintable(what), ranks) << what << ranks;
+  }
+  void aDiskThatCannotBeWrittenIsWarnedOf() {
+    QFETCH(QString, what);
+    QFETCH(int, ranks);
+    QTemporaryDir dir;
+    const std::string mount = dir.filePath("disk").toStdString();
+    fs::create_directory(mount);
+    RunSettings settings = small();
+    settings.ranks = ranks;
+    settings.model = small4();
+    settings.trainer.epochs = 4;
+    const std::string expected = trained(settings).ranks[0]->weightsSha256;
+    const bool isFull = what == "full";
+    if (isFull) {
+      if (geteuid() != 0) QSKIP("needs root to mount a small file system");
+      if (system(fmt::format("mount -t tmpfs -o size=2m tmpfs {} 2>/dev/null", mount).c_str()) != 0)
+        QSKIP("this machine lets no tmpfs be mounted");
+    }
+    const std::string folder = mount + "/run/checkpoints", filler = mount + "/filler";
+    settings.trainer.checkpointFolder = folder;
+    std::vector<Error> warnings;
+    std::atomic<bool> away{false};
+    settings.trainer.onFirstTensor = [&](const TensorInfo&, std::span<const std::byte>) {
+      if (away.exchange(true)) return;
+      if (!isFull) return fs::rename(mount + "/run", mount + "/away");
+      std::ofstream file(filler, std::ios::binary);
+      const std::string block(4096, 'x');
+      while (file.write(block.data(), std::ssize(block)).flush()) {
+      }
+    };
+    settings.trainer.warn = [&](const Error& warning) {
+      warnings.push_back(warning);
+      if (isFull)
+        fs::remove(filler);
+      else
+        fs::rename(mount + "/away", mount + "/run");
+    };
+    const RunOutcome out = trained(settings);
+    std::vector<std::string> left;
+    for (const auto& entry : fs::directory_iterator(folder))
+      left.push_back(entry.path().filename());
+    std::sort(left.begin(), left.end());
+    if (isFull) QCOMPARE(system(fmt::format("umount {}", mount).c_str()), 0);
+    QVERIFY2(out.ok(), out.error().c_str());
+    QCOMPARE(out.ranks[0]->weightsSha256, expected);
+    QCOMPARE(warnings.size(), std::size_t{1});
+    const std::string why = warnings[0].why.text();
+    QVERIFY2(why.find(isFull ? "No space left" : "No such file") != std::string::npos, why.c_str());
+    QCOMPARE(out.checkpoints.size(), std::size_t{3});
+    QCOMPARE(left, (std::vector<std::string>{"step-000000048", "step-000000064"}));
+  }
+
   // A full disk: a clear error, and nothing half-written stays.
   void noSpaceIsAnError() {
     QTemporaryDir dir;
