@@ -61,10 +61,13 @@ std::map<std::string, std::vector<int>> ranksByNode(const node::v1::PrepareReque
   return out;
 }
 
+bool replacesNodes(const spec::v1::RunSpec& spec, const ClusterSpec& cluster) {
+  const std::string& policy = spec.recovery().policy();
+  return policy == "shrink" || (policy == "restart" && !specs::spareNodes(cluster).empty());
+}
+
 bool continuesWithoutAny(const node::v1::PrepareRequest& request, std::size_t nodes) {
-  const std::string& policy = request.spec().recovery().policy();
-  return nodes > 2 && (policy == "shrink" ||
-                       (policy == "restart" && !specs::spareNodes(request.cluster()).empty()));
+  return nodes > 2 && replacesNodes(request.spec(), request.cluster());
 }
 
 Result<node::v1::Members> membersWithout(const std::vector<std::string>& lost,

@@ -24,9 +24,8 @@ constexpr int kTurn = 4;  // heartbeats in which a node is asked
 
 // Whether the run may have continued without this node, and take it back.
 bool RunControl::mayReturn() const {
-  const std::string& policy = request_.spec().recovery().policy();
   return trained() && !stopping_ && !coordinates() && !evaluates() &&
-         (policy == "shrink" || (policy == "restart" && !specs::spareNodes(launched_).empty()));
+         replacesNodes(request_.spec(), launched_);
 }
 
 // The coordinator has not answered for limits_.lostPeer.

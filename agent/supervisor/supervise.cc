@@ -139,6 +139,10 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
     spool.skip(kUncommitted, isFinal(state) && spool.last() == 0
                                  ? "the run's spool on this node is empty"
                                  : "those not yet written when the supervisor ended");
+    const bool coordinates = request.coordinator();
+    const bool othersMayContinue =
+        !isFinal(state) && (coordinates ? continuesWithoutAny(request, nodesOf(request).size())
+                                        : replacesNodes(request.spec(), request.cluster()));
     run::v1::Record record;
     if (!isFinal(state) || state == run::v1::FAILED) {
       Error error;
@@ -149,15 +153,17 @@ void repair(const RunFolder& folder, const node::v1::PrepareRequest& request, Sp
         error = makeError(Code::kAborted, "the run's supervisor ended unexpectedly");
         error.why = "it was killed, or the node was restarted";
       }
-      error.next = "resume the run from its last checkpoint, or launch it again where it has none";
+      error.next =
+          othersMayContinue
+              ? "the run may continue on the other nodes"
+              : "resume the run from its last checkpoint, or launch it again where it has none";
       error.node = request.node();
-      *record.mutable_error() = toInfo(error);
+      *(othersMayContinue ? record.mutable_warning() : record.mutable_error()) = toInfo(error);
       spool.append(record);
       record.Clear();
     }
     record.mutable_finished()->set_state(isFinal(state) ? state : run::v1::FAILED);
-    record.mutable_finished()->set_alone(!isFinal(state) && request.coordinator() &&
-                                         continuesWithoutAny(request, nodesOf(request).size()));
+    record.mutable_finished()->set_alone(coordinates && othersMayContinue);
     spool.append(record);
     (void)spool.flush();
   }

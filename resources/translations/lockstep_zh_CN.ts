@@ -4989,6 +4989,18 @@ its last lines:
             <translation>数据文件 %1 太大</translation>
         </message>
         <message>
+            <source>the checkpoint at step %1 was not written; training goes on</source>
+            <translation>第 %1 步的检查点未能写入；训练继续进行</translation>
+        </message>
+        <message>
+            <source>free space on that disk, or mount it again; the next checkpoint is taken as planned</source>
+            <translation>请释放该磁盘的空间，或重新挂载它；下一个检查点按计划写入</translation>
+        </message>
+        <message>
+            <source>the run may continue on the other nodes</source>
+            <translation>运行可能在其他节点上继续</translation>
+        </message>
+        <message>
             <source>the checkpoint at step %1 was skipped</source>
             <translation>已跳过第 %1 步的检查点</translation>
         </message>

@@ -144,6 +144,8 @@ class ClusterStormTest : public QObject {
   void atTheEnd(const QString& weights) {
     const CliResult result = on_.cli().finish(*client_, out_, kEndsMs);
     client_.reset();
+    for (const QJsonObject& error : result.all("error"))
+      qWarning("%s", QJsonDocument(error).toJson(QJsonDocument::Compact).constData());
     QVERIFY2(result.exit == 0, told());
     QCOMPARE(result.last()["status"].toString(), QString("succeeded"));
     QCOMPARE(result.last()["weights_sha256"].toString(), weights);
