@@ -90,7 +90,7 @@ std::string find(Node& node, const std::string& text, const std::string& path = 
   request.set_bytes(static_cast<std::int64_t>(text.size()));
   request.set_path(path);
   node::v1::FindFileReply reply;
-  const grpc::Status status = node.agent().FindFile(deadline().get(), request, &reply);
+  const grpc::Status status = findFile(node.agent(), request, &reply);
   return status.ok() ? reply.path() : "failed: " + status.error_message();
 }
 
