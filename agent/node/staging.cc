@@ -14,6 +14,7 @@
 #include "agent/host/metrics.h"
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/part_file.h"
 
 namespace lockstep::agent {
 namespace {
@@ -70,6 +71,7 @@ class Part {
     const std::string path = fmt::format("{}/{}{}-{}", folder_, partPrefix(), getpid(), ++number);
     fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd_ < 0) return systemError(errno, message("cannot create {}", path));
+    (void)holdPart(fd_);
     path_ = path;
     if (bytes > 0 && fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC)
       return noSpace(name_, folder_, bytes);
@@ -146,7 +148,7 @@ class Staging::KeyedLock {
 Staging::Staging(const Workdir& workdir, DataCache& cache)
     : folder_(workdir.path + "/data"), cache_(cache) {
   for (const auto& entry : listFolder(folder_))
-    if (entry.filename().string().starts_with(partPrefix())) unlink(entry.c_str());
+    if (entry.filename().string().starts_with(partPrefix())) removeLeftPart(entry);
 }
 
 Result<bool> Staging::holds(const std::string& path, const std::string& sha256, std::int64_t bytes,

@@ -16,6 +16,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/log.h"
+#include "engine/base/part_file.h"
 #include "engine/base/unique_fd.h"
 
 namespace lockstep::data {
@@ -173,7 +174,7 @@ struct DecodedFolder::Entry {
 DecodedFolder::DecodedFolder(std::string path, Limits limits)
     : path_(std::move(path)), limits_(limits) {
   for (const auto& entry : listFolder(path_))
-    if (entry.filename().string().starts_with(kPart)) unlink(entry.c_str());
+    if (entry.filename().string().starts_with(kPart)) removeLeftPart(entry);
 }
 
 std::string DecodedFolder::nameOf(std::string_view decoding, std::string_view sha256) const {
@@ -283,6 +284,7 @@ DecodedFolder::Writer::Writer(DecodedFolder* folder, std::string decoding) {
   }
   state->file.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
   if (!state->file) return;
+  (void)holdPart(state->file.get());
   state->path = path;
   state_ = std::move(state);
 }
