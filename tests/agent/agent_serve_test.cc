@@ -453,7 +453,7 @@ class AgentServeTest : public QObject {
     if (which == 13) request.mutable_spec()->mutable_data()->mutable_evaluate()->clear_labels();
     if (which == 14) request.set_resume_from("/no/such/run");
     node::v1::PrepareReply reply;
-    const grpc::Status status = prepare(node.agent(), request, &reply);
+    const grpc::Status status = prepare(node->agent(), request, &reply);
     QVERIFY(!status.ok());
     const auto info = errorOf(status);
     QCOMPARE(QString::fromStdString(info.code()), code);
