@@ -129,7 +129,7 @@ Result<RunSupervisor> supervisorOf(const std::string& run, const RunNode& node,
   }
   RunSupervisor out;
   LOCKSTEP_ASSIGN(out.channel, node.access->supervisor(found.socket()));
-  if (found.has_speaks()) out.speaks = specs::fromProto(found.speaks());
+  out.speaks = specs::fromProto(found.speaks());
   return out;
 }
 

@@ -47,6 +47,7 @@ node::v1::Protocols toProto(const Protocols& protocols) {
 }
 
 Protocols fromProto(const node::v1::Protocols& protocols) {
+  if (protocols.newest() == 0) return {};
   return {protocols.oldest(),
           protocols.newest(),
           {protocols.features().begin(), protocols.features().end()},

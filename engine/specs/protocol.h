@@ -38,7 +38,7 @@ struct Protocols {
 };
 Protocols ownProtocols(std::string version = {});
 node::v1::Protocols toProto(const Protocols& protocols);
-Protocols fromProto(const node::v1::Protocols& protocols);
+Protocols fromProto(const node::v1::Protocols& protocols);  // absent: Protocols()
 
 // Returns the newest protocol that both speak. kFailedPrecondition with both ranges; `peer` is as
 // in "the agent".

@@ -196,7 +196,8 @@ class AgentStagingTest : public QObject {
     const agent::Workdir workdir{folder.path().toStdString(), folder.path().toStdString()};
     agent::DataCache cache(workdir);
     agent::Staging staging(workdir, cache);
-    const std::string text = content(2000, 1), left = workdir.path + "/data/.part-" + agent::hostName();
+    const std::string text = content(2000, 1),
+                      left = workdir.path + "/data/.part-" + agent::hostName();
     int piece = 0;
     const auto sent = staging.receive(
         [&](node::v1::StageFileRequest& next) {
