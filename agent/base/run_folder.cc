@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <sstream>
 
 #include "agent/base/unix_server.h"
 #include "engine/base/file.h"
@@ -76,23 +77,32 @@ Status RunFolder::writeState(run::v1::RunState value) const {
 }
 
 Status writeSupervisor(const RunFolder& folder, const SupervisorInfo& info) {
-  return writeFileAtomically(folder.supervisor(),
-                             fmt::format("{}\n{}\n{}\n", info.pid, info.socket, info.peerAddress),
-                             0600);
+  const specs::Protocols& speaks = info.speaks;
+  return writeFileAtomically(
+      folder.supervisor(),
+      fmt::format("{}\n{}\n{}\n{} {} {}\n{}\n", info.pid, info.socket, info.peerAddress,
+                  speaks.oldest, speaks.newest, speaks.version, fmt::join(speaks.features, " ")),
+      0600);
 }
 
 std::optional<SupervisorInfo> findSupervisor(const RunFolder& folder) {
   if (!isLocked(folder.lock())) return std::nullopt;
   auto text = readFile(folder.supervisor(), 65536);
   if (!text.ok()) return std::nullopt;
+  // Later versions may add lines; earlier ones wrote the first three.
   SupervisorInfo info;
-  const std::size_t first = text->find('\n');
-  const std::size_t second = text->find('\n', first + 1);
-  const std::size_t third = text->find('\n', second + 1);
-  if (third == std::string::npos) return std::nullopt;
-  info.pid = std::atoi(text->c_str());
-  info.socket = text->substr(first + 1, second - first - 1);
-  info.peerAddress = text->substr(second + 1, third - second - 1);
+  std::string pid, protocols, features;
+  std::istringstream lines(*text);
+  if (!std::getline(lines, pid) || !std::getline(lines, info.socket) ||
+      !std::getline(lines, info.peerAddress) || lines.eof())
+    return std::nullopt;
+  info.pid = std::atoi(pid.c_str());
+  if (std::getline(lines, protocols) && std::getline(lines, features)) {
+    std::istringstream(protocols) >> info.speaks.oldest >> info.speaks.newest >>
+        info.speaks.version;
+    std::istringstream words(features);
+    for (std::string word; words >> word;) info.speaks.features.push_back(word);
+  }
   pid_t peer = 0;
   auto fd = connectUnix(info.socket, &peer);
   if (!fd.ok()) return std::nullopt;

@@ -9,6 +9,7 @@
 #include "agent/base/paths.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
+#include "engine/specs/protocol.h"
 #include "engine/specs/states.h"
 #include "lockstep/node/v1/node.pb.h"
 
@@ -44,6 +45,7 @@ struct SupervisorInfo {
   int pid = 0;
   std::string socket;
   std::string peerAddress;
+  specs::Protocols speaks;  // of its version, which may not be that of the reader
 };
 Status writeSupervisor(const RunFolder& folder, const SupervisorInfo& info);
 // None if no supervisor holds the folder's lock, or it does not serve yet.

@@ -19,6 +19,7 @@
 #include "agent/host/metrics.h"
 #include "agent/node/reachability.h"
 #include "agent/node/staging.h"
+#include "agent/node/watched_task.h"
 #include "agent/node/workdir_items.h"
 #include "agent/node/worker_group.h"
 #include "agent/worker/prepare.h"
@@ -70,14 +71,17 @@ class AgentService::Impl final : public node::v1::Agent::Service {
 
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest* request,
                          node::v1::HandshakeReply* reply) override {
-    if (request->protocol() != specs::kProtocol) {
-      Error error = makeError(Code::kFailedPrecondition, "the agent speaks protocol {}, not {}",
-                              specs::kProtocol, request->protocol());
-      error.next = "deploy the agent of your version to this node";
-      return toGrpc(error);
+    const specs::Protocols own = specs::ownProtocols(version_);
+    specs::Protocols client{request->protocol(), request->protocol(), {}, {}};
+    if (request->has_speaks()) client = specs::fromProto(request->speaks());
+    auto common = specs::commonProtocol("the agent", own, client);
+    if (!common.ok()) {
+      common.error().next = "deploy the agent of your version to this node";
+      return toGrpc(common.status());
     }
-    reply->set_protocol(specs::kProtocol);
+    reply->set_protocol(*common);
     reply->set_version(version_);
+    *reply->mutable_speaks() = specs::toProto(own);
     *reply->mutable_inventory() = inventory(workdir_.path);
     return grpc::Status::OK;
   }
@@ -104,17 +108,26 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Prepare(grpc::ServerContext*, const node::v1::PrepareRequest* request,
-                       node::v1::PrepareReply* reply) override {
-    return toGrpc(prepare(*request, *reply));
+  grpc::Status Prepare(grpc::ServerContext* context, const node::v1::PrepareRequest* request,
+                       grpc::ServerWriter<node::v1::PrepareReply>* writer) override {
+    const std::string key = fmt::format("{}/{}/{}/{}", request->run(), request->node(),
+                                        request->generation(), request->check_only());
+    return watched(preparing_, key, *context, *writer,
+                   [this, request = *request](node::v1::PrepareReply& reply,
+                                              const DataObserver& observer) -> Status {
+                     return request.check_only() ? check(request, reply, observer)
+                                                 : prepare(request, reply, observer);
+                   });
   }
 
-  grpc::Status FindFile(grpc::ServerContext*, const node::v1::FindFileRequest* request,
-                        node::v1::FindFileReply* reply) override {
-    auto found = staging_.find(*request);
-    if (!found.ok()) return toGrpc(found.status());
-    *reply = std::move(*found);
-    return grpc::Status::OK;
+  grpc::Status FindFile(grpc::ServerContext* context, const node::v1::FindFileRequest* request,
+                        grpc::ServerWriter<node::v1::FindFileReply>* writer) override {
+    return watched(finding_, request->SerializeAsString(), *context, *writer,
+                   [this, request = *request](node::v1::FindFileReply& reply,
+                                              const DataObserver& observer) -> Status {
+                     LOCKSTEP_ASSIGN(reply, staging_.find(request, observer));
+                     return {};
+                   });
   }
 
   grpc::Status StageFile(grpc::ServerContext* context,
@@ -292,38 +305,58 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     out.set_state(state);
     out.set_folder(folder.path);
     out.set_coordinator(request.coordinator());
-    if (supervisor) out.set_socket(supervisor->socket);
+    if (supervisor) {
+      out.set_socket(supervisor->socket);
+      *out.mutable_speaks() = specs::toProto(supervisor->speaks);
+    }
     return out;
   }
 
-  // Whoever asks again for what is being prepared waits for the one answer.
-  Status prepare(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
-    std::unique_lock lock(preparingMutex_);
-    auto& shared =
-        preparing_[fmt::format("{}/{}/{}", request.run(), request.node(), request.generation())];
-    if (const auto other = shared) {
-      prepared_.wait(lock, [&] { return other->over; });
-      reply = other->reply;
-      return other->status;
-    }
-    const auto own = shared = std::make_shared<Preparing>();
-    lock.unlock();
-    Status status = prepareOnce(request, own->reply);
-    lock.lock();
-    own->status = status;
-    own->over = true;
-    std::erase_if(preparing_, [&](const auto& one) { return one.second == own; });
-    prepared_.notify_all();
-    reply = own->reply;
+  // Tells the client of a task's progress, and then its result.
+  template <typename Reply, typename Work>
+  grpc::Status watched(WatchedTasks<Reply>& tasks, const std::string& key,
+                       const grpc::ServerContext& context, grpc::ServerWriter<Reply>& writer,
+                       const Work& work) {
+    TaskClient client;
+    client.tell = [&](const node::v1::DataProgress& progress) {
+      Reply reply;
+      *reply.mutable_progress() = progress;
+      return writer.Write(reply);
+    };
+    client.gone = [&] { return context.IsCancelled() || isLeaving(); };
+    Reply result;
+    Status status = tasks.run(key, work, result, client);
+    if (status.code() == Code::kCancelled && isLeaving())
+      status = makeError(Code::kUnavailable, "the agent is leaving");
+    if (status.ok()) writer.Write(result);
+    return toGrpc(status);
+  }
+
+  Status named(Status status, const node::v1::PrepareRequest& request) const {
+    if (!status.ok() && status.error().node.empty()) status.error().node = request.node();
     return status;
   }
 
-  Status prepareOnce(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply) {
-    auto named = [&](Status status) {
-      if (!status.ok() && status.error().node.empty()) status.error().node = request.node();
-      return status;
-    };
-    LOCKSTEP_TRY(named(checkNames(request)));
+  Status check(const node::v1::PrepareRequest& request, FoundData& data,
+               const DataObserver& observer) {
+    LOCKSTEP_TRY(named(checkNames(request), request));
+    return named(
+        checkPrepare(
+            request, workdir_, data_, data, [this] { return surveyGpus(loop_); }, observer),
+        request);
+  }
+
+  Status check(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply,
+               const DataObserver& observer) {
+    FoundData data;
+    LOCKSTEP_TRY(check(request, data, observer));
+    for (const auto& [name, hash] : data.hashes) (*reply.mutable_data_hashes())[name] = hash;
+    return {};
+  }
+
+  Status prepare(const node::v1::PrepareRequest& request, node::v1::PrepareReply& reply,
+                 const DataObserver& observer) {
+    LOCKSTEP_TRY(named(checkNames(request), request));
     const RunFolder folder = runFolder(workdir_, request.run(), request.node());
     {
       std::lock_guard lock(prepareMutex_);
@@ -331,17 +364,18 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       if (before) return {};
     }
     FoundData data;
-    LOCKSTEP_TRY(
-        named(checkPrepare(request, workdir_, data_, data, [this] { return surveyGpus(loop_); })));
+    LOCKSTEP_TRY(check(request, data, observer));
     std::lock_guard lock(prepareMutex_);
     LOCKSTEP_ASSIGN(const bool before, preparedBefore(folder, request, reply));
     if (before) return {};
     for (const auto& [name, hash] : data.hashes) (*reply.mutable_data_hashes())[name] = hash;
-    if (Status status = begin(folder, request, data, reply); !status.ok()) {
-      removeFolder(folder);
-      return named(status);
+    Status status = begin(folder, request, data, reply);
+    if (status.ok() && !observer({})) {
+      (void)endSupervisor(folder);
+      status = makeError(Code::kCancelled, "the launch was cancelled");
     }
-    return {};
+    if (!status.ok()) removeFolder(folder);
+    return named(status, request);
   }
 
   // Whether the same run and generation was prepared already; its `reply` then. prepareMutex_ held.
@@ -501,18 +535,11 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   Staging staging_;
   std::mutex prepareMutex_, measuring_, startedMutex_;
   std::set<int> started_;  // startedMutex_
-  struct Preparing {
-    bool over = false;
-    Status status;
-    node::v1::PrepareReply reply;
-  };
-  std::mutex preparingMutex_;
-  std::condition_variable prepared_;
-  // preparingMutex_; by run/node/generation
-  std::map<std::string, std::shared_ptr<Preparing>> preparing_;
   std::mutex leaveMutex_;
   std::condition_variable leaveChanged_;
-  bool leaving_ = false;  // leaveMutex_
+  bool leaving_ = false;                            // leaveMutex_
+  WatchedTasks<node::v1::PrepareReply> preparing_;  // they use what is above
+  WatchedTasks<node::v1::FindFileReply> finding_;
 };
 
 AgentService::AgentService(EventLoop& loop, Workdir workdir, std::string version,

@@ -14,6 +14,7 @@
 #include "agent/host/metrics.h"
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
+#include "engine/base/part_file.h"
 
 namespace lockstep::agent {
 namespace {
@@ -70,6 +71,7 @@ class Part {
     const std::string path = fmt::format("{}/{}{}-{}", folder_, partPrefix(), getpid(), ++number);
     fd_ = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd_ < 0) return systemError(errno, message("cannot create {}", path));
+    (void)holdPart(fd_);
     path_ = path;
     if (bytes > 0 && fallocate(fd_, 0, 0, bytes) != 0 && errno == ENOSPC)
       return noSpace(name_, folder_, bytes);
@@ -146,42 +148,50 @@ class Staging::KeyedLock {
 Staging::Staging(const Workdir& workdir, DataCache& cache)
     : folder_(workdir.path + "/data"), cache_(cache) {
   for (const auto& entry : listFolder(folder_))
-    if (entry.filename().string().starts_with(partPrefix())) unlink(entry.c_str());
+    if (entry.filename().string().starts_with(partPrefix())) removeLeftPart(entry);
 }
 
-bool Staging::holds(const std::string& path, const std::string& sha256, std::int64_t bytes) {
+Result<bool> Staging::holds(const std::string& path, const std::string& sha256, std::int64_t bytes,
+                            const DataObserver& observer) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) ||
       (bytes >= 0 && info.st_size != bytes))
     return false;
   const auto facts = cache_.inspect(path, "whole", [&]() -> Result<data::FileFacts> {
     data::FileFacts read;
-    LOCKSTEP_ASSIGN(read.sha256, sha256File(path));
+    LOCKSTEP_ASSIGN(read.sha256,
+                    sha256File(path, progressOf(node::v1::DataProgress::HASHING, path, observer)));
     read.dimensions = {info.st_size};
     return read;
   });
+  if (facts.status().code() == Code::kCancelled) return facts.error();
   return facts.ok() && facts->sha256 == sha256;
 }
 
-std::string Staging::staged(const std::string& sha256, std::int64_t bytes) {
+Result<std::string> Staging::staged(const std::string& sha256, std::int64_t bytes,
+                                    const DataObserver& observer) {
   for (const auto& entry : listFolder(folder_ + "/" + sha256)) {
-    if (!holds(entry, sha256, bytes)) continue;
+    LOCKSTEP_ASSIGN(const bool held, holds(entry, sha256, bytes, observer));
+    if (!held) continue;
     markUsed(entry);
-    return entry;
+    return entry.string();
   }
-  return {};
+  return std::string();
 }
 
-Result<node::v1::FindFileReply> Staging::find(const node::v1::FindFileRequest& request) {
+Result<node::v1::FindFileReply> Staging::find(const node::v1::FindFileRequest& request,
+                                              const DataObserver& observer) {
   if (!isSha256(request.sha256()))
     return invalidArgument("\"{}\" is not a SHA-256", request.sha256());
   const std::int64_t bytes = request.has_bytes() ? request.bytes() : -1;
   node::v1::FindFileReply reply;
-  if (request.path().starts_with('/') && holds(request.path(), request.sha256(), bytes)) {
-    reply.set_path(request.path());
-    if (request.path().starts_with(folder_ + "/")) markUsed(request.path());
-  } else {
-    reply.set_path(staged(request.sha256(), bytes));
+  if (request.path().starts_with('/')) {
+    LOCKSTEP_ASSIGN(const bool held, holds(request.path(), request.sha256(), bytes, observer));
+    if (held) reply.set_path(request.path());
+    if (held && request.path().starts_with(folder_ + "/")) markUsed(request.path());
+  }
+  if (reply.path().empty()) {
+    LOCKSTEP_ASSIGN(*reply.mutable_path(), staged(request.sha256(), bytes, observer));
   }
   return reply;
 }
@@ -198,7 +208,8 @@ Result<node::v1::StageFileReply> Staging::receive(const Read& read,
   KeyedLock turn(*this, sha256);
   LOCKSTEP_TRY(turn.await(cancelled));
   node::v1::StageFileReply reply;
-  reply.set_path(staged(sha256, bytes));
+  LOCKSTEP_ASSIGN(*reply.mutable_path(),
+                  staged(sha256, bytes, [&](const auto&) { return !cancelled(); }));
   if (!reply.path().empty()) return reply;
 
   LOCKSTEP_TRY(makeFolders(folder_));

@@ -22,8 +22,9 @@ class Staging {
   Staging(const Workdir& workdir, DataCache& cache);
 
   // Finds the file on the node, at the requested path or staged. The path is empty if there is
-  // none.
-  Result<node::v1::FindFileReply> find(const node::v1::FindFileRequest& request);
+  // none. kCancelled: by `observer`, while files are hashed.
+  Result<node::v1::FindFileReply> find(const node::v1::FindFileRequest& request,
+                                       const DataObserver& observer = {});
 
   // Reads the next chunk; returns false at the end.
   using Read = std::function<bool(node::v1::StageFileRequest&)>;
@@ -35,8 +36,10 @@ class Staging {
 
  private:
   class KeyedLock;
-  bool holds(const std::string& path, const std::string& sha256, std::int64_t bytes);
-  std::string staged(const std::string& sha256, std::int64_t bytes);
+  Result<bool> holds(const std::string& path, const std::string& sha256, std::int64_t bytes,
+                     const DataObserver& observer);
+  Result<std::string> staged(const std::string& sha256, std::int64_t bytes,
+                             const DataObserver& observer);
 
   const std::string folder_;
   DataCache& cache_;

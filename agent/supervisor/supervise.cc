@@ -67,6 +67,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
     reply->set_socket(folder_.socket());
     reply->set_folder(folder_.path);
     reply->set_coordinator(coordinator_);
+    *reply->mutable_speaks() = specs::toProto(specs::ownProtocols(bundleVersion(folder_.runtime)));
     return grpc::Status::OK;
   }
 
@@ -298,6 +299,7 @@ Result<int> superviseCommand(const Arguments& arguments) {
   SupervisorInfo info;
   info.pid = getpid();
   info.socket = folder.socket();
+  info.speaks = specs::ownProtocols(bundleVersion(folder.runtime));
   std::unique_ptr<UnixServer> server;
   std::unique_ptr<IdleShutdown> lingering;
   if (!serveOnly) {

@@ -63,6 +63,19 @@ Shape sampleOf(const plan::Plan& plan) {
 
 }  // namespace
 
+Progress progressOf(node::v1::DataProgress::Activity activity, const std::string& file,
+                    const DataObserver& observer) {
+  if (!observer) return {};
+  return [activity, file, observer](std::int64_t done, std::int64_t total) {
+    node::v1::DataProgress progress;
+    progress.set_activity(activity);
+    progress.set_file(file);
+    progress.set_bytes_done(done);
+    progress.set_bytes_total(total);
+    return observer(progress);
+  };
+}
+
 data::TableFile tableOf(const spec::v1::RunSpec& spec, bool train, const std::string& path) {
   const auto& part = train ? spec.data().train() : spec.data().evaluate();
   const auto& input = spec.model().input();
@@ -79,7 +92,7 @@ namespace {
 // The file as the run expects it. Its hash is noted, and where it is decoded.
 Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_view format,
                                     const data::TableFile& table, DataCache& cache,
-                                    FoundData& found) {
+                                    FoundData& found, const DataObserver& observer) {
   const bool isText = format == "text", isTable = format == "table";
   // The facts of a table depend on the expected columns.
   const std::string kind =
@@ -89,9 +102,12 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
   bool wasRead = false;
   const auto read = [&] {
     wasRead = true;
-    return isText    ? data::inspectText(file.path)
-           : isTable ? data::inspectTable(table, &cache.decoded())
-                     : data::inspectIdx(file.path, &cache.decoded());
+    const Progress progress =
+        progressOf(isText ? node::v1::DataProgress::HASHING : node::v1::DataProgress::DECODING,
+                   file.path, observer);
+    return isText    ? data::inspectText(file.path, progress)
+           : isTable ? data::inspectTable(table, &cache.decoded(), progress)
+                     : data::inspectIdx(file.path, &cache.decoded(), progress);
   };
   auto facts = cache.inspect(file.path, kind, read);
   if (!facts.ok()) {
@@ -114,11 +130,15 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
   }
   if (isText) return facts;
   const std::string decoding = isTable ? data::tableDecoding(table) : data::idxDecoding();
-  std::string decoded = cache.decoded().find(decoding, facts->sha256);
+  const auto find = [&] {
+    return cache.decoded().find(decoding, facts->sha256,
+                                progressOf(node::v1::DataProgress::HASHING, file.path, observer));
+  };
+  std::string decoded = find();
   // It was removed, or there was no room when the file was read.
   if (decoded.empty() && !wasRead && cache.decoded().takes(elementCount(facts->dimensions)) &&
       read().ok())
-    decoded = cache.decoded().find(decoding, facts->sha256);
+    decoded = find();
   if (!decoded.empty()) found.decoded[file.name] = decoded;
   return facts;
 }
@@ -127,7 +147,7 @@ Result<data::FileFacts> inspectFile(const specs::DataFile& file, std::string_vie
 // added to those in `found`.
 Status checkData(const std::map<std::string, std::string>& paths, const std::string& which,
                  const node::v1::PrepareRequest& request, const Shape& sample, DataCache& cache,
-                 FoundData& found) {
+                 FoundData& found, const DataObserver& observer) {
   const spec::v1::DataSpec& data = request.spec().data();
   const bool isText = data.format() == "text", isTable = data.format() == "table";
   std::vector<specs::DataFile> files;
@@ -152,7 +172,8 @@ Status checkData(const std::map<std::string, std::string>& paths, const std::str
   std::vector<data::FileFacts> facts;
   const data::TableFile table = tableOf(request.spec(), which == "train", files[0].path);
   for (const specs::DataFile& file : files) {
-    LOCKSTEP_ASSIGN(data::FileFacts one, inspectFile(file, data.format(), table, cache, found));
+    LOCKSTEP_ASSIGN(data::FileFacts one,
+                    inspectFile(file, data.format(), table, cache, found, observer));
     facts.push_back(std::move(one));
   }
   const auto& part = which == "train" ? data.train() : data.evaluate();
@@ -477,7 +498,8 @@ Status checkNames(const node::v1::PrepareRequest& request) {
 }
 
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    DataCache& cache, FoundData& data, const GpuSurveyor& survey) {
+                    DataCache& cache, FoundData& data, const GpuSurveyor& survey,
+                    const DataObserver& observer) {
   LOCKSTEP_TRY(checkSpecs(request));
   LOCKSTEP_ASSIGN(const plan::Plan plan, parsePlan(request));
   LOCKSTEP_ASSIGN(const std::optional<plan::Plan> evaluation, parseEvaluationPlan(request));
@@ -492,8 +514,9 @@ Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& work
   });
   for (const std::string which : {"train", "evaluate"}) {
     if (evaluation && apart && which == "train") continue;  // it reads what it evaluates on
-    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(plan), cache, data));
+    LOCKSTEP_TRY(checkData(paths, which, request, sampleOf(plan), cache, data, observer));
   }
+  if (observer && !observer({})) return makeError(Code::kCancelled, "the launch was cancelled");
 
   // Rank 0, which reads it, is here.
   if (request.coordinator() && !request.resume_from().empty()) {

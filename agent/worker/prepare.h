@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "agent/base/paths.h"
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
@@ -17,6 +18,12 @@
 #include "lockstep/node/v1/worker.pb.h"
 
 namespace lockstep::agent {
+
+// Told what is done with data files. Returns false to cancel it, see engine/base/progress.h.
+using DataObserver = std::function<bool(const node::v1::DataProgress&)>;
+// Tells `observer`, which may be empty, of the progress of one activity.
+Progress progressOf(node::v1::DataProgress::Activity activity, const std::string& file,
+                    const DataObserver& observer);
 
 // Facts about data files, and their decoded forms, cached below the workdir. Thread-safe.
 class DataCache {
@@ -78,9 +85,10 @@ struct FoundData {
 };
 // Checks the plan and its hash, ranks, data files, the checkpoint to resume from, GPUs and disk
 // space. Decodes data files and reports them in `data`. `survey` is called if ranks compute on
-// GPUs. Errors name the file, what was found and what to do.
+// GPUs. Errors name the file, what was found and what to do; kCancelled: by `observer`.
 using GpuSurveyor = std::function<Result<node::v1::GpuSurvey>()>;
 Status checkPrepare(const node::v1::PrepareRequest& request, const Workdir& workdir,
-                    DataCache& cache, FoundData& data, const GpuSurveyor& survey);
+                    DataCache& cache, FoundData& data, const GpuSurveyor& survey,
+                    const DataObserver& observer = {});
 
 }  // namespace lockstep::agent

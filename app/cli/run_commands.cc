@@ -225,7 +225,7 @@ Result<std::string> launch(const Prepared& prepared, AskingSession& asking, cons
                            Inbox& inbox, RunReport& report, int interruptsBefore) {
   std::optional<Result<std::string>> done;
   LaunchObserver observer;
-  observer.onProgress = [&](const LaunchProgress& progress) { report.progress(progress.text()); };
+  observer.onProgress = [&](const LaunchProgress& progress) { report.launching(progress); };
   observer.onAddresses = [&](const std::string& text) {
     report.progress("nodes reach each other: " + text);
   };

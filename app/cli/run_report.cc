@@ -34,6 +34,16 @@ class JsonReport final : public RunReport {
  public:
   explicit JsonReport(std::int64_t every) : every_(every) {}
   void progress(const std::string& text) override { put(stderr, text + "\n"); }
+  void launching(const LaunchProgress& state) override {
+    progress(state.text());
+    for (const DataActivity& activity : state.data) {
+      JsonLine line("data");
+      line.add("node", activity.node).add("file", activity.file);
+      line.add("activity", activity.kind == DataActivity::Kind::kDecoding ? "decoding" : "hashing");
+      line.add("done", activity.bytesDone).add("total", activity.bytesTotal);
+      line.print();
+    }
+  }
   void started(const RunContext& context) override {
     story_.begin(context);
     metric_ = context.row.figures.metric;

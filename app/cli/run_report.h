@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "app/history/history.h"
+#include "app/runs/launcher.h"
 #include "app/runs/run_model.h"
 #include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
@@ -34,6 +35,7 @@ class RunReport {
  public:
   virtual ~RunReport() = default;
   virtual void progress(const std::string& text) = 0;  // of the launch, or of stopping
+  virtual void launching(const LaunchProgress& state) { progress(state.text()); }
   virtual void started(const RunContext& context) = 0;
   virtual void update(const RunUpdate& update) = 0;  // may repeat what was told before
   virtual void idle() = 0;                           // about thirty times a second

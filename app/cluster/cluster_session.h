@@ -21,6 +21,7 @@
 #include "app/ssh/prompter.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
+#include "engine/specs/protocol.h"
 #include "engine/specs/states.h"
 
 namespace lockstep::spec::v1 {
@@ -42,6 +43,7 @@ struct NodeInventory {
   int cores = 0;
   std::int64_t memoryBytes = 0, memoryAvailable = 0, diskFreeBytes = 0;  // 0 unknown
   int agentPid = 0;
+  specs::Protocols agentSpeaks;
   Nanoseconds clockOffset = 0;  // of its clock to this machine's, to within the time of a handshake
 };
 

@@ -142,7 +142,13 @@ class Collection {
 
  private:
   Status connect() {
-    LOCKSTEP_TRY(node_.waitConnected(stop_).status());
+    LOCKSTEP_ASSIGN(const NodeInventory has, node_.waitConnected(stop_));
+    if (Status able = specs::checkFeature("the agent", has.agentSpeaks, specs::kWorkdirItems);
+        !able.ok()) {
+      able.error().node = node_.name();
+      able.error().next = "deploy this version to the node: lockstep cluster deploy";
+      return able;
+    }
     LOCKSTEP_ASSIGN(const auto channel, node_.agent());
     agent_ = node::v1::Agent::NewStub(channel);
     return {};

@@ -42,6 +42,8 @@ NodeInventory fromReply(const node::v1::HandshakeReply& reply) {
   out.diskFreeBytes = from.disk_free_bytes();
   out.agentPid = from.pid();
   out.network = from.network();
+  out.agentSpeaks.oldest = out.agentSpeaks.newest = reply.protocol();
+  if (reply.has_speaks()) out.agentSpeaks = specs::fromProto(reply.speaks());
   return out;
 }
 
@@ -226,19 +228,19 @@ Result<NodeInventory> Node::greet(grpc::Channel& channel, const std::stop_token&
   context.set_wait_for_ready(true);
   const CancelOnStop cancel(context, stop);
   node::v1::HandshakeRequest request;
-  request.set_protocol(specs::kProtocol);
+  const specs::Protocols own = specs::ownProtocols();
+  request.set_protocol(own.newest);
+  *request.mutable_speaks() = specs::toProto(own);
   node::v1::HandshakeReply reply;
   const Nanoseconds asked = wallNow();
   LOCKSTEP_TRY(
       rpcStatus(stub->Handshake(&context, request, &reply), "the agent does not answer", name_));
-  if (reply.protocol() != specs::kProtocol) {
-    Error error = makeError(Code::kFailedPrecondition, "the agent speaks protocol {}, not {}",
-                            reply.protocol(), specs::kProtocol);
-    error.node = name_;
-    error.next = "deploy this version to the node: lockstep cluster deploy";
-    return error;
-  }
   NodeInventory inventory = fromReply(reply);
+  if (auto common = specs::commonProtocol("the agent", inventory.agentSpeaks, own); !common.ok()) {
+    common.error().node = name_;
+    common.error().next = "deploy this version to the node: lockstep cluster deploy";
+    return common.error();
+  }
   if (const Nanoseconds there = reply.inventory().wall_ns(); there != 0)
     inventory.clockOffset = there - (asked + (wallNow() - asked) / 2);
   return inventory;

@@ -10,6 +10,7 @@
 
 #include "app/core/idle_timeout.h"
 #include "app/core/rpc.h"
+#include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
@@ -49,6 +50,9 @@ class Cleanup {
   }
   // The coordinator need not be there: each node ends its own part.
   Status end(const node::v1::RunOnNode& part) {
+    const auto common = specs::commonProtocol(
+        "the run's supervisor", specs::fromProto(part.speaks()), specs::ownProtocols());
+    LOCKSTEP_TRY(common.status());
     LOCKSTEP_ASSIGN(const auto channel, node_.supervisor(part.socket()));
     const auto supervisor = node::v1::Supervisor::NewStub(channel);
     node::v1::KillRequest request;

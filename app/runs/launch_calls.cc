@@ -14,8 +14,7 @@
 namespace lockstep::app {
 namespace {
 
-// The data files are read meanwhile. A node that is gone is noticed earlier.
-constexpr std::chrono::minutes kPrepareLimit{30};
+constexpr const char* kNotPrepared = "the node could not prepare the run";
 constexpr std::chrono::seconds kCommitLimit{20};
 constexpr std::chrono::seconds kKillLimit{10};
 constexpr std::chrono::seconds kFindLimit{5};
@@ -69,20 +68,24 @@ bool isOver(const Participant& coordinator, const std::string& run) {
 
 }  // namespace
 
+Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,
+                const TellData& tell, const std::stop_token& stop) {
+  node::v1::PrepareRequest check = request;
+  check.set_check_only(true);
+  LOCKSTEP_ASSIGN(const node::v1::PrepareReply reply,
+                  callPrepare(*participant.access, check, kNotPrepared, tell, stop));
+  participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
+  return {};
+}
+
 Result<std::string> prepareRun(Participant& participant, const node::v1::PrepareRequest& request,
-                               std::stop_token stop) {
+                               const TellData& tell, const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(const node::v1::PrepareReply reply,
+                  callPrepare(*participant.access, request, kNotPrepared, tell, stop));
+  participant.socket = reply.socket();
+  participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
   LOCKSTEP_ASSIGN(const auto channel, participant.access->agent());
   const auto stub = node::v1::Agent::NewStub(channel);
-  node::v1::PrepareReply reply;
-  {
-    grpc::ClientContext context;
-    setLimit(context, kPrepareLimit);
-    const CancelOnStop cancel(context, stop);
-    LOCKSTEP_TRY(rpcStatus(stub->Prepare(&context, request, &reply),
-                           "the node could not prepare the run", participant.name));
-    participant.socket = reply.socket();
-    participant.data = {reply.data_hashes().begin(), reply.data_hashes().end()};
-  }
   grpc::ClientContext context;
   const CancelOnStop cancel(context, stop);
   LOCKSTEP_ASSIGN(const node::v1::RunOnNode found,

@@ -1,22 +1,23 @@
-// The calls of a launch to the nodes that take part, each with a limit. Errors have the node.
+// The calls of a launch to the nodes that take part. Errors have the node.
 #pragma once
 
 #include <stop_token>
 #include <string>
 
+#include "app/runs/data_calls.h"
 #include "app/runs/participant.h"
 #include "engine/base/status.h"
 
-namespace lockstep::node::v1 {
-class PrepareRequest;
-}
-
 namespace lockstep::app {
+
+// Checks whether the node can run its part, and fills in the hashes of its data.
+Status checkRun(Participant& participant, const node::v1::PrepareRequest& request,
+                const TellData& tell, const std::stop_token& stop);
 
 // Fills in what is known once prepared. Returns the address at which others join the node, if it
 // coordinates.
 Result<std::string> prepareRun(Participant& participant, const node::v1::PrepareRequest& request,
-                               std::stop_token stop);
+                               const TellData& tell, const std::stop_token& stop);
 
 // Starts the run that all nodes have prepared.
 Status commitRun(const Participant& coordinator, const std::string& run, std::stop_token stop);

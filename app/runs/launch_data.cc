@@ -58,7 +58,8 @@ Result<DataHashes> copyData(const LaunchRequest& request, Participants& particip
       DataHashes copied,
       stageData(request.spec->data(), nodes,
                 {[&](const std::string& node) { awaiting.came(node); },
-                 [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); }},
+                 [&](std::int64_t done, std::int64_t total) { awaiting.moved(done, total); },
+                 [&](const DataActivity& activity) { awaiting.reads(activity); }},
                 std::move(stop)));
   for (std::size_t i = 0; i < participants.size(); ++i)
     participants[i].paths = std::move(nodes[i].paths);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/cluster/peer_addresses.h"
+#include "app/runs/for_all.h"
 #include "app/runs/launch_calls.h"
 #include "app/runs/launch_data.h"
 #include "app/runs/measure.h"
@@ -213,26 +214,39 @@ Status LaunchWork::prepareAll(const std::string& run, const Preview& preview,
       tls->set_key_pem(identity.keyPem);
     }
   }
+  LOCKSTEP_TRY(checkAll(requests, copied, stop));
   // The coordinator first: the others are told where they join it.
   StageProgress awaiting(Stage::kPreparing, namesOf(participants_), progress);
+  const auto tell = [&](const DataActivity& activity) { awaiting.reads(activity); };
   LOCKSTEP_ASSIGN(const std::string address,
-                  prepareRun(participants_.front(), requests.front(), stop));
+                  prepareRun(participants_.front(), requests.front(), tell, stop));
   awaiting.came(participants_.front().name);
-  std::vector<Status> prepared(participants_.size());
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < participants_.size(); ++i) {
-      requests[i].set_coordinator_address(address);
-      threads.emplace_back([this, i, &requests, &prepared, &awaiting, &stop] {
-        prepared[i] = prepareRun(participants_[i], requests[i], stop).status();
-        if (prepared[i].ok()) awaiting.came(participants_[i].name);
-      });
-    }
-  }
-  for (Status& status : prepared) LOCKSTEP_TRY(std::move(status));
-  LOCKSTEP_TRY(checkSameData(participants_, copied));
-  if (stop.stop_requested()) return makeError(Code::kCancelled, "the launch was cancelled");
-  return {};
+  const auto prepare = [&](std::size_t other, const std::stop_token& others) -> Status {
+    Participant& participant = participants_[other + 1];
+    requests[other + 1].set_coordinator_address(address);
+    LOCKSTEP_TRY(prepareRun(participant, requests[other + 1], tell, others).status());
+    awaiting.came(participant.name);
+    return {};
+  };
+  LOCKSTEP_TRY(forAll(participants_.size() - 1, stop, prepare));
+  return checkSameData(participants_, copied);
+}
+
+Status LaunchWork::checkAll(const std::vector<node::v1::PrepareRequest>& requests,
+                            const DataHashes& copied, const std::stop_token& stop) {
+  const bool able = std::ranges::all_of(participants_, [](const Participant& participant) {
+    return participant.inventory.agentSpeaks.has(specs::kCheckData);
+  });
+  if (participants_.size() < 2 || !able) return {};
+  StageProgress awaiting(Stage::kCheckingData, namesOf(participants_), progress);
+  const auto tell = [&](const DataActivity& activity) { awaiting.reads(activity); };
+  const auto check = [&](std::size_t at, const std::stop_token& others) -> Status {
+    LOCKSTEP_TRY(checkRun(participants_[at], requests[at], tell, others));
+    awaiting.came(participants_[at].name);
+    return {};
+  };
+  LOCKSTEP_TRY(forAll(participants_.size(), stop, check));
+  return checkSameData(participants_, copied);
 }
 
 node::v1::PrepareRequest LaunchWork::requestFor(const Participant& participant,

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/runs/launch_data.h"
 #include "app/runs/launcher.h"
 #include "app/runs/participant.h"
 #include "app/runs/stage_progress.h"
@@ -37,8 +38,12 @@ class LaunchWork {
 
   // Finds the address of each node, and checks that the others can connect to it there.
   Status findAddresses(std::stop_token stop);
-  // Copies data where asked; then the coordinator prepares, and then all others at once.
+  // Copies data where asked; then all check theirs, the coordinator prepares, and then all others
+  // at once.
   Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop);
+  // Reading data may take longer than a prepared node waits for the others.
+  Status checkAll(const std::vector<node::v1::PrepareRequest>& requests, const DataHashes& copied,
+                  const std::stop_token& stop);
   node::v1::PrepareRequest requestFor(const Participant& participant, const std::string& run,
                                       const Preview& preview) const;
   Status commit(const std::string& run, std::stop_token stop);

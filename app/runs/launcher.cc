@@ -21,19 +21,22 @@ std::string newRunId() {
 }  // namespace
 
 std::string LaunchProgress::text() const {
-  constexpr std::array<std::string_view, 7> kStages = {"making data (some seconds)",
+  constexpr std::array<std::string_view, 8> kStages = {"making data (some seconds)",
                                                        "connecting",
                                                        "measuring",
                                                        "copying data",
+                                                       "checking data",
                                                        "preparing",
                                                        "starting",
                                                        "cleaning up"};
   const std::string_view doing = kStages[static_cast<std::size_t>(stage)];
   const std::string nodes = fmt::format("{}", fmt::join(awaited, ", "));
   if (seconds == 0) return fmt::format("{}: {}", doing, nodes);
-  const std::string copied =
-      bytesTotal > 0 ? fmt::format(", {} of {} MB", bytesDone / 1000000, bytesTotal / 1000000) : "";
-  return fmt::format("{}: waiting for {} since {} s{}", doing, nodes, seconds, copied);
+  std::string out = fmt::format("{}: waiting for {} since {} s", doing, nodes, seconds);
+  if (bytesTotal > 0)
+    out += fmt::format(", {} of {} MB", bytesDone / 1000000, bytesTotal / 1000000);
+  for (const DataActivity& activity : data) out += "; " + activity.text().text();
+  return out;
 }
 
 struct Launch::State {

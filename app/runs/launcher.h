@@ -1,6 +1,7 @@
 // Launch: starts a run in the background. Connects nodes, benchmarks them (cached in the home
 // folder), plans, checks that the nodes reach each other, copies data to nodes that lack it if the
-// run asks for that, prepares every node and commits at the coordinator. On failure or cancel,
+// run asks for that, checks the data on all of several nodes before any of them starts something,
+// prepares every node and commits at the coordinator. On failure or cancel,
 // prepared nodes are cleaned up or expire.
 #pragma once
 
@@ -12,6 +13,7 @@
 
 #include "app/cluster/cluster_session.h"
 #include "app/history/history.h"
+#include "app/runs/data_calls.h"
 #include "app/runs/measure.h"
 #include "app/runs/preview.h"
 #include "engine/base/status.h"
@@ -25,6 +27,7 @@ struct LaunchProgress {
     kConnecting,
     kMeasuring,
     kCopying,
+    kCheckingData,
     kPreparing,
     kStarting,
     kEnding
@@ -34,7 +37,8 @@ struct LaunchProgress {
   int seconds = 0;                   // since when
   // kCopying: bytes of data files; total 0: nothing to copy
   std::int64_t bytesDone = 0, bytesTotal = 0;
-  std::string text() const;  // "preparing: waiting for n2, n3 since 5 s"
+  std::vector<DataActivity> data;  // at most one of each node
+  std::string text() const;        // "preparing: waiting for n2, n3 since 5 s"
 };
 
 struct LaunchObserver {

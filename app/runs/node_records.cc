@@ -24,9 +24,10 @@ Status readRecords(const std::string& run, const RunNode& node, std::uint64_t af
                    const RecordSink& sink, const std::stop_token& stop) {
   auto pause = 200ms;
   while (!stop.stop_requested()) {
-    auto channel = supervisorOf(run, node, stop);
-    if (channel.ok()) {
-      const auto stub = node::v1::Supervisor::NewStub(*channel);
+    auto supervisor = supervisorOf(run, node, stop);
+    if (supervisor.ok()) {
+      LOCKSTEP_TRY(supervisor->checkProtocol(node));
+      const auto stub = node::v1::Supervisor::NewStub(supervisor->channel);
       grpc::ClientContext context;
       const CancelOnStop cancel(context, stop);
       node::v1::RecordsRequest request;
@@ -54,9 +55,9 @@ Status readRecords(const std::string& run, const RunNode& node, std::uint64_t af
                  ended.ok() ? Message("the supervisor ended") : Message(ended.error_message()));
     } else {
       if (stop.stop_requested()) return {};
-      const Code code = channel.error().code;
-      if (code == Code::kNotFound || code == Code::kDataLoss) return channel.error();
-      sink.reach(false, channel.error().message());
+      const Code code = supervisor.error().code;
+      if (code == Code::kNotFound || code == Code::kDataLoss) return supervisor.error();
+      sink.reach(false, supervisor.error().message());
     }
     if (!sleepFor(pause, stop)) return {};
     pause = std::min<std::chrono::milliseconds>(pause * 2, 5s);

@@ -25,7 +25,8 @@ struct RecordSink {
 };
 
 // Reads records after number `after` until the run's last one, reconnecting as often as needed.
-// kNotFound if the node does not know the run, kDataLoss if its records there are damaged.
+// kNotFound if the node does not know the run, kDataLoss if its records there are damaged,
+// kFailedPrecondition if its supervisor is of a version that cannot be talked to.
 Status readRecords(const std::string& run, const RunNode& node, std::uint64_t after,
                    const RecordSink& sink, const std::stop_token& stop);
 

@@ -198,6 +198,7 @@ class Recorder::State::Recording {
       noteReach(taken.states);
       if (endedElsewhere(taken.lost))
         return cleanUpNodes(state_.home, accessOf(state_.nodes), stop_);
+      if (cannotFollow(taken.lost)) return (void)keep({}, true);
       noteLost(taken.lost);
       if (!book_->empty() || !taken.states.empty()) publish(taken.states);
       if (isOver(taken.lost)) {
@@ -314,6 +315,19 @@ class Recorder::State::Recording {
     RunUpdate update;
     update.row = std::move(*kept);
     update.errors = missingOf(lost);
+    update.finished = true;
+    state_.post(std::move(update));
+    return true;
+  }
+
+  // Whether the coordinator's supervisor is of a version that this program cannot talk to. The run
+  // goes on: another version of this program may follow it.
+  bool cannotFollow(const std::map<std::string, Error>& lost) {
+    const auto found = lost.find(coordinator());
+    if (found == lost.end() || found->second.code != Code::kFailedPrecondition || book_->ended())
+      return false;
+    RunUpdate update;
+    update.errors.push_back(found->second);
     update.finished = true;
     state_.post(std::move(update));
     return true;

@@ -13,11 +13,20 @@
 namespace lockstep::app {
 namespace {
 
+constexpr const char* kSupervisor = "the run's supervisor";
+
+Error ofOtherVersion(Error error, const RunNode& node) {
+  error.node = node.name;
+  error.next = "use the version of Lockstep that launched the run";
+  return error;
+}
+
 Result<std::string> fetchModel(const std::string& run, const RunNode& node, const Home& home,
                                IdleTimeout& timeout) {
-  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, node, timeout.stop()));
+  LOCKSTEP_ASSIGN(const auto supervisor, supervisorOf(run, node, timeout.stop()));
+  LOCKSTEP_TRY(supervisor.checkProtocol(node));
   timeout.moved();
-  const auto stub = node::v1::Supervisor::NewStub(channel);
+  const auto stub = node::v1::Supervisor::NewStub(supervisor.channel);
   grpc::ClientContext context;
   setLimit(context, std::chrono::minutes(30));
   const CancelOnStop cancel(context, timeout.stop());
@@ -93,8 +102,13 @@ std::string nodesFrom(const std::string& text, const std::string& first) {
   return json.dump();
 }
 
-Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
-                                                    std::stop_token stop) {
+Status RunSupervisor::checkProtocol(const RunNode& node) const {
+  auto common = specs::commonProtocol(kSupervisor, speaks, specs::ownProtocols());
+  return common.ok() ? Status() : ofOtherVersion(std::move(common.error()), node);
+}
+
+Result<RunSupervisor> supervisorOf(const std::string& run, const RunNode& node,
+                                   std::stop_token stop) {
   LOCKSTEP_TRY(node.access->waitConnected(stop).status());
   LOCKSTEP_ASSIGN(const auto agent, node.access->agent());
   const auto stub = node::v1::Agent::NewStub(agent);
@@ -113,7 +127,10 @@ Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, cons
     error.next = "look at agent.log in the workdir of that node";
     return error;
   }
-  return node.access->supervisor(found.socket());
+  RunSupervisor out;
+  LOCKSTEP_ASSIGN(out.channel, node.access->supervisor(found.socket()));
+  out.speaks = specs::fromProto(found.speaks());
+  return out;
 }
 
 const char* refusalOf(RunRequest what) {
@@ -130,8 +147,13 @@ const char* refusalOf(RunRequest what) {
 
 Status askRun(RunRequest what, const std::string& run, const RunNode& coordinator,
               const std::stop_token& stop) {
-  LOCKSTEP_ASSIGN(const auto channel, supervisorOf(run, coordinator, stop));
-  const auto supervisor = node::v1::Supervisor::NewStub(channel);
+  LOCKSTEP_ASSIGN(const auto found, supervisorOf(run, coordinator, stop));
+  LOCKSTEP_TRY(found.checkProtocol(coordinator));
+  if (what == RunRequest::kCheckpoint) {
+    Status able = specs::checkFeature(kSupervisor, found.speaks, specs::kCheckpointOnRequest);
+    if (!able.ok()) return ofOtherVersion(std::move(able.error()), coordinator);
+  }
+  const auto supervisor = node::v1::Supervisor::NewStub(found.channel);
   grpc::ClientContext context;
   setLimit(context, std::chrono::seconds(10));
   const CancelOnStop cancel(context, stop);

@@ -13,6 +13,7 @@
 #include "app/cluster/node_access.h"
 #include "app/core/home.h"
 #include "engine/base/status.h"
+#include "engine/specs/protocol.h"
 
 namespace lockstep::app {
 
@@ -27,10 +28,16 @@ Result<std::vector<RunNode>> runNodes(const std::string& json, const ClusterSess
 // The same nodes (JSON) with this one first.
 std::string nodesFrom(const std::string& json, const std::string& first);
 
-// Opens a channel to the run's supervisor on a node; the agent starts one for an ended run.
-// kNotFound if the node does not know the run.
-Result<std::shared_ptr<grpc::Channel>> supervisorOf(const std::string& run, const RunNode& node,
-                                                    std::stop_token stop);
+// A run's supervisor on a node, which may be of another version than this program and the agent.
+struct RunSupervisor {
+  std::shared_ptr<grpc::Channel> channel;
+  specs::Protocols speaks;
+  // kFailedPrecondition if it cannot be talked to.
+  Status checkProtocol(const RunNode& node) const;
+};
+// The agent starts one for an ended run. kNotFound if the node does not know the run.
+Result<RunSupervisor> supervisorOf(const std::string& run, const RunNode& node,
+                                   std::stop_token stop);
 
 enum class RunRequest : std::uint8_t {
   kCheckpoint,  // all ranks take one after a step that they agree on

@@ -7,7 +7,7 @@
 namespace lockstep::app {
 
 StageProgress::StageProgress(Stage stage, std::vector<std::string> nodes, const Tell& tell)
-    : progress_{stage, std::move(nodes), 0}, tell_(tell) {
+    : progress_{.stage = stage, .awaited = std::move(nodes)}, tell_(tell) {
   tell_(progress_);
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -15,12 +15,19 @@ StageProgress::StageProgress(Stage stage, std::vector<std::string> nodes, const 
 void StageProgress::came(const std::string& node) {
   const std::lock_guard lock(mutex_);
   std::erase(progress_.awaited, node);
+  std::erase_if(progress_.data, [&](const DataActivity& one) { return one.node == node; });
 }
 
 void StageProgress::moved(std::int64_t bytes, std::int64_t total) {
   const std::lock_guard lock(mutex_);
   progress_.bytesDone = std::max(progress_.bytesDone, bytes);
   progress_.bytesTotal = total;
+}
+
+void StageProgress::reads(const DataActivity& activity) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(progress_.data, [&](const DataActivity& one) { return one.node == activity.node; });
+  if (activity.kind != DataActivity::Kind::kNone) progress_.data.push_back(activity);
 }
 
 void StageProgress::run(const std::stop_token& stop) {

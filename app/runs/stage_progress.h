@@ -25,6 +25,7 @@ class StageProgress {
   // Threads: any.
   void came(const std::string& node);
   void moved(std::int64_t bytes, std::int64_t total);
+  void reads(const DataActivity& activity);
 
  private:
   void run(const std::stop_token& stop);

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "app/core/rpc.h"
+#include "app/runs/for_all.h"
 #include "engine/base/hash.h"
 #include "engine/specs/specs.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -23,11 +24,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
-// A call may take so long, and a millisecond more for so many bytes: 10 MB/s to read, 0.1 MB/s to
-// send.
-constexpr milliseconds kCallLimit{60000};
-constexpr std::int64_t kReadBytes = 10000, kSendBytes = 100;
-constexpr milliseconds kUnknownLimit{600000};
+// Sending may take so long, and a millisecond more for so many bytes: 0.1 MB/s.
+constexpr milliseconds kSendLimit{60000};
+constexpr std::int64_t kSendBytes = 100;
 
 Error cancelledError() { return makeError(Code::kCancelled, "the launch was cancelled"); }
 
@@ -97,16 +96,21 @@ struct Content {
   std::string version;      // of the file that was hashed; "" before
 };
 
-Status hashHere(Content& content, const std::stop_token& stop) {
+Status hashHere(Content& content, const TellData& tell, const std::stop_token& stop) {
   LocalFile file;
   LOCKSTEP_TRY(file.open(content.path));
   Sha256 hash;
+  DataActivity activity{DataActivity::Kind::kHashing, "", content.path, 0, file.bytes()};
   for (std::string piece;;) {
     if (stop.stop_requested()) return cancelledError();
     LOCKSTEP_TRY(file.read(piece));
     if (piece.empty()) break;
     hash.update(piece);
+    activity.bytesDone += std::ssize(piece);
+    tell(activity);
   }
+  activity.kind = DataActivity::Kind::kNone;
+  tell(activity);
   const std::string found = hash.hex();
   if (!content.sha256.empty() && content.sha256 != found) {
     Error error =
@@ -134,20 +138,15 @@ std::string nameOf(const std::string& path) {
 }
 
 Result<std::string> find(NodeAccess& node, const Content& content, const std::string& path,
-                         const std::stop_token& stop) {
-  LOCKSTEP_ASSIGN(const auto channel, node.agent());
-  const auto stub = node::v1::Agent::NewStub(channel);
-  grpc::ClientContext context;
-  setLimit(context, content.bytes < 0 ? kUnknownLimit
-                                      : kCallLimit + milliseconds(content.bytes / kReadBytes));
-  const CancelOnStop cancel(context, stop);
+                         const TellData& tell, const std::stop_token& stop) {
   node::v1::FindFileRequest request;
   request.set_sha256(content.sha256);
   if (content.bytes >= 0) request.set_bytes(content.bytes);
   request.set_path(path);
-  node::v1::FindFileReply reply;
-  LOCKSTEP_TRY(rpcStatus(stub->FindFile(&context, request, &reply),
-                         message("cannot look for the data file {}", content.path), node.name()));
+  LOCKSTEP_ASSIGN(
+      const node::v1::FindFileReply reply,
+      callFindFile(node, request, message("cannot look for the data file {}", content.path), tell,
+                   stop));
   return reply.path();
 }
 
@@ -160,7 +159,7 @@ Result<std::string> send(NodeAccess& node, const Content& content,
   LOCKSTEP_ASSIGN(const auto channel, node.agent());
   const auto stub = node::v1::Agent::NewStub(channel);
   grpc::ClientContext context;
-  setLimit(context, kCallLimit + milliseconds(content.bytes / kSendBytes));
+  setLimit(context, kSendLimit + milliseconds(content.bytes / kSendBytes));
   const CancelOnStop cancel(context, stop);
   node::v1::StageFileReply reply;
   const auto writer = stub->StageFile(&context, &reply);
@@ -211,27 +210,6 @@ std::vector<Task> tasksOf(const spec::v1::DataSpec& data) {
   return out;
 }
 
-// Runs `work` for every index at once; the first that fails ends the others.
-Status forAll(std::size_t count, const std::stop_token& stop,
-              const std::function<Status(std::size_t, const std::stop_token&)>& work) {
-  std::stop_source others;
-  const std::stop_callback passOn(stop, [&others] { others.request_stop(); });
-  std::vector<Status> came(count);
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 0; i < count; ++i)
-      threads.emplace_back([&, i] {
-        came[i] = work(i, others.get_token());
-        if (!came[i].ok()) others.request_stop();
-      });
-  }
-  if (stop.stop_requested()) return cancelledError();
-  for (const Status& status : came)
-    if (!status.ok() && status.code() != Code::kCancelled) return status;
-  for (Status& status : came) LOCKSTEP_TRY(std::move(status));
-  return {};
-}
-
 }  // namespace
 
 Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& data,
@@ -241,7 +219,7 @@ Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& d
   std::vector<Task> tasks = tasksOf(data);
   std::map<std::string, std::string> hashes;
   for (Task& task : tasks) {
-    if (task.content.sha256.empty()) LOCKSTEP_TRY(hashHere(task.content, stop));
+    if (task.content.sha256.empty()) LOCKSTEP_TRY(hashHere(task.content, observer.data, stop));
     for (const std::string& name : task.names) hashes[name] = task.content.sha256;
   }
   // By node the tasks whose file it lacks.
@@ -251,8 +229,9 @@ Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& d
         for (std::size_t i = 0; i < tasks.size(); ++i)
           for (const std::string& name : tasks[i].names) {
             if (!nodes[at].paths.contains(name)) continue;  // it does not read it
-            LOCKSTEP_ASSIGN(const std::string path, find(*nodes[at].access, tasks[i].content,
-                                                         nodes[at].paths[name], others));
+            LOCKSTEP_ASSIGN(const std::string path,
+                            find(*nodes[at].access, tasks[i].content, nodes[at].paths[name],
+                                 observer.data, others));
             if (path.empty())
               lacking[at].insert(i);
             else
@@ -266,7 +245,7 @@ Result<std::map<std::string, std::string>> stageData(const spec::v1::DataSpec& d
     const auto copies = std::count_if(lacking.begin(), lacking.end(),
                                       [i](const auto& one) { return one.contains(i); });
     if (copies > 0 && tasks[i].content.version.empty())
-      LOCKSTEP_TRY(hashHere(tasks[i].content, stop));
+      LOCKSTEP_TRY(hashHere(tasks[i].content, observer.data, stop));
     total += copies * std::max<std::int64_t>(0, tasks[i].content.bytes);
   }
   std::atomic<std::int64_t> done = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/cluster/node_access.h"
+#include "app/runs/data_calls.h"
 #include "engine/base/status.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -25,6 +26,7 @@ struct StagingNode {
 struct StagingObserver {
   std::function<void(const std::string& node)> came;                 // it has all files
   std::function<void(std::int64_t done, std::int64_t total)> moved;  // bytes, of all nodes together
+  TellData data;  // files that are hashed, here and on the nodes
 };
 
 // Fills in `paths` of all nodes concurrently. Returns the files' SHA-256 by name.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,10 +42,13 @@ std::string sha256Hex(std::string_view text) {
   return hash.hex();
 }
 
-Result<std::string> sha256File(const std::string& path) {
+Result<std::string> sha256File(const std::string& path, const Progress& progress) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return systemError(errno, message("cannot open {}", path));
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0) return systemError(errno, message("cannot read {}", path));
   Sha256 hash;
+  std::int64_t done = 0;
   std::vector<std::byte> buffer(1 << 18);
   for (;;) {
     const ssize_t count = read(file.get(), buffer.data(), buffer.size());
@@ -52,6 +56,7 @@ Result<std::string> sha256File(const std::string& path) {
     if (count < 0) return systemError(errno, message("cannot read {}", path));
     if (count == 0) break;
     hash.update(std::span(buffer.data(), static_cast<std::size_t>(count)));
+    LOCKSTEP_TRY(report(progress, done += count, info.st_size));
   }
   return hash.hex();
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 
 namespace lockstep {
@@ -28,7 +29,7 @@ class Sha256 {
 };
 
 std::string sha256Hex(std::string_view text);
-Result<std::string> sha256File(const std::string& path);
+Result<std::string> sha256File(const std::string& path, const Progress& progress = {});
 
 // Returns 64 bits of SplitMix-finalized FNV-1a over the text: a stable key for random streams and
 // maps.

@@ -98,14 +98,16 @@ Error dataLoss(const std::string& path, Message why) {
   return error;
 }
 
-Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink) {
+Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
+                                const Progress& progress) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
     Error error = systemError(errno, message("cannot open the data file {}", path));
     error.next = "correct the path, or put the file there";
     return error;
   }
-  if (struct stat info{}; fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+  struct stat info {};
+  if (fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     Error error =
         makeError(Code::kFailedPrecondition, "the data file {} is not a regular file", path);
     error.why = message("it is a {}", kindOf(info.st_mode));
@@ -115,7 +117,7 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
   Unpacker unpacker(path, sink);
   Sha256 hash;
   std::string piece(Unpacker::kPiece, '\0');
-  for (;;) {
+  for (std::int64_t done = 0;;) {
     const ssize_t count = read(file.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return systemError(errno, message("cannot read the data file {}", path));
@@ -123,12 +125,13 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
     const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
     if (hashed) hash.update(bytes);
     LOCKSTEP_TRY(unpacker.add(bytes));
+    LOCKSTEP_TRY(report(progress, done += count, info.st_size));
   }
   LOCKSTEP_TRY(unpacker.end());
   return hashed ? hash.hex() : std::string();
 }
 
-Result<Content> readWholeContent(const std::string& path, bool hashed) {
+Result<Content> readWholeContent(const std::string& path, bool hashed, const Progress& progress) {
   Content out;
   std::error_code none;
   const auto size = std::filesystem::file_size(path, none);
@@ -141,7 +144,8 @@ Result<Content> readWholeContent(const std::string& path, bool hashed) {
                                                   [&](std::string_view piece) -> Status {
                                                     out.bytes += piece;
                                                     return {};
-                                                  });
+                                                  },
+                                                  progress);
                                             }));
   return out;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 
 namespace lockstep::data {
@@ -17,13 +18,16 @@ using Sink = std::function<Status(std::string_view bytes)>;
 
 // Streams the file's content to `sink`. Returns the SHA-256 of the file as stored (compressed or
 // not) if `hashed`, else "". Rejects anything but regular files: a FIFO could block for ever.
-Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink);
+// `progress` counts the bytes as stored.
+Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
+                                const Progress& progress = {});
 
 struct Content {
   std::string bytes, sha256;
 };
 // Reads the whole content into memory.
-Result<Content> readWholeContent(const std::string& path, bool hashed);
+Result<Content> readWholeContent(const std::string& path, bool hashed,
+                                 const Progress& progress = {});
 
 // Makes a kDataLoss error about the file.
 Error dataLoss(const std::string& path, Message why);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/base/dtype.h"
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 
 namespace lockstep::data {
@@ -55,8 +56,10 @@ struct FileFacts {
   std::int64_t highestAt = 0;  // and its first position
 };
 class DecodedFolder;  // decoded.h
-// Errors: as openIdx() for one file. Decoded elements are cached in `keep` if not null.
-Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep = nullptr);
+// Errors: as openIdx() for one file; kCancelled. Decoded elements are cached in `keep` if not null.
+// `progress` counts the bytes of the file as stored; so do those of the other kinds.
+Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep = nullptr,
+                             const Progress& progress = {});
 // Returns ok if the two files form a data set as openIdx() requires; else kInvalidArgument. A
 // non-empty `sample` is the shape that the model takes. Hashes are not checked.
 Status checkIdx(const IdxFiles& files, const FileFacts& images, const FileFacts& labels,
@@ -72,7 +75,7 @@ struct TextFile {
   double from = 0, to = 1;
 };
 Result<std::unique_ptr<Dataset>> openText(const TextFile& file);
-Result<FileFacts> inspectText(const std::string& path);
+Result<FileFacts> inspectText(const std::string& path, const Progress& progress = {});
 Status checkText(const TextFile& file, const FileFacts& facts);
 
 // A range of a table, given by fractions of its rows, in the format of Criteo's click logs: one row
@@ -92,7 +95,8 @@ struct TableFile {
 };
 Result<std::unique_ptr<Dataset>> openTable(const TableFile& file);
 // Inspects the whole file, regardless of the range.
-Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = nullptr);
+Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep = nullptr,
+                               const Progress& progress = {});
 Status checkTable(const TableFile& file, const FileFacts& facts);
 
 // The sample order of an epoch: position → sample, a permutation π(seed, epoch) that is independent

@@ -16,6 +16,7 @@
 #include "engine/base/hash.h"
 #include "engine/base/list_folder.h"
 #include "engine/base/log.h"
+#include "engine/base/part_file.h"
 #include "engine/base/unique_fd.h"
 
 namespace lockstep::data {
@@ -146,6 +147,24 @@ Result<Decoded> openDecoded(const std::string& path, std::string_view decoding) 
   return out;
 }
 
+namespace {
+
+// Compares the elements with their hash.
+Status checkElements(const std::string& path, const Decoded& file, const Progress& progress) {
+  Sha256 hash;
+  const std::string_view all = file.elements();
+  for (std::size_t at = 0; at < all.size();) {
+    const std::string_view piece = all.substr(at, static_cast<std::size_t>(kLook));
+    hash.update(piece);
+    at += piece.size();
+    LOCKSTEP_TRY(report(progress, static_cast<std::int64_t>(at), file.size));
+  }
+  if (hash.hex() != file.sha256) return dataLoss(path, "it is not what was written");
+  return {};
+}
+
+}  // namespace
+
 struct DecodedFolder::Entry {
   std::string path;
   std::int64_t bytes = 0;
@@ -155,7 +174,7 @@ struct DecodedFolder::Entry {
 DecodedFolder::DecodedFolder(std::string path, Limits limits)
     : path_(std::move(path)), limits_(limits) {
   for (const auto& entry : listFolder(path_))
-    if (entry.filename().string().starts_with(kPart)) unlink(entry.c_str());
+    if (entry.filename().string().starts_with(kPart)) removeLeftPart(entry);
 }
 
 std::string DecodedFolder::nameOf(std::string_view decoding, std::string_view sha256) const {
@@ -175,19 +194,26 @@ std::vector<DecodedFolder::Entry> DecodedFolder::entries() const {
   return out;
 }
 
-std::string DecodedFolder::find(std::string_view decoding, std::string_view sha256) {
-  const std::lock_guard lock(mutex_);
+std::string DecodedFolder::find(std::string_view decoding, std::string_view sha256,
+                                const Progress& progress) {
   std::string path = nameOf(decoding, sha256);
   const std::string stamp = stampOf(path);
   if (stamp.empty()) return {};
+  const bool known = [&] {
+    const std::lock_guard lock(mutex_);
+    return whole_.contains(stamp);
+  }();
   auto opened = openDecoded(path, decoding);
-  const bool known = whole_.contains(stamp);
-  if (opened.ok() && (opened->facts.sha256 != sha256 ||
-                      (!known && sha256Hex(opened->elements()) != opened->sha256)))
+  if (opened.ok() && opened->facts.sha256 != sha256)
     opened = dataLoss(path, "it is not what was written");
-  if (!opened.ok()) {
-    logWarning("{}", opened.error().text());
-    if (opened.error().code == Code::kDataLoss) unlink(path.c_str());
+  Status whole = opened.status();
+  if (whole.ok() && !known) whole = checkElements(path, *opened, progress);
+  const std::lock_guard lock(mutex_);
+  if (!whole.ok()) {
+    if (whole.code() == Code::kCancelled) return {};
+    logWarning("{}", whole.error().text());
+    // Not one that was put in its place meanwhile.
+    if (whole.code() == Code::kDataLoss && stampOf(path) == stamp) unlink(path.c_str());
     return {};
   }
   whole_.insert(stamp);
@@ -258,6 +284,7 @@ DecodedFolder::Writer::Writer(DecodedFolder* folder, std::string decoding) {
   }
   state->file.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
   if (!state->file) return;
+  (void)holdPart(state->file.get());
   state->path = path;
   state_ = std::move(state);
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "engine/base/progress.h"
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 
@@ -69,8 +70,9 @@ class DecodedFolder {
 
   // Returns the path of the decoding of the file with this hash; empty if not cached. The file is
   // read in full and validated when it is first requested, and again when modified; an invalid one
-  // is removed. Counts as a use.
-  std::string find(std::string_view decoding, std::string_view sha256);
+  // is removed. Counts as a use. Empty, too, if `progress` cancels the validation.
+  std::string find(std::string_view decoding, std::string_view sha256,
+                   const Progress& progress = {});
   // Whether this many bytes would fit after evicting others.
   bool takes(std::int64_t bytes) const;
   // Evicts least recently used files until this many bytes are free on the file system or none is

@@ -175,7 +175,8 @@ class IdxDataset final : public Dataset {
 
 }  // namespace
 
-Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
+Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep,
+                             const Progress& progress) {
   FileFacts facts, later;  // of the elements in `head`, and of the rest
   DecodedFolder::Writer writer(keep, idxDecoding());
   std::string head;
@@ -199,7 +200,7 @@ Result<FileFacts> inspectIdx(const std::string& path, DecodedFolder* keep) {
     size += piece.size();
     return checkBegin(path, head, size);
   };
-  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, sink));
+  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, sink, progress));
   LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, head, size));
   facts.dimensions = std::move(header.dimensions);
   if (facts.dimensions.size() == 1) {

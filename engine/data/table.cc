@@ -172,9 +172,9 @@ Status checkShape(const TableFile& file) {
       file.columns, file.categories);
 }
 
-Result<Content> contentOf(const TableFile& file, bool hashed) {
+Result<Content> contentOf(const TableFile& file, bool hashed, const Progress& progress = {}) {
   LOCKSTEP_TRY(checkShape(file));
-  return readWholeContent(file.path, hashed);
+  return readWholeContent(file.path, hashed, progress);
 }
 
 std::int64_t rowsOf(std::string_view bytes) {
@@ -189,12 +189,23 @@ std::int64_t placeOf(double fraction, std::int64_t rows) {
 
 }  // namespace
 
-Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep) {
+Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep,
+                               const Progress& progress) {
   constexpr std::size_t kPiece = std::size_t{1} << 18;
-  LOCKSTEP_ASSIGN(const Content content, contentOf(file, true));
+  // Half of the file's bytes are counted as they are read, half as their rows are decoded.
+  std::int64_t stored = 0;
+  const auto reading = [&](std::int64_t done, std::int64_t total) {
+    stored = total;
+    return !progress || progress(done / 2, total);
+  };
+  LOCKSTEP_ASSIGN(const Content content, contentOf(file, true, reading));
   const std::string& bytes = content.bytes;
+  const auto decoding = [&](std::int64_t row, std::int64_t of) {
+    return report(progress, stored / 2 + stored / 2 * row / std::max<std::int64_t>(of, 1), stored);
+  };
   DecodedFolder::Writer writer(keep, tableDecoding(file));
-  writer.expect(rowsOf(bytes) * rowBytes(file));
+  const std::int64_t expected = rowsOf(bytes);
+  writer.expect(expected * rowBytes(file));
   Reader reader(file, bytes);
   FileFacts facts;
   std::int64_t count = 0;
@@ -204,6 +215,7 @@ Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep) {
     if (rows.size() < kPiece) continue;
     writer.add(rows);
     rows.clear();
+    LOCKSTEP_TRY(decoding(count, expected));
   }
   writer.add(rows);
   facts.sha256 = content.sha256;

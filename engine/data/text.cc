@@ -36,13 +36,14 @@ std::int64_t placeOf(double fraction, std::int64_t bytes) {
 
 }  // namespace
 
-Result<FileFacts> inspectText(const std::string& path) {
+Result<FileFacts> inspectText(const std::string& path, const Progress& progress) {
   FileFacts facts;
   std::int64_t size = 0;
-  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, [&](std::string_view piece) -> Status {
-                    size += std::ssize(piece);
-                    return {};
-                  }));
+  const auto count = [&](std::string_view piece) -> Status {
+    size += std::ssize(piece);
+    return {};
+  };
+  LOCKSTEP_ASSIGN(facts.sha256, readContent(path, true, count, progress));
   facts.dimensions = {size};
   return facts;
 }

@@ -1,9 +1,50 @@
-// The version of the protocol between studio and agent (proto/lockstep/node/v1/node.proto).
+// The protocol between a client and a node (proto/lockstep/node/v1/node.proto), and what versions
+// of Lockstep agree on. Studios of several versions may share an account, and supervisors of an
+// older version outlive its agent.
 #pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace lockstep::node::v1 {
+class Protocols;
+}
 
 namespace lockstep::specs {
 
-// Compared in the handshake; a peer of another version is refused.
-inline constexpr int kProtocol = 1;
+// What this program speaks. A number grows when a call or message changes its meaning; what is
+// added is a feature.
+inline constexpr int kOldestProtocol = 2, kNewestProtocol = 2;
+
+// What a peer can be asked for beyond the protocol.
+struct Feature {
+  std::string_view name;
+  int since = 0;  // the newest protocol when it was added
+  Message what;   // "the agent cannot …"
+};
+const std::vector<Feature>& features();
+inline constexpr std::string_view kCheckData = "check-data";
+inline constexpr std::string_view kWorkdirItems = "workdir-items";
+inline constexpr std::string_view kCheckpointOnRequest = "checkpoint-on-request";
+
+struct Protocols {
+  int oldest = 1, newest = 1;  // those before this was told
+  std::vector<std::string> features;
+  std::string version;  // content hash of its bundle; "": unknown
+  bool has(std::string_view feature) const;
+};
+Protocols ownProtocols(std::string version = {});
+node::v1::Protocols toProto(const Protocols& protocols);
+Protocols fromProto(const node::v1::Protocols& protocols);  // absent: Protocols()
+
+// Returns the newest protocol that both speak. kFailedPrecondition with both ranges; `peer` is as
+// in "the agent".
+Result<int> commonProtocol(const Message& peer, const Protocols& node, const Protocols& client);
+
+// Error kFailedPrecondition: the peer, a node's agent or a run's supervisor, lacks the feature.
+Status checkFeature(const Message& peer, const Protocols& node, std::string_view feature);
 
 }  // namespace lockstep::specs

@@ -1013,6 +1013,10 @@ It uses:
             <translation>正在复制数据</translation>
         </message>
         <message>
+            <source>Checking data</source>
+            <translation>正在检查数据</translation>
+        </message>
+        <message>
             <source>%1: waiting for %2 (%3 s, %4 of %5 MB)</source>
             <translation>%1：等待 %2 已 %3 秒，%4 / %5 MB</translation>
         </message>
@@ -1673,8 +1677,64 @@ It uses:
             <translation>无法把代理复制到 %1</translation>
         </message>
         <message>
-            <source>the agent speaks protocol %1, not %2</source>
-            <translation>代理使用协议 %1，而不是 %2</translation>
+            <source>the node has been silent for %1 s</source>
+            <translation>该节点已 %1 秒没有任何消息</translation>
+        </message>
+        <message>
+            <source>hashing %1 on this machine: %2 of %3 MB</source>
+            <translation>正在本机计算 %1 的哈希：%3 MB 中的 %2</translation>
+        </message>
+        <message>
+            <source>hashing %1 on %2: %3 of %4 MB</source>
+            <translation>正在 %2 上计算 %1 的哈希：%4 MB 中的 %3</translation>
+        </message>
+        <message>
+            <source>decoding %1 on %2: %3 of %4 MB</source>
+            <translation>正在 %2 上解码 %1：%4 MB 中的 %3</translation>
+        </message>
+        <message>
+            <source>use the version of Lockstep that launched the run</source>
+            <translation>请使用启动该运行的 Lockstep 版本</translation>
+        </message>
+        <message>
+            <source>reading the data was cancelled</source>
+            <translation>读取数据已取消</translation>
+        </message>
+        <message>
+            <source>check the data before a run is prepared</source>
+            <translation>在准备运行之前检查数据</translation>
+        </message>
+        <message>
+            <source>list and remove what its workdir keeps</source>
+            <translation>列出并删除其工作目录中保留的内容</translation>
+        </message>
+        <message>
+            <source>take a checkpoint on request</source>
+            <translation>按请求保存检查点</translation>
+        </message>
+        <message>
+            <source>%1 speaks protocol %2, the client protocol %3</source>
+            <translation>%1使用协议 %2，客户端使用协议 %3</translation>
+        </message>
+        <message>
+            <source>%1 cannot %2</source>
+            <translation>%1不能%2</translation>
+        </message>
+        <message>
+            <source>it is of an older version</source>
+            <translation>它是较旧的版本</translation>
+        </message>
+        <message>
+            <source>the agent</source>
+            <translation>代理</translation>
+        </message>
+        <message>
+            <source>the run's supervisor</source>
+            <translation>运行的监管进程</translation>
+        </message>
+        <message>
+            <source>the preparation of a run</source>
+            <translation>运行的准备</translation>
         </message>
         <message>
             <source>no process serves it</source>

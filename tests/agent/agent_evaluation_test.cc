@@ -46,7 +46,7 @@ struct WithEvaluator {
       auto asked = request(node);
       if (node == 1 && change) change(asked);
       Node& at = node == 0 ? ranks : evaluator;
-      const grpc::Status status = at.agent().Prepare(deadline().get(), asked, &prepared[node]);
+      const grpc::Status status = prepare(at.agent(), asked, &prepared[node]);
       if (!status.ok()) throw std::runtime_error(status.error_message());
       records[node] = std::make_unique<Follower>(prepared[node].socket());
     }
@@ -118,9 +118,8 @@ class AgentEvaluationTest : public QObject {
     WithEvaluator other(6, 32);
     other.options.evaluator.clear();
     node::v1::PrepareReply prepared;
-    QVERIFY(other.ranks.agent()
-                .Prepare(deadline().get(), prepareRequest(other.options), &prepared)
-                .ok());
+    QVERIFY(
+        agent_test::prepare(other.ranks.agent(), prepareRequest(other.options), &prepared).ok());
     Follower alone(prepared.socket());
     node::v1::CommitRequest commit;
     commit.set_run(other.options.run);

@@ -85,6 +85,36 @@ std::unique_ptr<grpc::ClientContext> deadline(double seconds) {
   return context;
 }
 
+namespace {
+
+template <typename Request, typename Reply>
+grpc::Status lastReply(node::v1::Agent::Stub& agent,
+                       std::unique_ptr<grpc::ClientReader<Reply>> (node::v1::Agent::Stub::*method)(
+                           grpc::ClientContext*, const Request&),
+                       const Request& request, Reply* reply, const ProgressCall& call) {
+  const auto context = deadline(call.seconds);
+  const auto reader = (agent.*method)(context.get(), request);
+  for (Reply next; reader->Read(&next);) {
+    if (!next.has_progress())
+      *reply = next;
+    else if (call.onProgress && !call.onProgress(next.progress()))
+      context->TryCancel();
+  }
+  return reader->Finish();
+}
+
+}  // namespace
+
+grpc::Status prepare(node::v1::Agent::Stub& agent, const node::v1::PrepareRequest& request,
+                     node::v1::PrepareReply* reply, const ProgressCall& call) {
+  return lastReply(agent, &node::v1::Agent::Stub::Prepare, request, reply, call);
+}
+
+grpc::Status findFile(node::v1::Agent::Stub& agent, const node::v1::FindFileRequest& request,
+                      node::v1::FindFileReply* reply, const ProgressCall& call) {
+  return lastReply(agent, &node::v1::Agent::Stub::FindFile, request, reply, call);
+}
+
 Output runAgent(const std::vector<std::string>& arguments, const std::string& input) {
   QProcess process;
   QStringList words;

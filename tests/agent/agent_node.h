@@ -3,6 +3,7 @@
 
 #include <QTemporaryDir>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +22,16 @@ std::vector<int> processesOfRun(const std::string& run);  // LOCKSTEP_RUN in the
 bool alive(int pid);
 std::shared_ptr<grpc::Channel> channelTo(const std::string& socket);
 std::unique_ptr<grpc::ClientContext> deadline(double seconds = 20);
+
+// Calls that tell their progress before the result. `onProgress` returns false to cancel.
+struct ProgressCall {
+  double seconds = 20;
+  std::function<bool(const node::v1::DataProgress&)> onProgress = {};
+};
+grpc::Status prepare(node::v1::Agent::Stub& agent, const node::v1::PrepareRequest& request,
+                     node::v1::PrepareReply* reply, const ProgressCall& call = {});
+grpc::Status findFile(node::v1::Agent::Stub& agent, const node::v1::FindFileRequest& request,
+                      node::v1::FindFileReply* reply, const ProgressCall& call = {});
 
 // A command of lockstep-agent to its end.
 struct Output {

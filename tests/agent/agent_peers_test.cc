@@ -50,7 +50,7 @@ struct TwoNodes {
   }
   void prepare(int node, const node::v1::PrepareRequest& request) {
     Node& at = node == 0 ? first : second;
-    const grpc::Status status = at.agent().Prepare(deadline().get(), request, &prepared[node]);
+    const grpc::Status status = agent_test::prepare(at.agent(), request, &prepared[node]);
     if (!status.ok()) throw std::runtime_error(status.error_message());
     records[node] = std::make_unique<Follower>(prepared[node].socket());
     if (node == 0) coordinator = node::v1::Supervisor::NewStub(channelTo(prepared[0].socket()));

@@ -33,7 +33,7 @@ struct Run {
   std::unique_ptr<Follower> records;
 
   Run(Node& node, const RunOptions& options) : request(prepareRequest(options)) {
-    grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
+    grpc::Status status = prepare(node.agent(), request, &prepared);
     if (!status.ok()) throw std::runtime_error(status.error_message());
     supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
     records = std::make_unique<Follower>(prepared.socket());
@@ -218,10 +218,10 @@ class AgentRunTest : public QObject {
     Node node("n1");
     node.start();
     node::v1::PrepareReply prepared;
-    const grpc::Status status = node.agent().Prepare(
-        deadline().get(),
-        prepareRequest({.run = newRunId(), .ranks = 2, .backend = "", .device = "cuda"}),
-        &prepared);
+    const grpc::Status status =
+        prepare(node.agent(),
+                prepareRequest({.run = newRunId(), .ranks = 2, .backend = "", .device = "cuda"}),
+                &prepared);
     QVERIFY(!status.ok());
     const std::string what = LOCKSTEP_HAS_CUDA_MODULE ? "the NVIDIA driver sees no GPU"
                                                       : "Lockstep's CUDA module cannot be used";
@@ -229,9 +229,8 @@ class AgentRunTest : public QObject {
                  std::string::npos,
              status.error_message().c_str());
     // The same devices, computed on by what the training names.
-    const grpc::Status forced = node.agent().Prepare(
-        deadline().get(), prepareRequest({.run = newRunId(), .ranks = 2, .device = "cuda"}),
-        &prepared);
+    const grpc::Status forced = prepare(
+        node.agent(), prepareRequest({.run = newRunId(), .ranks = 2, .device = "cuda"}), &prepared);
     QVERIFY2(forced.ok(), forced.error_message().c_str());
   }
 
@@ -244,7 +243,7 @@ class AgentRunTest : public QObject {
     std::filesystem::copy_file(request.spec().data().train().images(), own);
     (*request.mutable_data_paths())["train.images"] = own;
     node::v1::PrepareReply prepared;
-    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
+    const grpc::Status status = prepare(node.agent(), request, &prepared);
     QVERIFY2(status.ok(), status.error_message().c_str());
     QVERIFY(writeFileAtomically(own, "\x1f\x8b\x08not really gzip").ok());
     auto supervisor = node::v1::Supervisor::NewStub(channelTo(prepared.socket()));
@@ -504,7 +503,7 @@ class AgentRunTest : public QObject {
                         QString::fromStdString(own)));
     (*request.mutable_data_paths())["train.images"] = own;
     node::v1::PrepareReply prepared;
-    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &prepared);
+    const grpc::Status status = prepare(node.agent(), request, &prepared);
     QVERIFY2(status.ok(), status.error_message().c_str());
     QVERIFY(writeFileAtomically(own, "\x1f\x8b\x08not really gzip").ok());
     QVERIFY(std::filesystem::remove_all(node.workdir() + "/decoded") > 0);

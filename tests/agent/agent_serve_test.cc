@@ -23,6 +23,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
+#include "engine/specs/protocol.h"
 #include "tests/agent/agent_node.h"
 #include "tests/support/sanitizers.h"
 
@@ -60,7 +61,7 @@ class AgentServeTest : public QObject {
     QCOMPARE(node.pid(), pid);
 
     node::v1::HandshakeRequest request;
-    request.set_protocol(1);
+    request.set_protocol(specs::kNewestProtocol);
     node::v1::HandshakeReply reply;
     const grpc::Status status = node.agent().Handshake(deadline().get(), request, &reply);
     QVERIFY2(status.ok(), status.error_message().c_str());
@@ -71,6 +72,79 @@ class AgentServeTest : public QObject {
     request.set_protocol(99);
     QCOMPARE(node.agent().Handshake(deadline().get(), request, &reply).error_code(),
              grpc::StatusCode::FAILED_PRECONDITION);
+  }
+
+  // Of the protocols that both speak the newest is taken; where there is none, both are named.
+  void versionsAgreeOnAProtocol() {
+    Node node("n1");
+    node.start();
+    const auto ask = [&](int oldest, int newest, node::v1::HandshakeReply& reply) {
+      node::v1::HandshakeRequest request;
+      request.set_protocol(newest);
+      request.mutable_speaks()->set_oldest(oldest);
+      request.mutable_speaks()->set_newest(newest);
+      return node.agent().Handshake(deadline().get(), request, &reply);
+    };
+    node::v1::HandshakeReply reply;
+    const int own = specs::kNewestProtocol;
+    for (const auto& [oldest, newest] : {std::pair(own, own), {1, 99}, {own, 99}, {1, own}}) {
+      const grpc::Status status = ask(oldest, newest, reply);
+      QVERIFY2(status.ok(), status.error_message().c_str());
+      QCOMPARE(reply.protocol(), own);
+    }
+    const specs::Protocols speaks = specs::fromProto(reply.speaks());
+    QCOMPARE(speaks.oldest, specs::kOldestProtocol);
+    QCOMPARE(speaks.newest, own);
+    QCOMPARE(speaks.version, reply.version());
+    for (const specs::Feature& feature : specs::features()) QVERIFY(speaks.has(feature.name));
+    QVERIFY(!speaks.has("no-such-feature"));
+    for (const auto& [oldest, newest] : {std::pair(0, 1), {98, 99}}) {
+      const run::v1::ErrorInfo error = errorOf(ask(oldest, newest, reply));
+      QCOMPARE(error.code(), std::string("failed-precondition"));
+      QCOMPARE(error.what().text(),
+               fmt::format("the agent speaks protocol {}, the client protocol {} to {}", own,
+                           oldest, newest));
+      QVERIFY(!error.next().text().empty());
+    }
+  }
+
+  // A supervisor says what it speaks, as one of an earlier or a later version does.
+  void aSupervisorTellsItsProtocols() {
+    Node node("n1");
+    node.start();
+    const auto request = prepareRequest({.run = newRunId()});
+    node::v1::PrepareReply reply;
+    const grpc::Status status = prepare(node.agent(), request, &reply);
+    QVERIFY2(status.ok(), status.error_message().c_str());
+    const auto told = [&] {
+      node::v1::FindRunRequest find;
+      find.set_run(request.run());
+      node::v1::RunOnNode found;
+      if (!node.agent().FindRun(deadline().get(), find, &found).ok() || !found.has_speaks())
+        return specs::Protocols{-1, -1, {}, {}};
+      return specs::fromProto(found.speaks());
+    };
+    QCOMPARE(told().newest, specs::kNewestProtocol);
+    QVERIFY(told().has(specs::kCheckpointOnRequest));
+    node::v1::RunOnNode itself;
+    const auto supervisor = node::v1::Supervisor::NewStub(channelTo(reply.socket()));
+    QVERIFY(supervisor->Status(deadline().get(), {}, &itself).ok());
+    QCOMPARE(specs::fromProto(itself.speaks()).features, told().features);
+    QCOMPARE(told().version, itself.speaks().version());
+
+    const std::string file =
+        node.workdir() + "/runs/" + request.run() + "/" + request.node() + "/supervisor";
+    const std::string written = readFile(file).value();
+    std::size_t third = 0;
+    for (int line = 0; line < 3; ++line) third = written.find('\n', third) + 1;
+    QVERIFY(writeFileAtomically(file, written.substr(0, third)).ok());
+    QCOMPARE(told().newest, 1);
+    QVERIFY(told().features.empty());
+    QVERIFY(writeFileAtomically(file, written.substr(0, third) + "7 9 v9\nfly sing\nmore\n").ok());
+    QCOMPARE(told().oldest, 7);
+    QCOMPARE(told().newest, 9);
+    QVERIFY(told().has("fly") && told().has("sing"));
+    QCOMPARE(told().version, std::string("v9"));
   }
 
   void aKilledAgentIsReplaced() {
@@ -276,7 +350,7 @@ class AgentServeTest : public QObject {
     Node node("n1");
     node.start();
     node::v1::HandshakeRequest request;
-    request.set_protocol(1);
+    request.set_protocol(specs::kNewestProtocol);
     node::v1::HandshakeReply reply;
     QVERIFY(node.agent().Handshake(deadline().get(), request, &reply).ok());
     auto status = readFile("/proc/" + std::to_string(node.pid()) + "/status");
@@ -379,7 +453,7 @@ class AgentServeTest : public QObject {
     if (which == 13) request.mutable_spec()->mutable_data()->mutable_evaluate()->clear_labels();
     if (which == 14) request.set_resume_from("/no/such/run");
     node::v1::PrepareReply reply;
-    const grpc::Status status = node->agent().Prepare(deadline().get(), request, &reply);
+    const grpc::Status status = prepare(node->agent(), request, &reply);
     QVERIFY(!status.ok());
     const auto info = errorOf(status);
     QCOMPARE(QString::fromStdString(info.code()), code);
@@ -402,9 +476,9 @@ class AgentServeTest : public QObject {
     node.start();
     const auto request = prepareRequest({.run = newRunId()});
     node::v1::PrepareReply reply, again;
-    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &reply);
+    const grpc::Status status = prepare(node.agent(), request, &reply);
     QVERIFY2(status.ok(), status.error_message().c_str());
-    QVERIFY(node.agent().Prepare(deadline().get(), request, &again).ok());
+    QVERIFY(prepare(node.agent(), request, &again).ok());
     QCOMPARE(again.socket(), reply.socket());
     QCOMPARE(reply.data_hashes_size(), 4);
     QVERIFY(eventually([&] { return nothingKept(node); }));
@@ -417,7 +491,7 @@ class AgentServeTest : public QObject {
     node.start();
     const auto request = prepareRequest({.run = newRunId()});
     node::v1::PrepareReply reply;
-    QVERIFY(node.agent().Prepare(deadline().get(), request, &reply).ok());
+    QVERIFY(prepare(node.agent(), request, &reply).ok());
     node.disconnect();
     const Output left = runAgent({"leave", "--workdir", node.workdir()});
     QVERIFY2(left.code == 0 && left.err.find("has not begun; waiting") != std::string::npos,
@@ -458,7 +532,7 @@ class AgentServeTest : public QObject {
     (*alone.mutable_data_paths())["train.images"] = own("alone");
     const int once = timesOpened(own("alone"), [&] {
       node::v1::PrepareReply reply;
-      const grpc::Status status = node.agent().Prepare(deadline(60).get(), alone, &reply);
+      const grpc::Status status = prepare(node.agent(), alone, &reply, {60});
       QVERIFY2(status.ok(), status.error_message().c_str());
     });
     QVERIFY(once >= 1);
@@ -470,9 +544,8 @@ class AgentServeTest : public QObject {
     const int together = timesOpened(shared, [&] {
       std::vector<std::jthread> asking;
       for (std::size_t i = 0; i < kAsking; ++i)
-        asking.emplace_back([&, i] {
-          statuses[i] = node.agent().Prepare(deadline(60).get(), request, &replies[i]);
-        });
+        asking.emplace_back(
+            [&, i] { statuses[i] = prepare(node.agent(), request, &replies[i], {60}); });
     });
     QCOMPARE(together, once);
     for (std::size_t i = 0; i < kAsking; ++i) {
@@ -484,7 +557,7 @@ class AgentServeTest : public QObject {
     // After the checks too, whatever became of the data.
     QCOMPARE(unlink(shared.c_str()), 0);
     node::v1::PrepareReply again;
-    const grpc::Status status = node.agent().Prepare(deadline().get(), request, &again);
+    const grpc::Status status = prepare(node.agent(), request, &again);
     QVERIFY2(status.ok(), status.error_message().c_str());
     QCOMPARE(again.socket(), replies[0].socket());
     QCOMPARE(again.data_hashes_size(), 4);

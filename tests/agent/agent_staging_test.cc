@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "agent/node/staging.h"
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
 #include "tests/agent/agent_node.h"
@@ -90,7 +91,7 @@ std::string find(Node& node, const std::string& text, const std::string& path = 
   request.set_bytes(static_cast<std::int64_t>(text.size()));
   request.set_path(path);
   node::v1::FindFileReply reply;
-  const grpc::Status status = node.agent().FindFile(deadline().get(), request, &reply);
+  const grpc::Status status = findFile(node.agent(), request, &reply);
   return status.ok() ? reply.path() : "failed: " + status.error_message();
 }
 
@@ -187,6 +188,32 @@ class AgentStagingTest : public QObject {
     node.start();
     QCOMPARE(filesOf(node).size(), std::size_t{1});
     QCOMPARE(find(node, text), second.path);
+  }
+
+  // An agent of another version starts on the workdir in the middle of it.
+  void anotherAgentLeavesWhatIsBeingSent() {
+    const QTemporaryDir folder;
+    const agent::Workdir workdir{folder.path().toStdString(), folder.path().toStdString()};
+    agent::DataCache cache(workdir);
+    agent::Staging staging(workdir, cache);
+    const std::string text = content(2000, 1),
+                      left = workdir.path + "/data/.part-" + agent::hostName();
+    int piece = 0;
+    const auto sent = staging.receive(
+        [&](node::v1::StageFileRequest& next) {
+          next.Clear();
+          next.set_sha256(sha256Hex(text));
+          next.set_bytes(2000);
+          next.set_name("images.gz");
+          next.set_data(text.substr(static_cast<std::size_t>(piece) * 1000, 1000));
+          if (piece == 1 && writeFileAtomically(left + "-1-1", "of a killed agent").ok())
+            const agent::Staging other(workdir, cache);
+          return piece++ < 2;
+        },
+        [] { return false; });
+    QVERIFY2(sent.ok(), sent.ok() ? "" : sent.error().text().c_str());
+    QCOMPARE(readFile(sent->path()).value(), text);
+    QVERIFY(!fs::exists(left + "-1-1"));
   }
 
   void severalThatSendTheSameLeaveOneFile() {

@@ -114,8 +114,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   if (prepare.ParseFromString(frames[0]) && survey.ParseFromString(frames[1]) &&
       agent::checkNames(prepare).ok()) {
     agent::FoundData found;
-    const Status checked = agent::checkPrepare(prepare, workdir, cache, found,
-                                               [&]() -> Result<GpuSurvey> { return survey; });
+    const Status checked = agent::checkPrepare(
+        prepare, workdir, cache, found, [&]() -> Result<GpuSurvey> { return survey; },
+        [](const DataProgress&) { return true; });
     if (!checked.ok()) (void)checked.error().text();
   }
   FindFileRequest find;

@@ -32,7 +32,9 @@ std::string clusterNode(const std::string& name, const std::string& workdir,
 
 class SshTrouble::OtherProtocol final : public node::v1::Agent::Service {
  public:
-  explicit OtherProtocol(const std::string& socket) {
+  // The first version told the protocol alone.
+  OtherProtocol(const std::string& socket, int oldest, int newest)
+      : oldest_(oldest), newest_(newest) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
@@ -41,18 +43,22 @@ class SshTrouble::OtherProtocol final : public node::v1::Agent::Service {
   ~OtherProtocol() override { server_->Shutdown(std::chrono::system_clock::now()); }
   grpc::Status Handshake(grpc::ServerContext*, const node::v1::HandshakeRequest*,
                          node::v1::HandshakeReply* reply) override {
-    reply->set_protocol(99);
+    reply->set_protocol(newest_);
+    if (newest_ == 1) return grpc::Status::OK;
+    reply->mutable_speaks()->set_oldest(oldest_);
+    reply->mutable_speaks()->set_newest(newest_);
     return grpc::Status::OK;
   }
 
  private:
+  const int oldest_, newest_;
   std::unique_ptr<grpc::Server> server_;
 };
 
 const std::vector<std::string>& SshTrouble::all() {
   static const std::vector<std::string> names = {
-      "unknown host key", "changed host key", "wrong key",        "no bundle",
-      "no agent",         "newer system",     "another protocol", "no space"};
+      "unknown host key", "changed host key", "wrong key",      "no bundle", "no agent",
+      "newer system",     "older protocol",   "newer protocol", "no space"};
   return names;
 }
 
@@ -104,11 +110,14 @@ bool SshTrouble::provoke(const std::string& name, std::string* why) {
   } else if (name == "newer system") {
     scriptedAgent("exit 1", "2.999");
     says_ = {"the agent cannot run on this node", "2.999 is needed", "newer system"};
-  } else if (name == "another protocol") {
+  } else if (name == "older protocol" || name == "newer protocol") {
+    const bool newer = name == "newer protocol";
     const std::string socket = folder_ / "other.sock";
-    other_ = std::make_unique<OtherProtocol>(socket);
+    other_ = std::make_unique<OtherProtocol>(socket, newer ? 98 : 1, newer ? 99 : 1);
     scriptedAgent("echo '{\"socket\":\"" + socket + "\",\"version\":\"0\",\"pid\":1}'", "2.17");
-    says_ = {"protocol 99, not 1", "deploy this version"};
+    says_ = {newer ? "the agent speaks protocol 98 to 99, the client protocol"
+                   : "the agent speaks protocol 1, the client protocol",
+             "deploy this version"};
   } else if (name == "no space") {
     if (::getuid() != 0) return *why = "mounting a small tmpfs needs root", false;
     fs::create_directories(folder_ / "work");

@@ -17,6 +17,7 @@
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
@@ -225,6 +226,8 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
         return tr("Benchmarking the nodes");
       case app::LaunchProgress::Stage::kCopying:
         return tr("Copying data");
+      case app::LaunchProgress::Stage::kCheckingData:
+        return tr("Checking data");
       case app::LaunchProgress::Stage::kPreparing:
         return tr("Preparing");
       case app::LaunchProgress::Stage::kStarting:
@@ -237,13 +240,17 @@ QString LaunchDialog::progressText(const app::LaunchProgress& progress) const {
   QStringList nodes;
   for (const auto& node : progress.awaited) nodes << QString::fromStdString(node);
   if (progress.seconds == 0) return tr("%1: %2").arg(stage, nodes.join(", "));
-  if (progress.bytesTotal > 0)
-    return tr("%1: waiting for %2 (%3 s, %4 of %5 MB)")
-        .arg(stage, nodes.join(", "))
-        .arg(progress.seconds)
-        .arg(progress.bytesDone / 1000000)
-        .arg(progress.bytesTotal / 1000000);
-  return tr("%1: waiting for %2 (%3 s)").arg(stage, nodes.join(", ")).arg(progress.seconds);
+  QString text =
+      progress.bytesTotal > 0
+          ? tr("%1: waiting for %2 (%3 s, %4 of %5 MB)")
+                .arg(stage, nodes.join(", "))
+                .arg(progress.seconds)
+                .arg(progress.bytesDone / 1000000)
+                .arg(progress.bytesTotal / 1000000)
+          : tr("%1: waiting for %2 (%3 s)").arg(stage, nodes.join(", ")).arg(progress.seconds);
+  for (const app::DataActivity& activity : progress.data)
+    text += "; " + messageText(activity.text());
+  return text;
 }
 
 void LaunchDialog::setBusy(bool busy, const QString& text) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <QDir>
+#include <QElapsedTimer>
 #include <QFile>
 #include <QScopeGuard>
 #include <QTest>
@@ -156,6 +157,63 @@ class CliTroubleTest : public QObject {
     QVERIFY2(result.exit == 130, result.text());
     QCOMPARE(result.last()["status"].toString(), QString("stopped"));
     checkNothingStays(cli, "none");
+  }
+
+  // Nodes that read large files say how far they are, and stop reading when the launch is
+  // cancelled.
+  void ctrlCWhileNodesReadDataCancels() {
+    const Cli cli;
+    QStringList command{"run", example("gpt-tiny"), "--json", "--local", "2", "--no-benchmark"};
+    for (const char* part : {"train", "evaluate"}) {
+      QFile zeros(cli.path(QString(part) + ".txt"));
+      QVERIFY(zeros.open(QIODevice::WriteOnly) && zeros.resize(4'200'000'000));  // takes no space
+      command << "--set" << QString("data.%1.text=%2").arg(part, zeros.fileName());
+    }
+    const auto process = cli.start(command);
+    QByteArray out;
+    QVERIFY2(cli.awaitEvent(*process, "data", out), out + process->readAllStandardError());
+    QVERIFY(cli.awaitError(*process, "checking data: waiting for local"));
+    QElapsedTimer timer;
+    timer.start();
+    ::kill(static_cast<pid_t>(process->processId()), SIGINT);
+    const CliResult result = cli.finish(*process, out, 30000);
+    QVERIFY2(timer.elapsed() < 5000, qPrintable(QString::number(timer.elapsed())));
+    QVERIFY2(result.exit == 130, result.text());
+    const QJsonObject told = result.first("data");
+    QVERIFY2(told["node"].toString().startsWith("local"), result.text());
+    QVERIFY2(told["file"].toString().endsWith(".txt"), result.text());
+    QCOMPARE(told["activity"].toString(), QString("hashing"));
+    QVERIFY(told["done"].toDouble() > 0 && told["done"].toDouble() <= told["total"].toDouble());
+    QCOMPARE(told["total"].toDouble(), 4'200'000'000.0);
+    QCOMPARE(result.last()["status"].toString(), QString("stopped"));
+    checkNothingStays(cli, "none");
+  }
+
+  // A run of another version goes on, and is not followed by this one.
+  void aRunOfAnotherVersionIsNotFollowed() {
+    const Cli cli;
+    const CliResult launched = cli.run({"run", example("fashion-mlp"), "--json", "--local", "1",
+                                        "--detach", "--set", "training.epochs=1000"});
+    QVERIFY2(launched.exit == 0, launched.text());
+    const QString run = launched.first("started")["run"].toString();
+    QFile file(cli.home() + "/local/1/runs/" + run + "/local1/supervisor");
+    QVERIFY(file.open(QIODevice::ReadWrite));
+    const QByteArray own = file.readAll();
+    const QByteArray other = own.split('\n').mid(0, 3).join('\n') + "\n98 99 v99\n\n";
+    QVERIFY(file.resize(0) && file.seek(0) && file.write(other) == other.size() && file.flush());
+    for (const char* command : {"attach", "checkpoint", "stop"}) {
+      const CliResult result = cli.run({command, run, "--json"}, 30000);
+      QVERIFY2(result.exit == 3, result.text());
+      const QJsonObject error = result.first("error");
+      QVERIFY2(error["what"].toString().startsWith("the run's supervisor speaks protocol 98 to 99"),
+               result.text());
+      QCOMPARE(error["node"].toString(), QString("local1"));
+      QVERIFY(!error["next"].toString().isEmpty());
+    }
+    QVERIFY(file.resize(0) && file.seek(0) && file.write(own) == own.size() && file.flush());
+    const CliResult stopped = cli.run({"stop", run, "--json"});
+    QVERIFY2(stopped.exit == 0, stopped.text());
+    checkNothingStays(cli, run);
   }
 
   void clientKilledRunGoesOn() {

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "app/deploy/node_link.h"
+#include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "tests/support/sshd.h"
 
@@ -77,7 +78,7 @@ class AgentOverSshTest : public QObject {
       context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
       context.set_wait_for_ready(true);
       node::v1::HandshakeRequest request;
-      request.set_protocol(1);
+      request.set_protocol(specs::kNewestProtocol);
       node::v1::HandshakeReply reply;
       const grpc::Status status = stub->Handshake(&context, request, &reply);
       return status.ok() ? reply.version() : status.error_message();

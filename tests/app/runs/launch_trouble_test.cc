@@ -107,21 +107,35 @@ int connectionsTo(const std::string& path) {
   return found;
 }
 
-// A launch of two nodes, the agent of the second stopped.
+// A launch of two nodes, the agent of the second stopped: from its beginning on, or once the first
+// node is being prepared, which it is before the second.
 struct HalfFrozen {
+  enum class When : std::uint8_t { kAtOnce, kAsTheFirstIsPrepared };
   Bench bench{2};
   std::vector<std::string> progress;
   std::optional<Result<std::string>> outcome;
   std::unique_ptr<Launch> launch;
   int frozen = -1;
+  std::jthread freezer;
 
-  bool begin() {
+  bool begin(When when = When::kAtOnce) {
     bench.session->connect();
     if (!bench.until([&] { return bench.session->allConnected(); })) return false;
     const auto request = bench.request({"training.epochs=1000", "training.batch=48"});
     if (!request.ok()) return false;
     frozen = bench.session->status(1).inventory.agentPid;
-    ::kill(frozen, SIGSTOP);
+    if (when == When::kAtOnce) {
+      ::kill(frozen, SIGSTOP);
+    } else {
+      const std::string runs = bench.session->status(0).inventory.workdir + "/runs";
+      freezer = std::jthread([runs, pid = frozen](const std::stop_token& stop) {
+        std::error_code none;
+        while (!stop.stop_requested() &&
+               fs::directory_iterator(runs, none) == fs::directory_iterator())
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        ::kill(pid, SIGSTOP);
+      });
+    }
     launch = std::make_unique<Launch>(
         *request, *bench.session, bench.home, bench.inbox,
         LaunchObserver{[this](const LaunchProgress& told) { progress.push_back(told.text()); },
@@ -139,6 +153,7 @@ struct HalfFrozen {
   }
   RunRow row() const { return *(*History::open(bench.home.historyFolder()))->row(launch->run()); }
   ~HalfFrozen() {
+    freezer = {};
     if (frozen > 0) ::kill(frozen, SIGCONT);
     launch.reset();
   }
@@ -191,7 +206,7 @@ class LaunchTroubleTest : public QObject {
   // The run began, but the client was told otherwise: it is ended, and told as failed.
   void aCommitWhoseAnswerIsLostLeavesNoRun() {
     HalfFrozen half;
-    QVERIFY(half.begin());
+    QVERIFY(half.begin(HalfFrozen::When::kAsTheFirstIsPrepared));
     QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000));
     QVERIFY(!half.outcome);
     const std::string folder = half.folder(1);
@@ -215,7 +230,7 @@ class LaunchTroubleTest : public QObject {
   // What was prepared expired before it was committed: it did not begin, and is told so.
   void aRunThatExpiredBeforeItsCommitHasFailed() {
     HalfFrozen half;
-    QVERIFY(half.begin());
+    QVERIFY(half.begin(HalfFrozen::When::kAsTheFirstIsPrepared));
     QVERIFY(half.bench.until([&] { return half.awaitsTheSecondOnly() || half.outcome; }, 15000));
     QVERIFY(!half.outcome);
     const auto supervisor = readFile(half.folder(1) + "/supervisor", 4096);

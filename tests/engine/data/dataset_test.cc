@@ -442,10 +442,16 @@ class DatasetTest : public QObject {
     QVERIFY(std::filesystem::is_empty(folder_.filePath("full").toStdString()));
     decoded.makeRoom(std::int64_t{1} << 60);
     QVERIFY(std::filesystem::is_empty(folder));
-    // A leftover of a killed process.
+    // A leftover of a killed process is removed, what another process writes is not.
     std::ofstream(folder + "/.part-1-1") << "x";
+    const data::FileFacts written = data::inspectIdx(sized(6, 100)).value();
+    const std::string elements(100, 'x');
+    data::DecodedFolder::Writer writer(&decoded, data::idxDecoding());
+    writer.add(elements);
     const data::DecodedFolder again(folder, {kMost, 0});
-    QVERIFY(std::filesystem::is_empty(folder));
+    QVERIFY(!std::filesystem::exists(folder + "/.part-1-1"));
+    writer.keep(written);
+    QVERIFY(!decoded.find(data::idxDecoding(), written.sha256).empty());
   }
 
   // Concurrent decoding, lookup and removal of the same file.

@@ -1,0 +1,74 @@
+#include "engine/specs/protocol.h"
+
+#include <algorithm>
+
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::specs {
+namespace {
+
+std::string rangeText(const Protocols& protocols) {
+  return protocols.oldest == protocols.newest
+             ? fmt::format("{}", protocols.newest)
+             : fmt::format("{} to {}", protocols.oldest, protocols.newest);
+}
+
+}  // namespace
+
+const std::vector<Feature>& features() {
+  static const std::vector<Feature> all = {
+      // PrepareRequest.check_only
+      {kCheckData, 2, message("check the data before a run is prepared")},
+      // ListWorkdir, RemoveFromWorkdir
+      {kWorkdirItems, 2, message("list and remove what its workdir keeps")},
+      // Supervisor.Checkpoint
+      {kCheckpointOnRequest, 2, message("take a checkpoint on request")},
+  };
+  return all;
+}
+
+bool Protocols::has(std::string_view feature) const {
+  return std::find(features.begin(), features.end(), feature) != features.end();
+}
+
+Protocols ownProtocols(std::string version) {
+  Protocols out{kOldestProtocol, kNewestProtocol, {}, std::move(version)};
+  for (const Feature& feature : features()) out.features.emplace_back(feature.name);
+  return out;
+}
+
+node::v1::Protocols toProto(const Protocols& protocols) {
+  node::v1::Protocols out;
+  out.set_oldest(protocols.oldest);
+  out.set_newest(protocols.newest);
+  for (const std::string& feature : protocols.features) out.add_features(feature);
+  out.set_version(protocols.version);
+  return out;
+}
+
+Protocols fromProto(const node::v1::Protocols& protocols) {
+  if (protocols.newest() == 0) return {};
+  return {protocols.oldest(),
+          protocols.newest(),
+          {protocols.features().begin(), protocols.features().end()},
+          protocols.version()};
+}
+
+Result<int> commonProtocol(const Message& peer, const Protocols& node, const Protocols& client) {
+  const int common = std::min(node.newest, client.newest);
+  if (common >= std::max(node.oldest, client.oldest)) return common;
+  return makeError(Code::kFailedPrecondition, "{} speaks protocol {}, the client protocol {}", peer,
+                   rangeText(node), rangeText(client));
+}
+
+Status checkFeature(const Message& peer, const Protocols& node, std::string_view feature) {
+  if (node.has(feature)) return {};
+  const auto found = std::find_if(features().begin(), features().end(),
+                                  [&](const Feature& one) { return one.name == feature; });
+  LOCKSTEP_CHECK(found != features().end(), "feature {}", feature);
+  Error error = makeError(Code::kFailedPrecondition, "{} cannot {}", peer, found->what);
+  error.why = "it is of an older version";
+  return error;
+}
+
+}  // namespace lockstep::specs
