@@ -371,7 +371,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
     for (const auto& [name, hash] : data.hashes) (*reply.mutable_data_hashes())[name] = hash;
     Status status = begin(folder, request, data, reply);
     if (status.ok() && !observer({})) {
-      (void)endSupervisor(folder);
+      LOCKSTEP_TRY(named(endSupervisor(folder), request));
       status = makeError(Code::kCancelled, "the launch was cancelled");
     }
     if (!status.ok()) removeFolder(folder);

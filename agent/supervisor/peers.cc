@@ -384,7 +384,8 @@ struct PeerClient::State : std::enable_shared_from_this<PeerClient::State> {
         lostTold = false;
         ToPeer message;
         while (rpc->Read(&message)) {
-          if (message.run() != run || message.generation() < generation) continue;
+          if (message.run() != run || (message.generation() < generation && !message.has_decline()))
+            continue;
           post([this, message] { handlers.onMessage(message); });
         }
         box->close();  // writing fails from now on; cancelling would hide the status

@@ -205,7 +205,11 @@ void RunControl::checkReady() {
     if (!peer.ready && awaited(name)) return;
   loop_.cancel(formation_);
   electorate_ = nodesOf(request_);
-  std::erase_if(electorate_, [&](const std::string& name) { return returned_.contains(name); });
+  const bool isFirst = generation_ == request_.generation();
+  std::erase_if(electorate_, [&](const std::string& name) {
+    const bool mayVote = isFirst || name == request_.node() || hasRanks(name) || answers(name);
+    return returned_.contains(name) || !mayVote;
+  });
   ToPeer message;
   *message.mutable_go() = goMessage();
   tellPeers(message);

@@ -80,7 +80,7 @@ void RunControl::seekSuccessor() {
 
 // The successor can be reached.
 void RunControl::vote(const std::string& successor) {
-  if (outcome_ || !candidate_ || absent_) return;
+  if (outcome_ || !candidate_ || absent_ || stands_) return;
   if (!voted_) {
     say(fmt::format("node {} does not answer: votes for node {}", coordinator_, successor));
     voted_ = true;
@@ -94,6 +94,7 @@ void RunControl::vote(const std::string& successor) {
 void RunControl::stand() {
   say(fmt::format("node {} does not answer: asks for votes to take over", coordinator_));
   stands_ = true;
+  candidate_.reset();  // or it would have this node's vote too, once it is reached
   leaveCoordinator();
   countVotes();
 }
@@ -164,8 +165,9 @@ void RunControl::countVotes() {
   // The vote of a spare may be on its way.
   const auto spares = specs::spareNodes(request_.cluster());
   if (monotonicNow() - seekingSince_ < kTurn * heartbeat_ &&
-      std::any_of(spares.begin(), spares.end(),
-                  [&](const auto* spare) { return !votes_.contains(spare->name()); }))
+      std::any_of(spares.begin(), spares.end(), [&](const auto* spare) {
+        return spare->name() != request_.node() && !votes_.contains(spare->name());
+      }))
     return;
   say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),
                   members.error().text()));
@@ -192,6 +194,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::
     peer.address = addresses_[name];
     peer.heard.last = monotonicNow();
   }
+  ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   if (const auto* node = specs::evaluatorNode(request_.cluster())) {
     evaluations_ = std::make_unique<Evaluations>(node->name());
     if (!votes_.contains(node->name())) evaluatorLost("its supervisor does not answer");

@@ -98,6 +98,8 @@ int logsCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_TRY(printed);
     LOCKSTEP_TRY(printNew());
     if (!ended) return makeError(Code::kCancelled, "no longer following the logs");
+    // of a version that this program cannot talk to
+    if (error && error->code == Code::kFailedPrecondition) return *error;
     return {};
   }();
   if (status.ok()) return kSucceeded;

@@ -396,6 +396,12 @@ void RunAggregator::addLostOthers(std::int64_t wallNs) {
   const bool over = std::all_of(nodes_.begin(), nodes_.end(),
                                 [&](const auto& node) { return finished(node.first); });
   if (over) {
+    if (row_.error.empty()) {
+      Error error = makeError(Code::kAborted, "the run's supervisors ended on all nodes");
+      error.why = "they were killed, or the nodes were restarted";
+      error.next = "resume the run from its last checkpoint, or launch it again where it has none";
+      addError(error);
+    }
     end(RunState::FAILED, wallNs);
   } else if (row_.unreachableNs == 0) {
     row_.unreachableNs = wallNs;

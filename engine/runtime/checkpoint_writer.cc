@@ -179,7 +179,8 @@ Result<bool> CheckpointWriter::attend(bool asks) {
   if (!own.ok()) mine.fail(state_.rank, own.error());
   LOCKSTEP_ASSIGN(const Standing all, standingOf(mine, state_.groups));
   if (all.pending != 0) return all.asks != 0;
-  if (Status failed = own.ok() ? all.result() : own; !failed.ok()) {
+  Status failed = own.ok() ? all.result() : own;
+  if (!failed.ok() && phase_ != Phase::kCleaning) {
     failed_ = std::move(failed);
     failed_.error().step = progress_.step;
     start(Phase::kCleaning);
@@ -214,6 +215,7 @@ Status CheckpointWriter::begin(const Progress& progress) {
     }));
   LOCKSTEP_TRY(fillSnapshot());
   progress_ = progress;
+  published_ = false;
   start(Phase::kWriting);
   return {};
 }
@@ -318,6 +320,7 @@ Status CheckpointWriter::publish() {
   fs::remove_all(target(), error);
   fs::rename(folder, target(), error);
   if (error) return systemError(error.value(), message("cannot rename to {}", target()));
+  published_ = true;
   syncFolder(root);
   return {};
 }
@@ -328,7 +331,17 @@ Status CheckpointWriter::clean() {
   if (!isLeader()) return {};
   const fs::path root = to_.folder, newest = target();
   std::error_code error;
-  fs::remove_all(temporary(), error);
+  const auto remove = [&](const fs::path& checkpoint) {
+    const fs::path trash = root / ("." + checkpoint.filename().string() + ".old");
+    fs::remove_all(trash, error);
+    fs::rename(checkpoint, trash, error);
+    if (!error) fs::remove_all(trash, error);
+  };
+  if (!failed_.ok()) {  // older ones are what is left to resume from
+    fs::remove_all(temporary(), error);
+    if (published_) remove(newest);
+    return {};
+  }
   const auto all = checkpointsIn(root);
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(to_.keep, 1)) < all.size(); ++i) {
     // Checkpoints of later steps are damaged if the run resumed from an earlier one.
@@ -336,10 +349,7 @@ Status CheckpointWriter::clean() {
     if (to_.copied != nullptr && (all[i].first == *to_.copied ||
                                   (all[i].first > *to_.copied && i + kUncopied >= all.size())))
       continue;
-    const fs::path trash = root / ("." + all[i].second.filename().string() + ".old");
-    fs::remove_all(trash, error);
-    fs::rename(all[i].second, trash, error);
-    if (!error) fs::remove_all(trash, error);
+    remove(all[i].second);
   }
   return {};
 }

@@ -94,7 +94,8 @@ class CheckpointWriter {
   std::optional<Written> written_;
   Status failed_;
 
-  // Read by the thread while `job_` is not kIdle, by other threads while it is.
+  // Used by the thread while `job_` is not kIdle, by other threads while it is, like failed_.
+  bool published_ = false;  // by this rank
   std::vector<std::byte> snapshot_;
   Progress progress_;
   std::mutex mutex_;

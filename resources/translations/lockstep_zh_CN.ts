@@ -5061,6 +5061,14 @@ its last lines:
             <translation>运行可能在其他节点上继续</translation>
         </message>
         <message>
+            <source>the run's supervisors ended on all nodes</source>
+            <translation>该次运行的监督进程在所有节点上都已结束</translation>
+        </message>
+        <message>
+            <source>they were killed, or the nodes were restarted</source>
+            <translation>它们被终止，或节点已重启</translation>
+        </message>
+        <message>
             <source>the checkpoint at step %1 was skipped</source>
             <translation>已跳过第 %1 步的检查点</translation>
         </message>

@@ -106,7 +106,6 @@ class LedgerTest : public QObject {
     out.optimizer.kind = "sgd";
     out.trainer.schedule.peak = kRate;
     out.trainer.epochs = kEpochs;
-    out.trainer.evaluate = false;
     return out;
   }
   // The samples that were not trained on once an epoch.
