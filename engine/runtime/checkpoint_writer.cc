@@ -183,6 +183,11 @@ Result<bool> CheckpointWriter::attend(bool asks) {
   if (!failed.ok() && phase_ != Phase::kCleaning) {
     failed_ = std::move(failed);
     failed_.error().step = progress_.step;
+    // For the rank that failed, where it ends the training.
+    if (!own.ok())
+      failed_.error().next = own.code() == Code::kResourceExhausted
+                                 ? message("free space on the disk of {}, then resume", to_.folder)
+                                 : message("check that {} can be written, then resume", to_.folder);
     start(Phase::kCleaning);
   } else if (phase_ == Phase::kWriting) {
     start(Phase::kPublishing);
@@ -261,9 +266,7 @@ void CheckpointWriter::work() {
     });
     if (!status.ok()) {
       status.error().step = progress_.step;
-      status.error().next = status.code() == Code::kResourceExhausted
-                                ? message("free space on the disk of {}, then resume", to_.folder)
-                                : message("check that {} can be written, then resume", to_.folder);
+      status.error().next = {};  // see attend()
     }
     lock.lock();
     result_ = std::move(status);
