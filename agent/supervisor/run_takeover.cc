@@ -137,7 +137,8 @@ void RunControl::onVote(const std::string& node, int generation) {
   if (stands_) countVotes();
 }
 
-// Votes until then: the coordinator answers this node, or it is another one's turn.
+// Declines the votes that came up to `until`: the coordinator answers this node, or another node is
+// to take over.
 void RunControl::declineVotes(Nanoseconds until) {
   if (votes_.empty()) return;
   node::v1::ToPeer message;
@@ -194,7 +195,6 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::
     peer.address = addresses_[name];
     peer.heard.last = monotonicNow();
   }
-  ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   if (const auto* node = specs::evaluatorNode(request_.cluster())) {
     evaluations_ = std::make_unique<Evaluations>(node->name());
     if (!votes_.contains(node->name())) evaluatorLost("its supervisor does not answer");
@@ -209,6 +209,7 @@ void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::
   recovery_ = Recovery(request_.spec().recovery(), generation_ - request_.generation());
   const Error error = lostError(lost);
   if (const auto end = recovery_.ends(error, furthest_)) return abort(*end);
+  ++generation_;  // the lost coordinator may have begun one that no voter has heard of
   recover(error, members);
   coordinator_ = request_.node();
 }
