@@ -125,8 +125,7 @@ std::shared_ptr<grpc::Channel> peerChannel(const node::v1::PrepareRequest& reque
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // An attempt to connect ends after so long: another one begins with packets at once, this one
-  // would wait ever longer between two.
+  // Ends an attempt to connect: the next one sends at once, while TCP doubles its pauses.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);

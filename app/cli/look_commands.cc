@@ -1,4 +1,4 @@
-// logs, runs: what is known of runs, and what their nodes say of them now.
+// The commands logs and runs: what the history and the nodes know of runs.
 #include <algorithm>
 #include <cstdio>
 
@@ -117,8 +117,8 @@ bool isRecorded(const History& history, const std::string& run) {
   return store.ok() && (*store)->lockForRecording().code() == Code::kAlreadyExists;
 }
 
-// Brings runs under way up to what their nodes say: to their ends, or to now. Those that another
-// process records are.
+// Records what the nodes of unfinished runs report, up to the end of the run or up to now. Skips
+// runs that another process records.
 void askNodes(const Globals& globals, const History& history, const std::vector<RunRow>& rows) {
   struct Asked {
     std::unique_ptr<ClusterSession> session;

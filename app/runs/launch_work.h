@@ -38,8 +38,8 @@ class LaunchWork {
 
   // Finds the address of each node, and checks that the others can connect to it there.
   Status findAddresses(std::stop_token stop);
-  // Copies data where asked; then all check theirs, the coordinator prepares, and then all others
-  // at once.
+  // Copies data where asked. Then all nodes check their data, the coordinator's node prepares the
+  // run, and after it all others do so concurrently.
   Status prepareAll(const std::string& run, const Preview& preview, std::stop_token stop);
   // Reading data may take longer than a prepared node waits for the others.
   Status checkAll(const std::vector<node::v1::PrepareRequest>& requests, const DataHashes& copied,

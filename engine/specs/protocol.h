@@ -44,7 +44,7 @@ Protocols fromProto(const node::v1::Protocols& protocols);  // absent: Protocols
 // in "the agent".
 Result<int> commonProtocol(const Message& peer, const Protocols& node, const Protocols& client);
 
-// Error kFailedPrecondition: the peer, a node's agent or a run's supervisor, lacks the feature.
+// Returns kFailedPrecondition if `node` lacks the feature; `peer` is how messages call it.
 Status checkFeature(const Message& peer, const Protocols& node, std::string_view feature);
 
 }  // namespace lockstep::specs

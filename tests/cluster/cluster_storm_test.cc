@@ -31,7 +31,7 @@ using namespace lockstep::test;
 namespace {
 
 constexpr int kHosts = 4;
-constexpr int kWholeMs = 60000;  // until a run goes on with all hosts that are there
+constexpr int kWholeMs = 60000;  // until training continues on all hosts that are up
 constexpr int kEndsMs = 300000;
 
 const QStringList kKinds{"worker",    "agent", "host",   "link",      "moment", "direction",

@@ -44,7 +44,7 @@ class RunsOnHosts {
   std::unique_ptr<QProcess> start(const QStringList& arguments) const;
   // A run without restarts, unless `more` says otherwise.
   std::unique_ptr<QProcess> train(const QStringList& more, const QString& cluster) const;
-  // Until it has told so many steps. False where it ends before.
+  // Waits until the client has reported this many steps. Returns false if it ends before.
   bool awaitSteps(QProcess& process, int steps, QByteArray& out, QString& run) const;
   // A worker of a run on a host, and its supervisor there; < 0: none.
   pid_t workerOn(int host, const QString& run) const;
