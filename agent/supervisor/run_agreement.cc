@@ -37,7 +37,8 @@ std::unique_ptr<PeerClient> RunControl::connect(const std::string& node,
   PeerClient::Handlers handlers;
   handlers.onJoin = [this, node] { node == coordinator_ ? onCoordinatorJoin() : vote(node); };
   handlers.onLost = [this, node](const std::string& why) {
-    if (node == coordinator_) onCoordinatorLost(why);
+    if (node == coordinator_) return onCoordinatorLost(why);
+    if (voted_ && node == candidateNode_) candidateLost_ = monotonicNow();
   };
   handlers.onRefused = [this, node](const Error& error) {
     if (node != coordinator_) return;

@@ -26,6 +26,7 @@
 #include "agent/base/key_value_store.h"
 #include "agent/base/run_folder.h"
 #include "agent/host/cores.h"
+#include "agent/host/links.h"
 #include "agent/host/metrics.h"
 #include "agent/host/stacks.h"
 #include "agent/supervisor/checkpoint_copies.h"
@@ -124,6 +125,7 @@ class RunControl {
   void sendAll(const node::v1::ToWorker& message);
   void signalAll(int number);
   bool workersGone() const;
+  std::map<std::string, std::string> nodesByAddress() const;  // the other nodes
   void sample();
 
   // Heartbeats
@@ -182,15 +184,19 @@ class RunControl {
   bool hasQuorum() const;  // at the coordinator
   bool continuesWithoutAny() const;
   node::v1::Go goMessage() const;
-  void seekSuccessor();  // while the coordinator is silent
+  void seekSuccessor();              // while the coordinator is silent
+  void seek(std::size_t successor);  // it has its turn
   void stand();
-  void vote(const std::string& successor);
+  void vote(const std::string& successor);  // again at each heartbeat
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
   void onVote(const std::string& node, int generation);
   void countVotes();
-  void declineVotes(Nanoseconds until);
+  void answerVotes();  // while this node does not stand
+  void declineVotes(Nanoseconds until, const node::v1::Decline& decline = {});
+  void onDecline(const node::v1::Decline& decline);
   void takeOver(const std::vector<std::string>& lost, const node::v1::Members& members);
-  void followAgain();  // the coordinator, after a vote that led to nothing
+  // The coordinator, after a vote that led to nothing; for so many heartbeats at least.
+  void followAgain(int heartbeats);
   void leaveCoordinator();
 
   // Evaluator node
@@ -272,13 +278,15 @@ class RunControl {
   std::set<std::string> returned_;  // at the coordinator
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
-  std::vector<node::v1::Listener> listeners_;  // those that may succeed it come in this order
-  std::size_t turn_ = 0;                       // the next successor to try
-  Nanoseconds seekingSince_ = 0;               // since a successor's turn began; 0: none's
-  std::unique_ptr<PeerClient> candidate_;      // to the successor that this node votes for
-  bool voted_ = false, stands_ = false;        // for another node; for this one
+  std::vector<node::v1::Listener> listeners_;        // those that may succeed it come in this order
+  std::size_t turn_ = 0;                             // the next successor to try
+  Nanoseconds seekUntil_ = 0;                        // end of a successor's turn, or of a pause
+  std::unique_ptr<PeerClient> candidate_;            // to the successor that this node votes for
+  bool voted_ = false, stands_ = false;              // for another node; for this one
+  std::string candidateNode_;                        // that it has voted for
+  Nanoseconds candidateLost_ = 0, standsSince_ = 0;  // 0: it is connected
   struct Vote {
-    Nanoseconds since = 0;
+    Nanoseconds since = 0, last = 0;  // the first and the last time that it came
     int generation = 0;
   };
   std::map<std::string, Vote> votes_;             // by node, like the next
@@ -287,6 +295,7 @@ class RunControl {
   int sharedMemory_ = -1;
   CoreClaims cores_;  // while workers run
   NodeSampler sampler_;
+  LinkSampler links_;
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PeerClient> client_;
   std::map<std::string, Peer> peers_;

@@ -141,7 +141,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   doneStatus_.clear();
   told_.reset();
   pendingCause_.reset();
-  seekingSince_ = 0;
+  seekUntil_ = candidateLost_ = 0;
   voted_ = stands_ = false;
   if (!coordinates()) declineVotes(monotonicNow());  // of nodes that are left out
   votes_.clear();

@@ -54,8 +54,8 @@ void RunControl::endAlone(const Error& error) {
 // stays.
 void RunControl::seekCoordinator() {
   const Nanoseconds now = monotonicNow();
-  if (candidate_ && now - seekingSince_ < kTurn * heartbeat_) return;
-  seekingSince_ = now;
+  if (candidate_ && now < seekUntil_) return;
+  seekUntil_ = now + kTurn * heartbeat_;
   const node::v1::Listener& next = listeners_[turn_++ % listeners_.size()];
   if (next.node() != request_.node() && next.node() != coordinator_)
     candidate_ = connect(next.node(), next.address());

@@ -1,16 +1,20 @@
 // RunControl: another node takes over from a coordinator that is lost.
 //
 // The coordinator tells all nodes who succeeds it, in order. A node that has heard nothing from the
-// coordinator for some heartbeats leaves it and votes for the first successor; if that one cannot
-// be reached or does not take over, the next one has its turn. A successor to which the coordinator
-// is silent too, and which has the votes of more than half of the nodes, begins the next generation
-// without those that have not voted.
+// coordinator for some heartbeats leaves it and votes for the first successor that it reaches,
+// again at each heartbeat. Its vote lasts until that node declines it: because the coordinator
+// answers that node, because it has voted itself (then the vote goes where its own went), or
+// because it has stood in vain. Then the next successor has its turn, or the first again, at
+// random, so that nodes cannot wait for each other in a circle. A successor to which the
+// coordinator is silent too, and which has the votes of more than half of the nodes, begins the
+// next generation without those that have not voted.
 //
 // A node that has voted, or asks for votes, has left the coordinator. It follows the coordinator
 // again only if the successor has given up; until then, neither counts on it twice. Likewise a
 // coordinator that reaches fewer than half of the nodes does not continue (hasQuorum). Counted are
 // the nodes of the last generation that trained, so that two nodes never coordinate one run.
 #include <algorithm>
+#include <random>
 
 #include "agent/base/grpc_status.h"
 #include "agent/supervisor/run_control.h"
@@ -21,8 +25,15 @@
 namespace lockstep::agent {
 namespace {
 
-constexpr int kTurn = 4;   // heartbeats of a successor's turn
-constexpr int kWaits = 2;  // heartbeats that a majority waits for the others' votes
+// In heartbeats.
+constexpr int kTurn = 4;    // a successor has so long to be reached
+constexpr int kStands = 8;  // a node asks for votes so long, and up to kTurn more
+constexpr int kWaits = 2;   // a majority waits so long for the others' votes
+
+int atRandom(int below) {
+  static std::minstd_rand random{std::random_device{}()};
+  return static_cast<int>(random() % static_cast<unsigned>(below));
+}
 
 }  // namespace
 
@@ -52,30 +63,44 @@ node::v1::Go RunControl::goMessage() const {
 
 void RunControl::seekSuccessor() {
   if (outcome_ || stopping_) return;
-  if (!stands_) declineVotes(monotonicNow() - kTurn * heartbeat_);
+  std::erase_if(votes_, [this](const auto& vote) {
+    return monotonicNow() - vote.second.last > kTurn * heartbeat_;
+  });
+  if (!stands_) answerVotes();
   if (listeners_.empty()) return;
   if (absent_) return seekCoordinator();
   if (!continuesWithoutAny()) return;
   const Nanoseconds now = monotonicNow();
   if (stands_) {
     countVotes();
-    if (stands_ && now - seekingSince_ > kTurn * heartbeat_) followAgain();
+    if (stands_ && now > seekUntil_) followAgain(kWaits);
     return;
   }
-  if (voted_) return;
+  if (voted_) {
+    if (candidateLost_ == 0)
+      vote(candidateNode_);
+    else if (now - candidateLost_ > kTurn * heartbeat_)
+      followAgain(kWaits);
+    return;
+  }
   if (!coordinatorHeard_.silent) {
     candidate_.reset();
-    seekingSince_ = 0;
+    seekUntil_ = 0;
     turn_ = 0;
     return;
   }
-  if (seekingSince_ != 0 && now - seekingSince_ < kTurn * heartbeat_) return;
-  seekingSince_ = now;
-  const node::v1::Listener& successor = listeners_[turn_++ % listeners_.size()];
-  if (successor.node() == request_.node())
+  if (now < seekUntil_) return;
+  seek(turn_ % listeners_.size());
+}
+
+void RunControl::seek(std::size_t successor) {
+  const node::v1::Listener& listener = listeners_[successor];
+  turn_ = successor + 1;
+  seekUntil_ = monotonicNow() + kTurn * heartbeat_;
+  if (listener.node() == request_.node())
     stand();
   else
-    candidate_ = connect(successor.node(), successor.address());
+    candidate_ = connect(listener.node(), listener.address());
 }
 
 // The successor can be reached.
@@ -84,8 +109,10 @@ void RunControl::vote(const std::string& successor) {
   if (!voted_) {
     say(fmt::format("node {} does not answer: votes for node {}", coordinator_, successor));
     voted_ = true;
+    candidateNode_ = successor;
     leaveCoordinator();
   }
+  candidateLost_ = 0;
   node::v1::FromPeer message;
   message.mutable_vote();
   candidate_->send(std::move(message));
@@ -94,6 +121,9 @@ void RunControl::vote(const std::string& successor) {
 void RunControl::stand() {
   say(fmt::format("node {} does not answer: asks for votes to take over", coordinator_));
   stands_ = true;
+  voted_ = false;
+  standsSince_ = monotonicNow();
+  seekUntil_ = standsSince_ + (kStands + atRandom(kTurn + 1)) * heartbeat_;
   candidate_.reset();  // or it would have this node's vote too, once it is reached
   leaveCoordinator();
   countVotes();
@@ -104,13 +134,26 @@ void RunControl::leaveCoordinator() {
   onCoordinatorLost("it has not answered");
 }
 
-void RunControl::followAgain() {
+void RunControl::followAgain(int heartbeats) {
   if (outcome_) return;
+  if (atRandom(2) == 0) turn_ = 0;
   stands_ = voted_ = false;
-  seekingSince_ = monotonicNow();
-  declineVotes(seekingSince_ - kTurn * heartbeat_);
+  candidateLost_ = 0;
+  seekUntil_ = monotonicNow() + heartbeats * heartbeat_;
+  declineVotes(monotonicNow());
   candidate_.reset();
   client_ = connect(coordinator_, coordinatorAddress_);
+}
+
+void RunControl::onDecline(const node::v1::Decline& decline) {
+  if (absent_) return;
+  const auto successor = std::find_if(listeners_.begin(), listeners_.end(), [&](const auto& one) {
+    return one.node() == decline.successor();
+  });
+  if (!voted_ || successor == listeners_.end())
+    return followAgain(decline.hears() ? kTurn : kWaits);
+  voted_ = false;
+  seek(static_cast<std::size_t>(successor - listeners_.begin()));
 }
 
 void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToPeer& message) {
@@ -118,7 +161,7 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
   if (message.has_abort()) {
     abort(fromInfo(message.abort().error()));
   } else if (message.has_decline()) {
-    if (!absent_) followAgain();
+    onDecline(message.decline());
   } else if (message.has_recover() && message.generation() > generation_) {
     say(fmt::format("node {} coordinates the run from now on", node));
     client_ = std::move(candidate_);
@@ -133,16 +176,38 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
 }
 
 void RunControl::onVote(const std::string& node, int generation) {
-  votes_[node] = {monotonicNow(), generation};
+  const Nanoseconds now = monotonicNow();
+  votes_.try_emplace(node, Vote{now, now, generation}).first->second.last = now;
   if (stands_) countVotes();
 }
 
-// Declines the votes that came up to `until`: the coordinator answers this node, or another node is
-// to take over.
-void RunControl::declineVotes(Nanoseconds until) {
+// Declines votes that this node will not use: the coordinator has answered it since, or it has
+// voted itself. Of two nodes that vote for each other, the first in order stands.
+void RunControl::answerVotes() {
+  node::v1::Decline decline;
+  if (voted_) {
+    const auto isBefore = [this](const node::v1::Listener& one) {
+      return one.node() == request_.node() || one.node() == candidateNode_;
+    };
+    const auto first = std::find_if(listeners_.begin(), listeners_.end(), isBefore);
+    if (votes_.contains(candidateNode_)) {
+      if (first != listeners_.end() && first->node() == request_.node()) return stand();
+      votes_.erase(candidateNode_);
+    }
+    decline.set_successor(candidateNode_);
+    return declineVotes(monotonicNow(), decline);
+  }
+  // A node that cannot stand keeps nobody waiting.
+  const bool stands = !listeners_.empty() && !absent_ && continuesWithoutAny();
+  decline.set_hears(!coordinatorHeard_.silent);
+  declineVotes(stands ? coordinatorHeard_.last - heartbeat_ : monotonicNow() - kTurn * heartbeat_,
+               decline);
+}
+
+void RunControl::declineVotes(Nanoseconds until, const node::v1::Decline& decline) {
   if (votes_.empty()) return;
   node::v1::ToPeer message;
-  message.mutable_decline();
+  *message.mutable_decline() = decline;
   std::erase_if(votes_, [&](const auto& vote) {
     if (vote.second.since > until) return false;
     server_->send(vote.first, message);
@@ -158,22 +223,22 @@ void RunControl::countVotes() {
   const auto present = static_cast<std::size_t>(std::count_if(
       electorate_.begin(), electorate_.end(),
       [&](const std::string& name) { return name == request_.node() || votes_.contains(name); }));
-  const bool waits = present + 1 < all && monotonicNow() - seekingSince_ < kWaits * heartbeat_;
+  const Nanoseconds stood = monotonicNow() - standsSince_;
+  const bool waits = present + 1 < all && stood < kWaits * heartbeat_;
   if (!isQuorum(present, all, false) || waits) return;
   const auto members = membersWithout(
       lost, request_, [this](const std::string& name) { return votes_.contains(name); });
   if (members.ok()) return takeOver(lost, *members);
   // The vote of a spare may be on its way.
   const auto spares = specs::spareNodes(request_.cluster());
-  if (monotonicNow() - seekingSince_ < kTurn * heartbeat_ &&
+  if (stood < kStands * heartbeat_ &&
       std::any_of(spares.begin(), spares.end(), [&](const auto* spare) {
         return spare->name() != request_.node() && !votes_.contains(spare->name());
       }))
     return;
   say(fmt::format("the run cannot continue without {}: {}", fmt::join(lost, ", "),
                   members.error().text()));
-  followAgain();
-  listeners_.clear();
+  followAgain(kTurn);
 }
 
 void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::Members& members) {

@@ -326,13 +326,31 @@ bool RunControl::workersGone() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const auto& one) { return one->exited; });
 }
 
+// Without those that share an address, as nodes on one host do.
+std::map<std::string, std::string> RunControl::nodesByAddress() const {
+  std::map<std::string, std::string> out;
+  std::set<std::string> shared;
+  for (const spec::v1::NodeSpec& node : request_.cluster().nodes())
+    if (!out.emplace(node.address(), node.name()).second) shared.insert(node.address());
+  std::erase_if(out, [&](const auto& one) {
+    return one.first.empty() || one.second == request_.node() || shared.contains(one.first);
+  });
+  return out;
+}
+
 void RunControl::sample() {
   if (over_) return;
   std::map<int, int> ranks;
-  for (auto& worker : workers_)
-    if (!worker->exited) ranks[worker->rank] = worker->process->pid();
+  std::vector<int> processes;
+  for (auto& worker : workers_) {
+    if (worker->exited) continue;
+    ranks[worker->rank] = worker->process->pid();
+    processes.push_back(worker->process->pid());
+  }
   run::v1::Record record;
   *record.mutable_node_sample() = sampler_.sample(ranks);
+  for (run::v1::LinkSample& link : links_.sample(processes, nodesByAddress()))
+    *record.mutable_node_sample()->add_link() = std::move(link);
   for (const auto& one : record.node_sample().rank())
     for (auto& worker : workers_)
       if (worker->rank == one.rank())
