@@ -17,6 +17,7 @@
 #include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
 #include "agent/host/metrics.h"
+#include "agent/node/link_measure.h"
 #include "agent/node/reachability.h"
 #include "agent/node/staging.h"
 #include "agent/node/watched_task.h"
@@ -153,6 +154,23 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status ReachPeers(grpc::ServerContext* context, const node::v1::ReachPeersRequest* request,
                           node::v1::ReachPeersReply* reply) override {
     *reply = reachPeers(*request, [&] { return context->IsCancelled() || isLeaving(); });
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListenForMeasurements(
+      grpc::ServerContext* context, const node::v1::ListenForMeasurementsRequest* request,
+      grpc::ServerWriter<node::v1::ListenForMeasurementsReply>* writer) override {
+    return toGrpc(listenForMeasurements(
+        *request,
+        [&](const node::v1::ListenForMeasurementsReply& reply) { return writer->Write(reply); },
+        [&] { return context->IsCancelled() || isLeaving(); }));
+  }
+
+  grpc::Status MeasurePeer(grpc::ServerContext*, const node::v1::MeasurePeerRequest* request,
+                           node::v1::MeasurePeerReply* reply) override {
+    auto measured = measurePeer(*request);
+    if (!measured.ok()) return toGrpc(measured.status());
+    *reply = *measured;
     return grpc::Status::OK;
   }
 

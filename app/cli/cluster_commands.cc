@@ -2,24 +2,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <type_traits>
 
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
 #include "app/cli/terminal.h"
-#include "app/cluster/peer_addresses.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
 
-constexpr std::chrono::seconds kGpuLimit{3};  // for what GPUs do, where a node has any
 constexpr double kSampleHertz = 1;
 
 void printNode(const NodeStatus& node, const std::string& address) {
@@ -150,63 +146,6 @@ void printGpus(const ClusterSession& session) {
   put(stdout, text);
 }
 
-using Addresses = std::map<std::string, std::string>;  // by node
-
-// The addresses at which several connected nodes reach each other.
-Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
-  std::vector<PeerNode> nodes;
-  for (int i = 0; i < session.size(); ++i) {
-    const NodeStatus& node = session.status(i);
-    const auto& spec = session.cluster()->nodes(i);
-    const bool evaluates =
-        std::find(spec.roles().begin(), spec.roles().end(), "evaluator") != spec.roles().end();
-    if (node.phase == NodeState::CONNECTED)
-      nodes.push_back({&spec, &session.access(i), node.inventory, evaluates});
-  }
-  // The first is joined by the others.
-  std::stable_partition(nodes.begin(), nodes.end(),
-                        [](const PeerNode& node) { return !node.joinsFirstOnly; });
-  if (nodes.size() < 2 || nodes.front().joinsFirstOnly) return Addresses();
-  Result<std::vector<std::string>> proven = std::vector<std::string>();
-  std::atomic<bool> done = false;
-  std::jthread thread([&](std::stop_token stop) {
-    proven = provePeerAddresses(nodes, std::move(stop));
-    done = true;
-  });
-  if (!drainUntil(
-          inbox, [&] { return done.load(); }, interrupts())) {
-    thread.request_stop();
-    thread.join();
-    return makeError(Code::kCancelled, "interrupted");
-  }
-  thread.join();
-  if (!proven.ok()) return proven.error();
-  Addresses out;
-  std::vector<std::string> told;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if ((*proven)[i].empty()) continue;
-    out[nodes[i].spec->name()] = (*proven)[i];
-    told.push_back(fmt::format("{} at {}", nodes[i].spec->name(), (*proven)[i]));
-  }
-  put(stderr, fmt::format("nodes reach each other: {}\n", fmt::join(told, ", ")));
-  return out;
-}
-
-// Until all GPUs were sampled once, at most kGpuLimit; false: interrupted.
-bool awaitGpus(Connecting& connecting) {
-  const ClusterSession& session = connecting.session();
-  const auto end = std::chrono::steady_clock::now() + kGpuLimit;
-  const auto told = [&] {
-    for (int i = 0; i < session.size(); ++i) {
-      const NodeStatus& node = session.status(i);
-      if (node.phase == NodeState::CONNECTED && node.load.gpus.size() < node.inventory.gpus.size())
-        return std::chrono::steady_clock::now() > end;
-    }
-    return true;
-  };
-  return drainUntil(connecting.inbox(), told, interrupts());
-}
-
 void noteSharedCores(const ClusterSession& session) {
   struct Host {
     std::string name;
@@ -236,7 +175,7 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
   options.copy = copy;
   Connecting connecting(file->spec, options);
-  if (!connecting.connect() || !awaitGpus(connecting)) return kStoppedByUser;
+  if (!connecting.connect() || !connecting.awaitGpus()) return kStoppedByUser;
   ClusterSession& session = connecting.session();
   const auto proven = provePeers(session, connecting.inbox());
   if (!proven.ok() && proven.error().code == Code::kCancelled) return kStoppedByUser;

@@ -25,6 +25,8 @@ class Connecting {
 
   // Waits until every node is connected or has failed once. Returns false if Ctrl-C was pressed.
   bool connect();
+  // Waits until all GPUs were sampled once, for at most 3 s. Returns false if Ctrl-C was pressed.
+  bool awaitGpus();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -57,5 +59,10 @@ struct AskingSession {
 
 // Reports nodes that are not connected, and why; returns whether there is none.
 bool reportFailures(const ClusterSession& session, bool json);
+
+// Finds the addresses at which several connected nodes reach each other, and prints them to stderr.
+// Empty: there is one node. Errors: those of provePeerAddresses(); kCancelled on Ctrl-C.
+using Addresses = std::map<std::string, std::string>;  // by node
+Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox);
 
 }  // namespace lockstep::app::cli

@@ -146,6 +146,21 @@ const std::vector<Command> kCommands{
      {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
      "Installs Lockstep on every node and starts its agent.",
      clusterDeployCommand},
+    {"cluster preflight",
+     {{"local=", "seconds=", "json"},
+      0,
+      1,
+      "cluster preflight FILE | --local N [--seconds S] [--json]"},
+     "Measures a cluster before a run: matrix products and memory of each node, bandwidth and "
+     "round "
+     "trip\n"
+     "between each two, free disk, clocks, GPU links. Compares with earlier results on the "
+     "cluster, "
+     "the\n"
+     "first time with the other nodes and links; exit 1 if something is weak.\n"
+     "  --local     the agents of this machine instead of a cluster\n"
+     "  --seconds   of each measurement (default 0.5)",
+     clusterPreflightCommand},
     {"gc",
      {{"local=", "node=", "older-than=", "dry-run", "json"},
       0,

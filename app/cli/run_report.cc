@@ -56,6 +56,7 @@ class JsonReport final : public RunReport {
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
     tell(story_.take(update));
+    for (const StragglerChange& change : update.stragglers) tell(change);
     for (const Error& warning : story_.newWarnings(update)) errorLine(warning, "warning").print();
     for (const RunRestart& restart : story_.newRestarts(update)) tell(restart);
     for (const Error& error : story_.newErrors(update)) failed(error);
@@ -117,6 +118,25 @@ class JsonReport final : public RunReport {
     }
     line.print();
   }
+  void tell(const StragglerChange& change) {
+    tellHeld();
+    const Straggler& slow = change.slow;
+    const bool over = change.kind == StragglerChange::Kind::kOver;
+    JsonLine line(over ? "straggler_over" : "straggler");
+    line.add("rank", slow.rank).add("node", slow.node).add("phase", slow.phase);
+    line.add("since_step", slow.sinceStep).add("stopped", slow.halted).add("factor", slow.factor);
+    if (slow.link) {
+      line.add("to", slow.link->to).add("common", slow.link->common);
+      line.add("bytes_per_second", slow.link->rate);
+      line.add("usual_bytes_per_second", slow.link->usualRate);
+      line.add("round_trip_seconds", slow.link->roundTrip);
+      line.add("usual_round_trip_seconds", slow.link->usualTrip);
+    }
+    line.add("step_seconds", slow.stepSeconds).add("without_seconds", slow.withoutSeconds);
+    line.add("cause", evidenceText(slow.evidence)).add("text", changeText(change));
+    if (over) line.add("until_step", change.untilStep).add("lost_seconds", change.lostSeconds);
+    line.print();
+  }
   void tellHeld() {
     if (!held_) return;
     JsonLine line("step");
@@ -143,12 +163,10 @@ class PlainReport final : public RunReport {
                       context.row.world, context.row.strategy, context.row.comm));
   }
   void update(const RunUpdate& update) override {
-    if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
-      put(stderr, stragglerText(*update.slow) + "\n");
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
-    if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
+    for (const StragglerChange& change : update.stragglers) progress(changeText(change));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
     for (const RunRestart& restart : story_.newRestarts(update))
       progress(restart.begins() ? restartWarning(restart).text() : restartedText(restart).text());
@@ -198,7 +216,6 @@ class PlainReport final : public RunReport {
 
   std::int64_t every_;
   EventSequencer story_;
-  int slowRank_ = -1;
   Clock::time_point lastProgress_ = Clock::now();
 };
 

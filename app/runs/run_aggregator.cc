@@ -182,7 +182,7 @@ void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart
   members_ = {restart.nodes.begin(), restart.nodes.end()};
   row_.world = restart.world;
   analyzer_ = analysis::StepAnalyzer(restart.world);
-  ranks_.clear();
+  stragglers_.clear();
   std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= restart.world; });
   if (isLeftOut(errorNode_)) row_.error = {};
 }
@@ -276,7 +276,8 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
   const std::int64_t wallOffset = bounded(record.wall_ns()) - bounded(record.monotonic_ns());
   const std::int64_t firstStep = bounded(chunk.first_step());
-  ranks_.stepCompleted();
+  stragglers_.stepCompleted();
+  lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));
   std::int64_t begin = 0;
   std::int64_t& last = lastStep_[rank];
   auto& seconds = points(fmt::format("rank/{}/step", rank));
@@ -358,11 +359,16 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
     gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {
       points(series).push_back({x, value});
     });
+  for (const auto& link : sample.link()) {
+    const std::string to = prefix + "to/" + link.node();
+    points(to + "/sent").push_back({x, link.sent()});
+    points(to + "/round_trip").push_back({x, link.round_trip()});
+  }
+  stragglers_.take(name, x, sample);
   for (Error& warning : gpus_.warnings()) addWarning(name, std::move(warning), record.wall_ns());
   for (const auto& rank : sample.rank()) {
     points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
     points(fmt::format("rank/{}/memory", rank.rank())).push_back({x, rank.memory()});
-    ranks_.take(name, rank);
   }
 }
 
@@ -409,35 +415,6 @@ void RunAggregator::addLostOthers(std::int64_t wallNs) {
   }
 }
 
-std::optional<Straggler> RunAggregator::slowest() const {
-  Straggler result;
-  const auto place = [&](int rank) {
-    result.rank = rank;
-    if (const auto node = nodeOfRank_.find(rank); node != nodeOfRank_.end())
-      result.node = node->second;
-  };
-  if (const std::optional<int> halted = ranks_.halted(); halted && !ended()) {
-    place(*halted);
-    result.halted = true;
-    result.sinceStep = row_.figures.steps;
-    result.evidence = {SlowCause::kStopped, 1, 0};
-    return result;
-  }
-  const auto& slow = analyzer_.stragglers();
-  if (slow.empty()) return std::nullopt;
-  const auto& worst = *std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
-    return a.lostShare < b.lostShare;
-  });
-  place(worst.rank);
-  result.factor = worst.factor;
-  result.stepSeconds = worst.stepSeconds;
-  result.withoutSeconds = worst.withoutSeconds;
-  result.sinceStep = worst.since;
-  result.phase = analysis::slowPhaseName(worst.phase);
-  result.evidence = ranks_.evidence(worst, gpus_);
-  return result;
-}
-
 void RunAggregator::analyse() {
   using analysis::Breakdown;
   constexpr std::pair<const char*, double Breakdown::*> kParts[] = {
@@ -457,10 +434,17 @@ void RunAggregator::analyse() {
     update_.breakdown.push_back({static_cast<int>(r), spent.data, spent.forward, spent.backward,
                                  spent.waiting, spent.transfer, spent.optimizer, recent.seconds});
   }
-  std::optional<Straggler> now = slowest();
-  update_.slowChanged = now.has_value() || slow_.has_value();
-  update_.slow = now;
-  slow_ = std::move(now);
+  const bool wasSlow = stragglers_.slow().has_value();
+  const auto nodeOf = [&](int rank) {
+    const auto node = nodeOfRank_.find(rank);
+    return node == nodeOfRank_.end() ? std::string() : node->second;
+  };
+  update_.stragglers = stragglers_.look(analyzer_, gpus_, nodeOf, row_.figures.steps, ended());
+  update_.slow = stragglers_.slow();
+  update_.slowChanged = wasSlow || update_.slow;
+  for (const StragglerChange& change : update_.stragglers)
+    addLine(
+        {0, lastWallNs_, change.slow.node, change.slow.rank, "straggler: " + changeText(change)});
 }
 
 RunAggregator::Taken RunAggregator::take() {

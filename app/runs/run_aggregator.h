@@ -15,8 +15,8 @@
 #include "app/runs/gpu_watch.h"
 #include "app/runs/lost_time.h"
 #include "app/runs/node_clock.h"
-#include "app/runs/rank_watch.h"
 #include "app/runs/run_update.h"
+#include "app/runs/straggler_watch.h"
 #include "engine/analysis/analysis.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 
@@ -86,7 +86,6 @@ class RunAggregator {
   void addStarted(const std::string& name, const run::v1::Started& started, std::int64_t wallNs);
   void addWarning(const std::string& node, Error warning, std::int64_t wallNs);
   void analyse();
-  std::optional<Straggler> slowest() const;
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
@@ -101,8 +100,9 @@ class RunAggregator {
   std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
-  RankWatch ranks_;
   GpuWatch gpus_;
+  StragglerWatch stragglers_;
+  std::int64_t lastWallNs_ = 0;  // of a step or sample
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;  // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;
@@ -111,7 +111,6 @@ class RunAggregator {
   RunUpdate update_;
   RunBatch batch_;
   std::size_t fresh_ = 0;
-  std::optional<Straggler> slow_;
 };
 
 }  // namespace lockstep::app

@@ -8,7 +8,8 @@
 // "…/waiting", "…/transfer", "…/optimizer", and "…/began" (when the step began, by the wall clock
 // of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in", "…/net_out", "…/loopback", "…/disk_read",
-// "…/disk_write" (bytes/s), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset"
+// "…/disk_write" (bytes/s), of its links to other nodes "node/<n>/to/<m>/sent" (bytes/s) and
+// "…/round_trip" (seconds), "rank/<r>/cpu" (cores), "rank/<r>/memory", "node/<n>/clock_offset"
 // and "…/clock_uncertainty" (seconds, to the coordinator's); of each GPU, if its driver reports
 // them, "node/<n>/gpu/<i>/utilisation" and "…/memory_utilisation" (0…1), "…/memory" (bytes),
 // "…/temperature" (°C), "…/power" (W), "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in",
@@ -26,7 +27,7 @@
 #include "app/history/run_data.h"
 #include "app/history/run_row.h"
 #include "app/runs/run_restart.h"
-#include "app/runs/straggler.h"
+#include "app/runs/straggler_story.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -52,6 +53,7 @@ struct RunUpdate {
   std::vector<StepBreakdown> breakdown;  // of all ranks; empty: as before
   bool slowChanged = false;
   std::optional<Straggler> slow;  // valid where slowChanged
+  std::vector<StragglerChange> stragglers;
   struct Node {
     std::string name;
     bool reachable = true;

@@ -30,12 +30,32 @@ std::string evidenceText(const SlowEvidence& evidence) {
   return evidence.cores > 0 ? fmt::format("it had {:.2f} cores", evidence.cores) : std::string();
 }
 
+bool isSame(const Straggler& a, const Straggler& b) {
+  if (a.link.has_value() != b.link.has_value()) return false;
+  return a.link ? a.link->from == b.link->from && a.link->to == b.link->to : a.rank == b.rank;
+}
+
+std::string stragglerName(const Straggler& slow) {
+  return slow.link ? fmt::format("link {} → {}", slow.link->from, slow.link->to)
+                   : fmt::format("rank {} ({})", slow.rank, slow.node);
+}
+
 std::string stragglerText(const Straggler& slow) {
-  std::string text = fmt::format("rank {} ({}) ", slow.rank, slow.node);
+  std::string text = stragglerName(slow);
   if (slow.halted)
-    return text + fmt::format("is stopped: no step has ended since step {}", slow.sinceStep);
-  text += fmt::format("is slow: {:.1f} times the others' time in {} since step {}", slow.factor,
-                      slow.phase, slow.sinceStep);
+    return text + fmt::format(" is stopped: no step has ended since step {}", slow.sinceStep);
+  if (slow.link) {
+    text += fmt::format(
+        " is slow: {:.1f} MB/s, usually {:.1f}; round trip {:.2f} ms, usually {:.2f}; since step "
+        "{}",
+        1e-6 * slow.link->rate, 1e-6 * slow.link->usualRate, 1e3 * slow.link->roundTrip,
+        1e3 * slow.link->usualTrip, slow.sinceStep);
+    if (!slow.link->common.empty())
+      text += fmt::format("; all slow links are {}'s", slow.link->common);
+  } else {
+    text += fmt::format(" is slow: {:.1f} times the others' time in {} since step {}", slow.factor,
+                        slow.phase, slow.sinceStep);
+  }
   if (const std::string why = evidenceText(slow.evidence); !why.empty()) text += "; " + why;
   if (slow.withoutSeconds > 0)
     text += fmt::format("; a step takes {:.1f} ms, {:.1f} without it", 1e3 * slow.stepSeconds,

@@ -1,7 +1,8 @@
-// Straggler: the rank that makes the others wait, and the evidence of the cause.
+// Straggler: the rank or link that makes the others wait, and the evidence of the cause.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace lockstep::app {
@@ -25,21 +26,34 @@ struct SlowEvidence {
   int lanes = 0, lanesMax = 0;
 };
 
+struct SlowLink {
+  std::string from, to;                 // nodes
+  std::string common;                   // the node of all slow links, where there are several
+  double rate = 0, usualRate = 0;       // bytes/s while data is under way
+  double roundTrip = 0, usualTrip = 0;  // seconds
+  double lostShare = 0;                 // fraction of the time lost to it
+};
+
 struct Straggler {
-  int rank = 0;
+  int rank = 0;  // -1: a link
   std::string node;
-  double factor = 1;          // its work against the median rank's
+  double factor = 1;          // its work against the median rank's; the usual rate against its own
   double stepSeconds = 0;     // what a step takes
   double withoutSeconds = 0;  // predicted step time without it
   std::int64_t sinceStep = 0;
   std::string phase;  // "backward"
   SlowEvidence evidence;
   bool halted = false;  // stopped, and no step has ended since; no figures then
+  std::optional<SlowLink> link;
 };
+// Whether both are the same rank or link.
+bool isSame(const Straggler& a, const Straggler& b);
 
 // Returns the evidence in English: "its process was stopped 40 % of the time"; empty if there is
 // none.
 std::string evidenceText(const SlowEvidence& evidence);
+// "rank 2 (n3)", "link n1 → n3".
+std::string stragglerName(const Straggler& slow);
 // "rank 2 (n3) is slow: 1.8 times the others' time in backward since step 40; …".
 std::string stragglerText(const Straggler& slow);
 

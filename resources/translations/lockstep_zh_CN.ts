@@ -3729,6 +3729,10 @@ It uses:
             <translation>%2 上的 rank %1 已暂停；其他 rank 在等它。</translation>
         </message>
         <message>
+            <source>The link from %1 to %2 sends at 1/%3 of its usual rate.</source>
+            <translation>从 %1 到 %2 的链路只有通常速率的 1/%3。</translation>
+        </message>
+        <message>
             <source>Rank %1 on %2 takes %3× the median compute time.</source>
             <translation>%2 上的 rank %1 的计算时间是中位数的 %3 倍。</translation>
         </message>
@@ -6770,6 +6774,18 @@ its last lines:
         <message>
             <source>Since step %1, mostly in %2.</source>
             <translation>自第 %1 步起，主要在%2阶段。</translation>
+        </message>
+        <message>
+            <source>Since step %1: %2 instead of %3, round trip %4 instead of %5.</source>
+            <translation>从第 %1 步起：速率 %2（通常 %3），往返时间 %4（通常 %5）。</translation>
+        </message>
+        <message>
+            <source>All slow links are %1&apos;s.</source>
+            <translation>所有慢速链路都属于 %1。</translation>
+        </message>
+        <message>
+            <source>At its usual rate a step would take %1 instead of %2.</source>
+            <translation>若速率如常，每步只需 %1，而不是 %2。</translation>
         </message>
         <message>
             <source>Without this rank a step would take %1 instead of %2.</source>

@@ -144,6 +144,7 @@ class ClusterFaultsTest : public QObject {
                              "spare for the coordinator",
                              "shrink, coordinator",
                              "spare and copies",
+                             "spare and copies in memory",
                              "comes back",
                              "coordinator gone",
                              "given up",
@@ -169,7 +170,7 @@ class ClusterFaultsTest : public QObject {
       workersKilled();
     else if (fault.startsWith("spare") || fault.startsWith("shrink"))
       goesOnWithout(fault.startsWith("spare"), fault.contains("coordinator"),
-                    fault.contains("copies"));
+                    fault.contains("copies"), fault.contains("memory"));
     else if (fault == "comes back")
       comesBack();
     else if (fault == "all apart")
@@ -577,12 +578,12 @@ class ClusterFaultsTest : public QObject {
   // The sums over parts are in a fixed order, so that the run ends with the bits of an undisturbed
   // one in either case.
   // What only that host had of the checkpoint comes from its copy.
-  void goesOnWithout(bool spare, bool coordinator, bool copies) {
+  void goesOnWithout(bool spare, bool coordinator, bool copies, bool inMemory) {
     const QString nodes = on_.cluster(spare ? "with-spare" : "shrinking", {1, 2, 3}, spare);
     const QString strategy = copies ? pick({"zero-1", "zero-3", "pipeline", "tensor-parallel"})
                                     : "multi-worker-mirrored";
     if (copies) coordinator = upTo(2) == 1;
-    const QStringList more{
+    QStringList more{
         "--set", "training.batch=1200",
         "--set", "strategy.kind=" + strategy,
         "--set", copies ? "training.checkpoint.copies=1" : "strategy.deterministic_parts=6",
@@ -590,6 +591,9 @@ class ClusterFaultsTest : public QObject {
         "--set", "training.max_steps=600",
         "--set", "training.checkpoint.every_steps=50",
         "--set", spare ? "recovery.policy=restart" : "recovery.policy=shrink"};
+    if (inMemory)
+      more << "--set"
+           << "training.checkpoint.path=/dev/shm/checkpoints";
     const auto undisturbed = on_.train(more, nodes);
     const CliResult whole = on_.cli().finish(*undisturbed, {});
     QVERIFY2(whole.exit == 0, whole.text());

@@ -225,9 +225,10 @@ void RunPage::alertNode(const QString& node, bool reachable) {
 
 void RunPage::alertStraggler() {
   const auto& slow = document_->slow();
-  const QString now = slow && !app::isFinal(document_->row().phase)
-                          ? QString("%1:straggler:%2").arg(key()).arg(slow->rank)
-                          : QString();
+  const QString now =
+      slow && !app::isFinal(document_->row().phase)
+          ? key() + ":straggler:" + QString::fromStdString(app::stragglerName(*slow))
+          : QString();
   if (!alertedRank_.isEmpty() && now != alertedRank_) Q_EMIT alertOver(alertedRank_);
   if (!now.isEmpty() && now != alertedRank_)
     Q_EMIT alertRaised({now, Tone::kWarning, title(), stragglerHeadline(*slow), {}, true, {}});

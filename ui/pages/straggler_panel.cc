@@ -75,15 +75,23 @@ void StragglerPanel::refresh(const RunDocument& run) {
   for (int i = 0; i < kPhaseCount; ++i) {
     if (slow->phase == phases[i]) phase = phaseName(i);
   }
-  if (slow->halted) {
+  if (slow->link) {
+    lines << tr("Since step %1: %2 instead of %3, round trip %4 instead of %5.")
+                 .arg(formatCount(slow->sinceStep), formatRate(slow->link->rate),
+                      formatRate(slow->link->usualRate), formatSeconds(slow->link->roundTrip),
+                      formatSeconds(slow->link->usualTrip));
+    if (!slow->link->common.empty())
+      lines << tr("All slow links are %1's.").arg(QString::fromStdString(slow->link->common));
+  } else if (slow->halted) {
     lines << tr("No step has completed since step %1.").arg(formatCount(slow->sinceStep));
   } else {
     lines << tr("Since step %1, mostly in %2.").arg(formatCount(slow->sinceStep), phase);
     if (const QString why = evidenceText(slow->evidence); !why.isEmpty()) lines << why;
   }
   if (slow->withoutSeconds > 0) {
-    lines << tr("Without this rank a step would take %1 instead of %2.")
-                 .arg(formatSeconds(slow->withoutSeconds), formatSeconds(slow->stepSeconds));
+    const QString text = slow->link ? tr("At its usual rate a step would take %1 instead of %2.")
+                                    : tr("Without this rank a step would take %1 instead of %2.");
+    lines << text.arg(formatSeconds(slow->withoutSeconds), formatSeconds(slow->stepSeconds));
   }
   evidence_->setText(lines.join(' '));
 }

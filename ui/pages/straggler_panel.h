@@ -1,4 +1,4 @@
-// StragglerPanel: which rank of a run slows the others, and the evidence for it.
+// StragglerPanel: which rank or link of a run slows the others, and the evidence for it.
 #pragma once
 
 #include <QCoreApplication>

@@ -170,6 +170,9 @@ Message runOutcome(app::RunState phase) {
 Message stragglerHeadline(const app::Straggler& slow) {
   if (slow.halted)
     return message("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
+  if (slow.link)
+    return message("The link from {} to {} sends at 1/{:.3g} of its usual rate.", slow.link->from,
+                   slow.link->to, slow.factor);
   return message("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node,
                  slow.factor);
 }

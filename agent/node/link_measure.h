@@ -1,0 +1,29 @@
+// Measures the links between nodes before a run: one node listens, another sends to it over one TCP
+// connection.
+//
+// Protocol: a connection begins with the listener's key. Then, any number of times: a length (8
+// bytes, big endian, at most kMostBytes), as many bytes, and one byte back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+inline constexpr std::uint64_t kMostMeasuredBytes = 1U << 28U;
+
+// Listens on a free port until `cancelled`, at most 10 minutes. Calls `ready` once with the port
+// and a new random key; returns if it returns false. Connections without the key, and those that
+// are silent for 2 s, are closed; 16 at a time are served. Errors: those of listening.
+Status listenForMeasurements(
+    const node::v1::ListenForMeasurementsRequest& request,
+    const std::function<bool(const node::v1::ListenForMeasurementsReply&)>& ready,
+    const std::function<bool()>& cancelled);
+
+// Blocks for about the request's seconds. Errors: kUnavailable.
+Result<node::v1::MeasurePeerReply> measurePeer(const node::v1::MeasurePeerRequest& request);
+
+}  // namespace lockstep::agent

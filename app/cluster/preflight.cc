@@ -1,0 +1,382 @@
+#include "app/cluster/preflight.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "app/cluster/node_access.h"
+#include "app/core/rpc.h"
+#include "engine/base/file.h"
+#include "engine/base/statistics.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+using Kind = PreflightValue::Kind;
+using Grade = PreflightValue::Grade;
+
+constexpr std::array<std::string_view, 7> kNames{
+    "matmul", "memory", "disk-free", "clock-skew", "gpu-lanes", "bandwidth", "round-trip"};
+constexpr std::size_t kKept = 20;    // earlier results
+constexpr double kWeak = 0.7;        // of the usual value
+constexpr double kLongTrip = 50e-6;  // seconds above the usual round trip
+constexpr double kSkewed = 1;        // seconds
+constexpr double kLittleDisk = 5e9;  // bytes
+constexpr std::size_t kLeastPeers = 2;
+constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20;
+
+bool isMoreBetter(Kind kind) { return kind != Kind::kRoundTrip && kind != Kind::kClockSkew; }
+bool isMeasured(Kind kind) {
+  return kind == Kind::kMatmul || kind == Kind::kMemory || isPair(kind);
+}
+
+class Preflight {
+ public:
+  Preflight(const std::vector<PreflightNode>& nodes, const PreflightOptions& options,
+            const std::stop_token& stop)
+      : nodes_(nodes), options_(options), stop_(stop) {
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (!nodes_[i].address.empty()) paired_.push_back(i);
+    const std::size_t pairs = paired_.size() * (paired_.size() - (paired_.empty() ? 0 : 1));
+    total_ = static_cast<int>(2 * nodes_.size() + pairs);
+  }
+
+  Result<PreflightResult> run() {
+    for (const PreflightNode& node : nodes_) addKnown(node);
+    // Nodes on one host share its cores.
+    std::map<std::string, std::vector<std::size_t>> hosts;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) hosts[nodes_[i].inventory.bootId].push_back(i);
+    std::vector<std::function<void()>> work;
+    for (const auto& [host, nodes] : hosts)
+      work.emplace_back([this, &nodes] {
+        for (const std::size_t node : nodes) {
+          measureSpeed(nodes_[node], Kind::kMatmul);
+          measureSpeed(nodes_[node], Kind::kMemory);
+        }
+      });
+    concurrently(work);
+    measurePairs();
+    if (stop_.stop_requested()) return makeError(Code::kCancelled, "the pre-flight was cancelled");
+    std::stable_sort(result_.values.begin(), result_.values.end(),
+                     [](const auto& a, const auto& b) { return a.kind < b.kind; });
+    return std::move(result_);
+  }
+
+ private:
+  void add(Kind kind, const std::string& node, double value, const std::string& peer = {}) {
+    const std::lock_guard lock(mutex_);
+    result_.values.push_back({kind, node, peer, value});
+  }
+  void addError(Error error, const std::string& node) {
+    if (stop_.stop_requested()) return;
+    if (error.node.empty()) error.node = node;
+    const std::lock_guard lock(mutex_);
+    result_.errors.push_back(std::move(error));
+  }
+  void tell(const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    if (options_.progress) options_.progress(++done_, total_, what);
+  }
+
+  void addKnown(const PreflightNode& node) {
+    const NodeInventory& has = node.inventory;
+    if (has.diskFreeBytes > 0)
+      add(Kind::kDiskFree, node.name, static_cast<double>(has.diskFreeBytes));
+    add(Kind::kClockSkew, node.name, std::abs(static_cast<double>(has.clockOffset) * 1e-9));
+    double narrowest = 1;
+    bool known = false;
+    for (const GpuLoad& gpu : node.load.gpus) {
+      if (!gpu.pcieWidth || gpu.pcieWidthMax.value_or(0) <= 0) continue;
+      narrowest = std::min(narrowest, static_cast<double>(*gpu.pcieWidth) / *gpu.pcieWidthMax);
+      known = true;
+    }
+    if (known) add(Kind::kGpuLanes, node.name, narrowest);
+  }
+
+  static void concurrently(const std::vector<std::function<void()>>& work) {
+    std::vector<std::jthread> threads;
+    for (const auto& one : work) threads.emplace_back(one);
+  }
+
+  Status bench(const PreflightNode& node, Kind kind) {
+    node::v1::BenchRequest request;
+    request.set_ranks(1);
+    request.set_threads(std::max(node.inventory.cores, 1));
+    request.set_seconds(options_.seconds);
+    node::v1::SpeedBench& speed = *request.mutable_speed();
+    speed.set_kind(kind == Kind::kMatmul ? "gemm" : "memory");
+    if (kind == Kind::kMatmul) speed.add_precisions("fp32");
+    speed.set_min(kind == Kind::kMatmul ? kMatmulSide : kMemoryBytes);
+    speed.set_max(speed.min());
+    LOCKSTEP_ASSIGN(const auto channel, node.access->agent());
+    grpc::ClientContext context;
+    setLimit(context, std::chrono::seconds(60));
+    const CancelOnStop cancel(context, stop_);
+    node::v1::BenchReply reply;
+    LOCKSTEP_TRY(rpcStatus(node::v1::Agent::NewStub(channel)->Bench(&context, request, &reply),
+                           "the node could not be measured", node.name));
+    for (const auto& one : reply.speeds())
+      if (one.seconds() > 0 && (kind == Kind::kMatmul || one.name() == "read"))
+        add(kind, node.name, one.work() / one.seconds());
+    return {};
+  }
+  void measureSpeed(const PreflightNode& node, Kind kind) {
+    if (stop_.stop_requested()) return;
+    if (Status done = bench(node, kind); !done.ok()) addError(done.error(), node.name);
+    tell(node.name);
+  }
+
+  // A node that listens for measurements for as long as this lives.
+  class Listening {
+   public:
+    Status start(const PreflightNode& node) {
+      LOCKSTEP_ASSIGN(const auto channel, node.access->agent());
+      stub_ = node::v1::Agent::NewStub(channel);
+      setLimit(context_, std::chrono::minutes(10));
+      node::v1::ListenForMeasurementsRequest request;
+      request.set_address(node.address);
+      reader_ = stub_->ListenForMeasurements(&context_, request);
+      if (reader_->Read(&reply)) return {};
+      const grpc::Status end = reader_->Finish();
+      reader_.reset();
+      return rpcStatus(end, "the node cannot listen for measurements", node.name);
+    }
+    ~Listening() {
+      if (!reader_) return;
+      context_.TryCancel();
+      reader_->Finish();
+    }
+    node::v1::ListenForMeasurementsReply reply;
+
+   private:
+    std::unique_ptr<node::v1::Agent::Stub> stub_;
+    grpc::ClientContext context_;
+    std::unique_ptr<grpc::ClientReader<node::v1::ListenForMeasurementsReply>> reader_;
+  };
+
+  // In rounds: in each, a node sends to one other and receives from one other at most, and all
+  // rounds together have each pair once.
+  void measurePairs() {
+    const std::size_t count = paired_.size();
+    if (count < 2) return;
+    std::vector<Listening> listening(count);
+    std::vector<char> listens(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const Status started = listening[i].start(nodes_[paired_[i]]);
+      listens[i] = started.ok() ? 1 : 0;
+      if (!started.ok()) addError(started.error(), nodes_[paired_[i]].name);
+    }
+    std::map<std::string, int> hosts;
+    for (const std::size_t node : paired_) ++hosts[nodes_[node].inventory.bootId];
+    const bool apart = hosts.size() == count;
+    for (std::size_t distance = 1; distance < count; ++distance)
+      for (const std::size_t part : {0, 1, 2}) {  // of a ring, no two that share a node
+        std::vector<std::function<void()>> work;
+        for (std::size_t from = 0; from < count; ++from) {
+          const std::size_t to = (from + distance) % count;
+          if (partOf(from, distance, count) != part) continue;
+          const bool both = listens[to] != 0;
+          work.emplace_back([this, from, to, both, &listening] {
+            measurePair(nodes_[paired_[from]], nodes_[paired_[to]],
+                        both ? &listening[to].reply : nullptr);
+          });
+        }
+        if (apart)
+          concurrently(work);
+        else
+          for (const auto& one : work) one();
+      }
+  }
+  // Colours the cycle that steps of this distance form, so that neighbours differ.
+  static std::size_t partOf(std::size_t from, std::size_t distance, std::size_t count) {
+    const std::size_t cycles = std::gcd(distance, count), length = count / cycles;
+    std::size_t at = 0;
+    for (std::size_t node = from % cycles; node != from; node = (node + distance) % count) ++at;
+    return at + 1 == length && length % 2 == 1 ? 2 : at % 2;
+  }
+
+  Status pair(const PreflightNode& from, const PreflightNode& to,
+              const node::v1::ListenForMeasurementsReply& at) {
+    node::v1::MeasurePeerRequest request;
+    request.set_address(to.address);
+    request.set_port(at.port());
+    request.set_key(at.key());
+    request.set_seconds(options_.seconds);
+    LOCKSTEP_ASSIGN(const auto channel, from.access->agent());
+    grpc::ClientContext context;
+    setLimit(context, std::chrono::seconds(30));
+    const CancelOnStop cancel(context, stop_);
+    node::v1::MeasurePeerReply reply;
+    LOCKSTEP_TRY(
+        rpcStatus(node::v1::Agent::NewStub(channel)->MeasurePeer(&context, request, &reply),
+                  message("the link to {} could not be measured", to.name), from.name));
+    add(Kind::kBandwidth, from.name, reply.bytes_per_second(), to.name);
+    add(Kind::kRoundTrip, from.name, reply.round_trip(), to.name);
+    return {};
+  }
+  void measurePair(const PreflightNode& from, const PreflightNode& to,
+                   const node::v1::ListenForMeasurementsReply* at) {
+    if (stop_.stop_requested()) return;
+    if (at != nullptr)
+      if (Status done = pair(from, to, *at); !done.ok()) addError(done.error(), from.name);
+    tell(from.name + " → " + to.name);
+  }
+
+  const std::vector<PreflightNode>& nodes_;
+  const PreflightOptions& options_;
+  const std::stop_token& stop_;
+  std::vector<std::size_t> paired_;
+  std::mutex mutex_;
+  PreflightResult result_;
+  int done_ = 0, total_ = 0;
+};
+
+std::string fileOf(const Home& home, const std::string& cluster) {
+  std::string name;
+  for (const char c : cluster) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
+  return home.root + "/preflight/" + (name.empty() ? "cluster" : name) + ".json";
+}
+
+nlohmann::json toJson(const PreflightResult& result) {
+  nlohmann::json values = nlohmann::json::array();
+  for (const PreflightValue& one : result.values)
+    if (isMeasured(one.kind))
+      values.push_back({{"kind", std::string(kindName(one.kind))},
+                        {"node", one.node},
+                        {"peer", one.peer},
+                        {"value", one.value}});
+  return values;
+}
+
+bool fromJson(const nlohmann::json& json, PreflightResult& out) {
+  if (!json.is_array()) return false;
+  for (const auto& one : json) {
+    if (!one.is_object() || !one.contains("kind") || !one["kind"].is_string() ||
+        !one.contains("node") || !one["node"].is_string() || !one.contains("peer") ||
+        !one["peer"].is_string() || !one.contains("value") || !one["value"].is_number())
+      return false;
+    const auto kind = std::find(kNames.begin(), kNames.end(), one["kind"].get<std::string>());
+    if (kind == kNames.end()) continue;  // of a later version
+    out.values.push_back({static_cast<Kind>(kind - kNames.begin()), one["node"], one["peer"],
+                          one["value"].get<double>()});
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string_view kindName(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
+bool isPair(Kind kind) { return kind == Kind::kBandwidth || kind == Kind::kRoundTrip; }
+
+int PreflightResult::weak() const {
+  return static_cast<int>(std::count_if(
+      values.begin(), values.end(), [](const auto& value) { return value.grade == Grade::kWeak; }));
+}
+
+Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes,
+                                     const PreflightOptions& options, const std::stop_token& stop) {
+  return Preflight(nodes, options, stop).run();
+}
+
+void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier) {
+  using Key = std::tuple<Kind, std::string, std::string>;
+  std::map<Key, std::vector<double>> before;
+  for (const PreflightResult& one : earlier)
+    for (const PreflightValue& value : one.values)
+      before[{value.kind, value.node, value.peer}].push_back(value.value);
+  for (PreflightValue& value : result.values) {
+    value.grade = Grade::kUngraded;
+    value.usual = 0;
+    bool weak = false;
+    if (value.kind == Kind::kClockSkew || value.kind == Kind::kDiskFree ||
+        value.kind == Kind::kGpuLanes) {
+      weak = value.kind == Kind::kClockSkew  ? value.value > kSkewed
+             : value.kind == Kind::kDiskFree ? value.value < kLittleDisk
+                                             : value.value < 1;
+    } else {
+      std::vector<double> usual = before[{value.kind, value.node, value.peer}];
+      value.earlier = !usual.empty();
+      if (!value.earlier) {
+        for (const PreflightValue& other : result.values)
+          if (other.kind == value.kind && (other.node != value.node || other.peer != value.peer))
+            usual.push_back(other.value);
+        if (usual.size() < kLeastPeers) continue;
+      }
+      value.usual = median(std::move(usual));
+      weak = isMoreBetter(value.kind)
+                 ? value.value < kWeak * value.usual
+                 : value.value > std::max(value.usual / kWeak, value.usual + kLongTrip);
+    }
+    value.grade = weak ? Grade::kWeak : Grade::kGood;
+  }
+}
+
+Result<std::vector<PreflightResult>> readPreflights(const Home& home, const std::string& cluster) {
+  const std::string path = fileOf(home, cluster);
+  const auto text = readFile(path);
+  if (!text.ok()) {
+    if (text.error().code == Code::kNotFound) return std::vector<PreflightResult>();
+    return text.error();
+  }
+  std::vector<PreflightResult> out;
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  bool well = json.is_array();
+  for (std::size_t i = 0; well && i < json.size(); ++i)
+    well = fromJson(json[i], out.emplace_back());
+  if (well) return out;
+  Error error = makeError(Code::kDataLoss, "{} is damaged", path);
+  error.next = "remove it: later results are then compared with new ones";
+  return error;
+}
+
+Status addPreflight(const Home& home, const std::string& cluster, const PreflightResult& result) {
+  LOCKSTEP_ASSIGN(std::vector<PreflightResult> all, readPreflights(home, cluster));
+  all.push_back(result);
+  nlohmann::json json = nlohmann::json::array();
+  for (std::size_t i = all.size() > kKept ? all.size() - kKept : 0; i < all.size(); ++i)
+    json.push_back(toJson(all[i]));
+  LOCKSTEP_TRY(makeFolders(home.root + "/preflight", 0700));
+  return writeFileAtomically(
+      fileOf(home, cluster),
+      json.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n", 0600);
+}
+
+Message weakText(const PreflightValue& value) {
+  const auto mega = [](double bytes) { return fmt::format("{:.4g}", bytes * 1e-6); };
+  switch (value.kind) {
+    case Kind::kMatmul:
+      return message("node {} computes {:.4g} GFLOP/s, usually {:.4g}", value.node,
+                     value.value * 1e-9, value.usual * 1e-9);
+    case Kind::kMemory:
+      return message("node {} reads {} MB/s from memory, usually {}", value.node, mega(value.value),
+                     mega(value.usual));
+    case Kind::kDiskFree:
+      return message("node {} has {} MB of free disk", value.node, mega(value.value));
+    case Kind::kClockSkew:
+      return message("the clock of node {} is off by {:.3g} s", value.node, value.value);
+    case Kind::kGpuLanes:
+      return message("a GPU of node {} uses {:.0f} % of its PCIe lanes", value.node,
+                     100 * value.value);
+    case Kind::kBandwidth:
+      return message("link {} → {} sends {} MB/s, usually {}", value.node, value.peer,
+                     mega(value.value), mega(value.usual));
+    case Kind::kRoundTrip:
+      return message("link {} → {} has a round trip of {:.4g} ms, usually {:.4g}", value.node,
+                     value.peer, value.value * 1e3, value.usual * 1e3);
+  }
+  return {};
+}
+
+}  // namespace lockstep::app

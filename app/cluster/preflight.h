@@ -1,0 +1,79 @@
+// Preflight: measures a cluster before a run, and grades it. Every node: matrix products and memory
+// of its cores, free disk, clock, GPU links. Every pair: bandwidth and round trip of one TCP
+// connection, each way.
+//
+// A value is graded against the median of its own earlier results on this cluster or, the first
+// time, against the median of the other nodes or pairs (of at least two).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "app/cluster/cluster_session.h"
+#include "app/core/home.h"
+#include "engine/base/status.h"
+
+namespace lockstep::app {
+
+class NodeAccess;
+
+struct PreflightValue {
+  enum class Kind : std::uint8_t {
+    kMatmul,     // FLOP/s, fp32, all cores
+    kMemory,     // bytes/s read, all cores
+    kDiskFree,   // bytes
+    kClockSkew,  // seconds to this machine's clock, absolute
+    kGpuLanes,   // PCIe lanes in use, of those that the GPU and its slot have; the narrowest
+    kBandwidth,  // bytes/s
+    kRoundTrip,  // seconds
+  };
+  enum class Grade : std::uint8_t { kUngraded, kGood, kWeak };
+  Kind kind = Kind::kMatmul;
+  std::string node, peer;  // peer: of a pair, the receiver
+  double value = 0;
+  double usual = 0;      // what it was compared with; 0: nothing
+  bool earlier = false;  // usual is of earlier results, not of the other nodes or pairs
+  Grade grade = Grade::kUngraded;
+};
+std::string_view kindName(PreflightValue::Kind kind);  // "matmul", "round-trip", …
+bool isPair(PreflightValue::Kind kind);
+
+struct PreflightResult {
+  std::vector<PreflightValue> values;
+  std::vector<Error> errors;  // of what could not be measured
+  int weak() const;
+};
+
+struct PreflightNode {
+  std::string name, address;  // address: at which the others reach it; "": not measured in pairs
+  NodeAccess* access = nullptr;
+  NodeInventory inventory;
+  NodeLoad load;
+};
+
+struct PreflightOptions {
+  double seconds = 0.5;  // of each measurement
+  // Called on any thread, one at a time.
+  std::function<void(int done, int total, const std::string& what)> progress;
+};
+
+// Blocks for about 2·(nodes + 1)·seconds, and longer on one host, where nothing is measured
+// concurrently. Errors: kCancelled; a node that fails is in the result.
+Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes,
+                                     const PreflightOptions& options, const std::stop_token& stop);
+
+// Grades the result by earlier ones, oldest first.
+void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier);
+
+// Earlier results on the cluster of this name, at most 20. A damaged file is an error that names
+// it.
+Result<std::vector<PreflightResult>> readPreflights(const Home& home, const std::string& cluster);
+Status addPreflight(const Home& home, const std::string& cluster, const PreflightResult& result);
+
+// "link n1 → n3 sends 2.4 MB/s, usually 1100 MB/s".
+Message weakText(const PreflightValue& value);
+
+}  // namespace lockstep::app

@@ -1,0 +1,51 @@
+// LinkWatch: the links between a run's nodes, as their kernels sample them, and which of them holds
+// the run up. No threads, no I/O.
+//
+// A link's rate is what it sent divided by the time in which data was under way. A link is slow if
+// its rate is below kSlow of the usual one, its round trip is longer than the usual one by the same
+// factor and than 0.5 ms, and that costs kCost of the time in kSamples samples in a row. It is over
+// when it costs less than half of that. Small messages alone lower the rate, and a busy node alone
+// lengthens the round trip; a slow link does both. Usual is the better of the link's own best and
+// the quartile of the other links.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/runs/straggler.h"
+#include "lockstep/run/v1/telemetry.pb.h"
+
+namespace lockstep::app {
+
+class LinkWatch {
+ public:
+  static constexpr double kSlow = 0.3, kCost = 0.15;
+  static constexpr int kSamples = 3;
+
+  // `seconds`: when, by any clock that all nodes' samples share.
+  void take(const std::string& node, double seconds, const run::v1::NodeSample& sample);
+  void clear() { links_.clear(); }  // the ranks are started anew
+  // Returns the slow link that costs most.
+  std::optional<SlowLink> slowest() const;
+
+ private:
+  struct Link {
+    double sent = 0, sending = 0, roundTrip = 0, seen = 0;  // fading sums over samples
+    double bestRate = 0, bestTrip = 0;                      // so far; 0: none yet
+    double at = 0;                                          // of the last sample
+    int slowInRow = 0;
+    bool slow = false;
+    double rate() const { return sent / sending; }
+    double trip() const { return roundTrip / seen; }
+    bool tells() const;  // whether it sends enough for its figures to mean something
+  };
+  using Ends = std::pair<std::string, std::string>;
+  SlowLink compared(const Ends& ends, const Link& link) const;
+
+  std::map<Ends, Link> links_;
+  double latest_ = 0;
+};
+
+}  // namespace lockstep::app

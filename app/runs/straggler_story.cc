@@ -1,0 +1,50 @@
+#include "app/runs/straggler_story.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace lockstep::app {
+
+StragglerChange StragglerStory::close(std::int64_t step) {
+  Straggler was = *std::exchange(slow_, std::nullopt);
+  return {StragglerChange::Kind::kOver, std::move(was), step, std::exchange(lost_, 0)};
+}
+
+std::vector<StragglerChange> StragglerStory::take(const std::optional<Straggler>& now,
+                                                  std::int64_t step, bool ended) {
+  using Kind = StragglerChange::Kind;
+  std::vector<StragglerChange> out;
+  if (over_) return out;
+  over_ = ended;
+  const std::int64_t fresh = step - std::exchange(counted_, step);
+  const bool goes = slow_ && (ended || !now || !isSame(*slow_, *now));
+  if (slow_ && fresh > 0)
+    lost_ += static_cast<double>(fresh) * std::max(slow_->stepSeconds - slow_->withoutSeconds, 0.0);
+  if (goes) out.push_back(close(step));
+  if (!now || ended) return out;
+  if (!slow_) {
+    lost_ = static_cast<double>(std::max<std::int64_t>(step - now->sinceStep + 1, 0)) *
+            std::max(now->stepSeconds - now->withoutSeconds, 0.0);
+    out.push_back({Kind::kBegins, *now});
+  } else if (slow_->evidence.cause == SlowCause::kUnknown &&
+             now->evidence.cause != SlowCause::kUnknown) {
+    out.push_back({Kind::kCauseKnown, *now});
+  }
+  const std::int64_t since = slow_ ? slow_->sinceStep : now->sinceStep;
+  slow_ = now;
+  slow_->sinceStep = since;
+  return out;
+}
+
+std::string changeText(const StragglerChange& change) {
+  if (change.kind != StragglerChange::Kind::kOver) return stragglerText(change.slow);
+  const std::string name = stragglerName(change.slow);
+  if (change.slow.halted)
+    return fmt::format("{} was stopped after step {}", name, change.slow.sinceStep);
+  return fmt::format("{} was slow in steps {} to {}: it cost {:.1f} s", name, change.slow.sinceStep,
+                     change.untilStep, change.lostSeconds);
+}
+
+}  // namespace lockstep::app
