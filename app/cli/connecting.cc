@@ -1,20 +1,15 @@
 #include "app/cli/connecting.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cstdio>
-#include <thread>
 
 #include "app/cli/terminal.h"
-#include "app/cluster/peer_addresses.h"
 #include "app/deploy/deploy.h"
-#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app::cli {
 namespace {
 constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
 constexpr std::chrono::seconds kGpuLimit{3};
-constexpr std::chrono::seconds kToldEvery{2};  // how far an upload is
+constexpr std::chrono::seconds kToldEvery{2};       // how far an upload is
 }  // namespace
 
 bool isBare(const NodeStatus& node) {
@@ -102,45 +97,6 @@ bool reportFailures(const ClusterSession& session, bool json) {
     report(error, json);
   }
   return well;
-}
-
-Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox) {
-  std::vector<PeerNode> nodes;
-  for (int i = 0; i < session.size(); ++i) {
-    const NodeStatus& node = session.status(i);
-    const auto& spec = session.cluster()->nodes(i);
-    const bool evaluates =
-        std::find(spec.roles().begin(), spec.roles().end(), "evaluator") != spec.roles().end();
-    if (node.phase == NodeState::CONNECTED)
-      nodes.push_back({&spec, &session.access(i), node.inventory, evaluates});
-  }
-  // The first is joined by the others.
-  std::stable_partition(nodes.begin(), nodes.end(),
-                        [](const PeerNode& node) { return !node.joinsFirstOnly; });
-  if (nodes.size() < 2 || nodes.front().joinsFirstOnly) return Addresses();
-  Result<std::vector<std::string>> proven = std::vector<std::string>();
-  std::atomic<bool> done = false;
-  std::jthread thread([&](std::stop_token stop) {
-    proven = provePeerAddresses(nodes, std::move(stop));
-    done = true;
-  });
-  if (!drainUntil(
-          inbox, [&] { return done.load(); }, interrupts())) {
-    thread.request_stop();
-    thread.join();
-    return makeError(Code::kCancelled, "interrupted");
-  }
-  thread.join();
-  if (!proven.ok()) return proven.error();
-  Addresses out;
-  std::vector<std::string> told;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if ((*proven)[i].empty()) continue;
-    out[nodes[i].spec->name()] = (*proven)[i];
-    told.push_back(fmt::format("{} at {}", nodes[i].spec->name(), (*proven)[i]));
-  }
-  put(stderr, fmt::format("nodes reach each other: {}\n", fmt::join(told, ", ")));
-  return out;
 }
 
 }  // namespace lockstep::app::cli

@@ -60,9 +60,4 @@ struct AskingSession {
 // Reports nodes that are not connected, and why; returns whether there is none.
 bool reportFailures(const ClusterSession& session, bool json);
 
-// Finds the addresses at which several connected nodes reach each other, and prints them to stderr.
-// Empty: there is one node. Errors: those of provePeerAddresses(); kCancelled on Ctrl-C.
-using Addresses = std::map<std::string, std::string>;  // by node
-Result<Addresses> provePeers(const ClusterSession& session, Inbox& inbox);
-
 }  // namespace lockstep::app::cli

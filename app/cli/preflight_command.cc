@@ -147,23 +147,13 @@ int clusterPreflightCommand(const Globals& globals, const Arguments& arguments) 
   Connecting connecting(file->spec, sessionOptions(globals, kSampleHertz));
   if (!connecting.connect() || !connecting.awaitGpus()) return kStoppedByUser;
   const ClusterSession& session = connecting.session();
-  const auto addresses = provePeers(session, connecting.inbox());
-  if (!addresses.ok() && addresses.error().code == Code::kCancelled) return kStoppedByUser;
-
-  std::vector<PreflightNode> nodes;
+  const std::vector<PreflightNode> nodes = preflightNodes(session);
   std::vector<std::string> names;
-  for (int i = 0; i < session.size(); ++i) {
-    const NodeStatus& node = session.status(i);
-    if (node.phase != NodeState::CONNECTED) continue;
-    const bool known = addresses.ok() && addresses->count(node.name) > 0;
-    nodes.push_back({node.name, known ? addresses->at(node.name) : "", &session.access(i),
-                     node.inventory, node.load});
-    names.push_back(node.name);
-  }
+  for (const PreflightNode& node : nodes) names.push_back(node.name());
   PreflightOptions options;
   options.seconds = *seconds;
   options.progress = [](int done, int total, const std::string& what) {
-    put(stderr, fmt::format("{} of {}: {}\n", done, total, what));
+    put(stderr, fmt::format("measured {} ({} of {})\n", what, done, total));
   };
   auto result = measured(nodes, options, connecting.inbox());
   if (!result.ok()) return failed(result.error());
@@ -174,8 +164,7 @@ int clusterPreflightCommand(const Globals& globals, const Arguments& arguments) 
     printJson(*result);
   else
     printTables(*result, names);
-  bool well = reportFailures(session, json) && addresses.ok() && result->errors.empty();
-  if (!addresses.ok()) report(addresses.error(), json);
+  const bool well = reportFailures(session, json) && result->errors.empty();
   for (const Error& error : result->errors) report(error, json);
   for (const PreflightValue& value : result->values)
     if (value.grade == Grade::kWeak) put(stderr, "weak: " + weakText(value).text() + "\n");

@@ -20,6 +20,7 @@
 #include "engine/base/file.h"
 #include "engine/base/statistics.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -47,9 +48,9 @@ class Preflight {
   Preflight(const std::vector<PreflightNode>& nodes, const PreflightOptions& options,
             const std::stop_token& stop)
       : nodes_(nodes), options_(options), stop_(stop) {
+    std::size_t pairs = 0;
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (!nodes_[i].address.empty()) paired_.push_back(i);
-    const std::size_t pairs = paired_.size() * (paired_.size() - (paired_.empty() ? 0 : 1));
+      if (!nodes_[i].peer.joinsFirstOnly) pairs += 2 * std::exchange(others_, others_ + 1);
     total_ = static_cast<int>(2 * nodes_.size() + pairs);
   }
 
@@ -57,7 +58,7 @@ class Preflight {
     for (const PreflightNode& node : nodes_) addKnown(node);
     // Nodes on one host share its cores.
     std::map<std::string, std::vector<std::size_t>> hosts;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) hosts[nodes_[i].inventory.bootId].push_back(i);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) hosts[nodes_[i].peer.inventory.bootId].push_back(i);
     std::vector<std::function<void()>> work;
     for (const auto& [host, nodes] : hosts)
       work.emplace_back([this, &nodes] {
@@ -67,6 +68,7 @@ class Preflight {
         }
       });
     concurrently(work);
+    findAddresses();
     measurePairs();
     if (stop_.stop_requested()) return makeError(Code::kCancelled, "the pre-flight was cancelled");
     std::stable_sort(result_.values.begin(), result_.values.end(),
@@ -90,11 +92,22 @@ class Preflight {
     if (options_.progress) options_.progress(++done_, total_, what);
   }
 
+  void findAddresses() {
+    if (others_ < 2 || stop_.stop_requested()) return;
+    std::vector<PeerNode> peers;
+    for (const PreflightNode& node : nodes_) peers.push_back(node.peer);
+    auto found = provePeerAddresses(peers, stop_);
+    if (!found.ok()) return addError(found.error(), "");
+    addresses_ = std::move(*found);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      if (!addresses_[i].empty()) paired_.push_back(i);
+  }
+
   void addKnown(const PreflightNode& node) {
-    const NodeInventory& has = node.inventory;
+    const NodeInventory& has = node.peer.inventory;
     if (has.diskFreeBytes > 0)
-      add(Kind::kDiskFree, node.name, static_cast<double>(has.diskFreeBytes));
-    add(Kind::kClockSkew, node.name, std::abs(static_cast<double>(has.clockOffset) * 1e-9));
+      add(Kind::kDiskFree, node.name(), static_cast<double>(has.diskFreeBytes));
+    add(Kind::kClockSkew, node.name(), std::abs(static_cast<double>(has.clockOffset) * 1e-9));
     double narrowest = 1;
     bool known = false;
     for (const GpuLoad& gpu : node.load.gpus) {
@@ -102,7 +115,7 @@ class Preflight {
       narrowest = std::min(narrowest, static_cast<double>(*gpu.pcieWidth) / *gpu.pcieWidthMax);
       known = true;
     }
-    if (known) add(Kind::kGpuLanes, node.name, narrowest);
+    if (known) add(Kind::kGpuLanes, node.name(), narrowest);
   }
 
   static void concurrently(const std::vector<std::function<void()>>& work) {
@@ -113,45 +126,45 @@ class Preflight {
   Status bench(const PreflightNode& node, Kind kind) {
     node::v1::BenchRequest request;
     request.set_ranks(1);
-    request.set_threads(std::max(node.inventory.cores, 1));
+    request.set_threads(std::max(node.peer.inventory.cores, 1));
     request.set_seconds(options_.seconds);
     node::v1::SpeedBench& speed = *request.mutable_speed();
     speed.set_kind(kind == Kind::kMatmul ? "gemm" : "memory");
     if (kind == Kind::kMatmul) speed.add_precisions("fp32");
     speed.set_min(kind == Kind::kMatmul ? kMatmulSide : kMemoryBytes);
     speed.set_max(speed.min());
-    LOCKSTEP_ASSIGN(const auto channel, node.access->agent());
+    LOCKSTEP_ASSIGN(const auto channel, node.peer.access->agent());
     grpc::ClientContext context;
     setLimit(context, std::chrono::seconds(60));
     const CancelOnStop cancel(context, stop_);
     node::v1::BenchReply reply;
     LOCKSTEP_TRY(rpcStatus(node::v1::Agent::NewStub(channel)->Bench(&context, request, &reply),
-                           "the node could not be measured", node.name));
+                           "the node could not be measured", node.name()));
     for (const auto& one : reply.speeds())
       if (one.seconds() > 0 && (kind == Kind::kMatmul || one.name() == "read"))
-        add(kind, node.name, one.work() / one.seconds());
+        add(kind, node.name(), one.work() / one.seconds());
     return {};
   }
   void measureSpeed(const PreflightNode& node, Kind kind) {
     if (stop_.stop_requested()) return;
-    if (Status done = bench(node, kind); !done.ok()) addError(done.error(), node.name);
-    tell(node.name);
+    if (Status done = bench(node, kind); !done.ok()) addError(done.error(), node.name());
+    tell(node.name());
   }
 
   // A node that listens for measurements for as long as this lives.
   class Listening {
    public:
-    Status start(const PreflightNode& node) {
-      LOCKSTEP_ASSIGN(const auto channel, node.access->agent());
+    Status start(const PreflightNode& node, const std::string& address) {
+      LOCKSTEP_ASSIGN(const auto channel, node.peer.access->agent());
       stub_ = node::v1::Agent::NewStub(channel);
       setLimit(context_, std::chrono::minutes(10));
       node::v1::ListenForMeasurementsRequest request;
-      request.set_address(node.address);
+      request.set_address(address);
       reader_ = stub_->ListenForMeasurements(&context_, request);
       if (reader_->Read(&reply)) return {};
       const grpc::Status end = reader_->Finish();
       reader_.reset();
-      return rpcStatus(end, "the node cannot listen for measurements", node.name);
+      return rpcStatus(end, "the node cannot listen for measurements", node.name());
     }
     ~Listening() {
       if (!reader_) return;
@@ -174,12 +187,12 @@ class Preflight {
     std::vector<Listening> listening(count);
     std::vector<char> listens(count);
     for (std::size_t i = 0; i < count; ++i) {
-      const Status started = listening[i].start(nodes_[paired_[i]]);
+      const Status started = listening[i].start(nodes_[paired_[i]], addresses_[paired_[i]]);
       listens[i] = started.ok() ? 1 : 0;
-      if (!started.ok()) addError(started.error(), nodes_[paired_[i]].name);
+      if (!started.ok()) addError(started.error(), nodes_[paired_[i]].name());
     }
     std::map<std::string, int> hosts;
-    for (const std::size_t node : paired_) ++hosts[nodes_[node].inventory.bootId];
+    for (const std::size_t node : paired_) ++hosts[nodes_[node].peer.inventory.bootId];
     const bool apart = hosts.size() == count;
     for (std::size_t distance = 1; distance < count; ++distance)
       for (const std::size_t part : {0, 1, 2}) {  // of a ring, no two that share a node
@@ -189,8 +202,7 @@ class Preflight {
           if (partOf(from, distance, count) != part) continue;
           const bool both = listens[to] != 0;
           work.emplace_back([this, from, to, both, &listening] {
-            measurePair(nodes_[paired_[from]], nodes_[paired_[to]],
-                        both ? &listening[to].reply : nullptr);
+            measurePair(paired_[from], paired_[to], both ? &listening[to].reply : nullptr);
           });
         }
         if (apart)
@@ -207,37 +219,41 @@ class Preflight {
     return at + 1 == length && length % 2 == 1 ? 2 : at % 2;
   }
 
-  Status pair(const PreflightNode& from, const PreflightNode& to,
+  Status pair(const PreflightNode& from, std::size_t receiver,
               const node::v1::ListenForMeasurementsReply& at) {
+    const std::string& to = nodes_[receiver].name();
     node::v1::MeasurePeerRequest request;
-    request.set_address(to.address);
+    request.set_address(addresses_[receiver]);
     request.set_port(at.port());
     request.set_key(at.key());
     request.set_seconds(options_.seconds);
-    LOCKSTEP_ASSIGN(const auto channel, from.access->agent());
+    LOCKSTEP_ASSIGN(const auto channel, from.peer.access->agent());
     grpc::ClientContext context;
     setLimit(context, std::chrono::seconds(30));
     const CancelOnStop cancel(context, stop_);
     node::v1::MeasurePeerReply reply;
     LOCKSTEP_TRY(
         rpcStatus(node::v1::Agent::NewStub(channel)->MeasurePeer(&context, request, &reply),
-                  message("the link to {} could not be measured", to.name), from.name));
-    add(Kind::kBandwidth, from.name, reply.bytes_per_second(), to.name);
-    add(Kind::kRoundTrip, from.name, reply.round_trip(), to.name);
+                  message("the link to {} could not be measured", to), from.name()));
+    add(Kind::kBandwidth, from.name(), reply.bytes_per_second(), to);
+    add(Kind::kRoundTrip, from.name(), reply.round_trip(), to);
     return {};
   }
-  void measurePair(const PreflightNode& from, const PreflightNode& to,
+  void measurePair(std::size_t from, std::size_t to,
                    const node::v1::ListenForMeasurementsReply* at) {
     if (stop_.stop_requested()) return;
+    const PreflightNode& sender = nodes_[from];
     if (at != nullptr)
-      if (Status done = pair(from, to, *at); !done.ok()) addError(done.error(), from.name);
-    tell(from.name + " → " + to.name);
+      if (Status done = pair(sender, to, *at); !done.ok()) addError(done.error(), sender.name());
+    tell(sender.name() + " → " + nodes_[to].name());
   }
 
   const std::vector<PreflightNode>& nodes_;
   const PreflightOptions& options_;
   const std::stop_token& stop_;
-  std::vector<std::size_t> paired_;
+  std::size_t others_ = 0;  // nodes that are reached by others
+  std::vector<std::string> addresses_;
+  std::vector<std::size_t> paired_;  // nodes with an address
   std::mutex mutex_;
   PreflightResult result_;
   int done_ = 0, total_ = 0;
@@ -276,6 +292,24 @@ bool fromJson(const nlohmann::json& json, PreflightResult& out) {
 }
 
 }  // namespace
+
+const std::string& PreflightNode::name() const { return peer.spec->name(); }
+
+std::vector<PreflightNode> preflightNodes(const ClusterSession& session) {
+  std::vector<PreflightNode> out;
+  for (int i = 0; i < session.size(); ++i) {
+    const NodeStatus& node = session.status(i);
+    if (node.phase != NodeState::CONNECTED) continue;
+    const bool evaluates =
+        std::find(node.roles.begin(), node.roles.end(), "evaluator") != node.roles.end();
+    out.push_back({{&session.cluster()->nodes(i), &session.access(i), node.inventory, evaluates},
+                   node.load});
+  }
+  // The first is joined by the others.
+  std::stable_partition(out.begin(), out.end(),
+                        [](const PreflightNode& node) { return !node.peer.joinsFirstOnly; });
+  return out;
+}
 
 std::string_view kindName(Kind kind) { return kNames[static_cast<std::size_t>(kind)]; }
 bool isPair(Kind kind) { return kind == Kind::kBandwidth || kind == Kind::kRoundTrip; }

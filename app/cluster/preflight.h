@@ -13,12 +13,11 @@
 #include <vector>
 
 #include "app/cluster/cluster_session.h"
+#include "app/cluster/peer_addresses.h"
 #include "app/core/home.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
-
-class NodeAccess;
 
 struct PreflightValue {
   enum class Kind : std::uint8_t {
@@ -48,11 +47,12 @@ struct PreflightResult {
 };
 
 struct PreflightNode {
-  std::string name, address;  // address: at which the others reach it; "": not measured in pairs
-  NodeAccess* access = nullptr;
-  NodeInventory inventory;
+  PeerNode peer;  // connected
   NodeLoad load;
+  const std::string& name() const;
 };
+// Returns the connected nodes. The session must outlive them.
+std::vector<PreflightNode> preflightNodes(const ClusterSession& session);
 
 struct PreflightOptions {
   double seconds = 0.5;  // of each measurement
@@ -60,7 +60,7 @@ struct PreflightOptions {
   std::function<void(int done, int total, const std::string& what)> progress;
 };
 
-// Blocks for about 2·(nodes + 1)·seconds, and longer on one host, where nothing is measured
+// First finds the addresses at which the nodes reach each other. Blocks for about 2·(nodes + 1)·seconds, and longer on one host, where nothing is measured
 // concurrently. Errors: kCancelled; a node that fails is in the result.
 Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes,
                                      const PreflightOptions& options, const std::stop_token& stop);

@@ -207,6 +207,14 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
+            <source>Pre-flight…</source>
+            <translation>运行前检查…</translation>
+        </message>
+        <message>
+            <source>Measure nodes and links, and compare them with earlier results</source>
+            <translation>测量节点和链路，并与以前的结果比较</translation>
+        </message>
+        <message>
             <source>Add host</source>
             <translation>添加主机</translation>
         </message>
@@ -1452,6 +1460,62 @@ It uses:
     </context>
     <context>
         <name>lockstep::ui::Message</name>
+        <message>
+            <source>no connection to %1 port %2 for a measurement</source>
+            <translation>无法连接到 %1 的端口 %2 进行测量</translation>
+        </message>
+        <message>
+            <source>allow TCP connections between the nodes</source>
+            <translation>允许节点之间的 TCP 连接</translation>
+        </message>
+        <message>
+            <source>the pre-flight was cancelled</source>
+            <translation>运行前检查已取消</translation>
+        </message>
+        <message>
+            <source>the node could not be measured</source>
+            <translation>无法测量该节点</translation>
+        </message>
+        <message>
+            <source>the node cannot listen for measurements</source>
+            <translation>该节点无法监听测量连接</translation>
+        </message>
+        <message>
+            <source>the link to %1 could not be measured</source>
+            <translation>无法测量到 %1 的链路</translation>
+        </message>
+        <message>
+            <source>node %1 computes %2 GFLOP/s, usually %3</source>
+            <translation>节点 %1 的计算速度为 %2 GFLOP/s，通常为 %3</translation>
+        </message>
+        <message>
+            <source>node %1 reads %2 MB/s from memory, usually %3</source>
+            <translation>节点 %1 的内存读取速度为 %2 MB/s，通常为 %3</translation>
+        </message>
+        <message>
+            <source>node %1 has %2 MB of free disk</source>
+            <translation>节点 %1 的可用磁盘空间为 %2 MB</translation>
+        </message>
+        <message>
+            <source>the clock of node %1 is off by %2 s</source>
+            <translation>节点 %1 的时钟偏差 %2 秒</translation>
+        </message>
+        <message>
+            <source>a GPU of node %1 uses %2 % of its PCIe lanes</source>
+            <translation>节点 %1 的一块 GPU 只用到 %2 % 的 PCIe 通道</translation>
+        </message>
+        <message>
+            <source>link %1 → %2 sends %3 MB/s, usually %4</source>
+            <translation>链路 %1 → %2 的发送速度为 %3 MB/s，通常为 %4</translation>
+        </message>
+        <message>
+            <source>link %1 → %2 has a round trip of %3 ms, usually %4</source>
+            <translation>链路 %1 → %2 的往返时间为 %3 ms，通常为 %4</translation>
+        </message>
+        <message>
+            <source>remove it: later results are then compared with new ones</source>
+            <translation>请删除它：以后的结果将与新结果比较</translation>
+        </message>
         <message>
             <source>strategy %1 cannot divide layers: strategy.%2 is %3</source>
             <translation>策略 %1 不能切分层：strategy.%2 为 %3</translation>
@@ -8007,6 +8071,128 @@ its last lines:
         <message>
             <source>Log lines</source>
             <translation>日志行</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PreflightDialog</name>
+        <message>
+            <source>Pre-flight</source>
+            <translation>运行前检查</translation>
+        </message>
+        <message>
+            <source>Nodes and links are measured one after another, and compared with earlier results on this cluster.</source>
+            <translation>依次测量各节点和链路，并与该集群以前的结果比较。</translation>
+        </message>
+        <message>
+            <source>Measure again</source>
+            <translation>再次测量</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+        <message>
+            <source>Measured values</source>
+            <translation>测量值</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+        <message>
+            <source>Measuring…</source>
+            <translation>正在测量…</translation>
+        </message>
+        <message>
+            <source>Measured %1.</source>
+            <translation>已测量 %1。</translation>
+        </message>
+        <message>
+            <source>Nothing is weak.</source>
+            <translation>没有偏弱的项。</translation>
+        </message>
+        <message>
+            <source>Weak values: %1.</source>
+            <translation>偏弱的项：%1。</translation>
+        </message>
+        <message>
+            <source>Compared among each other: there are no earlier results.</source>
+            <translation>没有以前的结果，各项相互比较。</translation>
+        </message>
+        <message>
+            <source>Compared with earlier results: %1.</source>
+            <translation>用于比较的以前结果：%1 次。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PreflightModel</name>
+        <message>
+            <source>Matrix products</source>
+            <translation>矩阵乘法</translation>
+        </message>
+        <message>
+            <source>Memory reads</source>
+            <translation>内存读取</translation>
+        </message>
+        <message>
+            <source>Free disk</source>
+            <translation>可用磁盘</translation>
+        </message>
+        <message>
+            <source>Clock skew</source>
+            <translation>时钟偏差</translation>
+        </message>
+        <message>
+            <source>GPU PCIe lanes</source>
+            <translation>GPU PCIe 通道</translation>
+        </message>
+        <message>
+            <source>Bandwidth</source>
+            <translation>带宽</translation>
+        </message>
+        <message>
+            <source>Round trip</source>
+            <translation>往返时间</translation>
+        </message>
+        <message>
+            <source>weak</source>
+            <translation>偏弱</translation>
+        </message>
+        <message>
+            <source>weaker than the others</source>
+            <translation>弱于其他</translation>
+        </message>
+        <message>
+            <source>good</source>
+            <translation>良好</translation>
+        </message>
+        <message>
+            <source>nothing to compare with</source>
+            <translation>无可比较</translation>
+        </message>
+        <message>
+            <source>Measure</source>
+            <translation>项目</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>To</source>
+            <translation>到</translation>
+        </message>
+        <message>
+            <source>Value</source>
+            <translation>值</translation>
+        </message>
+        <message>
+            <source>Usual</source>
+            <translation>通常</translation>
+        </message>
+        <message>
+            <source>Result</source>
+            <translation>结果</translation>
         </message>
     </context>
 </TS>

@@ -632,6 +632,9 @@ class ClusterFaultsTest : public QObject {
     QVERIFY(result.all("error").empty());
     on_.endsEverywhere(run);
     QVERIFY(on_.lockstep({"runs"}).out.isEmpty());
+    // A folder that the user names is the user's.
+    for (int host = 1; inMemory && host <= kHosts; ++host)
+      QCOMPARE(on_.hosts().run(host, {"rm", "-r", "/dev/shm/checkpoints"}), 0);
   }
 
   // A host that the others go on without has ranks again once it answers, from a checkpoint that is

@@ -12,6 +12,7 @@
 
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/host_list.h"
+#include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
 #include "ui/models/node_table_model.h"
 #include "ui/plots/frame_clock.h"
@@ -47,11 +48,12 @@ void ClusterPage::buildHead() {
   disconnect_ = makeButton("disconnectButton", "disconnect", this);
   add_ = makeButton("addHostButton", "add", this);
   remove_ = makeButton("removeHostButton", "delete", this);
+  preflight_ = makeButton("preflightButton", "chart", this);
   launch_ = makeButton("clusterLaunchButton", "play", this);
   head->addWidget(heading_);
   head->addWidget(badge_);
   head->addStretch(1);
-  for (QPushButton* button : {add_, remove_, disconnect_, connect_, launch_})
+  for (QPushButton* button : {add_, remove_, disconnect_, connect_, preflight_, launch_})
     head->addWidget(button);
   body()->addLayout(head);
 }
@@ -117,6 +119,7 @@ void ClusterPage::connectParts() {
           [this](bool on) { loadStack_->setCurrentIndex(on ? 1 : 0); });
   connect(nodes_, &QAbstractItemModel::modelReset, this, &ClusterPage::showGpus);
   connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
+  connect(preflight_, &QPushButton::clicked, this, &ClusterPage::preflight);
   connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     refreshState();
@@ -185,6 +188,13 @@ void ClusterPage::removeSelected() {
   const QModelIndexList chosen = table_->selectionModel()->selectedRows();
   if (chosen.isEmpty()) return;
   showStatus(document()->removeItem("nodes", chosen.first().row(), tr("Remove host")));
+}
+
+void ClusterPage::preflight() {
+  if (!live_ || connectedCount() == 0) return;
+  auto* dialog = new PreflightDialog(workspace_, live_, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->open();
 }
 
 void ClusterPage::documentChanged() {
@@ -330,6 +340,7 @@ void ClusterPage::refreshState() {
   connect_->setEnabled(total > 0 && connected < total && document()->spec().ok());
   disconnect_->setEnabled(live_ && (connected > 0 || busy));
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
+  preflight_->setEnabled(live_ && connected > 0);
   launch_->setEnabled(total > 0);
   Q_EMIT stateChanged();
 }
@@ -389,6 +400,8 @@ void ClusterPage::retranslate() {
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
+  setTexts(preflight_, tr("Pre-flight…"),
+           tr("Measure nodes and links, and compare them with earlier results"));
   setTexts(launch_, tr("Launch here…"));
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));

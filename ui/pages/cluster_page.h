@@ -49,6 +49,7 @@ class ClusterPage : public SpecPage {
   void addHost();  // asks
   Status addNode(const QString& yaml);
   void removeSelected();
+  void preflight();  // measures the connected nodes
   // Returns the state of a node from its session.
   void showLoad(const QString& node, const app::NodeLoad& load);
 
@@ -90,6 +91,7 @@ class ClusterPage : public SpecPage {
   QPushButton* disconnect_ = nullptr;
   QPushButton* add_ = nullptr;
   QPushButton* remove_ = nullptr;
+  QPushButton* preflight_ = nullptr;
   QPushButton* launch_ = nullptr;
   Card* nodeCard_ = nullptr;
   Card* loadCard_ = nullptr;

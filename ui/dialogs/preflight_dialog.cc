@@ -1,0 +1,130 @@
+#include "ui/dialogs/preflight_dialog.h"
+
+#include <QHeaderView>
+#include <QLabel>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QTableView>
+#include <QVBoxLayout>
+
+#include "lockstep/spec/v1/spec.pb.h"
+#include "ui/models/preflight_model.h"
+#include "ui/studio/background.h"
+#include "ui/studio/workspace.h"
+#include "ui/theme/error_text.h"
+#include "ui/widgets/delegates.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+
+PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster,
+                                 QWidget* parent)
+    : Dialog("preflightDialog", parent), workspace_(workspace), cluster_(std::move(cluster)) {
+  outcome_ = makeLabel("preflightOutcome", this);
+  outcome_->setWordWrap(true);
+  outcome_->setTextFormat(Qt::PlainText);
+  outcome_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  progress_ = new QProgressBar(this);
+  progress_->setObjectName("preflightProgress");
+  progress_->setTextVisible(false);
+  model_ = new PreflightModel(this);
+  table_ = new QTableView(this);
+  table_->setObjectName("preflightTable");
+  table_->setModel(model_);
+  applyTableStyle(table_);
+  table_->setItemDelegateForColumn(PreflightModel::kGrade,
+                                   new ToneDelegate(PreflightModel::kToneRole, table_));
+  setColumns(table_, {150, 110, 110, 120, 120, 190});
+  table_->setMinimumSize(840, 320);
+  content()->addWidget(outcome_);
+  content()->addWidget(progress_);
+  content()->addWidget(table_, 1);
+  retranslate();
+  measure();
+}
+
+PreflightDialog::~PreflightDialog() { stop_.request_stop(); }
+
+void PreflightDialog::retranslate() {
+  setHeading(tr("Pre-flight"), tr("Nodes and links are measured one after another, and compared "
+                                  "with earlier results on this cluster."));
+  setButtons(tr("Measure again"), tr("Close"));
+  table_->setAccessibleName(tr("Measured values"));
+  progress_->setAccessibleName(tr("Progress"));
+  model_->retranslate();
+  if (!measuring_) showOutcome();
+}
+
+void PreflightDialog::accept() {
+  if (!measuring_) measure();
+}
+
+void PreflightDialog::measure() {
+  measuring_ = true;
+  acceptButton()->setEnabled(false);
+  progress_->setRange(0, 0);
+  progress_->setVisible(true);
+  outcome_->setText(tr("Measuring…"));
+  app::PreflightOptions options;
+  app::Inbox& inbox = workspace_.inbox();
+  options.progress = [this, &inbox, owner = std::weak_ptr<void>(alive_)](
+                         int done, int total, const std::string& what) {
+    inbox.post(owner, [this, done, total, text = QString::fromStdString(what)] {
+      showProgress(done, total, text);
+    });
+  };
+  runInBackground(
+      this,
+      [nodes = preflightNodes(cluster_->session()), keep = cluster_->sessionRef(), options,
+       stop = stop_.get_token()] { return runPreflight(nodes, options, stop); },
+      [this](Result<app::PreflightResult> result) { take(std::move(result)); });
+}
+
+void PreflightDialog::showProgress(int done, int total, const QString& what) {
+  progress_->setRange(0, total);
+  progress_->setValue(done);
+  outcome_->setText(tr("Measured %1.").arg(what));
+}
+
+void PreflightDialog::take(Result<app::PreflightResult> result) {
+  measuring_ = false;
+  acceptButton()->setEnabled(true);
+  progress_->setVisible(false);
+  errors_.clear();
+  if (!result.ok()) {
+    errors_.push_back(result.error());
+    return showOutcome();
+  }
+  const std::string& cluster = cluster_->session().cluster()->name();
+  const auto earlier = readPreflights(workspace_.home(), cluster);
+  earlier_ = earlier.ok() ? earlier->size() : 0;
+  grade(*result, earlier.ok() ? *earlier : std::vector<app::PreflightResult>());
+  errors_ = result->errors;
+  const Status kept = earlier.ok() ? addPreflight(workspace_.home(), cluster, *result)
+                                   : Status(earlier.error());
+  if (!kept.ok()) errors_.push_back(kept.error());
+  model_->setResult(std::move(*result));
+  showOutcome();
+}
+
+void PreflightDialog::showOutcome() {
+  const int weak = model_->result().weak();
+  QStringList lines;
+  if (model_->rowCount() > 0) {
+    lines << (weak == 0 ? tr("Nothing is weak.") : tr("Weak values: %1.").arg(weak));
+    lines << (earlier_ == 0 ? tr("Compared among each other: there are no earlier results.")
+                            : tr("Compared with earlier results: %1.").arg(earlier_));
+  }
+  QString text = lines.join(' ');
+  for (const Error& error : errors_) {
+    const ErrorText said = describeError(error);
+    text += (text.isEmpty() ? "" : "\n") +
+            (error.node.empty() ? said.what
+                                : QString("%1: %2").arg(QString::fromStdString(error.node), said.what));
+    if (!said.why.isEmpty()) text += ": " + said.why;
+  }
+  outcome_->setText(text);
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,54 @@
+// PreflightDialog: measures the connected nodes of a cluster, and shows what is weak. Opening it
+// begins the measurement; closing it cancels.
+#pragma once
+
+#include <memory>
+#include <stop_token>
+
+#include "app/cluster/preflight.h"
+#include "ui/dialogs/dialog.h"
+#include "ui/studio/live_cluster.h"
+
+class QLabel;
+class QProgressBar;
+class QTableView;
+
+namespace lockstep::ui {
+
+class PreflightModel;
+class Workspace;
+
+class PreflightDialog : public Dialog {
+  Q_OBJECT
+
+ public:
+  PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster, QWidget* parent);
+  ~PreflightDialog() override;
+
+  bool measuring() const { return measuring_; }
+  const PreflightModel& values() const { return *model_; }
+  void accept() override;  // measures again
+
+ protected:
+  void retranslate() override;
+
+ private:
+  void measure();
+  void showProgress(int done, int total, const QString& what);
+  void take(Result<app::PreflightResult> result);
+  void showOutcome();
+
+  Workspace& workspace_;
+  std::shared_ptr<LiveCluster> cluster_;
+  PreflightModel* model_ = nullptr;
+  QTableView* table_ = nullptr;
+  QProgressBar* progress_ = nullptr;
+  QLabel* outcome_ = nullptr;
+  std::stop_source stop_;
+  std::shared_ptr<void> alive_ = std::make_shared<int>(0);
+  bool measuring_ = false;
+  std::size_t earlier_ = 0;    // results that the last one was compared with
+  std::vector<Error> errors_;  // of the last measurement
+};
+
+}  // namespace lockstep::ui
