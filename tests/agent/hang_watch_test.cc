@@ -198,7 +198,7 @@ class HangWatchTest : public QObject {
   }
 
   // Among those that a rank waits for, one that reports where it stands comes before one that has
-  // told nothing: it may have arrived just now, or be on a GPU.
+  // told nothing: it may have arrived just now.
   void theRankThatReportsAStallIsNamedFirst() {
     HangWatch watch = trained();
     watch.note(stalled(2, "grads.1", upTo(4)), kSecond);
