@@ -103,6 +103,28 @@ class HangWatchTest : public QObject {
     }
   }
 
+  // Stages on devices exchange messages in both directions together: each waits for both
+  // neighbours.
+  void theChainIsFollowedAmongOtherWaits() {
+    std::minstd_rand random(7);
+    for (int round = 0; round < 500; ++round) {
+      const int stages = 3 + static_cast<int>(random() % 5);
+      const int culprit = static_cast<int>(random() % static_cast<unsigned>(stages));
+      HangWatch watch = trained();
+      for (int stage = 0; stage < stages; ++stage) {
+        std::vector<int> neighbours;
+        for (const int other : {stage - 1, stage + 1})
+          if (other >= 0 && other < stages) neighbours.push_back(other);
+        std::shuffle(neighbours.begin(), neighbours.end(), random);
+        if (stage == culprit) neighbours.clear();
+        watch.note(stalled(stage, fmt::format("recv.{}", stage), neighbours), kSecond);
+      }
+      const auto verdict = watch.judge(5 * kSecond);
+      QVERIFY(verdict);
+      QCOMPARE(verdict->ranks, std::vector{culprit});
+    }
+  }
+
   void ranksThatAreAllThereWaitForEachOther() {
     HangWatch watch = trained();
     for (const int rank : {2, 0, 1}) watch.note(stalled(rank, "grads.1", upTo(3)), kSecond);
