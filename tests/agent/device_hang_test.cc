@@ -421,7 +421,7 @@ class DeviceHangTest : public QObject {
     int looks = 0, news = 0;
     training.onExchange = [&] {
       ++looks;
-      if (training.of(0).stalls.look(now += 3 * kSecond / 5, 0)) ++news;
+      if (training.of(0).stalls.look(now += kStalled, 0)) ++news;
     };
     training.start();
     QCOMPARE(training.end(), std::string());
