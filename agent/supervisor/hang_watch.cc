@@ -1,7 +1,6 @@
 #include "agent/supervisor/hang_watch.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include "engine/base/statistics.h"
@@ -78,24 +77,26 @@ bool HangWatch::isSame(int rank, const Position& other) const {
          mine.name() == other.stalled.name();
 }
 
-// Follows who waits for whom, from a rank that waits.
+// Follows who waits for whom, from a rank that waits, breadth-first: messages that are exchanged
+// together make a rank wait in several directions.
 int HangWatch::culprit(int waiting) const {
-  std::set<int> path{waiting};
-  for (int at = waiting;;) {
-    const Position& here = positions_.at(at);
-    int next = -1;
-    int absent = -1;  // it reports no stall
+  std::vector<int> reached{waiting};
+  int absent = -1;  // the nearest that reports no stall
+  for (std::size_t i = 0; i < reached.size(); ++i) {
+    const Position& here = positions_.at(reached[i]);
     for (const int rank : here.stalled.awaits()) {
       if (isSame(rank, here)) continue;
       const auto found = positions_.find(rank);
-      if (found != positions_.end() && found->second.stalled.awaits_size() == 0) return rank;
-      int& first = found == positions_.end() ? absent : next;
-      if (first < 0) first = rank;
+      if (found == positions_.end()) {
+        if (absent < 0) absent = rank;
+      } else if (found->second.stalled.awaits_size() == 0) {
+        return rank;
+      } else if (std::find(reached.begin(), reached.end(), rank) == reached.end()) {
+        reached.push_back(rank);
+      }
     }
-    if (absent >= 0) return absent;
-    if (next < 0 || !path.insert(next).second) return -1;
-    at = next;
   }
+  return absent;
 }
 
 std::optional<HangWatch::Verdict> HangWatch::judge(Nanoseconds now) {
@@ -138,6 +139,9 @@ Message HangWatch::placeText(int rank, Nanoseconds now) const {
     return "it reports no stall: it computes, or its process is stopped";
   const double since = seconds(now - found->second.since);
   const node::v1::Stalled& at = found->second.stalled;
+  if (!at.last().empty())
+    return message("it has been in one of the steps {} {} to {} of step {} for {:.1f} s", at.op(),
+                   at.name(), at.last(), at.step(), since);
   if (!at.name().empty())
     return message("it has been in {} {} of step {} for {:.1f} s", at.op(), at.name(), at.step(),
                    since);

@@ -1,15 +1,14 @@
 #include "agent/worker/stall_watch.h"
 
-namespace lockstep::agent {
+#include <algorithm>
 
-using runtime::Activity;
+namespace lockstep::agent {
 
 std::optional<node::v1::Stalled> StallWatch::look(Nanoseconds now, Nanoseconds frozen) {
   if (activity_ == nullptr) return std::nullopt;
-  const std::uint64_t changes =
-      activity_->at(Activity::kTraining).changes + activity_->at(Activity::kCommunication).changes;
-  if (changes != changes_) {
-    changes_ = changes;
+  const runtime::Activity::Position at = activity_->position();
+  if (at.changes != changes_) {
+    changes_ = at.changes;
     since_ = now;
     if (!std::exchange(told_, false)) return std::nullopt;
     node::v1::Stalled moves;
@@ -18,35 +17,27 @@ std::optional<node::v1::Stalled> StallWatch::look(Nanoseconds now, Nanoseconds f
     return moves;
   }
   since_ += frozen;
-  if (told_ || changes == 0 || now - since_ < kStall) return std::nullopt;
+  if (told_ || changes_ == 0 || now - since_ < kStall) return std::nullopt;
   told_ = true;
-  return position(now);
+  return stalled(at, now);
 }
 
-node::v1::Stalled StallWatch::position(Nanoseconds now) const {
-  const Activity::Position training = activity_->at(Activity::kTraining);
-  const Activity::Position behind = activity_->at(Activity::kCommunication);
+node::v1::Stalled StallWatch::stalled(const runtime::Activity::Position& at,
+                                      Nanoseconds now) const {
   node::v1::Stalled out;
   out.set_rank(rank_);
   out.set_for_ns(now - since_);
-  out.set_collective(activity_->collectives());
-  if (training.step == nullptr) return out;
-  // A thread that waits for an asynchronous collective waits for those before it too; where they
-  // have completed it does not wait, but hangs itself.
-  const bool isAsynchronous = training.step->stream != plan::kComputeStream;
-  const bool waits = training.step->kind == plan::StepKind::kCollective &&
-                     (!isAsynchronous || behind.step != nullptr);
-  const plan::Step& step = waits && behind.step != nullptr ? *behind.step : *training.step;
-  out.set_step(training.trainingStep);
-  out.set_name(step.name);
-  out.set_op(std::string(ir::info(step.op).name));
-  if (!waits) return out;
-  const std::vector<int> group = plan_->mesh.group(rank_, step.axis);
-  const plan::Peers peers = plan::peersOf(step);
+  out.set_collective(at.collectives);
+  if (at.step == nullptr) return out;
+  out.set_step(at.trainingStep);
+  out.set_name(at.step->name);
+  out.set_op(std::string(ir::info(at.step->op).name));
+  if (at.last != nullptr && at.last != at.step) out.set_last(at.last->name);
+  if (!at.waits) return out;
+  const std::vector<int> group = plan_->mesh.group(rank_, at.step->axis);
   for (std::size_t i = 0; i < group.size(); ++i) {
-    const int coordinate = static_cast<int>(i);
-    const bool isPeer =
-        peers.count == 0 || (coordinate >= peers.first && coordinate < peers.first + peers.count);
+    const bool isPeer = at.peers.empty() || std::find(at.peers.begin(), at.peers.end(),
+                                                      static_cast<int>(i)) != at.peers.end();
     if (isPeer && group[i] != rank_) out.add_awaits(group[i]);
   }
   return out;

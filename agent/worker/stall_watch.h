@@ -26,7 +26,7 @@ class StallWatch {
   std::optional<node::v1::Stalled> look(Nanoseconds now, Nanoseconds frozen);
 
  private:
-  node::v1::Stalled position(Nanoseconds now) const;
+  node::v1::Stalled stalled(const runtime::Activity::Position& at, Nanoseconds now) const;
 
   const runtime::Activity* activity_ = nullptr;
   const plan::Plan* plan_ = nullptr;

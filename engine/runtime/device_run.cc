@@ -66,6 +66,7 @@ Result<std::vector<void*>> DeviceRun::addCollective(const std::vector<Staged>& o
   Section& section = sections_.back();
   section.collective = true;
   section.step = steps_.size();
+  section.stop = ++stops_;
   steps_.push_back(kNoItem);
   return places;
 }
@@ -78,6 +79,7 @@ void DeviceRun::addExchange(std::function<void()> enqueue, bool asynchronous) {
 void DeviceRun::addMessages(std::function<void()> enqueue, bool awaited) {
   Item& item = add(Item::Kind::kExchange, awaited ? &Breakdown::communication : nullptr);
   item.enqueue = std::move(enqueue);
+  item.stop = ++stops_;
   messages_ = items_.size() - 1;
   pending_.push_back(messages_);
   if (awaited) awaitItem(messages_);
@@ -127,9 +129,11 @@ void DeviceRun::enqueue(const Section& section, bool each) {
       case Item::Kind::kExchange:
         device_.mark(*item.ready, Queue::kCompute);
         device_.wait(*item.ready, Queue::kExchange);
+        progress_.enqueue(device_, DeviceProgress::begun(item.stop));
         if (each) device_.record(*item.began, Queue::kExchange);
         item.enqueue();
         if (each) device_.record(*item.ended, Queue::kExchange);
+        progress_.enqueue(device_, DeviceProgress::done(item.stop));
         device_.mark(*item.done, Queue::kExchange);
         break;
     }
@@ -141,6 +145,7 @@ void DeviceRun::enqueue(const Section& section, bool each) {
 Status DeviceRun::capture() {
   openSection();  // for the results, if a collective is last
   while (!pending_.empty()) awaitItem(pending_.back());
+  LOCKSTEP_ASSIGN(progress_, DeviceProgress::make(device_, stops_));
   for (Item& item : items_) {
     LOCKSTEP_ASSIGN(item.timestamp, device_.makeEvent());
     if (item.kind != Item::Kind::kExchange) continue;
@@ -215,7 +220,9 @@ Status DeviceRun::run(const std::function<Status(std::size_t)>& collective,
     lock.unlock();
     if (!section.collective) continue;
     if (spent.firstCollective == 0) spent.firstCollective = computed;
+    progress_.set(DeviceProgress::begun(section.stop));
     LOCKSTEP_TRY(collective(section.step));
+    progress_.set(DeviceProgress::done(section.stop));
     const Nanoseconds done = monotonicNow();
     spent.communication += static_cast<double>(done - computed) * 1e-9;
     if (spans != nullptr) spans->push_back({computed, done});

@@ -1,7 +1,7 @@
 // Runs a program's steps on a device. Kernels and device collectives are captured once as one piece
 // of work (a graph). A collective that runs on the host splits the work; its operands are staged in
 // pinned memory. Inputs and results of the trainer pass through pinned memory too (DeviceMirrors),
-// as the first and last work.
+// as the first and last work. Notes on the device how far it has come (DeviceProgress).
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/device/device.h"
 #include "engine/runtime/device_mirrors.h"
+#include "engine/runtime/device_progress.h"
 
 namespace lockstep::runtime {
 
@@ -47,6 +48,10 @@ class DeviceRun {
 
   // Captures the work; call once, after adding all steps.
   Status capture();
+  // Its stops are the collectives and messages, in the order in which they were added. Set it to 0
+  // before a run.
+  DeviceProgress& progress() { return progress_; }
+  std::size_t stops() const { return stops_; }
 
   // Begin and end of each step on the host's clock; one entry per step.
   struct Span {
@@ -69,6 +74,7 @@ class DeviceRun {
     double Breakdown::*account = nullptr;
     backends::Kernel* kernel = nullptr;
     std::function<void()> enqueue;        // of a device collective or messages
+    std::size_t stop = 0;                 // of an exchange
     std::size_t awaited = 0;              // of a wait: the item it waits for
     void *to = nullptr, *from = nullptr;  // of a copy
     std::int64_t bytes = 0;
@@ -83,7 +89,7 @@ class DeviceRun {
     std::unique_ptr<device::Event> over;
     std::vector<std::size_t> marks;  // items at which the account changes, and exchanges
     bool collective = false;
-    std::size_t step = 0;  // its index
+    std::size_t step = 0, stop = 0;  // the collective's index, and stop
   };
 
   void enqueue(const Section& section, bool each);
@@ -106,6 +112,8 @@ class DeviceRun {
   std::vector<Back> back_;
   std::vector<device::Memory> staged_;
   std::size_t messages_ = 0;  // item of the exchange added last
+  std::size_t stops_ = 0;
+  DeviceProgress progress_;
 };
 
 }  // namespace lockstep::runtime

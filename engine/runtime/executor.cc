@@ -26,11 +26,20 @@ Status Executor::Impl::runOnDevice(std::int64_t step, std::vector<plan::Event>* 
   spans.clear();
   const std::vector<std::size_t>& runOf = scheduled.runOf[index.uncompressed ? 1 : 0];
   const bool isScheduled = index.entry >= 0 && !runOf.empty();
-  DeviceRun& run =
-      *scheduled.runs[isScheduled ? runOf[static_cast<std::size_t>(index.entry)] : scheduled.alone];
+  const std::size_t which =
+      isScheduled ? runOf[static_cast<std::size_t>(index.entry)] : scheduled.alone;
+  DeviceRun& run = *scheduled.runs[which];
+  Activity::OnDevice watched(groups.activity(), scheduled.courses[which], run.progress(), step);
   const auto collectively = [&](std::size_t i) { return collective(steps[i]); };
-  LOCKSTEP_TRY(
-      named(run.run(collectively, meanwhile, spent, events == nullptr ? nullptr : &spans), step));
+  const auto busily = [&]() -> Status {
+    watched.setBusy(true);
+    LOCKSTEP_TRY(meanwhile());
+    watched.setBusy(false);
+    return {};
+  };
+  LOCKSTEP_TRY(named(run.run(collectively, meanwhile ? busily : std::function<Status()>(), spent,
+                             events == nullptr ? nullptr : &spans),
+                     step));
   const std::size_t recorded = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
     plan::Event event;

@@ -188,6 +188,8 @@ Status Executor::Impl::bindDevice(std::string_view program) {
   LOCKSTEP_TRY(bindMessages(program));
   for (const MessagesOf& messages : scheduled.messages) {
     LOCKSTEP_ASSIGN(auto run, bindDeviceRun(messages));
+    scheduled.courses.push_back(courseOf(messages));
+    LOCKSTEP_CHECK(run->stops() + 1 == scheduled.courses.back().stops.size());
     scheduled.runs.push_back(std::move(run));
   }
   spans.reserve(steps.size());
@@ -220,12 +222,14 @@ Status Executor::Impl::bindMessages(std::string_view program) {
       MessagesOf messages;
       for (const plan::MessageGroup& group : order[p]) {
         MessageGroupOf& one =
-            messages.emplace_back(MessageGroupOf{group.before, group.awaited, {}});
+            messages.emplace_back(MessageGroupOf{group.before, group.awaited, {}, nullptr});
         for (const auto& [of, at] : group.messages) {
           const plan::ScheduleEntry& from = entries[static_cast<std::size_t>(of)];
           const plan::Body& its = *plan->find(from.program, rank);
           const plan::Step& step = its.steps[static_cast<std::size_t>(at)];
           const plan::BufferId buffer = plan::isSend(step) ? step.inputs[0] : step.outputs[0];
+          if (one.step == nullptr || (plan::isSend(*one.step) && !plan::isSend(step)))
+            one.step = &step;
           one.messages.push_back({plan::isSend(step), address(its, from.copy, buffer),
                                   its.buffers[static_cast<std::size_t>(buffer)].type.bytes(),
                                   plan::peersOf(step, from.copy).first});

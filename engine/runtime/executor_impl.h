@@ -21,7 +21,10 @@ struct MessageGroupOf {
   plan::StepId before = 0;
   bool awaited = false;
   std::vector<device::Group::Message> messages;
-  bool operator==(const MessageGroupOf&) const = default;
+  const plan::Step* step = nullptr;  // that names them: the first receive, else the first send
+  bool operator==(const MessageGroupOf& other) const {
+    return before == other.before && awaited == other.awaited && messages == other.messages;
+  }
 };
 using MessagesOf = std::vector<MessageGroupOf>;
 
@@ -83,6 +86,7 @@ struct Executor::Impl {
   struct ScheduledRuns {
     std::vector<MessagesOf> messages;
     std::vector<std::unique_ptr<DeviceRun>> runs;
+    std::vector<DeviceCourse> courses;  // of each
     // index into `runs` for each entry of Plan::entriesOf() and of uncompressedSchedule()
     std::array<std::vector<std::size_t>, 2> runOf;
     std::size_t alone = 0;  // the run outside of any schedule
@@ -129,6 +133,7 @@ struct Executor::Impl {
   Status bindMessages(std::string_view program);
   std::size_t deviceRunOf(MessagesOf messages);  // index into scheduled.runs
   Result<std::unique_ptr<DeviceRun>> bindDeviceRun(const MessagesOf& messages);
+  DeviceCourse courseOf(const MessagesOf& messages) const;
   static void giveToDevices(const BoundStep& step);
   Status runOnDevice(std::int64_t step, std::vector<plan::Event>* events, ScheduleIndex index,
                      const std::function<Status()>& meanwhile);

@@ -3681,6 +3681,10 @@ It uses:
             <translation>%1；rank %2 已在 %4 中等待 %3 秒</translation>
         </message>
         <message>
+            <source>it has been in one of the steps %1 %2 to %3 of step %4 for %5 s</source>
+            <translation>它停留在第 %4 步的 %1 %2 至 %3 之间的某个操作已 %5 秒</translation>
+        </message>
+        <message>
             <source>it has been in %1 %2 of step %3 for %4 s</source>
             <translation>它停留在第 %3 步的 %1 %2 已 %4 秒</translation>
         </message>

@@ -103,6 +103,28 @@ class HangWatchTest : public QObject {
     }
   }
 
+  // Stages on devices exchange messages in both directions together: each waits for both
+  // neighbours.
+  void theChainIsFollowedAmongOtherWaits() {
+    std::minstd_rand random(7);
+    for (int round = 0; round < 500; ++round) {
+      const int stages = 3 + static_cast<int>(random() % 5);
+      const int culprit = static_cast<int>(random() % static_cast<unsigned>(stages));
+      HangWatch watch = trained();
+      for (int stage = 0; stage < stages; ++stage) {
+        std::vector<int> neighbours;
+        for (const int other : {stage - 1, stage + 1})
+          if (other >= 0 && other < stages) neighbours.push_back(other);
+        std::shuffle(neighbours.begin(), neighbours.end(), random);
+        if (stage == culprit) neighbours.clear();
+        watch.note(stalled(stage, fmt::format("recv.{}", stage), neighbours), kSecond);
+      }
+      const auto verdict = watch.judge(5 * kSecond);
+      QVERIFY(verdict);
+      QCOMPARE(verdict->ranks, std::vector{culprit});
+    }
+  }
+
   void ranksThatAreAllThereWaitForEachOther() {
     HangWatch watch = trained();
     for (const int rank : {2, 0, 1}) watch.note(stalled(rank, "grads.1", upTo(3)), kSecond);
@@ -198,7 +220,7 @@ class HangWatchTest : public QObject {
   }
 
   // Among those that a rank waits for, one that reports where it stands comes before one that has
-  // told nothing: it may have arrived just now, or be on a GPU.
+  // told nothing: it may have arrived just now.
   void theRankThatReportsAStallIsNamedFirst() {
     HangWatch watch = trained();
     watch.note(stalled(2, "grads.1", upTo(4)), kSecond);

@@ -370,7 +370,16 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   }
   void copy(void* to, const void* from, std::int64_t bytes, device::Queue queue) override {
     LOCKSTEP_CHECK(!capturing_ || queue != device::Queue::kAhead, "a copy ahead is in no capture");
-    enqueue(fmt::format("copy {}{}", bytes, queue == device::Queue::kAhead ? " ahead" : ""), queue,
+    const char* const where = queue == device::Queue::kAhead      ? " ahead"
+                              : queue == device::Queue::kExchange ? " exchange"
+                                                                  : "";
+    // The host may read a count while the device is at work.
+    if (queue == device::Queue::kExchange && bytes == sizeof(std::uint64_t))
+      return enqueue(fmt::format("copy {}{}", bytes, where), queue, [=] {
+        std::atomic_ref<std::uint64_t>(*static_cast<std::uint64_t*>(to))
+            .store(*static_cast<const std::uint64_t*>(from), std::memory_order_relaxed);
+      });
+    enqueue(fmt::format("copy {}{}", bytes, where), queue,
             [=] { std::memcpy(to, from, static_cast<std::size_t>(bytes)); });
   }
   void zero(void* memory, std::int64_t bytes) override {
@@ -434,6 +443,11 @@ class Emulated final : public EmulatedDevice, public device::Grouping {
   Result<std::unique_ptr<device::Work>> endCapture() override;
 
   void enqueue(std::string call, QueuedWork work) {
+    if (work.action)
+      work.action = [this, call, action = std::move(work.action)] {
+        if (onWork && !call.empty()) onWork(call);
+        action();
+      };
     if (!call.empty()) note((capturing_ ? "  " : "") + std::move(call));
     (capturing_ ? captured_ : queued_).push_back(std::move(work));
   }

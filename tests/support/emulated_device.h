@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -51,10 +52,13 @@ class EmulatedDevice : public device::Device {
   std::string version = "1";                 // version of the group library
   // Records the calls, one per line: "launch relu 4×1×256", "product 2×3×4", "product 2×3×4 added
   // tf32", "copy 64", "record", "synchronize", "begin capture", "end capture", "replay",
-  // "all-reduce 64", "send 64 to 1", "mark compute", "wait exchange", "copy 64 ahead", "await";
-  // indented inside a capture. Messages issued together are one line: "send 64 to 1, receive 64
-  // from 1".
+  // "all-reduce 64", "send 64 to 1", "mark compute", "wait exchange", "copy 64 ahead", "copy 8
+  // exchange", "await"; indented inside a capture. Messages issued together are one line: "send 64
+  // to 1, receive 64 from 1".
   std::vector<std::string>* calls = nullptr;  // null: not recorded
+  // Called on the device's thread before each call's work, with its line; what is captured comes
+  // after "replay". May block. Null: not called.
+  std::function<void(const std::string& call)> onWork;
   // The device fails at the n-th launch from now (1: the next).
   virtual void failAt(int launches) = 0;
   virtual void setId(std::string id) = 0;

@@ -219,7 +219,8 @@ CUresult cuMemFreeHost(void* memory) {
 }
 CUresult cuMemcpyAsync(CUdeviceptr, CUdeviceptr, std::size_t bytes, CUstream stream) {
   const std::lock_guard lock(mutex);
-  say(stream->context->gpu, "copy %zu on %s", bytes, nameOf(stream));
+  say(stream->context->gpu, "copy %zu on %s%s", bytes, nameOf(stream),
+      stream->capturing ? " captured" : "");
   return CUDA_SUCCESS;
 }
 CUresult cuMemsetD8Async(CUdeviceptr memory, unsigned char value, std::size_t bytes, CUstream) {

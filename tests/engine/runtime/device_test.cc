@@ -3,6 +3,7 @@
 #include <QTemporaryDir>
 #include <QTest>
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "engine/backends/cuda.h"
@@ -58,6 +59,9 @@ test::RunOutcome onDevices(test::RunSettings settings, Devices& devices) {
   return test::trained(settings);
 }
 
+constexpr std::array<std::string_view, 7> kExchanges{
+    "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "send", "receive"};
+
 // Whether each piece of work is waited for before the next is issued, except prefetching copies.
 bool allAreWaitedForOnce(const std::vector<std::string>& calls) {
   bool isGiven = false;
@@ -71,6 +75,22 @@ bool allAreWaitedForOnce(const std::vector<std::string>& calls) {
 std::ptrdiff_t countOf(const std::vector<std::string>& calls, std::string_view beginning) {
   return std::count_if(calls.begin(), calls.end(),
                        [&](const std::string& call) { return call.starts_with(beginning); });
+}
+
+// The number of captured collectives and groups of messages; -1 if one of them is not between two
+// notes of how far the device has come, or there are other notes.
+std::ptrdiff_t notedExchanges(const std::vector<std::string>& calls) {
+  constexpr std::string_view kNote = "  copy 8 exchange";
+  std::ptrdiff_t exchanges = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const bool isExchange = std::any_of(
+        kExchanges.begin(), kExchanges.end(),
+        [&](std::string_view kind) { return calls[i].starts_with(fmt::format("  {} ", kind)); });
+    if (!isExchange) continue;
+    ++exchanges;
+    if (calls[i - 1] != kNote || calls[i + 1] != kNote) return -1;
+  }
+  return countOf(calls, kNote) == 2 * exchanges ? exchanges : -1;
 }
 
 // Returns how a run on devices differs from the host's, up to the order of sums; "" if it does not.
@@ -447,6 +467,7 @@ class DeviceTest : public QObject {
       QVERIFY(allAreWaitedForOnce(calls));
       QCOMPARE(countOf(calls, "begin capture"), static_cast<std::ptrdiff_t>(plan->programs.size()));
       QCOMPARE(countOf(calls, "  mark exchange"), collectives);
+      QCOMPARE(notedExchanges(calls), collectives);
       QCOMPARE(countOf(calls, "  wait exchange"), collectives);
     }
     // Communication has times, as computation does.
@@ -516,6 +537,7 @@ class DeviceTest : public QObject {
         });
       };
       QVERIFY(has("send") && has("receive"));
+      QVERIFY(notedExchanges(calls) > 0);
       if (schedule == "1f1b" && micros > 2)
         QVERIFY(std::any_of(calls.begin(), calls.end(), [](const std::string& call) {
           return call.find("send") != std::string::npos &&

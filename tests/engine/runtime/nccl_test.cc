@@ -286,13 +286,18 @@ class NcclTest : public QObject {
               spent.firstCollective > 0);
     }
     const QString reduce = " comm 1 in (nil) out (nil) count ";
-    const QStringList expected{"begin capture",
+    // Before and after each collective, the device notes how far it has come: from a table of 4.
+    const QString note = "copy 8 on exchange captured";
+    const QStringList expected{"copy 32 on compute",
+                               "begin capture",
                                "time 1 on compute",
                                "launch on compute",
                                "time 2 on compute",
                                "record 3 on compute",
                                "wait 3 on exchange",
+                               note,
                                "all-reduce" + reduce + "64 type 7 on exchange captured",
+                               note,
                                "record 4 on exchange",
                                "launch on compute",
                                "time 8 on compute",
@@ -302,7 +307,9 @@ class NcclTest : public QObject {
                                "time 10 on compute",
                                "record 11 on compute",
                                "wait 11 on exchange",
+                               note,
                                "all-reduce" + reduce + "32 type 7 on exchange captured",
+                               note,
                                "record 12 on exchange",
                                "wait 12 on compute",
                                "time 16 on compute",
@@ -364,21 +371,27 @@ class NcclTest : public QObject {
     const QStringList captured = asked().begin()->second;
     for (const QString& call : captured)
       if (!call.startsWith("time")) untimed << call;
-    const QStringList expected{"begin capture",
+    const QString note = "copy 8 on exchange captured";
+    const QStringList expected{"copy 32 on compute",
+                               "begin capture",
                                "record 2 on compute",
                                "wait 2 on exchange",
+                               note,
                                "group start",
                                message("send to 1", 8),
                                message("receive from 1", 4),
                                "group end",
+                               note,
                                "record 3 on exchange",
                                "wait 3 on compute",
                                "launch on compute",
                                "record 9 on compute",
                                "wait 9 on exchange",
+                               note,
                                "group start",
                                message("send to 1", 8),
                                "group end",
+                               note,
                                "record 10 on exchange",
                                "launch on compute",
                                "wait 10 on compute",
