@@ -144,6 +144,10 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
     link.set_sent(link.sent() + static_cast<double>(totals.sent - old.sent) / seconds);
     link.set_sending(
         std::max(link.sending(), std::clamp((totals.sending - old.sending) / seconds, 0.0, 1.0)));
+    if (info.tcpi_delivery_rate_app_limited == 0 && info.tcpi_delivery_rate > 0) {
+      const auto rate = static_cast<double>(info.tcpi_delivery_rate);
+      link.set_rate(link.rate() > 0 ? std::min(link.rate(), rate) : rate);
+    }
     link.set_round_trip(std::max(link.round_trip(), 1e-6 * static_cast<double>(info.tcpi_rtt)));
     link.set_retransmitted(link.retransmitted() +
                            static_cast<double>(totals.retransmitted -

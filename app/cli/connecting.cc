@@ -9,7 +9,7 @@ namespace lockstep::app::cli {
 namespace {
 constexpr std::chrono::seconds kConnectLimit{300};  // uploads included
 constexpr std::chrono::seconds kGpuLimit{3};
-constexpr std::chrono::seconds kToldEvery{2};       // how far an upload is
+constexpr std::chrono::seconds kToldEvery{2};  // how far an upload is
 }  // namespace
 
 bool isBare(const NodeStatus& node) {

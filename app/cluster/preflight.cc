@@ -58,7 +58,8 @@ class Preflight {
     for (const PreflightNode& node : nodes_) addKnown(node);
     // Nodes on one host share its cores.
     std::map<std::string, std::vector<std::size_t>> hosts;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) hosts[nodes_[i].peer.inventory.bootId].push_back(i);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      hosts[nodes_[i].peer.inventory.bootId].push_back(i);
     std::vector<std::function<void()>> work;
     for (const auto& [host, nodes] : hosts)
       work.emplace_back([this, &nodes] {
@@ -302,8 +303,8 @@ std::vector<PreflightNode> preflightNodes(const ClusterSession& session) {
     if (node.phase != NodeState::CONNECTED) continue;
     const bool evaluates =
         std::find(node.roles.begin(), node.roles.end(), "evaluator") != node.roles.end();
-    out.push_back({{&session.cluster()->nodes(i), &session.access(i), node.inventory, evaluates},
-                   node.load});
+    out.push_back(
+        {{&session.cluster()->nodes(i), &session.access(i), node.inventory, evaluates}, node.load});
   }
   // The first is joined by the others.
   std::stable_partition(out.begin(), out.end(),

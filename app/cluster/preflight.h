@@ -60,8 +60,9 @@ struct PreflightOptions {
   std::function<void(int done, int total, const std::string& what)> progress;
 };
 
-// First finds the addresses at which the nodes reach each other. Blocks for about 2·(nodes + 1)·seconds, and longer on one host, where nothing is measured
-// concurrently. Errors: kCancelled; a node that fails is in the result.
+// First finds the addresses at which the nodes reach each other. Blocks for about 2·(nodes +
+// 1)·seconds, and longer on one host, where nothing is measured concurrently. Errors: kCancelled; a
+// node that fails is in the result.
 Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes,
                                      const PreflightOptions& options, const std::stop_token& stop);
 

@@ -11,10 +11,11 @@ constexpr double kLeastSending = 0.02;  // share of the time
 constexpr double kLeastSeen = 1.9;      // three samples
 constexpr double kNoticed = 0.5e-3;     // seconds
 constexpr double kSilent = 3;           // seconds without a sample
+constexpr double kUnrated = 10;         // seconds after which a rate is forgotten
 
 }  // namespace
 
-bool LinkWatch::Link::tells() const {
+bool LinkWatch::Link::hasTrip() const {
   return seen >= kLeastSeen && sending >= kLeastSending * seen;
 }
 
@@ -22,16 +23,19 @@ SlowLink LinkWatch::compared(const Ends& ends, const Link& link) const {
   SlowLink out{ends.first, ends.second, {}, link.rate(), link.bestRate, link.trip(), link.bestTrip};
   std::vector<double> rates, trips;
   for (const auto& [otherEnds, other] : links_) {
-    if (&other == &link || !other.tells()) continue;
-    rates.push_back(other.rate());
-    trips.push_back(other.trip());
+    if (&other == &link) continue;
+    if (other.hasRate()) rates.push_back(other.rate());
+    if (other.hasTrip()) trips.push_back(other.trip());
   }
   if (!rates.empty()) {
-    const auto quartile = static_cast<std::ptrdiff_t>(rates.size() / 4);
-    std::nth_element(rates.begin(), rates.begin() + quartile, rates.end(), std::greater<>());
-    std::nth_element(trips.begin(), trips.begin() + quartile, trips.end());
-    out.usualRate = std::max(out.usualRate, rates[static_cast<std::size_t>(quartile)]);
-    out.usualTrip = std::min(out.usualTrip, trips[static_cast<std::size_t>(quartile)]);
+    const auto quartile = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 4);
+    std::nth_element(rates.begin(), quartile, rates.end(), std::greater<>());
+    out.usualRate = std::max(out.usualRate, *quartile);
+  }
+  if (!trips.empty()) {
+    const auto quartile = trips.begin() + static_cast<std::ptrdiff_t>(trips.size() / 4);
+    std::nth_element(trips.begin(), quartile, trips.end());
+    out.usualTrip = std::min(out.usualTrip, *quartile);
   }
   if (out.rate < kSlow * out.usualRate && out.roundTrip > out.usualTrip / kSlow &&
       out.roundTrip > kNoticed)
@@ -44,18 +48,25 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
   for (const run::v1::LinkSample& one : sample.link()) {
     const Ends ends{node, one.node()};
     Link& link = links_[ends];
-    link.sent = link.sent * kFade + one.sent();
     link.sending = link.sending * kFade + one.sending();
     link.roundTrip = link.roundTrip * kFade + one.round_trip();
     link.seen = link.seen * kFade + 1;
     link.at = seconds;
-    if (!link.tells()) {
+    if (one.rate() > 0) {
+      link.rates = link.rates * kFade + one.rate();
+      link.rated = link.rated * kFade + 1;
+      link.ratedAt = seconds;
+      link.bestRate = std::max(link.bestRate, link.rate());
+    } else if (seconds > link.ratedAt + kUnrated) {
+      link.rates = link.rated = 0;
+    }
+    if (link.hasTrip())
+      link.bestTrip = link.bestTrip > 0 ? std::min(link.bestTrip, link.trip()) : link.trip();
+    if (!link.hasTrip() || !link.hasRate()) {
       link.slow = false;
       link.slowInRow = 0;
       continue;
     }
-    link.bestRate = std::max(link.bestRate, link.rate());
-    link.bestTrip = link.bestTrip > 0 ? std::min(link.bestTrip, link.trip()) : link.trip();
     const double cost = compared(ends, link).lostShare;
     link.slowInRow = cost >= kCost ? link.slowInRow + 1 : 0;
     link.slow = link.slowInRow >= kSamples || (link.slow && cost >= kCost / 2);

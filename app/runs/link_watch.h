@@ -1,12 +1,11 @@
 // LinkWatch: the links between a run's nodes, as their kernels sample them, and which of them holds
 // the run up. No threads, no I/O.
 //
-// A link's rate is what it sent divided by the time in which data was under way. A link is slow if
-// its rate is below kSlow of the usual one, its round trip is longer than the usual one by the same
-// factor and than 0.5 ms, and that costs kCost of the time in kSamples samples in a row. It is over
-// when it costs less than half of that. Small messages alone lower the rate, and a busy node alone
-// lengthens the round trip; a slow link does both. Usual is the better of the link's own best and
-// the quartile of the other links.
+// A link is slow if the rate at which it delivers is below kSlow of the usual one, its round trip
+// is longer than the usual one by the same factor and than 0.5 ms, and that costs kCost of the time
+// in kSamples samples in a row. It is over when it costs less than half of that. Links that never
+// have more to send than is under way have no rate, and are not slow. Usual is the better of the
+// link's own best and the quartile of the other links.
 #pragma once
 
 #include <map>
@@ -32,14 +31,16 @@ class LinkWatch {
 
  private:
   struct Link {
-    double sent = 0, sending = 0, roundTrip = 0, seen = 0;  // fading sums over samples
-    double bestRate = 0, bestTrip = 0;                      // so far; 0: none yet
-    double at = 0;                                          // of the last sample
+    // Fading sums over samples, and over those with a rate.
+    double sending = 0, roundTrip = 0, seen = 0, rates = 0, rated = 0;
+    double bestRate = 0, bestTrip = 0;  // so far; 0: none yet
+    double at = 0, ratedAt = 0;         // of the last sample, and the last with a rate
     int slowInRow = 0;
     bool slow = false;
-    double rate() const { return sent / sending; }
+    bool hasRate() const { return rated > 0; }
+    double rate() const { return rates / rated; }
+    bool hasTrip() const;
     double trip() const { return roundTrip / seen; }
-    bool tells() const;  // whether it sends enough for its figures to mean something
   };
   using Ends = std::pair<std::string, std::string>;
   SlowLink compared(const Ends& ends, const Link& link) const;

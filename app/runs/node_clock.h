@@ -11,7 +11,7 @@ namespace lockstep::app {
 
 // Clamps times and step numbers reported by a node to a range in which sums do not overflow.
 inline std::int64_t bounded(std::int64_t value) {
-  constexpr std::int64_t kFar = std::int64_t{1} << 60;  // 36 years of nanoseconds
+  constexpr std::int64_t kFar = std::int64_t{1} << 61;  // nanoseconds: the year 2043
   return std::clamp(value, -kFar, kFar);
 }
 

@@ -362,6 +362,8 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   for (const auto& link : sample.link()) {
     const std::string to = prefix + "to/" + link.node();
     points(to + "/sent").push_back({x, link.sent()});
+    points(to + "/sending").push_back({x, link.sending()});
+    if (link.rate() > 0) points(to + "/rate").push_back({x, link.rate()});
     points(to + "/round_trip").push_back({x, link.round_trip()});
   }
   stragglers_.take(name, x, sample);

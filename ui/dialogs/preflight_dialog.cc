@@ -68,8 +68,8 @@ void PreflightDialog::measure() {
   outcome_->setText(tr("Measuring…"));
   app::PreflightOptions options;
   app::Inbox& inbox = workspace_.inbox();
-  options.progress = [this, &inbox, owner = std::weak_ptr<void>(alive_)](
-                         int done, int total, const std::string& what) {
+  options.progress = [this, &inbox, owner = std::weak_ptr<void>(alive_)](int done, int total,
+                                                                         const std::string& what) {
     inbox.post(owner, [this, done, total, text = QString::fromStdString(what)] {
       showProgress(done, total, text);
     });
@@ -101,8 +101,8 @@ void PreflightDialog::take(Result<app::PreflightResult> result) {
   earlier_ = earlier.ok() ? earlier->size() : 0;
   grade(*result, earlier.ok() ? *earlier : std::vector<app::PreflightResult>());
   errors_ = result->errors;
-  const Status kept = earlier.ok() ? addPreflight(workspace_.home(), cluster, *result)
-                                   : Status(earlier.error());
+  const Status kept =
+      earlier.ok() ? addPreflight(workspace_.home(), cluster, *result) : Status(earlier.error());
   if (!kept.ok()) errors_.push_back(kept.error());
   model_->setResult(std::move(*result));
   showOutcome();
@@ -119,9 +119,10 @@ void PreflightDialog::showOutcome() {
   QString text = lines.join(' ');
   for (const Error& error : errors_) {
     const ErrorText said = describeError(error);
-    text += (text.isEmpty() ? "" : "\n") +
-            (error.node.empty() ? said.what
-                                : QString("%1: %2").arg(QString::fromStdString(error.node), said.what));
+    text +=
+        (text.isEmpty() ? "" : "\n") +
+        (error.node.empty() ? said.what
+                            : QString("%1: %2").arg(QString::fromStdString(error.node), said.what));
     if (!said.why.isEmpty()) text += ": " + said.why;
   }
   outcome_->setText(text);

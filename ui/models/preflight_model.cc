@@ -72,7 +72,7 @@ QVariant PreflightModel::data(const QModelIndex& index, int role) const {
   }
   switch (index.column()) {
     case kWhat: {
-      const QString names[] = {tr("Matrix products"), tr("Memory reads"), tr("Free disk"),
+      const QString names[] = {tr("Matrix products"), tr("Memory reads"),   tr("Free disk"),
                                tr("Clock skew"),      tr("GPU PCIe lanes"), tr("Bandwidth"),
                                tr("Round trip")};
       return names[static_cast<int>(one.kind)];
@@ -99,7 +99,8 @@ QVariant PreflightModel::headerData(int section, Qt::Orientation orientation, in
   if (role == Qt::TextAlignmentRole)
     return int((isNumber ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
-  const QString names[] = {tr("Measure"), tr("Node"), tr("To"), tr("Value"), tr("Usual"), tr("Result")};
+  const QString names[] = {tr("Measure"), tr("Node"),  tr("To"),
+                           tr("Value"),   tr("Usual"), tr("Result")};
   return section >= 0 && section < kColumns ? QVariant(names[section]) : QVariant();
 }
 

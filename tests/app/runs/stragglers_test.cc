@@ -35,7 +35,7 @@ class Network {
         link.set_node(nameOf(to));
         const double sending = std::min(1.0, share_ / factor) * (0.7 + 0.3 * uniform());
         link.set_sending(sending);
-        link.set_sent(sending * factor * 1e9 * (0.6 + 0.8 * uniform()));
+        link.set_rate(factor * 1e9 * (0.6 + 0.8 * uniform()));
         link.set_round_trip(factor < 1 ? 5e-3 + 15e-3 * uniform()
                                        : 1e-4 + 2e-3 * uniform() * uniform());
       }
