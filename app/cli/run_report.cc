@@ -63,6 +63,10 @@ class JsonReport final : public RunReport {
   void idle() override {
     if (held_ && Clock::now() - lastTold_ >= kPause) tellHeld();
   }
+  void alert(const AlertEvent& event) override {
+    tellHeld();
+    putRaw(stdout, alertJson(event) + "\n");
+  }
   void failed(const Error& error) override {
     tellHeld();
     errorLine(error).print();
@@ -143,11 +147,8 @@ class PlainReport final : public RunReport {
                       context.row.world, context.row.strategy, context.row.comm));
   }
   void update(const RunUpdate& update) override {
-    if (update.slowChanged && update.slow && update.slow->rank != slowRank_)
-      put(stderr, stragglerText(*update.slow) + "\n");
     for (const std::string& note : story_.nodeNotes(update)) progress(note);
     for (const std::string& note : EventSequencer::scaleNotes(update)) progress(note);
-    if (update.slowChanged) slowRank_ = update.slow ? update.slow->rank : -1;
     tell(story_.take(update));
     for (const Error& warning : story_.newWarnings(update)) progress("warning: " + warning.text());
     for (const RunRestart& restart : story_.newRestarts(update))
@@ -155,6 +156,9 @@ class PlainReport final : public RunReport {
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {}
+  void alert(const AlertEvent& event) override {
+    if (const std::string text = alertText(event, model()); !text.empty()) progress(text);
+  }
   void failed(const Error& error) override { put(stderr, "error: " + error.text() + "\n"); }
   void finished(const RunResult& result) override {
     tell(story_.rest());
@@ -198,7 +202,6 @@ class PlainReport final : public RunReport {
 
   std::int64_t every_;
   EventSequencer story_;
-  int slowRank_ = -1;
   Clock::time_point lastProgress_ = Clock::now();
 };
 
@@ -238,6 +241,14 @@ std::string resultText(const RunResult& result) {
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   if (!result.missing.empty()) out += "; " + result.missing;
   return out;
+}
+
+std::string alertText(const AlertEvent& event, const RunModel& model) {
+  if (event.rule == AlertRule::kRunEnded) return {};
+  const bool withEvidence = event.rule == AlertRule::kStraggler && event.raised && model.slow();
+  return fmt::format("alert{}: {} ({})", event.raised ? "" : " over",
+                     withEvidence ? stragglerText(*model.slow()) : event.text.text(),
+                     alertRuleInfo(event.rule).name);
 }
 
 std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {
