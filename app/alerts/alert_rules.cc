@@ -24,10 +24,11 @@ std::vector<AlertRuleInfo> trainingRules() {
       {AlertRule::kLossSpike,
        "loss-spike",
        message("Loss spike"),
-       message("The loss is this many median deviations above the median of the window, for a "
-               "number of steps."),
+       message(
+           "The loss is this many median absolute deviations above the median of the window, for a "
+           "number of steps."),
        true,
-       {{{"× MAD", 8, 2, 1000}, {"steps", 100, 20, 2000, true}, {"steps", 3, 1, 1000, true}}},
+       {{{"× MAD", 12, 2, 1000}, {"steps", 100, 20, 2000, true}, {"steps", 3, 1, 1000, true}}},
        0.5},
       {AlertRule::kLossPlateau,
        "loss-plateau",

@@ -12,9 +12,8 @@ namespace {
 constexpr std::size_t kDurations = 101;  // median over that many steps
 constexpr std::size_t kLeastLosses = 20;
 constexpr std::size_t kLeastSamples = 10;
-constexpr double kFiniteSteps = 10;     // in a row, until the loss counts as finite again
-constexpr double kMadToSigma = 1.4826;  // of a normal distribution
-constexpr double kLeastSpread = 0.02;   // of the median: a loss without noise has no spread
+constexpr double kFiniteSteps = 10;    // in a row, until the loss counts as finite again
+constexpr double kLeastSpread = 0.01;  // of the median: a loss without noise has no spread
 constexpr double kGiB = 1073741824.0;
 constexpr const char* kDiverged = "the training diverged: %1";  // id of the engine's error
 
@@ -233,17 +232,15 @@ void AlertWatch::addSpike(double step, double loss) {
     std::vector<double> values(losses_.begin(), losses_.end());
     const double middle = median(values);
     for (double& value : values) value = std::abs(value - middle);
-    const double spread =
-        std::max(kMadToSigma * median(std::move(values)), kLeastSpread * std::abs(middle));
+    const double spread = std::max(median(std::move(values)), kLeastSpread * std::abs(middle));
     const double excess = spread > 0 ? (loss - middle) / spread : 0;
     const double threshold = settings_.value(AlertRule::kLossSpike, AlertField::kThreshold);
     const double release = alertRuleInfo(AlertRule::kLossSpike).release;
     const double hold = settings_.value(AlertRule::kLossSpike, AlertField::kHold) - 1;
     note(AlertRule::kLossSpike, {},
          {step, excess >= threshold, excess < threshold * release, hold, hold}, [&] {
-           return message(
-               "The loss {:.4g} in step {} is {:.3g} deviations above the median {:.4g}.", loss,
-               static_cast<std::int64_t>(step), excess, middle);
+           return message("The loss {:.4g} in step {} is {:.3g} × MAD above the median {:.4g}.",
+                          loss, static_cast<std::int64_t>(step), excess, middle);
          });
   }
   losses_.push_back(loss);

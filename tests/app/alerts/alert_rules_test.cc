@@ -154,7 +154,7 @@ class AlertRulesTest : public QObject {
         run.step(healthyLoss(seed, step) * (spike ? 40 : 1));
       }
       QCOMPARE(run.told(), pair("loss-spike"));
-      QVERIFY2(run.lastText().contains("deviations above the median"), qPrintable(run.lastText()));
+      QVERIFY2(run.lastText().contains("MAD above the median"), qPrintable(run.lastText()));
     }
   }
 

@@ -18,7 +18,7 @@ class CliAlertsTest : public QObject {
     const CliResult before = cli.run({"alerts", "--json"});
     QVERIFY2(before.exit == 0 && before.onlyJson, before.text());
     QCOMPARE(before.all("rule").size(), 11);
-    QCOMPARE(rule(before, "loss-spike")["threshold"].toDouble(), 8.0);
+    QCOMPARE(rule(before, "loss-spike")["threshold"].toDouble(), 12.0);
     QCOMPARE(rule(before, "loss-spike")["window_unit"].toString(), QString("steps"));
     QVERIFY(!rule(before, "stall").contains("window"));
     const CliResult set =
@@ -37,7 +37,7 @@ class CliAlertsTest : public QObject {
     for (const CliResult& shown : {after, table})
       QVERIFY2(!shown.out.contains("secret") && !shown.out.contains("hunter2"), shown.text());
     QCOMPARE(cli.run({"alerts", "set", "--defaults"}).exit, 0);
-    QCOMPARE(rule(cli.run({"alerts", "--json"}), "loss-spike")["threshold"].toDouble(), 8.0);
+    QCOMPARE(rule(cli.run({"alerts", "--json"}), "loss-spike")["threshold"].toDouble(), 12.0);
     QVERIFY(cli.run({"alerts", "--help"}).out.contains("lockstep alerts set"));
   }
 
