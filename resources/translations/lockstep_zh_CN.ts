@@ -6290,7 +6290,7 @@ its last lines:
         </message>
         <message>
             <source>Straggler</source>
-            <translation>掉队者</translation>
+            <translation>拖后腿的 rank</translation>
         </message>
         <message>
             <source>One rank makes the others wait for this share of the step.</source>

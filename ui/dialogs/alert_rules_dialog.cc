@@ -33,7 +33,7 @@ AlertRulesDialog::AlertRulesDialog(Workspace& workspace, QWidget* parent)
   table_->setFocus();
   retranslate();
   check();
-  resize(860, 640);
+  resize(860, 720);
 }
 
 AlertRulesDialog::~AlertRulesDialog() { stop_.request_stop(); }
@@ -53,7 +53,9 @@ void AlertRulesDialog::makeTable() {
   help_ = makeLabel("alertRuleHelp", this, "muted");
   help_->setWordWrap(true);
   content()->addWidget(table_, 1);
+  content()->addSpacing(kSpaceXs);
   content()->addWidget(help_);
+  content()->addSpacing(kSpaceS);
   connect(table_->selectionModel(), &QItemSelectionModel::currentChanged, this,
           &AlertRulesDialog::showRule);
   connect(model_, &AlertRuleModel::edited, this, &AlertRulesDialog::check);
@@ -86,6 +88,7 @@ void AlertRulesDialog::makeForm() {
   webhook_ = makeField("alertWebhook", app::AlertAction::kWebhook);
   for (const ActionField& field : {command_, webhook_}) {
     auto* row = new QHBoxLayout;
+    row->setSpacing(kSpaceS);
     row->addWidget(field.text, 1);
     row->addWidget(field.test);
     form->addRow(field.label, row);
