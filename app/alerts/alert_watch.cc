@@ -164,6 +164,10 @@ std::vector<AlertEvent> AlertWatch::take(const RunUpdate& update, Nanoseconds no
       if (series.name == "loss" && !series.points.empty()) steppedAt_ = now;
     return {};
   }
+  skipped_.clear();  // they come with their losses
+  for (const auto& series : update.series)
+    if (series.name == "skipped")
+      for (const Point& point : series.points) skipped_.insert(point.x);
   for (const auto& series : update.series) addSeries(series, now);
   if (!update.epochs.empty() && steppedAt_ != 0) steppedAt_ = now;  // an evaluation has ended
   if (!update.restarts.empty()) steppedAt_ = 0;  // steps that are trained again are not told of
@@ -215,6 +219,7 @@ void AlertWatch::addSeries(const RunBatch::Series& series, Nanoseconds now) {
 
 void AlertWatch::addLoss(double step, double loss) {
   const bool isFinite = std::isfinite(loss);
+  if (!isFinite && skipped_.contains(step)) return;  // the loss scale is being searched for
   note(AlertRule::kLossNotFinite, {}, {step, !isFinite, isFinite, 0, kFiniteSteps}, [&] {
     return message("The loss is not finite in step {}.", static_cast<std::int64_t>(step));
   });

@@ -94,6 +94,7 @@ class AlertWatch {
   std::vector<AlertEvent> events_;
 
   std::map<std::string, double> lastX_;  // by series
+  std::set<double> skipped_;             // steps of fp16 whose update was left out
   std::deque<double> losses_;            // of the window, finite
   double smoothed_ = 0;                  // loss
   double best_ = 0, lowest_ = 0;         // smoothed loss at bestStep_, and the lowest since

@@ -189,6 +189,17 @@ class AlertRulesTest : public QObject {
     QCOMPARE(run.told(), QStringList());
   }
 
+  // fp16 finds its loss scale by updates that it leaves out.
+  void lossesOfSkippedUpdatesRaiseNothing() {
+    MadeUpRun run;
+    const double infinite = std::numeric_limits<double>::infinity();
+    run.update(
+        {{"loss", {{1, infinite}, {2, std::nan("")}, {3, 2}}}, {"skipped", {{1, 1}, {2, 1}}}});
+    QCOMPARE(run.told(), QStringList());
+    run.update({{"loss", {{4, infinite}}}});
+    QCOMPARE(run.told(), QStringList{"+loss-not-finite "});
+  }
+
   void aPlateauRaisesOnceAndEnds() {
     MadeUpRun run(with({{"loss-plateau.enabled", "true"}, {"loss-plateau.window", "300"}}));
     const auto noise = [](int step) { return 1 + 0.01 * randomNormal(7, step); };
