@@ -38,6 +38,10 @@ int benchCollectiveCommand(const Globals& globals, const Arguments& arguments);
 int benchGemmCommand(const Globals& globals, const Arguments& arguments);
 int benchMemoryCommand(const Globals& globals, const Arguments& arguments);
 
+int alertsCommand(const Globals& globals, const Arguments& arguments);
+int alertsSetCommand(const Globals& globals, const Arguments& arguments);
+int alertsTestCommand(const Globals& globals, const Arguments& arguments);
+
 int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns a bash script that completes commands, flags and the paths of --set.
 std::string bashCompletion(std::span<const Command> commands);

@@ -179,6 +179,25 @@ const std::vector<Command> kCommands{
      "  --dry-run     removes nothing\n"
      "Runs under way, and what they use, always stay.",
      gcCommand},
+    {"alerts",
+     {{"markdown", "json"}, 0, 0, "alerts [--markdown | --json]"},
+     "Lists the alert rules of runs with their thresholds, and what their actions are.",
+     alertsCommand},
+    {"alerts set",
+     {{"defaults", "json"}, 0, 64, "alerts set [--defaults] [RULE.FIELD=VALUE]… [--json]"},
+     "Changes alert rules. Fields are enabled, threshold, window, hold and actions.\n"
+     "  --defaults  restores the defaults first\n"
+     "  loss-spike.threshold=6 loss-plateau.enabled=true gpu-temperature.actions=command,webhook\n"
+     "  actions.command='PROGRAM ARGUMENT…'  runs a program with the alert as a line of JSON on "
+     "its "
+     "stdin\n"
+     "  actions.webhook=https://HOST/PATH    posts the same JSON\n"
+     "  actions.notification=false           no desktop notifications from the studio",
+     alertsSetCommand},
+    {"alerts test",
+     {{"json"}, 1, 1, "alerts test RULE [--json]"},
+     "Runs the command and calls the webhook of a rule with a test alert.",
+     alertsTestCommand},
     {"bench train",
      {{"model=", "batch=", "ranks=", "threads=", "seconds=", "comm=", "set=", "profile=",
        "communication", "json"},
@@ -303,6 +322,8 @@ std::vector<const Command*> groupOf(const std::string& word) {
 
 void printGroupUsage(const std::string& word) {
   std::string text = "usage:\n";
+  for (const Command& command : kCommands)
+    if (command.name == word) text += fmt::format("  lockstep {}\n", command.grammar.usage);
   for (const Command* command : groupOf(word))
     text += fmt::format("  lockstep {}\n", command->grammar.usage);
   put(stdout,

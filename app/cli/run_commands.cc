@@ -7,6 +7,7 @@
 #include "app/cli/commands.h"
 #include "app/cli/connecting.h"
 #include "app/cli/json_line.h"
+#include "app/cli/run_alerts.h"
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
 #include "app/cli/terminal.h"
@@ -78,9 +79,11 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
   std::optional<RunRow> row;
   std::optional<Error> error, full;
   bool over = false;
+  RunAlerts alerts(globals, inbox, report);
   RunObserver observer = [&](const RunUpdate& update) {
-    if (update.preview) return;  // lines come in their order
-    report.update(update);
+    if (!update.preview) report.update(update);  // lines come in their order
+    alerts.take(update);
+    if (update.preview) return;
     if (update.row) row = *update.row;
     if (!update.errors.empty() && !error) error = update.errors.front();
     for (const Error& one : update.errors)  // those of the run name a node
@@ -97,7 +100,11 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
     return killing && (outOfReach() || Clock::now() - *killing > kKillPatience);
   };
   for (int seen = interruptsBefore; !drainUntil(
-           inbox, [&] { return over || leaves(); }, seen, [&] { report.idle(); });) {
+           inbox, [&] { return over || leaves(); }, seen,
+           [&] {
+             report.idle();
+             alerts.tick();
+           });) {
     const int times = ++seen - interruptsBefore;
     if (times == 1) {
       report.progress(outOfReach() ? "the run is out of reach and cannot be stopped (Ctrl-C again "
@@ -118,6 +125,7 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
       return left;
     }
   }
+  alerts.finish();
   if (row && isFinal(row->phase)) {
     RunResult result = resultOf(*row);
     if (const Status kept = keptInHistory(globals, *row, full); !kept.ok()) {

@@ -64,6 +64,10 @@ class JsonReport final : public RunReport {
   void idle() override {
     if (held_ && Clock::now() - lastTold_ >= kPause) tellHeld();
   }
+  void alert(const AlertEvent& event) override {
+    tellHeld();
+    putRaw(stdout, alertJson(event) + "\n");
+  }
   void failed(const Error& error) override {
     tellHeld();
     errorLine(error).print();
@@ -173,6 +177,9 @@ class PlainReport final : public RunReport {
     for (const Error& error : story_.newErrors(update)) failed(error);
   }
   void idle() override {}
+  void alert(const AlertEvent& event) override {
+    if (const std::string text = alertText(event); !text.empty()) progress(text);
+  }
   void failed(const Error& error) override { put(stderr, "error: " + error.text() + "\n"); }
   void finished(const RunResult& result) override {
     tell(story_.rest());
@@ -255,6 +262,13 @@ std::string resultText(const RunResult& result) {
   if (!figures.weightsSha256.empty()) out += "; weights " + figures.weightsSha256.substr(0, 12);
   if (!result.missing.empty()) out += "; " + result.missing;
   return out;
+}
+
+std::string alertText(const AlertEvent& event) {
+  // Ends and stragglers are told anyhow.
+  if (event.rule == AlertRule::kRunEnded || event.rule == AlertRule::kStraggler) return {};
+  return fmt::format("alert{}: {} ({})", event.raised ? "" : " over", event.text.text(),
+                     alertRuleInfo(event.rule).name);
 }
 
 std::unique_ptr<RunReport> makeReport(const ReportOptions& options) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
 #include "app/runs/launcher.h"
 #include "app/runs/run_model.h"
@@ -39,6 +40,7 @@ class RunReport {
   virtual void started(const RunContext& context) = 0;
   virtual void update(const RunUpdate& update) = 0;  // may repeat what was told before
   virtual void idle() = 0;                           // about thirty times a second
+  virtual void alert(const AlertEvent& event) = 0;   // after the update that raised or ended it
   virtual void failed(const Error& error) = 0;
   virtual void finished(const RunResult& result) = 0;  // last
   virtual const RunModel& model() const = 0;           // what has been told of the run
@@ -87,6 +89,9 @@ class EventSequencer {
   std::int64_t lastStep_ = 0, lastEpoch_ = 0;
   int begun_ = 0, restarted_ = 0;  // generations told
 };
+
+// "alert: … (loss-spike)", or "alert over: …"; "" if the run's result says it.
+std::string alertText(const AlertEvent& event);
 
 // Returns a stored run as one update: steps, epochs, errors.
 Result<RunUpdate> storedUpdate(const History& history, const std::string& run);

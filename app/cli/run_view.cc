@@ -98,6 +98,13 @@ class LiveView final : public RunReport {
 
   void idle() override { draw(false); }
 
+  void alert(const AlertEvent& event) override {
+    const std::string text = alertText(event);
+    if (text.empty()) return;
+    erase();
+    put(stderr, style_.yellow(text) + "\n");
+  }
+
   void failed(const Error& error) override {
     erase();
     put(stderr, style_.red("error:") + " " + error.text() + "\n");

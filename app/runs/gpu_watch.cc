@@ -31,7 +31,10 @@ void GpuWatch::take(const std::string& node, const GpuLoad& load,
   const bool hot = load.throttledFor("heat");
   const bool slow = hot || load.throttledFor("power-brake") || load.throttledFor("slowdown");
   const bool atLimit = load.throttledFor("power");
-  if (load.throttle) point(prefix + "throttled", slow || atLimit ? 1 : 0);
+  if (load.throttle) {
+    point(prefix + "throttled", slow || atLimit ? 1 : 0);
+    point(prefix + "slowed", slow ? 1 : 0);
+  }
 
   gpu.seen = gpu.seen * kFade + 1;
   gpu.heat = gpu.heat * kFade + (hot ? 1 : 0);

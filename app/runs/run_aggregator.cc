@@ -353,7 +353,9 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
                                                    {"net_out", sample.network_out()},
                                                    {"loopback", sample.loopback()},
                                                    {"disk_read", sample.disk_read()},
-                                                   {"disk_write", sample.disk_write()}};
+                                                   {"disk_write", sample.disk_write()},
+                                                   {"disk_free", sample.disk_free()},
+                                                   {"memory_total", sample.memory_total()}};
   for (const auto& [key, value] : values) points(prefix + key).push_back({x, value});
   for (const auto& gpu : sample.gpu())
     gpus_.take(name, gpuLoad(gpu), [&](const std::string& series, double value) {

@@ -7,16 +7,18 @@
 // (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward", "…/backward",
 // "…/waiting", "…/transfer", "…/optimizer", and "…/began" (when the step began, by the wall clock
 // of the rank's node). Series over time (x = wall clock, seconds):
-// "node/<n>/cpu" (0…1), "…/memory" (bytes), "…/net_in", "…/net_out", "…/loopback", "…/disk_read",
-// "…/disk_write" (bytes/s), of its links to other nodes "node/<n>/to/<m>/sent", "…/rate"
-// (bytes/s), "…/sending" (0…1) and "…/round_trip" (seconds), "rank/<r>/cpu" (cores),
+// "node/<n>/cpu" (0…1), "…/memory", "…/memory_total", "…/disk_free" (bytes), "…/net_in",
+// "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), of its links to other nodes
+// "node/<n>/to/<m>/sent", "…/rate" (bytes/s), "…/sending" (0…1) and "…/round_trip" (seconds),
+// "rank/<r>/cpu" (cores),
 // "rank/<r>/memory", "node/<n>/clock_offset" and "…/clock_uncertainty" (seconds, to the
 // coordinator's); of each GPU, if its driver reports them, "node/<n>/gpu/<i>/utilisation" and
 // "…/memory_utilisation" (0…1), "…/memory" (bytes), "…/temperature" (°C), "…/power" (W),
 // "…/sm_clock", "…/memory_clock" (MHz), "…/pcie_in", "…/pcie_out", "…/nvlink_in", "…/nvlink_out"
-// (bytes/s), "…/throttled" (1: it was throttled or at its power limit) and, when they change,
-// "…/ecc_corrected", "…/ecc_uncorrected", "…/xids" (total errors). Series over epochs:
-// "epoch/train_loss", "epoch/eval_loss", "epoch/eval_<metric>".
+// (bytes/s), "…/throttled" (1: it was throttled or at its power limit), "…/slowed" (1: throttled
+// other than by its power limit) and, when they change, "…/ecc_corrected", "…/ecc_uncorrected",
+// "…/xids" (total errors). Series over epochs: "epoch/train_loss", "epoch/eval_loss",
+// "epoch/eval_<metric>".
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,25 +22,62 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Appends what can be read now. Returns false at the end of the stream.
+constexpr std::size_t kMostOutput = std::size_t{16} << 20;
+
+// Appends what can be read now, at most what a pipe holds, and drops what is too much. Returns
+// false at the end of the stream.
 bool drain(int fd, std::string* text) {
+  constexpr int kMostReads = 64;
   char bytes[16384];
-  for (;;) {
+  for (int reads = 0; reads < kMostReads; ++reads) {
     const ssize_t n = ::read(fd, bytes, sizeof bytes);
     if (n > 0) {
-      text->append(bytes, static_cast<std::size_t>(n));
+      text->append(bytes, std::min(static_cast<std::size_t>(n), kMostOutput - text->size()));
     } else if (n < 0 && errno == EINTR) {
       continue;
     } else {
       return n < 0 && errno == EAGAIN;
     }
   }
+  return true;
+}
+
+// Returns a file without a name that has the text, to be read from its start.
+Result<UniqueFd> inputFile(std::string_view text) {
+  UniqueFd file(::memfd_create("input", MFD_CLOEXEC));
+  if (!file ||
+      ::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return systemError(errno, "cannot pass on the input");
+  return file;
+}
+
+Result<pid_t> spawn(const std::vector<std::string>& argv, int in, int out, int err, bool ownGroup) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, in, 0);
+  posix_spawn_file_actions_adddup2(&actions, out, 1);
+  posix_spawn_file_actions_adddup2(&actions, err, 2);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  if (ownGroup) posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  std::vector<char*> args;
+  for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
+  args.push_back(nullptr);
+  pid_t pid = -1;
+  const int spawned = ::posix_spawnp(&pid, args[0], &actions, &attributes, args.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  if (spawned == 0) return pid;
+  Error error = systemError(spawned, message("cannot run {}", argv[0]));
+  if (spawned == ENOENT) error.code = Code::kNotFound;
+  return error;
 }
 
 }  // namespace
 
 Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
-                                 std::chrono::milliseconds timeout, std::stop_token stop) {
+                                 std::chrono::milliseconds timeout, std::stop_token stop,
+                                 const ProcessOptions& options) {
   int outPipe[2], errPipe[2];
   if (::pipe2(outPipe, O_CLOEXEC) != 0) return systemError(errno, "cannot create a pipe");
   UniqueFd outRead(outPipe[0]), outWrite(outPipe[1]);
@@ -47,22 +85,9 @@ Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
   UniqueFd errRead(errPipe[0]), errWrite(errPipe[1]);
   for (int fd : {outRead.get(), errRead.get()}) ::fcntl(fd, F_SETFL, O_NONBLOCK);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, outWrite.get(), 1);
-  posix_spawn_file_actions_adddup2(&actions, errWrite.get(), 2);
-  std::vector<char*> args;
-  for (const std::string& arg : argv) args.push_back(const_cast<char*>(arg.c_str()));
-  args.push_back(nullptr);
-  pid_t pid = -1;
-  const int spawned = ::posix_spawnp(&pid, args[0], &actions, nullptr, args.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (spawned != 0) {
-    Error error = systemError(spawned, message("cannot run {}", argv[0]));
-    if (spawned == ENOENT) error.code = Code::kNotFound;
-    return error;
-  }
+  LOCKSTEP_ASSIGN(const UniqueFd input, inputFile(options.input));
+  LOCKSTEP_ASSIGN(const pid_t pid,
+                  spawn(argv, input.get(), outWrite.get(), errWrite.get(), options.ownGroup));
   outWrite.reset();
   errWrite.reset();
 
@@ -83,7 +108,7 @@ Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
                           timeout.count());
     }
     if (failure) {
-      ::kill(pid, SIGKILL);
+      ::kill(options.ownGroup ? -pid : pid, SIGKILL);
       break;
     }
     pollfd fds[] = {{exited.get(), POLLIN, 0},

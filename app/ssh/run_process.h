@@ -4,6 +4,7 @@
 #include <chrono>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -16,11 +17,19 @@ struct ProcessResult {
   std::string errorOutput;
 };
 
-// argv[0] is sought on PATH; stdin is empty. Descriptors beyond 2 are not inherited if marked so.
+struct ProcessOptions {
+  std::string_view input = {};  // stdin
+  // A process group of its own, which is killed as a whole and gets no Ctrl-C of the terminal.
+  bool ownGroup = false;
+};
+
+// argv[0] is sought on PATH. Of each output the first 16 MiB are kept. Descriptors beyond 2 are not
+// inherited if marked so.
 // Done when the program has exited and what it had written by then is read: a child that it leaves
 // behind with an inherited stdout is not waited for. Errors: kNotFound (no such program),
 // kDeadlineExceeded, kCancelled (the program is killed).
 Result<ProcessResult> runProcess(const std::vector<std::string>& argv,
-                                 std::chrono::milliseconds timeout, std::stop_token stop = {});
+                                 std::chrono::milliseconds timeout, std::stop_token stop = {},
+                                 const ProcessOptions& options = {});
 
 }  // namespace lockstep::app

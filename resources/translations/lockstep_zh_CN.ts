@@ -32,7 +32,8 @@ It uses:
   libssh — LGPLv2.1
   SQLite — public domain
   yaml-cpp, fmt — MIT
-  OpenSSL — Apache-2.0</source>
+  OpenSSL — Apache-2.0
+  libcurl — curl</source>
             <translation>Lockstep 的源代码采用 Apache 许可证 2.0。
 
 本程序链接 QCustomPlot，按 GNU 通用公共许可证第 3 版分发。代理和引擎不链接它。
@@ -45,7 +46,8 @@ It uses:
   libssh — LGPLv2.1
   SQLite — 公有领域
   yaml-cpp、fmt — MIT
-  OpenSSL — Apache-2.0</translation>
+  OpenSSL — Apache-2.0
+  libcurl — curl</translation>
         </message>
         <message>
             <source>Close</source>
@@ -1456,6 +1458,14 @@ It uses:
         <message>
             <source>New &amp;run…</source>
             <translation>新建运行(&amp;R)…</translation>
+        </message>
+        <message>
+            <source>Alert &amp;rules…</source>
+            <translation>告警规则(&amp;R)…</translation>
+        </message>
+        <message>
+            <source>Alert rules</source>
+            <translation>告警规则</translation>
         </message>
     </context>
     <context>
@@ -6282,6 +6292,250 @@ its last lines:
             <source>the messages of %1 ranks</source>
             <translation>%1 个 rank 的消息</translation>
         </message>
+        <message>
+            <source>the alert command %1 failed</source>
+            <translation>告警命令 %1 失败</translation>
+        </message>
+        <message>
+            <source>it ended with status %1</source>
+            <translation>它以状态 %1 结束</translation>
+        </message>
+        <message>
+            <source>it ended with status %1: %2</source>
+            <translation>它以状态 %1 结束：%2</translation>
+        </message>
+        <message>
+            <source>alerts come faster than their actions are performed</source>
+            <translation>告警产生得比其动作执行得快</translation>
+        </message>
+        <message>
+            <source>see actions.command of the alert rules</source>
+            <translation>请查看告警规则的 actions.command</translation>
+        </message>
+        <message>
+            <source>a map, expected a value</source>
+            <translation>这是映射，应为一个值</translation>
+        </message>
+        <message>
+            <source>a list, expected a value</source>
+            <translation>这是列表，应为一个值</translation>
+        </message>
+        <message>
+            <source>no map, expected 'name: value'</source>
+            <translation>不是映射，应为“名称: 值”</translation>
+        </message>
+        <message>
+            <source>there is no field '%1', expected %2</source>
+            <translation>没有字段“%1”，应为 %2</translation>
+        </message>
+        <message>
+            <source>Loss not finite</source>
+            <translation>损失不是有限值</translation>
+        </message>
+        <message>
+            <source>The loss is NaN or infinite, or the training diverged.</source>
+            <translation>损失为 NaN 或无穷大，或者训练发散。</translation>
+        </message>
+        <message>
+            <source>Loss spike</source>
+            <translation>损失尖峰</translation>
+        </message>
+        <message>
+            <source>The loss is this many median absolute deviations above the median of the window, for a number of steps.</source>
+            <translation>损失比窗口内的中位数高出这么多倍的绝对中位差，并持续若干步。</translation>
+        </message>
+        <message>
+            <source>Loss plateau</source>
+            <translation>损失停滞</translation>
+        </message>
+        <message>
+            <source>The smoothed loss has not improved by this much within the window.</source>
+            <translation>平滑后的损失在窗口内没有改善这么多。</translation>
+        </message>
+        <message>
+            <source>Stall</source>
+            <translation>停顿</translation>
+        </message>
+        <message>
+            <source>No step has completed for this many median steps, and for at least a number of seconds.</source>
+            <translation>在这么多倍的中位步时内，且至少在若干秒内，没有完成任何一步。</translation>
+        </message>
+        <message>
+            <source>Straggler</source>
+            <translation>拖后腿的 rank</translation>
+        </message>
+        <message>
+            <source>One rank makes the others wait for this share of the step.</source>
+            <translation>一个 rank 让其他 rank 等待的时间占一步的这个比例。</translation>
+        </message>
+        <message>
+            <source>Node unreachable</source>
+            <translation>节点无法访问</translation>
+        </message>
+        <message>
+            <source>A node of the run does not answer.</source>
+            <translation>运行的一个节点没有响应。</translation>
+        </message>
+        <message>
+            <source>GPU throttled</source>
+            <translation>GPU 降频</translation>
+        </message>
+        <message>
+            <source>A GPU was slowed down for heat, by its power supply or by its hardware for this share of the window. Its power limit does not count.</source>
+            <translation>GPU 在窗口的这个比例内因过热、供电或硬件而降速。功率上限不计。</translation>
+        </message>
+        <message>
+            <source>GPU temperature</source>
+            <translation>GPU 温度</translation>
+        </message>
+        <message>
+            <source>A GPU is at least this hot.</source>
+            <translation>GPU 至少达到这个温度。</translation>
+        </message>
+        <message>
+            <source>Disk space</source>
+            <translation>磁盘空间</translation>
+        </message>
+        <message>
+            <source>The disk of a node's data folder has less free space than this.</source>
+            <translation>节点数据文件夹所在磁盘的可用空间少于此值。</translation>
+        </message>
+        <message>
+            <source>Node memory</source>
+            <translation>节点内存</translation>
+        </message>
+        <message>
+            <source>At least this share of a node's memory is used.</source>
+            <translation>节点内存的使用率至少达到此值。</translation>
+        </message>
+        <message>
+            <source>Run ended</source>
+            <translation>运行结束</translation>
+        </message>
+        <message>
+            <source>The run has succeeded, failed or was stopped.</source>
+            <translation>运行成功、失败或被停止。</translation>
+        </message>
+        <message>
+            <source>'%1' is no value, expected %2</source>
+            <translation>“%1”不是有效的值，应为 %2</translation>
+        </message>
+        <message>
+            <source>there is no action '%1', expected %2</source>
+            <translation>没有动作“%1”，应为 %2</translation>
+        </message>
+        <message>
+            <source>there is no alert rule '%1', expected %2</source>
+            <translation>没有告警规则“%1”，应为 %2</translation>
+        </message>
+        <message>
+            <source>'%1' is no option, expected RULE.FIELD</source>
+            <translation>“%1”不是选项，应为 RULE.FIELD</translation>
+        </message>
+        <message>
+            <source>'%1' is no whole number from %2 to %3 %4</source>
+            <translation>“%1”不是 %2 到 %3 %4 之间的整数</translation>
+        </message>
+        <message>
+            <source>'%1' is no number from %2 to %3 %4</source>
+            <translation>“%1”不是 %2 到 %3 %4 之间的数</translation>
+        </message>
+        <message>
+            <source>the command is not one line</source>
+            <translation>命令不是一行</translation>
+        </message>
+        <message>
+            <source>the command has no closing quote</source>
+            <translation>命令缺少右引号</translation>
+        </message>
+        <message>
+            <source>the command names no program</source>
+            <translation>命令没有指定程序</translation>
+        </message>
+        <message>
+            <source>the webhook is no URL, expected https://HOST/PATH</source>
+            <translation>webhook 不是 URL，应为 https://HOST/PATH</translation>
+        </message>
+        <message>
+            <source>This is a test of the alert rule %1.</source>
+            <translation>这是对告警规则 %1 的测试。</translation>
+        </message>
+        <message>
+            <source>The loss is not finite in step %1.</source>
+            <translation>第 %1 步的损失不是有限值。</translation>
+        </message>
+        <message>
+            <source>The loss %1 in step %2 is %3 × MAD above the median %4.</source>
+            <translation>第 %2 步的损失 %1 比中位数 %4 高 %3 × MAD。</translation>
+        </message>
+        <message>
+            <source>The loss has not improved by %1 % in %2 steps.</source>
+            <translation>损失在 %2 步内没有改善 %1 %。</translation>
+        </message>
+        <message>
+            <source>%1 has %2 GiB of free disk space.</source>
+            <translation>%1 的可用磁盘空间为 %2 GiB。</translation>
+        </message>
+        <message>
+            <source>%1 uses %2 % of its memory.</source>
+            <translation>%1 使用了其内存的 %2 %。</translation>
+        </message>
+        <message>
+            <source>GPU %1 of %2 has %3 °C.</source>
+            <translation>%2 的 GPU %1 温度为 %3 °C。</translation>
+        </message>
+        <message>
+            <source>GPU %1 of %2 was slowed down %3 % of the last %4 s.</source>
+            <translation>%2 的 GPU %1 在最近 %4 秒的 %3 % 内被降速。</translation>
+        </message>
+        <message>
+            <source>No step has completed for %1 s.</source>
+            <translation>已有 %1 秒没有完成任何一步。</translation>
+        </message>
+        <message>
+            <source>the webhook %1 was not called</source>
+            <translation>没有成功调用 webhook %1</translation>
+        </message>
+        <message>
+            <source>the server did not answer within %1 s</source>
+            <translation>服务器在 %1 秒内没有响应</translation>
+        </message>
+        <message>
+            <source>the server answered with status %1</source>
+            <translation>服务器返回状态 %1</translation>
+        </message>
+        <message>
+            <source>see actions.webhook of the alert rules</source>
+            <translation>请查看告警规则的 actions.webhook</translation>
+        </message>
+        <message>
+            <source>libcurl cannot be used</source>
+            <translation>无法使用 libcurl</translation>
+        </message>
+        <message>
+            <source>the call was cancelled</source>
+            <translation>调用已取消</translation>
+        </message>
+        <message>
+            <source>cannot pass on the input</source>
+            <translation>无法传递输入</translation>
+        </message>
+        <message>
+            <source>steps</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>s</source>
+            <translation>秒</translation>
+        </message>
+        <message>
+            <source>× MAD</source>
+            <translation>× MAD</translation>
+        </message>
+        <message>
+            <source>× median step</source>
+            <translation>× 中位步时</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -8197,6 +8451,104 @@ its last lines:
         <message>
             <source>Result</source>
             <translation>结果</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::AlertRuleModel</name>
+        <message>
+            <source>Rule</source>
+            <translation>规则</translation>
+        </message>
+        <message>
+            <source>Threshold</source>
+            <translation>阈值</translation>
+        </message>
+        <message>
+            <source>Window</source>
+            <translation>窗口</translation>
+        </message>
+        <message>
+            <source>Hold</source>
+            <translation>持续时间</translation>
+        </message>
+        <message>
+            <source>Notify</source>
+            <translation>通知</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Webhook</source>
+            <translation>Webhook</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::AlertRulesDialog</name>
+        <message>
+            <source>%1. Saving replaces this file.</source>
+            <translation>%1。保存将替换此文件。</translation>
+        </message>
+        <message>
+            <source>Testing…</source>
+            <translation>正在测试…</translation>
+        </message>
+        <message>
+            <source>The test alert was delivered.</source>
+            <translation>测试告警已送达。</translation>
+        </message>
+        <message>
+            <source>Alert rules</source>
+            <translation>告警规则</translation>
+        </message>
+        <message>
+            <source>An alert is raised once its threshold has been exceeded for the hold time, and is over once the value is back. Alerts appear in the messages.</source>
+            <translation>超过阈值并达到持续时间后产生告警，数值恢复后告警结束。告警显示在消息中。</translation>
+        </message>
+        <message>
+            <source>Desktop notifications</source>
+            <translation>桌面通知</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Program and arguments; the alert is a line of JSON on its input</source>
+            <translation>程序和参数；告警以一行 JSON 写入其输入</translation>
+        </message>
+        <message>
+            <source>Webhook</source>
+            <translation>Webhook</translation>
+        </message>
+        <message>
+            <source>https://… that the same JSON is posted to</source>
+            <translation>https://…，同样的 JSON 发送到此处</translation>
+        </message>
+        <message>
+            <source>Test command</source>
+            <translation>测试命令</translation>
+        </message>
+        <message>
+            <source>Test webhook</source>
+            <translation>测试 webhook</translation>
+        </message>
+        <message>
+            <source>Restore defaults</source>
+            <translation>恢复默认值</translation>
+        </message>
+        <message>
+            <source>Restores the rules; the actions stay</source>
+            <translation>恢复规则；动作保持不变</translation>
+        </message>
+        <message>
+            <source>Save</source>
+            <translation>保存</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
         </message>
     </context>
 </TS>

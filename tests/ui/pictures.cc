@@ -8,6 +8,7 @@
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
@@ -303,6 +304,12 @@ void shootDialogs(MainWindow* window, const QString& prefix) {
   passphrase.show();
   shoot(&passphrase, prefix + "-dialog-passphrase");
   passphrase.close();
+  AlertRulesDialog alerts(window->workspace(), window);
+  alerts.show();
+  shoot(&alerts, prefix + "-dialog-alert-rules");
+  alerts.findChild<QLineEdit*>("alertCommand")->setText("notify-me --title 'Lockstep");
+  shoot(&alerts, prefix + "-dialog-alert-rules-refused");
+  alerts.close();
   AboutDialog about(window);
   about.show();
   shoot(&about, prefix + "-dialog-about");

@@ -40,7 +40,8 @@ void AboutDialog::retranslate() {
          "  libssh — LGPLv2.1\n"
          "  SQLite — public domain\n"
          "  yaml-cpp, fmt — MIT\n"
-         "  OpenSSL — Apache-2.0"));
+         "  OpenSSL — Apache-2.0\n"
+         "  libcurl — curl"));
   setButtons(tr("Close"), {});
 }
 

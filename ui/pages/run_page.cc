@@ -149,10 +149,7 @@ void RunPage::connectDocument() {
   connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
   connect(document_, &RunDocument::seriesAdded, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
-  connect(document_, &RunDocument::slowChanged, this, [this] {
-    refreshSlow();
-    alertStraggler();
-  });
+  connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
   connect(document_, &RunDocument::dataChanged, this, [this] {
     stepGroup_->dataChanged();
     timeGroup_->dataChanged();
@@ -165,7 +162,7 @@ void RunPage::connectDocument() {
   });
   connect(document_, &RunDocument::warned, this,
           [this](const Error& warning) { alertError(Tone::kWarning, warning); });
-  connect(document_, &RunDocument::nodeNote, this, &RunPage::alertNode);
+  connect(document_, &RunDocument::alerted, this, &RunPage::showAlert);
   connect(document_, &RunDocument::finished, this, &RunPage::showEnd);
 }
 
@@ -213,35 +210,24 @@ void RunPage::alertError(Tone tone, const Error& error) {
       {key() + ":" + hash.toHex().left(12), tone, title(), error.what, when, false, {}});
 }
 
-void RunPage::alertNode(const QString& node, bool reachable) {
-  const QString alert = key() + ":node:" + node;
-  if (reachable) {
+void RunPage::showAlert(const app::AlertEvent& event) {
+  const std::string_view rule = app::alertRuleInfo(event.rule).name;
+  const QString alert = QString("%1:%2:%3")
+                            .arg(key(), QLatin1String(rule.data(), static_cast<int>(rule.size())),
+                                 QString::fromStdString(event.subject));
+  if (!event.raised) {
     Q_EMIT alertOver(alert);
-  } else {
-    Q_EMIT alertRaised(
-        {alert, Tone::kWarning, title(), unreachableText(node.toStdString()), {}, true, {}});
+    return;
   }
-}
-
-void RunPage::alertStraggler() {
-  const auto& slow = document_->slow();
-  const QString now =
-      slow && !app::isFinal(document_->row().phase)
-          ? key() + ":straggler:" + QString::fromStdString(app::stragglerName(*slow))
-          : QString();
-  if (!alertedRank_.isEmpty() && now != alertedRank_) Q_EMIT alertOver(alertedRank_);
-  if (!now.isEmpty() && now != alertedRank_)
-    Q_EMIT alertRaised({now, Tone::kWarning, title(), stragglerHeadline(*slow), {}, true, {}});
-  alertedRank_ = now;
+  const Tone tone = event.rule == app::AlertRule::kRunEnded ? runPhaseTone(document_->row().phase)
+                    : event.severe                          ? Tone::kBad
+                                                            : Tone::kWarning;
+  Q_EMIT alertRaised({alert, tone, title(), event.text, {}, event.lasts, {}});
 }
 
 void RunPage::showEnd() {
   // All data has arrived: show all of it.
   for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
-  const app::RunState phase = document_->row().phase;
-  Q_EMIT alertRaised(
-      {key() + ":end", runPhaseTone(phase), title(), runOutcome(phase), {}, false, {}});
-  alertStraggler();
 }
 
 // A run out of reach goes on, or has ended unheard: only the person knows which to take it for.

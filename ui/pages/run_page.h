@@ -77,8 +77,7 @@ class RunPage : public Page {
   void refreshRow();
   void refreshBreakdown();
   void refreshFollow();
-  void alertStraggler();
-  void alertNode(const QString& node, bool reachable);
+  void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
   void refreshSlow();
   void refreshFigures();
@@ -136,7 +135,6 @@ class RunPage : public Page {
   StragglerPanel* straggler_ = nullptr;
   bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
-  QString alertedRank_;             // key of the alert that lasts; "": none
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
   TrafficPanel* traffic_ = nullptr;

@@ -12,7 +12,6 @@
 #include "engine/base/clock.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
-#include "ui/theme/message_text.h"
 
 namespace lockstep::ui {
 namespace {
@@ -154,35 +153,17 @@ Tone runPhaseTone(app::RunState phase) {
   }
 }
 
-Message runOutcome(app::RunState phase) {
-  switch (phase) {
-    case app::RunState::SUCCEEDED:
-      return "The run succeeded.";
-    case app::RunState::STOPPED:
-      return "The run was stopped.";
-    case app::RunState::EXPIRED:
-      return "The run expired.";
-    default:
-      return "The run failed.";
-  }
-}
-
-Message stragglerHeadline(const app::Straggler& slow) {
-  if (slow.halted)
-    return message("Rank {} on {} is stopped; the others wait for it.", slow.rank, slow.node);
-  if (slow.link)
-    return message("The link from {} to {} sends at 1/{:.3g} of its usual rate.", slow.link->from,
-                   slow.link->to, slow.factor);
-  return message("Rank {} on {} takes {:.3g}× the median compute time.", slow.rank, slow.node,
-                 slow.factor);
-}
-
-Message unreachableText(const std::string& node) {
-  return message("node {} is not reachable now; the run goes on", node);
-}
-
 RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
     : QObject(parent), run_(std::move(run)), workspace_(workspace), logs_(new LogModel(this)) {
+  workspace_.readAlertSettings();
+  alerts_.setSettings(workspace_.alertSettings(), wallNow());
+  connect(&workspace_, &Workspace::alertSettingsChanged, this,
+          [this] { tell(alerts_.setSettings(workspace_.alertSettings(), wallNow())); });
+  connect(&alertTick_, &QTimer::timeout, this,
+          [this] {  // of a run that nobody follows nothing is known
+            if (recorder_) tell(alerts_.tick(monotonicNow(), wallNow()));
+          });
+  alertTick_.start(1000);
   app::RunRow row;
   row.run = run_.toStdString();
   model_.begin(std::move(row), {});
@@ -210,6 +191,7 @@ void RunDocument::load() {
         }
         documents_ = std::move(loaded->documents);
         prediction_ = std::move(loaded->prediction);
+        alerts_.begin(loaded->row, monotonicNow());
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         logs_->append(loaded->logs);
@@ -323,6 +305,13 @@ void RunDocument::preview(const app::RunBatch::Series& given) {
   }
 }
 
+void RunDocument::tell(const std::vector<app::AlertEvent>& events) {
+  for (const app::AlertEvent& event : events) {
+    Q_EMIT alerted(event);
+    workspace_.act(event);
+  }
+}
+
 void RunDocument::take(const app::RunUpdate& update) {
   const bool over = model_.over();
   model_.add(update, monotonicNow());
@@ -336,14 +325,12 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   if (!update.breakdown.empty()) Q_EMIT breakdownChanged();
   if (update.slowChanged) Q_EMIT slowChanged();
-  for (const auto& node : update.nodes) {
-    Q_EMIT nodeNote(QString::fromStdString(node.name), node.reachable, messageText(node.detail));
-  }
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
   for (const auto& restart : update.restarts)
     if (restart.begins()) Q_EMIT warned(app::restartWarning(restart));
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.row) Q_EMIT rowChanged();
+  tell(alerts_.take(update, monotonicNow(), wallNow()));
   if (!update.series.empty() || !update.epochs.empty()) Q_EMIT dataChanged();
   if (update.finished) {
     if (!over) Q_EMIT finished();  // its model may come later

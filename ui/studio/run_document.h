@@ -3,10 +3,12 @@
 #pragma once
 
 #include <QObject>
+#include <QTimer>
 #include <map>
 #include <memory>
 #include <optional>
 
+#include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/runs/recorder.h"
@@ -76,10 +78,10 @@ class RunDocument : public QObject {
   void dataChanged();
   void breakdownChanged();
   void slowChanged();
-  void nodeNote(const QString& node, bool reachable, const QString& detail);
   // an error of the run, live or from the history, or of a request
   void failed(const lockstep::Error& error);
   void warned(const lockstep::Error& warning);  // the run goes on
+  void alerted(const lockstep::app::AlertEvent& event);
   void finished();
 
  private:
@@ -90,6 +92,7 @@ class RunDocument : public QObject {
   void follow();
   void append(const app::RunBatch::Series& series);
   void preview(const app::RunBatch::Series& series);
+  void tell(const std::vector<app::AlertEvent>& events);
   double originOf(const std::string& series) const;  // seconds; for series over time
 
   QString run_;
@@ -102,6 +105,8 @@ class RunDocument : public QObject {
   std::map<std::string, double> lastX_;
   std::map<std::string, std::vector<app::Point>> ahead_;  // from a preview, after lastX_
   app::StepMatrix steps_;
+  app::AlertWatch alerts_;
+  QTimer alertTick_;
   bool loaded_ = false, ending_ = false;
   std::shared_ptr<LiveCluster> cluster_;
   std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction
@@ -114,9 +119,5 @@ QString runStateText(const app::RunRow& row);
 // "fashion-cnn · 14:03", with the date if it is not today, to distinguish runs of one model.
 QString runTitle(const app::RunRow& row);
 Tone runPhaseTone(app::RunState phase);
-// Texts of alerts.
-Message runOutcome(app::RunState phase);
-Message stragglerHeadline(const app::Straggler& slow);
-Message unreachableText(const std::string& node);
 
 }  // namespace lockstep::ui

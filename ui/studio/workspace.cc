@@ -5,6 +5,7 @@
 #include <QFileInfo>
 #include <algorithm>
 
+#include "app/alerts/alert_file.h"
 #include "app/history/integrity.h"
 #include "ui/plots/frame_clock.h"
 #include "ui/studio/background.h"
@@ -14,7 +15,8 @@ namespace lockstep::ui {
 Workspace::Workspace(StudioOptions options, QObject* parent)
     : QObject(parent),
       options_(std::move(options)),
-      settings_(QString::fromStdString(options_.home.root)) {
+      settings_(QString::fromStdString(options_.home.root)),
+      alertActions_(inbox_, [this](const Error& error) { Q_EMIT alertProblem(error); }) {
   teardownPool_.setMaxThreadCount(64);  // they wait more than they work
   connect(&FrameClock::instance(), &FrameClock::drain, this, [this] { inbox_.drain(); });
   if (options_.examples.isEmpty()) {
@@ -122,6 +124,31 @@ void Workspace::keepForRun(const QString& run, std::shared_ptr<LiveCluster> clus
 std::shared_ptr<LiveCluster> Workspace::clusterForRun(const QString& run) const {
   const auto it = byRun_.find(run);
   return it == byRun_.end() ? nullptr : it->second.lock();
+}
+
+void Workspace::readAlertSettings() {
+  const auto read = app::loadAlertSettings(app::alertFile(home()));
+  const Message problem = read.ok() ? Message() : read.error().message();
+  const app::AlertSettings settings = read.ok() ? *read : app::AlertSettings();
+  const bool isNew = problem != alertFileProblem_;
+  alertFileProblem_ = problem;
+  if (settings != alertSettings_) {
+    alertSettings_ = settings;
+    Q_EMIT alertSettingsChanged();
+  }
+  if (isNew && !read.ok()) Q_EMIT alertProblem(read.error());
+}
+
+Status Workspace::saveAlertSettings(const app::AlertSettings& settings) {
+  LOCKSTEP_TRY(app::saveAlertSettings(app::alertFile(home()), settings));
+  readAlertSettings();
+  return {};
+}
+
+void Workspace::act(const app::AlertEvent& event) {
+  alertActions_.act(event, alertSettings_);
+  if (event.raised && alertSettings_.acts(event.rule, app::AlertAction::kNotification))
+    Q_EMIT notification(event);
 }
 
 }  // namespace lockstep::ui

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "app/alerts/alert_actions.h"
 #include "app/core/home.h"
 #include "app/core/inbox.h"
 #include "app/history/history.h"
@@ -51,7 +52,21 @@ class Workspace : public QObject {
   // background.
   std::shared_ptr<LiveCluster> clusterForRun(const QString& run) const;
 
+  const app::AlertSettings& alertSettings() const { return alertSettings_; }
+  // Reads the file of the alert rules, which others may have changed. If it is damaged, the
+  // defaults are used, and alertProblem() is emitted.
+  void readAlertSettings();
+  // What is wrong with the file; empty: nothing.
+  const Message& alertFileProblem() const { return alertFileProblem_; }
+  Status saveAlertSettings(const app::AlertSettings& settings);
+  // Performs the actions of an alert.
+  void act(const app::AlertEvent& event);
+
  Q_SIGNALS:
+  void alertSettingsChanged();
+  // The file of the rules is damaged, or a command or webhook failed.
+  void alertProblem(const lockstep::Error& error);
+  void notification(const lockstep::app::AlertEvent& event);  // to be shown on the desktop
   void historyChanged();
   // A damaged history file was renamed to `file`. Emitted once per file and window, also for files
   // renamed earlier.
@@ -65,6 +80,9 @@ class Workspace : public QObject {
   app::Inbox inbox_;
   QThreadPool teardownPool_;  // after what its tasks post to: it waits for them
   JobTracker jobs_;
+  app::AlertSettings alertSettings_;
+  Message alertFileProblem_;
+  app::AlertActions alertActions_;
   std::vector<std::weak_ptr<LiveCluster>> clusters_;
   std::map<QString, std::weak_ptr<LiveCluster>> byRun_;
   QTimer watch_;

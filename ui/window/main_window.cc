@@ -9,6 +9,7 @@
 #include <QMimeData>
 #include <QProgressBar>
 #include <QStatusBar>
+#include <QSystemTrayIcon>
 #include <QTabBar>
 #include <QTabWidget>
 #include <QToolButton>
@@ -94,6 +95,11 @@ MainWindow::MainWindow(StudioOptions options)
   alertSave_.setInterval(1000);
   connect(alertModel_, &AlertModel::changed, &alertSave_, QOverload<>::of(&QTimer::start));
   connect(&alertSave_, &QTimer::timeout, this, [this] { (void)alertModel_->save(alertFile()); });
+  connect(workspace_.get(), &Workspace::alertProblem, this, [this](const Error& error) {
+    raiseAlert({{}, Tone::kWarning, tr("Alert rules"), error.message()});
+  });
+  connect(workspace_.get(), &Workspace::notification, this, &MainWindow::showNotification);
+  workspace_->readAlertSettings();
   retranslate();
   openWelcome();
   refreshNavigator();
@@ -310,6 +316,23 @@ void MainWindow::resolveAlert(const QString& key) {
   if (status_.key != key) return;
   status_ = {};
   showStatus();
+}
+
+// Where the desktop has a notification area.
+void MainWindow::showNotification(const app::AlertEvent& event) {
+  if (!QSystemTrayIcon::isSystemTrayAvailable()) return;
+  if (!tray_) {
+    tray_ = new QSystemTrayIcon(windowIcon(), this);
+    connect(tray_, &QSystemTrayIcon::messageClicked, this, [this] {
+      openRun(notifiedRun_);
+      showNormal();
+      activateWindow();
+    });
+  }
+  tray_->show();
+  notifiedRun_ = QString::fromStdString(event.run);
+  tray_->showMessage(QString::fromStdString(event.name), messageText(event.text),
+                     event.severe ? QSystemTrayIcon::Critical : QSystemTrayIcon::Warning);
 }
 
 void MainWindow::showStatus() {

@@ -15,6 +15,7 @@
 class QDockWidget;
 class QLabel;
 class QProgressBar;
+class QSystemTrayIcon;
 class QTabWidget;
 class QTableView;
 class QToolButton;
@@ -124,6 +125,7 @@ class MainWindow : public QMainWindow {
   void fillRecent();
   void raiseAlert(const Alert& alert);
   void resolveAlert(const QString& key);
+  void showNotification(const app::AlertEvent& event);
   QString alertFile() const;
   void askOpen();
   void askImport();
@@ -174,8 +176,10 @@ class MainWindow : public QMainWindow {
   bool restoring_ = true;  // until restoreSession() what was open is not overwritten
   QByteArray defaultState_;
   int navigatorGeneration_ = 0;
-  bool narrow_ = false;  // too small for docks at both sides
-  Alert status_;         // what the status bar tells
+  bool narrow_ = false;              // too small for docks at both sides
+  Alert status_;                     // what the status bar tells
+  QSystemTrayIcon* tray_ = nullptr;  // once there was something to notify of
+  QString notifiedRun_;              // of the last notification
   QTimer alertSave_;
   std::vector<app::RunRow> runs_;
 };

@@ -17,6 +17,7 @@
 #include <QUndoGroup>
 
 #include "ui/dialogs/about_dialog.h"
+#include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/preferences_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/navigator_model.h"
@@ -98,6 +99,12 @@ void MainWindow::makeEditActions() {
             connect(dialog, &PreferencesDialog::languageChosen, this, &MainWindow::setLanguage);
             dialog->open();
           });
+  command("actionAlertRules", QT_TR_NOOP("Alert &rules…"), "warning", {}, [this] {
+    workspace_->readAlertSettings();
+    auto* dialog = new AlertRulesDialog(*workspace_, this);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->open();
+  });
   command("actionDefaultLayout", QT_TR_NOOP("Restore &default layout"), "layout", {},
           [this] { restoreDefaultLayout(); });
   QAction* dark = command("actionDark", QT_TR_NOOP("Dar&k theme"), "theme",
@@ -208,7 +215,8 @@ void MainWindow::makeMenus() {
       file->addAction(actions_[entry]);
     }
   }
-  menu("menuEdit", {"actionUndo", "actionRedo", "-", "actionFind", "-", "actionPreferences"});
+  menu("menuEdit", {"actionUndo", "actionRedo", "-", "actionFind", "-", "actionAlertRules",
+                    "actionPreferences"});
   QMenu* view = menu("menuView", {"actionPalette", "actionNextTab", "actionPreviousTab", "-"});
   for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
     QAction* toggle = dock->toggleViewAction();

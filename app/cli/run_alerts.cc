@@ -1,0 +1,44 @@
+#include "app/cli/run_alerts.h"
+
+#include "app/alerts/alert_file.h"
+#include "engine/base/clock.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+AlertSettings settingsOf(const Globals& globals, RunReport& report) {
+  auto settings = loadAlertSettings(alertFile(globals.home));
+  if (settings.ok()) return std::move(*settings);
+  report.progress("warning: " + settings.error().text() + "; the default alert rules are used");
+  return {};
+}
+
+}  // namespace
+
+RunAlerts::RunAlerts(const Globals& globals, Inbox& inbox, RunReport& report)
+    : inbox_(inbox),
+      report_(report),
+      watch_(settingsOf(globals, report)),
+      actions_(inbox,
+               [&report](const Error& error) { report.progress("warning: " + error.text()); }) {
+  watch_.begin(report.model().row(), monotonicNow());
+}
+
+void RunAlerts::take(const RunUpdate& update) {
+  tell(watch_.take(update, monotonicNow(), wallNow()));
+}
+void RunAlerts::tick() { tell(watch_.tick(monotonicNow(), wallNow())); }
+
+void RunAlerts::finish() {
+  (void)drainUntil(
+      inbox_, [this] { return actions_.idle(); }, interrupts());
+}
+
+void RunAlerts::tell(const std::vector<AlertEvent>& events) {
+  for (const AlertEvent& event : events) {
+    report_.alert(event);
+    actions_.act(event, watch_.settings());
+  }
+}
+
+}  // namespace lockstep::app::cli
