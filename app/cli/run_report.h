@@ -90,7 +90,7 @@ class EventSequencer {
   int begun_ = 0, restarted_ = 0;  // generations told
 };
 
-// "alert: … (loss-spike)", or "alert over: …"; "" if the run's result says it.
+// "alert: … (loss-spike)", or "alert over: …"; "" for what is told anyhow: ends and stragglers.
 std::string alertText(const AlertEvent& event);
 
 // Returns a stored run as one update: steps, epochs, errors.

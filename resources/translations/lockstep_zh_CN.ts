@@ -209,12 +209,8 @@ It uses:
     <context>
         <name>lockstep::ui::ClusterPage</name>
         <message>
-            <source>Pre-flight…</source>
-            <translation>运行前检查…</translation>
-        </message>
-        <message>
-            <source>Measure nodes and links, and compare them with earlier results</source>
-            <translation>测量节点和链路，并与以前的结果比较</translation>
+            <source>Pre-flight: measure nodes and links</source>
+            <translation>运行前检查：测量节点和链路</translation>
         </message>
         <message>
             <source>Add host</source>

@@ -7,7 +7,6 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
-#include "lockstep/spec/v1/spec.pb.h"
 #include "ui/models/preflight_model.h"
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
@@ -19,8 +18,11 @@
 namespace lockstep::ui {
 
 PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster,
-                                 QWidget* parent)
-    : Dialog("preflightDialog", parent), workspace_(workspace), cluster_(std::move(cluster)) {
+                                 std::string name, QWidget* parent)
+    : Dialog("preflightDialog", parent),
+      workspace_(workspace),
+      cluster_(std::move(cluster)),
+      name_(std::move(name)) {
   outcome_ = makeLabel("preflightOutcome", this);
   outcome_->setWordWrap(true);
   outcome_->setTextFormat(Qt::PlainText);
@@ -96,13 +98,12 @@ void PreflightDialog::take(Result<app::PreflightResult> result) {
     errors_.push_back(result.error());
     return showOutcome();
   }
-  const std::string& cluster = cluster_->session().cluster()->name();
-  const auto earlier = readPreflights(workspace_.home(), cluster);
+  const auto earlier = readPreflights(workspace_.home(), name_);
   earlier_ = earlier.ok() ? earlier->size() : 0;
   grade(*result, earlier.ok() ? *earlier : std::vector<app::PreflightResult>());
   errors_ = result->errors;
   const Status kept =
-      earlier.ok() ? addPreflight(workspace_.home(), cluster, *result) : Status(earlier.error());
+      earlier.ok() ? addPreflight(workspace_.home(), name_, *result) : Status(earlier.error());
   if (!kept.ok()) errors_.push_back(kept.error());
   model_->setResult(std::move(*result));
   showOutcome();

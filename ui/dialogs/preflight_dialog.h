@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <stop_token>
+#include <string>
 
 #include "app/cluster/preflight.h"
 #include "ui/dialogs/dialog.h"
@@ -22,7 +23,9 @@ class PreflightDialog : public Dialog {
   Q_OBJECT
 
  public:
-  PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster, QWidget* parent);
+  // `name`: the cluster's, under which results are kept.
+  PreflightDialog(Workspace& workspace, std::shared_ptr<LiveCluster> cluster, std::string name,
+                  QWidget* parent);
   ~PreflightDialog() override;
 
   bool measuring() const { return measuring_; }
@@ -40,6 +43,7 @@ class PreflightDialog : public Dialog {
 
   Workspace& workspace_;
   std::shared_ptr<LiveCluster> cluster_;
+  const std::string name_;
   PreflightModel* model_ = nullptr;
   QTableView* table_ = nullptr;
   QProgressBar* progress_ = nullptr;

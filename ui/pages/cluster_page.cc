@@ -48,13 +48,14 @@ void ClusterPage::buildHead() {
   disconnect_ = makeButton("disconnectButton", "disconnect", this);
   add_ = makeButton("addHostButton", "add", this);
   remove_ = makeButton("removeHostButton", "delete", this);
-  preflight_ = makeButton("preflightButton", "chart", this);
+  preflight_ = makeToolButton("preflightButton", "chart", this);
   launch_ = makeButton("clusterLaunchButton", "play", this);
   head->addWidget(heading_);
   head->addWidget(badge_);
   head->addStretch(1);
-  for (QPushButton* button : {add_, remove_, disconnect_, connect_, preflight_, launch_})
-    head->addWidget(button);
+  for (QPushButton* button : {add_, remove_, disconnect_, connect_}) head->addWidget(button);
+  head->addWidget(preflight_);
+  head->addWidget(launch_);
   body()->addLayout(head);
 }
 
@@ -119,7 +120,7 @@ void ClusterPage::connectParts() {
           [this](bool on) { loadStack_->setCurrentIndex(on ? 1 : 0); });
   connect(nodes_, &QAbstractItemModel::modelReset, this, &ClusterPage::showGpus);
   connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
-  connect(preflight_, &QPushButton::clicked, this, &ClusterPage::preflight);
+  connect(preflight_, &QToolButton::clicked, this, &ClusterPage::preflight);
   connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     refreshState();
@@ -192,7 +193,8 @@ void ClusterPage::removeSelected() {
 
 void ClusterPage::preflight() {
   if (!live_ || connectedCount() == 0) return;
-  auto* dialog = new PreflightDialog(workspace_, live_, this);
+  auto* dialog =
+      new PreflightDialog(workspace_, live_, document()->spec().value("name").value_or(""), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
@@ -400,8 +402,7 @@ void ClusterPage::retranslate() {
   setTexts(disconnect_, tr("Disconnect"), tr("Disconnect all nodes; runs continue"));
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
-  setTexts(preflight_, tr("Pre-flight…"),
-           tr("Measure nodes and links, and compare them with earlier results"));
+  setTexts(preflight_, tr("Pre-flight: measure nodes and links"));
   setTexts(launch_, tr("Launch here…"));
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));

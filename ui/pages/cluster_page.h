@@ -91,7 +91,7 @@ class ClusterPage : public SpecPage {
   QPushButton* disconnect_ = nullptr;
   QPushButton* add_ = nullptr;
   QPushButton* remove_ = nullptr;
-  QPushButton* preflight_ = nullptr;
+  QToolButton* preflight_ = nullptr;
   QPushButton* launch_ = nullptr;
   Card* nodeCard_ = nullptr;
   Card* loadCard_ = nullptr;

@@ -256,16 +256,16 @@ class AlertRulesTest : public QObject {
     slow.slow = Straggler{1, "n2", 1.8, 0.004, 0.002, 120, "backward", {}};
     run.take(slow);
     run.wait(6);
-    QCOMPARE(run.told(), QStringList{"+straggler rank 1"});
+    QCOMPARE(run.told(), QStringList{"+straggler rank 1 (n2)"});
     QCOMPARE(run.lastText(), QString::fromUtf8("Rank 1 on n2 takes 1.8× the median compute time."));
     slow.slow->rank = 0;
     run.take(slow);
     run.wait(6);
-    QCOMPARE(run.told(), QStringList({"-straggler rank 1", "+straggler rank 0"}));
+    QCOMPARE(run.told(), QStringList({"-straggler rank 1 (n2)", "+straggler rank 0 (n2)"}));
     slow.slow->withoutSeconds = 0.0039;  // costs next to nothing
     run.take(slow);
     run.wait(6);
-    QCOMPARE(run.told(), QStringList{"-straggler rank 0"});
+    QCOMPARE(run.told(), QStringList{"-straggler rank 0 (n2)"});
 
     RunUpdate node;
     node.nodes = {{"n2", false, true, {}}};
