@@ -2,12 +2,15 @@
 // grow, the history, an export. Real sshd, real agents, real workers.
 #include "tests/ui/studio_road.h"
 
+#include <QAbstractItemModelTester>
 #include <algorithm>
 
 #include "engine/base/clock.h"
 #include "engine/storage/database.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 #include "ui/dialogs/new_model_dialog.h"
+#include "ui/dialogs/preflight_dialog.h"
+#include "ui/models/preflight_model.h"
 #include "ui/plots/custom_plot.h"
 
 using namespace lockstep;
@@ -62,6 +65,7 @@ class StudioRunTest : public QObject {
     if (QTest::currentTestFailed()) return;
     for (const auto* server : list) QVERIFY(trusted.contains(server->fingerprint()));
     trainAndExport(cluster);
+    if (!QTest::currentTestFailed()) measuresBeforehand(cluster);
     road_->close();
     road_->endAgents();  // before their work folders go
   }
@@ -214,6 +218,31 @@ class StudioRunTest : public QObject {
       }
     }
     return ends;
+  }
+
+  // By mouse: the first result is compared among the nodes, the second with the first; closing
+  // while it measures cancels.
+  void measuresBeforehand(ui::ClusterPage* cluster) {
+    road_->window()->findChild<QTabWidget*>()->setCurrentWidget(cluster);
+    QTest::mouseClick(cluster->findChild<QToolButton*>("preflightButton"), Qt::LeftButton);
+    QPointer<ui::PreflightDialog> dialog = cluster->findChild<ui::PreflightDialog*>();
+    QVERIFY(dialog && dialog->isVisible());
+    QAbstractItemModelTester tester(dialog->findChild<QTableView*>()->model());
+    auto* outcome = dialog->findChild<QLabel*>("preflightOutcome");
+    auto* again = dialog->findChild<QPushButton*>("preflightDialogAccept");
+    for (const char* compared : {"among each other", "with earlier results: 1"}) {
+      QVERIFY(!again->isEnabled());
+      QVERIFY(tests::wait([&] { return !dialog->measuring(); }, 120'000));
+      // Matrix products, memory, disk and clock of three nodes; both ways of three pairs, twice.
+      QVERIFY2(dialog->values().rowCount() == 4 * 3 + 2 * 6, qPrintable(outcome->text()));
+      QVERIFY2(outcome->text().contains(compared), qPrintable(outcome->text()));
+      const QString picture = qEnvironmentVariable("LOCKSTEP_PREFLIGHT_PICTURE");
+      if (!picture.isEmpty()) dialog->grab().save(picture);
+      QTest::mouseClick(again, Qt::LeftButton);
+    }
+    QVERIFY(dialog->measuring());
+    QTest::mouseClick(dialog->findChild<QPushButton*>("preflightDialogReject"), Qt::LeftButton);
+    QVERIFY(tests::wait([&] { return dialog.isNull(); }));
   }
 
   void trainAndExport(ui::ClusterPage* cluster) {

@@ -84,6 +84,7 @@ void PreflightDialog::measure() {
 }
 
 void PreflightDialog::showProgress(int done, int total, const QString& what) {
+  if (!measuring_) return;  // the result has come meanwhile
   progress_->setRange(0, total);
   progress_->setValue(done);
   outcome_->setText(tr("Measured %1.").arg(what));

@@ -48,19 +48,19 @@ void ClusterPage::buildHead() {
   disconnect_ = makeButton("disconnectButton", "disconnect", this);
   add_ = makeButton("addHostButton", "add", this);
   remove_ = makeButton("removeHostButton", "delete", this);
-  preflight_ = makeToolButton("preflightButton", "chart", this);
   launch_ = makeButton("clusterLaunchButton", "play", this);
   head->addWidget(heading_);
   head->addWidget(badge_);
   head->addStretch(1);
   for (QPushButton* button : {add_, remove_, disconnect_, connect_}) head->addWidget(button);
-  head->addWidget(preflight_);
   head->addWidget(launch_);
   body()->addLayout(head);
 }
 
 void ClusterPage::buildNodes() {
   nodeCard_ = new Card("nodeCard", this);
+  preflight_ = makeToolButton("preflightButton", "chart", this);
+  nodeCard_->head()->addWidget(preflight_);
   nodes_ = new NodeTableModel(this);
   auto* holder = new QWidget(this);
   stack_ = new QStackedLayout(holder);
