@@ -190,6 +190,7 @@ class RunControl {
   void vote(const std::string& successor);  // again at each heartbeat
   void onCandidateMessage(const std::string& node, const node::v1::ToPeer& message);
   void onVote(const std::string& node, int generation);
+  void dropLapsed();  // votes that were not repeated
   void countVotes();
   void answerVotes();  // while this node does not stand
   void declineVotes(Nanoseconds until, const node::v1::Decline& decline = {});

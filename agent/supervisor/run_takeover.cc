@@ -63,9 +63,6 @@ node::v1::Go RunControl::goMessage() const {
 
 void RunControl::seekSuccessor() {
   if (outcome_ || stopping_) return;
-  std::erase_if(votes_, [this](const auto& vote) {
-    return monotonicNow() - vote.second.last > kTurn * heartbeat_;
-  });
   if (!stands_) answerVotes();
   if (listeners_.empty()) return;
   if (absent_) return seekCoordinator();
@@ -184,6 +181,7 @@ void RunControl::onVote(const std::string& node, int generation) {
 // Declines votes that this node will not use: the coordinator has answered it since, or it has
 // voted itself. Of two nodes that vote for each other, the first in order stands.
 void RunControl::answerVotes() {
+  dropLapsed();
   node::v1::Decline decline;
   if (voted_) {
     const auto isBefore = [this](const node::v1::Listener& one) {
@@ -215,7 +213,14 @@ void RunControl::declineVotes(Nanoseconds until, const node::v1::Decline& declin
   });
 }
 
+void RunControl::dropLapsed() {
+  std::erase_if(votes_, [this](const auto& vote) {
+    return monotonicNow() - vote.second.last > kTurn * heartbeat_;
+  });
+}
+
 void RunControl::countVotes() {
+  dropLapsed();
   std::vector<std::string> lost;
   for (const std::string& name : nodesOf(request_))
     if (!votes_.contains(name) && name != request_.node() && hasRanks(name)) lost.push_back(name);
