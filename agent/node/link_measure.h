@@ -16,8 +16,8 @@ namespace lockstep::agent {
 inline constexpr std::uint64_t kMostMeasuredBytes = 1U << 28U;
 
 // Listens on a free port until `cancelled`, at most 10 minutes. Calls `ready` once with the port
-// and a new random key; returns if it returns false. Connections without the key, and those that
-// are silent for 2 s, are closed; 16 at a time are served. Errors: those of listening.
+// and a new random key; returns if it returns false. Serves 16 connections at a time; closes those
+// that do not begin with the key, or are silent for 2 s. Errors: those of listening.
 Status listenForMeasurements(
     const node::v1::ListenForMeasurementsRequest& request,
     const std::function<bool(const node::v1::ListenForMeasurementsReply&)>& ready,

@@ -113,12 +113,13 @@ void printJson(const PreflightResult& result) {
   }
 }
 
-Result<PreflightResult> measured(const std::vector<PreflightNode>& nodes,
-                                 const PreflightOptions& options, Inbox& inbox) {
+Result<PreflightResult> measured(const std::vector<PreflightNode>& nodes, const Home& home,
+                                 const std::string& cluster, const PreflightOptions& options,
+                                 Inbox& inbox) {
   Result<PreflightResult> result = PreflightResult();
   std::atomic<bool> done = false;
   std::jthread thread([&](const std::stop_token& stop) {
-    result = runPreflight(nodes, options, stop);
+    result = runPreflight(nodes, home, cluster, options, stop);
     done = true;
   });
   if (!drainUntil(
@@ -155,11 +156,9 @@ int clusterPreflightCommand(const Globals& globals, const Arguments& arguments) 
   options.progress = [](int done, int total, const std::string& what) {
     put(stderr, fmt::format("measured {} ({} of {})\n", what, done, total));
   };
-  auto result = measured(nodes, options, connecting.inbox());
+  const auto result =
+      measured(nodes, globals.home, file->spec->name(), options, connecting.inbox());
   if (!result.ok()) return failed(result.error());
-  const std::string& cluster = file->spec->name();
-  const auto earlier = readPreflights(globals.home, cluster);
-  grade(*result, earlier.ok() ? *earlier : std::vector<PreflightResult>());
   if (json)
     printJson(*result);
   else
@@ -168,11 +167,8 @@ int clusterPreflightCommand(const Globals& globals, const Arguments& arguments) 
   for (const Error& error : result->errors) report(error, json);
   for (const PreflightValue& value : result->values)
     if (value.grade == Grade::kWeak) put(stderr, "weak: " + weakText(value).text() + "\n");
-  const Status kept =
-      earlier.ok() ? addPreflight(globals.home, cluster, *result) : Status(earlier.error());
-  if (!kept.ok()) return failed(kept.error());
   put(stderr, fmt::format("{} of {} values are weak; compared with {} earlier results\n",
-                          result->weak(), result->values.size(), earlier->size()));
+                          result->weak(), result->values.size(), result->earlier));
   return !well ? kNode : result->weak() > 0 ? kRunFailed : kSucceeded;
 }
 

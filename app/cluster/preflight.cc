@@ -320,17 +320,13 @@ int PreflightResult::weak() const {
       values.begin(), values.end(), [](const auto& value) { return value.grade == Grade::kWeak; }));
 }
 
-Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes,
-                                     const PreflightOptions& options, const std::stop_token& stop) {
-  return Preflight(nodes, options, stop).run();
-}
-
 void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier) {
   using Key = std::tuple<Kind, std::string, std::string>;
   std::map<Key, std::vector<double>> before;
   for (const PreflightResult& one : earlier)
     for (const PreflightValue& value : one.values)
       before[{value.kind, value.node, value.peer}].push_back(value.value);
+  result.earlier = earlier.size();
   for (PreflightValue& value : result.values) {
     value.grade = Grade::kUngraded;
     value.usual = 0;
@@ -386,6 +382,17 @@ Status addPreflight(const Home& home, const std::string& cluster, const Prefligh
   return writeFileAtomically(
       fileOf(home, cluster),
       json.dump(1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n", 0600);
+}
+
+Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, const Home& home,
+                                     const std::string& cluster, const PreflightOptions& options,
+                                     const std::stop_token& stop) {
+  LOCKSTEP_ASSIGN(PreflightResult result, Preflight(nodes, options, stop).run());
+  const auto earlier = readPreflights(home, cluster);
+  grade(result, earlier.ok() ? *earlier : std::vector<PreflightResult>());
+  const Status kept = earlier.ok() ? addPreflight(home, cluster, result) : Status(earlier.error());
+  if (!kept.ok()) result.errors.push_back(kept.error());
+  return result;
 }
 
 Message weakText(const PreflightValue& value) {

@@ -42,7 +42,8 @@ bool isPair(PreflightValue::Kind kind);
 
 struct PreflightResult {
   std::vector<PreflightValue> values;
-  std::vector<Error> errors;  // of what could not be measured
+  std::size_t earlier = 0;    // number of earlier results that it was compared with
+  std::vector<Error> errors;  // of what could not be measured or kept
   int weak() const;
 };
 
@@ -60,11 +61,14 @@ struct PreflightOptions {
   std::function<void(int done, int total, const std::string& what)> progress;
 };
 
-// First finds the addresses at which the nodes reach each other. Blocks for about 2·(nodes +
-// 1)·seconds, and longer on one host, where nothing is measured concurrently. Errors: kCancelled; a
-// node that fails is in the result.
-Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes,
-                                     const PreflightOptions& options, const std::stop_token& stop);
+// Measures the nodes, grades the values by the earlier results on the cluster of this name, and
+// keeps them. Finds out at which addresses the nodes reach each other. Blocks for about 2·(n + 1)
+// measurements, n being the number of nodes; for longer where nodes share a host, since they are
+// then measured one after another. Errors: kCancelled. What fails otherwise, at a node or with the
+// file of results, is in the result.
+Result<PreflightResult> runPreflight(const std::vector<PreflightNode>& nodes, const Home& home,
+                                     const std::string& cluster, const PreflightOptions& options,
+                                     const std::stop_token& stop);
 
 // Grades the result by earlier ones, oldest first.
 void grade(PreflightResult& result, const std::vector<PreflightResult>& earlier);

@@ -79,7 +79,8 @@ void PreflightDialog::measure() {
   runInBackground(
       this,
       [nodes = preflightNodes(cluster_->session()), keep = cluster_->sessionRef(), options,
-       stop = stop_.get_token()] { return runPreflight(nodes, options, stop); },
+       home = workspace_.home(), name = name_,
+       stop = stop_.get_token()] { return runPreflight(nodes, home, name, options, stop); },
       [this](Result<app::PreflightResult> result) { take(std::move(result)); });
 }
 
@@ -99,13 +100,7 @@ void PreflightDialog::take(Result<app::PreflightResult> result) {
     errors_.push_back(result.error());
     return showOutcome();
   }
-  const auto earlier = readPreflights(workspace_.home(), name_);
-  earlier_ = earlier.ok() ? earlier->size() : 0;
-  grade(*result, earlier.ok() ? *earlier : std::vector<app::PreflightResult>());
   errors_ = result->errors;
-  const Status kept =
-      earlier.ok() ? addPreflight(workspace_.home(), name_, *result) : Status(earlier.error());
-  if (!kept.ok()) errors_.push_back(kept.error());
   model_->setResult(std::move(*result));
   showOutcome();
 }
@@ -115,8 +110,9 @@ void PreflightDialog::showOutcome() {
   QStringList lines;
   if (model_->rowCount() > 0) {
     lines << (weak == 0 ? tr("Nothing is weak.") : tr("Weak values: %1.").arg(weak));
-    lines << (earlier_ == 0 ? tr("Compared among each other: there are no earlier results.")
-                            : tr("Compared with earlier results: %1.").arg(earlier_));
+    lines << (model_->result().earlier == 0
+                  ? tr("Compared among each other: there are no earlier results.")
+                  : tr("Compared with earlier results: %1.").arg(model_->result().earlier));
   }
   QString text = lines.join(' ');
   for (const Error& error : errors_) {

@@ -51,7 +51,6 @@ class PreflightDialog : public Dialog {
   std::stop_source stop_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
   bool measuring_ = false;
-  std::size_t earlier_ = 0;    // results that the last one was compared with
   std::vector<Error> errors_;  // of the last measurement
 };
 

@@ -318,7 +318,7 @@ void MainWindow::resolveAlert(const QString& key) {
   showStatus();
 }
 
-// Where the desktop has a notification area.
+// Shows nothing where the desktop has no notification area.
 void MainWindow::showNotification(const app::AlertEvent& event) {
   if (!QSystemTrayIcon::isSystemTrayAvailable()) return;
   if (!tray_) {

@@ -1,0 +1,107 @@
+// Grades of a pre-flight's values, and the file of earlier results.
+#include <QFile>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include "app/cluster/preflight.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+using Kind = PreflightValue::Kind;
+using Grade = PreflightValue::Grade;
+
+class PreflightTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void theFirstIsComparedAmongItself() {
+    PreflightResult two{{{Kind::kMatmul, "n1", "", 9}, {Kind::kMatmul, "n2", "", 1}}};
+    grade(two, {});
+    for (const auto& value : two.values) QVERIFY(value.grade == Grade::kUngraded);
+    PreflightResult three{{{Kind::kMatmul, "n1", "", 10},
+                           {Kind::kMatmul, "n2", "", 6},
+                           {Kind::kMatmul, "n3", "", 9},
+                           {Kind::kMemory, "n1", "", 1}}};
+    grade(three, {});
+    QVERIFY(three.values[0].grade == Grade::kGood);
+    QVERIFY(three.values[1].grade == Grade::kWeak);
+    QCOMPARE(three.values[1].usual, 10.0);
+    QVERIFY(three.values[2].grade == Grade::kGood);
+    QVERIFY(three.values[3].grade == Grade::kUngraded);  // of another kind
+    QCOMPARE(three.weak(), 1);
+  }
+
+  void laterOnesAreComparedWithThemselves() {
+    const PreflightResult before{
+        {{Kind::kBandwidth, "n1", "n2", 100}, {Kind::kRoundTrip, "n1", "n2", 1e-4}}};
+    const auto graded = [&](double bandwidth, double trip) {
+      PreflightResult now{
+          {{Kind::kBandwidth, "n1", "n2", bandwidth}, {Kind::kRoundTrip, "n1", "n2", trip}}};
+      grade(now, {before, before, before});
+      return now;
+    };
+    QCOMPARE(graded(71, 1.4e-4).weak(), 0);
+    QCOMPARE(graded(69, 1.4e-4).weak(), 1);
+    QCOMPARE(graded(71, 1.6e-4).weak(), 1);
+    QCOMPARE(graded(1000, 1e-6).weak(), 0);
+    QVERIFY(graded(69, 1e-4).values[0].earlier);
+    QCOMPARE(graded(69, 1e-4).earlier, std::size_t{3});
+    QCOMPARE(weakText(graded(69e6, 1e-4).values[0]).text(),
+             std::string("link n1 → n2 sends 69 MB/s, usually 0.0001"));
+  }
+
+  void somethingIsWeakByItself() {
+    PreflightResult now{{{Kind::kDiskFree, "n1", "", 4e9},
+                         {Kind::kDiskFree, "n2", "", 6e9},
+                         {Kind::kClockSkew, "n1", "", 2},
+                         {Kind::kClockSkew, "n2", "", 0.1},
+                         {Kind::kGpuLanes, "n1", "", 0.5},
+                         {Kind::kGpuLanes, "n2", "", 1}}};
+    grade(now, {});
+    for (std::size_t i = 0; i < now.values.size(); ++i)
+      QVERIFY((now.values[i].grade == Grade::kWeak) == (i % 2 == 0));
+  }
+
+  void resultsAreKept() {
+    const QTemporaryDir folder;
+    const Home home{folder.path().toStdString()};
+    QVERIFY(readPreflights(home, "lab/1").ok());
+    for (int i = 1; i <= 25; ++i) {
+      PreflightResult one{
+          {{Kind::kBandwidth, "n1", "n2", i * 1.0}, {Kind::kDiskFree, "n1", "", 1}}};
+      QVERIFY(addPreflight(home, "lab/1", one).ok());
+    }
+    const auto all = readPreflights(home, "lab/1");
+    QVERIFY(all.ok());
+    QCOMPARE(all->size(), std::size_t{20});
+    QCOMPARE(all->front().values.size(), std::size_t{1});  // only what was measured
+    QCOMPARE(all->front().values[0].value, 6.0);
+    QCOMPARE(all->back().values[0].peer, std::string("n2"));
+    QVERIFY(readPreflights(home, "another")->empty());
+  }
+
+  void aDamagedFileIsNamed_data() {
+    QTest::addColumn<QByteArray>("text");
+    for (const char* text : {"", "{", "{}", "[1]", "[[1]]", "[[{}]]",
+                             R"([[{"kind":"bandwidth","node":1,"peer":"","value":1}]])",
+                             R"([[{"kind":"bandwidth","node":"n1","peer":"","value":"x"}]])"})
+      QTest::addRow("%s", text) << QByteArray(text);
+  }
+  void aDamagedFileIsNamed() {
+    QFETCH(QByteArray, text);
+    const QTemporaryDir folder;
+    const Home home{folder.path().toStdString()};
+    QVERIFY(addPreflight(home, "lab", {}).ok());
+    QFile file(folder.filePath("preflight/lab.json"));
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(text);
+    file.close();
+    const auto read = readPreflights(home, "lab");
+    QVERIFY(!read.ok());
+    QCOMPARE(read.error().code, Code::kDataLoss);
+    QVERIFY(read.error().text().find("preflight/lab.json") != std::string::npos);
+    QVERIFY(!addPreflight(home, "lab", {}).ok());  // and it is not written over
+  }
+};
+
+QTEST_GUILESS_MAIN(PreflightTest)
+#include "preflight_test.moc"
