@@ -34,7 +34,12 @@ int runWindow(lockstep::ui::StudioOptions given, const QStringList& files, const
               const QString& cluster) {
   lockstep::ui::MainWindow window(std::move(given));
   window.restoreSession();
-  for (const QString& file : files) window.openFile(file);
+  for (const QString& file : files) {
+    if (lockstep::ui::placeOf(file))
+      window.openLink(file);
+    else
+      window.openFile(file);
+  }
   window.show();
   // The frame's size is known once the window manager has put it round the window.
   for (const int after : {0, 150, 600})
@@ -72,7 +77,7 @@ int main(int argc, char** argv) {
   const QCommandLineOption cluster("cluster", "What to launch it on: a file, or an example's name.",
                                    "CLUSTER");
   parser.addOptions({home, ssh, examples, open, example, cluster});
-  parser.addPositionalArgument("files", "Clusters and run specs to open.", "[files…]");
+  parser.addPositionalArgument("files", "Clusters, run specs and links to open.", "[files…]");
   parser.process(*app);
 
   auto opened = lockstep::app::openHome(parser.value(home).toStdString());

@@ -47,6 +47,7 @@ int optionsCommand(const Globals& globals, const Arguments& arguments);
 std::string bashCompletion(std::span<const Command> commands);
 
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
+int openCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);
 
 }  // namespace lockstep::app::cli

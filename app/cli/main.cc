@@ -179,6 +179,11 @@ const std::vector<Command> kCommands{
      "  --dry-run     removes nothing\n"
      "Runs under way, and what they use, always stay.",
      gcCommand},
+    {"open",
+     {{}, 0, 64, "open [LINK | FILE]…"},
+     "Opens the studio: at the place of a link, which its command \"Copy link to this place\" makes, "
+     "or with\nfiles.",
+     openCommand},
     {"alerts",
      {{"markdown", "json"}, 0, 0, "alerts [--markdown | --json]"},
      "Lists the alert rules of runs with their thresholds, and what their actions are.",

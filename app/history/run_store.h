@@ -1,7 +1,7 @@
 // RunStore: the file of one run, with its curves, logs, epochs, errors and events.
 //
-// Curves are stored in chunks of at most 4096 points with a min/max pyramid, so the time to read a
-// range depends on the number of pixels, not on the length of the run.
+// The time to read a range of a curve depends on the number of pixels, not on the length of the run
+// (app/history/curve_store.h).
 //
 // Threads and errors: see app/history/history.h.
 #pragma once

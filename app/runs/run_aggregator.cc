@@ -1,6 +1,7 @@
 #include "app/runs/run_aggregator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "engine/base/statistics.h"
@@ -15,6 +16,12 @@ constexpr int kMostRanks = 1 << 20;  // more is not a number of ranks
 template <typename List>
 double at(const List& list, int index) {
   return index < list.size() ? static_cast<double>(list.Get(index)) : 0.0;
+}
+
+// To the millisecond: clocks of nodes differ by about as much, and whole milliseconds take fewer
+// bytes in the history.
+double secondsOf(std::int64_t wallNs) {
+  return std::round(static_cast<double>(wallNs) / 1e6) / 1e3;
 }
 
 }  // namespace
@@ -165,11 +172,11 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
 
 void RunAggregator::addClock(const std::string& name, Node& node, const run::v1::Record& record) {
   const run::v1::ClockOffset& clock = record.clock();
-  const double x = static_cast<double>(record.wall_ns()) * 1e-9;
+  const double x = secondsOf(record.wall_ns());
   const std::pair<const char*, std::int64_t> values[] = {
       {"/clock_offset", clock.offset_ns()}, {"/clock_uncertainty", clock.uncertainty_ns()}};
   for (const auto& [key, nanoseconds] : values)
-    points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) * 1e-9});
+    points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) / 1e9});
   node.clock.note(record);
 }
 
@@ -316,9 +323,9 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
     else
       analyzer_.add(sample);
     const auto x = static_cast<double>(sample.step);
-    const double length = static_cast<double>(duration) * 1e-9;
+    const double length = static_cast<double>(duration) / 1e9;
     seconds.push_back({x, length});
-    began.push_back({x, static_cast<double>(begin + wallOffset) * 1e-9});
+    began.push_back({x, std::round(static_cast<double>(begin + wallOffset) / 1e3) / 1e6});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
     if (rank != 0) continue;
     loss->push_back({x, at(chunk.loss(), i)});
@@ -343,7 +350,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
 
 void RunAggregator::addSample(const std::string& name, Node& node, const run::v1::Record& record) {
   const auto& sample = record.node_sample();
-  const double x = static_cast<double>(record.wall_ns()) * 1e-9;
+  const double x = secondsOf(record.wall_ns());
   if (x <= node.lastSample) return;
   node.lastSample = x;
   const std::string prefix = "node/" + name + "/";

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace lockstep::app {
 namespace {
@@ -26,21 +27,31 @@ Parts partsOf(StepMeasure measure) {
   return {{static_cast<int>(measure), 0, 0}, 1};
 }
 
-}  // namespace
-
-bool StepMatrix::add(const RunBatch::Series& series) {
-  std::string_view name = series.name;
-  if (!name.starts_with("rank/")) return false;
+struct Column {
+  int rank = 0;
+  std::size_t at = 0;  // in kNames
+};
+std::optional<Column> columnOf(std::string_view name) {
+  if (!name.starts_with("rank/")) return std::nullopt;
   name.remove_prefix(5);
   int rank = -1;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
-  if (error != std::errc() || rank < 0 || rank >= kMostRanks) return false;
+  if (error != std::errc() || rank < 0 || rank >= kMostRanks) return std::nullopt;
   name.remove_prefix(static_cast<std::size_t>(end - name.data()));
-  if (name.empty() || name[0] != '/') return false;
-  name.remove_prefix(1);
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
-  if (found == kNames.end()) return false;
-  const auto column = static_cast<std::size_t>(found - kNames.begin());
+  if (name.empty() || name[0] != '/') return std::nullopt;
+  const auto found = std::find(kNames.begin(), kNames.end(), name.substr(1));
+  if (found == kNames.end()) return std::nullopt;
+  return Column{rank, static_cast<std::size_t>(found - kNames.begin())};
+}
+
+}  // namespace
+
+bool StepMatrix::takes(std::string_view series) { return columnOf(series).has_value(); }
+
+bool StepMatrix::add(const RunBatch::Series& series) {
+  const auto found = columnOf(series.name);
+  if (!found) return false;
+  const auto [rank, column] = *found;
   if (rank >= ranks()) rows_.resize(static_cast<std::size_t>(rank) + 1);
   Row& row = rows_[static_cast<std::size_t>(rank)];
   std::vector<float>& values = row.values[column];

@@ -28,6 +28,7 @@ inline constexpr int kStepMeasures = 9;
 
 class StepMatrix {
  public:
+  static bool takes(std::string_view series);
   // Takes a series "rank/<r>/step", "…/data", … or "…/began". Returns false for any other series.
   bool add(const RunBatch::Series& series);
 

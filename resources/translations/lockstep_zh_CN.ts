@@ -1463,6 +1463,38 @@ It uses:
             <source>Alert rules</source>
             <translation>告警规则</translation>
         </message>
+        <message>
+            <source>&amp;Back</source>
+            <translation>后退(&amp;B)</translation>
+        </message>
+        <message>
+            <source>&amp;Forward</source>
+            <translation>前进(&amp;F)</translation>
+        </message>
+        <message>
+            <source>Copy &amp;link to this place</source>
+            <translation>复制此处的链接(&amp;L)</translation>
+        </message>
+        <message>
+            <source>Open lin&amp;k…</source>
+            <translation>打开链接(&amp;K)…</translation>
+        </message>
+        <message>
+            <source>The link was copied.</source>
+            <translation>链接已复制。</translation>
+        </message>
+        <message>
+            <source>Open it with File → Open link, or `lockstep open &apos;%1&apos;`.</source>
+            <translation>用“文件 → 打开链接”或 `lockstep open &apos;%1&apos;` 打开它。</translation>
+        </message>
+        <message>
+            <source>Open link</source>
+            <translation>打开链接</translation>
+        </message>
+        <message>
+            <source>A link that was copied here or in another studio:</source>
+            <translation>在此处或另一个工作室中复制的链接：</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::Message</name>
@@ -6531,6 +6563,18 @@ its last lines:
         <message>
             <source>× median step</source>
             <translation>× 中位步时</translation>
+        </message>
+        <message>
+            <source>a curve is damaged</source>
+            <translation>一条曲线已损坏</translation>
+        </message>
+        <message>
+            <source>%1 is not a link to a place in the studio</source>
+            <translation>%1 不是指向工作室中某处的链接</translation>
+        </message>
+        <message>
+            <source>copy a link with View → Copy link to this place</source>
+            <translation>用“视图 → 复制此处的链接”复制一个链接</translation>
         </message>
     </context>
     <context>

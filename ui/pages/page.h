@@ -7,6 +7,7 @@
 
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
+#include "ui/studio/place.h"
 
 class QUndoStack;
 class QVBoxLayout;
@@ -32,12 +33,15 @@ class Page : public QWidget {
   virtual QString titleDetail() const { return {}; }  // what tells it from others of its title
   virtual bool canFind() const { return false; }
   virtual void find() {}  // gives the keyboard to the page's search
+  virtual Place place() const { return {key(), {}, -1, 0}; }
+  virtual void show(const Place&) {}  // a part of this document
   virtual QVector<InspectorRow> inspectorRows() const { return {}; }
   MessagePanel* message() const { return message_; }
 
  Q_SIGNALS:
   void titleChanged();
   void inspectorChanged();
+  void placeChanged();
   void alertRaised(const lockstep::ui::Alert& alert);
   void alertOver(const QString& key);  // what lasted is over
 

@@ -41,6 +41,8 @@ QScrollArea* scrolled(QWidget* panel, QWidget* parent) {
   return out;
 }
 
+constexpr int kNodesTab = 1;
+
 }  // namespace
 
 RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
@@ -56,10 +58,15 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
   second_.start(1000);
   connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
-  for (const auto& [name, series] : document_->allSeries())
-    placeSeries(QString::fromStdString(name));
+  placeAllSeries();
   restyle();
   retranslate();
+}
+
+// Curves of nodes are read from the history when their tab is opened.
+void RunPage::placeAllSeries() {
+  const std::set<std::string> names = document_->curves().names();  // reading adds to them
+  for (const std::string& name : names) placeSeries(QString::fromStdString(name));
 }
 
 RunPage::~RunPage() {
@@ -114,20 +121,41 @@ void RunPage::buildTabs() {
   column->addWidget(buildOverview(), 1);
   straggler_ = new StragglerPanel(this);
   column->addWidget(straggler_);  // in sight however low the window
-  tabs_->addTab(overview, {});
-  tabs_->addTab(buildNodes(), {});
+  addPart("overview", overview);
+  addPart("nodes", buildNodes());
   logs_ = new RunLogs(document_->logs(), this);
-  tabs_->addTab(logs_, {});
+  addPart("logs", logs_);
   auto* reader = new StepReader(document_->historyFolder(), document_->run().toStdString(), this);
   steps_ = new StepsPanel(document_, reader, this);
-  tabs_->addTab(scrolled(steps_, this), {});
+  addPart("steps", scrolled(steps_, this));
   traffic_ = new TrafficPanel(document_, reader, this);
-  tabs_->addTab(scrolled(traffic_, this), {});
+  addPart("traffic", scrolled(traffic_, this));
+  connect(tabs_, &QTabWidget::currentChanged, this, [this] {
+    Q_EMIT placeChanged();
+    if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
+    nodesOpened_ = true;
+    placeAllSeries();
+  });
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
   connect(reader, &StepReader::failed, this,
           [this](const Error& error) { message()->showError(error); });
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
   body()->addWidget(tabs_, 1);
+}
+
+void RunPage::addPart(const char* name, QWidget* widget) {
+  parts_ << name;
+  tabs_->addTab(widget, {});
+}
+
+Place RunPage::place() const {
+  return {key(), parts_.value(tabs_->currentIndex()), steps_->chosenRank(), steps_->chosenStep()};
+}
+
+void RunPage::show(const Place& place) {
+  const auto part = parts_.indexOf(place.part);
+  if (part >= 0) tabs_->setCurrentIndex(static_cast<int>(part));
+  steps_->choose(place.rank, place.step);
 }
 
 void RunPage::connectButtons() {
@@ -147,7 +175,7 @@ void RunPage::connectButtons() {
 
 void RunPage::connectDocument() {
   connect(document_, &RunDocument::rowChanged, this, &RunPage::refreshRow);
-  connect(document_, &RunDocument::seriesAdded, this, &RunPage::placeSeries);
+  connect(&document_->curves(), &RunCurves::added, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
   connect(document_, &RunDocument::dataChanged, this, [this] {
@@ -183,6 +211,7 @@ void RunPage::find() {
 
 // The moment that a cell of the heat map is of, in all plots and in the logs.
 void RunPage::showMoment(int rank, qint64 step) {
+  Q_EMIT placeChanged();
   const double began = document_->steps().began(rank, step);
   if (rank < 0) {
     stepGroup_->clearCursor();
@@ -413,8 +442,7 @@ void RunPage::retranslate() {
   logs_->retranslate();
   steps_->retranslate();
   traffic_->retranslate();
-  for (const auto& [name, series] : document_->allSeries())
-    placeSeries(QString::fromStdString(name));
+  placeAllSeries();
   refreshRow();
   refreshBreakdown();
 }

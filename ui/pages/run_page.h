@@ -45,6 +45,8 @@ class RunPage : public Page {
   void find() override;  // in the logs
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
+  Place place() const override;
+  void show(const Place& place) override;
   RunDocument* document() const { return document_; }
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;
@@ -66,7 +68,10 @@ class RunPage : public Page {
   QWidget* buildNodes();
   void connectButtons();
   void connectDocument();
+  void addPart(const char* name, QWidget* widget);
   void placeSeries(const QString& name);
+  void placeAllSeries();
+  void addToGroup(PlotGroup* group, PlotView* plot);
   void placeEvaluations(const std::vector<app::EpochRow>& tested);
   void buildGpuPlots();
   void nameGpuPlots();
@@ -101,6 +106,7 @@ class RunPage : public Page {
   Figure* stepTime_ = nullptr;
   Figure* time_ = nullptr;
   QTabWidget* tabs_ = nullptr;
+  QStringList parts_;  // names of the tabs, in links
   QWidget* tools_ = nullptr;
   QLabel* smoothLabel_ = nullptr;
   QSlider* smooth_ = nullptr;
@@ -133,6 +139,7 @@ class RunPage : public Page {
   QLabel* breakdownEmpty_ = nullptr;
   QToolButton* breakdownAsTable_ = nullptr;
   StragglerPanel* straggler_ = nullptr;
+  bool nodesOpened_ = false;        // the tab of the nodes' curves
   bool reachShown_ = false;         // what the message says
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
   RunLogs* logs_ = nullptr;

@@ -98,7 +98,7 @@ QWidget* RunPage::buildOverview() {
     auto* card = new Card(name + "Card", page);
     plot = new PlotView(name, card);
     card->body()->addWidget(plot, 1);
-    group->add(plot);
+    addToGroup(group, plot);
     return card;
   };
   grid->addWidget(plotCard(loss_, "lossPlot", stepGroup_), 0, 0);
@@ -153,7 +153,7 @@ QWidget* RunPage::buildNodes() {
     *plot = new PlotView(name, card);
     (*plot)->setXAxis(PlotView::XAxis::kTime);
     card->body()->addWidget(*plot, 1);
-    timeGroup_->add(*plot);
+    addToGroup(timeGroup_, *plot);
     grid->addWidget(card, at / 2, at % 2);
     ++at;
   }
@@ -167,26 +167,32 @@ QWidget* RunPage::buildNodes() {
   return scrolled(page, this);
 }
 
+void RunPage::addToGroup(PlotGroup* group, PlotView* plot) {
+  group->add(plot);
+  connect(plot, &PlotView::rangeShown, this, [this, plot](double lower, double upper, int pixels) {
+    document_->curves().refine(plot->series(), lower, upper, pixels);
+  });
+}
+
 void RunPage::placeSeries(const QString& qname) {
+  if (qname.startsWith("node/") && !nodesOpened_) return;
   const std::string name = qname.toStdString();
-  const auto line = document_->series(name);
   const auto add = [&](PlotView* plot, const QString& shown, int color) {
+    const auto line = document_->series(name);
     line->name = shown;
     if (color >= 0) line->colorIndex = color;  // else the plot's
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end()) {
       plot->addSeries(line);
     }
+    return line;
   };
   const auto nodeOf = [&] { return qname.section('/', 1, 1); };
   if (name == "loss") {
-    add(loss_, tr("training"), 0);
-    line->setSmoothing(smooth_->value() / 100.0);
+    add(loss_, tr("training"), 0)->setSmoothing(smooth_->value() / 100.0);
   } else if (app::isMetric(name)) {
-    add(metric_, tr("training"), 0);
-    line->setSmoothing(smooth_->value() / 100.0);
+    add(metric_, tr("training"), 0)->setSmoothing(smooth_->value() / 100.0);
   } else if (name == "samples_per_second") {
-    add(throughput_, tr("samples per second"), 2);
-    line->setSmoothing(smooth_->value() / 100.0);
+    add(throughput_, tr("samples per second"), 2)->setSmoothing(smooth_->value() / 100.0);
   } else if (name.starts_with("epoch/eval_")) {
     // Over epochs: drawn at the step on which the epoch ended (see placeEvaluations).
   } else if (qname.startsWith("node/") && qname.section('/', 2, 2) == "gpu") {
@@ -249,7 +255,7 @@ void RunPage::buildGpuPlots() {
     plot->setXAxis(PlotView::XAxis::kTime);
     plot->setSorted(true);
     card->body()->addWidget(plot, 1);
-    timeGroup_->add(plot);
+    addToGroup(timeGroup_, plot);
     card->hide();
     plot->setFromZero(strcmp(figure, "temperature") != 0);
     gpuPlots_ << GpuPlot{figure, plot, card};

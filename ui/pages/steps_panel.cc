@@ -145,6 +145,13 @@ void StepsPanel::connectParts() {
   connect(&Theme::instance(), &Theme::changed, this, &StepsPanel::refreshPhases);
 }
 
+void StepsPanel::choose(int rank, qint64 step) {
+  awaited_ = Cell{rank, step};
+  if (!more_.isActive() && map_.ranks() > 0) chooseAwaited();
+}
+int StepsPanel::chosenRank() const { return awaited_ ? awaited_->rank : view_->chosenRank(); }
+qint64 StepsPanel::chosenStep() const { return awaited_ ? awaited_->step : view_->chosenStep(); }
+
 app::StepMeasure StepsPanel::measure() const {
   return static_cast<StepMeasure>(measure_->currentData().toInt());
 }
@@ -175,6 +182,16 @@ void StepsPanel::readMore() {
   if (!map_.update(document_->steps(), kSliceCells)) return more_.start(0);
   view_->setUpdatesEnabled(true);
   refreshMap();
+  chooseAwaited();
+}
+
+// Steps that are not there yet may come, of a run that is read or goes on.
+void StepsPanel::chooseAwaited() {
+  if (!awaited_) return;
+  const bool mayCome = !document_->loaded() || !app::isFinal(document_->row().phase);
+  if (map_.steps() < awaited_->step && mayCome) return;
+  const Cell cell = *std::exchange(awaited_, std::nullopt);
+  view_->chooseCell(cell.rank, cell.step);
 }
 
 QString StepsPanel::rankName(int rank) const {

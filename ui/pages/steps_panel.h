@@ -5,6 +5,7 @@
 #include <QDeadlineTimer>
 #include <QTimer>
 #include <QWidget>
+#include <optional>
 
 #include "app/runs/heat_map.h"
 
@@ -33,6 +34,10 @@ class StepsPanel : public QWidget {
   StepsPanel(RunDocument* document, StepReader* reader, QWidget* parent = nullptr);
 
   void retranslate();
+  // The selected cell; rank -1: none.
+  void choose(int rank, qint64 step);  // as soon as it is read
+  int chosenRank() const;
+  qint64 chosenStep() const;
 
  Q_SIGNALS:
   void cellChosen(int rank, qint64 step);  // rank -1: none
@@ -55,9 +60,15 @@ class StepsPanel : public QWidget {
   QString rankName(int rank) const;
   QString measureName() const;
   QString cellText(int rank, std::int64_t step) const;
+  void chooseAwaited();
 
   RunDocument* document_;
   StepReader* reader_;
+  struct Cell {
+    int rank = -1;
+    qint64 step = 0;
+  };
+  std::optional<Cell> awaited_;  // chosen before it was read
   app::HeatMap map_;
   QTimer more_;  // runs while there are data to read
   QDeadlineTimer nextLook_{0};

@@ -20,10 +20,11 @@ constexpr std::size_t kLastSamples = 600;  // that a measured rate is the mean o
 constexpr int kCellWidth = 96;
 
 // Returns the mean of the last samples; nullopt: no samples.
-std::optional<double> meanRate(const RunDocument& document, const std::string& name) {
-  const auto found = document.allSeries().find(name);
-  if (found == document.allSeries().end() || found->second->raw().size() == 0) return std::nullopt;
-  const Pyramid& samples = found->second->raw();
+std::optional<double> meanRate(RunDocument& document, const std::string& name) {
+  if (!document.curves().names().contains(name)) return std::nullopt;
+  const auto line = document.series(name);
+  const Pyramid& samples = line->raw();
+  if (samples.size() == 0) return std::nullopt;
   const std::size_t count = std::min(samples.size(), kLastSamples);
   double sum = 0;
   for (std::size_t i = samples.size() - count; i < samples.size(); ++i) sum += samples.y(i);
@@ -71,6 +72,7 @@ TrafficPanel::TrafficPanel(RunDocument* document, StepReader* reader, QWidget* p
   layout->addWidget(nodesCard_, 2);
   connect(reader_, &StepReader::changed, this, &TrafficPanel::refreshPlan);
   connect(document_, &RunDocument::breakdownChanged, this, &TrafficPanel::refreshNodes);
+  connect(&document_->curves(), &RunCurves::changed, this, &TrafficPanel::refreshNodes);
 }
 
 void TrafficPanel::showEvent(QShowEvent* event) {

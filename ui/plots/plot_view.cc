@@ -162,6 +162,13 @@ void PlotView::connectParts() {
           [this](const QCPRange& range) {
             if (!fitting_) rangeChosen(range.lower, range.upper);
           });
+  constexpr int kRestMs = 60;
+  rangeRests_.setSingleShot(true);
+  rangeRests_.setInterval(kRestMs);
+  connect(&rangeRests_, &QTimer::timeout, this, [this] {
+    const QCPRange range = plot_->xAxis->range();
+    if (isVisible()) Q_EMIT rangeShown(range.lower, range.upper, plot_->axisRect()->width());
+  });
   connect(plot_, &QCustomPlot::mouseDoubleClick, this, &PlotView::showAll);
   connect(plot_, &QCustomPlot::mouseMove, this, [this](QMouseEvent* event) {
     const double x = plot_->xAxis->pixelToCoord(event->position().x());
@@ -218,23 +225,30 @@ void PlotView::setRate(bool on) {
 
 void PlotView::addSeries(std::shared_ptr<Series> series) {
   auto& all = lines_->series();
-  all.push_back(std::move(series));
-  if (sorted_) {
-    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
-      return naturallyBefore(a->name, b->name);
-    });
+  const auto place = sorted_ ? std::upper_bound(all.begin(), all.end(), series,
+                                                [](const auto& a, const auto& b) {
+                                                  return naturallyBefore(a->name, b->name);
+                                                })
+                             : all.end();
+  all.insert(place, std::move(series));
+  if (sorted_)
     for (std::size_t i = 0; i < all.size(); ++i) all[i]->colorIndex = static_cast<int>(i);
-  }
+  linesChanged_ = true;
+  markDirty();
+}
+
+// Once for all lines that were added together.
+void PlotView::refreshLines() {
+  if (!linesChanged_) return;
+  linesChanged_ = false;
   legend_->setSeries(lines_->series());
   tableModel_->setSeries(lines_->series());
   placeLegend();
-  markDirty();
 }
 
 void PlotView::clearSeries() {
   lines_->series().clear();
-  legend_->setSeries({});
-  tableModel_->setSeries({});
+  linesChanged_ = true;
   markDirty();
 }
 
@@ -251,6 +265,7 @@ void PlotView::markDirty() { dirty_ = true; }
 void PlotView::frame() {
   if (!dirty_ || !isVisible()) return;
   dirty_ = false;
+  refreshLines();
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
     tableModel_->refresh();
@@ -332,6 +347,7 @@ void PlotView::setLogY(bool on) {
 
 void PlotView::showTable(bool on) {
   tableButton_->setChecked(on);
+  refreshLines();
   if (on) tableModel_->refresh();
   stack_->setCurrentWidget(on ? static_cast<QWidget*>(table_) : plot_);
   markDirty();

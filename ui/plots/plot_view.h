@@ -5,6 +5,7 @@
 #pragma once
 
 #include <QPointer>
+#include <QTimer>
 #include <QWidget>
 #include <memory>
 #include <optional>
@@ -69,6 +70,10 @@ class PlotView : public QWidget {
   void setSmoothing(double weight);
   void resetZoom();  // all data with the next frame, even while paused
 
+ Q_SIGNALS:
+  // A part of the data was chosen and is shown, so many pixels wide; not while it is being dragged.
+  void rangeShown(double lower, double upper, int pixels);
+
  protected:
   void changeEvent(QEvent* event) override;
   void showEvent(QShowEvent* event) override;
@@ -85,6 +90,7 @@ class PlotView : public QWidget {
   void frame();
   void fit();
   void refreshEmpty();
+  void refreshLines();
   void chooseBox(const QRect& pixels);
   void rangeChosen(double lower, double upper);
   void showAll();
@@ -111,11 +117,13 @@ class PlotView : public QWidget {
   QStackedLayout* stack_ = nullptr;
   QTableView* table_ = nullptr;
   SeriesTableModel* tableModel_ = nullptr;
+  QTimer rangeRests_;
   QPointer<PlotGroup> group_;
   QString xTitle_, unit_;
   std::optional<MinMax> yBox_;  // chosen by hand; else what is in sight
   XAxis xAxis_ = XAxis::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
+  bool linesChanged_ = false;  // legend and table do not have all of them yet
   bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false,
        fitting_ = false;
 };

@@ -54,6 +54,7 @@ void PlotView::showXRange(double lower, double upper) {
   refit_ = false;
   plot_->xAxis->setRange(lower, upper);
   fitting_ = false;
+  rangeRests_.start();
   markDirty();
 }
 
@@ -166,12 +167,13 @@ void PlotView::showCrosshair(double x, bool visible) {
     placeUpright(crosshair_, x);
     std::size_t most = 0;
     for (const auto& series : lines_->series()) {
-      const auto at = series->nearest(x);
+      const Pyramid& samples = series->shown(x, x);
+      const auto at = samples.nearest(x);
       if (at >= 0 && series->raw().size() > most) {
         most = series->raw().size();
-        sampleX = series->raw().x(static_cast<std::size_t>(at));
+        sampleX = samples.x(static_cast<std::size_t>(at));
       }
-      values << (at < 0 ? QString() : valueText(series->shown().y(static_cast<std::size_t>(at))));
+      values << (at < 0 ? QString() : valueText(samples.y(static_cast<std::size_t>(at))));
     }
   }
   legend_->setValues(values);

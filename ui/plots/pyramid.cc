@@ -38,11 +38,25 @@ void Pyramid::truncate(std::size_t size) {
   }
 }
 
+void Pyramid::keep(const std::vector<std::size_t>& samples) {
+  Pyramid kept;
+  kept.x_.reserve(samples.size());
+  kept.y_.reserve(samples.size());
+  for (const std::size_t i : samples) kept.append(x_[i], y_[i]);
+  *this = std::move(kept);
+}
+
 std::size_t Pyramid::lower(double at) const {
   return static_cast<std::size_t>(std::lower_bound(x_.begin(), x_.end(), at) - x_.begin());
 }
 std::size_t Pyramid::upper(double at) const {
   return static_cast<std::size_t>(std::upper_bound(x_.begin(), x_.end(), at) - x_.begin());
+}
+
+std::ptrdiff_t Pyramid::nearest(double at) const {
+  const std::size_t after = lower(at);
+  const bool before = after > 0 && (after == size() || at - x_[after - 1] < x_[after] - at);
+  return static_cast<std::ptrdiff_t>(after) - (before || after == size() ? 1 : 0);
 }
 
 MinMax Pyramid::range(std::size_t begin, std::size_t end) const {

@@ -31,12 +31,14 @@ class Pyramid {
   void append(double x, double y);  // x below the last one is raised to it
   void clear();
   void truncate(std::size_t size);  // to its first samples
+  void keep(const std::vector<std::size_t>& samples);  // these only; increasing
   std::size_t size() const { return x_.size(); }
   double x(std::size_t i) const { return x_[i]; }
   double y(std::size_t i) const { return y_[i]; }
   // First sample with x >= at (lower) or x > at (upper).
   std::size_t lower(double at) const;
   std::size_t upper(double at) const;
+  std::ptrdiff_t nearest(double at) const;  // the sample with the nearest x; -1: there is none
   MinMax range(std::size_t begin, std::size_t end) const;  // O(kFanout · levels)
 
  private:

@@ -1,6 +1,8 @@
 #include "ui/plots/series.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lockstep::ui {
 
@@ -8,6 +10,7 @@ void Series::append(double x, double y) {
   dropAhead();
   raw_.append(x, y);
   if (smoothed()) appendSmooth(x, y);
+  if (raw_.size() > limit_) thin();
 }
 
 void Series::appendAhead(double x, double y) {
@@ -30,9 +33,52 @@ void Series::dropAhead() {
 
 void Series::clear() {
   ahead_.reset();
+  detail_.reset();
   raw_.clear();
   smooth_.clear();
   average_ = {};
+  thinned_ = false;
+}
+
+void Series::setLimit(std::size_t samples) {
+  limit_ = samples;
+  while (!ahead_ && raw_.size() > limit_) thin();
+}
+
+// The last quarter stays; of the others every four samples become their least and their greatest,
+// in their order. Then there is room for as many again as were left out.
+void Series::thin() {
+  constexpr std::size_t kTogether = 4;
+  const std::size_t size = raw_.size(), old = size - size / 4;
+  std::vector<std::size_t> kept;
+  kept.reserve(size);
+  for (std::size_t begin = 0; begin < old; begin += kTogether) {
+    std::size_t least = begin, greatest = begin;
+    for (std::size_t i = begin + 1; i < std::min(begin + kTogether, old); ++i) {
+      // A comparison with not-a-number is false; a number replaces it.
+      if (raw_.y(i) < raw_.y(least) || std::isnan(raw_.y(least))) least = i;
+      if (raw_.y(i) > raw_.y(greatest) || std::isnan(raw_.y(greatest))) greatest = i;
+    }
+    kept.push_back(std::min(least, greatest));
+    if (least != greatest) kept.push_back(std::max(least, greatest));
+  }
+  for (std::size_t i = old; i < size; ++i) kept.push_back(i);
+  raw_.keep(kept);
+  if (smoothed()) smooth_.keep(kept);
+  thinned_ = true;
+}
+
+void Series::setDetail(double from, double to, Pyramid samples, bool exact) {
+  detail_ = Detail{from, to, std::move(samples), exact};
+}
+
+bool Series::wantsDetail(double from, double to, int pixels) const {
+  if (!thinned_ || raw_.size() == 0 || from >= raw_.x(raw_.size() - 1)) return false;
+  if (raw_.upper(to) - raw_.lower(from) > 2 * static_cast<std::size_t>(pixels)) return false;
+  // What comes after the detail was read is here in full.
+  if (!detail_ || !detail_->covers(from, std::min(to, detail_->to))) return true;
+  const bool ends = to > detail_->to && raw_.upper(to) > raw_.upper(detail_->to);
+  return ends || (!detail_->exact && detail_->to - detail_->from > 4 * (to - from));
 }
 
 // Exponential average with the start-up bias divided out (Kingma and Ba, 2015, section 3).
@@ -55,14 +101,6 @@ void Series::setSmoothing(double weight) {
     if (ahead_ && i == ahead_->size) ahead_->average = average_;
     appendSmooth(raw_.x(i), raw_.y(i));
   }
-}
-
-std::ptrdiff_t Series::nearest(double x) const {
-  if (raw_.size() == 0) return -1;
-  const std::size_t at = raw_.lower(x);
-  if (at == raw_.size()) return static_cast<std::ptrdiff_t>(at) - 1;
-  if (at > 0 && x - raw_.x(at - 1) < raw_.x(at) - x) return static_cast<std::ptrdiff_t>(at) - 1;
-  return static_cast<std::ptrdiff_t>(at);
 }
 
 }  // namespace lockstep::ui

@@ -3,6 +3,7 @@
 
 #include <QColor>
 #include <QString>
+#include <limits>
 #include <optional>
 
 #include "ui/plots/pyramid.h"
@@ -24,8 +25,22 @@ class Series {
   bool smoothed() const { return smoothable_ && weight_ > 0; }
   const Pyramid& raw() const { return raw_; }
   const Pyramid& shown() const { return smoothed() ? smooth_ : raw_; }
-  // Returns the sample nearest to x; -1 if there is none.
-  std::ptrdiff_t nearest(double x) const;
+
+  // Keeps about as many samples as that: of earlier ones the least and the greatest of every few,
+  // so that no peak is lost.
+  void setLimit(std::size_t samples);
+  void setThinned() { thinned_ = true; }  // the samples given are not all
+  // More samples of [from, to], drawn where no more than that is in sight; exact: all of them.
+  void setDetail(double from, double to, Pyramid samples, bool exact);
+  // Returns whether [from, to], so many pixels wide, has fewer samples here than could be shown.
+  bool wantsDetail(double from, double to, int pixels) const;
+  bool hasDetail(double from, double to) const { return detail_ && detail_->covers(from, to); }
+  const Pyramid& raw(double from, double to) const {
+    return hasDetail(from, to) ? detail_->samples : raw_;
+  }
+  const Pyramid& shown(double from, double to) const {
+    return smoothed() ? smooth_ : raw(from, to);
+  }
 
   QString name;
   int colorIndex = 0;
@@ -36,6 +51,7 @@ class Series {
  private:
   void appendSmooth(double x, double y);
   void dropAhead();
+  void thin();
 
   struct Average {
     double value = 0, debias = 0;
@@ -49,6 +65,15 @@ class Series {
     Average average;
   };
   std::optional<Ahead> ahead_;
+  std::size_t limit_ = std::numeric_limits<std::size_t>::max();
+  bool thinned_ = false;
+  struct Detail {
+    double from = 0, to = 0;
+    Pyramid samples;
+    bool exact = false;
+    bool covers(double begin, double end) const { return begin >= from && end <= to; }
+  };
+  std::optional<Detail> detail_;
 };
 
 }  // namespace lockstep::ui

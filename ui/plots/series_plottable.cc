@@ -42,9 +42,10 @@ QCPRange SeriesPlottable::yRange(QCPRange keys) const {
   MinMax all;
   for (const auto& s : series_) {
     if (!s->visible) continue;
-    for (const Pyramid* data : {&s->raw(), &s->shown()}) {
+    const Pyramid& shown = s->shown(keys.lower, keys.upper);
+    for (const Pyramid* data : {&s->raw(keys.lower, keys.upper), &shown}) {
       all.add(data->range(data->lower(keys.lower), data->upper(keys.upper)));
-      if (data == &s->shown()) break;
+      if (data == &shown) break;
     }
   }
   return all.empty() ? QCPRange(0, 1) : QCPRange(all.min, all.max);
@@ -71,7 +72,8 @@ void SeriesPlottable::draw(QCPPainter* painter) {
   const QCPRange keys = mKeyAxis->range();
   std::size_t points = 0;
   for (const auto& s : series_) {
-    if (s->visible) points += s->raw().upper(keys.upper) - s->raw().lower(keys.lower);
+    const Pyramid& raw = s->raw(keys.lower, keys.upper);
+    if (s->visible) points += raw.upper(keys.upper) - raw.lower(keys.lower);
   }
   const bool lines = points <= kLinePoints;
   const Theme& theme = Theme::instance();
@@ -89,14 +91,14 @@ void SeriesPlottable::draw(QCPPainter* painter) {
     if (!s->visible || !s->smoothed()) continue;
     QColor shadow = theme.series(s->colorIndex);
     shadow.setAlpha(theme.isDark() ? 85 : 70);
-    one(*s, s->raw(), shadow, 1.0);
+    one(*s, s->raw(keys.lower, keys.upper), shadow, 1.0);
   }
   // Few samples among many are seen: they come last, with an edge in the colour of the ground.
   for (const bool dots : {false, true}) {
     for (const auto& s : series_) {
       if (!s->visible || s->dots != dots) continue;
-      if (dots) one(*s, s->shown(), theme.color("base"), kHalo);
-      one(*s, s->shown(), theme.series(s->colorIndex), 1.7);
+      if (dots) one(*s, s->shown(keys.lower, keys.upper), theme.color("base"), kHalo);
+      one(*s, s->shown(keys.lower, keys.upper), theme.series(s->colorIndex), 1.7);
     }
   }
   painter->drawImage(area.topLeft(), image_);

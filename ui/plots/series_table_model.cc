@@ -58,7 +58,7 @@ QVariant SeriesTableModel::data(const QModelIndex& index, int role) const {
   const QLocale locale;
   if (index.column() == 0) return locale.toString(x, 'g', 10);
   const Series& series = *series_[static_cast<std::size_t>(index.column() - 1)];
-  const auto near = series.nearest(x);
+  const auto near = series.raw().nearest(x);
   if (near < 0 || std::abs(series.raw().x(static_cast<std::size_t>(near)) - x) > 0.5) return {};
   return locale.toString(series.raw().y(static_cast<std::size_t>(near)), 'g', 7);
 }

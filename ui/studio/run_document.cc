@@ -6,6 +6,7 @@
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
@@ -19,6 +20,9 @@ namespace {
 // of the GUI thread at a time, for a long run's curves
 constexpr int kSliceMs = 12;
 constexpr std::size_t kSlicePoints = 20'000;
+
+// What the progress is made of, besides measures of steps.
+const std::set<std::string> kProgress{"loss", "samples_per_second"};
 
 // Words that make a line stand out in a log of programs that know no levels.
 int levelOf(const QString& text) {
@@ -56,7 +60,8 @@ struct RunDocument::Loaded {
   app::RunDocuments documents;
   app::RunScope scope;
   std::optional<app::Preview> prediction;
-  std::vector<app::RunBatch::Series> series;
+  std::vector<std::string> curves;            // all names
+  std::vector<app::RunBatch::Series> series;  // those that progress and heat map are made of
   QVector<LogRow> logs;
   std::vector<app::EpochRow> epochs;
   std::vector<Error> errors;
@@ -86,6 +91,9 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   }
   if (auto store = (*history)->openRun(run)) {
     for (const auto& info : (*store)->series()) {
+      const bool measure = app::StepMatrix::takes(info.name);
+      if (!measure) out.curves.push_back(info.name);
+      if (!measure && !kProgress.contains(info.name)) continue;  // a view may ask for it
       if (auto points = (*store)->readAll(info.name)) {
         out.series.push_back({info.name, std::move(*points)});
       }
@@ -98,11 +106,6 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
     if (auto cluster = app::clusterOfRun(**history, run)) out.cluster = *cluster;
   }
   return out;
-}
-
-bool isTimeSeries(const std::string& name) {
-  if (name.starts_with("node/")) return true;
-  return name.starts_with("rank/") && (name.ends_with("/cpu") || name.ends_with("/memory"));
 }
 
 QString runPhaseText(app::RunState phase) {
@@ -154,7 +157,13 @@ Tone runPhaseTone(app::RunState phase) {
 }
 
 RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
-    : QObject(parent), run_(std::move(run)), workspace_(workspace), logs_(new LogModel(this)) {
+    : QObject(parent),
+      run_(std::move(run)),
+      workspace_(workspace),
+      logs_(new LogModel(this)),
+      curves_(workspace.home().historyFolder(), run_.toStdString(), this) {
+  connect(&curves_, &RunCurves::changed, this, &RunDocument::dataChanged);
+  connect(&curves_, &RunCurves::failed, this, &RunDocument::failed);
   workspace_.readAlertSettings();
   alerts_.setSettings(workspace_.alertSettings(), wallNow());
   connect(&workspace_, &Workspace::alertSettingsChanged, this,
@@ -195,6 +204,11 @@ void RunDocument::load() {
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         logs_->append(loaded->logs);
+        curves_.setOrigin(-secondsIntoRun(0));
+        std::set<std::string> given;
+        for (const auto& series : loaded->series)
+          if (kProgress.contains(series.name)) given.insert(series.name);
+        curves_.begin(loaded->curves, given);
         Q_EMIT rowChanged();
         takeOver(loaded);
       });
@@ -211,9 +225,10 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
         {from.points.begin() + static_cast<std::ptrdiff_t>(loaded->pointAt),
          from.points.begin() + static_cast<std::ptrdiff_t>(end)}};
     model_.addSeries(slice, monotonicNow());
-    append(slice);
+    const bool last = end == from.points.size();
+    if (!steps_.add(slice)) curves_.load(slice, last);
     loaded->pointAt = end;
-    if (end < from.points.size()) continue;
+    if (!last) continue;
     loaded->pointAt = 0;
     ++loaded->seriesAt;
   }
@@ -243,22 +258,6 @@ void RunDocument::follow() {
       [this](const app::RunUpdate& update) { take(update); });
 }
 
-std::shared_ptr<Series> RunDocument::series(const std::string& name) {
-  auto& slot = series_[name];
-  if (!slot) {
-    const bool smooth = name == "loss" || app::isMetric(name) || name == "samples_per_second";
-    slot = std::make_shared<Series>(QString::fromStdString(name),
-                                    static_cast<int>(series_.size()) - 1, smooth);
-    slot->dots = name.starts_with("epoch/");
-    if (smooth) slot->setSmoothing(0.9);
-  }
-  return slot;
-}
-
-double RunDocument::originOf(const std::string& series) const {
-  return isTimeSeries(series) ? -secondsIntoRun(0) : 0;
-}
-
 std::vector<std::string> RunDocument::nodesOfRanks() const {
   std::vector<std::string> out;
   if (prediction_)
@@ -273,36 +272,12 @@ double RunDocument::secondsIntoRun(double wallSeconds) const {
 
 std::string RunDocument::historyFolder() const { return workspace_.home().historyFolder(); }
 
-void RunDocument::append(const app::RunBatch::Series& given) {
-  if (steps_.add(given)) return;
-  const bool isNew = !lastX_.contains(given.name);
-  const auto line = series(given.name);
-  const double origin = originOf(given.name);
-  // If history and recorder overlap, the known rows stay.
-  auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
-  const double before = last->second;
-  for (const app::Point& point : given.points) {
-    if (point.x <= last->second) continue;
-    last->second = point.x;
-    line->append(point.x - origin, point.y);
-  }
-  if (const auto ahead = ahead_.find(given.name); ahead != ahead_.end() && last->second > before) {
-    std::erase_if(ahead->second, [&](const app::Point& point) { return point.x <= last->second; });
-    for (const app::Point& point : ahead->second) line->appendAhead(point.x - origin, point.y);
-  }
-  if (isNew) Q_EMIT seriesAdded(QString::fromStdString(given.name));
-}
-
-void RunDocument::preview(const app::RunBatch::Series& given) {
-  if (steps_.add(given)) return;
-  if (!lastX_.contains(given.name)) append({given.name, {}});
-  const auto line = series(given.name);
-  const double origin = originOf(given.name), last = lastX_[given.name];
-  for (const app::Point& point : given.points) {
-    if (point.x <= last) continue;
-    ahead_[given.name].push_back(point);
-    line->appendAhead(point.x - origin, point.y);
-  }
+void RunDocument::add(const app::RunBatch::Series& series, bool preview) {
+  if (steps_.add(series)) return;
+  if (preview)
+    curves_.preview(series);
+  else
+    curves_.append(series);
 }
 
 void RunDocument::tell(const std::vector<app::AlertEvent>& events) {
@@ -316,12 +291,8 @@ void RunDocument::take(const app::RunUpdate& update) {
   const bool over = model_.over();
   model_.add(update, monotonicNow());
   ending_ = (ending_ || update.ending) && !update.finished;
-  for (const auto& series : update.series) {
-    if (update.preview)
-      preview(series);
-    else
-      append(series);
-  }
+  if (update.row) curves_.setOrigin(-secondsIntoRun(0));
+  for (const auto& series : update.series) add(series, update.preview);
   if (!update.logs.empty()) logs_->append(logRows(update.logs));
   if (!update.breakdown.empty()) Q_EMIT breakdownChanged();
   if (update.slowChanged) Q_EMIT slowChanged();

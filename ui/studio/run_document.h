@@ -4,7 +4,6 @@
 
 #include <QObject>
 #include <QTimer>
-#include <map>
 #include <memory>
 #include <optional>
 
@@ -15,9 +14,9 @@
 #include "app/runs/run_model.h"
 #include "app/runs/step_matrix.h"
 #include "app/specs/spec_text.h"
-#include "ui/plots/series.h"
 #include "ui/studio/live_cluster.h"
 #include "ui/studio/log_model.h"
+#include "ui/studio/run_curves.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -56,10 +55,9 @@ class RunDocument : public QObject {
   // Converts a wall clock time, in seconds, to the x of series over time.
   double secondsIntoRun(double wallSeconds) const;
   std::string historyFolder() const;
-  // Returns the series of that name, created on first use. Series over time have x in seconds since
-  // the run began.
-  std::shared_ptr<Series> series(const std::string& name);
-  const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
+  // Series over time have x in seconds since the run began.
+  RunCurves& curves() { return curves_; }
+  std::shared_ptr<Series> series(const std::string& name) { return curves_.series(name); }
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
@@ -74,7 +72,6 @@ class RunDocument : public QObject {
 
  Q_SIGNALS:
   void rowChanged();
-  void seriesAdded(const QString& name);
   void dataChanged();
   void breakdownChanged();
   void slowChanged();
@@ -90,10 +87,8 @@ class RunDocument : public QObject {
   void load();
   void takeOver(const std::shared_ptr<Loaded>& loaded);  // in slices that leave the window free
   void follow();
-  void append(const app::RunBatch::Series& series);
-  void preview(const app::RunBatch::Series& series);
+  void add(const app::RunBatch::Series& series, bool preview);
   void tell(const std::vector<app::AlertEvent>& events);
-  double originOf(const std::string& series) const;  // seconds; for series over time
 
   QString run_;
   Workspace& workspace_;
@@ -101,9 +96,7 @@ class RunDocument : public QObject {
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
   LogModel* logs_;
-  std::map<std::string, std::shared_ptr<Series>> series_;
-  std::map<std::string, double> lastX_;
-  std::map<std::string, std::vector<app::Point>> ahead_;  // from a preview, after lastX_
+  RunCurves curves_;
   app::StepMatrix steps_;
   app::AlertWatch alerts_;
   QTimer alertTick_;
@@ -112,7 +105,6 @@ class RunDocument : public QObject {
   std::unique_ptr<app::Recorder> recorder_;  // before cluster_ in destruction
 };
 
-bool isTimeSeries(const std::string& name);  // x is the wall clock
 QString runPhaseText(app::RunState phase);
 // Returns the run's state, or since when it is unreachable.
 QString runStateText(const app::RunRow& row);

@@ -166,6 +166,9 @@ void MainWindow::addPage(Page* page) {
   connect(page, &Page::inspectorChanged, this, [this, page] {
     if (page == currentPage()) refreshInspector();
   });
+  connect(page, &Page::placeChanged, this, [this, page] {
+    if (page == currentPage()) notePlace();
+  });
   connect(page, &Page::alertRaised, this, &MainWindow::raiseAlert);
   connect(page, &Page::alertOver, this, &MainWindow::resolveAlert);
   connect(page->message(), &MessagePanel::actionTriggered, this, [this, page] {
@@ -215,6 +218,7 @@ void MainWindow::currentChanged() {
   refreshActions();
   refreshTitles();
   rememberSession();
+  notePlace();
 }
 
 void MainWindow::refreshTitles() {

@@ -71,6 +71,9 @@ class MainWindow : public QMainWindow {
   // Opens the launch dialog for files, or for examples by name (opens a copy in the home folder);
   // "": none. Starts nothing.
   void openReady(const QString& model, const QString& cluster);
+  // Opens what a link says (ui/studio/place.h), or says that it is none.
+  void openLink(const QString& link);
+  void goTo(const Place& place);
   // Restores the documents that were open when the studio ended, and opens all running runs.
   void restoreSession();
   void restoreDefaultLayout();
@@ -111,6 +114,10 @@ class MainWindow : public QMainWindow {
   void refreshActions();
   void refreshNavigator();  // files, and runs
   void refreshRuns();       // in the background
+  void notePlace();  // where the person is now, to go back to
+  void goBack(int steps);  // negative: forward
+  void copyLink();
+  void askLink();
   void arrangeDocks();
   void fitDocks();
   int widthOfOneSide() const;
@@ -176,6 +183,9 @@ class MainWindow : public QMainWindow {
   bool restoring_ = true;  // until restoreSession() what was open is not overwritten
   QByteArray defaultState_;
   int navigatorGeneration_ = 0;
+  QVector<Place> places_;  // visited, as a browser keeps them
+  qsizetype placeAt_ = -1;
+  bool going_ = false;  // to a place that is there already
   bool narrow_ = false;              // too small for docks at both sides
   Alert status_;                     // what the status bar tells
   QSystemTrayIcon* tray_ = nullptr;  // once there was something to notify of

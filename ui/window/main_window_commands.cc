@@ -1,10 +1,13 @@
 // The commands of the main window: its actions, menus and tool bar, what they ask, and their texts.
 #include <QAction>
 #include <QActionGroup>
+#include <QApplication>
+#include <QClipboard>
 #include <QDockWidget>
 #include <QFile>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QInputDialog>
 #include <QMenu>
 #include <QMenuBar>
 #include <QProgressBar>
@@ -162,6 +165,13 @@ void MainWindow::makeWindowActions() {
   command("actionWelcome", QT_TR_NOOP("&Welcome"), "home", {}, [this] { openWelcome(); });
   command("actionRunHere", QT_TR_NOOP("Run the &example on this machine"), "play", {},
           [this] { openReady("fashion-cnn", "local-3"); });
+  command("actionBack", QT_TR_NOOP("&Back"), nullptr, QKeySequence(Qt::ALT | Qt::Key_Left),
+          [this] { goBack(1); });
+  command("actionForward", QT_TR_NOOP("&Forward"), nullptr, QKeySequence(Qt::ALT | Qt::Key_Right),
+          [this] { goBack(-1); });
+  command("actionCopyLink", QT_TR_NOOP("Copy &link to this place"), "copy",
+          QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_L), [this] { copyLink(); });
+  command("actionOpenLink", QT_TR_NOOP("Open lin&k…"), nullptr, {}, [this] { askLink(); });
   command("actionPalette", QT_TR_NOOP("Command &palette…"), "command",
           QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P),
           [this] { palette_->popUp(allActions()); });
@@ -208,7 +218,7 @@ void MainWindow::makeMenus() {
   recentMenu_->setObjectName("menuRecent");
   connect(recentMenu_, &QMenu::aboutToShow, this, &MainWindow::fillRecent);
   for (const char* entry :
-       {"actionImport", "-", "actionSave", "actionSaveAs", "actionCloseTab", "-", "actionQuit"}) {
+       {"actionOpenLink", "actionImport", "-", "actionSave", "actionSaveAs", "actionCloseTab", "-", "actionQuit"}) {
     if (*entry == '-') {
       file->addSeparator();
     } else {
@@ -217,7 +227,8 @@ void MainWindow::makeMenus() {
   }
   menu("menuEdit", {"actionUndo", "actionRedo", "-", "actionFind", "-", "actionAlertRules",
                     "actionPreferences"});
-  QMenu* view = menu("menuView", {"actionPalette", "actionNextTab", "actionPreviousTab", "-"});
+  QMenu* view = menu("menuView", {"actionPalette", "actionNextTab", "actionPreviousTab", "-",
+                                  "actionBack", "actionForward", "actionCopyLink", "-"});
   for (QDockWidget* dock : {navigatorDock_, inspectorDock_, messageDock_}) {
     QAction* toggle = dock->toggleViewAction();
     toggle->setObjectName("toggle_" + dock->objectName());
@@ -277,6 +288,9 @@ void MainWindow::refreshActions() {
   actions_["actionResume"]->setEnabled(resume);
   actions_["actionRerun"]->setEnabled(again);
   actions_["actionClone"]->setEnabled(again);
+  actions_["actionBack"]->setEnabled(placeAt_ > 0);
+  actions_["actionForward"]->setEnabled(placeAt_ + 1 < places_.size());
+  actions_["actionCopyLink"]->setEnabled(page && !linkOf(page->place()).isEmpty());
   actions_["actionDark"]->setChecked(Theme::instance().isDark());
   actions_["actionEnglish"]->setChecked(Language::instance().code() == "en");
   actions_["actionChinese"]->setChecked(Language::instance().code() == "zh_CN");
@@ -286,6 +300,30 @@ QString MainWindow::shownRun() const {
   if (auto* run = qobject_cast<RunPage*>(currentPage())) return run->document()->run();
   auto* history = qobject_cast<HistoryPage*>(currentPage());
   return history ? history->selectedRun() : QString();
+}
+
+void MainWindow::copyLink() {
+  Page* page = currentPage();
+  if (!page) return;
+  const QString link = linkOf(page->place());
+  if (link.isEmpty()) return;
+  QApplication::clipboard()->setText(link);
+  page->message()->showNote(Tone::kGood, [link] {
+    return MessagePanel::Note{tr("The link was copied."),
+                              tr("Open it with File → Open link, or `lockstep open '%1'`.").arg(link), {}};
+  });
+}
+
+void MainWindow::askLink() {
+  auto* dialog = new QInputDialog(this);
+  dialog->setObjectName("linkDialog");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->setWindowTitle(tr("Open link"));
+  dialog->setLabelText(tr("A link that was copied here or in another studio:"));
+  const QString copied = QApplication::clipboard()->text();
+  if (placeOf(copied)) dialog->setTextValue(copied.trimmed());
+  connect(dialog, &QInputDialog::textValueSelected, this, &MainWindow::openLink);
+  dialog->open();
 }
 
 void MainWindow::fillRecent() {

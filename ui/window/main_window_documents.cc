@@ -85,6 +85,51 @@ Page* MainWindow::openPage(const QString& key) {
   return page;
 }
 
+void MainWindow::openLink(const QString& link) {
+  if (const auto place = placeOf(link)) return goTo(*place);
+  Page* shown = currentPage();
+  if (!shown) shown = openWelcome();
+  Error error = invalidArgument("{} is not a link to a place in the studio", link.toStdString());
+  error.next = message("copy a link with View → Copy link to this place");
+  shown->message()->showError(error);
+}
+
+void MainWindow::goTo(const Place& place) {
+  if (Page* page = openPage(place.key)) page->show(place);
+}
+
+// A choice within the page replaces the place; another part or page is a new one.
+void MainWindow::notePlace() {
+  Page* page = currentPage();
+  if (!page || going_) return;
+  const Place place = page->place();
+  if (placeAt_ >= 0) {
+    Place& here = places_[placeAt_];
+    if (here == place) return;
+    if (here.key == place.key && here.part == place.part && here.rank < 0) {
+      here = place;
+      return refreshActions();
+    }
+  }
+  places_.resize(placeAt_ + 1);  // what was ahead is forgotten
+  places_ << place;
+  constexpr qsizetype kMost = 100;
+  if (places_.size() > kMost) places_.removeFirst();
+  placeAt_ = places_.size() - 1;
+  refreshActions();
+}
+
+// A document that was closed is opened again; one that cannot be is passed over.
+void MainWindow::goBack(int steps) {
+  const qsizetype to = placeAt_ - steps;
+  if (to < 0 || to >= places_.size()) return;
+  placeAt_ = to;
+  going_ = true;
+  goTo(places_[to]);
+  going_ = false;
+  refreshActions();
+}
+
 RunPage* MainWindow::openRun(const QString& run) {
   return qobject_cast<RunPage*>(openPage("run:" + run));
 }

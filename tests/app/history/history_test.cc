@@ -376,7 +376,7 @@ class HistoryTest : public QObject {
     history_.reset();
     for (const char* run : {"kept", "short"}) {  // as earlier versions left them
       auto file = storage::Database::open(
-          fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run), {"", "", ""});
+          fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run), {"", "", "", ""});
       QVERIFY(file.ok() && (*file)->execute("DELETE FROM about").ok());
     }
     QFile damaged(dir_->path() + "/runs/damaged.db");

@@ -1,0 +1,150 @@
+// Places: links, back and forward, and the moment that a link says.
+#include <QApplication>
+#include <QClipboard>
+#include <QInputDialog>
+#include <QSignalSpy>
+#include <QTabWidget>
+#include <QTest>
+
+#include <random>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/plots/heat_map_view.h"
+#include "ui/studio/run_document.h"
+#include "ui/widgets/widgets.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using tests::StudioHome;
+
+class PlacesTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    run_ = QString::fromStdString(home_->addRun(0, app::RunState::SUCCEEDED, 400));
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+  }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+  }
+
+  void linksComeBack() {
+    std::mt19937 random(3);
+    for (int i = 0; i < 200; ++i) {
+      Place place{"run:2026-" + QString::number(random() % 10000) + "_a.b", {}, -1, 0};
+      if (random() % 2) place.part = QStringList{"steps", "logs", "overview"}[random() % 3];
+      if (random() % 2) {
+        place.rank = static_cast<int>(random() % 5000);
+        place.step = 1 + static_cast<qint64>(random()) % 1'000'000'000;
+      }
+      const auto back = placeOf(" " + linkOf(place) + "\n");
+      QVERIFY2(back && *back == place, qPrintable(linkOf(place)));
+    }
+    QVERIFY(linkOf({"history", {}, -1, 0}).isEmpty());
+  }
+
+  void otherTextIsNoLink() {
+    for (const char* text :
+         {"", "lockstep:", "lockstep:run/", "lockstep:run/../../etc", "lockstep:run/a/b",
+          "http:run/a", "lockstep:run/a?rank=1", "lockstep:run/a?rank=-1&step=3",
+          "lockstep:run/a?rank=x&step=3", "lockstep:run/a?rank=1&step=0",
+          "lockstep:run/a?rank=99999999999&step=1", "lockstep:run/a?part=<b>", "run:a",
+          "lockstep:run/a b", "lockstep:run/a%2Fb"})
+      QVERIFY2(!placeOf(text), text);
+  }
+
+  // A person chooses a slow cell and copies the link; another studio opens it.
+  void aCopiedLinkShowsTheMoment() {
+    RunPage* page = openSteps();
+    auto* map = page->findChild<HeatMapView*>();
+    QTest::mouseClick(map, Qt::LeftButton, {}, map->centreOf(1, 37));
+    QCOMPARE(map->chosenRank(), 1);
+    const qint64 step = map->chosenStep();
+    QTest::keyClick(window_.get(), Qt::Key_L, Qt::ControlModifier | Qt::ShiftModifier);
+    const QString link = QApplication::clipboard()->text();
+    QCOMPARE(link, QString("lockstep:run/%1?part=steps&rank=1&step=%2").arg(run_).arg(step));
+    tests::closeWindow(window_);
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    window_->findChild<QAction*>("actionOpenLink")->trigger();
+    auto* dialog = window_->findChild<QInputDialog*>("linkDialog");
+    QVERIFY(dialog);
+    QCOMPARE(dialog->textValue(), link);
+    dialog->accept();
+    page = qobject_cast<RunPage*>(window_->currentPage());
+    QVERIFY(page);
+    map = page->findChild<HeatMapView*>();
+    QTRY_COMPARE(map->chosenStep(), step);
+    QCOMPARE(map->chosenRank(), 1);
+    QCOMPARE(page->findChild<QTabWidget*>("runTabs")->currentIndex(), 3);
+  }
+
+  void aLinkPastTheEndShowsTheLastStep() {
+    window_->openLink(linkOf({"run:" + run_, "steps", 0, 100'000}));
+    auto* page = qobject_cast<RunPage*>(window_->currentPage());
+    QVERIFY(page);
+    auto* map = page->findChild<HeatMapView*>();
+    QTRY_COMPARE(map->chosenRank(), 0);
+    QCOMPARE(map->chosenStep(), page->document()->steps().steps());
+    window_->openLink(linkOf({"run:" + run_, "steps", 77, 3}));  // there is no such rank
+    QTest::qWait(100);
+    QCOMPARE(map->chosenRank(), -1);
+  }
+
+  void aBadLinkIsTold() {
+    window_->openLink("lockstep:nothing");
+    QVERIFY(window_->currentPage()->message()->what().contains("lockstep:nothing"));
+  }
+
+  void backAndForward() {
+    RunPage* page = openSteps();
+    auto* tabs = page->findChild<QTabWidget*>("runTabs");
+    tabs->setCurrentIndex(2);
+    HistoryPage* history = window_->openHistory();
+    auto* back = window_->findChild<QAction*>("actionBack");
+    auto* forward = window_->findChild<QAction*>("actionForward");
+    QVERIFY(back->isEnabled() && !forward->isEnabled());
+    const auto press = [&](Qt::Key key) {
+      QTest::keyClick(window_.get(), key, Qt::AltModifier);
+    };
+    press(Qt::Key_Left);
+    QCOMPARE(window_->currentPage(), page);
+    QCOMPARE(tabs->currentIndex(), 2);
+    press(Qt::Key_Left);
+    QCOMPARE(tabs->currentIndex(), 3);
+    press(Qt::Key_Left);
+    QCOMPARE(tabs->currentIndex(), 0);
+    press(Qt::Key_Right);
+    QCOMPARE(tabs->currentIndex(), 3);
+    press(Qt::Key_Right);
+    press(Qt::Key_Right);
+    QCOMPARE(window_->currentPage(), history);
+    QVERIFY(!forward->isEnabled());
+    press(Qt::Key_Left);
+    tabs->setCurrentIndex(1);  // elsewhere: what was ahead is forgotten
+    QVERIFY(!forward->isEnabled());
+  }
+
+ private:
+  RunPage* openSteps() {
+    RunPage* page = window_->openRun(run_);
+    (void)QTest::qWaitFor([&] { return page->document()->loaded(); });
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(3);
+    QTest::qWait(100);
+    return page;
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+  QString run_;
+};
+
+QTEST_MAIN(PlacesTest)
+#include "places_test.moc"

@@ -1,0 +1,189 @@
+// The curves that views show: read on first use, continued, thinned, and read again more closely.
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <cmath>
+#include <random>
+
+#include "app/history/history.h"
+#include "ui/studio/run_curves.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+
+namespace {
+
+using Random = std::mt19937_64;
+
+app::RunBatch::Series part(const std::string& name, const std::vector<app::Point>& points,
+                           std::size_t from, std::size_t to) {
+  return {name,
+          {points.begin() + static_cast<std::ptrdiff_t>(from),
+           points.begin() + static_cast<std::ptrdiff_t>(to)}};
+}
+
+std::vector<app::Point> noise(Random& random, std::size_t count) {
+  std::vector<app::Point> out;
+  for (std::size_t i = 1; i <= count; ++i)
+    out.push_back({static_cast<double>(i), std::uniform_real_distribution<double>(0, 1)(random)});
+  return out;
+}
+
+}  // namespace
+
+class RunCurvesTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void init() {
+    dir_ = std::make_unique<QTemporaryDir>();
+    history_ = std::move(app::History::open(folder())).value();
+    app::RunRow row;
+    row.run = "r";
+    QVERIFY(history_->add(row, {}).ok());
+    store_ = std::move(history_->openRun("r")).value();
+    QVERIFY(store_->lockForRecording().ok());
+  }
+  void cleanup() {
+    store_.reset();
+    history_.reset();
+  }
+
+  // However the points are divided among history and recorder, and whenever a view asks.
+  void everyPointOnce_data() {
+    QTest::addColumn<int>("seed");
+    for (int seed = 1; seed <= 30; ++seed) QTest::addRow("seed %d", seed) << seed;
+  }
+  void everyPointOnce() {
+    QFETCH(int, seed);
+    Random random(static_cast<std::uint64_t>(seed));
+    const auto points = noise(random, 1 + random() % 3000);
+    const std::size_t kept = random() % points.size();  // at the begin
+    const std::size_t asked = random() % (points.size() + 1);
+    if (kept > 0) QVERIFY(store_->append({{part("m", points, 0, kept)}, {}, {}, {}, {}, {}}).ok());
+    RunCurves curves(folder(), "r", nullptr);
+    std::vector<std::string> names;
+    for (const auto& info : store_->series()) names.push_back(info.name);
+    curves.begin(names, {});
+    std::shared_ptr<Series> line;
+    std::size_t at = kept - std::min<std::size_t>(kept, random() % 10);  // some are told again
+    while (at < points.size()) {
+      if (!line && at >= asked) line = curves.series("m");
+      const std::size_t next = std::min(points.size(), at + 1 + random() % 500);
+      const auto fresh = part("m", points, at, next);
+      curves.append(fresh);  // a recorder tells first, then writes
+      if (random() % 2) QTest::qWait(1);
+      QVERIFY(store_->append({{fresh}, {}, {}, {}, {}, {}}).ok());
+      at = next;
+    }
+    if (!line) line = curves.series("m");
+    QTRY_VERIFY(!curves.reading());
+    QTRY_COMPARE(line->raw().size(), points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      QCOMPARE(line->raw().x(i), points[i].x);
+      QCOMPARE(line->raw().y(i), points[i].y);
+    }
+    QVERIFY(curves.series("nothing")->raw().size() == 0);
+  }
+
+  void askedForLongAfterwards() {
+    Random random(1);
+    const auto points = noise(random, 400);
+    RunCurves curves(folder(), "r", nullptr);
+    curves.begin({}, {});
+    const auto tell = [&](std::size_t from, std::size_t to) {
+      curves.append(part("m", points, from, to));
+      QVERIFY(store_->append({{part("m", points, from, to)}, {}, {}, {}, {}, {}}).ok());
+    };
+    tell(0, 200);
+    QTest::qWait(RunCurves::kRecentMs + 100);
+    tell(200, 400);
+    QVERIFY(curves.names().contains("m"));
+    const auto line = curves.series("m");
+    QTRY_COMPARE(line->raw().size(), points.size());
+  }
+
+  // A long curve keeps its extremes in few samples; what is looked at closely is complete again.
+  void longCurvesAreThinnedAndReadAgain() {
+    Random random(5);
+    auto points = noise(random, 600'000);
+    points[123'456].y = 50;
+    points[599'000].y = -50;
+    for (std::size_t at = 0; at < points.size(); at += 50'000)
+      QVERIFY(store_->append({{part("m", points, at, at + 50'000)}, {}, {}, {}, {}, {}}).ok());
+    RunCurves curves(folder(), "r", nullptr);
+    curves.begin({"m"}, {});
+    const auto line = curves.series("m");
+    QTRY_VERIFY(!curves.reading());
+    const Pyramid& raw = line->raw();
+    QVERIFY(raw.size() > 10'000 && raw.size() <= RunCurves::kMostSamples / 8);
+    QCOMPARE(raw.range(0, raw.size()).max, 50.0);
+    QCOMPARE(raw.range(0, raw.size()).min, -50.0);
+    for (const double from : {1000.0, 123'400.0, 590'000.0}) {
+      const double to = from + 300;
+      QVERIFY(line->wantsDetail(from, to, 800));
+      curves.refine({line}, from, to, 800);
+      QTRY_VERIFY(!line->wantsDetail(from, to, 800));
+      const Pyramid& near = line->raw(from, to);
+      const std::size_t first = near.lower(from);
+      QCOMPARE(near.upper(to) - first, std::size_t{301});
+      for (std::size_t i = 0; i <= 300; ++i)
+        QCOMPARE(near.y(first + i), points[static_cast<std::size_t>(from) - 1 + i].y);
+    }
+    // All of it: what is here is enough.
+    QVERIFY(!line->wantsDetail(1, 600'000, 800));
+    // New points are seen beside a detail at the end.
+    curves.refine({line}, 599'900, 600'000, 800);
+    QTRY_VERIFY(line->hasDetail(599'900, 600'000));
+    curves.append({"m", {{600'001, 7}}});
+    QVERIFY(!line->hasDetail(599'900, 600'001));
+    QCOMPARE(line->raw().y(line->raw().size() - 1), 7.0);
+    QVERIFY(line->wantsDetail(599'900, 600'001, 800));
+  }
+
+  // Curves share the room: live ones that go on for ever, too.
+  void memoryIsBounded() {
+    RunCurves curves(folder(), "r", nullptr);
+    curves.begin({}, {});
+    std::vector<std::shared_ptr<Series>> lines;
+    std::size_t most = 0;
+    for (int at = 0; at < 40'000; at += 1000) {
+      for (int i = 0; i < 150; ++i) {
+        app::RunBatch::Series series{"m" + std::to_string(i), {}};
+        for (int k = at; k < at + 1000; ++k)
+          series.points.push_back({static_cast<double>(k), static_cast<double>(k % 100)});
+        curves.append(series);
+        if (at == 0) lines.push_back(curves.series(series.name));
+      }
+      std::size_t total = 0;
+      for (const auto& line : lines) total += line->raw().size();
+      most = std::max(most, total);
+    }
+    QVERIFY2(most <= RunCurves::kMostSamples, qPrintable(QString::number(most)));
+    QVERIFY(most > RunCurves::kMostSamples / 4);
+    for (const auto& line : lines) {
+      QCOMPARE(line->raw().range(0, line->raw().size()).max, 99.0);
+      QCOMPARE(line->raw().range(0, line->raw().size()).min, 0.0);
+      QCOMPARE(line->raw().x(line->raw().size() - 1), 39'999.0);
+    }
+  }
+
+  void damagedHistoryIsTold() {
+    RunCurves curves((dir_->path() + "/none").toStdString(), "r", nullptr);
+    QSignalSpy failed(&curves, &RunCurves::failed);
+    curves.begin({"m"}, {});
+    QCOMPARE(curves.series("m")->raw().size(), std::size_t{0});
+    QTRY_COMPARE(failed.count(), 1);
+    QVERIFY(!curves.reading());
+  }
+
+ private:
+  std::string folder() const { return dir_->path().toStdString(); }
+
+  std::unique_ptr<QTemporaryDir> dir_;
+  std::unique_ptr<app::History> history_;
+  std::unique_ptr<app::RunStore> store_;
+};
+
+QTEST_MAIN(RunCurvesTest)
+#include "run_curves_test.moc"

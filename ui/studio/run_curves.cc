@@ -1,0 +1,259 @@
+#include "ui/studio/run_curves.h"
+
+#include <QTimer>
+#include <algorithm>
+#include <utility>
+
+#include "app/history/history.h"
+#include "app/runs/run_update.h"
+#include "ui/studio/background.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr std::size_t kLeastSamples = 2048;  // of one curve
+constexpr std::size_t kLimitStep = 8;        // curves more until the limits are set again
+
+// The extremes of spans as points, in the order of x.
+std::vector<app::Point> pointsOf(const std::vector<app::Span>& spans) {
+  std::vector<app::Point> out;
+  out.reserve(2 * spans.size());
+  for (const app::Span& span : spans) {
+    const bool one = !(span.low < span.high);
+    out.push_back({span.x, one ? span.last : span.low});
+    if (!one) out.push_back({span.x, span.high});
+  }
+  return out;
+}
+
+}  // namespace
+
+// What a background read brings.
+struct RunCurves::Read {
+  struct Curve {
+    std::string name;
+    std::vector<app::Point> points;
+    bool exact = true;
+  };
+  std::vector<Curve> curves;
+  Status status;
+
+  // Of [from, to] about `most` points; all of them if there are no more.
+  static Read of(const std::string& folder, const std::string& run,
+                 const std::vector<std::string>& names, double from, double to, std::size_t most);
+};
+
+RunCurves::Read RunCurves::Read::of(const std::string& folder, const std::string& run,
+                                    const std::vector<std::string>& names, double from, double to,
+                                    std::size_t most) {
+  Read out;
+  for (const std::string& name : names) out.curves.push_back({name, {}, true});
+  const auto read = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
+    LOCKSTEP_ASSIGN(const auto store, history->openRun(run));
+    for (Curve& curve : out.curves) {
+      LOCKSTEP_ASSIGN(const auto spans,
+                      store->read(curve.name, from, to, static_cast<int>(most)));
+      curve.points = pointsOf(spans);
+      curve.exact = std::none_of(spans.begin(), spans.end(),
+                                 [](const app::Span& span) { return span.low < span.high; });
+    }
+    return {};
+  };
+  out.status = read();
+  return out;
+}
+
+bool isTimeSeries(const std::string& name) {
+  if (name.starts_with("node/")) return true;
+  return name.starts_with("rank/") && (name.ends_with("/cpu") || name.ends_with("/memory"));
+}
+
+RunCurves::RunCurves(std::string historyFolder, std::string run, QObject* parent)
+    : QObject(parent), folder_(std::move(historyFolder)), run_(std::move(run)) {
+  clock_.start();
+}
+
+void RunCurves::begin(const std::vector<std::string>& names, const std::set<std::string>& given) {
+  stored_.insert(names.begin(), names.end());
+  for (const std::string& name : given) use(name).reading = true;
+  for (const std::string& name : names)
+    if (!given.contains(name) && used_.contains(name)) want(name);
+  for (const std::string& name : names) note(name);
+}
+
+void RunCurves::load(const app::RunBatch::Series& points, bool last) {
+  Use& curve = use(points.name);
+  extend(points.name, curve, points.points);
+  if (!last) return;
+  curve.reading = false;
+  extend(points.name, curve, std::exchange(curve.waiting, {}));
+}
+
+void RunCurves::note(const std::string& name) {
+  if (names_.insert(name).second) Q_EMIT added(QString::fromStdString(name));
+}
+
+std::size_t RunCurves::limit() const {
+  return std::max(kMostSamples / std::max<std::size_t>(used_.size(), kLimitStep), kLeastSamples);
+}
+
+void RunCurves::share() {
+  for (auto& [name, curve] : used_) curve.line->setLimit(limit());
+}
+
+RunCurves::Use& RunCurves::use(const std::string& name) {
+  Use& curve = used_[name];
+  if (curve.line) return curve;
+  const bool smooth = name == "loss" || app::isMetric(name) || name == "samples_per_second";
+  curve.line = std::make_shared<Series>(QString::fromStdString(name),
+                                        static_cast<int>(used_.size()) - 1, smooth);
+  curve.line->dots = name.starts_with("epoch/");
+  if (smooth) curve.line->setSmoothing(0.9);
+  curve.line->setLimit(limit());
+  if (used_.size() % kLimitStep == 0) share();
+  return curve;
+}
+
+std::shared_ptr<Series> RunCurves::series(const std::string& name) {
+  if (const auto known = used_.find(name); known != used_.end()) return known->second.line;
+  Use& curve = use(name);
+  if (stored_.contains(name)) want(name);
+  for (const Recent& recent : recent_) {
+    if (recent.series.name != name) continue;
+    const auto& points = recent.series.points;
+    if (curve.reading)
+      curve.waiting.insert(curve.waiting.end(), points.begin(), points.end());
+    else
+      extend(name, curve, points);
+  }
+  std::erase_if(recent_, [&](const Recent& recent) { return recent.series.name == name; });
+  return curve.line;
+}
+
+void RunCurves::append(const app::RunBatch::Series& points) {
+  const auto known = used_.find(points.name);
+  if (known == used_.end()) {
+    dropOld();
+    recent_.push_back({clock_.elapsed(), points});
+    note(points.name);  // a view may ask for it now
+    return;
+  }
+  if (known->second.reading)
+    known->second.waiting.insert(known->second.waiting.end(), points.points.begin(),
+                                 points.points.end());
+  else
+    extend(points.name, known->second, points.points);
+  note(points.name);
+}
+
+void RunCurves::dropOld() {
+  while (!recent_.empty() && clock_.elapsed() - recent_.front().ms > kRecentMs) {
+    stored_.insert(recent_.front().series.name);
+    recent_.pop_front();
+  }
+}
+
+void RunCurves::preview(const app::RunBatch::Series& points) {
+  note(points.name);
+  const auto known = used_.find(points.name);
+  if (known == used_.end() || known->second.reading) return;
+  Use& curve = known->second;
+  for (const app::Point& point : points.points) {
+    if (point.x <= curve.lastX) continue;
+    curve.ahead.push_back(point);
+    curve.line->appendAhead(point.x - originOf(points.name), point.y);
+  }
+}
+
+// If history and recorder overlap, the known points stay.
+void RunCurves::extend(const std::string& name, Use& curve, const std::vector<app::Point>& points) {
+  const double origin = originOf(name), before = curve.lastX;
+  for (const app::Point& point : points) {
+    if (point.x < curve.lastX || (point.x == curve.lastX && before == curve.lastX)) continue;
+    curve.lastX = point.x;
+    curve.line->append(point.x - origin, point.y);
+  }
+  if (curve.ahead.empty() || curve.lastX == before) return;
+  std::erase_if(curve.ahead, [&](const app::Point& point) { return point.x <= curve.lastX; });
+  for (const app::Point& point : curve.ahead) curve.line->appendAhead(point.x - origin, point.y);
+}
+
+void RunCurves::want(const std::string& name) {
+  used_[name].reading = true;
+  wanted_.push_back(name);
+  // Those that a view asks for together are read together.
+  if (wanted_.size() == 1) QTimer::singleShot(0, this, &RunCurves::startReading);
+}
+
+void RunCurves::startReading() {
+  if (reading_) return;
+  constexpr double kEver = std::numeric_limits<double>::infinity();
+  if (!wanted_.empty()) {
+    reading_ = true;
+    runInBackground(
+        this,
+        [folder = folder_, run = run_, names = std::exchange(wanted_, {}), most = limit() / 2] {
+          return std::make_shared<Read>(Read::of(folder, run, names, -kEver, kEver, most));
+        },
+        [this](const std::shared_ptr<Read>& read) { take(std::move(*read)); });
+  } else if (window_) {
+    reading_ = true;
+    const Window window = *std::exchange(window_, std::nullopt);
+    const double margin = (window.to - window.from) / 2;
+    const double from = window.from - margin, to = window.to + margin;
+    const double origin = originOf(window.names.front());
+    runInBackground(
+        this,
+        [folder = folder_, run = run_, window, from = from + origin, to = to + origin] {
+          return std::make_shared<Read>(Read::of(folder, run, window.names, from, to,
+                                                 static_cast<std::size_t>(4 * window.pixels)));
+        },
+        [this, from, to](const std::shared_ptr<Read>& read) { takeDetail(*read, from, to); });
+  }
+}
+
+void RunCurves::take(Read read) {
+  reading_ = false;
+  for (auto& [name, points, exact] : read.curves) {
+    Use& curve = used_[name];
+    curve.reading = false;
+    if (!exact) curve.line->setThinned();
+    extend(name, curve, points);
+    extend(name, curve, std::exchange(curve.waiting, {}));
+  }
+  if (!read.status.ok()) Q_EMIT failed(read.status.error());
+  Q_EMIT changed();
+  startReading();
+}
+
+void RunCurves::takeDetail(const Read& read, double from, double to) {
+  reading_ = false;
+  for (const auto& [name, points, exact] : read.curves) {
+    if (points.empty()) continue;
+    Pyramid samples;
+    const double origin = originOf(name);
+    for (const app::Point& point : points) samples.append(point.x - origin, point.y);
+    // Later samples may come.
+    used_[name].line->setDetail(from, std::min(to, points.back().x - origin), std::move(samples),
+                                exact);
+  }
+  if (!read.status.ok()) Q_EMIT failed(read.status.error());
+  Q_EMIT changed();
+  startReading();
+}
+
+void RunCurves::refine(const std::vector<std::shared_ptr<Series>>& lines, double from, double to,
+                       int pixels) {
+  Window window{{}, from, to, pixels};
+  for (const auto& [name, curve] : used_) {
+    if (!curve.line->visible || curve.reading || !curve.line->wantsDetail(from, to, pixels)) continue;
+    if (std::find(lines.begin(), lines.end(), curve.line) != lines.end())
+      window.names.push_back(name);
+  }
+  if (window.names.empty()) return;
+  window_ = std::move(window);
+  startReading();
+}
+
+}  // namespace lockstep::ui
