@@ -217,7 +217,7 @@ class StepsTest : public QObject {
     QCOMPARE(nodes->rowCount(), 3);
     QCOMPARE(nodes->index(0, 0).data().toString(), QString("local1"));
     for (const int column : {NodeTrafficModel::kPlannedOut, NodeTrafficModel::kMeasuredOut})
-      QVERIFY(nodes->index(0, column).data().toString().endsWith("B"));
+      QTRY_VERIFY(nodes->index(0, column).data().toString().endsWith("B"));
   }
 
   void theMapIsATableToo() {

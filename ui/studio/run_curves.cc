@@ -119,39 +119,30 @@ std::shared_ptr<Series> RunCurves::series(const std::string& name) {
   if (const auto known = used_.find(name); known != used_.end()) return known->second.line;
   Use& curve = use(name);
   if (stored_.contains(name)) want(name);
-  for (const Recent& recent : recent_) {
-    if (recent.series.name != name) continue;
-    const auto& points = recent.series.points;
-    if (curve.reading)
-      curve.waiting.insert(curve.waiting.end(), points.begin(), points.end());
-    else
-      extend(name, curve, points);
-  }
-  std::erase_if(recent_, [&](const Recent& recent) { return recent.series.name == name; });
+  if (const auto recent = recent_.extract(name); !recent.empty())
+    for (const Recent& one : recent.mapped()) addFresh(name, curve, one.points);
   return curve.line;
 }
 
 void RunCurves::append(const app::RunBatch::Series& points) {
   const auto known = used_.find(points.name);
   if (known == used_.end()) {
-    dropOld();
-    recent_.push_back({clock_.elapsed(), points});
-    note(points.name);  // a view may ask for it now
-    return;
+    std::deque<Recent>& recent = recent_[points.name];
+    recent.push_back({clock_.elapsed(), points.points});
+    for (; clock_.elapsed() - recent.front().ms > kRecentMs; recent.pop_front())
+      stored_.insert(points.name);
+  } else {
+    addFresh(points.name, known->second, points.points);
   }
-  if (known->second.reading)
-    known->second.waiting.insert(known->second.waiting.end(), points.points.begin(),
-                                 points.points.end());
-  else
-    extend(points.name, known->second, points.points);
-  note(points.name);
+  note(points.name);  // a view may ask for it now
 }
 
-void RunCurves::dropOld() {
-  while (!recent_.empty() && clock_.elapsed() - recent_.front().ms > kRecentMs) {
-    stored_.insert(recent_.front().series.name);
-    recent_.pop_front();
-  }
+void RunCurves::addFresh(const std::string& name, Use& curve,
+                         const std::vector<app::Point>& points) {
+  if (curve.reading)
+    curve.waiting.insert(curve.waiting.end(), points.begin(), points.end());
+  else
+    extend(name, curve, points);
 }
 
 void RunCurves::preview(const app::RunBatch::Series& points) {

@@ -77,9 +77,9 @@ class RunCurves : public QObject {
   void startReading();
   void take(Read read);
   void takeDetail(const Read& read, double from, double to);
+  void addFresh(const std::string& name, Use& use, const std::vector<app::Point>& points);
   void extend(const std::string& name, Use& use, const std::vector<app::Point>& points);
   void share();  // the samples among the curves
-  void dropOld();
   double originOf(const std::string& name) const { return isTimeSeries(name) ? origin_ : 0; }
   std::size_t limit() const;
 
@@ -90,9 +90,9 @@ class RunCurves : public QObject {
   std::map<std::string, Use> used_;
   struct Recent {
     qint64 ms;
-    app::RunBatch::Series series;
+    std::vector<app::Point> points;
   };
-  std::deque<Recent> recent_;  // of curves that are not used
+  std::map<std::string, std::deque<Recent>> recent_;  // of curves that are not used
   QElapsedTimer clock_;
   bool reading_ = false;
   std::vector<std::string> wanted_;
