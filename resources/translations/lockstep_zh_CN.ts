@@ -1795,6 +1795,10 @@ It uses:
             <translation>它是较旧的版本</translation>
         </message>
         <message>
+            <source>it is of the older version %1</source>
+            <translation>它是较旧的版本 %1</translation>
+        </message>
+        <message>
             <source>the agent</source>
             <translation>代理</translation>
         </message>
