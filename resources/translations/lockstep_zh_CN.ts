@@ -1471,6 +1471,14 @@ It uses:
             <translation>无法连接到 %1 的端口 %2 进行测量</translation>
         </message>
         <message>
+            <source>the measurement was cancelled</source>
+            <translation>测量已取消</translation>
+        </message>
+        <message>
+            <source>the link is too slow to be measured in time</source>
+            <translation>链路太慢，无法在限时内完成测量</translation>
+        </message>
+        <message>
             <source>allow TCP connections between the nodes</source>
             <translation>允许节点之间的 TCP 连接</translation>
         </message>
