@@ -7114,6 +7114,10 @@ its last lines:
             <translation>所有慢速链路都属于 %1。</translation>
         </message>
         <message>
+            <source>%1 % of its packets are sent again.</source>
+            <translation>其中 %1 % 的数据包被重发。</translation>
+        </message>
+        <message>
             <source>At its usual rate a step would take %1 instead of %2.</source>
             <translation>若速率如常，每步只需 %1，而不是 %2。</translation>
         </message>
