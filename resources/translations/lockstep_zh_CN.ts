@@ -8350,8 +8350,8 @@ its last lines:
             <translation>运行前检查</translation>
         </message>
         <message>
-            <source>Nodes and links are measured one after another, and compared with earlier results on this cluster.</source>
-            <translation>依次测量各节点和链路，并与该集群以前的结果比较。</translation>
+            <source>Nodes and links are measured and compared with earlier results on this cluster.</source>
+            <translation>测量各节点和链路，并与该集群以前的结果比较。</translation>
         </message>
         <message>
             <source>Measure again</source>
