@@ -21,7 +21,7 @@ RunAlerts::RunAlerts(const Globals& globals, Inbox& inbox, RunReport& report)
       watch_(settingsOf(globals, report)),
       actions_(inbox,
                [&report](const Error& error) { report.progress("warning: " + error.text()); }) {
-  watch_.begin(report.model().row(), monotonicNow());
+  watch_.begin(report.model().row(), report.model().progress(), monotonicNow());
 }
 
 void RunAlerts::take(const RunUpdate& update) {

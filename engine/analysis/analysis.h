@@ -83,7 +83,8 @@ struct Straggler {
 // transfer during which the process was not running. A rank's excess is its own time minus the
 // usual: the median rank's (the lower median), so that ranks that merely share a core are not
 // blamed. Where ranks have unequal shares of the batch, the usual time is at least the median time
-// per sample times the rank's samples: a larger share alone is no excess.
+// per sample times the rank's samples: a larger share alone is no excess. What the rank with the
+// largest share takes as usual is nobody's excess either.
 //
 // A rank is reported if, within a window, it costs at least 20 % of the time and is late in at
 // least 80 % of the steps in which any rank is, in one of these ways:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/analysis/analysis.h"
 #include "engine/base/statistics.h"
@@ -54,6 +55,26 @@ std::vector<double> overMiddle(const std::vector<StepSample>& samples, double St
   return values;
 }
 
+// Returns for each rank how long it makes the others wait: its own time minus what it usually takes,
+// or what another rank takes as usual, if that is longer.
+std::vector<double> excesses(const std::vector<double>& own, const std::vector<double>& usual) {
+  std::size_t longest = 0;
+  double first = 0, second = 0;  // of the ranks' times, at most as usual
+  for (std::size_t r = 0; r < own.size(); ++r) {
+    const double time = std::min(own[r], usual[r]);
+    if (time > first) {
+      second = std::exchange(first, time);
+      longest = r;
+    } else {
+      second = std::max(second, time);
+    }
+  }
+  std::vector<double> out;
+  for (std::size_t r = 0; r < own.size(); ++r)
+    out.push_back(std::max(own[r] - std::max(usual[r], r == longest ? second : first), 0.0));
+  return out;
+}
+
 }  // namespace
 
 std::string_view slowPhaseName(SlowPhase phase) {
@@ -72,8 +93,7 @@ std::string_view slowPhaseName(SlowPhase phase) {
   return "forward";
 }
 
-// A rank that has more samples may take as much longer; one that has fewer may take as long as the
-// median rank, which keeps nobody waiting.
+// A rank that has more samples may take as much longer.
 std::vector<double> StragglerFinder::usual(const std::vector<double>& own) const {
   std::vector<double> out(own.size(), lowerMedian(own));
   if (samples_.size() != own.size()) return out;
@@ -225,7 +245,7 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   if (++seen_ <= kWarmUpSteps) return;
   Step step;
   step.step = samples[0].step;
-  const std::vector<double> usually = usual(own);
+  const std::vector<double> usually = usual(own), late = excesses(own, usually);
   const std::vector<double> frozen = overMiddle(samples, &StepSample::frozen);
   const std::vector<double> data = overUsual(samples, &StepSample::data);
   const std::vector<double> forward = overUsual(samples, &StepSample::forward);
@@ -235,7 +255,7 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
     const StepSample& sample = samples[r];
     step.seconds = std::max(step.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
     const double stalled = stalledSeconds(sample, lastArrival);
-    const double excess = std::max(own[r] - usually[r], 0.0) + stalled;
+    const double excess = late[r] + stalled;
     step.ranks.push_back({own[r] + stalled, usually[r], excess, std::clamp(frozen[r], 0.0, excess),
                           stalled, data[r], forward[r], backward[r], optimizer[r]});
   }

@@ -788,8 +788,9 @@ class RunAggregatorTest : public QObject {
                            known ? analysis::BatchShares(plan) : analysis::BatchShares());
         std::uint64_t sequence = 0;
         for (int rank = 0; rank < 4; ++rank)
-          book.add("n1", stepsRecord(++sequence, rank, 1, 40,
-                                     (rank == 0 ? 0.008 : 0.004) + (rank == slow ? 0.01 : 0)));
+          book.add("n1",
+                   stepsRecord(++sequence, rank, 1, 40,
+                               rank == slow ? 0.019 : (rank == 0 ? 0.012 : 0.006)));
         const auto taken = book.take();
         if (known)
           QCOMPARE(taken.update.slow ? taken.update.slow->rank : -1, slow);
@@ -819,7 +820,7 @@ class RunAggregatorTest : public QObject {
       book.add(node, clock);
       run::v1::Record record = stepsRecord(2, early ? 0 : 1, 1, 1, 0.002);
       record.set_wall_ns(end);
-      record.set_monotonic_ns(-end - (early ? 1 : 0));
+      record.set_monotonic_ns(early ? kMost : kLeast);
       record.mutable_steps()->set_begin_ns(0, end);
       record.mutable_steps()->set_duration_ns(0, kMost);
       record.mutable_steps()->set_arrival_ns(0, early ? 1 : kMost);
