@@ -6,6 +6,8 @@
 namespace lockstep::app::cli {
 namespace {
 
+constexpr Nanoseconds kLastActions = 20'000'000'000;
+
 AlertSettings settingsOf(const Globals& globals, RunReport& report) {
   auto settings = loadAlertSettings(alertFile(globals.home));
   if (settings.ok()) return std::move(*settings);
@@ -30,8 +32,16 @@ void RunAlerts::take(const RunUpdate& update) {
 void RunAlerts::tick() { tell(watch_.tick(monotonicNow(), wallNow())); }
 
 void RunAlerts::finish() {
+  const Nanoseconds end = monotonicNow() + kLastActions;
   (void)drainUntil(
-      inbox_, [this] { return actions_.idle(); }, interrupts());
+      inbox_, [&] { return actions_.idle() || monotonicNow() > end; }, interrupts());
+  for (const auto& [action, what] :
+       {std::pair(AlertAction::kCommand, "given to actions.command"),
+        {AlertAction::kWebhook, "sent to actions.webhook"}})
+    if (const std::size_t count = actions_.pending(action); count > 0)
+      report_.progress(fmt::format("warning: {} not {} in time",
+                                   count == 1 ? "1 alert was" : fmt::format("{} alerts were", count),
+                                   what));
 }
 
 void RunAlerts::tell(const std::vector<AlertEvent>& events) {

@@ -275,7 +275,6 @@ class AlertRulesTest : public QObject {
       run.step(1);
       QCOMPARE(run.told(), QStringList{"-stall "});
       for (int step = 0; step < 9; ++step) run.step(1);
-      run.take({});
       update.epochs = {{++epoch, 10 * epoch, 1, 1, 0.5}};
       run.take(update);
     }
