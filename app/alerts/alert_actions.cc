@@ -83,8 +83,7 @@ void AlertActions::work(Queue& queue, const std::stop_token& stop) {
   const std::weak_ptr<void> alive = alive_;
   for (;;) {
     std::unique_lock lock(queue.mutex);
-    if (!queue.added.wait(lock, stop, [&] { return !queue.jobs.empty(); }) ||
-        stop.stop_requested())
+    if (!queue.added.wait(lock, stop, [&] { return !queue.jobs.empty(); }) || stop.stop_requested())
       return;
     const Job job = std::move(queue.jobs.front());
     queue.jobs.pop_front();

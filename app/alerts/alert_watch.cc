@@ -254,10 +254,11 @@ void AlertWatch::addSpike(double step, double loss) {
     const double threshold = settings_.value(AlertRule::kLossSpike, AlertField::kThreshold);
     const double release = alertRuleInfo(AlertRule::kLossSpike).release;
     const double hold = settings_.value(AlertRule::kLossSpike, AlertField::kHold) - 1;
-    noteStep(AlertRule::kLossSpike, {step, excess >= threshold, excess < threshold * release, hold, hold}, [&] {
-           return message("The loss {:.4g} in step {} is {:.3g} × MAD above the median {:.4g}.",
-                          loss, static_cast<std::int64_t>(step), excess, middle);
-         });
+    noteStep(AlertRule::kLossSpike,
+             {step, excess >= threshold, excess < threshold * release, hold, hold}, [&] {
+               return message("The loss {:.4g} in step {} is {:.3g} × MAD above the median {:.4g}.",
+                              loss, static_cast<std::int64_t>(step), excess, middle);
+             });
   }
   losses_.push_back(loss);
   while (losses_.size() > window) losses_.pop_front();

@@ -42,8 +42,8 @@ class AlertWatch {
   explicit AlertWatch(AlertSettings settings = {}) : settings_(std::move(settings)) {}
 
   // Starts with the run as the history has it: `progress` knows its length. Losses of steps up to
-  // the row's may come again: later ones are compared with them, and they are not judged. A run that
-  // has ended raises nothing.
+  // the row's may come again: later ones are compared with them, and they are not judged. A run
+  // that has ended raises nothing.
   void begin(const RunRow& row, RunProgress progress, Nanoseconds now);
   // Alerts of rules that are now disabled are over.
   std::vector<AlertEvent> setSettings(AlertSettings settings, std::int64_t wallNs);

@@ -35,13 +35,12 @@ void RunAlerts::finish() {
   const Nanoseconds end = monotonicNow() + kLastActions;
   (void)drainUntil(
       inbox_, [&] { return actions_.idle() || monotonicNow() > end; }, interrupts());
-  for (const auto& [action, what] :
-       {std::pair(AlertAction::kCommand, "given to actions.command"),
-        {AlertAction::kWebhook, "sent to actions.webhook"}})
+  for (const auto& [action, what] : {std::pair(AlertAction::kCommand, "given to actions.command"),
+                                     {AlertAction::kWebhook, "sent to actions.webhook"}})
     if (const std::size_t count = actions_.pending(action); count > 0)
-      report_.progress(fmt::format("warning: {} not {} in time",
-                                   count == 1 ? "1 alert was" : fmt::format("{} alerts were", count),
-                                   what));
+      report_.progress(
+          fmt::format("warning: {} not {} in time",
+                      count == 1 ? "1 alert was" : fmt::format("{} alerts were", count), what));
 }
 
 void RunAlerts::tell(const std::vector<AlertEvent>& events) {

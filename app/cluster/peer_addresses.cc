@@ -39,11 +39,11 @@ class Listening {
                std::stop_token stop) {
     node::v1::ListenForPeersRequest request;
     for (const std::string& address : addresses) request.add_addresses(address);
-    LOCKSTEP_TRY(call_.start(
-        *node.access, kListenLimit, message("the node cannot listen for its peers"),
-        std::move(stop), [&](node::v1::Agent::Stub& stub, grpc::ClientContext& context) {
-          return stub.ListenForPeers(&context, request);
-        }));
+    LOCKSTEP_TRY(call_.start(*node.access, kListenLimit,
+                             message("the node cannot listen for its peers"), std::move(stop),
+                             [&](node::v1::Agent::Stub& stub, grpc::ClientContext& context) {
+                               return stub.ListenForPeers(&context, request);
+                             }));
     greeting = call_.reply().greeting();
     for (const auto& listener : call_.reply().listeners())
       candidates.push_back(

@@ -92,7 +92,7 @@ class RunAggregator {
 
   RunRow row_;
   std::int64_t toldSteps_;  // those that the row had
-  RunState phaseBefore_;  // the last one that was not final
+  RunState phaseBefore_;    // the last one that was not final
   bool rowChanged_ = false;
   std::string coordinator_;
   bool alone_ = false;  // the coordinator has ended without the others, which may continue

@@ -62,8 +62,7 @@ std::vector<double> BatchShares::of(int world) const {
   cluster::Mesh mesh = mesh_;
   std::vector<std::int64_t> cuts = cuts_;
   if (world != mesh.size()) {
-    const int others =
-        std::max(1, mesh.workers() / std::max(1, mesh.axisSize(cluster::kDataAxis)));
+    const int others = std::max(1, mesh.workers() / std::max(1, mesh.axisSize(cluster::kDataAxis)));
     std::vector<cluster::Axis> axes = mesh.axes();
     for (cluster::Axis& axis : axes)
       if (axis.name == cluster::kDataAxis) axis.size = (world - mesh.servers()) / others;

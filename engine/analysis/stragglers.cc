@@ -55,8 +55,8 @@ std::vector<double> overMiddle(const std::vector<StepSample>& samples, double St
   return values;
 }
 
-// Returns for each rank how long it makes the others wait: its own time minus what it usually takes,
-// or what another rank takes as usual, if that is longer.
+// Returns for each rank how long it makes the others wait: its own time minus what it usually
+// takes, or what another rank takes as usual, if that is longer.
 std::vector<double> excesses(const std::vector<double>& own, const std::vector<double>& usual) {
   std::size_t longest = 0;
   double first = 0, second = 0;  // of the ranks' times, at most as usual

@@ -160,8 +160,7 @@ class AlertActionsTest : public QObject {
   void aNameServerThatIsSlowHoldsNothingUp() {
     QElapsedTimer spent;
     spent.start();
-    const Status late =
-        postJson("http://slow.test:9/secret", "{}", std::chrono::milliseconds(500));
+    const Status late = postJson("http://slow.test:9/secret", "{}", std::chrono::milliseconds(500));
     QCOMPARE(late.code(), Code::kDeadlineExceeded);
     QVERIFY2(spent.elapsed() < 2000, qPrintable(QString::number(spent.elapsed())));
     std::stop_source stop;
@@ -190,7 +189,8 @@ class AlertActionsTest : public QObject {
     QVERIFY(!actions.idle());
     QElapsedTimer spent;
     spent.start();
-    QVERIFY(drainUntil(inbox, [&] { return actions.pending(AlertAction::kCommand) == 0; }, 9000));
+    QVERIFY(drainUntil(
+        inbox, [&] { return actions.pending(AlertAction::kCommand) == 0; }, 9000));
     QFile told(QString::fromStdString(file));
     QVERIFY(told.open(QIODevice::ReadOnly));
     QCOMPARE(told.readAll().count('\n'), 3);

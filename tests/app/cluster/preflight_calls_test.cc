@@ -137,10 +137,9 @@ class MadeUpCluster {
 };
 
 std::size_t linksOf(const PreflightResult& result) {
-  return static_cast<std::size_t>(
-      std::count_if(result.values.begin(), result.values.end(), [](const PreflightValue& value) {
-        return value.kind == PreflightValue::Kind::kBandwidth;
-      }));
+  return static_cast<std::size_t>(std::count_if(
+      result.values.begin(), result.values.end(),
+      [](const PreflightValue& value) { return value.kind == PreflightValue::Kind::kBandwidth; }));
 }
 
 }  // namespace

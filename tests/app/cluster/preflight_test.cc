@@ -84,13 +84,13 @@ class PreflightTest : public QObject {
     const QTemporaryDir folder;
     const Home home{folder.path().toStdString()};
     const std::string far(400, 'a');
-    const std::vector<std::string> names{"lab/1",  "lab-1",  "lab 1",  "Lab-1", "实验室",
-                                         "试验室", "",       "-",      "cluster", "../lab-1",
+    const std::vector<std::string> names{"lab/1",  "lab-1",   "lab 1",  "Lab-1",   "实验室",
+                                         "试验室", "",        "-",      "cluster", "../lab-1",
                                          far,      far + "b", far + "-"};
     for (std::size_t i = 0; i < names.size(); ++i)
-      QVERIFY(addPreflight(home, names[i],
-                           {{{Kind::kBandwidth, "n1", "n2", static_cast<double>(i)}}})
-                  .ok());
+      QVERIFY(
+          addPreflight(home, names[i], {{{Kind::kBandwidth, "n1", "n2", static_cast<double>(i)}}})
+              .ok());
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto read = readPreflights(home, names[i]);
       QVERIFY(read.ok());

@@ -111,9 +111,8 @@ class ProtocolTest : public QObject {
       QVERIFY(specs::checkFeature("the agent", node, specs::kWorkdirItems).ok());
       const Status lacks = specs::checkFeature("the agent", node, specs::kCheckData);
       QCOMPARE(lacks.code(), Code::kFailedPrecondition);
-      QCOMPARE(lacks.error().why.text(), version.empty()
-                                             ? std::string("it is of an older version")
-                                             : "it is of the older version " + version);
+      QCOMPARE(lacks.error().why.text(), version.empty() ? std::string("it is of an older version")
+                                                         : "it is of the older version " + version);
     }
   }
 

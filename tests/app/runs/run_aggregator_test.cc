@@ -729,8 +729,7 @@ class RunAggregatorTest : public QObject {
   // Its samples have the time of the node, whose clock may be minutes ahead of the others'.
   void aSlowLinkIsNamedWhateverTheClocksSay_data() {
     QTest::addColumn<double>("ahead");  // seconds, of n2
-    for (const double ahead : {0.0, 10.0, -10.0, 3600.0})
-      QTest::addRow("%g s", ahead) << ahead;
+    for (const double ahead : {0.0, 10.0, -10.0, 3600.0}) QTest::addRow("%g s", ahead) << ahead;
   }
   void aSlowLinkIsNamedWhateverTheClocksSay() {
     QFETCH(double, ahead);
@@ -788,9 +787,8 @@ class RunAggregatorTest : public QObject {
                            known ? analysis::BatchShares(plan) : analysis::BatchShares());
         std::uint64_t sequence = 0;
         for (int rank = 0; rank < 4; ++rank)
-          book.add("n1",
-                   stepsRecord(++sequence, rank, 1, 40,
-                               rank == slow ? 0.019 : (rank == 0 ? 0.012 : 0.006)));
+          book.add("n1", stepsRecord(++sequence, rank, 1, 40,
+                                     rank == slow ? 0.019 : (rank == 0 ? 0.012 : 0.006)));
         const auto taken = book.take();
         if (known)
           QCOMPARE(taken.update.slow ? taken.update.slow->rank : -1, slow);
