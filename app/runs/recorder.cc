@@ -188,11 +188,11 @@ class Recorder::State::Recording {
     for (auto& follower : followers_) follower.request_stop();
   }
 
-  analysis::BatchShares sharesOf(const History& history) const {
+  plan::BatchShares sharesOf(const History& history) const {
     const auto documents = history.documents(state_.run);
     if (!documents.ok()) return {};
     const auto plan = plan::parse(documents->plan);
-    return plan.ok() ? analysis::BatchShares(*plan) : analysis::BatchShares();
+    return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
   }
 
   void run() {

@@ -20,7 +20,7 @@ double at(const List& list, int index) {
 }  // namespace
 
 RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
-                             analysis::BatchShares shares)
+                             plan::BatchShares shares)
     : row_(std::move(row)),
       toldSteps_(row_.figures.steps),
       phaseBefore_(row_.phase),

@@ -18,6 +18,7 @@
 #include "app/runs/run_update.h"
 #include "app/runs/straggler_watch.h"
 #include "engine/analysis/analysis.h"
+#include "engine/plan/batch_shares.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::app {
@@ -33,8 +34,7 @@ class RunAggregator {
     std::uint64_t sequence = 0;
   };
   // `shares`: how the run's plan divides the batch among its ranks.
-  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
-                analysis::BatchShares shares = {});
+  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes, plan::BatchShares shares = {});
 
   // Adds a record of one node, in the order of its sequence numbers.
   void add(const std::string& node, const run::v1::Record& record);
@@ -106,7 +106,7 @@ class RunAggregator {
   GpuWatch gpus_;
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample
-  analysis::BatchShares shares_;
+  plan::BatchShares shares_;
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;  // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;

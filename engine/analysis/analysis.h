@@ -11,27 +11,8 @@
 #include <vector>
 
 #include "engine/base/clock.h"
-#include "engine/cluster/mesh.h"
-
-namespace lockstep::plan {
-struct Plan;
-}
 
 namespace lockstep::analysis {
-
-// How many samples of a step each rank has.
-class BatchShares {
- public:
-  BatchShares() = default;  // not known
-  explicit BatchShares(const plan::Plan& plan);
-  // Returns those of ranks 0 … world − 1; of another world than the plan's, those of a run that was
-  // planned again for so many ranks. 0: of a server. Empty: not known.
-  std::vector<double> of(int world) const;
-
- private:
-  cluster::Mesh mesh_;
-  std::vector<std::int64_t> cuts_;  // of the batch, along axis data
-};
 
 // A training step of one rank, on the common clock.
 struct StepSample {

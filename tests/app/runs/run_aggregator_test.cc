@@ -784,7 +784,7 @@ class RunAggregatorTest : public QObject {
     for (const bool known : {true, false})
       for (const int slow : {-1, 0, 2}) {
         RunAggregator book(rowOf(4), {{"n1", 0}},
-                           known ? analysis::BatchShares(plan) : analysis::BatchShares());
+                           known ? plan::BatchShares(plan) : plan::BatchShares());
         std::uint64_t sequence = 0;
         for (int rank = 0; rank < 4; ++rank)
           book.add("n1", stepsRecord(++sequence, rank, 1, 40,

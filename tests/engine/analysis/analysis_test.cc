@@ -7,6 +7,7 @@
 #include "engine/analysis/analysis.h"
 #include "engine/base/random.h"
 #include "engine/cluster/cuts.h"
+#include "engine/plan/batch_shares.h"
 #include "engine/plan/plan.h"
 
 using namespace lockstep;
@@ -325,21 +326,21 @@ class AnalysisTest : public QObject {
       plan::Plan plan;
       plan.mesh = cluster::Mesh(std::move(axes), servers);
       plan.batchCuts = std::move(cuts);
-      return BatchShares(plan);
+      return plan::BatchShares(plan);
     };
     using Samples = std::vector<double>;
-    const BatchShares five = planOf({{"data", 4}}, cluster::evenCuts(5, 4));
+    const plan::BatchShares five = planOf({{"data", 4}}, cluster::evenCuts(5, 4));
     QCOMPARE(five.of(4), (Samples{2, 1, 1, 1}));
     QCOMPARE(five.of(3), (Samples{2, 2, 1}));  // a rank is lost
     QCOMPARE(five.of(1), (Samples{5}));
-    const BatchShares pairs = planOf({{"data", 2}, {"model", 2}}, {0, 6, 8});
+    const plan::BatchShares pairs = planOf({{"data", 2}, {"model", 2}}, {0, 6, 8});
     QCOMPARE(pairs.of(4), (Samples{6, 6, 2, 2}));
     QCOMPARE(pairs.of(2), (Samples{8, 8}));
     QVERIFY(pairs.of(3).empty());
     QCOMPARE(planOf({{"data", 2}}, {0, 3, 4}, 1).of(3), (Samples{3, 1, 0}));
     QCOMPARE(planOf({{"stage", 3}}, {0, 4}).of(3), (Samples{4, 4, 4}));
     QVERIFY(planOf({{"data", 2}}, {}).of(2).empty());
-    QVERIFY(BatchShares().of(4).empty());
+    QVERIFY(plan::BatchShares().of(4).empty());
   }
 
   void slowRankIsNamedWithin20Steps_data() {
