@@ -155,7 +155,12 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
     again += static_cast<double>(totals.resent - std::min(totals.resent, old.resent));
     if (all > 0) link.set_resent(std::min(again / all, 1.0));
   };
-  for (const int family : {AF_INET, AF_INET6}) forConnections(family, visit);
+  // The kernel goes through all sockets of a family. Those of IPv6 may be connected to IPv4 too.
+  const bool anyIpv4 = std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return node.first.find(':') == std::string::npos;
+  });
+  if (!own.empty() && anyIpv4) forConnections(AF_INET, visit);
+  if (!own.empty()) forConnections(AF_INET6, visit);
   connections_ = std::move(connections);
   std::vector<run::v1::LinkSample> out;
   for (auto& [name, link] : links) out.push_back(std::move(link));
