@@ -128,12 +128,13 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
   const std::set<std::uint64_t> own = socketsOf(processes);
   std::map<std::uint64_t, Totals> connections;
   std::map<std::string, run::v1::LinkSample> links;
+  std::map<std::string, std::pair<double, double>> segments;  // of each link: all, sent again
   const auto visit = [&](const Connection& connection) {
     const auto node = nodes.find(connection.peer);
     if (node == nodes.end() || !own.contains(connection.inode)) return;
     const tcp_info& info = connection.info;
     const Totals totals{
-        info.tcpi_bytes_acked, info.tcpi_total_retrans,
+        info.tcpi_bytes_acked, info.tcpi_data_segs_out, info.tcpi_total_retrans,
         1e-6 * static_cast<double>(info.tcpi_busy_time -
                                    std::min(info.tcpi_busy_time, info.tcpi_rwnd_limited))};
     connections.emplace(connection.inode, totals);
@@ -149,12 +150,17 @@ std::vector<run::v1::LinkSample> LinkSampler::sample(
       link.set_rate(link.rate() > 0 ? std::min(link.rate(), rate) : rate);
     }
     link.set_round_trip(std::max(link.round_trip(), 1e-6 * static_cast<double>(info.tcpi_rtt)));
-    link.set_retransmitted(link.retransmitted() +
-                           static_cast<double>(totals.retransmitted -
-                                               std::min(totals.retransmitted, old.retransmitted)) /
-                               seconds);
+    auto& [all, again] = segments[node->second];
+    all += static_cast<double>(totals.segments - std::min(totals.segments, old.segments));
+    again += static_cast<double>(totals.resent - std::min(totals.resent, old.resent));
+    if (all > 0) link.set_resent(std::min(again / all, 1.0));
   };
-  for (const int family : {AF_INET, AF_INET6}) forConnections(family, visit);
+  // The kernel goes through all sockets of a family. Those of IPv6 may be connected to IPv4 too.
+  const bool anyIpv4 = std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+    return node.first.find(':') == std::string::npos;
+  });
+  if (!own.empty() && anyIpv4) forConnections(AF_INET, visit);
+  if (!own.empty()) forConnections(AF_INET6, visit);
   connections_ = std::move(connections);
   std::vector<run::v1::LinkSample> out;
   for (auto& [name, link] : links) out.push_back(std::move(link));

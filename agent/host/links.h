@@ -26,9 +26,9 @@ class LinkSampler {
  private:
   // Since the connection was opened.
   struct Totals {
-    std::uint64_t sent = 0;           // bytes, acknowledged
-    std::uint64_t retransmitted = 0;  // segments
-    double sending = 0;               // seconds, as LinkSample.sending
+    std::uint64_t sent = 0;                  // bytes, acknowledged
+    std::uint64_t segments = 0, resent = 0;  // segments with data, and those of them sent again
+    double sending = 0;                      // seconds, as LinkSample.sending
   };
   Nanoseconds before_ = 0;
   std::map<std::uint64_t, Totals> connections_;  // by inode

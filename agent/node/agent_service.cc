@@ -166,9 +166,10 @@ class AgentService::Impl final : public node::v1::Agent::Service {
         [&] { return context->IsCancelled() || isLeaving(); }));
   }
 
-  grpc::Status MeasurePeer(grpc::ServerContext*, const node::v1::MeasurePeerRequest* request,
+  grpc::Status MeasurePeer(grpc::ServerContext* context,
+                           const node::v1::MeasurePeerRequest* request,
                            node::v1::MeasurePeerReply* reply) override {
-    auto measured = measurePeer(*request);
+    auto measured = measurePeer(*request, [&] { return context->IsCancelled() || isLeaving(); });
     if (!measured.ok()) return toGrpc(measured.status());
     *reply = *measured;
     return grpc::Status::OK;

@@ -152,7 +152,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   endCopies();
   uncertainHang_.reset();
   hang_.reset();
-  for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_}) {
+  for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_, &lostTimer_}) {
     loop_.cancel(*timer);
     *timer = 0;
   }

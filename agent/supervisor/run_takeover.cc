@@ -64,6 +64,7 @@ node::v1::Go RunControl::goMessage() const {
 void RunControl::seekSuccessor() {
   if (outcome_ || stopping_) return;
   if (!stands_) answerVotes();
+  if (coordinates() || outcome_) return;  // these votes were enough
   if (listeners_.empty()) return;
   if (absent_) return seekCoordinator();
   if (!continuesWithoutAny()) return;
@@ -174,7 +175,9 @@ void RunControl::onCandidateMessage(const std::string& node, const node::v1::ToP
 
 void RunControl::onVote(const std::string& node, int generation) {
   const Nanoseconds now = monotonicNow();
-  votes_.try_emplace(node, Vote{now, now, generation}).first->second.last = now;
+  Vote& vote = votes_.try_emplace(node, Vote{now, now, generation}).first->second;
+  vote.last = now;
+  vote.generation = std::max(vote.generation, generation);
   if (stands_) countVotes();
 }
 
@@ -248,8 +251,6 @@ void RunControl::countVotes() {
 
 void RunControl::takeOver(const std::vector<std::string>& lost, const node::v1::Members& members) {
   say(fmt::format("coordinates the run from now on, instead of node {}", coordinator_));
-  loop_.cancel(lostTimer_);
-  lostTimer_ = 0;
   request_.set_coordinator(true);
   failedAt_ = coordinatorHeard_.last;
   for (const std::string& name : nodesOf(request_)) {

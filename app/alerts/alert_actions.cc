@@ -1,5 +1,8 @@
 #include "app/alerts/alert_actions.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "app/alerts/webhook.h"
 #include "app/ssh/run_process.h"
 
@@ -41,52 +44,65 @@ Status performAlertAction(AlertAction action, const AlertSettings& settings,
 AlertActions::AlertActions(Inbox& inbox, std::function<void(const Error&)> failed)
     : inbox_(inbox), failed_(std::move(failed)) {}
 
-AlertActions::~AlertActions() = default;
+AlertActions::~AlertActions() {
+  for (Queue& queue : queues_) queue.thread.request_stop();  // all, before one is waited for
+}
 
 void AlertActions::act(const AlertEvent& event, const AlertSettings& settings) {
-  for (const AlertAction action : {AlertAction::kCommand, AlertAction::kWebhook}) {
-    if (!settings.acts(event.rule, action)) continue;
-    if (pending_ >= kMostPending) {
-      fail(action, makeError(Code::kResourceExhausted,
-                             "alerts come faster than their actions are performed"));
+  for (Queue& queue : queues_) {
+    if (!settings.acts(event.rule, queue.action)) continue;
+    if (queue.pending >= kMostPending) {
+      fail(queue, makeError(Code::kResourceExhausted,
+                            "alerts come faster than their actions are performed"));
       continue;
     }
-    ++pending_;
+    ++queue.pending;
     {
-      const std::lock_guard lock(mutex_);
-      jobs_.push_back({action, settings, event});
+      const std::lock_guard lock(queue.mutex);
+      queue.jobs.push_back({settings, event});
     }
-    added_.notify_one();
-    if (!thread_.joinable())
-      thread_ = std::jthread([this](const std::stop_token& stop) { work(stop); });
+    queue.added.notify_one();
+    if (!queue.thread.joinable())
+      queue.thread =
+          std::jthread([this, &queue](const std::stop_token& stop) { work(queue, stop); });
   }
 }
 
-void AlertActions::work(const std::stop_token& stop) {
+bool AlertActions::idle() const {
+  return std::all_of(queues_.begin(), queues_.end(),
+                     [](const Queue& queue) { return queue.pending == 0; });
+}
+
+std::size_t AlertActions::pending(AlertAction action) const {
+  for (const Queue& queue : queues_)
+    if (queue.action == action) return queue.pending;
+  return 0;
+}
+
+void AlertActions::work(Queue& queue, const std::stop_token& stop) {
   const std::weak_ptr<void> alive = alive_;
   for (;;) {
-    std::unique_lock lock(mutex_);
-    if (!added_.wait(lock, stop, [this] { return !jobs_.empty(); }) || stop.stop_requested())
+    std::unique_lock lock(queue.mutex);
+    if (!queue.added.wait(lock, stop, [&] { return !queue.jobs.empty(); }) || stop.stop_requested())
       return;
-    const Job job = std::move(jobs_.front());
-    jobs_.pop_front();
+    const Job job = std::move(queue.jobs.front());
+    queue.jobs.pop_front();
     lock.unlock();
-    Status status = performAlertAction(job.action, job.settings, job.event, stop);
-    inbox_.post(alive,
-                [this, action = job.action, status = std::move(status)] { done(action, status); });
+    Status status = performAlertAction(queue.action, job.settings, job.event, stop);
+    inbox_.post(alive, [this, &queue, status = std::move(status)] { done(queue, status); });
   }
 }
 
-void AlertActions::done(AlertAction action, const Status& status) {
-  --pending_;
+void AlertActions::done(Queue& queue, const Status& status) {
+  --queue.pending;
   if (status.ok())
-    told_[static_cast<std::size_t>(action)] = false;
+    queue.told = false;
   else
-    fail(action, status.error());
+    fail(queue, status.error());
 }
 
-void AlertActions::fail(AlertAction action, const Error& error) {
-  if (!std::exchange(told_[static_cast<std::size_t>(action)], true)) failed_(error);
+void AlertActions::fail(Queue& queue, const Error& error) {
+  if (!std::exchange(queue.told, true)) failed_(error);
 }
 
 }  // namespace lockstep::app

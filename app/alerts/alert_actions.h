@@ -21,8 +21,8 @@ namespace lockstep::app {
 Status performAlertAction(AlertAction action, const AlertSettings& settings,
                           const AlertEvent& event, const std::stop_token& stop = {});
 
-// Actions are performed one after another on a thread of its own. Used on the inbox's thread. The
-// destructor cancels those under way.
+// Commands are performed one after another, and so are webhooks, each on a thread of their own.
+// Used on the inbox's thread. The destructor cancels those under way.
 class AlertActions {
  public:
   // `failed` is called on the inbox's thread: once for a command or webhook until it works again.
@@ -33,27 +33,32 @@ class AlertActions {
 
   // Performs the command and the webhook that the alert's rule has.
   void act(const AlertEvent& event, const AlertSettings& settings);
-  bool idle() const { return pending_ == 0; }
+  bool idle() const;
+  std::size_t pending(AlertAction action) const;  // those not performed yet
 
  private:
   struct Job {
-    AlertAction action;
     AlertSettings settings;
     AlertEvent event;
   };
-  void work(const std::stop_token& stop);
-  void done(AlertAction action, const Status& status);
-  void fail(AlertAction action, const Error& error);
+  struct Queue {
+    explicit Queue(AlertAction kind) : action(kind) {}
+    const AlertAction action;
+    bool told = false;  // its failure
+    std::size_t pending = 0;
+    std::mutex mutex;
+    std::condition_variable_any added;
+    std::deque<Job> jobs;  // guarded by mutex
+    std::jthread thread;   // last: it uses the others
+  };
+  void work(Queue& queue, const std::stop_token& stop);
+  void done(Queue& queue, const Status& status);
+  void fail(Queue& queue, const Error& error);
 
   Inbox& inbox_;
   std::function<void(const Error&)> failed_;
-  std::array<bool, kAlertActions.size()> told_{};  // its failure
-  std::size_t pending_ = 0;
-  std::mutex mutex_;
-  std::condition_variable_any added_;
-  std::deque<Job> jobs_;                                   // guarded by mutex_
   std::shared_ptr<void> alive_ = std::make_shared<int>();  // calls posted to the inbox need it
-  std::jthread thread_;                                    // last: it uses the others
+  std::array<Queue, 2> queues_{Queue(AlertAction::kCommand), Queue(AlertAction::kWebhook)};
 };
 
 }  // namespace lockstep::app

@@ -65,11 +65,7 @@ std::string ruleYaml(const AlertRuleInfo& info, const AlertRuleSettings& rule) {
   for (std::size_t i = 0; i < kAlertFields.size(); ++i)
     if (!info.fields[i].unit.empty())
       out += fmt::format(", {}: {}", kAlertFields[i], rule.values[i]);
-  std::string actions;
-  for (std::size_t i = 0; i < kAlertActions.size(); ++i)
-    if (rule.actions[i])
-      actions += fmt::format("{}{}", actions.empty() ? "" : ", ", kAlertActions[i]);
-  return out + fmt::format(", actions: [{}]}}", actions);
+  return out + fmt::format(", actions: [{}]}}", fmt::join(rule.actionNames(), ", "));
 }
 
 }  // namespace

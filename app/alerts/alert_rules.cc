@@ -184,6 +184,13 @@ AlertSettings::AlertSettings() {
   }
 }
 
+std::vector<std::string_view> AlertRuleSettings::actionNames() const {
+  std::vector<std::string_view> out;
+  for (std::size_t i = 0; i < kAlertActions.size(); ++i)
+    if (actions[i]) out.push_back(kAlertActions[i]);
+  return out;
+}
+
 bool AlertSettings::acts(AlertRule rule, AlertAction action) const {
   if (!of(rule).actions[static_cast<std::size_t>(action)]) return false;
   switch (action) {

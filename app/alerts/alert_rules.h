@@ -62,6 +62,7 @@ struct AlertRuleSettings {
   bool enabled = true;
   std::array<double, 3> values{};                   // by AlertField
   std::array<bool, 3> actions{{true, true, true}};  // by AlertAction
+  std::vector<std::string_view> actionNames() const;
   bool operator==(const AlertRuleSettings&) const = default;
 };
 

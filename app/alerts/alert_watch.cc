@@ -80,8 +80,10 @@ AlertEvent sampleAlert(AlertRule rule) {
   return event;
 }
 
-void AlertWatch::begin(const RunRow& row, Nanoseconds now) {
+void AlertWatch::begin(const RunRow& row, RunProgress progress, Nanoseconds now) {
   row_ = row;
+  progress_ = std::move(progress);
+  toldSteps_ = static_cast<double>(row.figures.steps);
   over_ = isFinal(row.phase);
   if (row.phase == RunState::RUNNING && row.figures.steps > 0 && row.generation == 1)
     steppedAt_ = now;
@@ -162,6 +164,8 @@ std::vector<AlertEvent> AlertWatch::setSettings(AlertSettings settings, std::int
 std::vector<AlertEvent> AlertWatch::take(const RunUpdate& update, Nanoseconds now,
                                          std::int64_t wallNs) {
   if (over_) return {};
+  for (const auto& series : update.series) progress_.addSeries(series, now);
+  for (const EpochRow& epoch : update.epochs) progress_.addEpoch(epoch);
   if (update.preview) {  // the points come again; that steps complete is news
     for (const auto& series : update.series)
       if (series.name == "loss" && !series.points.empty()) steppedAt_ = now;
@@ -220,10 +224,15 @@ void AlertWatch::addSeries(const RunBatch::Series& series, Nanoseconds now) {
   }
 }
 
+void AlertWatch::noteStep(AlertRule rule, const Reading& reading,
+                          const std::function<Message()>& text) {
+  if (reading.at > toldSteps_) note(rule, {}, reading, text);
+}
+
 void AlertWatch::addLoss(double step, double loss) {
   const bool isFinite = std::isfinite(loss);
   if (!isFinite && skipped_.contains(step)) return;  // the loss scale is being searched for
-  note(AlertRule::kLossNotFinite, {}, {step, !isFinite, isFinite, 0, kFiniteSteps}, [&] {
+  noteStep(AlertRule::kLossNotFinite, {step, !isFinite, isFinite, 0, kFiniteSteps}, [&] {
     return message("The loss is not finite in step {}.", static_cast<std::int64_t>(step));
   });
   if (!isFinite) return;
@@ -245,11 +254,11 @@ void AlertWatch::addSpike(double step, double loss) {
     const double threshold = settings_.value(AlertRule::kLossSpike, AlertField::kThreshold);
     const double release = alertRuleInfo(AlertRule::kLossSpike).release;
     const double hold = settings_.value(AlertRule::kLossSpike, AlertField::kHold) - 1;
-    note(AlertRule::kLossSpike, {},
-         {step, excess >= threshold, excess < threshold * release, hold, hold}, [&] {
-           return message("The loss {:.4g} in step {} is {:.3g} × MAD above the median {:.4g}.",
-                          loss, static_cast<std::int64_t>(step), excess, middle);
-         });
+    noteStep(AlertRule::kLossSpike,
+             {step, excess >= threshold, excess < threshold * release, hold, hold}, [&] {
+               return message("The loss {:.4g} in step {} is {:.3g} × MAD above the median {:.4g}.",
+                              loss, static_cast<std::int64_t>(step), excess, middle);
+             });
   }
   losses_.push_back(loss);
   while (losses_.size() > window) losses_.pop_front();
@@ -269,7 +278,7 @@ void AlertWatch::addPlateau(double step, double loss) {
   const bool isPast = step - bestStep_ >= window;
   if (isPast && !isPlateau_) best_ = lowest_;  // what came before is no improvement
   isPlateau_ = isPast;
-  note(AlertRule::kLossPlateau, {}, {step, isPast, improved}, [&] {
+  noteStep(AlertRule::kLossPlateau, {step, isPast, improved}, [&] {
     return message("The loss has not improved by {:.3g} % in {} steps.", percent,
                    static_cast<std::int64_t>(window));
   });
@@ -334,9 +343,11 @@ void AlertWatch::judge(Nanoseconds now) {
   judgeNodes(now);
 }
 
-// While the run recovers or its coordinator does not answer, whether it stalls is not known.
+// While the run recovers or its coordinator does not answer, whether it stalls is not known. An
+// evaluation may take long.
 void AlertWatch::judgeStall(Nanoseconds now) {
   if (steppedAt_ == 0 || row_.phase != RunState::RUNNING || row_.unreachableNs != 0) return;
+  if (progress_.isBetweenEpochs()) return;
   const double silent = seconds(now - steppedAt_);
   const double usual = median({durations_.begin(), durations_.end()});
   const double limit = std::max(settings_.value(AlertRule::kStall, AlertField::kHold),

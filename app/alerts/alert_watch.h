@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "app/alerts/alert_rules.h"
+#include "app/runs/run_progress.h"
 #include "app/runs/run_update.h"
 #include "engine/base/clock.h"
 
@@ -40,8 +41,10 @@ class AlertWatch {
  public:
   explicit AlertWatch(AlertSettings settings = {}) : settings_(std::move(settings)) {}
 
-  // Starts with the run as the history has it; a run that has ended raises nothing.
-  void begin(const RunRow& row, Nanoseconds now);
+  // Starts with the run as the history has it: `progress` knows its length. Losses of steps up to
+  // the row's may come again: later ones are compared with them, and they are not judged. A run
+  // that has ended raises nothing.
+  void begin(const RunRow& row, RunProgress progress, Nanoseconds now);
   // Alerts of rules that are now disabled are over.
   std::vector<AlertEvent> setSettings(AlertSettings settings, std::int64_t wallNs);
   const AlertSettings& settings() const { return settings_; }
@@ -65,6 +68,8 @@ class AlertWatch {
   };
   void note(AlertRule rule, const std::string& subject, const Reading& reading,
             const std::function<Message()>& text);
+  // The run's state at a step.
+  void noteStep(AlertRule rule, const Reading& reading, const std::function<Message()>& text);
   // A value whose rule has a threshold: at or above it is past, or below it where `low`.
   void noteValue(AlertRule rule, const std::string& subject, double at, double value, bool low,
                  const std::function<Message()>& text);
@@ -93,6 +98,8 @@ class AlertWatch {
   std::map<std::pair<AlertRule, std::string>, Condition> conditions_;
   std::vector<AlertEvent> events_;
 
+  RunProgress progress_;
+  double toldSteps_ = 0;                 // of the row that it began with
   std::map<std::string, double> lastX_;  // by series
   std::set<double> skipped_;             // steps of fp16 whose update was left out
   std::deque<double> losses_;            // of the window, finite

@@ -64,6 +64,7 @@ Status postJson(const std::string& url, const std::string& json, std::chrono::mi
   curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json.size()));
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json.data());
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, static_cast<long>(limit.count()));
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);  // or it would wait for a name server
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &dropBody);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);

@@ -18,10 +18,8 @@ std::string fieldText(const AlertRuleInfo& info, const AlertRuleSettings& rule, 
 }
 
 std::string actionsText(const AlertRuleSettings& rule) {
-  std::string out;
-  for (std::size_t i = 0; i < kAlertActions.size(); ++i)
-    if (rule.actions[i]) out += fmt::format("{}{}", out.empty() ? "" : ", ", kAlertActions[i]);
-  return out.empty() ? "–" : out;
+  const auto names = rule.actionNames();
+  return names.empty() ? "–" : fmt::format("{}", fmt::join(names, ", "));
 }
 
 void printJson(const AlertSettings& settings) {
@@ -34,11 +32,11 @@ void printJson(const AlertSettings& settings) {
       line.add(kAlertFields[i], rule.values[i]);
       line.add(fmt::format("{}_unit", kAlertFields[i]), info.fields[i].unit.text());
     }
-    std::string actions;
-    for (std::size_t i = 0; i < kAlertActions.size(); ++i)
-      if (rule.actions[i])
-        actions += fmt::format("{}\"{}\"", actions.empty() ? "" : ",", kAlertActions[i]);
-    line.addRaw("actions", "[" + actions + "]").add("help", info.help.text());
+    std::vector<std::string> actions;
+    for (const std::string_view name : rule.actionNames())
+      actions.push_back(fmt::format("\"{}\"", name));
+    line.addRaw("actions", fmt::format("[{}]", fmt::join(actions, ",")));
+    line.add("help", info.help.text());
     line.print();
   }
   JsonLine line("actions");

@@ -6,6 +6,8 @@
 namespace lockstep::app::cli {
 namespace {
 
+constexpr Nanoseconds kLastActions = 20'000'000'000;
+
 AlertSettings settingsOf(const Globals& globals, RunReport& report) {
   auto settings = loadAlertSettings(alertFile(globals.home));
   if (settings.ok()) return std::move(*settings);
@@ -21,7 +23,7 @@ RunAlerts::RunAlerts(const Globals& globals, Inbox& inbox, RunReport& report)
       watch_(settingsOf(globals, report)),
       actions_(inbox,
                [&report](const Error& error) { report.progress("warning: " + error.text()); }) {
-  watch_.begin(report.model().row(), monotonicNow());
+  watch_.begin(report.model().row(), report.model().progress(), monotonicNow());
 }
 
 void RunAlerts::take(const RunUpdate& update) {
@@ -30,8 +32,15 @@ void RunAlerts::take(const RunUpdate& update) {
 void RunAlerts::tick() { tell(watch_.tick(monotonicNow(), wallNow())); }
 
 void RunAlerts::finish() {
+  const Nanoseconds end = monotonicNow() + kLastActions;
   (void)drainUntil(
-      inbox_, [this] { return actions_.idle(); }, interrupts());
+      inbox_, [&] { return actions_.idle() || monotonicNow() > end; }, interrupts());
+  for (const auto& [action, what] : {std::pair(AlertAction::kCommand, "given to actions.command"),
+                                     {AlertAction::kWebhook, "sent to actions.webhook"}})
+    if (const std::size_t count = actions_.pending(action); count > 0)
+      report_.progress(
+          fmt::format("warning: {} not {} in time",
+                      count == 1 ? "1 alert was" : fmt::format("{} alerts were", count), what));
 }
 
 void RunAlerts::tell(const std::vector<AlertEvent>& events) {

@@ -14,7 +14,7 @@ class RunAlerts {
   RunAlerts(const Globals& globals, Inbox& inbox, RunReport& report);
   void take(const RunUpdate& update);
   void tick();
-  // Waits for the actions under way, or until Ctrl-C.
+  // Waits for the actions under way, at most 20 s or until Ctrl-C, and says what was not done.
   void finish();
 
  private:

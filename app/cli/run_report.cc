@@ -135,6 +135,7 @@ class JsonReport final : public RunReport {
       line.add("usual_bytes_per_second", slow.link->usualRate);
       line.add("round_trip_seconds", slow.link->roundTrip);
       line.add("usual_round_trip_seconds", slow.link->usualTrip);
+      line.add("resent_share", slow.link->resent);
     }
     line.add("step_seconds", slow.stepSeconds).add("without_seconds", slow.withoutSeconds);
     line.add("cause", evidenceText(slow.evidence)).add("text", changeText(change));

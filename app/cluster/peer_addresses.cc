@@ -3,13 +3,12 @@
 #include <grpcpp/channel.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "app/cluster/listening_call.h"
 #include "app/core/rpc.h"
 #include "engine/specs/error_info.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -19,7 +18,6 @@ namespace lockstep::app {
 namespace {
 
 constexpr std::chrono::seconds kListenLimit{60};
-constexpr std::chrono::seconds kAnswerLimit{15};
 constexpr double kReachSeconds = 3;
 constexpr std::chrono::seconds kReachLimit{10};
 
@@ -39,54 +37,25 @@ class Listening {
  public:
   Status start(const PeerNode& node, const std::vector<std::string>& addresses,
                std::stop_token stop) {
-    name_ = node.spec->name();
-    LOCKSTEP_ASSIGN(const auto channel, node.access->agent());
-    stub_ = node::v1::Agent::NewStub(channel);
-    setLimit(context_, kListenLimit);
-    const CancelOnStop cancel(context_, std::move(stop));
     node::v1::ListenForPeersRequest request;
     for (const std::string& address : addresses) request.add_addresses(address);
-    reader_ = stub_->ListenForPeers(&context_, request);
-    node::v1::ListenForPeersReply reply;
-    bool answered = false;
-    {
-      std::mutex mutex;
-      std::condition_variable_any over;
-      // the call itself lasts as long as the node listens
-      const std::jthread limit([&](const std::stop_token& done) {
-        std::unique_lock lock(mutex);
-        if (!over.wait_for(lock, done, kAnswerLimit, [&] { return done.stop_requested(); }))
-          context_.TryCancel();
-      });
-      answered = reader_->Read(&reply);
-    }
-    if (!answered) {
-      const grpc::Status end = reader_->Finish();
-      reader_.reset();
-      if (!end.ok() && end.error_code() != grpc::StatusCode::CANCELLED)
-        return rpcStatus(end, "the node cannot listen for its peers", name_);
-      return makeError(Code::kUnavailable, "the node cannot listen for its peers");
-    }
-    greeting = reply.greeting();
-    for (const auto& listener : reply.listeners())
+    LOCKSTEP_TRY(call_.start(*node.access, kListenLimit,
+                             message("the node cannot listen for its peers"), std::move(stop),
+                             [&](node::v1::Agent::Stub& stub, grpc::ClientContext& context) {
+                               return stub.ListenForPeers(&context, request);
+                             }));
+    greeting = call_.reply().greeting();
+    for (const auto& listener : call_.reply().listeners())
       candidates.push_back(
           {listener.address(), listener.port(), specs::fromText(listener.problem()), {}});
     return {};
-  }
-  ~Listening() {
-    if (!reader_) return;
-    context_.TryCancel();
-    reader_->Finish();
   }
 
   std::string greeting;
   std::vector<Candidate> candidates;
 
  private:
-  std::string name_;
-  std::unique_ptr<node::v1::Agent::Stub> stub_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReader<node::v1::ListenForPeersReply>> reader_;
+  ListeningCall<node::v1::ListenForPeersReply> call_;
 };
 
 class Proof {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <chrono>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -15,9 +17,11 @@
 #include <tuple>
 #include <utility>
 
+#include "app/cluster/listening_call.h"
 #include "app/cluster/node_access.h"
 #include "app/core/rpc.h"
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/base/statistics.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
@@ -36,6 +40,7 @@ constexpr double kLongTrip = 50e-6;  // seconds above the usual round trip
 constexpr double kSkewed = 1;        // seconds
 constexpr double kLittleDisk = 5e9;  // bytes
 constexpr std::size_t kLeastPeers = 2;
+constexpr std::chrono::minutes kListenLimit{10};
 constexpr std::int64_t kMatmulSide = 1024, kMemoryBytes = 64 << 20;
 
 bool isMoreBetter(Kind kind) { return kind != Kind::kRoundTrip && kind != Kind::kClockSkew; }
@@ -152,58 +157,49 @@ class Preflight {
     tell(node.name());
   }
 
-  // A node that listens for measurements for as long as this lives.
-  class Listening {
-   public:
-    Status start(const PreflightNode& node, const std::string& address) {
-      LOCKSTEP_ASSIGN(const auto channel, node.peer.access->agent());
-      stub_ = node::v1::Agent::NewStub(channel);
-      setLimit(context_, std::chrono::minutes(10));
-      node::v1::ListenForMeasurementsRequest request;
-      request.set_address(address);
-      reader_ = stub_->ListenForMeasurements(&context_, request);
-      if (reader_->Read(&reply)) return {};
-      const grpc::Status end = reader_->Finish();
-      reader_.reset();
-      return rpcStatus(end, "the node cannot listen for measurements", node.name());
-    }
-    ~Listening() {
-      if (!reader_) return;
-      context_.TryCancel();
-      reader_->Finish();
-    }
-    node::v1::ListenForMeasurementsReply reply;
+  using Listening = ListeningCall<node::v1::ListenForMeasurementsReply>;
 
-   private:
-    std::unique_ptr<node::v1::Agent::Stub> stub_;
-    grpc::ClientContext context_;
-    std::unique_ptr<grpc::ClientReader<node::v1::ListenForMeasurementsReply>> reader_;
-  };
+  // Starts those that have not failed before.
+  void listen(std::vector<Listening>& listening, std::vector<char>& fails) {
+    std::vector<std::function<void()>> work;
+    for (std::size_t i = 0; i < listening.size(); ++i)
+      work.emplace_back([this, i, &listening, &fails] {
+        if (fails[i] != 0 || stop_.stop_requested()) return;
+        const PreflightNode& node = nodes_[paired_[i]];
+        node::v1::ListenForMeasurementsRequest request;
+        request.set_address(addresses_[paired_[i]]);
+        const Status started = listening[i].start(
+            *node.peer.access, kListenLimit, message("the node cannot listen for measurements"),
+            stop_, [&](node::v1::Agent::Stub& stub, grpc::ClientContext& context) {
+              return stub.ListenForMeasurements(&context, request);
+            });
+        if (started.ok()) return;
+        fails[i] = 1;
+        addError(started.error(), node.name());
+      });
+    concurrently(work);
+  }
 
   // In rounds: in each, a node sends to one other and receives from one other at most, and all
   // rounds together have each pair once.
   void measurePairs() {
     const std::size_t count = paired_.size();
     if (count < 2) return;
-    std::vector<Listening> listening(count);
-    std::vector<char> listens(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      const Status started = listening[i].start(nodes_[paired_[i]], addresses_[paired_[i]]);
-      listens[i] = started.ok() ? 1 : 0;
-      if (!started.ok()) addError(started.error(), nodes_[paired_[i]].name());
-    }
+    std::vector<char> fails(count);  // to listen
     std::map<std::string, int> hosts;
     for (const std::size_t node : paired_) ++hosts[nodes_[node].peer.inventory.bootId];
     const bool apart = hosts.size() == count;
-    for (std::size_t distance = 1; distance < count; ++distance)
+    for (std::size_t distance = 1; distance < count; ++distance) {
+      std::vector<Listening> listening(count);  // for each distance anew: it has a limit
+      listen(listening, fails);
       for (const std::size_t part : {0, 1, 2}) {  // of a ring, no two that share a node
         std::vector<std::function<void()>> work;
         for (std::size_t from = 0; from < count; ++from) {
           const std::size_t to = (from + distance) % count;
           if (partOf(from, distance, count) != part) continue;
-          const bool both = listens[to] != 0;
+          const bool both = fails[to] == 0;
           work.emplace_back([this, from, to, both, &listening] {
-            measurePair(paired_[from], paired_[to], both ? &listening[to].reply : nullptr);
+            measurePair(paired_[from], paired_[to], both ? &listening[to].reply() : nullptr);
           });
         }
         if (apart)
@@ -211,6 +207,7 @@ class Preflight {
         else
           for (const auto& one : work) one();
       }
+    }
   }
   // Colours the cycle that steps of this distance form, so that neighbours differ.
   static std::size_t partOf(std::size_t from, std::size_t distance, std::size_t count) {
@@ -260,10 +257,14 @@ class Preflight {
   int done_ = 0, total_ = 0;
 };
 
+// Names may differ in what a file's name cannot have: their hash tells them apart.
 std::string fileOf(const Home& home, const std::string& cluster) {
-  std::string name;
-  for (const char c : cluster) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '-';
-  return home.root + "/preflight/" + (name.empty() ? "cluster" : name) + ".json";
+  constexpr std::size_t kMostRead = 60, kHash = 12;
+  std::string name = cluster.substr(0, kMostRead);
+  for (char& c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '-';
+  return fmt::format("{}/preflight/{}-{}.json", home.root, name.empty() ? "cluster" : name,
+                     sha256Hex(cluster).substr(0, kHash));
 }
 
 nlohmann::json toJson(const PreflightResult& result) {

@@ -37,6 +37,7 @@ SlowLink LinkWatch::compared(const Ends& ends, const Link& link) const {
     std::nth_element(trips.begin(), quartile, trips.end());
     out.usualTrip = std::min(out.usualTrip, *quartile);
   }
+  out.resent = link.resent / link.seen;
   if (out.rate < kSlow * out.usualRate && out.roundTrip > out.usualTrip / kSlow &&
       out.roundTrip > kNoticed)
     out.lostShare = link.sending / link.seen * (1 - out.rate / out.usualRate);
@@ -44,12 +45,13 @@ SlowLink LinkWatch::compared(const Ends& ends, const Link& link) const {
 }
 
 void LinkWatch::take(const std::string& node, double seconds, const run::v1::NodeSample& sample) {
-  latest_ = std::max(latest_, seconds);
+  latest_[node] = seconds;
   for (const run::v1::LinkSample& one : sample.link()) {
     const Ends ends{node, one.node()};
     Link& link = links_[ends];
     link.sending = link.sending * kFade + one.sending();
     link.roundTrip = link.roundTrip * kFade + one.round_trip();
+    link.resent = link.resent * kFade + one.resent();
     link.seen = link.seen * kFade + 1;
     link.at = seconds;
     if (one.rate() > 0) {
@@ -75,8 +77,10 @@ void LinkWatch::take(const std::string& node, double seconds, const run::v1::Nod
 
 std::optional<SlowLink> LinkWatch::slowest() const {
   std::vector<SlowLink> slow;
+  double latest = 0;
+  for (const auto& [node, at] : latest_) latest = std::max(latest, at);
   for (const auto& [ends, link] : links_)
-    if (link.slow && link.at >= latest_ - kSilent) slow.push_back(compared(ends, link));
+    if (link.slow && link.at >= latest - kSilent) slow.push_back(compared(ends, link));
   if (slow.empty()) return std::nullopt;
   SlowLink worst = *std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
     return a.lostShare < b.lostShare;

@@ -25,14 +25,17 @@ class LinkWatch {
 
   // `seconds`: when, by any clock that all nodes' samples share.
   void take(const std::string& node, double seconds, const run::v1::NodeSample& sample);
-  void clear() { links_.clear(); }  // the ranks are started anew
+  void clear() {  // the ranks are started anew
+    links_.clear();
+    latest_.clear();
+  }
   // Returns the slow link that costs most.
   std::optional<SlowLink> slowest() const;
 
  private:
   struct Link {
     // Fading sums over samples, and over those with a rate.
-    double sending = 0, roundTrip = 0, seen = 0, rates = 0, rated = 0;
+    double sending = 0, roundTrip = 0, resent = 0, seen = 0, rates = 0, rated = 0;
     double bestRate = 0, bestTrip = 0;  // so far; 0: none yet
     double at = 0, ratedAt = 0;         // of the last sample, and the last with a rate
     int slowInRow = 0;
@@ -46,7 +49,7 @@ class LinkWatch {
   SlowLink compared(const Ends& ends, const Link& link) const;
 
   std::map<Ends, Link> links_;
-  double latest_ = 0;
+  std::map<std::string, double> latest_;  // sample of each node: a clock may be corrected
 };
 
 }  // namespace lockstep::app

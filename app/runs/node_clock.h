@@ -9,7 +9,8 @@
 
 namespace lockstep::app {
 
-// Clamps times and step numbers reported by a node to a range in which sums do not overflow.
+// Clamps times and step numbers reported by a node, and sums of two of them, to a range in which
+// sums and differences of two do not overflow.
 inline std::int64_t bounded(std::int64_t value) {
   constexpr std::int64_t kFar = std::int64_t{1} << 61;  // nanoseconds: the year 2043
   return std::clamp(value, -kFar, kFar);

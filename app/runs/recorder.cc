@@ -20,6 +20,7 @@
 #include "app/runs/stored_run.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
+#include "engine/plan/plan.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
@@ -176,7 +177,7 @@ class Recorder::State::Recording {
     for (const RunNode& node : state.nodes) cursors.push_back({node.name, store.cursor(node.name)});
     preview_.emplace(state.run, state.nodes, row,
                      [&state](RunUpdate update) { state.post(std::move(update)); });
-    book_.emplace(std::move(row), cursors);
+    book_.emplace(std::move(row), cursors, sharesOf(history));
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
       followers_.emplace_back([&state, &node = state.nodes[i],
                                cursor = cursors[i].sequence](const std::stop_token& own) {
@@ -185,6 +186,13 @@ class Recorder::State::Recording {
   }
   ~Recording() {
     for (auto& follower : followers_) follower.request_stop();
+  }
+
+  plan::BatchShares sharesOf(const History& history) const {
+    const auto documents = history.documents(state_.run);
+    if (!documents.ok()) return {};
+    const auto plan = plan::parse(documents->plan);
+    return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
   }
 
   void run() {

@@ -26,11 +26,14 @@ double secondsOf(std::int64_t wallNs) {
 
 }  // namespace
 
-RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes)
+RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
+                             plan::BatchShares shares)
     : row_(std::move(row)),
+      toldSteps_(row_.figures.steps),
       phaseBefore_(row_.phase),
       coordinator_(nodes.front().node),
-      analyzer_(std::max(row_.world, 1)) {
+      shares_(std::move(shares)),
+      analyzer_(std::max(row_.world, 1), shares_.of(std::max(row_.world, 1))) {
   for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
 }
 
@@ -188,7 +191,7 @@ void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart
   restart.world = recovering.world();
   members_ = {restart.nodes.begin(), restart.nodes.end()};
   row_.world = restart.world;
-  analyzer_ = analysis::StepAnalyzer(restart.world);
+  analyzer_ = analysis::StepAnalyzer(restart.world, shares_.of(restart.world));
   stragglers_.clear();
   std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= restart.world; });
   if (isLeftOut(errorNode_)) row_.error = {};
@@ -271,8 +274,8 @@ void RunAggregator::addOutlined(const analysis::StepSample& sample) {
 
 void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
   const std::int64_t offset = node.clock.offsetTo(nodes_[coordinator_].clock);
-  for (auto& begin : *events.mutable_begin_ns()) begin = bounded(begin) + offset;
-  for (auto& end : *events.mutable_end_ns()) end = bounded(end) + offset;
+  for (auto& begin : *events.mutable_begin_ns()) begin = bounded(bounded(begin) + offset);
+  for (auto& end : *events.mutable_end_ns()) end = bounded(bounded(end) + offset);
   batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
 }
 
@@ -307,10 +310,10 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
     analysis::StepSample sample;
     sample.rank = rank;
     sample.step = last;
-    sample.begin = begin + offset;
-    sample.end = sample.begin + duration;
+    sample.begin = bounded(begin + offset);
+    sample.end = bounded(sample.begin + duration);
     if (i < chunk.arrival_ns_size() && chunk.arrival_ns(i) > 0)
-      sample.arrival = sample.begin + bounded(chunk.arrival_ns(i));
+      sample.arrival = bounded(sample.begin + bounded(chunk.arrival_ns(i)));
     sample.data = at(chunk.data(), i);
     sample.forward = at(chunk.forward(), i);
     sample.backward = at(chunk.backward(), i);
@@ -353,6 +356,7 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
   const double x = secondsOf(record.wall_ns());
   if (x <= node.lastSample) return;
   node.lastSample = x;
+  lastWallNs_ = std::max(lastWallNs_, bounded(record.wall_ns()));
   const std::string prefix = "node/" + name + "/";
   const std::pair<const char*, double> values[] = {{"cpu", sample.cpu()},
                                                    {"memory", sample.memory_used()},
@@ -375,7 +379,10 @@ void RunAggregator::addSample(const std::string& name, Node& node, const run::v1
     if (link.rate() > 0) points(to + "/rate").push_back({x, link.rate()});
     points(to + "/round_trip").push_back({x, link.round_trip()});
   }
-  stragglers_.take(name, x, sample);
+  // By the coordinator's clock, since clocks of nodes may differ by more than links are silent.
+  const std::int64_t common =
+      bounded(record.monotonic_ns()) + node.clock.offsetTo(nodes_[coordinator_].clock);
+  stragglers_.take(name, static_cast<double>(common) / 1e9, sample);
   for (Error& warning : gpus_.warnings()) addWarning(name, std::move(warning), record.wall_ns());
   for (const auto& rank : sample.rank()) {
     points(fmt::format("rank/{}/cpu", rank.rank())).push_back({x, rank.cpu()});
@@ -453,6 +460,11 @@ void RunAggregator::analyse() {
   update_.stragglers = stragglers_.look(analyzer_, gpus_, nodeOf, row_.figures.steps, ended());
   update_.slow = stragglers_.slow();
   update_.slowChanged = wasSlow || update_.slow;
+  // A recorder that takes over reads steps again, and what they say has been told.
+  if (row_.figures.steps <= toldSteps_)
+    std::erase_if(update_.stragglers, [](const StragglerChange& change) {
+      return !change.slow.halted && !change.slow.link;
+    });
   for (const StragglerChange& change : update_.stragglers)
     addLine(
         {0, lastWallNs_, change.slow.node, change.slow.rank, "straggler: " + changeText(change)});

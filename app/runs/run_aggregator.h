@@ -18,6 +18,7 @@
 #include "app/runs/run_update.h"
 #include "app/runs/straggler_watch.h"
 #include "engine/analysis/analysis.h"
+#include "engine/plan/batch_shares.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 
 namespace lockstep::app {
@@ -32,7 +33,8 @@ class RunAggregator {
     std::string node;
     std::uint64_t sequence = 0;
   };
-  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes);
+  // `shares`: how the run's plan divides the batch among its ranks.
+  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes, plan::BatchShares shares = {});
 
   // Adds a record of one node, in the order of its sequence numbers.
   void add(const std::string& node, const run::v1::Record& record);
@@ -89,7 +91,8 @@ class RunAggregator {
   std::vector<Point>& points(const std::string& series) { return series_[series]; }
 
   RunRow row_;
-  RunState phaseBefore_;  // the last one that was not final
+  std::int64_t toldSteps_;  // those that the row had
+  RunState phaseBefore_;    // the last one that was not final
   bool rowChanged_ = false;
   std::string coordinator_;
   bool alone_ = false;  // the coordinator has ended without the others, which may continue
@@ -103,6 +106,7 @@ class RunAggregator {
   GpuWatch gpus_;
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample
+  plan::BatchShares shares_;
   analysis::StepAnalyzer analyzer_;
   std::vector<double> durations_;  // of rank 0's steps, thinned when many
   std::size_t durationStride_ = 1, durationSkip_ = 0;

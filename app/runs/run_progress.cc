@@ -167,6 +167,14 @@ std::int64_t RunProgress::epochOf(std::int64_t step) const {
   return 1;
 }
 
+bool RunProgress::isBetweenEpochs() const {
+  if (step_ == 0) return false;
+  if (step_ == totalSteps()) return true;
+  const std::int64_t each = stepsPerEpoch();
+  if (each == 0 || step_ % each != 0) return false;
+  return epochs_.empty() || epochs_.back().step < step_;
+}
+
 double RunProgress::fraction() const {
   const std::int64_t total = totalSteps();
   return total > 0 ? std::min(1.0, static_cast<double>(step_) / static_cast<double>(total)) : 0;

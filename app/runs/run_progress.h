@@ -45,6 +45,9 @@ class RunProgress {
   std::int64_t epochOf(std::int64_t step) const;  // from 1
   std::int64_t epoch() const { return epochOf(step_); }
   double fraction() const;  // 0…1; 0 where the total is not known
+  // Returns whether the next step waits for an evaluation, as far as known: the last one ended an
+  // epoch that has not been told of, or the run.
+  bool isBetweenEpochs() const;
   // Returns the seconds left at the mean pace of this run, evaluations and pauses included.
   // `elapsed` is this run's own time. Negative: unknown.
   double secondsLeft(double elapsed) const;

@@ -50,6 +50,8 @@ std::string stragglerText(const Straggler& slow) {
         "{}",
         1e-6 * slow.link->rate, 1e-6 * slow.link->usualRate, 1e3 * slow.link->roundTrip,
         1e3 * slow.link->usualTrip, slow.sinceStep);
+    if (losesPackets(*slow.link))
+      text += fmt::format("; {:.2g} % of its packets are sent again", 100 * slow.link->resent);
     if (!slow.link->common.empty())
       text += fmt::format("; all slow links are {}'s", slow.link->common);
   } else {

@@ -31,6 +31,7 @@ struct SlowLink {
   std::string common;                   // the node of all slow links, where there are several
   double rate = 0, usualRate = 0;       // bytes/s while data is under way
   double roundTrip = 0, usualTrip = 0;  // seconds
+  double resent = 0;                    // fraction of its packets
   double lostShare = 0;                 // fraction of the time lost to it
 };
 
@@ -46,6 +47,8 @@ struct Straggler {
   bool halted = false;  // stopped, and no step has ended since; no figures then
   std::optional<SlowLink> link;
 };
+// Whether so many of its packets are sent again that a fault of the link is likely.
+inline bool losesPackets(const SlowLink& link) { return link.resent >= 0.005; }
 // Whether both are the same rank or link.
 bool isSame(const Straggler& a, const Straggler& b);
 

@@ -52,7 +52,8 @@ StepBreakdown breakDown(const std::vector<StepSample>& samples) {
   return result;
 }
 
-StepAnalyzer::StepAnalyzer(int world) : world_(world), finder_(world) {}
+StepAnalyzer::StepAnalyzer(int world, std::vector<double> samples)
+    : world_(world), finder_(world, std::move(samples)) {}
 
 void StepAnalyzer::add(const StepSample& sample) {
   if (sample.rank < 0 || sample.rank >= world_ || sample.step <= done_) return;

@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/clock.h"
@@ -51,7 +52,7 @@ struct Straggler {
   int rank = -1;
   std::int64_t since = 0;                 // first step in which it was late
   SlowPhase phase = SlowPhase::kForward;  // the phase that contributes most of its lateness
-  double factor = 1;                      // its own time relative to the median rank's
+  double factor = 1;                      // its own time relative to the usual
   double lostShare = 0;                   // fraction of step time lost to it
   double frozenShare = 0;     // fraction of step time lost while its process was not running
   double stepSeconds = 0;     // measured step time
@@ -61,7 +62,10 @@ struct Straggler {
 // Finds stragglers: ranks whose own time makes the others wait. Own time runs from the start of the
 // step to the arrival at the collective, plus the previous step's optimizer and the part of the
 // transfer during which the process was not running. A rank's excess is its own time minus the
-// median rank's (the lower median), so that ranks that merely share a core are not blamed.
+// usual: the median rank's (the lower median), so that ranks that merely share a core are not
+// blamed. Where ranks have unequal shares of the batch, the usual time is at least the median time
+// per sample times the rank's samples: a larger share alone is no excess. What the rank with the
+// largest share takes as usual is nobody's excess either.
 //
 // A rank is reported if, within a window, it costs at least 20 % of the time and is late in at
 // least 80 % of the steps in which any rank is, in one of these ways:
@@ -78,26 +82,31 @@ struct Straggler {
 // window.
 class StragglerFinder {
  public:
-  explicit StragglerFinder(int world) : world_(world) {}
+  // `samples`: those of each rank in a step; empty: alike.
+  explicit StragglerFinder(int world, std::vector<double> samples = {})
+      : world_(world), samples_(std::move(samples)) {}
   // Adds one step; steps come in order, with the samples of all ranks in rank order.
   void add(const std::vector<StepSample>& samples);
   const std::vector<Straggler>& current() const { return current_; }
 
  private:
   struct Rank {
-    double own = 0, excess = 0;
+    double own = 0, usual = 0, excess = 0;
     double frozen = 0;   // part of the excess during which the process did not run
     double stalled = 0;  // the part of that after the last rank had arrived
-    // Relative to the median rank; may be negative.
+    // Relative to the usual; may be negative.
     double data = 0, forward = 0, backward = 0, optimizer = 0;
   };
   struct Step {
     std::int64_t step = 0;
     double seconds = 0;
-    double middle = 0;  // own time of the median rank
     std::vector<Rank> ranks;
   };
   void look();
+  std::vector<double> usual(const std::vector<double>& own) const;  // of each rank
+  // Returns the phase's seconds of each rank minus the usual ones.
+  std::vector<double> overUsual(const std::vector<StepSample>& samples,
+                                double StepSample::*phase) const;
   std::size_t windowBegin(double seconds) const;
   bool slowIn(std::size_t begin, int rank) const;
   bool freezesIn(std::size_t begin, int rank) const;
@@ -105,6 +114,7 @@ class StragglerFinder {
   Straggler describe(std::size_t begin, int rank) const;
 
   int world_;
+  std::vector<double> samples_;
   std::int64_t seen_ = 0;
   std::int64_t lastStep_ = -1;
   std::vector<double> lastOptimizer_;  // of that step, by rank
@@ -117,7 +127,8 @@ class StragglerFinder {
 // Computes both over a stream of records.
 class StepAnalyzer {
  public:
-  explicit StepAnalyzer(int world);
+  // `samples`: those of each rank in a step; empty: alike.
+  explicit StepAnalyzer(int world, std::vector<double> samples = {});
   // Ignores records of ranks outside the world and of steps that are completed or given up.
   void add(const StepSample& sample);
   // Returns the steps that all ranks have reported since the last call, in order.

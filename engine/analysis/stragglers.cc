@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/analysis/analysis.h"
 #include "engine/base/statistics.h"
@@ -40,13 +41,38 @@ double stalledSeconds(const StepSample& sample, Nanoseconds lastArrival) {
   return std::clamp(sample.communication - waiting, 0.0, std::max(sample.frozenArrived, 0.0));
 }
 
+std::vector<double> valuesOf(const std::vector<StepSample>& samples, double StepSample::*phase) {
+  std::vector<double> out;
+  for (const StepSample& sample : samples) out.push_back(sample.*phase);
+  return out;
+}
+
 // Returns the phase's seconds of each rank minus the median rank's.
 std::vector<double> overMiddle(const std::vector<StepSample>& samples, double StepSample::*phase) {
-  std::vector<double> values;
-  for (const StepSample& sample : samples) values.push_back(sample.*phase);
+  std::vector<double> values = valuesOf(samples, phase);
   const double middle = lowerMedian(values);
   for (double& value : values) value -= middle;
   return values;
+}
+
+// Returns for each rank how long it makes the others wait: its own time minus what it usually
+// takes, or what another rank takes as usual, if that is longer.
+std::vector<double> excesses(const std::vector<double>& own, const std::vector<double>& usual) {
+  std::size_t longest = 0;
+  double first = 0, second = 0;  // of the ranks' times, at most as usual
+  for (std::size_t r = 0; r < own.size(); ++r) {
+    const double time = std::min(own[r], usual[r]);
+    if (time > first) {
+      second = std::exchange(first, time);
+      longest = r;
+    } else {
+      second = std::max(second, time);
+    }
+  }
+  std::vector<double> out;
+  for (std::size_t r = 0; r < own.size(); ++r)
+    out.push_back(std::max(own[r] - std::max(usual[r], r == longest ? second : first), 0.0));
+  return out;
 }
 
 }  // namespace
@@ -65,6 +91,27 @@ std::string_view slowPhaseName(SlowPhase phase) {
       return "optimizer";
   }
   return "forward";
+}
+
+// A rank that has more samples may take as much longer.
+std::vector<double> StragglerFinder::usual(const std::vector<double>& own) const {
+  std::vector<double> out(own.size(), lowerMedian(own));
+  if (samples_.size() != own.size()) return out;
+  std::vector<double> perSample;
+  for (std::size_t r = 0; r < own.size(); ++r)
+    if (samples_[r] > 0) perSample.push_back(own[r] / samples_[r]);
+  if (perSample.empty()) return out;
+  const double middle = lowerMedian(std::move(perSample));
+  for (std::size_t r = 0; r < own.size(); ++r) out[r] = std::max(out[r], middle * samples_[r]);
+  return out;
+}
+
+std::vector<double> StragglerFinder::overUsual(const std::vector<StepSample>& samples,
+                                               double StepSample::*phase) const {
+  std::vector<double> values = valuesOf(samples, phase);
+  const std::vector<double> usually = usual(values);
+  for (std::size_t r = 0; r < values.size(); ++r) values[r] -= usually[r];
+  return values;
 }
 
 // Returns the first step of the window: the last kWindowSteps steps spanning at least `seconds`, as
@@ -153,7 +200,7 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
   const double late = kLate * medianStep(begin);
   Straggler result;
   result.rank = rank;
-  double total = 0, lost = 0, frozen = 0, own = 0, middle = 0;
+  double total = 0, lost = 0, frozen = 0, own = 0, expected = 0;
   double data = 0, forward = 0, backward = 0, transfer = 0, optimizer = 0;
   for (std::size_t i = begin; i < steps_.size(); ++i) {
     const Rank& here = steps_[i].ranks[r];
@@ -161,7 +208,7 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
     lost += here.excess;
     frozen += here.frozen;
     own += here.own;
-    middle += steps_[i].middle;
+    expected += here.usual;
     if (here.excess < late) continue;
     if (result.since == 0) result.since = steps_[i].step;
     data += here.data;
@@ -176,7 +223,7 @@ Straggler StragglerFinder::describe(std::size_t begin, int rank) const {
                  : most == backward ? SlowPhase::kBackward
                  : most == transfer ? SlowPhase::kTransfer
                                     : SlowPhase::kOptimizer;
-  result.factor = middle > 0 ? own / middle : 1;
+  result.factor = expected > 0 ? own / expected : 1;
   result.lostShare = total > 0 ? lost / total : 0;
   result.frozenShare = total > 0 ? frozen / total : 0;
   result.stepSeconds = total / static_cast<double>(steps_.size() - begin);
@@ -198,19 +245,19 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   if (++seen_ <= kWarmUpSteps) return;
   Step step;
   step.step = samples[0].step;
-  step.middle = lowerMedian(own);
+  const std::vector<double> usually = usual(own), late = excesses(own, usually);
   const std::vector<double> frozen = overMiddle(samples, &StepSample::frozen);
-  const std::vector<double> data = overMiddle(samples, &StepSample::data);
-  const std::vector<double> forward = overMiddle(samples, &StepSample::forward);
-  const std::vector<double> backward = overMiddle(samples, &StepSample::backward);
+  const std::vector<double> data = overUsual(samples, &StepSample::data);
+  const std::vector<double> forward = overUsual(samples, &StepSample::forward);
+  const std::vector<double> backward = overUsual(samples, &StepSample::backward);
   const std::vector<double> optimizer = overMiddle(samples, &StepSample::optimizer);
   for (std::size_t r = 0; r < samples.size(); ++r) {
     const StepSample& sample = samples[r];
     step.seconds = std::max(step.seconds, static_cast<double>(sample.end - sample.begin) * 1e-9);
     const double stalled = stalledSeconds(sample, lastArrival);
-    const double excess = std::max(own[r] - step.middle, 0.0) + stalled;
-    step.ranks.push_back({own[r] + stalled, excess, std::clamp(frozen[r], 0.0, excess), stalled,
-                          data[r], forward[r], backward[r], optimizer[r]});
+    const double excess = late[r] + stalled;
+    step.ranks.push_back({own[r] + stalled, usually[r], excess, std::clamp(frozen[r], 0.0, excess),
+                          stalled, data[r], forward[r], backward[r], optimizer[r]});
   }
   steps_.push_back(std::move(step));
   covered_ += steps_.back().seconds;

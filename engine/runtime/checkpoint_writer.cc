@@ -28,13 +28,16 @@ void syncFolder(const fs::path& folder) {
     fsync(fd.get());
 }
 
+Status createdFolder(const fs::path& folder, const std::error_code& error) {
+  if (!error) return {};
+  return systemError(error.value(),
+                     message("cannot create the checkpoint folder {}", folder.string()));
+}
+
 Status makeFolder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error)
-    return systemError(error.value(),
-                       message("cannot create the checkpoint folder {}", folder.string()));
-  return {};
+  return createdFolder(folder, error);
 }
 
 constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
@@ -282,9 +285,7 @@ Status CheckpointWriter::write() {
   // Not the folders above it: where a disk is not mounted any more, another one would be filled.
   std::error_code error;
   fs::create_directory(folder, error);
-  if (error)
-    return systemError(error.value(),
-                       message("cannot create the checkpoint folder {}", folder.string()));
+  LOCKSTEP_TRY(createdFolder(folder, error));
   std::vector<TensorInfo> tensors;
   for (const Part& part : parts_) tensors.push_back(part.tensor);
   const auto bytes = [this](std::size_t index) -> Result<std::span<const std::byte>> {

@@ -18,11 +18,11 @@ std::string rangeText(const Protocols& protocols) {
 const std::vector<Feature>& features() {
   static const std::vector<Feature> all = {
       // PrepareRequest.check_only
-      {kCheckData, 2, message("check the data before a run is prepared")},
+      {kCheckData, message("check the data before a run is prepared")},
       // ListWorkdir, RemoveFromWorkdir
-      {kWorkdirItems, 2, message("list and remove what its workdir keeps")},
+      {kWorkdirItems, message("list and remove what its workdir keeps")},
       // Supervisor.Checkpoint
-      {kCheckpointOnRequest, 2, message("take a checkpoint on request")},
+      {kCheckpointOnRequest, message("take a checkpoint on request")},
   };
   return all;
 }
@@ -68,6 +68,7 @@ Status checkFeature(const Message& peer, const Protocols& node, std::string_view
   LOCKSTEP_CHECK(found != features().end(), "feature {}", feature);
   Error error = makeError(Code::kFailedPrecondition, "{} cannot {}", peer, found->what);
   error.why = "it is of an older version";
+  if (!node.version.empty()) error.why = message("it is of the older version {}", node.version);
   return error;
 }
 

@@ -22,8 +22,7 @@ inline constexpr int kOldestProtocol = 2, kNewestProtocol = 2;
 // What a peer can be asked for beyond the protocol.
 struct Feature {
   std::string_view name;
-  int since = 0;  // the newest protocol when it was added
-  Message what;   // "the agent cannot …"
+  Message what;  // "the agent cannot …"
 };
 const std::vector<Feature>& features();
 inline constexpr std::string_view kCheckData = "check-data";
@@ -44,7 +43,8 @@ Protocols fromProto(const node::v1::Protocols& protocols);  // absent: Protocols
 // in "the agent".
 Result<int> commonProtocol(const Message& peer, const Protocols& node, const Protocols& client);
 
-// Returns kFailedPrecondition if `node` lacks the feature; `peer` is how messages call it.
+// Returns kFailedPrecondition, with the version of `node`, if it lacks the feature; `peer` is how
+// messages call it.
 Status checkFeature(const Message& peer, const Protocols& node, std::string_view feature);
 
 }  // namespace lockstep::specs

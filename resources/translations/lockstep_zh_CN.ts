@@ -1503,6 +1503,14 @@ It uses:
             <translation>无法连接到 %1 的端口 %2 进行测量</translation>
         </message>
         <message>
+            <source>the measurement was cancelled</source>
+            <translation>测量已取消</translation>
+        </message>
+        <message>
+            <source>the link is too slow to be measured in time</source>
+            <translation>链路太慢，无法在限时内完成测量</translation>
+        </message>
+        <message>
             <source>allow TCP connections between the nodes</source>
             <translation>允许节点之间的 TCP 连接</translation>
         </message>
@@ -1825,6 +1833,10 @@ It uses:
         <message>
             <source>it is of an older version</source>
             <translation>它是较旧的版本</translation>
+        </message>
+        <message>
+            <source>it is of the older version %1</source>
+            <translation>它是较旧的版本 %1</translation>
         </message>
         <message>
             <source>the agent</source>
@@ -7146,6 +7158,10 @@ its last lines:
             <translation>所有慢速链路都属于 %1。</translation>
         </message>
         <message>
+            <source>%1 % of its packets are sent again.</source>
+            <translation>其中 %1 % 的数据包被重发。</translation>
+        </message>
+        <message>
             <source>At its usual rate a step would take %1 instead of %2.</source>
             <translation>若速率如常，每步只需 %1，而不是 %2。</translation>
         </message>
@@ -8378,8 +8394,8 @@ its last lines:
             <translation>运行前检查</translation>
         </message>
         <message>
-            <source>Nodes and links are measured one after another, and compared with earlier results on this cluster.</source>
-            <translation>依次测量各节点和链路，并与该集群以前的结果比较。</translation>
+            <source>Nodes and links are measured and compared with earlier results on this cluster.</source>
+            <translation>测量各节点和链路，并与该集群以前的结果比较。</translation>
         </message>
         <message>
             <source>Measure again</source>

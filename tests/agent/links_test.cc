@@ -94,6 +94,7 @@ class LinksTest : public QObject {
     QVERIFY(links[0].sending() < 0.9);  // most of the time nothing was under way
     QVERIFY(links[0].round_trip() > 0);
     QVERIFY(links[0].round_trip() < 0.1);
+    QVERIFY2(links[0].resent() < 0.05, qPrintable(QString::number(links[0].resent())));
     QTest::qWait(500);
     QVERIFY(sample().empty());  // nothing was sent since
   }

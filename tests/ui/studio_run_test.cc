@@ -3,6 +3,9 @@
 #include "tests/ui/studio_road.h"
 
 #include <QAbstractItemModelTester>
+#include <QElapsedTimer>
+#include <QProgressBar>
+#include <QThreadPool>
 #include <algorithm>
 
 #include "engine/base/clock.h"
@@ -66,6 +69,7 @@ class StudioRunTest : public QObject {
     for (const auto* server : list) QVERIFY(trusted.contains(server->fingerprint()));
     trainAndExport(cluster);
     if (!QTest::currentTestFailed()) measuresBeforehand(cluster);
+    if (!QTest::currentTestFailed()) closesWhileItMeasures(cluster);
     road_->close();
     road_->endAgents();  // before their work folders go
   }
@@ -243,6 +247,22 @@ class StudioRunTest : public QObject {
     QVERIFY(dialog->measuring());
     QTest::mouseClick(dialog->findChild<QPushButton*>("preflightDialogReject"), Qt::LeftButton);
     QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+  }
+
+  // The window's end waits for a measurement, which uses what it destroys.
+  void closesWhileItMeasures(ui::ClusterPage* cluster) {
+    QThreadPool& waitedFor = road_->window()->workspace().teardownPool();
+    QVERIFY(tests::wait([&] { return waitedFor.activeThreadCount() == 0; }));
+    QTest::mouseClick(cluster->findChild<QToolButton*>("preflightButton"), Qt::LeftButton);
+    auto* dialog = cluster->findChild<ui::PreflightDialog*>();
+    QVERIFY(dialog && dialog->measuring());
+    auto* progress = dialog->findChild<QProgressBar*>("preflightProgress");
+    QVERIFY(tests::wait([&] { return progress->value() > 0; }, 60'000));
+    QCOMPARE(waitedFor.activeThreadCount(), 1);
+    QElapsedTimer clock;
+    clock.start();
+    road_->close();
+    QVERIFY2(clock.elapsed() < 10'000, qPrintable(QString::number(clock.elapsed())));
   }
 
   void trainAndExport(ui::ClusterPage* cluster) {

@@ -49,8 +49,8 @@ PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveClust
 PreflightDialog::~PreflightDialog() { stop_.request_stop(); }
 
 void PreflightDialog::retranslate() {
-  setHeading(tr("Pre-flight"), tr("Nodes and links are measured one after another, and compared "
-                                  "with earlier results on this cluster."));
+  setHeading(tr("Pre-flight"), tr("Nodes and links are measured and compared with earlier results "
+                                  "on this cluster."));
   setButtons(tr("Measure again"), tr("Close"));
   table_->setAccessibleName(tr("Measured values"));
   progress_->setAccessibleName(tr("Progress"));
@@ -81,7 +81,8 @@ void PreflightDialog::measure() {
       [nodes = preflightNodes(cluster_->session()), keep = cluster_->sessionRef(), options,
        home = workspace_.home(), name = name_,
        stop = stop_.get_token()] { return runPreflight(nodes, home, name, options, stop); },
-      [this](Result<app::PreflightResult> result) { take(std::move(result)); });
+      [this](Result<app::PreflightResult> result) { take(std::move(result)); },
+      workspace_.teardownPool());  // it uses the inbox
 }
 
 void PreflightDialog::showProgress(int done, int total, const QString& what) {

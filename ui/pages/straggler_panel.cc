@@ -80,6 +80,8 @@ void StragglerPanel::refresh(const RunDocument& run) {
                  .arg(formatCount(slow->sinceStep), formatRate(slow->link->rate),
                       formatRate(slow->link->usualRate), formatSeconds(slow->link->roundTrip),
                       formatSeconds(slow->link->usualTrip));
+    if (losesPackets(*slow->link))
+      lines << tr("%1 % of its packets are sent again.").arg(100 * slow->link->resent, 0, 'g', 2);
     if (!slow->link->common.empty())
       lines << tr("All slow links are %1's.").arg(QString::fromStdString(slow->link->common));
   } else if (slow->halted) {

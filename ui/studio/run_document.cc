@@ -200,9 +200,9 @@ void RunDocument::load() {
         }
         documents_ = std::move(loaded->documents);
         prediction_ = std::move(loaded->prediction);
-        alerts_.begin(loaded->row, monotonicNow());
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
+        alerts_.begin(loaded->row, model_.progress(), monotonicNow());
         logs_->append(loaded->logs);
         curves_.setOrigin(-secondsIntoRun(0));
         std::set<std::string> given;

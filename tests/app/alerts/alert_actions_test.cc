@@ -5,13 +5,31 @@
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <dlfcn.h>
+#include <netdb.h>
+
+#include <cstring>
+
 #include "app/alerts/alert_actions.h"
+#include "app/alerts/webhook.h"
 #include "tests/app/alerts/loopback_server.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
 using lockstep::tests::kHttpOk;
 using lockstep::tests::LoopbackServer;
+
+// In place of the system's, also for libcurl: the name server of "slow.test" is long in answering.
+extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
+                           addrinfo** result) {
+  if (node != nullptr && std::strcmp(node, "slow.test") == 0) {
+    std::this_thread::sleep_for(std::chrono::seconds(6));
+    return EAI_AGAIN;
+  }
+  static const auto system =
+      reinterpret_cast<decltype(&getaddrinfo)>(dlsym(RTLD_NEXT, "getaddrinfo"));
+  return system(node, service, hints, result);
+}
 
 namespace {
 
@@ -136,6 +154,47 @@ class AlertActionsTest : public QObject {
       QVERIFY2(
           text.find("secret") == std::string::npos && text.find("hunter2") == std::string::npos,
           text.c_str());
+  }
+
+  // The limit is one for all that a call does.
+  void aNameServerThatIsSlowHoldsNothingUp() {
+    QElapsedTimer spent;
+    spent.start();
+    const Status late = postJson("http://slow.test:9/secret", "{}", std::chrono::milliseconds(500));
+    QCOMPARE(late.code(), Code::kDeadlineExceeded);
+    QVERIFY2(spent.elapsed() < 2000, qPrintable(QString::number(spent.elapsed())));
+    std::stop_source stop;
+    const std::jthread later([&stop] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      stop.request_stop();
+    });
+    spent.restart();
+    const Status cancelled =
+        postJson("http://slow.test:9/secret", "{}", std::chrono::seconds(10), stop.get_token());
+    QCOMPARE(cancelled.code(), Code::kCancelled);
+    QVERIFY2(spent.elapsed() < 3000, qPrintable(QString::number(spent.elapsed())));
+    QTest::qWait(6500);  // what still asks the name server is alone with it
+  }
+
+  // A webhook that does not answer keeps no command waiting.
+  void commandsDoNotWaitForWebhooks() {
+    const LoopbackServer silent("");
+    const QTemporaryDir folder;
+    const std::string file = folder.filePath("told").toStdString();
+    Inbox inbox;
+    AlertActions actions(inbox, [](const Error&) {});
+    AlertSettings settings = withCommand("tee -a " + file);
+    settings.webhook = silent.url("/");
+    for (int i = 0; i < 3; ++i) actions.act(sampleAlert(AlertRule::kStall), settings);
+    QVERIFY(!actions.idle());
+    QElapsedTimer spent;
+    spent.start();
+    QVERIFY(drainUntil(
+        inbox, [&] { return actions.pending(AlertAction::kCommand) == 0; }, 9000));
+    QFile told(QString::fromStdString(file));
+    QVERIFY(told.open(QIODevice::ReadOnly));
+    QCOMPARE(told.readAll().count('\n'), 3);
+    QCOMPARE(actions.pending(AlertAction::kWebhook), std::size_t{3});
   }
 
   // In the background, in order; of failures in a row the first is told.

@@ -25,12 +25,17 @@ constexpr Nanoseconds kSecond = 1'000'000'000;
 // A run whose updates are made up, and the alerts it raised.
 class MadeUpRun {
  public:
-  explicit MadeUpRun(AlertSettings settings = {}) : watch_(std::move(settings)) {
+  // `told`: the steps that the history has of it.
+  explicit MadeUpRun(AlertSettings settings = {}, RunScope scope = {}, std::int64_t told = 0)
+      : watch_(std::move(settings)) {
     row_.run = "r1";
     row_.name = "mlp";
     row_.phase = RunState::RUNNING;
     row_.world = 2;
-    watch_.begin(row_, now_);
+    row_.figures.steps = told;
+    RunProgress progress;
+    progress.begin(std::move(scope));
+    watch_.begin(row_, std::move(progress), now_);
   }
 
   void step(double loss, double seconds = 0.1) {
@@ -240,6 +245,56 @@ class AlertRulesTest : public QObject {
     run.step(1, 10);
     run.wait(101);
     QCOMPARE(run.told(), QStringList{"+stall "});
+  }
+
+  // Between the last step of an epoch and the next there is an evaluation, which may take long.
+  void anEvaluationIsNoStall_data() {
+    QTest::addColumn<bool>("known");  // how long an epoch is
+    QTest::newRow("of a length that is known") << true;
+    QTest::newRow("of the length of the first") << false;
+  }
+  void anEvaluationIsNoStall() {
+    QFETCH(bool, known);
+    MadeUpRun run({}, known ? RunScope{3, 0, 32, 320, {}} : RunScope{3, 0, 0, 0, {}});
+    for (int epoch = 1; epoch <= 3; ++epoch) {
+      for (int step = 0; step < 5; ++step) run.step(1);
+      run.wait(61);  // amid the epoch
+      QCOMPARE(run.told(), QStringList{"+stall "});
+      for (int step = 0; step < 5; ++step) run.step(1);
+      QCOMPARE(run.told(), QStringList{"-stall "});
+      run.wait(known || epoch > 1 ? 1000 : 50);
+      QCOMPARE(run.told(), QStringList());
+      RunUpdate update;
+      update.epochs = {{epoch, 10 * epoch, 1, 1, 0.5}};
+      run.take(update);
+      run.wait(59);
+      QCOMPARE(run.told(), QStringList());
+      if (epoch == 3) break;
+      run.wait(2);
+      QCOMPARE(run.told(), QStringList{"+stall "});
+      run.step(1);
+      QCOMPARE(run.told(), QStringList{"-stall "});
+      for (int step = 0; step < 9; ++step) run.step(1);
+      update.epochs = {{++epoch, 10 * epoch, 1, 1, 0.5}};
+      run.take(update);
+    }
+    run.wait(1000);  // it is trained: nothing else is to come
+    QCOMPARE(run.told(), QStringList());
+  }
+
+  // Steps that the history has come again; later ones are compared with them.
+  void whatTheHistoryHasIsNotJudgedAgain() {
+    constexpr int kTold = 200;
+    for (const double bad : {std::nan(""), 1000.0}) {
+      MadeUpRun run({}, {}, kTold);
+      for (int step = 1; step <= kTold; ++step)
+        run.step(step >= 150 && step < 170 ? bad : healthyLoss(4, step));
+      QCOMPARE(run.told(), QStringList());
+      for (int step = 0; step < 10; ++step) run.step(healthyLoss(4, kTold));
+      for (int step = 0; step < 20; ++step) run.step(bad);
+      const QString rule = std::isnan(bad) ? "+loss-not-finite " : "+loss-spike ";
+      QCOMPARE(run.told(), QStringList{rule});
+    }
   }
 
   void stragglersAndNodes() {

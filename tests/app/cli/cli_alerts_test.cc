@@ -1,10 +1,12 @@
 // Alert rules from the command line, and the alerts of a real run.
 #include <QDir>
+#include <QElapsedTimer>
 #include <QFile>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QTest>
 
+#include "tests/app/alerts/loopback_server.h"
 #include "tests/app/cli/cli_runner.h"
 
 using namespace lockstep::test;
@@ -110,6 +112,24 @@ class CliAlertsTest : public QObject {
     QVERIFY2(text.exit == 0 && text.err.contains("alert: local1 has ") &&
                  text.err.contains("(disk-free)") && text.err.contains("alert over: "),
              text.text());
+  }
+
+  // Five alerts, of which each would be waited for.
+  void aDeadWebhookDoesNotHoldTheRunsEndUp() {
+    const Cli cli;
+    const lockstep::tests::LoopbackServer silent("");
+    QCOMPARE(cli.run({"alerts", "set", "disk-free.threshold=1000000", "disk-free.hold=0",
+                      "node-memory.threshold=1", "node-memory.hold=0",
+                      "actions.webhook=" + QString::fromStdString(silent.url("/"))})
+                 .exit,
+             0);
+    QElapsedTimer clock;
+    clock.start();
+    const CliResult run = cli.run(mlp());
+    QVERIFY2(run.exit == 0, run.text());
+    QVERIFY2(run.err.contains("not sent to actions.webhook in time"), run.text());
+    QVERIFY(!silent.requests().empty());
+    QVERIFY2(clock.elapsed() < 55'000, qPrintable(QString::number(clock.elapsed())));
   }
 
   // A damaged file does not stop a run.

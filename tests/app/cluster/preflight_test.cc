@@ -1,4 +1,5 @@
 // Grades of a pre-flight's values, and the file of earlier results.
+#include <QDir>
 #include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
@@ -79,6 +80,27 @@ class PreflightTest : public QObject {
     QVERIFY(readPreflights(home, "another")->empty());
   }
 
+  void eachClusterHasItsOwn() {
+    const QTemporaryDir folder;
+    const Home home{folder.path().toStdString()};
+    const std::string far(400, 'a');
+    const std::vector<std::string> names{"lab/1",  "lab-1",   "lab 1",  "Lab-1",   "实验室",
+                                         "试验室", "",        "-",      "cluster", "../lab-1",
+                                         far,      far + "b", far + "-"};
+    for (std::size_t i = 0; i < names.size(); ++i)
+      QVERIFY(
+          addPreflight(home, names[i], {{{Kind::kBandwidth, "n1", "n2", static_cast<double>(i)}}})
+              .ok());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto read = readPreflights(home, names[i]);
+      QVERIFY(read.ok());
+      QVERIFY2(read->size() == 1, names[i].c_str());
+      QCOMPARE(read->front().values[0].value, static_cast<double>(i));
+    }
+    QCOMPARE(QDir(folder.path()).entryList(QDir::AllEntries | QDir::NoDotAndDotDot),
+             QStringList{"preflight"});
+  }
+
   void aDamagedFileIsNamed_data() {
     QTest::addColumn<QByteArray>("text");
     for (const char* text : {"", "{", "{}", "[1]", "[[1]]", "[[{}]]",
@@ -91,14 +113,16 @@ class PreflightTest : public QObject {
     const QTemporaryDir folder;
     const Home home{folder.path().toStdString()};
     QVERIFY(addPreflight(home, "lab", {}).ok());
-    QFile file(folder.filePath("preflight/lab.json"));
+    const QStringList files = QDir(folder.filePath("preflight")).entryList({"lab-*.json"});
+    QCOMPARE(files.size(), 1);
+    QFile file(folder.filePath("preflight/" + files[0]));
     QVERIFY(file.open(QIODevice::WriteOnly));
     file.write(text);
     file.close();
     const auto read = readPreflights(home, "lab");
     QVERIFY(!read.ok());
     QCOMPARE(read.error().code, Code::kDataLoss);
-    QVERIFY(read.error().text().find("preflight/lab.json") != std::string::npos);
+    QVERIFY(read.error().text().find("preflight/lab-") != std::string::npos);
     QVERIFY(!addPreflight(home, "lab", {}).ok());  // and it is not written over
   }
 };

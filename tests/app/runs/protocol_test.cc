@@ -105,6 +105,17 @@ class ProtocolTest : public QObject {
     QVERIFY(found.error->next.text().find("cluster deploy") != std::string::npos);
   }
 
+  void whatANodeLacksNamesItsVersion() {
+    for (const std::string& version : {std::string(), std::string("5f21a90c03de")}) {
+      const specs::Protocols node{2, 2, {std::string(specs::kWorkdirItems)}, version};
+      QVERIFY(specs::checkFeature("the agent", node, specs::kWorkdirItems).ok());
+      const Status lacks = specs::checkFeature("the agent", node, specs::kCheckData);
+      QCOMPARE(lacks.code(), Code::kFailedPrecondition);
+      QCOMPARE(lacks.error().why.text(), version.empty() ? std::string("it is of an older version")
+                                                         : "it is of the older version " + version);
+    }
+  }
+
   // A supervisor of another version is not followed; its run goes on, and stands so in the history.
   void aSupervisorOfAnotherVersionIsNotFollowed() {
     Running running;
@@ -134,6 +145,7 @@ class ProtocolTest : public QObject {
     QCOMPARE(lacks.code(), Code::kFailedPrecondition);
     QCOMPARE(lacks.error().what.text(),
              std::string("the run's supervisor cannot take a checkpoint on request"));
+    QCOMPARE(lacks.error().why.text(), std::string("it is of the older version v"));
     QVERIFY(running.ask(recorder, RunRequest::kStop).ok());
     QVERIFY(running.bench.until([&] { return seen.finished; }));
     QCOMPARE(seen.row.phase, RunState::STOPPED);

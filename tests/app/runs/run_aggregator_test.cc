@@ -7,6 +7,7 @@
 #include <openssl/x509v3.h>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "app/runs/log_line.h"
@@ -17,6 +18,8 @@
 #include "app/runs/run_progress.h"
 #include "app/runs/tls.h"
 #include "app/specs/spec_text.h"
+#include "engine/base/clock.h"
+#include "engine/plan/plan.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
 using namespace lockstep;
@@ -77,6 +80,14 @@ run::v1::RankSample rankSample(int rank, bool stopped, double waiting, double th
   sample.set_waiting(waiting);
   sample.set_throttled(throttled);
   return sample;
+}
+
+// The lines of a batch that tell of stragglers.
+std::vector<LogRow> stragglerLines(const RunBatch& batch) {
+  std::vector<LogRow> out;
+  for (const LogRow& row : batch.logs)
+    if (row.text.starts_with("straggler: ")) out.push_back(row);
+  return out;
 }
 
 const RunBatch::Series* find(const RunBatch& batch, const std::string& name) {
@@ -715,6 +726,113 @@ class RunAggregatorTest : public QObject {
     QVERIFY(!look(true));
   }
 
+  // Its samples have the time of the node, whose clock may be minutes ahead of the others'.
+  void aSlowLinkIsNamedWhateverTheClocksSay_data() {
+    QTest::addColumn<double>("ahead");  // seconds, of n2
+    for (const double ahead : {0.0, 10.0, -10.0, 3600.0}) QTest::addRow("%g s", ahead) << ahead;
+  }
+  void aSlowLinkIsNamedWhateverTheClocksSay() {
+    QFETCH(double, ahead);
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    const auto ns = [](double seconds) { return static_cast<std::int64_t>(seconds * 1e9); };
+    const double booted[] = {5000, 90'000};  // each node counts from its own start
+    std::uint64_t sequence = 0;
+    const auto stamp = [&](run::v1::Record& record, int node, double seconds) {
+      record.set_sequence(++sequence);
+      record.set_wall_ns(ns(1'700'000'000 + seconds + (node == 1 ? ahead : 0)));
+      record.set_monotonic_ns(ns(booted[node] + seconds));
+    };
+    run::v1::Record clock;
+    stamp(clock, 1, 0);
+    clock.mutable_clock()->set_relative_to("n1");
+    clock.mutable_clock()->set_offset_ns(ns(booted[0] - booted[1]));
+    clock.mutable_clock()->set_uncertainty_ns(100'000);
+    book.add("n2", clock);
+    std::optional<Straggler> slow;
+    std::vector<LogRow> lines;
+    for (int i = 1; i <= 20; ++i)
+      for (const int node : {0, 1}) {
+        run::v1::Record record;
+        stamp(record, node, 0.5 * i);
+        auto& link = *record.mutable_node_sample()->add_link();
+        const bool isSlow = node == 0 && i > 8;
+        link.set_node(node == 0 ? "n2" : "n1");
+        link.set_sending(0.9);
+        link.set_rate(isSlow ? 2e7 : 1e9);
+        link.set_round_trip(isSlow ? 0.02 : 1e-4);
+        link.set_resent(isSlow ? 0.04 : 0);
+        book.add(node == 0 ? "n1" : "n2", record);
+        const auto taken = book.take();
+        slow = taken.update.slow;
+        for (const LogRow& line : stragglerLines(taken.batch)) lines.push_back(line);
+      }
+    QVERIFY(slow && slow->link);
+    QCOMPARE(slow->link->from, std::string("n1"));
+    QCOMPARE(slow->link->to, std::string("n2"));
+    const QString text = QString::fromStdString(stragglerText(*slow));
+    QVERIFY2(text.contains("% of its packets are sent again"), qPrintable(text));
+    QVERIFY(std::abs(slow->link->resent - 0.04) < 0.01);
+    QVERIFY(!lines.empty());
+    QVERIFY(lines.front().wallNs > ns(1'600'000'000));  // although no step has ended
+  }
+
+  // A rank with more samples takes longer; that is the plan, and named is who is slow beyond it.
+  void sharesOfThePlanAreNoSlowness() {
+    plan::Plan plan;
+    plan.mesh = cluster::Mesh({{"data", 4}});
+    plan.batchCuts = {0, 2, 3, 4, 5};
+    for (const bool known : {true, false})
+      for (const int slow : {-1, 0, 2}) {
+        RunAggregator book(rowOf(4), {{"n1", 0}},
+                           known ? plan::BatchShares(plan) : plan::BatchShares());
+        std::uint64_t sequence = 0;
+        for (int rank = 0; rank < 4; ++rank)
+          book.add("n1", stepsRecord(++sequence, rank, 1, 40,
+                                     rank == slow ? 0.019 : (rank == 0 ? 0.012 : 0.006)));
+        const auto taken = book.take();
+        if (known)
+          QCOMPARE(taken.update.slow ? taken.update.slow->rank : -1, slow);
+        else
+          QVERIFY(taken.update.slow);
+      }
+  }
+
+  // Sums and differences of what nodes say do not overflow.
+  void timesAreBounded() {
+    constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    const std::int64_t now = wallNow();
+    QCOMPARE(bounded(now), now);
+    QCOMPARE(bounded(-now), -now);
+    QCOMPARE(bounded(kMost), -bounded(kLeast));
+    QVERIFY(bounded(kMost) > now && bounded(kMost) <= kMost / 4 + 1);
+    QVERIFY(bounded(bounded(kMost) + bounded(kMost)) == bounded(kMost));
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}, {"n3", 0}});
+    for (const bool early : {true, false}) {
+      const std::string node = early ? "n2" : "n3";
+      const std::int64_t end = early ? kLeast : kMost;
+      run::v1::Record clock;
+      clock.set_sequence(1);
+      clock.mutable_clock()->set_relative_to("n1");
+      clock.mutable_clock()->set_offset_ns(end);
+      book.add(node, clock);
+      run::v1::Record record = stepsRecord(2, early ? 0 : 1, 1, 1, 0.002);
+      record.set_wall_ns(end);
+      record.set_monotonic_ns(early ? kMost : kLeast);
+      record.mutable_steps()->set_begin_ns(0, end);
+      record.mutable_steps()->set_duration_ns(0, kMost);
+      record.mutable_steps()->set_arrival_ns(0, early ? 1 : kMost);
+      book.add(node, record);
+    }
+    const auto taken = book.take();
+    const auto waiting = [&](int rank) {
+      const auto* series = find(taken.batch, fmt::format("rank/{}/waiting", rank));
+      return series != nullptr ? series->points.at(0).y : -1;
+    };
+    QVERIFY2(std::abs(waiting(0) - 0.0179) < 1e-6, qPrintable(QString::number(waiting(0))));
+    QCOMPARE(waiting(1), 0.0);
+  }
+
   void theCoordinatorSaysTheEnd() {
     RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
     run::v1::Record finished;
@@ -835,6 +953,34 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(taken.update.errors.size(), std::size_t{1});
     QCOMPARE(taken.update.errors[0].node, std::string("n1"));
     QVERIFY(taken.update.row->error.text().find("rank 1 was killed") != std::string::npos);
+  }
+
+  // A recorder that takes over reads steps again, and tells of stragglers of later ones only.
+  void stragglersAreToldOnce() {
+    const auto steps = [](RunAggregator& book, std::uint64_t& sequence, int first, double slow) {
+      for (int rank = 0; rank < 3; ++rank)
+        book.add("n1", stepsRecord(++sequence, rank, first, 30, rank == 1 ? slow : 0.002));
+      return book.take();
+    };
+    RunAggregator before(rowOf(3), {{"n1", 0}});
+    std::uint64_t sequence = 0;
+    auto taken = steps(before, sequence, 1, 0.012);
+    QCOMPARE(stragglerLines(taken.batch).size(), std::size_t{1});
+    QVERIFY(taken.update.row);
+    RunAggregator later(*taken.update.row, {{"n1", sequence}});
+    sequence = 0;
+    taken = steps(later, sequence, 1, 0.012);
+    QVERIFY(stragglerLines(taken.batch).empty());
+    QVERIFY(taken.update.stragglers.empty());
+    QCOMPARE(taken.update.slow ? taken.update.slow->rank : -1, 1);  // it still is
+    taken = steps(later, sequence, 31, 0.012);
+    QVERIFY(stragglerLines(taken.batch).empty());
+    for (int first = 61; first < 301; first += 30) {
+      taken = steps(later, sequence, first, 0.002);
+      if (!stragglerLines(taken.batch).empty()) break;
+    }
+    QCOMPARE(stragglerLines(taken.batch).size(), std::size_t{1});
+    QVERIFY(stragglerLines(taken.batch)[0].text.find("was slow in steps") != std::string::npos);
   }
 
   // A recorder that takes over: what the history has is not told twice, but for steps.

@@ -6,6 +6,9 @@
 
 #include "engine/analysis/analysis.h"
 #include "engine/base/random.h"
+#include "engine/cluster/cuts.h"
+#include "engine/plan/batch_shares.h"
+#include "engine/plan/plan.h"
 
 using namespace lockstep;
 using namespace lockstep::analysis;
@@ -22,7 +25,8 @@ Nanoseconds ns(double seconds) { return static_cast<Nanoseconds>(seconds * 1e9);
 class Run {
  public:
   using Compute = std::function<double(int rank, std::int64_t step, double now)>;
-  Run(int world, Compute compute) : world_(world), compute_(std::move(compute)), analyzer_(world) {}
+  Run(int world, Compute compute, std::vector<double> samples = {})
+      : world_(world), compute_(std::move(compute)), analyzer_(world, std::move(samples)) {}
 
   void advance(int steps) {
     for (int i = 0; i < steps; ++i) {
@@ -81,6 +85,36 @@ double noise(std::uint64_t seed, int rank, std::int64_t step) {
   if (randomUniform(key, at + 3) < 0.003) extra += 0.08;
   return extra;
 }
+
+// A batch divided unequally: how many samples each rank has, and how long it computes, in part in
+// proportion to them.
+struct Division {
+  Division(std::uint64_t seed, int world) {
+    const auto draw = [&](int least, int most) {
+      return least + static_cast<int>(randomUniform(seed, ++drawn_) * (most - least + 1));
+    };
+    for (int r = 0; r < world; ++r) samples.push_back(draw(1, 5));
+    fixed = 0.005 * draw(0, 4);
+    each = 0.004 * draw(2, 8);
+  }
+  double own(int rank) const { return fixed + each * samples[static_cast<std::size_t>(rank)]; }
+  double slowest(int without = -1) const {
+    double out = 0;
+    for (int r = 0; r < static_cast<int>(samples.size()); ++r)
+      if (r != without) out = std::max(out, own(r));
+    return out;
+  }
+  // The most that the rank's share explains, by any other rank's time per sample.
+  double explained(int rank) const {
+    const double least = *std::min_element(samples.begin(), samples.end());
+    return samples[static_cast<std::size_t>(rank)] * (fixed / least + each);
+  }
+  std::vector<double> samples;
+  double fixed = 0, each = 0;  // seconds
+
+ private:
+  std::uint64_t drawn_ = 0;
+};
 
 // Adds delays of `length` every `period` from `start` on to work of `work` beginning at `now`.
 double withBursts(double now, double work, double start, double period, double length) {
@@ -238,6 +272,75 @@ class AnalysisTest : public QObject {
     });
     run.advance(2000);
     QVERIFY(!run.everNamed());
+  }
+
+  void aLargerShareIsNoSlowness_data() {
+    QTest::addColumn<int>("world");
+    for (const int world : {2, 3, 4, 8}) QTest::addRow("%d ranks", world) << world;
+  }
+  void aLargerShareIsNoSlowness() {
+    QFETCH(int, world);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const Division division(100 * seed + static_cast<std::uint64_t>(world), world);
+      Run run(
+          world,
+          [&](int rank, std::int64_t step, double) {
+            return division.own(rank) + noise(seed, rank, step);
+          },
+          division.samples);
+      run.advance(500);
+      QVERIFY2(!run.everNamed(),
+               qPrintable(QString("seed %1, step %2").arg(seed).arg(run.firstNamed())));
+    }
+  }
+
+  // Whatever its share, the rank that the others wait for by more than shares explain is named.
+  void aSlowRankIsNamedWhateverItsShare_data() { aLargerShareIsNoSlowness_data(); }
+  void aSlowRankIsNamedWhateverItsShare() {
+    QFETCH(int, world);
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const Division division(100 * seed + static_cast<std::uint64_t>(world), world);
+      const int slow = static_cast<int>(seed % static_cast<std::uint64_t>(world));
+      const double own = 1.6 * std::max(division.slowest(slow), division.explained(slow));
+      const double extra = own - division.own(slow);
+      Run run(
+          world,
+          [&](int rank, std::int64_t step, double) {
+            return division.own(rank) + (rank == slow && step > 30 ? extra : 0) +
+                   0.2 * noise(seed, rank, step);
+          },
+          division.samples);
+      run.advance(30);
+      QVERIFY(!run.everNamed());
+      run.advance(60);
+      const QByteArray where = "seed " + QByteArray::number(static_cast<int>(seed));
+      QVERIFY2(run.stragglers().size() == 1, where);
+      QVERIFY2(run.stragglers()[0].rank == slow, where);
+      QVERIFY2(run.stragglers()[0].factor > 1.3, where);
+    }
+  }
+
+  void sharesAreThoseOfThePlan() {
+    const auto planOf = [](std::vector<cluster::Axis> axes, std::vector<std::int64_t> cuts,
+                           int servers = 0) {
+      plan::Plan plan;
+      plan.mesh = cluster::Mesh(std::move(axes), servers);
+      plan.batchCuts = std::move(cuts);
+      return plan::BatchShares(plan);
+    };
+    using Samples = std::vector<double>;
+    const plan::BatchShares five = planOf({{"data", 4}}, cluster::evenCuts(5, 4));
+    QCOMPARE(five.of(4), (Samples{2, 1, 1, 1}));
+    QCOMPARE(five.of(3), (Samples{2, 2, 1}));  // a rank is lost
+    QCOMPARE(five.of(1), (Samples{5}));
+    const plan::BatchShares pairs = planOf({{"data", 2}, {"model", 2}}, {0, 6, 8});
+    QCOMPARE(pairs.of(4), (Samples{6, 6, 2, 2}));
+    QCOMPARE(pairs.of(2), (Samples{8, 8}));
+    QVERIFY(pairs.of(3).empty());
+    QCOMPARE(planOf({{"data", 2}}, {0, 3, 4}, 1).of(3), (Samples{3, 1, 0}));
+    QCOMPARE(planOf({{"stage", 3}}, {0, 4}).of(3), (Samples{4, 4, 4}));
+    QVERIFY(planOf({{"data", 2}}, {}).of(2).empty());
+    QVERIFY(plan::BatchShares().of(4).empty());
   }
 
   void slowRankIsNamedWithin20Steps_data() {

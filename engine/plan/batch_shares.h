@@ -1,0 +1,26 @@
+// BatchShares: how many samples of a step each rank has by a plan.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/cluster/mesh.h"
+
+namespace lockstep::plan {
+
+struct Plan;
+
+class BatchShares {
+ public:
+  BatchShares() = default;  // not known
+  explicit BatchShares(const Plan& plan);
+  // Returns those of ranks 0 … world − 1; of another world than the plan's, those of a run that was
+  // planned again for so many ranks. 0: of a server. Empty: not known.
+  std::vector<double> of(int world) const;
+
+ private:
+  cluster::Mesh mesh_;
+  std::vector<std::int64_t> cuts_;  // of the batch, along axis data
+};
+
+}  // namespace lockstep::plan

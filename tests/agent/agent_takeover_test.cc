@@ -1,0 +1,224 @@
+// A node takes over from a coordinator that is lost. Node n2 is real; the run's other nodes are
+// played here: n1 coordinates and falls silent, n3 votes when n2 has voted for it.
+#include <unistd.h>
+
+#include <QCoreApplication>
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "agent/base/event_loop.h"
+#include "agent/supervisor/peers.h"
+#include "agent/supervisor/run_control.h"
+#include "agent/supervisor/spool.h"
+#include "engine/base/file.h"
+#include "tests/agent/agent_node.h"
+#include "tests/agent/run_keys.h"
+
+using namespace lockstep;
+using namespace lockstep::agent_test;
+
+namespace {
+
+constexpr Nanoseconds kMs = 1'000'000;
+constexpr Nanoseconds kLost = 1500 * kMs;  // RunLimits::lostPeer
+constexpr Nanoseconds kLimit = 40'000 * kMs;
+constexpr int kHeartbeatMs = 60;
+
+void must(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.error().text());
+}
+template <typename T>
+T must(Result<T> result) {
+  must(result.status());
+  return std::move(*result);
+}
+
+class Takeover {
+ public:
+  // n3 votes once for each of these generations, at once.
+  explicit Takeover(std::vector<int> generations) : generations_(std::move(generations)) {
+    options_ = {.run = newRunId(),
+                .nodes = {"n1", "n2", "n3"},
+                .ranks = 1,
+                .comm = "gloo",
+                .recovery = "shrink"};
+    folder_.path = home_.filePath("run").toStdString();
+    folder_.runtime = home_.path().toStdString();
+    must(agent::makeFolders(folder_.logs()));
+    spool_ = must(agent::Spool::open(folder_.spool(), {}));
+    playCoordinator();
+    playVoter();
+    begin();
+  }
+
+  // Runs until the node coordinates, and then for longer than a lost coordinator has.
+  void run() {
+    loop_.every(20 * kMs, [this] {
+      if (end_ == 0 && first([](const auto& record) { return record.has_recovering(); }))
+        end_ = monotonicNow() + 2 * kLost;
+      if (end_ != 0 && monotonicNow() > end_) loop_.quit();
+    });
+    loop_.after(kLimit, [this] { loop_.quit(); });
+    loop_.run();
+  }
+  std::vector<run::v1::Record> records() const {
+    std::vector<run::v1::Record> out;
+    for (const auto& kept : must(spool_->read(0, 100'000, 0)))
+      out.emplace_back().ParseFromString(kept.bytes);
+    return out;
+  }
+  std::optional<run::v1::Record> first(
+      const std::function<bool(const run::v1::Record&)>& condition) const {
+    for (const run::v1::Record& record : records())
+      if (condition(record)) return record;
+    return std::nullopt;
+  }
+  // The lines that the node has logged.
+  std::string log() const {
+    std::string out;
+    for (const run::v1::Record& record : records())
+      for (const std::string& line : record.log().lines()) out += line + "\n";
+    return out;
+  }
+
+ private:
+  node::v1::PrepareRequest request(int node) const {
+    auto out = prepareRequest(options_, node);
+    out.mutable_spec()->mutable_recovery()->set_heartbeat_ms(kHeartbeatMs);
+    const std::string& name = options_.nodes[static_cast<std::size_t>(node)];
+    *out.mutable_tls() = authority_.identity(agent::peerIdentity(options_.run, name, 1));
+    for (const std::string& one : options_.nodes) {
+      auto& host = *out.add_hosts();
+      host.set_node(one);
+      host.set_host(one);
+      host.set_cores(2);
+    }
+    return out;
+  }
+  // It says how the run begins, and nothing after that.
+  void playCoordinator() {
+    agent::PeerServer::Handlers handlers;
+    handlers.onJoin = [this](const std::string& node, const node::v1::PeerHello&) {
+      if (std::exchange(spoke_, true)) return;
+      node::v1::ToPeer message;
+      message.mutable_committed();
+      coordinator_->send(node, message);
+      node::v1::Go& go = *message.mutable_go();
+      *go.mutable_cluster() = request(1).cluster();
+      for (const std::string& name : options_.nodes) go.add_electorate(name);
+      for (const auto& [name, address] : {std::pair("n2", address_), {"n3", voter_->address()}}) {
+        go.add_listeners()->set_node(name);
+        go.mutable_listeners()->rbegin()->set_address(address);
+      }
+      coordinator_->send(node, message);
+    };
+    handlers.onLeave = [](const std::string&) {};
+    handlers.onMessage = [](const std::string&, const node::v1::FromPeer&) {};
+    coordinator_ =
+        must(agent::PeerServer::start(loop_, "127.0.0.1", request(0), "", std::move(handlers)));
+  }
+  void playVoter() {
+    agent::PeerServer::Handlers handlers;
+    handlers.onJoin = [](const std::string&, const node::v1::PeerHello&) {};
+    handlers.onLeave = [](const std::string&) {};
+    handlers.onMessage = [this](const std::string&, const node::v1::FromPeer& message) {
+      if (!message.has_vote() || std::exchange(voted_, true)) return;
+      node::v1::FromPeer vote;
+      vote.mutable_vote();
+      for (const int generation : generations_) {
+        votes_->setGeneration(generation);
+        votes_->send(vote);
+      }
+    };
+    voter_ =
+        must(agent::PeerServer::start(loop_, "127.0.0.1", request(2), "", std::move(handlers)));
+  }
+  void begin() {
+    node::v1::PrepareRequest own = request(1);
+    own.set_coordinator_address(coordinator_->address());
+    must(writeFileAtomically(folder_.plan(), own.plan(), 0600));
+    agent::RunLimits limits;
+    limits.lostPeer = kLost;
+    control_ = std::make_unique<agent::RunControl>(loop_, folder_, own, *spool_, "test", limits,
+                                                   [this] { loop_.quit(); });
+    address_ = must(control_->start());
+    agent::PeerClient::Handlers handlers;
+    handlers.onJoin = [] {};
+    handlers.onLost = [](const std::string&) {};
+    handlers.onRefused = [](const Error&) {};
+    handlers.onMessage = [this](const node::v1::ToPeer& message) {
+      if (!message.has_recover()) return;
+      votes_->setGeneration(message.generation());
+      follows_ = true;
+    };
+    votes_ = std::make_unique<agent::PeerClient>(loop_, "n2", address_, voter_->address(),
+                                                 request(2), 1, std::move(handlers));
+    loop_.every(kHeartbeatMs * kMs, [this] {
+      node::v1::FromPeer ping;
+      ping.mutable_ping()->set_sent_ns(monotonicNow());
+      if (follows_) votes_->send(ping);
+    });
+  }
+
+  const std::vector<int> generations_;
+  RunOptions options_;
+  RunAuthority authority_;
+  QTemporaryDir home_;
+  agent::RunFolder folder_;
+  agent::EventLoop loop_;
+  std::unique_ptr<agent::Spool> spool_;
+  std::unique_ptr<agent::PeerServer> coordinator_, voter_;
+  std::string address_;  // of n2
+  std::unique_ptr<agent::RunControl> control_;
+  std::unique_ptr<agent::PeerClient> votes_;
+  bool spoke_ = false, voted_ = false, follows_ = false;
+  Nanoseconds end_ = 0;
+};
+
+}  // namespace
+
+class AgentTakeoverTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // n2 and n3 vote for each other: n2 comes first and stands, and has all the votes there are.
+  void whoHasTakenOverSeeksNobody_data() {
+    QTest::addColumn<std::vector<int>>("generations");
+    QTest::addColumn<int>("next");
+    // One more, since the coordinator may have begun one that nobody has heard of.
+    QTest::newRow("all know one generation") << std::vector<int>{1} << 3;
+    QTest::newRow("a voter has heard of a later one") << std::vector<int>{3} << 5;
+    QTest::newRow("it hears of that between two votes") << std::vector<int>{1, 3} << 5;
+    QTest::newRow("an old vote comes last") << std::vector<int>{3, 1} << 5;
+  }
+  void whoHasTakenOverSeeksNobody() {
+    QFETCH(std::vector<int>, generations);
+    QFETCH(int, next);
+    Takeover takeover(generations);
+    takeover.run();
+    const std::string log = takeover.log();
+    const auto recovering = takeover.first([](const auto& one) { return one.has_recovering(); });
+    QVERIFY2(recovering, log.c_str());
+    QCOMPARE(recovering->recovering().generation(), next);
+    QCOMPARE(recovering->recovering().world(), 2);
+    const auto end = takeover.first([](const auto& one) { return one.has_finished(); });
+    QVERIFY2(!end, log.c_str());
+    const std::size_t since = log.find("coordinates the run from now on");
+    QVERIFY2(since != std::string::npos, log.c_str());
+    QVERIFY2(log.find("votes", since) == std::string::npos, log.c_str());
+  }
+};
+
+// The node's workers are this program too; they get no ready.
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "worker")
+    for (;;) ::pause();
+  QCoreApplication application(argc, argv);
+  AgentTakeoverTest test;
+  return QTest::qExec(&test, argc, argv);
+}
+#include "agent_takeover_test.moc"

@@ -1,0 +1,191 @@
+// A pre-flight's calls to agents that are made up: listeners that end, and one that never answers.
+#include <grpcpp/grpcpp.h>
+
+#include <QElapsedTimer>
+#include <QTemporaryDir>
+#include <QTest>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <stop_token>
+#include <thread>
+#include <vector>
+
+#include "app/cluster/node_access.h"
+#include "app/cluster/preflight.h"
+#include "lockstep/node/v1/node.grpc.pb.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kListens{1500}, kMeasures{200};
+
+// The ports at which nodes listen.
+class Ports {
+ public:
+  int open() {
+    const std::lock_guard lock(mutex_);
+    open_.insert(++last_);
+    return last_;
+  }
+  void close(int port) {
+    const std::lock_guard lock(mutex_);
+    open_.erase(port);
+  }
+  bool isOpen(int port) {
+    const std::lock_guard lock(mutex_);
+    return open_.contains(port);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<int> open_;
+  int last_ = 1000;
+};
+
+// Listens for kListens and measures for kMeasures; a mute one says nothing when it is to listen.
+class MadeUpAgent final : public node::v1::Agent::Service {
+ public:
+  MadeUpAgent(const std::string& socket, Ports& ports, bool mute) : ports_(ports), mute_(mute) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~MadeUpAgent() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  grpc::Status Bench(grpc::ServerContext*, const node::v1::BenchRequest*,
+                     node::v1::BenchReply*) override {
+    return grpc::Status::OK;
+  }
+  grpc::Status ListenForMeasurements(
+      grpc::ServerContext* context, const node::v1::ListenForMeasurementsRequest*,
+      grpc::ServerWriter<node::v1::ListenForMeasurementsReply>* writer) override {
+    const int port = ports_.open();
+    node::v1::ListenForMeasurementsReply reply;
+    reply.set_port(port);
+    if (!mute_) writer->Write(reply);
+    const auto end = std::chrono::steady_clock::now() + kListens;
+    while (!context->IsCancelled() && (mute_ || std::chrono::steady_clock::now() < end))
+      std::this_thread::sleep_for(milliseconds(20));
+    ports_.close(port);
+    return grpc::Status::OK;
+  }
+  grpc::Status MeasurePeer(grpc::ServerContext*, const node::v1::MeasurePeerRequest* request,
+                           node::v1::MeasurePeerReply* reply) override {
+    if (!ports_.isOpen(request->port()))
+      return {grpc::StatusCode::UNAVAILABLE, "Connection refused"};
+    std::this_thread::sleep_for(kMeasures);
+    reply->set_bytes_per_second(1e9);
+    reply->set_round_trip(1e-4);
+    return grpc::Status::OK;
+  }
+
+ private:
+  Ports& ports_;
+  const bool mute_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+struct MadeUpNode final : NodeAccess {
+  MadeUpNode(std::string name, const std::string& socket)
+      : own(std::move(name)),
+        channel(grpc::CreateChannel("unix:" + socket, grpc::InsecureChannelCredentials())) {}
+  const std::string& name() const override { return own; }
+  Result<NodeInventory> waitConnected(std::stop_token) override { return NodeInventory(); }
+  Result<std::shared_ptr<grpc::Channel>> agent() override { return channel; }
+  Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string&) override { return channel; }
+  const std::string own;
+  std::shared_ptr<grpc::Channel> channel;
+};
+
+// Nodes n1, n2, … on one host, so that their pairs are measured one after another.
+class MadeUpCluster {
+ public:
+  explicit MadeUpCluster(int count, int mute = -1) {
+    for (int i = 0; i < count; ++i) {
+      const std::string name = "n" + std::to_string(i + 1);
+      const std::string socket = folder_.filePath("s").toStdString() + name;
+      agents_.push_back(std::make_unique<MadeUpAgent>(socket, ports_, i == mute));
+      access_.push_back(std::make_unique<MadeUpNode>(name, socket));
+      specs_.push_back(std::make_unique<spec::v1::NodeSpec>());
+      specs_.back()->set_name(name);
+      PreflightNode& node = nodes_.emplace_back();
+      node.peer.spec = specs_.back().get();
+      node.peer.access = access_.back().get();
+      node.peer.inventory.bootId = "b";
+      node.peer.inventory.network = "n";
+    }
+  }
+  Result<PreflightResult> run(const std::stop_token& stop = {}) {
+    return runPreflight(nodes_, {folder_.path().toStdString()}, "lab", {}, stop);
+  }
+
+ private:
+  QTemporaryDir folder_;
+  Ports ports_;
+  std::vector<std::unique_ptr<MadeUpAgent>> agents_;
+  std::vector<std::unique_ptr<MadeUpNode>> access_;
+  std::vector<std::unique_ptr<spec::v1::NodeSpec>> specs_;
+  std::vector<PreflightNode> nodes_;
+};
+
+std::size_t linksOf(const PreflightResult& result) {
+  return static_cast<std::size_t>(std::count_if(
+      result.values.begin(), result.values.end(),
+      [](const PreflightValue& value) { return value.kind == PreflightValue::Kind::kBandwidth; }));
+}
+
+}  // namespace
+
+class PreflightCallsTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  // All pairs take longer than a node listens.
+  void listenersLiveForTheirPairs() {
+    MadeUpCluster cluster(4);
+    QElapsedTimer clock;
+    clock.start();
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QVERIFY(clock.elapsed() > kListens.count());
+    QVERIFY2(result->errors.empty(), result->errors.front().text().c_str());
+    QCOMPARE(linksOf(*result), std::size_t{12});
+  }
+
+  void aNodeThatNeverAnswersIsLeftOut() {
+    MadeUpCluster cluster(3, 1);
+    QElapsedTimer clock;
+    clock.start();
+    const auto result = cluster.run();
+    QVERIFY(result.ok());
+    QVERIFY2(clock.elapsed() < 20'000, qPrintable(QString::number(clock.elapsed())));
+    QCOMPARE(result->errors.size(), std::size_t{1});  // told once
+    QCOMPARE(result->errors[0].node, std::string("n2"));
+    QCOMPARE(linksOf(*result), std::size_t{4});  // all but those to it
+  }
+
+  void itIsCancelledWhileANodeIsSilent() {
+    MadeUpCluster cluster(3, 1);
+    std::stop_source stop;
+    QElapsedTimer clock;
+    clock.start();
+    const std::jthread later([&] {
+      std::this_thread::sleep_for(milliseconds(500));
+      stop.request_stop();
+    });
+    const auto result = cluster.run(stop.get_token());
+    QVERIFY(!result.ok());
+    QCOMPARE(result.error().code, Code::kCancelled);
+    QVERIFY2(clock.elapsed() < 3000, qPrintable(QString::number(clock.elapsed())));
+  }
+};
+
+QTEST_GUILESS_MAIN(PreflightCallsTest)
+#include "preflight_calls_test.moc"
