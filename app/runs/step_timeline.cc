@@ -28,8 +28,9 @@ SpanKind kindOf(const plan::Event& event) {
       break;
   }
   return event.phase == ir::Phase::kBackward    ? SpanKind::kBackward
-         : event.phase == ir::Phase::kOptimizer ? SpanKind::kOptimizer
-                                                : SpanKind::kForward;
+         : event.phase == ir::Phase::kOptimizer || event.phase == ir::Phase::kWatch
+             ? SpanKind::kOptimizer
+             : SpanKind::kForward;
 }
 
 class Builder {

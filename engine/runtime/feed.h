@@ -52,12 +52,28 @@ class Feed {
   bool hasScale() const { return scaling_.data != nullptr; }
   double lossScale() const { return readFloat(scaling_, 0); }
   bool skipped() const { return readFloat(scaling_, 1) < 0; }
+  // The rate as the program had it; NaN where it has none.
+  double learningRate() const;
+  // Measurements of the last run, of this training step (ir/watch.h); NaN where there are none or
+  // they are not finite numbers.
+  double gradientNorm(std::int64_t step) const;
+  double updateRatio(std::int64_t step) const;
 
  private:
   Feed() = default;
   std::unique_ptr<Executor> executor_;
   std::int64_t begin_ = 0, end_ = 0;
   std::vector<backends::Operand> fields_;
+  // A result, and whether it is there in watched steps only.
+  struct Watched {
+    backends::Operand value;
+    bool sampled = false;
+  };
+  Watched watched(std::string_view result) const;
+  bool isThere(const Watched& one, std::int64_t step) const;
+
+  const plan::Plan* plan_ = nullptr;
+  Watched gradientSquares_, gradientDivisor_, updateSquares_, parameterSquares_;
   backends::Operand weight_, dropout_, learningRate_, updates_, stop_, metrics_, control_, scaling_;
 };
 
