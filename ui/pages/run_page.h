@@ -23,6 +23,7 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
+class DashboardView;
 class Figure;
 class PlotGroup;
 class PlotView;
@@ -43,6 +44,7 @@ class RunPage : public Page {
   QString titleDetail() const override { return document_->run(); }
   bool canFind() const override { return true; }
   void find() override;  // in the logs
+  QUndoStack* undoStack() override;
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
   RunDocument* document() const { return document_; }
@@ -113,6 +115,9 @@ class RunPage : public Page {
   PlotView* metric_ = nullptr;
   std::string shownMetric_;
   PlotView* throughput_ = nullptr;
+  PlotView* rate_ = nullptr;          // learning rate
+  PlotView* gradientNorm_ = nullptr;  // with the update ratio
+  DashboardView* dashboard_ = nullptr;
   PlotView* cpu_ = nullptr;
   PlotView* memory_ = nullptr;
   PlotView* network_ = nullptr;

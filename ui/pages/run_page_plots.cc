@@ -106,8 +106,11 @@ QWidget* RunPage::buildOverview() {
   grid->addWidget(plotCard(throughput_, "throughputPlot", stepGroup_), 1, 0);
   throughput_->setFromZero(true);
   grid->addWidget(buildBreakdown(page), 1, 1);
-  grid->setRowStretch(0, 1);
-  grid->setRowStretch(1, 1);
+  grid->addWidget(plotCard(rate_, "learningRatePlot", stepGroup_), 2, 0);
+  grid->addWidget(plotCard(gradientNorm_, "gradientNormPlot", stepGroup_), 2, 1);
+  rate_->setFromZero(true);
+  gradientNorm_->setLogY(true);
+  for (int row = 0; row < 3; ++row) grid->setRowStretch(row, 1);
   grid->setColumnStretch(0, 1);
   grid->setColumnStretch(1, 1);
   return scrolled(page, this);
@@ -187,6 +190,17 @@ void RunPage::placeSeries(const QString& qname) {
   } else if (name == "samples_per_second") {
     add(throughput_, tr("samples per second"), 2);
     line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "tokens_per_second") {
+    add(throughput_, tr("tokens per second"), 3);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "learning_rate") {
+    add(rate_, tr("learning rate"), 4);
+  } else if (name == "gradient_norm") {
+    add(gradientNorm_, tr("gradient norm"), 5);
+    line->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "update_ratio") {
+    add(gradientNorm_, tr("update ratio"), 6);
+    line->setSmoothing(smooth_->value() / 100.0);
   } else if (name.starts_with("epoch/eval_")) {
     // Over epochs: drawn at the step on which the epoch ended (see placeEvaluations).
   } else if (qname.startsWith("node/") && qname.section('/', 2, 2) == "gpu") {
@@ -220,8 +234,10 @@ void RunPage::placeEvaluations(const std::vector<app::EpochRow>& tested) {
         (line->raw().size() == 0 ||
          line->raw().x(line->raw().size() - 1) == static_cast<double>(tested.back().step)))
       return;
-    line->clear();
-    for (const auto& epoch : tested) line->append(static_cast<double>(epoch.step), epoch.*field);
+    std::vector<app::Point> points;
+    for (const auto& epoch : tested)
+      points.push_back({static_cast<double>(epoch.step), epoch.*field});
+    document_->replace(name, points);
     line->dots = true;
     line->colorIndex = 1;
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end())

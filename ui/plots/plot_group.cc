@@ -7,11 +7,16 @@
 namespace lockstep::ui {
 
 void PlotGroup::add(PlotView* view) {
+  views_.removeIf([](const QPointer<PlotView>& one) { return one.isNull(); });
+  if (logX_) view->setLogX(true);
   views_ << view;
   view->setGroup(this);
+  if (!following_) view->showXRange(lower_, upper_);
 }
 
 void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
+  lower_ = lower;
+  upper_ = upper;
   if (following_) {
     following_ = false;
     Q_EMIT followingChanged(false);
@@ -55,6 +60,7 @@ void PlotGroup::clearCursor() {
 }
 
 void PlotGroup::setSmoothing(double weight) {
+  smoothing_ = weight;
   for (const auto& view : views_) {
     if (view) view->setSmoothing(weight);
   }
@@ -68,6 +74,7 @@ void PlotGroup::setPaused(bool paused) {
 }
 
 void PlotGroup::setLogX(bool on) {
+  logX_ = on;
   for (const auto& view : views_) {
     if (view) view->setLogX(on);
   }

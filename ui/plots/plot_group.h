@@ -15,6 +15,7 @@ class PlotGroup : public QObject {
  public:
   explicit PlotGroup(QObject* parent) : QObject(parent) {}
 
+  // A view that comes later gets the range, smoothing and axes that the others have.
   void add(PlotView* view);
   void setXRange(double lower, double upper, PlotView* from);  // by hand: following ends
   void follow();                                               // all data again, as they arrive
@@ -26,6 +27,7 @@ class PlotGroup : public QObject {
   void setCursor(double x);
   void clearCursor();
   void setSmoothing(double weight);
+  double smoothing() const { return smoothing_; }  // below 0: not set
   void setPaused(bool paused);  // data that arrive are not drawn; zoom and crosshair go on
   bool paused() const { return paused_; }
   void setLogX(bool on);
@@ -39,6 +41,9 @@ class PlotGroup : public QObject {
   QList<QPointer<PlotView>> views_;
   bool following_ = true;
   bool paused_ = false;
+  bool logX_ = false;
+  double lower_ = 0, upper_ = 1;  // where the zoom was chosen by hand
+  double smoothing_ = -1;
 };
 
 }  // namespace lockstep::ui

@@ -18,6 +18,7 @@
 #include "ui/plots/series_table_model.h"
 #include "ui/plots/unit_ticker.h"
 #include "ui/theme/theme.h"
+#include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
 namespace {
@@ -77,9 +78,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
 void PlotView::makeHead() {
   auto* head = head_ = new QHBoxLayout;
   head->setSpacing(kSpaceXs / 2);
-  title_ = new QLabel(this);
-  title_->setObjectName("plotTitle");
-  title_->setProperty("role", "section");
+  title_ = new ElidedLabel("plotTitle", this, "section");
   legend_ = new LegendBar(this);
   legend_->setObjectName("plotLegend");
   fitButton_ = plotButton("plotFit", this);
@@ -156,6 +155,7 @@ void PlotView::makeTable(QWidget* body) {
 void PlotView::connectParts() {
   connect(tableButton_, &QToolButton::toggled, this, &PlotView::showTable);
   connect(logButton_, &QToolButton::toggled, this, &PlotView::setLogY);
+  connect(logButton_, &QToolButton::toggled, this, &PlotView::logYChanged);
   connect(fitButton_, &QToolButton::clicked, this, &PlotView::showAll);
   connect(legend_, &LegendBar::toggled, this, &PlotView::markDirty);
   connect(plot_->xAxis, QOverload<const QCPRange&>::of(&QCPAxis::rangeChanged), this,
@@ -217,6 +217,7 @@ void PlotView::setRate(bool on) {
 }
 
 void PlotView::addSeries(std::shared_ptr<Series> series) {
+  if (group_ && group_->smoothing() >= 0) series->setSmoothing(group_->smoothing());
   auto& all = lines_->series();
   all.push_back(std::move(series));
   if (sorted_) {
@@ -225,6 +226,10 @@ void PlotView::addSeries(std::shared_ptr<Series> series) {
     });
     for (std::size_t i = 0; i < all.size(); ++i) all[i]->colorIndex = static_cast<int>(i);
   }
+  refreshLegend();
+}
+
+void PlotView::refreshLegend() {
   legend_->setSeries(lines_->series());
   tableModel_->setSeries(lines_->series());
   placeLegend();
@@ -339,6 +344,15 @@ void PlotView::showTable(bool on) {
 
 bool PlotView::savePng(const QString& path) { return plot_->savePng(path, 0, 0, 2.0); }
 
+void PlotView::addTool(QToolButton* button) {
+  button->setAutoRaise(true);
+  button->setIconSize(fitButton_->iconSize());
+  button->setFocusPolicy(Qt::TabFocus);
+  head_->addWidget(button);
+  ++tools_;
+  placeLegend();
+}
+
 MinMax PlotView::dataRange() const {
   const QCPRange range = lines_->xRange();
   MinMax out;
@@ -405,7 +419,7 @@ void PlotView::changeEvent(QEvent* event) {
 
 void PlotView::placeLegend() {
   auto* column = static_cast<QVBoxLayout*>(layout());
-  const int buttons = 3 * fitButton_->sizeHint().width();
+  const int buttons = (3 + tools_) * fitButton_->sizeHint().width();
   const int room = width() - title_->sizeHint().width() - buttons - 2 * kSpaceM;
   const bool beside = legend_->wantedWidth() <= room;
   if (beside == (head_->indexOf(legend_) >= 0)) return;
@@ -416,7 +430,7 @@ void PlotView::placeLegend() {
     head_->removeWidget(legend_);
     column->insertWidget(1, legend_);
   }
-  head_->setStretch(head_->count() - 4, beside ? 0 : 1);
+  head_->setStretch(head_->count() - 4 - tools_, beside ? 0 : 1);
 }
 
 void PlotView::resizeEvent(QResizeEvent* event) {

@@ -26,6 +26,7 @@ class QToolButton;
 
 namespace lockstep::ui {
 
+class ElidedLabel;
 class LegendBar;
 class SeriesPlottable;
 class SeriesTableModel;
@@ -50,6 +51,7 @@ class PlotView : public QWidget {
   void setRate(bool on);   // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
+  void refreshLegend();  // after names of series have changed
   void setSorted(bool on) { sorted_ = on; }  // series by name, and coloured in that order
   const std::vector<std::shared_ptr<Series>>& series() const;
   std::size_t sampleCount() const;
@@ -59,6 +61,8 @@ class PlotView : public QWidget {
   void setLogY(bool on);
   void showTable(bool on);
   bool savePng(const QString& path);
+  // Adds a button at the end of the head.
+  void addTool(QToolButton* button);
 
   MinMax dataRange() const;  // of x
   // Used by the group.
@@ -68,6 +72,9 @@ class PlotView : public QWidget {
   void showCursor(double x, bool visible);
   void setSmoothing(double weight);
   void resetZoom();  // all data with the next frame, even while paused
+
+ Q_SIGNALS:
+  void logYChanged(bool on);
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -101,13 +108,14 @@ class PlotView : public QWidget {
   QCPItemStraightLine* crosshair_ = nullptr;
   QCPItemText* crosshairText_ = nullptr;
   QCPItemStraightLine* cursor_ = nullptr;
-  QLabel* title_ = nullptr;
+  ElidedLabel* title_ = nullptr;
   QLabel* empty_ = nullptr;
   LegendBar* legend_ = nullptr;
   QHBoxLayout* head_ = nullptr;
   QToolButton* tableButton_ = nullptr;
   QToolButton* logButton_ = nullptr;
   QToolButton* fitButton_ = nullptr;
+  int tools_ = 0;  // added by others
   QStackedLayout* stack_ = nullptr;
   QTableView* table_ = nullptr;
   SeriesTableModel* tableModel_ = nullptr;

@@ -5,12 +5,15 @@
 #include <QElapsedTimer>
 #include <QTimer>
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <string_view>
 
 #include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "ui/studio/background.h"
+#include "ui/studio/metrics.h"
 #include "ui/studio/workspace.h"
 
 namespace lockstep::ui {
@@ -246,7 +249,7 @@ void RunDocument::follow() {
 std::shared_ptr<Series> RunDocument::series(const std::string& name) {
   auto& slot = series_[name];
   if (!slot) {
-    const bool smooth = name == "loss" || app::isMetric(name) || name == "samples_per_second";
+    const bool smooth = metricInfo(name).smooth;
     slot = std::make_shared<Series>(QString::fromStdString(name),
                                     static_cast<int>(series_.size()) - 1, smooth);
     slot->dots = name.starts_with("epoch/");
@@ -273,10 +276,89 @@ double RunDocument::secondsIntoRun(double wallSeconds) const {
 
 std::string RunDocument::historyFolder() const { return workspace_.home().historyFolder(); }
 
+namespace {
+
+constexpr std::array<std::string_view, 7> kStepSeries{"step",    "data",     "forward",  "backward",
+                                                      "waiting", "transfer", "optimizer"};
+
+// The rank and measure of "rank/3/forward"; none of other names.
+std::optional<std::pair<int, app::StepMeasure>> stepSeries(const std::string& name) {
+  const QStringList parts = QString::fromStdString(name).split('/');
+  if (parts.size() != 3 || parts[0] != "rank") return std::nullopt;
+  bool isNumber = false;
+  const int rank = parts[1].toInt(&isNumber);
+  const auto which = std::find(kStepSeries.begin(), kStepSeries.end(), parts[2].toStdString());
+  if (!isNumber || rank < 0 || which == kStepSeries.end()) return std::nullopt;
+  return std::pair{rank, static_cast<app::StepMeasure>(which - kStepSeries.begin())};
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<Series>> RunDocument::linesOf(const std::string& name) {
+  std::vector<std::shared_ptr<Series>> out{series(name)};
+  if (const auto pinned = pins_.find(name); pinned != pins_.end())
+    for (const auto& pin : pinned->second)
+      if (auto line = pin.lock()) out.push_back(std::move(line));
+  return out;
+}
+
+std::shared_ptr<Series> RunDocument::pin(const std::string& name) {
+  std::shared_ptr<Series> line;
+  if (const auto which = stepSeries(name)) {
+    line = std::make_shared<Series>(QString::fromStdString(name), 0);
+    const auto [rank, measure] = *which;
+    for (std::int64_t step = 1; rank < steps_.ranks() && step <= steps_.steps(); ++step)
+      if (const float seconds = steps_.seconds(measure, rank, step); !std::isnan(seconds))
+        line->append(static_cast<double>(step), static_cast<double>(seconds));
+  } else {
+    line = std::make_shared<Series>(*series(name));
+    line->visible = true;
+  }
+  auto& pins = pins_[name];
+  std::erase_if(pins, [](const auto& one) { return one.expired(); });
+  pins.push_back(line);
+  return line;
+}
+
+std::vector<std::string> RunDocument::metrics() const {
+  return {metrics_.begin(), metrics_.end()};
+}
+
+void RunDocument::noteMetric(const std::string& name) {
+  if (name.ends_with("/began") || !metrics_.insert(name).second) return;
+  Q_EMIT metricAdded(QString::fromStdString(name));
+}
+
+void RunDocument::replace(const std::string& name, const std::vector<app::Point>& points) {
+  for (const auto& line : linesOf(name)) {
+    line->clear();
+    for (const app::Point& point : points) line->append(point.x, point.y);
+  }
+  if (!points.empty()) noteMetric(name);
+}
+
+// Of a series that steps_ has taken; samples that it had are there in the pinned lines too.
+void RunDocument::appendSteps(const app::RunBatch::Series& given) {
+  const auto pinned = pins_.find(given.name);
+  if (pinned == pins_.end()) return;
+  for (const auto& pin : pinned->second) {
+    const auto line = pin.lock();
+    if (!line) continue;
+    const Pyramid& there = line->raw();
+    double last = there.size() > 0 ? there.x(there.size() - 1) : 0;
+    for (const app::Point& point : given.points) {
+      if (point.x <= last) continue;
+      line->append(point.x, point.y);
+      last = point.x;
+    }
+  }
+}
+
 void RunDocument::append(const app::RunBatch::Series& given) {
-  if (steps_.add(given)) return;
+  noteMetric(given.name);
+  if (steps_.add(given)) return appendSteps(given);
   const bool isNew = !lastX_.contains(given.name);
-  const auto line = series(given.name);
+  const auto lines = linesOf(given.name);
   const double origin = originOf(given.name);
   // If history and recorder overlap, the known rows stay.
   auto [last, first] = lastX_.try_emplace(given.name, -std::numeric_limits<double>::infinity());
@@ -284,11 +366,12 @@ void RunDocument::append(const app::RunBatch::Series& given) {
   for (const app::Point& point : given.points) {
     if (point.x <= last->second) continue;
     last->second = point.x;
-    line->append(point.x - origin, point.y);
+    for (const auto& line : lines) line->append(point.x - origin, point.y);
   }
   if (const auto ahead = ahead_.find(given.name); ahead != ahead_.end() && last->second > before) {
     std::erase_if(ahead->second, [&](const app::Point& point) { return point.x <= last->second; });
-    for (const app::Point& point : ahead->second) line->appendAhead(point.x - origin, point.y);
+    for (const app::Point& point : ahead->second)
+      for (const auto& line : lines) line->appendAhead(point.x - origin, point.y);
   }
   if (isNew) Q_EMIT seriesAdded(QString::fromStdString(given.name));
 }
@@ -296,12 +379,12 @@ void RunDocument::append(const app::RunBatch::Series& given) {
 void RunDocument::preview(const app::RunBatch::Series& given) {
   if (steps_.add(given)) return;
   if (!lastX_.contains(given.name)) append({given.name, {}});
-  const auto line = series(given.name);
+  const auto lines = linesOf(given.name);
   const double origin = originOf(given.name), last = lastX_[given.name];
   for (const app::Point& point : given.points) {
     if (point.x <= last) continue;
     ahead_[given.name].push_back(point);
-    line->appendAhead(point.x - origin, point.y);
+    for (const auto& line : lines) line->appendAhead(point.x - origin, point.y);
   }
 }
 

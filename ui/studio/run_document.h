@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
@@ -60,6 +61,14 @@ class RunDocument : public QObject {
   // the run began.
   std::shared_ptr<Series> series(const std::string& name);
   const std::map<std::string, std::shared_ptr<Series>>& allSeries() const { return series_; }
+  // Returns a line of its own with the samples of a series, also of those that steps() has. Later
+  // samples are added to it as long as it is held. A series that has no samples yet may get some.
+  std::shared_ptr<Series> pin(const std::string& name);
+  // The names of all series that have come, sorted.
+  std::vector<std::string> metrics() const;
+  // Replaces the samples of a series that is made here: evaluations over steps.
+  void replace(const std::string& name, const std::vector<app::Point>& points);
+  Workspace& workspace() const { return workspace_; }
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
@@ -75,6 +84,7 @@ class RunDocument : public QObject {
  Q_SIGNALS:
   void rowChanged();
   void seriesAdded(const QString& name);
+  void metricAdded(const QString& name);  // any series, also one of steps()
   void dataChanged();
   void breakdownChanged();
   void slowChanged();
@@ -94,6 +104,10 @@ class RunDocument : public QObject {
   void preview(const app::RunBatch::Series& series);
   void tell(const std::vector<app::AlertEvent>& events);
   double originOf(const std::string& series) const;  // seconds; for series over time
+  // The series' own line, and those that are pinned.
+  std::vector<std::shared_ptr<Series>> linesOf(const std::string& name);
+  void appendSteps(const app::RunBatch::Series& series);
+  void noteMetric(const std::string& name);
 
   QString run_;
   Workspace& workspace_;
@@ -103,6 +117,8 @@ class RunDocument : public QObject {
   LogModel* logs_;
   std::map<std::string, std::shared_ptr<Series>> series_;
   std::map<std::string, double> lastX_;
+  std::map<std::string, std::vector<std::weak_ptr<Series>>> pins_;
+  std::set<std::string> metrics_;
   std::map<std::string, std::vector<app::Point>> ahead_;  // from a preview, after lastX_
   app::StepMatrix steps_;
   app::AlertWatch alerts_;
