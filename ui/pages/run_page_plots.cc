@@ -191,6 +191,10 @@ void RunPage::placeSeries(const QString& qname) {
     add(throughput_, tr("samples per second"), 2);
     line->setSmoothing(smooth_->value() / 100.0);
   } else if (name == "tokens_per_second") {
+    // Of another size than samples, which a click on the legend shows again.
+    const auto& there = throughput_->series();
+    if (std::find(there.begin(), there.end(), line) == there.end())
+      document_->series("samples_per_second")->visible = false;
     add(throughput_, tr("tokens per second"), 3);
     line->setSmoothing(smooth_->value() / 100.0);
   } else if (name == "learning_rate") {

@@ -61,7 +61,7 @@ Dashboard defaultDashboard() {
   out.plots = {
       {{}, {"loss", "evaluated/loss"}},
       {{}, {"accuracy", "auc", "perplexity", "evaluated/metric"}},
-      {{}, {"samples_per_second", "tokens_per_second"}},
+      {{}, {"samples_per_second"}},
       {{}, {"learning_rate"}},
       {{}, {"gradient_norm"}, 1, 1, true},
       {{}, {"rank/*/step"}},
