@@ -297,8 +297,7 @@ void RunAggregator::addSeen(const run::v1::StepChunk& chunk) {
   std::int64_t seen = bounded(chunk.samples_seen());
   for (int i = 0; i < steps; ++i) seen -= chunk.samples(i);
   std::vector<Point>& samples = points("samples");
-  std::vector<Point>* const tokens =
-      chunk.sample_tokens() > 0 ? &points("tokens") : nullptr;
+  std::vector<Point>* const tokens = chunk.sample_tokens() > 0 ? &points("tokens") : nullptr;
   for (int i = 0; i < steps; ++i) {
     seen += chunk.samples(i);
     if (first + i <= last) continue;

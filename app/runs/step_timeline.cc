@@ -27,7 +27,7 @@ SpanKind kindOf(const plan::Event& event) {
     case plan::EventKind::kCompute:
       break;
   }
-  return event.phase == ir::Phase::kBackward    ? SpanKind::kBackward
+  return event.phase == ir::Phase::kBackward ? SpanKind::kBackward
          : event.phase == ir::Phase::kOptimizer || event.phase == ir::Phase::kWatch
              ? SpanKind::kOptimizer
              : SpanKind::kForward;

@@ -12,7 +12,7 @@ using ir::ValueId;
 namespace {
 
 Result<ValueId> storeUpdated(GraphBuilder& build, Op op, const Optimizer& optimizer, std::size_t k,
-                    std::vector<ValueId> inputs, Attrs attrs) {
+                             std::vector<ValueId> inputs, Attrs attrs) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   LOCKSTEP_ASSIGN(const ir::NodeId update,
                   build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
@@ -36,8 +36,8 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
 }
 
 Result<ValueId> emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                           const Group& group, ValueId parameters, ValueId gradients,
-                           ValueId norm, ValueId rate, ValueId updates) {
+                           const Group& group, ValueId parameters, ValueId gradients, ValueId norm,
+                           ValueId rate, ValueId updates) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   std::vector<ValueId> inputs{parameters, gradients};
   for (const std::string& prefix : prefixes) {
@@ -73,9 +73,8 @@ Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const Table
 }
 
 Result<ValueId> emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                              const Group& group, ValueId parameters,
-                              const CombinedRows& gradient, const Attrs& part, ValueId norm,
-                              ValueId rate) {
+                              const Group& group, ValueId parameters, const CombinedRows& gradient,
+                              const Attrs& part, ValueId norm, ValueId rate) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), group.count));
   Attrs attrs = part;
@@ -97,12 +96,12 @@ Result<ValueId> sumOfSquares(GraphBuilder& build, const std::string& name, int a
       if (groups[k].kind.divided != divided) continue;
       build.stage = groups[k].kind.stage;
       const auto table = rows.find(k);
-      LOCKSTEP_ASSIGN(const ValueId squares,
-                      build.add(Op::kSumSquares, indexed(name, k),
-                                table == rows.end()
-                                    ? std::vector{values[k]}
-                                    : std::vector{table->second.sums, table->second.ids},
-                                {}));
+      LOCKSTEP_ASSIGN(
+          const ValueId squares,
+          build.add(Op::kSumSquares, indexed(name, k),
+                    table == rows.end() ? std::vector{values[k]}
+                                        : std::vector{table->second.sums, table->second.ids},
+                    {}));
       build.stage = at;
       if (total < 0) {
         total = squares;

@@ -29,11 +29,12 @@ Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const Table
 // Updates parameters and optimizer state of group k with the sum of gradients / norm. Returns the
 // parameters after it.
 Result<ir::ValueId> emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                  const Group& group, ir::ValueId parameters, ir::ValueId gradients,
-                  ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
+                               const Group& group, ir::ValueId parameters, ir::ValueId gradients,
+                               ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
 Result<ir::ValueId> emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     const Group& group, ir::ValueId parameters, const CombinedRows& gradient,
-                     const ir::Attrs& part, ir::ValueId norm, ir::ValueId rate);
+                                  const Group& group, ir::ValueId parameters,
+                                  const CombinedRows& gradient, const ir::Attrs& part,
+                                  ir::ValueId norm, ir::ValueId rate);
 // Σ of the squares of all gradients, or of other values that are laid out in the groups. A
 // parameter that several ranks hold counts once. `at`: the stage that has the sum.
 Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::string& name, int at,

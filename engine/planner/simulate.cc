@@ -409,9 +409,9 @@ class Simulator {
             spent.transfer += event.asynchronous ? 0 : seconds;
             break;
           case EventKind::kCompute:
-            (event.phase == ir::Phase::kBackward    ? spent.backward
-             : isOfOptimizer(event.phase)           ? spent.optimizer
-                                                    : spent.forward) += seconds;
+            (event.phase == ir::Phase::kBackward ? spent.backward
+             : isOfOptimizer(event.phase)        ? spent.optimizer
+                                                 : spent.forward) += seconds;
         }
       }
       spent.transfer += rank.exposed / counted;

@@ -46,16 +46,9 @@ Status Executor::Impl::runOnDevice(std::int64_t step, std::vector<plan::Event>* 
                      step));
   const std::size_t recorded = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
-    plan::Event event;
-    event.rank = rank;
-    event.step = step;
-    event.planStep = static_cast<plan::StepId>(recorded + i);
-    event.kind =
-        steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
-    event.phase = steps[i].phase;
+    plan::Event event = eventOf(i, step, recorded, spans[i].begin);
     event.asynchronous =
         steps[i].devices != nullptr && body->steps[i].stream != plan::kComputeStream;
-    event.begin = spans[i].begin;
     event.end = spans[i].end;
     event.bytes = steps[i].bytes;
     events->push_back(event);
@@ -64,7 +57,7 @@ Status Executor::Impl::runOnDevice(std::int64_t step, std::vector<plan::Event>* 
   return {};
 }
 
-plan::Event Executor::Impl::skipped(std::size_t i, std::int64_t step, std::size_t recorded,
+plan::Event Executor::Impl::eventOf(std::size_t i, std::int64_t step, std::size_t recorded,
                                     Nanoseconds at) const {
   plan::Event event;
   event.rank = rank;
@@ -206,7 +199,7 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
     // Also for a step that is skipped: later ones count on it.
     if (bound.awaited >= 0) LOCKSTEP_TRY(await(bound.awaited));
     if (bound.phase == ir::Phase::kWatch && !isWatched) {
-      if (events != nullptr) events->push_back(self.skipped(i, step, recorded, since));
+      if (events != nullptr) events->push_back(self.eventOf(i, step, recorded, since));
       continue;
     }
     activity.enter(Activity::kTraining, self.body->steps[i], step);
@@ -222,13 +215,7 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
     if (i == watched && !std::isfinite(readFloat(self.loss, 0)))
       nonFinite_ = self.firstNonFinite(i);
     if (events != nullptr) {
-      plan::Event event;
-      event.rank = self.rank;
-      event.step = step;
-      event.planStep = static_cast<plan::StepId>(recorded + i);
-      event.kind = isCollective ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
-      event.phase = bound.phase;
-      event.begin = since;
+      plan::Event event = self.eventOf(i, step, recorded, since);
       event.end = monotonicNow();
       event.asynchronous = bound.async >= 0;
       event.bytes = bound.counts != nullptr ? self.moved : bound.bytes;

@@ -47,7 +47,8 @@ class Random {
   QString text(const char* of, int most) {
     QString out;
     const QString letters = of;
-    for (int i = below(most + 1); i > 0; --i) out += letters[below(static_cast<int>(letters.size()))];
+    for (int i = below(most + 1); i > 0; --i)
+      out += letters[below(static_cast<int>(letters.size()))];
     return out;
   }
   Dashboard dashboard() {

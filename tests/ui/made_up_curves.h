@@ -39,7 +39,8 @@ class MadeUpCurves {
       add("rank/0/step", step, stepSeconds * (1 + 0.02 * noise()));
       add("samples_per_second", step, predicted_.samplesPerSecond * (0.93 + 0.02 * noise()));
       add("learning_rate", step, 1e-3 * std::min(1.0, 10 * t) * 0.5 * (1 + std::cos(3.14 * t)));
-      if (step % 10 == 1) add("gradient_norm", step, (0.2 + 8 * std::exp(-12 * t)) * (1 + 0.2 * noise()));
+      if (step % 10 == 1)
+        add("gradient_norm", step, (0.2 + 8 * std::exp(-12 * t)) * (1 + 0.2 * noise()));
       add("samples", step, 64.0 * step);
       if (step % perEpoch == 0) addEpoch(step / perEpoch, step, loss);
     }

@@ -126,7 +126,8 @@ void MetricDialog::check() {
   QString note;
   bool good = false;
   if (patterns.isEmpty())
-    note = tr("Select metrics in the list, or type their names. * stands for any node, rank or GPU.");
+    note =
+        tr("Select metrics in the list, or type their names. * stands for any node, rank or GPU.");
   else if (patterns.size() > Dashboard::kMostPatterns || tooLong)
     note = tr("A plot can have %1 names of %2 characters.")
                .arg(Dashboard::kMostPatterns)

@@ -10,10 +10,7 @@ namespace lockstep::ui {
 
 NameDialog::NameDialog(const QString& heading, const QString& accept, const QString& name,
                        QStringList taken, QWidget* parent)
-    : Dialog("nameDialog", parent),
-      heading_(heading),
-      accept_(accept),
-      taken_(std::move(taken)) {
+    : Dialog("nameDialog", parent), heading_(heading), accept_(accept), taken_(std::move(taken)) {
   name_ = new QLineEdit(name, this);
   name_->setObjectName("nameField");
   name_->setMaxLength(Dashboard::kMostText);

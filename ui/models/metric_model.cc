@@ -31,9 +31,9 @@ void MetricModel::rebuild() {
     if (one.value() > 1) rows << Row{one.key(), one.value()};
   for (const QString& pattern : checked_) {
     if (patterns.value(pattern) > 1 || series_.contains(pattern)) continue;
-    const auto count = std::count_if(
-        series_.begin(), series_.end(),
-        [&](const QString& series) { return matchesPattern(pattern, series); });
+    const auto count = std::count_if(series_.begin(), series_.end(), [&](const QString& series) {
+      return matchesPattern(pattern, series);
+    });
     rows << Row{pattern, static_cast<int>(count)};
   }
   rows += ofRun;
@@ -97,9 +97,8 @@ void MetricFilter::setText(const QString& text) {
 bool MetricFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
   const QString name =
       sourceModel()->index(row, 0, parent).data(MetricModel::kSearchRole).toString();
-  return std::all_of(words_.begin(), words_.end(), [&](const QString& word) {
-    return name.contains(word, Qt::CaseInsensitive);
-  });
+  return std::all_of(words_.begin(), words_.end(),
+                     [&](const QString& word) { return name.contains(word, Qt::CaseInsensitive); });
 }
 
 }  // namespace lockstep::ui

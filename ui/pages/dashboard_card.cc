@@ -90,9 +90,9 @@ void DashboardCard::placeAxes(const QString& series) {
 }
 
 void DashboardCard::offer(const QString& series) {
-  const bool isMine = std::any_of(
-      plot_.patterns.begin(), plot_.patterns.end(),
-      [&](const QString& pattern) { return matchesPattern(pattern, series); });
+  const bool isMine =
+      std::any_of(plot_.patterns.begin(), plot_.patterns.end(),
+                  [&](const QString& pattern) { return matchesPattern(pattern, series); });
   const bool isThere = std::any_of(shown_.begin(), shown_.end(),
                                    [&](const Shown& one) { return one.series == series; });
   if (!isMine || isThere) return;
@@ -223,8 +223,7 @@ bool DashboardCard::drag(QObject* watched, QEvent* event) {
     case QEvent::MouseMove: {
       if (dragging_ != watched) return false;
       const QPoint now = mouse->globalPosition().toPoint();
-      moving_ = moving_ ||
-                (now - pressed_).manhattanLength() >= QApplication::startDragDistance();
+      moving_ = moving_ || (now - pressed_).manhattanLength() >= QApplication::startDragDistance();
       if (moving_ && watched != grip_) Q_EMIT dragged(now);
       return true;
     }

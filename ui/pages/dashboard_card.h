@@ -23,8 +23,8 @@ class DashboardCard : public Card {
   Q_OBJECT
  public:
   // A plot joins the group that its series' axis asks for.
-  DashboardCard(const DashboardPlot& plot, RunDocument& document, PlotGroup* steps,
-                PlotGroup* time, QWidget* parent);
+  DashboardCard(const DashboardPlot& plot, RunDocument& document, PlotGroup* steps, PlotGroup* time,
+                QWidget* parent);
   // Its number in the dashboard, and its size there.
   void setPlace(int index, int width, int height);
 
@@ -43,9 +43,9 @@ class DashboardCard : public Card {
   void editWanted();
   void removeWanted();
   void logYChosen(bool on);
-  void moveWanted(int by);                    // places, by keys
-  void resizeWanted(int columns, int rows);   // by so many
-  void dragged(const QPoint& global);         // under way
+  void moveWanted(int by);                   // places, by keys
+  void resizeWanted(int columns, int rows);  // by so many
+  void dragged(const QPoint& global);        // under way
   void dropped(const QPoint& global, bool kept);
 
  protected:
@@ -73,9 +73,9 @@ class DashboardCard : public Card {
     QString series;
     std::shared_ptr<Series> line;
   };
-  std::vector<Shown> shown_;  // as they came
-  int left_ = 0;       // series that have no room
-  QPoint pressed_;     // global; where a drag began
+  std::vector<Shown> shown_;     // as they came
+  int left_ = 0;                 // series that have no room
+  QPoint pressed_;               // global; where a drag began
   QObject* dragging_ = nullptr;  // what the mouse was pressed on
   bool moving_ = false;          // far enough to be a drag
 };

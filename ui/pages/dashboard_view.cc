@@ -183,7 +183,8 @@ void DashboardView::show(const Dashboard& dashboard) {
     }
     auto* card = new DashboardCard(plot, document_, steps_, time_, page_);
     connectCard(card);
-    for (const std::string& series : document_.metrics()) card->offer(QString::fromStdString(series));
+    for (const std::string& series : document_.metrics())
+      card->offer(QString::fromStdString(series));
     card->retranslate();
     cards_ << card;
   }
@@ -236,9 +237,8 @@ void DashboardView::connectCard(DashboardCard* card) {
   });
   connect(card, &DashboardCard::moveWanted, this,
           [this, card](int by) { move(card->index(), card->index() + by); });
-  connect(card, &DashboardCard::resizeWanted, this, [this, card](int columns, int rows) {
-    resizePlot(card->index(), columns, rows);
-  });
+  connect(card, &DashboardCard::resizeWanted, this,
+          [this, card](int columns, int rows) { resizePlot(card->index(), columns, rows); });
   connect(card, &DashboardCard::dragged, this, &DashboardView::showDrop);
   connect(card, &DashboardCard::dropped, this, [this, card](const QPoint& at, bool kept) {
     drop_->hide();
@@ -274,8 +274,8 @@ void DashboardView::showDrop(const QPoint& global) {
   if (cards_.isEmpty()) return;
   const QRect frame = cards_[isLast ? cards_.size() - 1 : to]->geometry();
   constexpr int kWidth = 4;
-  const int x = isLast ? frame.right() + kSpaceM / 2 - kWidth / 2
-                       : frame.left() - kSpaceM / 2 - kWidth / 2;
+  const int x =
+      isLast ? frame.right() + kSpaceM / 2 - kWidth / 2 : frame.left() - kSpaceM / 2 - kWidth / 2;
   drop_->setGeometry(std::clamp(x, 0, page_->width() - kWidth), frame.top(), kWidth,
                      frame.height());
   drop_->setStyleSheet(

@@ -51,7 +51,7 @@ class PlotView : public QWidget {
   void setRate(bool on);   // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
-  void refreshLegend();  // after names of series have changed
+  void refreshLegend();                      // after names of series have changed
   void setSorted(bool on) { sorted_ = on; }  // series by name, and coloured in that order
   const std::vector<std::shared_ptr<Series>>& series() const;
   std::size_t sampleCount() const;

@@ -320,9 +320,7 @@ std::shared_ptr<Series> RunDocument::pin(const std::string& name) {
   return line;
 }
 
-std::vector<std::string> RunDocument::metrics() const {
-  return {metrics_.begin(), metrics_.end()};
-}
+std::vector<std::string> RunDocument::metrics() const { return {metrics_.begin(), metrics_.end()}; }
 
 void RunDocument::noteMetric(const std::string& name) {
   if (name.ends_with("/began") || !metrics_.insert(name).second) return;

@@ -50,7 +50,8 @@ class Drawing {
   explicit Drawing(std::uint32_t seed) : random_(seed) {}
 
   std::int64_t of(std::int64_t least, std::int64_t most) {
-    return least + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
+    return least +
+           static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
   }
   models::Model mlp() {
     models::Model model = fashionMlp();
@@ -67,7 +68,8 @@ class Drawing {
   void settings(RunSettings& s) {
     s.batch = 12 * of(1, 4);
     s.samples = s.batch * 3 + of(0, 1) * 5;  // the last batch of an epoch may be short
-    s.bucketBytes = std::array<std::int64_t, 3>{0, 2048, 20'000}[static_cast<std::size_t>(of(0, 2))];
+    s.bucketBytes =
+        std::array<std::int64_t, 3>{0, 2048, 20'000}[static_cast<std::size_t>(of(0, 2))];
     s.evaluateBatch = 96;
     s.trainer.epochs = 3;
     s.trainer.maxSteps = of(5, 8);
@@ -92,7 +94,10 @@ constexpr Row kRows[] = {
     {"one rank", [](RunSettings&) {}},
     {"mirrored", [](RunSettings& s) { s.ranks = 3; }},
     {"mirrored, micro-batches", [](RunSettings& s) { s.ranks = 2, s.microBatches = 3; }},
-    {"uneven shares", [](RunSettings& s) { s.ranks = 3, s.shares = {2, 1, 1}; }},
+    {"uneven shares",
+     [](RunSettings& s) {
+       s.ranks = 3, s.shares = {2, 1, 1};
+     }},
     {"deterministic parts",
      [](RunSettings& s) { s.ranks = 2, s.microBatches = 2, s.inOrder = true; }},
     {"asynchronous collectives",
@@ -352,8 +357,7 @@ class WatchTest : public QObject {
     // Nothing that trains may read what is not always written.
     bool changed = false;
     for (plan::Step& step : watched->programs[1].bodies[0].steps)
-      if (!changed && step.phase == ir::Phase::kBackward &&
-          step.kind == plan::StepKind::kCompute) {
+      if (!changed && step.phase == ir::Phase::kBackward && step.kind == plan::StepKind::kCompute) {
         step.phase = ir::Phase::kWatch;
         changed = true;
       }
