@@ -7453,6 +7453,22 @@ its last lines:
             <source>update ratio</source>
             <translation>更新比</translation>
         </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Tokens</source>
+            <translation>词元</translation>
+        </message>
+        <message>
+            <source>tokens</source>
+            <translation>词元</translation>
+        </message>
+        <message>
+            <source>Label the x axis in steps, samples or tokens</source>
+            <translation>横轴以步、样本或词元标注</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RunPhase</name>

@@ -403,6 +403,8 @@ void RunPage::retranslate() {
   smooth_->setAccessibleName(tr("Smoothing"));
   setTexts(pause_, tr("Pause the plots; data keep arriving"));
   setTexts(logX_, tr("Logarithmic x axis"));
+  setTexts(xAxis_, tr("Label the x axis in steps, samples or tokens"));
+  setXSeries(xSeries_);
   setTexts(follow_, tr("Follow: show all data as they arrive"));
   const QString waiting = tr("No data yet.");
   loss_->setTexts(tr("Loss"), tr("step"), {}, waiting);

@@ -79,6 +79,8 @@ class RunPage : public Page {
   void refreshRow();
   void refreshBreakdown();
   void refreshFollow();
+  void showXMenu();
+  void setXSeries(const std::string& series);
   void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
   void refreshSlow();
@@ -108,6 +110,8 @@ class RunPage : public Page {
   QSlider* smooth_ = nullptr;
   QToolButton* pause_ = nullptr;
   QToolButton* logX_ = nullptr;
+  QToolButton* xAxis_ = nullptr;
+  std::string xSeries_;  // that steps are labelled by; "": by their numbers
   QToolButton* follow_ = nullptr;
   PlotGroup* stepGroup_ = nullptr;
   PlotGroup* timeGroup_ = nullptr;

@@ -3,6 +3,7 @@
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QMenu>
 #include <QScrollArea>
 #include <QSlider>
 #include <QStackedWidget>
@@ -63,6 +64,7 @@ void RunPage::buildPlotTools() {
   pause_->setCheckable(true);
   logX_ = makeToolButton("logXButton", "logx", tools_);
   logX_->setCheckable(true);
+  xAxis_ = makeToolButton("xAxisButton", "xaxis", tools_);
   follow_ = makeToolButton("followButton", "follow", tools_);
   follow_->setCheckable(true);
   row->addWidget(smoothLabel_);
@@ -70,6 +72,7 @@ void RunPage::buildPlotTools() {
   row->addSpacing(kSpaceS);
   row->addWidget(pause_);
   row->addWidget(logX_);
+  row->addWidget(xAxis_);
   row->addWidget(follow_);
   connect(smooth_, &QSlider::valueChanged, this,
           [this](int value) { stepGroup_->setSmoothing(value / 100.0); });
@@ -78,6 +81,7 @@ void RunPage::buildPlotTools() {
     timeGroup_->setPaused(on);
   });
   connect(logX_, &QToolButton::toggled, stepGroup_, &PlotGroup::setLogX);
+  connect(xAxis_, &QToolButton::clicked, this, &RunPage::showXMenu);
   connect(follow_, &QToolButton::clicked, this, [this] {
     stepGroup_->follow();
     timeGroup_->follow();
@@ -86,6 +90,32 @@ void RunPage::buildPlotTools() {
   for (PlotGroup* group : {stepGroup_, timeGroup_})
     connect(group, &PlotGroup::followingChanged, this, &RunPage::refreshFollow);
   refreshFollow();
+}
+
+void RunPage::showXMenu() {
+  auto* menu = new QMenu(this);
+  menu->setObjectName("xAxisMenu");
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  const auto add = [&](const char* name, const std::string& series, const QString& text) {
+    QAction* choice = menu->addAction(text, this, [this, series] { setXSeries(series); });
+    choice->setObjectName(name);
+    choice->setCheckable(true);
+    choice->setChecked(series == xSeries_);
+    choice->setEnabled(series.empty() || document_->series(series)->raw().size() > 0);
+  };
+  add("xAxisSteps", "", tr("Steps"));
+  add("xAxisSamples", "samples", tr("Samples"));
+  add("xAxisTokens", "tokens", tr("Tokens"));
+  menu->popup(xAxis_->mapToGlobal(QPoint(0, xAxis_->height())));
+}
+
+void RunPage::setXSeries(const std::string& series) {
+  xSeries_ = series;
+  if (series.empty())
+    stepGroup_->setXScale(std::nullopt, {});
+  else
+    stepGroup_->setXScale(SeriesScale(document_->series(series)),
+                          series == "samples" ? tr("samples") : tr("tokens"));
 }
 
 QWidget* RunPage::buildOverview() {

@@ -8,6 +8,7 @@ namespace lockstep::ui {
 
 void PlotGroup::add(PlotView* view) {
   views_.removeIf([](const QPointer<PlotView>& one) { return one.isNull(); });
+  if (scale_) view->setXScale(scale_, scaleTitle_);
   if (logX_) view->setLogX(true);
   views_ << view;
   view->setGroup(this);
@@ -78,6 +79,13 @@ void PlotGroup::setLogX(bool on) {
   for (const auto& view : views_) {
     if (view) view->setLogX(on);
   }
+}
+
+void PlotGroup::setXScale(std::optional<SeriesScale> scale, const QString& title) {
+  scale_ = scale;
+  scaleTitle_ = title;
+  for (const auto& view : views_)
+    if (view) view->setXScale(scale, title);
 }
 
 void PlotGroup::dataChanged() {

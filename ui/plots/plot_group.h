@@ -4,6 +4,9 @@
 #include <QList>
 #include <QObject>
 #include <QPointer>
+#include <optional>
+
+#include "ui/plots/series_scale.h"
 
 namespace lockstep::ui {
 
@@ -31,6 +34,8 @@ class PlotGroup : public QObject {
   void setPaused(bool paused);  // data that arrive are not drawn; zoom and crosshair go on
   bool paused() const { return paused_; }
   void setLogX(bool on);
+  // Labels steps in all plots; a view that comes later has it too.
+  void setXScale(std::optional<SeriesScale> scale, const QString& title);
   void dataChanged();  // marks every plot for the next frame, unless paused
 
  Q_SIGNALS:
@@ -42,6 +47,8 @@ class PlotGroup : public QObject {
   bool following_ = true;
   bool paused_ = false;
   bool logX_ = false;
+  std::optional<SeriesScale> scale_;
+  QString scaleTitle_;
   double lower_ = 0, upper_ = 1;  // where the zoom was chosen by hand
   double smoothing_ = -1;
 };

@@ -18,7 +18,6 @@
 #include "ui/plots/series_table_model.h"
 #include "ui/plots/unit_ticker.h"
 #include "ui/theme/theme.h"
-#include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
 namespace {
@@ -78,7 +77,10 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
 void PlotView::makeHead() {
   auto* head = head_ = new QHBoxLayout;
   head->setSpacing(kSpaceXs / 2);
-  title_ = new ElidedLabel("plotTitle", this, "section");
+  title_ = new QLabel(this);
+  title_->setObjectName("plotTitle");
+  title_->setProperty("role", "section");
+  title_->setMinimumWidth(1);
   legend_ = new LegendBar(this);
   legend_->setObjectName("plotLegend");
   fitButton_ = plotButton("plotFit", this);
@@ -179,7 +181,8 @@ PlotView::~PlotView() = default;
 
 void PlotView::setTexts(const QString& title, const QString& xTitle, const QString& unit,
                         const QString& empty) {
-  title_->setText(unit.isEmpty() ? title : tr("%1 (%2)").arg(title, unit));
+  titleText_ = unit.isEmpty() ? title : tr("%1 (%2)").arg(title, unit);
+  placeTitle();
   setAccessibleName(title);
   plot_->setAccessibleName(title);
   table_->setAccessibleName(tr("Data of %1").arg(title));
@@ -191,8 +194,24 @@ void PlotView::setTexts(const QString& title, const QString& xTitle, const QStri
   markDirty();
 }
 
+bool PlotView::isScaled() const {
+  return scale_ && !scale_->empty() && xAxis_ == XAxis::kNumber &&
+         plot_->xAxis->scaleType() == QCPAxis::stLinear;
+}
+
+void PlotView::setXScale(std::optional<SeriesScale> scale, const QString& title) {
+  scale_ = std::move(scale);
+  scaleTitle_ = title;
+  if (plot_->xAxis->scaleType() == QCPAxis::stLinear) setXAxis(xAxis_);
+  markDirty();
+}
+
 void PlotView::setXAxis(XAxis kind) {
   xAxis_ = kind;
+  if (isScaled()) {
+    plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new ScaleTicker(*scale_)));
+    return;
+  }
   plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(
       new UnitTicker(kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kCount)));
 }
@@ -279,7 +298,7 @@ void PlotView::refreshEmpty() {
 void PlotView::fit() {
   fitting_ = true;
   // A low plot keeps its room for the curve: fewer ticks, no title of the axis.
-  plot_->xAxis->setLabel(plot_->height() > 170 ? xTitle_ : QString());
+  plot_->xAxis->setLabel(plot_->height() > 170 ? shownXTitle() : QString());
   plot_->xAxis->ticker()->setTickCount(std::clamp(plot_->width() / 70, 2, 6));
   plot_->yAxis->ticker()->setTickCount(std::clamp(plot_->height() / 34, 2, 6));
   const bool follow = group_ ? group_->following() && !group_->paused() : !chosen_;
@@ -350,6 +369,7 @@ void PlotView::addTool(QToolButton* button) {
   button->setFocusPolicy(Qt::TabFocus);
   head_->addWidget(button);
   ++tools_;
+  placeTitle();
   placeLegend();
 }
 
@@ -417,6 +437,14 @@ void PlotView::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
 }
 
+void PlotView::placeTitle() {
+  const int buttons = (3 + tools_) * (fitButton_->sizeHint().width() + head_->spacing());
+  const int room = std::max(width() - buttons - kSpaceM, 3 * fitButton_->sizeHint().width());
+  const QString text = title_->fontMetrics().elidedText(titleText_, Qt::ElideRight, room);
+  title_->setText(text);
+  title_->setToolTip(text == titleText_ ? QString() : titleText_);
+}
+
 void PlotView::placeLegend() {
   auto* column = static_cast<QVBoxLayout*>(layout());
   const int buttons = (3 + tools_) * fitButton_->sizeHint().width();
@@ -435,6 +463,7 @@ void PlotView::placeLegend() {
 
 void PlotView::resizeEvent(QResizeEvent* event) {
   QWidget::resizeEvent(event);
+  placeTitle();
   placeLegend();
 }
 

@@ -13,6 +13,7 @@
 #include "ui/plots/plot_group.h"
 #include "ui/plots/pyramid.h"
 #include "ui/plots/series.h"
+#include "ui/plots/series_scale.h"
 
 class QCustomPlot;
 class QCPItemStraightLine;
@@ -26,7 +27,6 @@ class QToolButton;
 
 namespace lockstep::ui {
 
-class ElidedLabel;
 class LegendBar;
 class SeriesPlottable;
 class SeriesTableModel;
@@ -44,6 +44,9 @@ class PlotView : public QWidget {
   void setTexts(const QString& title, const QString& xTitle, const QString& unit,
                 const QString& empty);
   void setXAxis(XAxis kind);
+  // Labels steps by what they are on the scale; nullopt: by their numbers. Not on a logarithmic
+  // axis, or one of time.
+  void setXScale(std::optional<SeriesScale> scale, const QString& title);
   // Fixes the y range to [0, 1] and labels it in percent.
   void setPercent(bool on);
   void setFromZero(bool on) { fromZero_ = on; }
@@ -98,6 +101,7 @@ class PlotView : public QWidget {
   bool pressKey(int key);  // false: it means nothing here
   void showMenu(const QPoint& at);
   void savePicture();
+  void placeTitle();   // elided where it has no room
   void placeLegend();  // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
   QString xText(double x) const;
@@ -108,7 +112,7 @@ class PlotView : public QWidget {
   QCPItemStraightLine* crosshair_ = nullptr;
   QCPItemText* crosshairText_ = nullptr;
   QCPItemStraightLine* cursor_ = nullptr;
-  ElidedLabel* title_ = nullptr;
+  QLabel* title_ = nullptr;
   QLabel* empty_ = nullptr;
   LegendBar* legend_ = nullptr;
   QHBoxLayout* head_ = nullptr;
@@ -120,7 +124,11 @@ class PlotView : public QWidget {
   QTableView* table_ = nullptr;
   SeriesTableModel* tableModel_ = nullptr;
   QPointer<PlotGroup> group_;
-  QString xTitle_, unit_;
+  bool isScaled() const;
+  QString shownXTitle() const { return isScaled() ? scaleTitle_ : xTitle_; }
+
+  std::optional<SeriesScale> scale_;
+  QString titleText_, xTitle_, scaleTitle_, unit_;
   std::optional<MinMax> yBox_;  // chosen by hand; else what is in sight
   XAxis xAxis_ = XAxis::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
