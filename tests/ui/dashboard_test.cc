@@ -509,6 +509,54 @@ class DashboardTest : public QObject {
     QCOMPARE(fresh->xAxis->range().upper, upper);
   }
 
+  void stepsAsSamples() {
+    for (unsigned seed = 1; seed <= 100; ++seed) {
+      Random random(seed);
+      auto series = std::make_shared<Series>("samples", 0);
+      const SeriesScale scale(series);
+      QCOMPARE(scale.at(7), 7.0);
+      double x = random.below(50), y = 64 * x;
+      std::vector<std::pair<double, double>> samples;
+      for (int i = 2 + random.below(40); i > 0; --i) {
+        x += 1 + random.below(5);
+        y += 1 + random.below(200);
+        series->append(x, y);
+        samples.emplace_back(x, y);
+      }
+      for (const auto& [step, seen] : samples) {
+        QVERIFY(qFuzzyCompare(scale.at(step), seen));
+        QVERIFY(qFuzzyCompare(scale.back(seen), step));
+      }
+      double before = -1;
+      for (double step = 0; step < 1.5 * x; step += 0.37) {
+        const double seen = scale.at(step);
+        QVERIFY(seen >= before);
+        before = seen;
+        QVERIFY(std::abs(scale.back(seen) - step) < 1e-6 * (1 + step));
+      }
+    }
+    RunPage* page = openRun();
+    QVERIFY(page);
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
+    auto* canvas = page->lossPlot()->findChild<QCustomPlot*>("plotCanvas");
+    canvas->parentWidget()->setMinimumHeight(200);
+    const auto choose = [&](const char* entry, const QString& title) {
+      page->findChild<QToolButton*>("xAxisButton")->click();
+      auto* menu = page->findChild<QMenu*>("xAxisMenu");
+      bool done = false;
+      for (QAction* action : menu->actions())
+        if (action->objectName() == entry && action->isEnabled()) {
+          action->trigger();
+          done = true;
+        }
+      delete menu;
+      return done && wait([&] { return canvas->xAxis->label() == title; });
+    };
+    QVERIFY(choose("xAxisSamples", "samples"));
+    QVERIFY(!choose("xAxisTokens", ""));  // it is no text
+    QVERIFY(choose("xAxisSteps", "step"));
+  }
+
   // In the file's form of another studio, or damaged: said, and nothing is lost without being asked
   // for.
   void damagedSettings() {
