@@ -77,8 +77,12 @@ bool Feed::isThere(const Watched& one, std::int64_t step) const {
   return one.value.data != nullptr && (!one.sampled || plan_->isWatched(step));
 }
 
-double Feed::learningRate() const {
-  return learningRate_.data != nullptr ? readFloat(learningRate_, 0) : kNotMeasured;
+void Feed::addWatched(std::int64_t step, StepRecord& record) const {
+  if (learningRate_.data != nullptr) record.learningRate = readFloat(learningRate_, 0);
+  if (const double norm = gradientNorm(step); std::isfinite(norm))
+    record.gradientNorm = static_cast<float>(norm);
+  if (const double ratio = updateRatio(step); std::isfinite(ratio))
+    record.updateRatio = static_cast<float>(ratio);
 }
 
 double Feed::gradientNorm(std::int64_t step) const {

@@ -11,6 +11,7 @@
 #include "engine/runtime/executor.h"
 #include "engine/runtime/groups.h"
 #include "engine/runtime/metric.h"
+#include "engine/runtime/trainer.h"
 
 namespace lockstep::runtime {
 
@@ -52,12 +53,10 @@ class Feed {
   bool hasScale() const { return scaling_.data != nullptr; }
   double lossScale() const { return readFloat(scaling_, 0); }
   bool skipped() const { return readFloat(scaling_, 1) < 0; }
-  // The rate as the program had it; NaN where it has none.
-  double learningRate() const;
-  // Measurements of the last run, of this training step (ir/watch.h); NaN where there are none or
-  // they are not finite numbers.
-  double gradientNorm(std::int64_t step) const;
-  double updateRatio(std::int64_t step) const;
+  // Writes what the last run, of this training step, had or measured: the learning rate, and
+  // ir/watch.h's. Values that it does not have, or that are no finite numbers, are left as they
+  // are.
+  void addWatched(std::int64_t step, StepRecord& record) const;
 
  private:
   Feed() = default;
@@ -71,6 +70,8 @@ class Feed {
   };
   Watched watched(std::string_view result) const;
   bool isThere(const Watched& one, std::int64_t step) const;
+  double gradientNorm(std::int64_t step) const;  // NaN: not measured
+  double updateRatio(std::int64_t step) const;   // likewise
 
   const plan::Plan* plan_ = nullptr;
   Watched gradientSquares_, gradientDivisor_, updateSquares_, parameterSquares_;

@@ -124,11 +124,7 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
                                       {static_cast<int>(p), uncompressed},
                                       [this] { return writeAhead(); }));
     spent.add(feed->executor().last());
-    if (feed->updates()) {
-      record.learningRate = feed->learningRate();
-      record.gradientNorm = static_cast<float>(feed->gradientNorm(number));
-      record.updateRatio = static_cast<float>(feed->updateRatio(number));
-    }
+    feed->addWatched(number, record);
     if (const auto& found = feed->executor().nonFinite(); found && !nonFinite_)
       nonFinite_ = Found{number, *found};
     if (feed->hasScale()) {

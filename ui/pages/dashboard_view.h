@@ -6,7 +6,9 @@
 #include <QUndoStack>
 #include <QVector>
 #include <QWidget>
+#include <functional>
 
+#include "engine/base/status.h"
 #include "ui/studio/dashboard.h"
 
 class QComboBox;
