@@ -52,6 +52,9 @@ void forColumns(StepChunk& a, const StepChunk& b, const Visit& visit) {
   visit(*a.mutable_staleness(), b.staleness());
   visit(*a.mutable_loss_scale(), b.loss_scale());
   visit(*a.mutable_skipped(), b.skipped());
+  visit(*a.mutable_learning_rate(), b.learning_rate());
+  visit(*a.mutable_gradient_norm(), b.gradient_norm());
+  visit(*a.mutable_update_ratio(), b.update_ratio());
 }
 
 // Reduces the chunk to one step: its first with the minimum of each column, or its last with the

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 
 #include "agent/base/heartbeat.h"
 #include "engine/base/log.h"
@@ -29,6 +31,26 @@ Nanoseconds FreezeWatch::within(Nanoseconds begin, Nanoseconds end) const {
 
 void FreezeWatch::forgetBefore(Nanoseconds time) {
   while (!freezes_.empty() && freezes_.front().end <= time) freezes_.pop_front();
+}
+
+// What was not measured in a step is NaN; a column of that alone is left out.
+void StepPacker::addWatched(const runtime::StepRecord& record) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  if (!std::isnan(record.learningRate) || chunk_.learning_rate_size() > 0) {
+    chunk_.mutable_learning_rate()->Resize(size() - 1, kNone);
+    chunk_.add_learning_rate(record.learningRate);
+  }
+  chunk_.set_samples_seen(record.samplesSeen);
+  chunk_.set_sample_tokens(sampleTokens_);
+  if (rank_ != 0) return;  // they are the same on all ranks that have them
+  if (!std::isnan(record.gradientNorm) || chunk_.gradient_norm_size() > 0) {
+    chunk_.mutable_gradient_norm()->Resize(size() - 1, kNone);
+    chunk_.add_gradient_norm(record.gradientNorm);
+  }
+  if (!std::isnan(record.updateRatio) || chunk_.update_ratio_size() > 0) {
+    chunk_.mutable_update_ratio()->Resize(size() - 1, kNone);
+    chunk_.add_update_ratio(record.updateRatio);
+  }
 }
 
 bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freezes) {
@@ -72,6 +94,7 @@ bool StepPacker::add(const runtime::StepRecord& record, const FreezeWatch& freez
     chunk_.mutable_skipped()->Resize(size() - 1, 0);
     chunk_.add_skipped(record.skipped);
   }
+  addWatched(record);
   next_ = record.step + 1;
   return true;
 }
@@ -97,12 +120,12 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
 }
 
 Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
-                     StallWatch stalls)
+                     StallWatch stalls, int sampleTokens)
     : rank_(rank),
       channel_(channel),
       ready_(std::move(onReady)),
       stalls_(stalls),
-      packer_(rank),
+      packer_(rank, sampleTokens),
       thread_(helperThread("telemetry", [this] { work(); })) {}
 
 Telemetry::~Telemetry() { finish(); }

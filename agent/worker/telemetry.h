@@ -69,7 +69,8 @@ class FreezeWatch {
 // number of steps missing before it.
 class StepPacker {
  public:
-  explicit StepPacker(int rank) : rank_(rank) {}
+  // `sampleTokens`: of a sample of text; 0: of other data.
+  explicit StepPacker(int rank, int sampleTokens = 0) : rank_(rank), sampleTokens_(sampleTokens) {}
   // Returns false if the step does not follow the last one; call take(), then add it again.
   bool add(const runtime::StepRecord& record, const FreezeWatch& freezes = {});
   bool empty() const { return chunk_.loss_size() == 0; }
@@ -77,7 +78,9 @@ class StepPacker {
   run::v1::StepChunk take();
 
  private:
-  int rank_;
+  void addWatched(const runtime::StepRecord& record);
+
+  int rank_, sampleTokens_;
   std::int64_t next_ = -1;  // the step expected; -1 before the first
   Nanoseconds lastBegin_ = 0;
   run::v1::StepChunk chunk_;
@@ -90,9 +93,9 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
 // is sent as soon as it ends. Four steps a second are sent with all their events.
 class Telemetry final : public runtime::TrainerObserver {
  public:
-  // `onReady` is called on the trainer's thread and may block.
+  // `onReady` is called on the trainer's thread and may block. `sampleTokens` as of StepPacker.
   Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
-            StallWatch stalls = {});
+            StallWatch stalls = {}, int sampleTokens = 0);
   ~Telemetry() override;
   void finish();  // sends what is left and ends the thread
 

@@ -85,7 +85,9 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
             boundBytes >> 10);
     link.awaitStart(boundBytes);
   };
-  Telemetry telemetry(start.rank(), link.channel(), ready, stalls);
+  const bool isText = start.spec().data().format() == "text";
+  const auto tokens = static_cast<int>(isText ? start.spec().model().input().shape(0) : 0);
+  Telemetry telemetry(start.rank(), link.channel(), ready, stalls, tokens);
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData,
                                 *resources.backend, resources.groups, link.stopAsked(), telemetry);
   telemetry.finish();

@@ -64,6 +64,7 @@ std::string_view phaseText(const plan::Event& event) {
     case ir::Phase::kBackward:
       return "backward";
     case ir::Phase::kOptimizer:
+    case ir::Phase::kWatch:
       return "optimizer";
     default:
       return "other";

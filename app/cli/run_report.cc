@@ -146,6 +146,7 @@ class JsonReport final : public RunReport {
     if (!held_) return;
     JsonLine line("step");
     line.add("step", held_->step).add("epoch", held_->epoch).add("loss", held_->loss);
+    for (const auto& [name, value] : held_->watched) line.add(std::string(name), value);
     line.print();
     held_.reset();
     lastTold_ = Clock::now();
@@ -296,6 +297,7 @@ std::vector<EventSequencer::Item> EventSequencer::take(const RunUpdate& update) 
   for (const EpochRow& row : update.epochs) waiting_.push_back(row);
   std::stable_sort(waiting_.begin(), waiting_.end(),
                    [](const EpochRow& a, const EpochRow& b) { return a.epoch < b.epoch; });
+  noteWatched(update);
   std::vector<Item> out;
   std::size_t told = 0;
   const auto epochsUpTo = [&](std::int64_t step) {
@@ -308,12 +310,26 @@ std::vector<EventSequencer::Item> EventSequencer::take(const RunUpdate& update) 
       if (step <= lastStep_) continue;
       epochsUpTo(step - 1);
       lastStep_ = step;
-      out.push_back({Step{step, model_.progress().epochOf(step), point.y}, std::nullopt});
+      Item& item = out.emplace_back();
+      item.step = Step{step, model_.progress().epochOf(step), point.y, {}};
+      if (const auto known = watched_.find(step); known != watched_.end())
+        item.step->watched = std::move(known->second);
+      watched_.erase(watched_.begin(), watched_.upper_bound(step));
     }
   }
   epochsUpTo(lastStep_);
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(told));
   return out;
+}
+
+void EventSequencer::noteWatched(const RunUpdate& update) {
+  for (const auto& series : update.series) {
+    const auto name = std::find(kWatched.begin(), kWatched.end(), series.name);
+    if (name == kWatched.end()) continue;
+    for (const Point& point : series.points)
+      if (const auto step = static_cast<std::int64_t>(std::llround(point.x)); step > lastStep_)
+        watched_[step].emplace_back(*name, point.y);
+  }
 }
 
 std::vector<EventSequencer::Item> EventSequencer::rest() {
@@ -393,8 +409,10 @@ Result<RunUpdate> storedUpdate(const History& history, const std::string& run) {
   RunUpdate out;
   out.run = run;
   for (const SeriesInfo& info : store->series()) {
+    const auto& watched = EventSequencer::kWatched;
     if (info.name != "loss" && info.name != "samples_per_second" && info.name != "rank/0/step" &&
-        !isMetric(info.name))
+        !isMetric(info.name) &&
+        std::find(watched.begin(), watched.end(), info.name) == watched.end())
       continue;
     LOCKSTEP_ASSIGN(auto points, store->readAll(info.name));
     out.series.push_back({info.name, std::move(points)});

@@ -1,10 +1,14 @@
 // RunReport: prints a run as JSON lines, as a live view, or as plain lines.
 #pragma once
 
+#include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/alerts/alert_watch.h"
@@ -59,7 +63,12 @@ class EventSequencer {
   struct Step {
     std::int64_t step = 0, epoch = 0;
     double loss = 0;
+    // Values of kWatched in this step, where they were measured.
+    std::vector<std::pair<std::string_view, double>> watched;
   };
+  // Series over steps that are reported beside the loss.
+  static constexpr std::array<std::string_view, 3> kWatched{"learning_rate", "gradient_norm",
+                                                            "update_ratio"};
   struct Item {
     std::optional<Step> step;  // one of the two
     std::optional<EpochRow> epoch;
@@ -79,6 +88,7 @@ class EventSequencer {
 
  private:
   void tell(const EpochRow& row, std::vector<Item>& out);
+  void noteWatched(const RunUpdate& update);
   RunModel model_;
   std::vector<EpochRow> waiting_;
   static std::vector<Error> notTold(const std::vector<Error>& errors,
@@ -87,6 +97,8 @@ class EventSequencer {
   std::vector<std::string> errors_, warnings_;
   std::set<std::string> unreachable_;  // nodes
   std::int64_t lastStep_ = 0, lastEpoch_ = 0;
+  // Of steps whose loss has not come: other ranks may report first.
+  std::map<std::int64_t, std::vector<std::pair<std::string_view, double>>> watched_;
   int begun_ = 0, restarted_ = 0;  // generations told
 };
 

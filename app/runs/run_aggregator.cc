@@ -279,6 +279,44 @@ void RunAggregator::addEvents(const Node& node, run::v1::EventChunk events) {
   batch_.events.push_back({events.rank(), events.step(), events.SerializeAsString()});
 }
 
+// Values that are equal on all ranks that report them: the first report of a step counts.
+void RunAggregator::addWatched(const run::v1::StepChunk& chunk, int index, std::int64_t step) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const auto value = [index](const auto& column) {
+    return index < column.size() ? static_cast<double>(column.Get(index)) : kNone;
+  };
+  const std::pair<const char*, double> values[] = {{"learning_rate", value(chunk.learning_rate())},
+                                                   {"gradient_norm", value(chunk.gradient_norm())},
+                                                   {"update_ratio", value(chunk.update_ratio())}};
+  for (const auto& [series, y] : values) {
+    if (!std::isfinite(y)) continue;
+    std::int64_t& last = lastWatched_[series];
+    if (step <= last) continue;
+    last = step;
+    points(series).push_back({static_cast<double>(step), y});
+  }
+}
+
+// How much has been trained on after each step of the chunk, which says it of the last.
+void RunAggregator::addSeen(const run::v1::StepChunk& chunk) {
+  const int steps = std::min(chunk.samples_size(), chunk.begin_ns_size());
+  std::int64_t& last = lastWatched_["samples"];
+  const std::int64_t first = bounded(chunk.first_step());
+  if (chunk.samples_seen() <= 0 || steps == 0 || first + steps - 1 <= last) return;
+  std::int64_t seen = bounded(chunk.samples_seen());
+  for (int i = 0; i < steps; ++i) seen -= chunk.samples(i);
+  std::vector<Point>& samples = points("samples");
+  std::vector<Point>* const tokens = chunk.sample_tokens() > 0 ? &points("tokens") : nullptr;
+  for (int i = 0; i < steps; ++i) {
+    seen += chunk.samples(i);
+    if (first + i <= last) continue;
+    const Point point{static_cast<double>(first + i), static_cast<double>(seen)};
+    samples.push_back(point);
+    if (tokens != nullptr) tokens->push_back({point.x, point.y * chunk.sample_tokens()});
+  }
+  last = first + steps - 1;
+}
+
 void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   const run::v1::StepChunk& chunk = record.steps();
   const int rank = chunk.rank();
@@ -293,11 +331,13 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
   auto& seconds = points(fmt::format("rank/{}/step", rank));
   auto& began = points(fmt::format("rank/{}/began", rank));
   std::vector<Point>*stale = nullptr, *loss = nullptr, *metric = nullptr, *rate = nullptr,
-  *scale = nullptr;
+  *tokenRate = nullptr, *scale = nullptr;
   if (chunk.staleness_size() > 0) stale = &points(fmt::format("rank/{}/staleness", rank));
   if (rank == 0) {
     loss = &points("loss");
     rate = &points("samples_per_second");
+    if (chunk.sample_tokens() > 0) tokenRate = &points("tokens_per_second");
+    if (!outlined) addSeen(chunk);
     if (chunk.loss_scale_size() > 0) scale = &points("loss_scale");
     if (!row_.figures.metric.empty()) metric = &points(row_.figures.metric);
   }
@@ -330,6 +370,7 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
     seconds.push_back({x, length});
     began.push_back({x, std::round(static_cast<double>(begin + wallOffset) / 1e3) / 1e6});
     if (stale != nullptr) stale->push_back({x, at(chunk.staleness(), i)});
+    addWatched(chunk, i, sample.step);
     if (rank != 0) continue;
     loss->push_back({x, at(chunk.loss(), i)});
     if (metric != nullptr) metric->push_back({x, at(chunk.metric(), i)});
@@ -337,6 +378,8 @@ void RunAggregator::addSteps(Node& node, const run::v1::Record& record) {
     if (const double skipped = at(chunk.skipped(), i); skipped > 0)
       points("skipped").push_back({x, skipped});
     if (length > 0) rate->push_back({x, at(chunk.samples(), i) / length});
+    if (length > 0 && tokenRate != nullptr)
+      tokenRate->push_back({x, at(chunk.samples(), i) * chunk.sample_tokens() / length});
     row_.figures.steps = std::max(row_.figures.steps, sample.step);
     if (++durationSkip_ >= durationStride_) {
       durationSkip_ = 0;

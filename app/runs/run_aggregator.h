@@ -78,6 +78,8 @@ class RunAggregator {
   void noteRank(int rank, const std::string& node);
   void addEvents(const Node& node, run::v1::EventChunk events);
   void addSteps(Node& node, const run::v1::Record& record);
+  void addWatched(const run::v1::StepChunk& chunk, int index, std::int64_t step);
+  void addSeen(const run::v1::StepChunk& chunk);
   void addOutlined(const analysis::StepSample& sample);
   void addSample(const std::string& name, Node& node, const run::v1::Record& record);
   void end(RunState phase, std::int64_t wallNs);
@@ -103,6 +105,7 @@ class RunAggregator {
   std::set<std::string> wasMember_;  // nodes that have had ranks
   std::int64_t lastEpochStep_ = -1;
   std::map<int, std::int64_t> lastStep_;  // of each rank; after a restart, steps come again
+  std::map<std::string, std::int64_t, std::less<>> lastWatched_;  // last step, by series
   GpuWatch gpus_;
   StragglerWatch stragglers_;
   std::int64_t lastWallNs_ = 0;  // of a step or sample

@@ -3,10 +3,12 @@
 //
 // Series over steps (x = step, from 1): "loss" (mean over the global batch), the run's metric in
 // training (one of kMetrics),
-// "samples_per_second", of fp16 "loss_scale" and, of each step that left out updates, "skipped"
-// (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data", "…/forward", "…/backward",
-// "…/waiting", "…/transfer", "…/optimizer", and "…/began" (when the step began, by the wall clock
-// of the rank's node). Series over time (x = wall clock, seconds):
+// "samples_per_second", of text "tokens_per_second", "learning_rate" (as the update had it), where
+// they were measured "gradient_norm" and "update_ratio" (engine/ir/watch.h), "samples" and, of
+// text, "tokens" (trained on so far, all epochs), of fp16 "loss_scale" and, of each step that left
+// out updates, "skipped" (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data",
+// "…/forward", "…/backward", "…/waiting", "…/transfer", "…/optimizer", and "…/began" (when the step
+// began, by the wall clock of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory", "…/memory_total", "…/disk_free" (bytes), "…/net_in",
 // "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), of its links to other nodes
 // "node/<n>/to/<m>/sent", "…/rate" (bytes/s), "…/sending" (0…1) and "…/round_trip" (seconds),

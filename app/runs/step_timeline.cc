@@ -27,9 +27,10 @@ SpanKind kindOf(const plan::Event& event) {
     case plan::EventKind::kCompute:
       break;
   }
-  return event.phase == ir::Phase::kBackward    ? SpanKind::kBackward
-         : event.phase == ir::Phase::kOptimizer ? SpanKind::kOptimizer
-                                                : SpanKind::kForward;
+  return event.phase == ir::Phase::kBackward ? SpanKind::kBackward
+         : event.phase == ir::Phase::kOptimizer || event.phase == ir::Phase::kWatch
+             ? SpanKind::kOptimizer
+             : SpanKind::kForward;
 }
 
 class Builder {

@@ -9,8 +9,8 @@
 namespace lockstep::ir {
 namespace {
 
-constexpr std::array<std::string_view, 5> kPhaseNames = {"init", "data", "forward", "backward",
-                                                         "optimizer"};
+constexpr std::array<std::string_view, 6> kPhaseNames = {"init",     "data",      "forward",
+                                                         "backward", "optimizer", "watch"};
 
 std::string_view kindText(AttrKind kind) {
   switch (kind) {

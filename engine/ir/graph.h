@@ -39,7 +39,9 @@ using Attr = std::variant<std::int64_t, double, std::string, std::vector<std::in
 using Attrs = std::map<std::string, Attr, std::less<>>;  // ordered, so that the text is canonical
 
 // The purpose of a node; the step breakdown is grouped by it.
-enum class Phase : std::uint8_t { kInit, kData, kForward, kBackward, kOptimizer };
+// kWatch: what only people read of a step (gradient norm, update ratio). Nothing that trains reads
+// it, and it is not computed in every step: see plan::Plan::watchEvery.
+enum class Phase : std::uint8_t { kInit, kData, kForward, kBackward, kOptimizer, kWatch };
 std::string_view phaseName(Phase phase);
 std::optional<Phase> phaseFromName(std::string_view name);
 

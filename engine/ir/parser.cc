@@ -115,7 +115,7 @@ Status parseNode(Lexer& in, Graph& graph, std::map<std::string, NodeId>& names) 
   LOCKSTEP_TRY(in.expect("|"));
   LOCKSTEP_ASSIGN(const std::string name, in.name("the name of the node"));
   LOCKSTEP_TRY(in.expect(","));
-  constexpr std::string_view kPhase = "a phase: init, data, forward, backward or optimizer";
+  constexpr std::string_view kPhase = "a phase: init, data, forward, backward, optimizer or watch";
   Lexer atPhase = in;
   LOCKSTEP_ASSIGN(const std::string phaseWord, in.name(kPhase));
   const std::optional<Phase> phase = phaseFromName(phaseWord);

@@ -1,5 +1,7 @@
 #include "engine/passes/optimizer_updates.h"
 
+#include "engine/ir/watch.h"
+
 namespace lockstep::passes {
 
 using ir::Attrs;
@@ -9,8 +11,8 @@ using ir::ValueId;
 
 namespace {
 
-Status storeUpdated(GraphBuilder& build, Op op, const Optimizer& optimizer, std::size_t k,
-                    std::vector<ValueId> inputs, Attrs attrs) {
+Result<ValueId> storeUpdated(GraphBuilder& build, Op op, const Optimizer& optimizer, std::size_t k,
+                             std::vector<ValueId> inputs, Attrs attrs) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   LOCKSTEP_ASSIGN(const ir::NodeId update,
                   build.graph.add(op, indexed(optimizer.kind, k), std::move(inputs),
@@ -21,7 +23,7 @@ Status storeUpdated(GraphBuilder& build, Op op, const Optimizer& optimizer, std:
     LOCKSTEP_TRY(
         build.store(indexed(prefixes[i], k), build.graph.output(update, static_cast<int>(i) + 1)));
   }
-  return {};
+  return build.graph.output(update);
 }
 
 }  // namespace
@@ -33,9 +35,9 @@ Result<std::vector<std::string>> optimizerStates(const Optimizer& optimizer) {
   return invalidArgument("unknown optimizer {}; known are sgd, adam and adagrad", optimizer.kind);
 }
 
-Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                  const Group& group, ValueId parameters, ValueId gradients, ValueId norm,
-                  ValueId rate, ValueId updates) {
+Result<ValueId> emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                           const Group& group, ValueId parameters, ValueId gradients, ValueId norm,
+                           ValueId rate, ValueId updates) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   std::vector<ValueId> inputs{parameters, gradients};
   for (const std::string& prefix : prefixes) {
@@ -70,9 +72,9 @@ Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const Table
   return CombinedRows{sums, sums + 1};  // outputs of one node are numbered in a row
 }
 
-Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     const Group& group, ValueId parameters, const CombinedRows& gradient,
-                     const Attrs& part, ValueId norm, ValueId rate) {
+Result<ValueId> emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                              const Group& group, ValueId parameters, const CombinedRows& gradient,
+                              const Attrs& part, ValueId norm, ValueId rate) {
   LOCKSTEP_ASSIGN(const std::vector<std::string> prefixes, optimizerStates(optimizer));
   LOCKSTEP_ASSIGN(const ValueId state, build.state(indexed(prefixes[0], k), group.count));
   Attrs attrs = part;
@@ -83,12 +85,12 @@ Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_
                       std::move(attrs));
 }
 
-Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
-                             const std::vector<ValueId>& gradients,
+Result<ValueId> sumOfSquares(GraphBuilder& build, const std::string& name, int at,
+                             const std::vector<Group>& groups, const std::vector<ValueId>& values,
                              const std::map<std::size_t, CombinedRows>& rows,
                              const StepLayout& layout) {
   ValueId total = -1;
-  build.stage = layout.everywhere;
+  build.stage = at;
   for (const bool divided : {true, false}) {
     for (std::size_t k = 0; k < groups.size(); ++k) {
       if (groups[k].kind.divided != divided) continue;
@@ -96,19 +98,19 @@ Result<ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& grou
       const auto table = rows.find(k);
       LOCKSTEP_ASSIGN(
           const ValueId squares,
-          build.add(Op::kSumSquares, indexed("squares", k),
-                    table == rows.end() ? std::vector{gradients[k]}
+          build.add(Op::kSumSquares, indexed(name, k),
+                    table == rows.end() ? std::vector{values[k]}
                                         : std::vector{table->second.sums, table->second.ids},
                     {}));
-      build.stage = layout.everywhere;
+      build.stage = at;
       if (total < 0) {
         total = squares;
         continue;
       }
-      LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed("squares.sum", k), {total, squares}, {}));
+      LOCKSTEP_ASSIGN(total, build.add(Op::kAdd, indexed(name + ".sum", k), {total, squares}, {}));
     }
     if (!divided || total < 0) continue;
-    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, "squares.divided", {total},
+    LOCKSTEP_ASSIGN(total, build.add(Op::kAllReduce, name + ".divided", {total},
                                      {{"axis", layout.dividedAlong}, {"op", std::string("sum")}}));
   }
   return total;
@@ -129,6 +131,84 @@ Result<ValueId> sumOverRanks(GraphBuilder& build, ValueId own) {
   return build.add(Op::kScaleByRatio, "summed", {own, part, one}, {});
 }
 
+// Measures an update for people to watch: adds nodes of phase watch round those that update.
+class UpdateWatch {
+ public:
+  UpdateWatch(GraphBuilder& build, const std::vector<Group>& groups, const StepLayout& layout)
+      : build_(build),
+        groups_(groups),
+        layout_(layout),
+        whole_(layout.update == UpdateKind::kSynchronous ||
+               layout.update == UpdateKind::kAccumulating) {}
+
+  bool measures() const { return whole_ && layout_.watch.every > 0; }
+
+  // Before any update.
+  Status begin(const std::vector<ValueId>& parameters) {
+    if (!measuresRatio()) return {};
+    build_.phase = Phase::kWatch;
+    LOCKSTEP_ASSIGN(before_,
+                    sumOfSquares(build_, "watch.parameters", 0, groups_, parameters, {}, layout_));
+    build_.phase = Phase::kOptimizer;
+    return {};
+  }
+  // Round the update of group k.
+  Status before(std::size_t k, ValueId parameters) {
+    if (!measuresRatio()) return {};
+    return watching(k, Op::kScale, indexed("watch.before", k), {parameters}, {{"factor", -1.0}});
+  }
+  Status after(std::size_t k, ValueId updated) {
+    if (!measuresRatio()) return {};
+    return watching(k, Op::kAdd, indexed("watch.moved", k), {moved_[k], updated}, {});
+  }
+  // After all updates. `squares` of the gradients where the update needs them; −1: it does not.
+  Status end(const std::vector<ValueId>& gradients, const std::map<std::size_t, CombinedRows>& rows,
+             ValueId squares, ValueId divisor) {
+    if (!measures() && (!whole_ || squares < 0)) return {};
+    build_.phase = Phase::kWatch;
+    if (squares < 0) {
+      LOCKSTEP_ASSIGN(squares,
+                      sumOfSquares(build_, "squares", 0, groups_, gradients, rows, layout_));
+    }
+    LOCKSTEP_TRY(result(ir::kGradientSquares, squares));
+    LOCKSTEP_TRY(result(ir::kGradientDivisor, divisor));
+    if (measuresRatio()) {
+      LOCKSTEP_ASSIGN(const ValueId update,
+                      sumOfSquares(build_, "watch.update", 0, groups_, moved_, {}, layout_));
+      LOCKSTEP_TRY(result(ir::kUpdateSquares, update));
+      LOCKSTEP_TRY(result(ir::kParameterSquares, before_));
+    }
+    build_.phase = Phase::kOptimizer;
+    return {};
+  }
+
+ private:
+  bool measuresRatio() const { return measures() && layout_.watch.updateRatio; }
+  Status watching(std::size_t k, Op op, std::string name, std::vector<ValueId> inputs,
+                  Attrs attrs) {
+    build_.phase = Phase::kWatch;
+    build_.stage = groups_[k].kind.stage;
+    moved_.resize(groups_.size(), -1);
+    LOCKSTEP_ASSIGN(moved_[k],
+                    build_.add(op, std::move(name), std::move(inputs), std::move(attrs)));
+    build_.phase = Phase::kOptimizer;
+    return {};
+  }
+  Status result(std::string_view name, ValueId value) {
+    build_.stage = 0;
+    return build_
+        .add(Op::kResult, fmt::format("{}.result", name), {value}, {{"name", std::string(name)}})
+        .status();
+  }
+
+  GraphBuilder& build_;
+  const std::vector<Group>& groups_;
+  const StepLayout& layout_;
+  const bool whole_;  // gradients are those of the whole batch
+  ValueId before_ = -1;
+  std::vector<ValueId> moved_;  // by group
+};
+
 }  // namespace
 
 Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& groups,
@@ -138,20 +218,20 @@ Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& gro
                               ValueId scaling, const std::map<int, ValueId>& norms) {
   LOCKSTEP_ASSIGN(const ValueId rate, build.input("lr"));
   LOCKSTEP_ASSIGN(ValueId updates, build.input("t"));
+  UpdateWatch watch(build, groups, layout);
   std::map<std::size_t, CombinedRows> rows;
-  const auto combined = [&](std::size_t k) -> Result<CombinedRows> {
-    if (const auto known = rows.find(k); known != rows.end()) return known->second;
+  const auto combine = [&](std::size_t k) -> Status {
+    if (rows.contains(k)) return {};
     build.stage = groups[k].kind.stage;
-    return combineRows(build, k, tables.at(k));
+    LOCKSTEP_ASSIGN(rows[k], combineRows(build, k, tables.at(k)));
+    return {};
   };
   ValueId divisor = norm, squares = -1;
-  if (scaling >= 0) {
-    for (const auto& [k, table] : tables) {
-      LOCKSTEP_ASSIGN(rows[k], combined(k));
-    }
-  }
+  for (const auto& [k, table] : tables)
+    if (scaling >= 0) LOCKSTEP_TRY(combine(k));
   if (scaling >= 0 || optimizer.clipNorm > 0) {
-    LOCKSTEP_ASSIGN(squares, sumOfSquares(build, groups, gradients, rows, layout));
+    LOCKSTEP_ASSIGN(squares, sumOfSquares(build, "squares", layout.everywhere, groups, gradients,
+                                          rows, layout));
   }
   if (scaling >= 0) {
     ValueId all = squares;
@@ -164,22 +244,28 @@ Result<ValueId> emitOptimizer(GraphBuilder& build, const std::vector<Group>& gro
     divisor = judged.norm;
     updates = judged.updates;
   }
+  const ValueId unclipped = divisor;
   if (optimizer.clipNorm > 0) {
     LOCKSTEP_ASSIGN(divisor, clipped(build, layout, divisor, squares, optimizer.clipNorm));
   }
+  LOCKSTEP_TRY(watch.begin(parameters));
   for (std::size_t k = 0; k < groups.size(); ++k) {
+    LOCKSTEP_TRY(watch.before(k, parameters[k]));
     build.stage = groups[k].kind.stage;
     const auto known = norms.find(build.stage);
     const ValueId by = known == norms.end() ? divisor : known->second;
+    ValueId updated = -1;
     if (groups[k].kind.table > 0) {
-      LOCKSTEP_ASSIGN(const CombinedRows gradient, combined(k));
-      LOCKSTEP_TRY(emitRowUpdate(build, optimizer, k, groups[k], parameters[k], gradient,
-                                 tables.at(k).part, by, rate));
-      continue;
+      LOCKSTEP_TRY(combine(k));
+      LOCKSTEP_ASSIGN(updated, emitRowUpdate(build, optimizer, k, groups[k], parameters[k],
+                                             rows.at(k), tables.at(k).part, by, rate));
+    } else {
+      LOCKSTEP_ASSIGN(updated, emitUpdate(build, optimizer, k, groups[k], parameters[k],
+                                          gradients[k], by, rate, updates));
     }
-    LOCKSTEP_TRY(
-        emitUpdate(build, optimizer, k, groups[k], parameters[k], gradients[k], by, rate, updates));
+    LOCKSTEP_TRY(watch.after(k, updated));
   }
+  LOCKSTEP_TRY(watch.end(gradients, rows, squares, unclipped));
   return divisor;
 }
 

@@ -26,16 +26,20 @@ struct CombinedRows {
 };
 Result<CombinedRows> combineRows(GraphBuilder& build, std::size_t k, const TableRows& gradient);
 
-// Updates parameters and optimizer state of group k with the sum of gradients / norm.
-Status emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                  const Group& group, ir::ValueId parameters, ir::ValueId gradients,
-                  ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
-Status emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
-                     const Group& group, ir::ValueId parameters, const CombinedRows& gradient,
-                     const ir::Attrs& part, ir::ValueId norm, ir::ValueId rate);
-// Σ of the squares of all gradients. A parameter that several ranks hold counts once.
-Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::vector<Group>& groups,
-                                 const std::vector<ir::ValueId>& gradients,
+// Updates parameters and optimizer state of group k with the sum of gradients / norm. Returns the
+// parameters after it.
+Result<ir::ValueId> emitUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                               const Group& group, ir::ValueId parameters, ir::ValueId gradients,
+                               ir::ValueId norm, ir::ValueId rate, ir::ValueId updates);
+Result<ir::ValueId> emitRowUpdate(GraphBuilder& build, const Optimizer& optimizer, std::size_t k,
+                                  const Group& group, ir::ValueId parameters,
+                                  const CombinedRows& gradient, const ir::Attrs& part,
+                                  ir::ValueId norm, ir::ValueId rate);
+// Σ of the squares of all gradients, or of other values that are laid out in the groups. A
+// parameter that several ranks hold counts once. `at`: the stage that has the sum.
+Result<ir::ValueId> sumOfSquares(GraphBuilder& build, const std::string& name, int at,
+                                 const std::vector<Group>& groups,
+                                 const std::vector<ir::ValueId>& values,
                                  const std::map<std::size_t, CombinedRows>& rows,
                                  const StepLayout& layout);
 // Returns the divisor of the sum of gradients with which the norm of their mean is at most `limit`.

@@ -75,6 +75,7 @@ struct StepLayout {
   // `servers` is 0.
   std::set<std::string, std::less<>> rowSharded;
   std::optional<Scaling> scaling;
+  Watch watch;
   // Gradients are unscaled, then compressed for communication.
   bool compressed = false;
 

@@ -133,8 +133,8 @@ StepProgram formStepGroups(const ir::Graph& train, const Sinks& sinks, const Opt
     GroupKind kind;
     kind.stage = train.node(train.value(gradient).producer).stage;
     kind.noWeightDecay = optimizer.decayMatricesOnly && parameter.shape.size() < 2;
-    kind.divided =
-        (optimizer.clipNorm > 0 || layout.scaling) && layout.divided.contains(parameter.name);
+    // Whether norms are needed or not: a sum over ranks may depend on the place in its group.
+    kind.divided = layout.divided.contains(parameter.name);
     kind.rowSharded = layout.rowSharded.contains(parameter.name);
     if (updatedByRows(train, gradient, optimizer, layout, kind.rowSharded))
       kind.table = static_cast<int>(kinds.size()) + 1;

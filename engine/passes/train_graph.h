@@ -27,8 +27,19 @@ struct LossScale {
   bool fixed = false;                  // it stays as it is
 };
 
+// What is measured for people who watch a training: see ir/watch.h. Only of updates from the
+// gradient of the whole batch: asynchronous workers and local SGD have none.
+struct Watch {
+  // Steps between two measurements; 0: none, but the gradient norm is there in every step where
+  // clipping or loss scaling computes its squares anyway.
+  std::int64_t every = 0;
+  // Besides the gradient norm: the update ratio, which costs a copy of a group of parameters.
+  bool updateRatio = false;
+};
+
 struct TrainOptions {
   Optimizer optimizer;
+  Watch watch;
   std::optional<LossScale> lossScale;
   std::uint64_t seed = 1;
 };

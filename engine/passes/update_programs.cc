@@ -72,7 +72,8 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program, const StepVal
   if (optimizer.clipNorm > 0) {
     std::vector<Group> here = groups;
     for (Group& group : here) group.kind.stage = 0;
-    LOCKSTEP_ASSIGN(const ValueId squares, sumOfSquares(build, here, own, {}, layout));
+    LOCKSTEP_ASSIGN(const ValueId squares,
+                    sumOfSquares(build, "squares", layout.everywhere, here, own, {}, layout));
     LOCKSTEP_ASSIGN(divisor, clipped(build, layout, divisor, squares, optimizer.clipNorm));
   }
   LOCKSTEP_ASSIGN(const ValueId one, build.fill("one", {1}, 1.0));
@@ -83,20 +84,22 @@ Status emitPushes(GraphBuilder& build, const StepProgram& program, const StepVal
     if (groups[k].kind.table > 0) {
       LOCKSTEP_ASSIGN(const CombinedRows gradient, combineRows(build, k, tables.at(k)));
       LOCKSTEP_TRY(emitRowUpdate(build, optimizer, k, groups[k], parameters[k], gradient,
-                                 tables.at(k).part, divisor, rate));
+                                 tables.at(k).part, divisor, rate)
+                       .status());
       continue;
     }
     if (groups[k].kind.rowSharded) {
       LOCKSTEP_TRY(emitUpdate(build, optimizer, k, groups[k], parameters[k], packs[k], divisor,
-                              rate, updates));
+                              rate, updates)
+                       .status());
       continue;
     }
     build.stage = 0;
     LOCKSTEP_ASSIGN(const ValueId mean,
                     build.add(Op::kScaleByRatio, indexed("mean", k), {own[k], one, divisor}, {}));
     build.stage = groups[k].kind.stage;
-    LOCKSTEP_TRY(
-        emitUpdate(build, optimizer, k, groups[k], parameters[k], mean, one, rate, updates));
+    LOCKSTEP_TRY(emitUpdate(build, optimizer, k, groups[k], parameters[k], mean, one, rate, updates)
+                     .status());
   }
   const auto result = [&](const std::string& name, int stage, ValueId value) {
     build.stage = stage;

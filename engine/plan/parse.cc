@@ -274,6 +274,9 @@ class Parser {
     if (acceptWord("uncompressed")) {
       LOCKSTEP_ASSIGN(plan.uncompressedWarmupSteps, integer(1, kMaxBytes, "a number of steps"));
     }
+    if (acceptWord("watch")) {
+      LOCKSTEP_ASSIGN(plan.watchEvery, integer(1, kMaxBytes, "a number of steps"));
+    }
     if (acceptWord("staleness")) {
       LOCKSTEP_ASSIGN(const std::int64_t staleness,
                       integer(Plan::kAnyStaleness, 1 << 20, "a number of steps"));

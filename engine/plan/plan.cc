@@ -130,7 +130,8 @@ bool Plan::operator==(const Plan& other) const {
   return name == other.name && strategy == other.strategy && mesh.text() == other.mesh.text() &&
          precision == other.precision && globalBatch == other.globalBatch &&
          microBatches == other.microBatches &&
-         uncompressedWarmupSteps == other.uncompressedWarmupSteps && staleness == other.staleness &&
+         uncompressedWarmupSteps == other.uncompressedWarmupSteps &&
+         watchEvery == other.watchEvery && staleness == other.staleness &&
          batchCuts == other.batchCuts && evaluateCuts == other.evaluateCuts &&
          state == other.state && stateBytes == other.stateBytes && programs == other.programs &&
          schedule == other.schedule;

@@ -179,6 +179,14 @@ struct Plan {
   std::int64_t uncompressedWarmupSteps = 0;
   static constexpr std::string_view kUncompressed = ".uncompressed";
   std::vector<std::vector<ScheduleEntry>> uncompressedSchedule() const;  // of these steps
+  // Steps of phase watch run in training step 1 and in every watchEvery-th after it; 0: there are
+  // none. All ranks skip the same ones, and nothing that trains reads what they write, so that a
+  // run has the same bits whether it is watched or not.
+  std::int64_t watchEvery = 0;
+  // `step` counts from 1; 0 and below: a run outside of any training step, which runs all of it.
+  bool isWatched(std::int64_t step) const {
+    return step <= 0 || (watchEvery > 0 && (step - 1) % watchEvery == 0);
+  }
   // With parameter servers: how many steps a worker may be ahead of the slowest (stale synchronous
   // parallel: Ho et al., 2013), or kAnyStaleness. Workers then run asynchronously, in a session
   // with each server, and messages arrive in any order; the schedule is one legal order. 0:

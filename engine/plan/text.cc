@@ -1,7 +1,8 @@
 // Writes the text of a Plan. Grammar, where any white space separates:
 //
 //   plan NAME version 1  strategy NAME  precision NAME  mesh AXIS SIZE, … [servers N]
-//   batch N [micro-batches N] [uncompressed N] [staleness N] cuts [N …]  evaluate cuts [N …]
+//   batch N [micro-batches N] [uncompressed N] [watch N] [staleness N] cuts [N …]
+//   evaluate cuts [N …]
 //   state N bytes { SLOT… }
 //   schedule STAGE: PROGRAM MICRO-BATCH [copy N], …   one for each stage
 //   program NAME { body NAME ranks RANGE, … { arena N bytes  BUFFER…  STEP…  RESULT… } … }
@@ -163,6 +164,7 @@ std::string write(const Plan& plan, bool withSeconds) {
   put(out, "\nbatch {}", plan.globalBatch);
   if (plan.microBatches != 1) put(out, " micro-batches {}", plan.microBatches);
   if (plan.uncompressedWarmupSteps != 0) put(out, " uncompressed {}", plan.uncompressedWarmupSteps);
+  if (plan.watchEvery != 0) put(out, " watch {}", plan.watchEvery);
   if (plan.isAsynchronous()) put(out, " staleness {}", plan.staleness);
   put(out, " cuts {}\n", listText(plan.batchCuts));
   put(out, "evaluate cuts {}\n", listText(plan.evaluateCuts));

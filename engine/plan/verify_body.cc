@@ -136,6 +136,7 @@ class BodyVerifier {
                     step.axis);
       }
       if (isMessage(step)) LOCKSTEP_TRY(message(i, step));
+      LOCKSTEP_TRY(watch(i, step));
       if (step.op == ir::Op::kAllReduce && (rootOf(step.inputs[0]) != rootOf(step.outputs[0]) ||
                                             begin(step.inputs[0]) != begin(step.outputs[0]) ||
                                             at(step.inputs[0]).type != at(step.outputs[0]).type)) {
@@ -296,10 +297,49 @@ class BodyVerifier {
                         list[b].step, body_.buffers[root].name);
           }
         }
+        if (!list[b].write) LOCKSTEP_TRY(unwatched(root, b));
         if (!list[b].write && body_.buffers[root].kind == BufferKind::kTemp) {
           LOCKSTEP_TRY(written(root, b));
         }
       }
+    }
+    return {};
+  }
+
+  bool isWatch(int step) const {
+    return static_cast<std::size_t>(step) < body_.steps.size() &&
+           body_.steps[static_cast<std::size_t>(step)].phase == ir::Phase::kWatch;
+  }
+  // Checks that what access `b` of `root` reads does not depend on whether the step is watched.
+  Status unwatched(std::size_t root, std::size_t b) const {
+    const auto& list = accesses_[root];
+    // results are read at the end, by who knows which steps are watched
+    if (isWatch(list[b].step) || list[b].step == static_cast<int>(body_.steps.size())) return {};
+    for (const Access& access : list) {
+      if (access.write && isWatch(access.step) && access.end > list[b].begin &&
+          access.begin < list[b].end && before(access.step, list[b].step)) {
+        return fail("step {} reads {}, which step {} writes in watched steps only", list[b].step,
+                    body_.buffers[root].name, access.step);
+      }
+    }
+    return {};
+  }
+  // Checks that a step that is not always run changes no state that outlives the training step.
+  Status watch(std::size_t i, const Step& step) const {
+    if (step.phase != ir::Phase::kWatch) return {};
+    for (const BufferId id : step.outputs) {
+      const Buffer& root = at(rootOf(id));
+      const auto slot = std::find_if(plan_.state.begin(), plan_.state.end(),
+                                     [&](const StateSlot& s) { return s.name == root.name; });
+      if (root.kind == BufferKind::kTemp ||
+          (root.kind == BufferKind::kState && slot != plan_.state.end() &&
+           slot->role == StateRole::kStash)) {
+        continue;
+      }
+      return fail("step {} {} is of phase watch and writes {}", i, step.name, root.name);
+    }
+    if (step.stream != kComputeStream) {
+      return fail("step {} {} is of phase watch, on stream {}", i, step.name, step.stream);
     }
     return {};
   }

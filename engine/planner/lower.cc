@@ -323,7 +323,11 @@ class Lowering {
       }
     }
     for (const StoreCopy& copy : copies_)
-      if (!copy.isEmitted) emitCopy(copy.name, ir::Phase::kOptimizer, copy.value, {copy.target});
+      if (!copy.isEmitted)
+        emitCopy(copy.name,
+                 producer(copy.value).phase == ir::Phase::kWatch ? ir::Phase::kWatch
+                                                                 : ir::Phase::kOptimizer,
+                 copy.value, {copy.target});
     return {};
   }
 

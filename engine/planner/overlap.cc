@@ -228,6 +228,7 @@ void overlapCollectives(plan::Body& body, OverlapPolicy& policy) {
   for (std::size_t i = 0; i < body.steps.size(); ++i) {
     plan::Step& step = body.steps[i];
     if (step.kind != plan::StepKind::kCollective || plan::isMessage(step) ||
+        step.phase == ir::Phase::kWatch ||  // not in every step, so nothing may wait for it
         !policy.mayOverlap(step.axis))
       continue;
     const auto [known, isNew] = policy.decided.try_emplace(step.name, false);

@@ -206,6 +206,9 @@ class PlanBuilder {
     plan_.globalBatch = request_.step.batch * request_.microBatches;
     plan_.microBatches = request_.microBatches;
     plan_.staleness = request_.staleness;
+    const passes::UpdateKind update = updateKind();
+    if (update == passes::UpdateKind::kSynchronous || update == passes::UpdateKind::kAccumulating)
+      plan_.watchEvery = request_.training.watch.every;
     plan_.batchCuts = cuts(request_.step.batch);
     plan_.evaluateCuts = cuts(request_.evaluate.batch);
     return checkStatistics(request_, context_.strategy, plan_.batchCuts);
@@ -291,6 +294,7 @@ class PlanBuilder {
     if (context_.strategy.splitOptimizer) layout_.parts = ranks;
     layout_.compressed = context_.compression.has_value();
     layout_.orderedSums = request_.inOrder;
+    layout_.watch = request_.training.watch;
     layout_.servers = request_.dense == "servers" ? context_.servers() : 0;
     if (context_.modelRanks() > 1) {
       layout_.syncAxes.emplace_back(kModelAxis);

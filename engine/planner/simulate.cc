@@ -18,6 +18,11 @@ namespace {
 using plan::Event;
 using plan::EventKind;
 
+// What is watched follows the update, and counts as part of it.
+bool isOfOptimizer(ir::Phase phase) {
+  return phase == ir::Phase::kOptimizer || phase == ir::Phase::kWatch;
+}
+
 std::int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 class Simulator {
@@ -106,11 +111,21 @@ class Simulator {
         script.awaited.push_back(isAsync ? 0 : awaited);
         script.steps.push_back(&step);
         script.peers.push_back(plan::peersOf(step, entry.copy));
-        script.seconds.push_back(step.seconds > 0 ? step.seconds : prices_.of(body, step, rates));
+        script.seconds.push_back((step.seconds > 0 ? step.seconds : prices_.of(body, step, rates)) *
+                                 shareOf(step, rank, cluster));
       }
     }
     script.awaited.push_back(asynchronous);
     return script;
+  }
+
+  // What is watched takes its time in one of so many steps, on a device in each: every step of the
+  // simulation has its share.
+  double shareOf(const plan::Step& step, int rank, const cluster::Cluster& cluster) const {
+    const auto r = static_cast<std::size_t>(rank);
+    const bool always = r < cluster.devices.size() && cluster.devices[r].kind == "cuda";
+    if (step.phase != ir::Phase::kWatch || plan_.watchEvery < 2 || always) return 1;
+    return 1 / static_cast<double>(plan_.watchEvery);
   }
 
   struct Rank {
@@ -394,9 +409,9 @@ class Simulator {
             spent.transfer += event.asynchronous ? 0 : seconds;
             break;
           case EventKind::kCompute:
-            (event.phase == ir::Phase::kBackward    ? spent.backward
-             : event.phase == ir::Phase::kOptimizer ? spent.optimizer
-                                                    : spent.forward) += seconds;
+            (event.phase == ir::Phase::kBackward ? spent.backward
+             : isOfOptimizer(event.phase)        ? spent.optimizer
+                                                 : spent.forward) += seconds;
         }
       }
       spent.transfer += rank.exposed / counted;

@@ -30,7 +30,11 @@ Status Executor::Impl::runOnDevice(std::int64_t step, std::vector<plan::Event>* 
       isScheduled ? runOf[static_cast<std::size_t>(index.entry)] : scheduled.alone;
   DeviceRun& run = *scheduled.runs[which];
   Activity::OnDevice watched(groups.activity(), scheduled.courses[which], run.progress(), step);
-  const auto collectively = [&](std::size_t i) { return collective(steps[i]); };
+  const bool isWatched = plan->isWatched(step);
+  const auto collectively = [&](std::size_t i) {
+    const bool skips = steps[i].phase == ir::Phase::kWatch && !isWatched;
+    return skips ? Status() : collective(steps[i]);
+  };
   const auto busily = [&]() -> Status {
     watched.setBusy(true);
     LOCKSTEP_TRY(meanwhile());
@@ -42,22 +46,27 @@ Status Executor::Impl::runOnDevice(std::int64_t step, std::vector<plan::Event>* 
                      step));
   const std::size_t recorded = events == nullptr ? 0 : events->size();
   for (std::size_t i = 0; events != nullptr && i < steps.size(); ++i) {
-    plan::Event event;
-    event.rank = rank;
-    event.step = step;
-    event.planStep = static_cast<plan::StepId>(recorded + i);
-    event.kind =
-        steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
-    event.phase = steps[i].phase;
+    plan::Event event = eventOf(i, step, recorded, spans[i].begin);
     event.asynchronous =
         steps[i].devices != nullptr && body->steps[i].stream != plan::kComputeStream;
-    event.begin = spans[i].begin;
     event.end = spans[i].end;
     event.bytes = steps[i].bytes;
     events->push_back(event);
   }
   last = spent;
   return {};
+}
+
+plan::Event Executor::Impl::eventOf(std::size_t i, std::int64_t step, std::size_t recorded,
+                                    Nanoseconds at) const {
+  plan::Event event;
+  event.rank = rank;
+  event.step = step;
+  event.planStep = static_cast<plan::StepId>(recorded + i);
+  event.kind = steps[i].kernel == nullptr ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
+  event.phase = steps[i].phase;
+  event.begin = event.end = at;
+  return event;
 }
 
 Status Executor::Impl::named(Status status, std::int64_t step) const {
@@ -183,10 +192,16 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
     return self.named(self.groups.asyncCollectives().wait(collective), step);
   };
   const std::size_t recorded = events == nullptr ? 0 : events->size();
+  const bool isWatched = self.plan->isWatched(step);
   for (std::size_t i = 0; i < self.steps.size(); ++i) {
     const BoundStep& bound = self.steps[i];
     const bool isCollective = bound.kernel == nullptr;
+    // Also for a step that is skipped: later ones count on it.
     if (bound.awaited >= 0) LOCKSTEP_TRY(await(bound.awaited));
+    if (bound.phase == ir::Phase::kWatch && !isWatched) {
+      if (events != nullptr) events->push_back(self.eventOf(i, step, recorded, since));
+      continue;
+    }
     activity.enter(Activity::kTraining, self.body->steps[i], step);
     if (bound.async < 0 && (bound.account != account || events != nullptr)) charge(bound.account);
     if (isCollective && spent.firstCollective == 0) spent.firstCollective = monotonicNow();
@@ -200,13 +215,7 @@ Status Executor::run(std::int64_t step, std::vector<plan::Event>* events, Schedu
     if (i == watched && !std::isfinite(readFloat(self.loss, 0)))
       nonFinite_ = self.firstNonFinite(i);
     if (events != nullptr) {
-      plan::Event event;
-      event.rank = self.rank;
-      event.step = step;
-      event.planStep = static_cast<plan::StepId>(recorded + i);
-      event.kind = isCollective ? plan::EventKind::kTransfer : plan::EventKind::kCompute;
-      event.phase = bound.phase;
-      event.begin = since;
+      plan::Event event = self.eventOf(i, step, recorded, since);
       event.end = monotonicNow();
       event.asynchronous = bound.async >= 0;
       event.bytes = bound.counts != nullptr ? self.moved : bound.bytes;

@@ -70,7 +70,9 @@ class Executor {
   // has begun: they are copied while it is under way. No effect on other backends.
   void beginSamples();
   void endSamples();
-  // Runs the program once. Allocates nothing; waits only for its collectives and for the previous
+  // Runs the program once; steps of phase watch only where Plan::isWatched(step). On a device these
+  // are part of what was captured, and are always run, except collectives that the host runs.
+  // Allocates nothing; waits only for its collectives and for the previous
   // run's sends. On a device, steps were captured at bind time and are enqueued together
   // (DeviceRun); `meanwhile`, if not null, is called while the device is at work. Subnormal numbers
   // are flushed to zero (base/subnormals.h). `events`, if not null, receives one more event per

@@ -16,6 +16,7 @@ double Breakdown::*accountOf(const plan::Step& step) {
     case ir::Phase::kBackward:
       return &Breakdown::backward;
     case ir::Phase::kOptimizer:
+    case ir::Phase::kWatch:
       return &Breakdown::optimizer;
     default:
       return &Breakdown::forward;

@@ -140,6 +140,8 @@ struct Executor::Impl {
   void bindOrder();
   Status collective(const BoundStep& step);
   Status named(Status status, std::int64_t step) const;
+  // The event of a step that has begun: nothing has been transferred yet.
+  plan::Event eventOf(std::size_t i, std::int64_t step, std::size_t recorded, Nanoseconds at) const;
   Status sendRows(const BoundStep& step);
   Status recvRows(const BoundStep& step);
   void bindLoss();

@@ -1,15 +1,19 @@
 #include "engine/runtime/feed.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "engine/base/random.h"
+#include "engine/ir/watch.h"
 
 namespace lockstep::runtime {
 namespace {
 
 // Separates dropout from the streams of sample order and augmentation.
 constexpr std::uint64_t kDropoutStream = 0x64726f706f7574;
+constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -49,7 +53,50 @@ Result<std::unique_ptr<Feed>> Feed::bind(const plan::Plan& plan, std::string_vie
       plan.metric().empty() ? "metrics" : fmt::format("metrics.{}", plan.metric()));
   feed->control_ = feed->executor_->result("control");
   feed->scaling_ = feed->executor_->result("scaling");
+  feed->plan_ = &plan;
+  feed->gradientSquares_ = feed->watched(ir::kGradientSquares);
+  feed->gradientDivisor_ = feed->watched(ir::kGradientDivisor);
+  feed->updateSquares_ = feed->watched(ir::kUpdateSquares);
+  feed->parameterSquares_ = feed->watched(ir::kParameterSquares);
   return feed;
+}
+
+Feed::Watched Feed::watched(std::string_view result) const {
+  Watched out{executor_->result(result)};
+  const plan::Body& body = executor_->body();
+  for (const plan::ResultSlot& slot : body.results) {
+    if (slot.name != result) continue;
+    for (const plan::Step& step : body.steps)
+      if (std::find(step.outputs.begin(), step.outputs.end(), slot.buffer) != step.outputs.end())
+        out.sampled = step.phase == ir::Phase::kWatch;
+  }
+  return out;
+}
+
+bool Feed::isThere(const Watched& one, std::int64_t step) const {
+  return one.value.data != nullptr && (!one.sampled || plan_->isWatched(step));
+}
+
+void Feed::addWatched(std::int64_t step, StepRecord& record) const {
+  if (learningRate_.data != nullptr) record.learningRate = readFloat(learningRate_, 0);
+  if (const double norm = gradientNorm(step); std::isfinite(norm))
+    record.gradientNorm = static_cast<float>(norm);
+  if (const double ratio = updateRatio(step); std::isfinite(ratio))
+    record.updateRatio = static_cast<float>(ratio);
+}
+
+double Feed::gradientNorm(std::int64_t step) const {
+  if (!isThere(gradientSquares_, step) || !isThere(gradientDivisor_, step)) return kNotMeasured;
+  const double divisor = readFloat(gradientDivisor_.value, 0);
+  const double norm = std::sqrt(readFloat(gradientSquares_.value, 0)) / divisor;
+  return divisor > 0 && std::isfinite(norm) ? norm : kNotMeasured;
+}
+
+double Feed::updateRatio(std::int64_t step) const {
+  if (!isThere(updateSquares_, step) || !isThere(parameterSquares_, step)) return kNotMeasured;
+  const double ratio =
+      std::sqrt(readFloat(updateSquares_.value, 0) / readFloat(parameterSquares_.value, 0));
+  return std::isfinite(ratio) ? ratio : kNotMeasured;
 }
 
 bool Feed::readsSamples() const {

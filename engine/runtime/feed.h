@@ -11,6 +11,7 @@
 #include "engine/runtime/executor.h"
 #include "engine/runtime/groups.h"
 #include "engine/runtime/metric.h"
+#include "engine/runtime/trainer.h"
 
 namespace lockstep::runtime {
 
@@ -52,12 +53,28 @@ class Feed {
   bool hasScale() const { return scaling_.data != nullptr; }
   double lossScale() const { return readFloat(scaling_, 0); }
   bool skipped() const { return readFloat(scaling_, 1) < 0; }
+  // Writes what the last run, of this training step, had or measured: the learning rate, and
+  // ir/watch.h's. Values that it does not have, or that are no finite numbers, are left as they
+  // are.
+  void addWatched(std::int64_t step, StepRecord& record) const;
 
  private:
   Feed() = default;
   std::unique_ptr<Executor> executor_;
   std::int64_t begin_ = 0, end_ = 0;
   std::vector<backends::Operand> fields_;
+  // A result, and whether it is there in watched steps only.
+  struct Watched {
+    backends::Operand value;
+    bool sampled = false;
+  };
+  Watched watched(std::string_view result) const;
+  bool isThere(const Watched& one, std::int64_t step) const;
+  double gradientNorm(std::int64_t step) const;  // NaN: not measured
+  double updateRatio(std::int64_t step) const;   // likewise
+
+  const plan::Plan* plan_ = nullptr;
+  Watched gradientSquares_, gradientDivisor_, updateSquares_, parameterSquares_;
   backends::Operand weight_, dropout_, learningRate_, updates_, stop_, metrics_, control_, scaling_;
 };
 

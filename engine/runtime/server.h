@@ -30,6 +30,7 @@ class Server {
     // Staleness: updates by other workers between the snapshot a gradient is based on and its
     // application; mean and maximum over the workers.
     double staleness = 0, worstStaleness = 0;
+    double rate = 0;  // the learning rate of its updates
   };
 
   // All arguments are borrowed for the server's lifetime. Preconditions: the rank is a server;

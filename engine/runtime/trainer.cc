@@ -124,6 +124,7 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
                                       {static_cast<int>(p), uncompressed},
                                       [this] { return writeAhead(); }));
     spent.add(feed->executor().last());
+    feed->addWatched(number, record);
     if (const auto& found = feed->executor().nonFinite(); found && !nonFinite_)
       nonFinite_ = Found{number, *found};
     if (feed->hasScale()) {
@@ -176,6 +177,7 @@ Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   record.loss = sums_.loss / sums_.weight;
   record.metric = metricValue(metric_, sums_.metric, sums_.weight);
   record.samples = position.count;
+  record.samplesSeen = samplesUntil(number);
   if (plan_.isAsynchronous())
     record.staleness = static_cast<float>(entries_.back().feed->staleness());
   observer_.onStep(record);
@@ -316,6 +318,8 @@ Result<bool> Training::serveEpoch() {
                        record.samples = std::min(
                            plan_.globalBatch,
                            trainData_.size() - (done.step - 1) % epochSteps() * plan_.globalBatch);
+                       record.samplesSeen = samplesUntil(done.step);
+                       record.learningRate = done.rate;
                        record.staleness = static_cast<float>(done.staleness);
                        observer_.onStep(record);
                      }));

@@ -84,6 +84,12 @@ struct StepRecord {  // one per step; plain data, fits a ring buffer
   // gradients).
   float lossScale = 0;  // 0: other precision
   std::int32_t skipped = 0;
+  double learningRate = std::numeric_limits<double>::quiet_NaN();  // that the update was given
+  // Of the gradient of the global batch, see ir/watch.h; NaN where they were not measured. Ranks of
+  // the first stage have them.
+  float gradientNorm = std::numeric_limits<float>::quiet_NaN();
+  float updateRatio = std::numeric_limits<float>::quiet_NaN();
+  std::int64_t samplesSeen = 0;  // of all steps up to this one
   // Asynchronous training: loss and metric are of this worker's samples; staleness is the number of
   // updates by others between the snapshot its last gradient is based on and its application. A
   // server reports totals and the mean.

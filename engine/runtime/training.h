@@ -76,6 +76,9 @@ class Training {
   std::int64_t epochSteps() const {
     return data::stepsPerEpoch(trainData_.size(), plan_.globalBatch);
   }
+  std::int64_t samplesUntil(std::int64_t step) const {  // of all epochs
+    return step / epochSteps() * trainData_.size() + step % epochSteps() * plan_.globalBatch;
+  }
   std::int64_t lastStep() const {
     if (options_.epochs == 0) return options_.maxSteps;
     const std::int64_t all = options_.epochs * epochSteps();

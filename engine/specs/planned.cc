@@ -18,6 +18,7 @@ passes::TrainOptions trainOptions(const spec::v1::TrainingSpec& training) {
     const auto& scale = training.loss_scale();
     out.lossScale = {scale.initial(), scale.growth_interval(), scale.fixed()};
   }
+  out.watch = {training.watch().every(), training.watch().update_ratio()};
   out.seed = training.seed();
   return out;
 }

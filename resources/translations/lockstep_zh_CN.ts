@@ -6588,6 +6588,26 @@ its last lines:
             <source>copy a link with View → Copy link to this place</source>
             <translation>用“视图 → 复制此处的链接”复制一个链接</translation>
         </message>
+        <message>
+            <source>the dashboard %1 in the settings is damaged</source>
+            <translation>设置中的仪表板 %1 已损坏</translation>
+        </message>
+        <message>
+            <source>some of its plots cannot be read</source>
+            <translation>其中一些图无法读取</translation>
+        </message>
+        <message>
+            <source>none of it can be read</source>
+            <translation>全部无法读取</translation>
+        </message>
+        <message>
+            <source>check its plots</source>
+            <translation>请检查它的图</translation>
+        </message>
+        <message>
+            <source>remove it, or add its plots again</source>
+            <translation>请将它移除，或重新添加它的图</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -7456,6 +7476,58 @@ its last lines:
         <message>
             <source>Traffic</source>
             <translation>通信量</translation>
+        </message>
+        <message>
+            <source>Dashboard</source>
+            <translation>仪表板</translation>
+        </message>
+        <message>
+            <source>Learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>Gradient norm</source>
+            <translation>梯度范数</translation>
+        </message>
+        <message>
+            <source>per second</source>
+            <translation>每秒</translation>
+        </message>
+        <message>
+            <source>No data yet. training.watch.every says in which steps it is measured.</source>
+            <translation>还没有数据。training.watch.every 决定在哪些步测量它。</translation>
+        </message>
+        <message>
+            <source>tokens per second</source>
+            <translation>每秒词元数</translation>
+        </message>
+        <message>
+            <source>learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>gradient norm</source>
+            <translation>梯度范数</translation>
+        </message>
+        <message>
+            <source>update ratio</source>
+            <translation>更新比</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Tokens</source>
+            <translation>词元</translation>
+        </message>
+        <message>
+            <source>tokens</source>
+            <translation>词元</translation>
+        </message>
+        <message>
+            <source>Label the x axis in steps, samples or tokens</source>
+            <translation>横轴以步、样本或词元标注</translation>
         </message>
     </context>
     <context>
@@ -8605,6 +8677,524 @@ its last lines:
         <message>
             <source>Cancel</source>
             <translation>取消</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Metrics</name>
+        <message>
+            <source>Loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>Learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>Gradient norm</source>
+            <translation>梯度范数</translation>
+        </message>
+        <message>
+            <source>Update ratio</source>
+            <translation>更新比</translation>
+        </message>
+        <message>
+            <source>Samples per second</source>
+            <translation>每秒样本数</translation>
+        </message>
+        <message>
+            <source>Tokens per second</source>
+            <translation>每秒词元数</translation>
+        </message>
+        <message>
+            <source>Samples seen</source>
+            <translation>已训练样本数</translation>
+        </message>
+        <message>
+            <source>Tokens seen</source>
+            <translation>已训练词元数</translation>
+        </message>
+        <message>
+            <source>Loss scale</source>
+            <translation>损失缩放</translation>
+        </message>
+        <message>
+            <source>Skipped updates</source>
+            <translation>跳过的更新</translation>
+        </message>
+        <message>
+            <source>Evaluated loss</source>
+            <translation>评估损失</translation>
+        </message>
+        <message>
+            <source>Evaluated metric</source>
+            <translation>评估指标</translation>
+        </message>
+        <message>
+            <source>Loss of the epoch</source>
+            <translation>每轮的损失</translation>
+        </message>
+        <message>
+            <source>Evaluated loss of the epoch</source>
+            <translation>每轮的评估损失</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>memory, total</source>
+            <translation>内存总量</translation>
+        </message>
+        <message>
+            <source>free disk space</source>
+            <translation>磁盘剩余空间</translation>
+        </message>
+        <message>
+            <source>network in</source>
+            <translation>网络接收</translation>
+        </message>
+        <message>
+            <source>network out</source>
+            <translation>网络发送</translation>
+        </message>
+        <message>
+            <source>loopback</source>
+            <translation>环回</translation>
+        </message>
+        <message>
+            <source>disk read</source>
+            <translation>磁盘读取</translation>
+        </message>
+        <message>
+            <source>disk write</source>
+            <translation>磁盘写入</translation>
+        </message>
+        <message>
+            <source>clock offset</source>
+            <translation>时钟偏差</translation>
+        </message>
+        <message>
+            <source>clock uncertainty</source>
+            <translation>时钟不确定度</translation>
+        </message>
+        <message>
+            <source>sent</source>
+            <translation>已发送</translation>
+        </message>
+        <message>
+            <source>rate while sending</source>
+            <translation>发送时的速率</translation>
+        </message>
+        <message>
+            <source>time spent sending</source>
+            <translation>发送所占时间</translation>
+        </message>
+        <message>
+            <source>round trip</source>
+            <translation>往返时间</translation>
+        </message>
+        <message>
+            <source>use</source>
+            <translation>使用率</translation>
+        </message>
+        <message>
+            <source>memory use</source>
+            <translation>显存读写占比</translation>
+        </message>
+        <message>
+            <source>temperature</source>
+            <translation>温度</translation>
+        </message>
+        <message>
+            <source>power</source>
+            <translation>功率</translation>
+        </message>
+        <message>
+            <source>SM clock</source>
+            <translation>SM 时钟</translation>
+        </message>
+        <message>
+            <source>memory clock</source>
+            <translation>显存时钟</translation>
+        </message>
+        <message>
+            <source>PCIe in</source>
+            <translation>PCIe 接收</translation>
+        </message>
+        <message>
+            <source>PCIe out</source>
+            <translation>PCIe 发送</translation>
+        </message>
+        <message>
+            <source>NVLink in</source>
+            <translation>NVLink 接收</translation>
+        </message>
+        <message>
+            <source>NVLink out</source>
+            <translation>NVLink 发送</translation>
+        </message>
+        <message>
+            <source>throttled</source>
+            <translation>降频</translation>
+        </message>
+        <message>
+            <source>slowed</source>
+            <translation>减速</translation>
+        </message>
+        <message>
+            <source>corrected memory errors</source>
+            <translation>已纠正的显存错误</translation>
+        </message>
+        <message>
+            <source>uncorrected memory errors</source>
+            <translation>未纠正的显存错误</translation>
+        </message>
+        <message>
+            <source>driver errors</source>
+            <translation>驱动错误</translation>
+        </message>
+        <message>
+            <source>step time</source>
+            <translation>每步时间</translation>
+        </message>
+        <message>
+            <source>data</source>
+            <translation>数据</translation>
+        </message>
+        <message>
+            <source>forward</source>
+            <translation>前向</translation>
+        </message>
+        <message>
+            <source>backward</source>
+            <translation>反向</translation>
+        </message>
+        <message>
+            <source>waiting</source>
+            <translation>等待</translation>
+        </message>
+        <message>
+            <source>transfer</source>
+            <translation>传输</translation>
+        </message>
+        <message>
+            <source>optimizer</source>
+            <translation>优化器</translation>
+        </message>
+        <message>
+            <source>staleness</source>
+            <translation>陈旧度</translation>
+        </message>
+        <message>
+            <source>CPU cores</source>
+            <translation>CPU 核数</translation>
+        </message>
+        <message>
+            <source>all nodes</source>
+            <translation>所有节点</translation>
+        </message>
+        <message>
+            <source>all ranks</source>
+            <translation>所有 rank</translation>
+        </message>
+        <message>
+            <source>all GPUs</source>
+            <translation>所有 GPU</translation>
+        </message>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>GPU %1</source>
+            <translation>GPU %1</translation>
+        </message>
+        <message>
+            <source>%1, evaluated</source>
+            <translation>%1（评估）</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DashboardCard</name>
+        <message>
+            <source>time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>epoch</source>
+            <translation>轮</translation>
+        </message>
+        <message>
+            <source>step</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>first %1 of %2</source>
+            <translation>%2 个中的前 %1 个</translation>
+        </message>
+        <message>
+            <source>No series of this run matches %1 yet.</source>
+            <translation>此运行还没有与 %1 匹配的曲线。</translation>
+        </message>
+        <message>
+            <source>Move %1</source>
+            <translation>移动 %1</translation>
+        </message>
+        <message>
+            <source>Drag to move. Arrow keys move too; Shift and arrow keys resize; Delete removes.</source>
+            <translation>拖动即可移动；方向键也可移动，Shift 加方向键调整大小，Delete 键移除。</translation>
+        </message>
+        <message>
+            <source>Options of %1</source>
+            <translation>%1 的选项</translation>
+        </message>
+        <message>
+            <source>Edit…</source>
+            <translation>编辑…</translation>
+        </message>
+        <message>
+            <source>Move earlier</source>
+            <translation>前移</translation>
+        </message>
+        <message>
+            <source>Move later</source>
+            <translation>后移</translation>
+        </message>
+        <message>
+            <source>Wider</source>
+            <translation>加宽</translation>
+        </message>
+        <message>
+            <source>Narrower</source>
+            <translation>变窄</translation>
+        </message>
+        <message>
+            <source>Higher</source>
+            <translation>加高</translation>
+        </message>
+        <message>
+            <source>Lower</source>
+            <translation>变矮</translation>
+        </message>
+        <message>
+            <source>Remove</source>
+            <translation>移除</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DashboardView</name>
+        <message>
+            <source>columns</source>
+            <translation>列数</translation>
+        </message>
+        <message>
+            <source>Default dashboard</source>
+            <translation>默认仪表板</translation>
+        </message>
+        <message>
+            <source>My dashboard</source>
+            <translation>我的仪表板</translation>
+        </message>
+        <message>
+            <source>My dashboard %1</source>
+            <translation>我的仪表板 %1</translation>
+        </message>
+        <message>
+            <source>logarithmic y axis</source>
+            <translation>对数纵轴</translation>
+        </message>
+        <message>
+            <source>edit of a plot</source>
+            <translation>编辑图</translation>
+        </message>
+        <message>
+            <source>new plot</source>
+            <translation>新的图</translation>
+        </message>
+        <message>
+            <source>move of a plot</source>
+            <translation>移动图</translation>
+        </message>
+        <message>
+            <source>size of a plot</source>
+            <translation>图的大小</translation>
+        </message>
+        <message>
+            <source>removal of a plot</source>
+            <translation>移除图</translation>
+        </message>
+        <message>
+            <source>New dashboard…</source>
+            <translation>新建仪表板…</translation>
+        </message>
+        <message>
+            <source>New dashboard</source>
+            <translation>新建仪表板</translation>
+        </message>
+        <message>
+            <source>Create</source>
+            <translation>新建</translation>
+        </message>
+        <message>
+            <source>Duplicate…</source>
+            <translation>复制…</translation>
+        </message>
+        <message>
+            <source>Duplicate the dashboard</source>
+            <translation>复制仪表板</translation>
+        </message>
+        <message>
+            <source>Duplicate</source>
+            <translation>复制</translation>
+        </message>
+        <message>
+            <source>Rename…</source>
+            <translation>重命名…</translation>
+        </message>
+        <message>
+            <source>Rename the dashboard</source>
+            <translation>重命名仪表板</translation>
+        </message>
+        <message>
+            <source>Rename</source>
+            <translation>重命名</translation>
+        </message>
+        <message>
+            <source>name of a dashboard</source>
+            <translation>仪表板名称</translation>
+        </message>
+        <message>
+            <source>Delete</source>
+            <translation>删除</translation>
+        </message>
+        <message>
+            <source>removal of a dashboard</source>
+            <translation>删除仪表板</translation>
+        </message>
+        <message>
+            <source>Dashboard</source>
+            <translation>仪表板</translation>
+        </message>
+        <message>
+            <source>Add plot…</source>
+            <translation>添加图…</translation>
+        </message>
+        <message>
+            <source>Columns</source>
+            <translation>列数</translation>
+        </message>
+        <message>
+            <source>New, duplicate, rename or delete dashboards</source>
+            <translation>新建、复制、重命名或删除仪表板</translation>
+        </message>
+        <message>
+            <source>This dashboard has no plots</source>
+            <translation>此仪表板还没有图</translation>
+        </message>
+        <message>
+            <source>Add plots of any metric of the run: of the training, of a rank, of a node or a GPU. The dashboard is kept by its name and shows every run.</source>
+            <translation>可以添加此运行任何指标的图：训练、rank、节点或 GPU 的。仪表板按名称保存，可用于任何运行。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::MetricDialog</name>
+        <message>
+            <source>Select metrics in the list, or type their names. * stands for any node, rank or GPU.</source>
+            <translation>在列表中选择指标，或输入它们的名称。* 代表任何节点、rank 或 GPU。</translation>
+        </message>
+        <message>
+            <source>A plot can have %1 names of %2 characters.</source>
+            <translation>一张图最多可有 %1 个名称，每个不超过 %2 个字符。</translation>
+        </message>
+        <message>
+            <source>Metrics over steps, over epochs and over time cannot share a plot.</source>
+            <translation>按步、按轮和按时间的指标不能放在同一张图中。</translation>
+        </message>
+        <message>
+            <source>This run has no such series. The plot stays empty until there is one.</source>
+            <translation>此运行没有这样的曲线；出现之前此图是空的。</translation>
+        </message>
+        <message numerus="yes">
+            <source>%n series of this run.</source>
+            <translation>
+                <numerusform>此运行的 %n 条曲线。</numerusform>
+            </translation>
+        </message>
+        <message>
+            <source>Add a plot</source>
+            <translation>添加图</translation>
+        </message>
+        <message>
+            <source>Edit the plot</source>
+            <translation>编辑图</translation>
+        </message>
+        <message>
+            <source>Add</source>
+            <translation>添加</translation>
+        </message>
+        <message>
+            <source>Apply</source>
+            <translation>应用</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Search metrics</source>
+            <translation>搜索指标</translation>
+        </message>
+        <message>
+            <source>Metrics of the run</source>
+            <translation>此运行的指标</translation>
+        </message>
+        <message>
+            <source>Series</source>
+            <translation>曲线</translation>
+        </message>
+        <message>
+            <source>Title</source>
+            <translation>标题</translation>
+        </message>
+        <message>
+            <source>From its series</source>
+            <translation>取自曲线</translation>
+        </message>
+        <message>
+            <source>Logarithmic y axis</source>
+            <translation>对数纵轴</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::MetricModel</name>
+        <message>
+            <source>%1 (not in this run)</source>
+            <translation>%1（此运行没有）</translation>
+        </message>
+        <message numerus="yes">
+            <source>%1 (%n series)</source>
+            <translation>
+                <numerusform>%1（%n 条曲线）</numerusform>
+            </translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::NameDialog</name>
+        <message>
+            <source>There is one of this name already.</source>
+            <translation>已有同名的项。</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
         </message>
     </context>
 </TS>

@@ -326,6 +326,7 @@ struct RunSettings {
   bool tf32 = false;
   passes::Optimizer optimizer;
   std::optional<passes::LossScale> lossScale;
+  passes::Watch watch;
   std::int64_t bucketBytes = 0;
   std::int64_t samples = 960;            // of synthetic images, if no data set is given
   const data::Dataset* train = nullptr;  // e.g. Fashion-MNIST
@@ -350,6 +351,7 @@ inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
   request.tf32 = settings.tf32;
   request.training.optimizer = settings.optimizer;
   request.training.lossScale = settings.lossScale;
+  request.training.watch = settings.watch;
   request.training.seed = settings.trainer.seed;
   request.strategy = settings.strategy;
   request.bucketBytes = settings.bucketBytes;

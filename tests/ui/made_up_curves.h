@@ -38,6 +38,10 @@ class MadeUpCurves {
       add("accuracy", step, std::min(1.0, 0.905 - 0.65 * std::exp(-10 * t) + 0.03 * noise()));
       add("rank/0/step", step, stepSeconds * (1 + 0.02 * noise()));
       add("samples_per_second", step, predicted_.samplesPerSecond * (0.93 + 0.02 * noise()));
+      add("learning_rate", step, 1e-3 * std::min(1.0, 10 * t) * 0.5 * (1 + std::cos(3.14 * t)));
+      if (step % 10 == 1)
+        add("gradient_norm", step, (0.2 + 8 * std::exp(-12 * t)) * (1 + 0.2 * noise()));
+      add("samples", step, 64.0 * step);
       if (step % perEpoch == 0) addEpoch(step / perEpoch, step, loss);
     }
   }

@@ -10,12 +10,14 @@
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/metric_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
+#include "ui/pages/dashboard_view.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
@@ -323,6 +325,29 @@ void showStraggler(RunPage* page, const app::Straggler& slow) {
   page->document()->take(update);
 }
 
+// The default dashboard, an arranged one, and what chooses its plots.
+void shootDashboard(MainWindow* window, RunPage* run, const QString& prefix) {
+  auto* view = run->findChild<DashboardView*>("dashboardView");
+  shoot(window, prefix + "-run-dashboard");
+  Dashboard arranged = view->dashboard();
+  arranged.name = "Nodes";
+  arranged.columns = 3;
+  arranged.plots = {{{}, {"rank/*/waiting", "rank/*/transfer"}, 2, 1},
+                    {{}, {"gradient_norm"}, 1, 1, true},
+                    {{}, {"node/*/cpu"}},
+                    {"A title that is longer than there is room for it", {"loss"}},
+                    {{}, {"node/*/gpu/*/power"}}};
+  view->apply(arranged);
+  shoot(window, prefix + "-run-dashboard-arranged");
+  view->findChild<QPushButton*>("dashboardAdd")->click();
+  auto* dialog = view->findChild<MetricDialog*>();
+  shoot(dialog, prefix + "-metric-dialog");
+  dialog->close();
+  arranged.plots.clear();
+  view->apply(arranged);
+  shoot(window, prefix + "-run-dashboard-empty");
+}
+
 void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->lossPlot()->sampleCount() > 0; }, 5000);
@@ -342,6 +367,8 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   shoot(window, prefix + "-run-steps");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(4);
   shoot(window, prefix + "-run-traffic");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(5);
+  shootDashboard(window, run, prefix);
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
   run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);
   shoot(window, prefix + "-run-table");

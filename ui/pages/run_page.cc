@@ -14,6 +14,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/steps_panel.h"
 #include "ui/pages/straggler_panel.h"
@@ -130,6 +131,10 @@ void RunPage::buildTabs() {
   addPart("steps", scrolled(steps_, this));
   traffic_ = new TrafficPanel(document_, reader, this);
   addPart("traffic", scrolled(traffic_, this));
+  dashboard_ = new DashboardView(*document_, stepGroup_, timeGroup_, this);
+  addPart("dashboard", dashboard_);
+  connect(dashboard_, &DashboardView::problem, this,
+          [this](const Error& error) { message()->showError(error); });
   connect(tabs_, &QTabWidget::currentChanged, this, [this] {
     Q_EMIT placeChanged();
     if (nodesOpened_ || tabs_->currentIndex() != kNodesTab) return;
@@ -199,6 +204,8 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   Page::resizeEvent(event);
   runId_->setVisible(width() >= kRoomForId);
 }
+
+QUndoStack* RunPage::undoStack() { return dashboard_->undoStack(); }
 
 QString RunPage::title() const {
   return document_->row().name.empty() ? document_->run().left(12) : runTitle(document_->row());
@@ -419,15 +426,22 @@ void RunPage::retranslate() {
   tabs_->setTabText(2, tr("Logs"));
   tabs_->setTabText(3, tr("Steps"));
   tabs_->setTabText(4, tr("Traffic"));
+  tabs_->setTabText(5, tr("Dashboard"));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
   setTexts(pause_, tr("Pause the plots; data keep arriving"));
   setTexts(logX_, tr("Logarithmic x axis"));
+  setTexts(xAxis_, tr("Label the x axis in steps, samples or tokens"));
+  setXSeries(xSeries_);
   setTexts(follow_, tr("Follow: show all data as they arrive"));
   const QString waiting = tr("No data yet.");
   loss_->setTexts(tr("Loss"), tr("step"), {}, waiting);
-  throughput_->setTexts(tr("Throughput"), tr("step"), tr("samples/s"), waiting);
+  throughput_->setTexts(tr("Throughput"), tr("step"), tr("per second"), waiting);
+  rate_->setTexts(tr("Learning rate"), tr("step"), {}, waiting);
+  gradientNorm_->setTexts(tr("Gradient norm"), tr("step"), {},
+                          tr("No data yet. training.watch.every says in which steps it is "
+                             "measured."));
   cpu_->setTexts(tr("CPU"), tr("time"), {}, waiting);
   memory_->setTexts(tr("Memory"), tr("time"), {}, waiting);
   network_->setTexts(tr("Network"), tr("time"), {}, waiting);
@@ -442,6 +456,7 @@ void RunPage::retranslate() {
   logs_->retranslate();
   steps_->retranslate();
   traffic_->retranslate();
+  dashboard_->retranslate();
   placeAllSeries();
   refreshRow();
   refreshBreakdown();

@@ -23,6 +23,7 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
+class DashboardView;
 class Figure;
 class PlotGroup;
 class PlotView;
@@ -43,6 +44,7 @@ class RunPage : public Page {
   QString titleDetail() const override { return document_->run(); }
   bool canFind() const override { return true; }
   void find() override;  // in the logs
+  QUndoStack* undoStack() override;
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
   Place place() const override;
@@ -82,6 +84,8 @@ class RunPage : public Page {
   void refreshRow();
   void refreshBreakdown();
   void refreshFollow();
+  void showXMenu();
+  void setXSeries(const std::string& series);
   void showAlert(const app::AlertEvent& event);
   void alertError(Tone tone, const Error& error);
   void refreshSlow();
@@ -112,6 +116,8 @@ class RunPage : public Page {
   QSlider* smooth_ = nullptr;
   QToolButton* pause_ = nullptr;
   QToolButton* logX_ = nullptr;
+  QToolButton* xAxis_ = nullptr;
+  std::string xSeries_;  // that steps are labelled by; "": by their numbers
   QToolButton* follow_ = nullptr;
   PlotGroup* stepGroup_ = nullptr;
   PlotGroup* timeGroup_ = nullptr;
@@ -119,6 +125,9 @@ class RunPage : public Page {
   PlotView* metric_ = nullptr;
   std::string shownMetric_;
   PlotView* throughput_ = nullptr;
+  PlotView* rate_ = nullptr;          // learning rate
+  PlotView* gradientNorm_ = nullptr;  // with the update ratio
+  DashboardView* dashboard_ = nullptr;
   PlotView* cpu_ = nullptr;
   PlotView* memory_ = nullptr;
   PlotView* network_ = nullptr;

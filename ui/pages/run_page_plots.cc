@@ -3,6 +3,7 @@
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLabel>
+#include <QMenu>
 #include <QScrollArea>
 #include <QSlider>
 #include <QStackedWidget>
@@ -63,6 +64,7 @@ void RunPage::buildPlotTools() {
   pause_->setCheckable(true);
   logX_ = makeToolButton("logXButton", "logx", tools_);
   logX_->setCheckable(true);
+  xAxis_ = makeToolButton("xAxisButton", "xaxis", tools_);
   follow_ = makeToolButton("followButton", "follow", tools_);
   follow_->setCheckable(true);
   row->addWidget(smoothLabel_);
@@ -70,6 +72,7 @@ void RunPage::buildPlotTools() {
   row->addSpacing(kSpaceS);
   row->addWidget(pause_);
   row->addWidget(logX_);
+  row->addWidget(xAxis_);
   row->addWidget(follow_);
   connect(smooth_, &QSlider::valueChanged, this,
           [this](int value) { stepGroup_->setSmoothing(value / 100.0); });
@@ -78,6 +81,7 @@ void RunPage::buildPlotTools() {
     timeGroup_->setPaused(on);
   });
   connect(logX_, &QToolButton::toggled, stepGroup_, &PlotGroup::setLogX);
+  connect(xAxis_, &QToolButton::clicked, this, &RunPage::showXMenu);
   connect(follow_, &QToolButton::clicked, this, [this] {
     stepGroup_->follow();
     timeGroup_->follow();
@@ -86,6 +90,32 @@ void RunPage::buildPlotTools() {
   for (PlotGroup* group : {stepGroup_, timeGroup_})
     connect(group, &PlotGroup::followingChanged, this, &RunPage::refreshFollow);
   refreshFollow();
+}
+
+void RunPage::showXMenu() {
+  auto* menu = new QMenu(this);
+  menu->setObjectName("xAxisMenu");
+  menu->setAttribute(Qt::WA_DeleteOnClose);
+  const auto add = [&](const char* name, const std::string& series, const QString& text) {
+    QAction* choice = menu->addAction(text, this, [this, series] { setXSeries(series); });
+    choice->setObjectName(name);
+    choice->setCheckable(true);
+    choice->setChecked(series == xSeries_);
+    choice->setEnabled(series.empty() || document_->series(series)->raw().size() > 0);
+  };
+  add("xAxisSteps", "", tr("Steps"));
+  add("xAxisSamples", "samples", tr("Samples"));
+  add("xAxisTokens", "tokens", tr("Tokens"));
+  menu->popup(xAxis_->mapToGlobal(QPoint(0, xAxis_->height())));
+}
+
+void RunPage::setXSeries(const std::string& series) {
+  xSeries_ = series;
+  if (series.empty())
+    stepGroup_->setXScale(std::nullopt, {});
+  else
+    stepGroup_->setXScale(SeriesScale(document_->series(series)),
+                          series == "samples" ? tr("samples") : tr("tokens"));
 }
 
 QWidget* RunPage::buildOverview() {
@@ -106,8 +136,11 @@ QWidget* RunPage::buildOverview() {
   grid->addWidget(plotCard(throughput_, "throughputPlot", stepGroup_), 1, 0);
   throughput_->setFromZero(true);
   grid->addWidget(buildBreakdown(page), 1, 1);
-  grid->setRowStretch(0, 1);
-  grid->setRowStretch(1, 1);
+  grid->addWidget(plotCard(rate_, "learningRatePlot", stepGroup_), 2, 0);
+  grid->addWidget(plotCard(gradientNorm_, "gradientNormPlot", stepGroup_), 2, 1);
+  rate_->setFromZero(true);
+  gradientNorm_->setLogY(true);
+  for (int row = 0; row < 3; ++row) grid->setRowStretch(row, 1);
   grid->setColumnStretch(0, 1);
   grid->setColumnStretch(1, 1);
   return scrolled(page, this);
@@ -193,6 +226,18 @@ void RunPage::placeSeries(const QString& qname) {
     add(metric_, tr("training"), 0)->setSmoothing(smooth_->value() / 100.0);
   } else if (name == "samples_per_second") {
     add(throughput_, tr("samples per second"), 2)->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "tokens_per_second") {
+    // Of another size than samples, which a click on the legend shows again.
+    const auto& there = throughput_->series();
+    if (std::find(there.begin(), there.end(), document_->series(name)) == there.end())
+      document_->series("samples_per_second")->visible = false;
+    add(throughput_, tr("tokens per second"), 3)->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "learning_rate") {
+    add(rate_, tr("learning rate"), 4);
+  } else if (name == "gradient_norm") {
+    add(gradientNorm_, tr("gradient norm"), 5)->setSmoothing(smooth_->value() / 100.0);
+  } else if (name == "update_ratio") {
+    add(gradientNorm_, tr("update ratio"), 6)->setSmoothing(smooth_->value() / 100.0);
   } else if (name.starts_with("epoch/eval_")) {
     // Over epochs: drawn at the step on which the epoch ended (see placeEvaluations).
   } else if (qname.startsWith("node/") && qname.section('/', 2, 2) == "gpu") {
@@ -226,8 +271,10 @@ void RunPage::placeEvaluations(const std::vector<app::EpochRow>& tested) {
         (line->raw().size() == 0 ||
          line->raw().x(line->raw().size() - 1) == static_cast<double>(tested.back().step)))
       return;
-    line->clear();
-    for (const auto& epoch : tested) line->append(static_cast<double>(epoch.step), epoch.*field);
+    std::vector<app::Point> points;
+    for (const auto& epoch : tested)
+      points.push_back({static_cast<double>(epoch.step), epoch.*field});
+    document_->curves().replace(name, points);
     line->dots = true;
     line->colorIndex = 1;
     if (std::find(plot->series().begin(), plot->series().end(), line) == plot->series().end())

@@ -7,11 +7,17 @@
 namespace lockstep::ui {
 
 void PlotGroup::add(PlotView* view) {
+  views_.removeIf([](const QPointer<PlotView>& one) { return one.isNull(); });
+  if (scale_) view->setXScale(scale_, scaleTitle_);
+  if (logX_) view->setLogX(true);
   views_ << view;
   view->setGroup(this);
+  if (!following_) view->showXRange(lower_, upper_);
 }
 
 void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
+  lower_ = lower;
+  upper_ = upper;
   if (following_) {
     following_ = false;
     Q_EMIT followingChanged(false);
@@ -55,6 +61,7 @@ void PlotGroup::clearCursor() {
 }
 
 void PlotGroup::setSmoothing(double weight) {
+  smoothing_ = weight;
   for (const auto& view : views_) {
     if (view) view->setSmoothing(weight);
   }
@@ -68,9 +75,17 @@ void PlotGroup::setPaused(bool paused) {
 }
 
 void PlotGroup::setLogX(bool on) {
+  logX_ = on;
   for (const auto& view : views_) {
     if (view) view->setLogX(on);
   }
+}
+
+void PlotGroup::setXScale(std::optional<SeriesScale> scale, const QString& title) {
+  scale_ = scale;
+  scaleTitle_ = title;
+  for (const auto& view : views_)
+    if (view) view->setXScale(scale, title);
 }
 
 void PlotGroup::dataChanged() {

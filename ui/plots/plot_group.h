@@ -4,6 +4,9 @@
 #include <QList>
 #include <QObject>
 #include <QPointer>
+#include <optional>
+
+#include "ui/plots/series_scale.h"
 
 namespace lockstep::ui {
 
@@ -15,6 +18,7 @@ class PlotGroup : public QObject {
  public:
   explicit PlotGroup(QObject* parent) : QObject(parent) {}
 
+  // A view that comes later gets the range, smoothing and axes that the others have.
   void add(PlotView* view);
   void setXRange(double lower, double upper, PlotView* from);  // by hand: following ends
   void follow();                                               // all data again, as they arrive
@@ -26,9 +30,12 @@ class PlotGroup : public QObject {
   void setCursor(double x);
   void clearCursor();
   void setSmoothing(double weight);
+  double smoothing() const { return smoothing_; }  // below 0: not set
   void setPaused(bool paused);  // data that arrive are not drawn; zoom and crosshair go on
   bool paused() const { return paused_; }
   void setLogX(bool on);
+  // Labels steps in all plots; a view that comes later has it too.
+  void setXScale(std::optional<SeriesScale> scale, const QString& title);
   void dataChanged();  // marks every plot for the next frame, unless paused
 
  Q_SIGNALS:
@@ -39,6 +46,11 @@ class PlotGroup : public QObject {
   QList<QPointer<PlotView>> views_;
   bool following_ = true;
   bool paused_ = false;
+  bool logX_ = false;
+  std::optional<SeriesScale> scale_;
+  QString scaleTitle_;
+  double lower_ = 0, upper_ = 1;  // where the zoom was chosen by hand
+  double smoothing_ = -1;
 };
 
 }  // namespace lockstep::ui

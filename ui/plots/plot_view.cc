@@ -80,6 +80,7 @@ void PlotView::makeHead() {
   title_ = new QLabel(this);
   title_->setObjectName("plotTitle");
   title_->setProperty("role", "section");
+  title_->setMinimumWidth(1);
   legend_ = new LegendBar(this);
   legend_->setObjectName("plotLegend");
   fitButton_ = plotButton("plotFit", this);
@@ -156,6 +157,7 @@ void PlotView::makeTable(QWidget* body) {
 void PlotView::connectParts() {
   connect(tableButton_, &QToolButton::toggled, this, &PlotView::showTable);
   connect(logButton_, &QToolButton::toggled, this, &PlotView::setLogY);
+  connect(logButton_, &QToolButton::toggled, this, &PlotView::logYChanged);
   connect(fitButton_, &QToolButton::clicked, this, &PlotView::showAll);
   connect(legend_, &LegendBar::toggled, this, &PlotView::markDirty);
   connect(plot_->xAxis, QOverload<const QCPRange&>::of(&QCPAxis::rangeChanged), this,
@@ -186,7 +188,8 @@ PlotView::~PlotView() = default;
 
 void PlotView::setTexts(const QString& title, const QString& xTitle, const QString& unit,
                         const QString& empty) {
-  title_->setText(unit.isEmpty() ? title : tr("%1 (%2)").arg(title, unit));
+  titleText_ = unit.isEmpty() ? title : tr("%1 (%2)").arg(title, unit);
+  placeTitle();
   setAccessibleName(title);
   plot_->setAccessibleName(title);
   table_->setAccessibleName(tr("Data of %1").arg(title));
@@ -198,8 +201,24 @@ void PlotView::setTexts(const QString& title, const QString& xTitle, const QStri
   markDirty();
 }
 
+bool PlotView::isScaled() const {
+  return scale_ && !scale_->empty() && xAxis_ == XAxis::kNumber &&
+         plot_->xAxis->scaleType() == QCPAxis::stLinear;
+}
+
+void PlotView::setXScale(std::optional<SeriesScale> scale, const QString& title) {
+  scale_ = std::move(scale);
+  scaleTitle_ = title;
+  if (plot_->xAxis->scaleType() == QCPAxis::stLinear) setXAxis(xAxis_);
+  markDirty();
+}
+
 void PlotView::setXAxis(XAxis kind) {
   xAxis_ = kind;
+  if (isScaled()) {
+    plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new ScaleTicker(*scale_)));
+    return;
+  }
   plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(
       new UnitTicker(kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kCount)));
 }
@@ -224,6 +243,7 @@ void PlotView::setRate(bool on) {
 }
 
 void PlotView::addSeries(std::shared_ptr<Series> series) {
+  if (group_ && group_->smoothing() >= 0) series->setSmoothing(group_->smoothing());
   auto& all = lines_->series();
   const auto place = sorted_ ? std::upper_bound(all.begin(), all.end(), series,
                                                 [](const auto& a, const auto& b) {
@@ -237,9 +257,7 @@ void PlotView::addSeries(std::shared_ptr<Series> series) {
   markDirty();
 }
 
-// Once for all lines that were added together.
-void PlotView::refreshLines() {
-  if (!linesChanged_) return;
+void PlotView::refreshLegend() {
   linesChanged_ = false;
   legend_->setSeries(lines_->series());
   tableModel_->setSeries(lines_->series());
@@ -265,7 +283,7 @@ void PlotView::markDirty() { dirty_ = true; }
 void PlotView::frame() {
   if (!dirty_ || !isVisible()) return;
   dirty_ = false;
-  refreshLines();
+  if (linesChanged_) refreshLegend();
   refreshEmpty();
   if (stack_->currentWidget() == table_) {
     tableModel_->refresh();
@@ -289,7 +307,7 @@ void PlotView::refreshEmpty() {
 void PlotView::fit() {
   fitting_ = true;
   // A low plot keeps its room for the curve: fewer ticks, no title of the axis.
-  plot_->xAxis->setLabel(plot_->height() > 170 ? xTitle_ : QString());
+  plot_->xAxis->setLabel(plot_->height() > 170 ? shownXTitle() : QString());
   plot_->xAxis->ticker()->setTickCount(std::clamp(plot_->width() / 70, 2, 6));
   plot_->yAxis->ticker()->setTickCount(std::clamp(plot_->height() / 34, 2, 6));
   const bool follow = group_ ? group_->following() && !group_->paused() : !chosen_;
@@ -347,13 +365,23 @@ void PlotView::setLogY(bool on) {
 
 void PlotView::showTable(bool on) {
   tableButton_->setChecked(on);
-  refreshLines();
+  if (linesChanged_) refreshLegend();
   if (on) tableModel_->refresh();
   stack_->setCurrentWidget(on ? static_cast<QWidget*>(table_) : plot_);
   markDirty();
 }
 
 bool PlotView::savePng(const QString& path) { return plot_->savePng(path, 0, 0, 2.0); }
+
+void PlotView::addTool(QToolButton* button) {
+  button->setAutoRaise(true);
+  button->setIconSize(fitButton_->iconSize());
+  button->setFocusPolicy(Qt::TabFocus);
+  head_->addWidget(button);
+  ++tools_;
+  placeTitle();
+  placeLegend();
+}
 
 MinMax PlotView::dataRange() const {
   const QCPRange range = lines_->xRange();
@@ -419,9 +447,17 @@ void PlotView::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
 }
 
+void PlotView::placeTitle() {
+  const int buttons = (3 + tools_) * (fitButton_->sizeHint().width() + head_->spacing());
+  const int room = std::max(width() - buttons - kSpaceM, 3 * fitButton_->sizeHint().width());
+  const QString text = title_->fontMetrics().elidedText(titleText_, Qt::ElideRight, room);
+  title_->setText(text);
+  title_->setToolTip(text == titleText_ ? QString() : titleText_);
+}
+
 void PlotView::placeLegend() {
   auto* column = static_cast<QVBoxLayout*>(layout());
-  const int buttons = 3 * fitButton_->sizeHint().width();
+  const int buttons = (3 + tools_) * fitButton_->sizeHint().width();
   const int room = width() - title_->sizeHint().width() - buttons - 2 * kSpaceM;
   const bool beside = legend_->wantedWidth() <= room;
   if (beside == (head_->indexOf(legend_) >= 0)) return;
@@ -432,11 +468,12 @@ void PlotView::placeLegend() {
     head_->removeWidget(legend_);
     column->insertWidget(1, legend_);
   }
-  head_->setStretch(head_->count() - 4, beside ? 0 : 1);
+  head_->setStretch(head_->count() - 4 - tools_, beside ? 0 : 1);
 }
 
 void PlotView::resizeEvent(QResizeEvent* event) {
   QWidget::resizeEvent(event);
+  placeTitle();
   placeLegend();
 }
 

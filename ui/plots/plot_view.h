@@ -14,6 +14,7 @@
 #include "ui/plots/plot_group.h"
 #include "ui/plots/pyramid.h"
 #include "ui/plots/series.h"
+#include "ui/plots/series_scale.h"
 
 class QCustomPlot;
 class QCPItemStraightLine;
@@ -44,6 +45,9 @@ class PlotView : public QWidget {
   void setTexts(const QString& title, const QString& xTitle, const QString& unit,
                 const QString& empty);
   void setXAxis(XAxis kind);
+  // Labels steps by what they are on the scale; nullopt: by their numbers. Not on a logarithmic
+  // axis, or one of time.
+  void setXScale(std::optional<SeriesScale> scale, const QString& title);
   // Fixes the y range to [0, 1] and labels it in percent.
   void setPercent(bool on);
   void setFromZero(bool on) { fromZero_ = on; }
@@ -51,6 +55,7 @@ class PlotView : public QWidget {
   void setRate(bool on);   // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
+  void refreshLegend();                      // of all lines, after their names have changed
   void setSorted(bool on) { sorted_ = on; }  // series by name, and coloured in that order
   const std::vector<std::shared_ptr<Series>>& series() const;
   std::size_t sampleCount() const;
@@ -60,6 +65,8 @@ class PlotView : public QWidget {
   void setLogY(bool on);
   void showTable(bool on);
   bool savePng(const QString& path);
+  // Adds a button at the end of the head.
+  void addTool(QToolButton* button);
 
   MinMax dataRange() const;  // of x
   // Used by the group.
@@ -73,6 +80,7 @@ class PlotView : public QWidget {
  Q_SIGNALS:
   // A part of the data was chosen and is shown, so many pixels wide; not while it is being dragged.
   void rangeShown(double lower, double upper, int pixels);
+  void logYChanged(bool on);
 
  protected:
   void changeEvent(QEvent* event) override;
@@ -90,13 +98,13 @@ class PlotView : public QWidget {
   void frame();
   void fit();
   void refreshEmpty();
-  void refreshLines();
   void chooseBox(const QRect& pixels);
   void rangeChosen(double lower, double upper);
   void showAll();
   bool pressKey(int key);  // false: it means nothing here
   void showMenu(const QPoint& at);
   void savePicture();
+  void placeTitle();   // elided where it has no room
   void placeLegend();  // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
   QString xText(double x) const;
@@ -114,12 +122,17 @@ class PlotView : public QWidget {
   QToolButton* tableButton_ = nullptr;
   QToolButton* logButton_ = nullptr;
   QToolButton* fitButton_ = nullptr;
+  int tools_ = 0;  // added by others
   QStackedLayout* stack_ = nullptr;
   QTableView* table_ = nullptr;
   SeriesTableModel* tableModel_ = nullptr;
   QTimer rangeRests_;
   QPointer<PlotGroup> group_;
-  QString xTitle_, unit_;
+  bool isScaled() const;
+  QString shownXTitle() const { return isScaled() ? scaleTitle_ : xTitle_; }
+
+  std::optional<SeriesScale> scale_;
+  QString titleText_, xTitle_, scaleTitle_, unit_;
   std::optional<MinMax> yBox_;  // chosen by hand; else what is in sight
   XAxis xAxis_ = XAxis::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group

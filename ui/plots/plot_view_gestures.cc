@@ -195,7 +195,8 @@ QString PlotView::valueText(double value) const {
 
 QString PlotView::xText(double x) const {
   if (xAxis_ == XAxis::kTime) return formatDuration(x);
-  return QString("%1 %2").arg(xTitle_, formatCount(std::llround(x)));
+  const double there = isScaled() ? scale_->at(x) : x;
+  return QString("%1 %2").arg(shownXTitle(), formatCount(std::llround(there)));
 }
 
 void PlotView::showMenu(const QPoint& at) {

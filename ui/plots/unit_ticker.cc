@@ -17,7 +17,8 @@ int tickDigits(double step) {
 
 double UnitTicker::getTickStep(const QCPRange& range) {
   step_ = QCPAxisTicker::getTickStep(range);
-  if (unit_ == Unit::kCount || unit_ == Unit::kBytes || unit_ == Unit::kRate)
+  if (unit_ == Unit::kCount || unit_ == Unit::kAmount || unit_ == Unit::kBytes ||
+      unit_ == Unit::kRate)
     step_ = std::max(1.0, std::floor(step_));
   if (unit_ == Unit::kTime) {
     static constexpr double kSteps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600};
@@ -31,6 +32,8 @@ QString UnitTicker::getTickLabel(double tick, const QLocale& locale, QChar, int)
   switch (unit_) {
     case Unit::kCount:
       return locale.toString(tick, 'f', 0);
+    case Unit::kAmount:
+      return scaled(tick, "", locale).trimmed();
     case Unit::kBytes:
       return scaled(tick, "B", locale);
     case Unit::kRate:
@@ -47,6 +50,16 @@ QString UnitTicker::getTickLabel(double tick, const QLocale& locale, QChar, int)
   if (size >= 1e-4 && size < 1e6) return locale.toString(tick, 'f', tickDigits(step_));
   return locale.toString(
       tick, 'g', std::clamp(static_cast<int>(std::ceil(std::log10(size / step_))) + 2, 2, 15));
+}
+
+void ScaleTicker::generate(const QCPRange& range, const QLocale& locale, QChar formatChar,
+                           int precision, QVector<double>& ticks, QVector<double>* subTicks,
+                           QVector<QString>* tickLabels) {
+  const QCPRange there(scale_.at(range.lower), scale_.at(range.upper));
+  UnitTicker::generate(there, locale, formatChar, precision, ticks, subTicks, tickLabels);
+  for (double& tick : ticks) tick = scale_.back(tick);
+  for (int i = 0; subTicks != nullptr && i < subTicks->size(); ++i)
+    (*subTicks)[i] = scale_.back((*subTicks)[i]);
 }
 
 QString UnitTicker::scaled(double tick, const char* unit, const QLocale& locale) const {

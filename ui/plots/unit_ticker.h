@@ -2,12 +2,13 @@
 #pragma once
 
 #include "ui/plots/custom_plot.h"
+#include "ui/plots/series_scale.h"
 
 namespace lockstep::ui {
 
 class UnitTicker : public QCPAxisTicker {
  public:
-  enum class Unit { kPlain, kCount, kBytes, kRate, kPercent, kTime };
+  enum class Unit { kPlain, kCount, kAmount, kBytes, kRate, kPercent, kTime };
   explicit UnitTicker(Unit unit) : unit_(unit) {}
 
  protected:
@@ -20,6 +21,18 @@ class UnitTicker : public QCPAxisTicker {
 
   Unit unit_;
   double step_ = 1;
+};
+
+// Labels steps by what they are on the scale, at round numbers of that.
+class ScaleTicker : public UnitTicker {
+ public:
+  explicit ScaleTicker(SeriesScale scale) : UnitTicker(Unit::kAmount), scale_(std::move(scale)) {}
+  void generate(const QCPRange& range, const QLocale& locale, QChar formatChar, int precision,
+                QVector<double>& ticks, QVector<double>* subTicks,
+                QVector<QString>* tickLabels) override;
+
+ private:
+  SeriesScale scale_;
 };
 
 }  // namespace lockstep::ui

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "app/history/history.h"
-#include "app/runs/run_update.h"
 #include "ui/studio/background.h"
+#include "ui/studio/metrics.h"
 
 namespace lockstep::ui {
 namespace {
@@ -99,13 +99,14 @@ std::size_t RunCurves::limit() const {
 }
 
 void RunCurves::share() {
-  for (auto& [name, curve] : used_) curve.line->setLimit(limit());
+  for (const auto& [name, curve] : used_)
+    for (const auto& line : curve.lines()) line->setLimit(limit());
 }
 
 RunCurves::Use& RunCurves::use(const std::string& name) {
   Use& curve = used_[name];
   if (curve.line) return curve;
-  const bool smooth = name == "loss" || app::isMetric(name) || name == "samples_per_second";
+  const bool smooth = metricInfo(name).smooth;
   curve.line = std::make_shared<Series>(QString::fromStdString(name),
                                         static_cast<int>(used_.size()) - 1, smooth);
   curve.line->dots = name.starts_with("epoch/");
@@ -113,6 +114,30 @@ RunCurves::Use& RunCurves::use(const std::string& name) {
   curve.line->setLimit(limit());
   if (used_.size() % kLimitStep == 0) share();
   return curve;
+}
+
+std::vector<std::shared_ptr<Series>> RunCurves::Use::lines() const {
+  std::vector<std::shared_ptr<Series>> out{line};
+  for (const auto& pin : pins)
+    if (auto held = pin.lock()) out.push_back(std::move(held));
+  return out;
+}
+
+std::shared_ptr<Series> RunCurves::pin(const std::string& name) {
+  const auto line = std::make_shared<Series>(*series(name));
+  line->visible = true;
+  auto& pins = used_[name].pins;
+  std::erase_if(pins, [](const auto& pin) { return pin.expired(); });
+  pins.push_back(line);
+  return line;
+}
+
+void RunCurves::replace(const std::string& name, const std::vector<app::Point>& points) {
+  for (const auto& line : use(name).lines()) {
+    line->clear();
+    for (const app::Point& point : points) line->append(point.x, point.y);
+  }
+  if (!points.empty()) note(name);
 }
 
 std::shared_ptr<Series> RunCurves::series(const std::string& name) {
@@ -150,24 +175,27 @@ void RunCurves::preview(const app::RunBatch::Series& points) {
   const auto known = used_.find(points.name);
   if (known == used_.end() || known->second.reading) return;
   Use& curve = known->second;
+  const auto lines = curve.lines();
   for (const app::Point& point : points.points) {
     if (point.x <= curve.lastX) continue;
     curve.ahead.push_back(point);
-    curve.line->appendAhead(point.x - originOf(points.name), point.y);
+    for (const auto& line : lines) line->appendAhead(point.x - originOf(points.name), point.y);
   }
 }
 
 // If history and recorder overlap, the known points stay.
 void RunCurves::extend(const std::string& name, Use& curve, const std::vector<app::Point>& points) {
   const double origin = originOf(name), before = curve.lastX;
+  const auto lines = curve.lines();
   for (const app::Point& point : points) {
     if (point.x < curve.lastX || (point.x == curve.lastX && before == curve.lastX)) continue;
     curve.lastX = point.x;
-    curve.line->append(point.x - origin, point.y);
+    for (const auto& line : lines) line->append(point.x - origin, point.y);
   }
   if (curve.ahead.empty() || curve.lastX == before) return;
   std::erase_if(curve.ahead, [&](const app::Point& point) { return point.x <= curve.lastX; });
-  for (const app::Point& point : curve.ahead) curve.line->appendAhead(point.x - origin, point.y);
+  for (const app::Point& point : curve.ahead)
+    for (const auto& line : lines) line->appendAhead(point.x - origin, point.y);
 }
 
 void RunCurves::want(const std::string& name) {
@@ -209,7 +237,8 @@ void RunCurves::take(Read read) {
   for (auto& [name, points, exact] : read.curves) {
     Use& curve = used_[name];
     curve.reading = false;
-    if (!exact) curve.line->setThinned();
+    if (!exact)
+      for (const auto& line : curve.lines()) line->setThinned();
     extend(name, curve, points);
     extend(name, curve, std::exchange(curve.waiting, {}));
   }
@@ -226,8 +255,8 @@ void RunCurves::takeDetail(const Read& read, double from, double to) {
     const double origin = originOf(name);
     for (const app::Point& point : points) samples.append(point.x - origin, point.y);
     // Later samples may come.
-    used_[name].line->setDetail(from, std::min(to, points.back().x - origin), std::move(samples),
-                                exact);
+    for (const auto& line : used_[name].lines())
+      line->setDetail(from, std::min(to, points.back().x - origin), samples, exact);
   }
   if (!read.status.ok()) Q_EMIT failed(read.status.error());
   Q_EMIT changed();
@@ -238,8 +267,12 @@ void RunCurves::refine(const std::vector<std::shared_ptr<Series>>& lines, double
                        int pixels) {
   Window window{{}, from, to, pixels};
   for (const auto& [name, curve] : used_) {
-    if (!curve.line->visible || curve.reading || !curve.line->wantsDetail(from, to, pixels)) continue;
-    if (std::find(lines.begin(), lines.end(), curve.line) != lines.end())
+    if (curve.reading) continue;
+    const auto own = curve.lines();
+    if (std::any_of(own.begin(), own.end(), [&](const auto& line) {
+          return line->visible && line->wantsDetail(from, to, pixels) &&
+                 std::find(lines.begin(), lines.end(), line) != lines.end();
+        }))
       window.names.push_back(name);
   }
   if (window.names.empty()) return;

@@ -42,6 +42,10 @@ class RunCurves : public QObject {
   const std::set<std::string>& names() const { return names_; }
   // Returns the curve of that name, empty if the run has none or until it is read.
   std::shared_ptr<Series> series(const std::string& name);
+  // Returns a line of its own with the same samples. Later ones are added as long as it is held.
+  std::shared_ptr<Series> pin(const std::string& name);
+  // Replaces the samples of a curve that is made here, of none of the run's.
+  void replace(const std::string& name, const std::vector<app::Point>& points);
   bool reading() const { return reading_ || !wanted_.empty(); }
 
   // New points, from a recorder. Those of a preview come again, after others that are missing.
@@ -59,10 +63,12 @@ class RunCurves : public QObject {
  private:
   struct Use {
     std::shared_ptr<Series> line;
+    std::vector<std::weak_ptr<Series>> pins;
     double lastX = -std::numeric_limits<double>::infinity();
     bool reading = false;
     std::vector<app::Point> waiting;  // came while it is read
     std::vector<app::Point> ahead;    // from a preview, after lastX
+    std::vector<std::shared_ptr<Series>> lines() const;
   };
   struct Window {
     std::vector<std::string> names;

@@ -5,13 +5,16 @@
 #include <QElapsedTimer>
 #include <QTimer>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
 #include "ui/studio/background.h"
+#include "ui/studio/metrics.h"
 #include "ui/studio/workspace.h"
 
 namespace lockstep::ui {
@@ -21,8 +24,8 @@ namespace {
 constexpr int kSliceMs = 12;
 constexpr std::size_t kSlicePoints = 20'000;
 
-// What the progress is made of, besides measures of steps.
-const std::set<std::string> kProgress{"loss", "samples_per_second"};
+// What progress and scales of the x axis are made of, besides measures of steps.
+const std::set<std::string> kProgress{"loss", "samples_per_second", "samples", "tokens"};
 
 // Words that make a line stand out in a log of programs that know no levels.
 int levelOf(const QString& text) {
@@ -163,6 +166,8 @@ RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
       logs_(new LogModel(this)),
       curves_(workspace.home().historyFolder(), run_.toStdString(), this) {
   connect(&curves_, &RunCurves::changed, this, &RunDocument::dataChanged);
+  connect(&curves_, &RunCurves::added, this,
+          [this](const QString& name) { noteMetric(name.toStdString()); });
   connect(&curves_, &RunCurves::failed, this, &RunDocument::failed);
   workspace_.readAlertSettings();
   alerts_.setSettings(workspace_.alertSettings(), wallNow());
@@ -226,7 +231,12 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
          from.points.begin() + static_cast<std::ptrdiff_t>(end)}};
     model_.addSeries(slice, monotonicNow());
     const bool last = end == from.points.size();
-    if (!steps_.add(slice)) curves_.load(slice, last);
+    if (steps_.add(slice)) {
+      noteMetric(slice.name);
+      appendSteps(slice);
+    } else {
+      curves_.load(slice, last);
+    }
     loaded->pointAt = end;
     if (!last) continue;
     loaded->pointAt = 0;
@@ -272,8 +282,70 @@ double RunDocument::secondsIntoRun(double wallSeconds) const {
 
 std::string RunDocument::historyFolder() const { return workspace_.home().historyFolder(); }
 
+namespace {
+
+constexpr std::array<std::string_view, 7> kStepSeries{"step",    "data",     "forward",  "backward",
+                                                      "waiting", "transfer", "optimizer"};
+
+// The rank and measure of "rank/3/forward"; none of other names.
+std::optional<std::pair<int, app::StepMeasure>> stepSeries(const std::string& name) {
+  const QStringList parts = QString::fromStdString(name).split('/');
+  if (parts.size() != 3 || parts[0] != "rank") return std::nullopt;
+  bool isNumber = false;
+  const int rank = parts[1].toInt(&isNumber);
+  const auto which = std::find(kStepSeries.begin(), kStepSeries.end(), parts[2].toStdString());
+  if (!isNumber || rank < 0 || which == kStepSeries.end()) return std::nullopt;
+  return std::pair{rank, static_cast<app::StepMeasure>(which - kStepSeries.begin())};
+}
+
+}  // namespace
+
+std::shared_ptr<Series> RunDocument::pin(const std::string& name) {
+  std::shared_ptr<Series> line;
+  if (const auto which = stepSeries(name)) {
+    line = std::make_shared<Series>(QString::fromStdString(name), 0);
+    const auto [rank, measure] = *which;
+    for (std::int64_t step = 1; rank < steps_.ranks() && step <= steps_.steps(); ++step)
+      if (const float seconds = steps_.seconds(measure, rank, step); !std::isnan(seconds))
+        line->append(static_cast<double>(step), static_cast<double>(seconds));
+  } else {
+    return curves_.pin(name);
+  }
+  auto& pins = pins_[name];
+  std::erase_if(pins, [](const auto& one) { return one.expired(); });
+  pins.push_back(line);
+  return line;
+}
+
+std::vector<std::string> RunDocument::metrics() const { return {metrics_.begin(), metrics_.end()}; }
+
+void RunDocument::noteMetric(const std::string& name) {
+  if (name.ends_with("/began") || !metrics_.insert(name).second) return;
+  Q_EMIT metricAdded(QString::fromStdString(name));
+}
+
+// Of a series that steps_ has taken; samples that it had are there in the pinned lines too.
+void RunDocument::appendSteps(const app::RunBatch::Series& given) {
+  const auto pinned = pins_.find(given.name);
+  if (pinned == pins_.end()) return;
+  for (const auto& pin : pinned->second) {
+    const auto line = pin.lock();
+    if (!line) continue;
+    const Pyramid& there = line->raw();
+    double last = there.size() > 0 ? there.x(there.size() - 1) : 0;
+    for (const app::Point& point : given.points) {
+      if (point.x <= last) continue;
+      line->append(point.x, point.y);
+      last = point.x;
+    }
+  }
+}
+
 void RunDocument::add(const app::RunBatch::Series& series, bool preview) {
-  if (steps_.add(series)) return;
+  if (steps_.add(series)) {
+    noteMetric(series.name);
+    return appendSteps(series);
+  }
   if (preview)
     curves_.preview(series);
   else

@@ -4,8 +4,10 @@
 
 #include <QObject>
 #include <QTimer>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
@@ -58,6 +60,12 @@ class RunDocument : public QObject {
   // Series over time have x in seconds since the run began.
   RunCurves& curves() { return curves_; }
   std::shared_ptr<Series> series(const std::string& name) { return curves_.series(name); }
+  // Returns a line of its own with the samples of a series, also of those that steps() has. Later
+  // samples are added to it as long as it is held. A series that has no samples yet may get some.
+  std::shared_ptr<Series> pin(const std::string& name);
+  // The names of all series that have come, sorted.
+  std::vector<std::string> metrics() const;
+  Workspace& workspace() const { return workspace_; }
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
@@ -72,6 +80,7 @@ class RunDocument : public QObject {
 
  Q_SIGNALS:
   void rowChanged();
+  void metricAdded(const QString& name);  // any series, also one of steps()
   void dataChanged();
   void breakdownChanged();
   void slowChanged();
@@ -89,6 +98,8 @@ class RunDocument : public QObject {
   void follow();
   void add(const app::RunBatch::Series& series, bool preview);
   void tell(const std::vector<app::AlertEvent>& events);
+  void appendSteps(const app::RunBatch::Series& series);
+  void noteMetric(const std::string& name);
 
   QString run_;
   Workspace& workspace_;
@@ -97,6 +108,8 @@ class RunDocument : public QObject {
   std::optional<app::Preview> prediction_;
   LogModel* logs_;
   RunCurves curves_;
+  std::map<std::string, std::vector<std::weak_ptr<Series>>> pins_;  // of series of steps_
+  std::set<std::string> metrics_;
   app::StepMatrix steps_;
   app::AlertWatch alerts_;
   QTimer alertTick_;

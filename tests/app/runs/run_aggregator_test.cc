@@ -526,6 +526,41 @@ class RunAggregatorTest : public QObject {
     QCOMPARE(find(taken.batch, "skipped")->points[0].y, 1.0);
   }
 
+  // The same on all ranks that report them: the first report of a step counts, and none that were
+  // not measured.
+  void whatIsWatchedIsASeries() {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    RunAggregator book(rowOf(2), {{"n1", 0}, {"n2", 0}});
+    const auto record = [&](std::uint64_t sequence, int rank, int first, int seen) {
+      run::v1::Record out = stepsRecord(sequence, rank, first, 4, 0.002);
+      run::v1::StepChunk& steps = *out.mutable_steps();
+      for (int i = 0; i < 4; ++i) {
+        steps.add_learning_rate(0.001 * (first + i));
+        steps.add_gradient_norm(static_cast<float>(i == 2 ? kNone : first + i));
+        steps.add_update_ratio(static_cast<float>(kNone));
+      }
+      steps.set_samples_seen(seen);
+      steps.set_sample_tokens(100);
+      return out;
+    };
+    for (const int rank : {1, 0}) book.add(rank == 0 ? "n1" : "n2", record(1, rank, 1, 256));
+    // Trained again after a restart, in part: what is known stays.
+    book.add("n1", record(2, 0, 3, 384));
+    const auto taken = book.take();
+    const auto points = [&](const char* name) { return find(taken.batch, name)->points; };
+    QCOMPARE(points("learning_rate").size(), std::size_t{6});
+    QCOMPARE(points("learning_rate")[5].y, 0.006);
+    std::vector<double> measured;
+    for (const Point& point : points("gradient_norm")) measured.push_back(point.x);
+    QCOMPARE(measured, (std::vector<double>{1, 2, 4, 6}));
+    QCOMPARE(find(taken.batch, "update_ratio"), nullptr);
+    QCOMPARE(points("samples").size(), std::size_t{6});
+    QCOMPARE(points("samples")[0].y, 64.0);
+    QCOMPARE(points("samples")[5].y, 384.0);
+    QCOMPARE(points("tokens")[5].y, 38400.0);
+    QCOMPARE(points("tokens_per_second")[0].y, points("samples_per_second")[0].y * 100);
+  }
+
   // Curves of GPUs are what their driver tells; what is wrong is told once.
   void gpusAreSeriesAndWarnings() {
     RunAggregator book(rowOf(1), {{"n1", 0}});

@@ -70,6 +70,7 @@ class Draw {
     if (chance(8)) {
       for (int i = 0; i < data; ++i) asked.shares.push_back(of({1, 2}));
     }
+    asked.training.watch = {of<std::int64_t>({0, 1, 10}), chance(2)};
     cluster::Cluster& cluster = drawn.cluster;
     const int ranks = data * stages * modelRanks + servers;
     cluster = clusterOf(ranks, of({1, 4}),
