@@ -5,6 +5,7 @@
 #include <QtWidgets>
 #include <cmath>
 
+#include "app/report/html_report.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/add_host_dialog.h"
@@ -403,6 +404,16 @@ void shootHistory(MainWindow* window, const StudioHome& home, const QString& pre
     (void)writePicture(folder + "/" + prefix + (light ? "-plot-print.png" : "-plot.png"),
                        history->overlay()->picture(),
                        light ? PictureLook::kLight : PictureLook::kCurrent);
+  if (const auto opened = app::History::open(home.home().historyFolder()); opened.ok()) {
+    const std::string run = history->selectedRuns().value(0).toStdString();
+    if (const auto report = app::htmlReport(**opened, run); report.ok()) {
+      QFile page(folder + "/" + prefix + "-report.html");
+      if (page.open(QIODevice::WriteOnly)) page.write(QByteArray::fromStdString(*report));
+    }
+    if (const auto chart = app::chartOf(**opened, run, "loss"); chart.ok())
+      QImage::fromData(QByteArray::fromStdString(app::svgOf(*chart)), "SVG")
+          .save(folder + "/" + prefix + "-report-loss.png");
+  }
   history->findChild<QPushButton*>("tagsButton")->click();
   (void)QTest::qWaitFor([&] { return history->findChild<TagsDialog*>() != nullptr; }, 5000);
   if (auto* dialog = history->findChild<TagsDialog*>()) {
