@@ -5,6 +5,7 @@
 #include <QMenu>
 #include <QPushButton>
 #include <QStackedLayout>
+#include <QStyle>
 #include <QTableView>
 #include <QToolButton>
 
@@ -38,6 +39,7 @@ void HistoryPage::buildFilter() {
   filterMenu_ = new QMenu(this);
   filterMenu_->setObjectName("filterMenu");
   filters_->setMenu(filterMenu_);
+  connect(filterMenu_, &QMenu::aboutToShow, this, &HistoryPage::fillFilters);
   row->addWidget(search_, 1);
   row->addWidget(filters_);
   body()->addLayout(row);
@@ -57,7 +59,8 @@ void HistoryPage::say(const QString& text, bool wrong) {
   const char* role = wrong ? "error" : "muted";
   if (said_->property("role") != role) {
     said_->setProperty("role", role);
-    said_->setStyleSheet(QString());  // reads the style sheet anew
+    said_->style()->unpolish(said_);
+    said_->style()->polish(said_);
   }
   said_->setText(text);
   said_->setVisible(!text.isEmpty());
@@ -110,7 +113,7 @@ void HistoryPage::showRuns(Loaded loaded) {
   restoring_ = false;
   if (selectedRuns() != chosen) refreshOverlay();
   saved_ = std::move(loaded.filters);
-  fillFilters();
+  if (!filterMenu_->isVisible()) fillFilters();
   const bool all = filter_.empty();
   const bool none = runs_->rowCount() == 0;
   if (!wrong_) say(none && !all ? tr("No run matches the filter.") : QString(), false);
@@ -127,7 +130,6 @@ void HistoryPage::find() {
 void HistoryPage::fillFilters() {
   filterMenu_->clear();
   const QString now = search_->text().trimmed();
-  QMenu* remove = nullptr;
   const auto label = [](const std::string& name) {
     return QString::fromStdString(name).replace("&", "&&");
   };
@@ -141,7 +143,6 @@ void HistoryPage::fillFilters() {
     connect(action, &QAction::triggered, this, [this, text] {
       search_->setText(text);
       reload();
-      fillFilters();
     });
   }
   filterMenu_->setToolTipsVisible(true);
@@ -150,7 +151,7 @@ void HistoryPage::fillFilters() {
                                          this, &HistoryPage::askFilterName);
   save->setObjectName("saveFilter");
   if (saved_.empty()) return;
-  remove = filterMenu_->addMenu(Theme::instance().icon("delete"), tr("Delete filter"));
+  QMenu* remove = filterMenu_->addMenu(Theme::instance().icon("delete"), tr("Delete filter"));
   remove->setObjectName("deleteFilterMenu");
   for (const app::SavedFilter& filter : saved_)
     remove->addAction(label(filter.name), this, [this, name = filter.name] {
