@@ -195,6 +195,7 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
       line.add("created", isoTime(row.createdNs)).add("world", row.world);
       line.add("strategy", row.strategy).add("comm", row.comm).add("cluster", row.clusterName);
       line.add(row.figures).add("error", row.error);
+      line.addRaw("tags", jsonTexts(row.tags)).add("notes", row.notes);
       line.print();
     }
     return;
@@ -204,13 +205,17 @@ void printRuns(const std::vector<RunRow>& rows, bool json) {
   table.header = {"run",  "model", "state",      "created", "ranks",
                   "comm", "steps", "train loss", "test"};
   table.right = {false, false, false, false, true, false, true, true, true};
+  const bool tagged =
+      std::any_of(rows.begin(), rows.end(), [](const RunRow& row) { return !row.tags.empty(); });
+  if (tagged) table.header.emplace_back("tags"), table.right.push_back(false);
   for (const RunRow& row : rows)
     table.rows.push_back(
         {row.run, row.name, stateText(row), localTime(row.createdNs), fmt::format("{}", row.world),
          row.comm, fmt::format("{}", row.figures.steps), lossText(row.figures.trainLoss),
          row.figures.evalLoss != 0 ? metricText(row.figures.metric, row.figures.evalMetric) : "–"});
-  const std::string text = table.text();
-  put(stdout, text);
+  for (std::size_t i = 0; tagged && i < rows.size(); ++i)
+    table.rows[i].push_back(fmt::format("{}", fmt::join(rows[i].tags, " ")));
+  put(stdout, table.text());
 }
 
 void report(const Error& error, bool json) {

@@ -23,6 +23,9 @@ int simulateCommand(const Globals& globals, const Arguments& arguments);
 int verifyCommand(const Globals& globals, const Arguments& arguments);
 
 int historyListCommand(const Globals& globals, const Arguments& arguments);
+int historyTagCommand(const Globals& globals, const Arguments& arguments);
+int historyNoteCommand(const Globals& globals, const Arguments& arguments);
+int historyFilterCommand(const Globals& globals, const Arguments& arguments);
 int historyShowCommand(const Globals& globals, const Arguments& arguments);
 int historyExportCommand(const Globals& globals, const Arguments& arguments);
 int historyCheckCommand(const Globals& globals, const Arguments& arguments);

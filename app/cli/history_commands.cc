@@ -1,7 +1,8 @@
-// history list, show, export, delete.
+// history list, tag, note, filter, show, delete.
 #include <cstdio>
 
 #include "app/cli/commands.h"
+#include "app/cli/history_json.h"
 #include "app/cli/json_line.h"
 #include "app/cli/run_report.h"
 #include "app/cli/run_view.h"
@@ -33,8 +34,23 @@ void field(std::string_view name, const std::string& value) {
   if (!value.empty()) put(stdout, padded(name, 16) + value + "\n");
 }
 
-void showText(const RunRow& row, const RunDocuments& documents,
-              const std::vector<EpochRow>& epochs) {
+void showIncidents(const Recorded& recorded) {
+  std::string text;
+  for (const StragglerRow& row : recorded.stragglers)
+    text += fmt::format("  {}  {}\n", localTime(row.wallNs), printable(row.text));
+  if (!text.empty()) put(stdout, "\nstragglers\n" + text);
+  text.clear();
+  for (const RestartRow& row : recorded.restarts) {
+    text += fmt::format("  {}  {}\n", localTime(row.wallNs > 0 ? row.wallNs : row.endNs),
+                        row.cause ? printable(row.cause->text()) : "a failure");
+    if (row.endNs > 0)
+      text += fmt::format("  {}  trained again after {}; {} steps lost\n", localTime(row.endNs),
+                          durationText(row.seconds), row.lostSteps);
+  }
+  if (!text.empty()) put(stdout, "\nrestarts\n" + text);
+}
+
+void showText(const RunRow& row, const RunDocuments& documents, const Recorded& recorded) {
   field("run", row.run);
   field("model", printable(row.name));
   field("state", stateText(row));
@@ -53,15 +69,19 @@ void showText(const RunRow& row, const RunDocuments& documents,
   if (row.measuredStepSeconds > 0)
     field("measured step", millisecondsText(row.measuredStepSeconds) + " ms");
   if (isFinal(row.phase)) field("result", resultText(resultOf(row)));
+  if (row.figures.lostSeconds > 0)
+    field("lost", durationText(row.figures.lostSeconds) + " to failures");
   field("weights", row.figures.weightsSha256);
   field("model file", row.modelFile);
   field("error", row.error);
+  field("tags", fmt::format("{}", fmt::join(row.tags, " ")));
   field("notes", row.notes);
-  if (!epochs.empty()) {
+  showIncidents(recorded);
+  if (!recorded.epochs.empty()) {
     Table table;
     table.header = {"epoch", "step", "train loss", "test loss", "test"};
     table.right = {true, true, true, true, true};
-    for (const EpochRow& epoch : epochs)
+    for (const EpochRow& epoch : recorded.epochs)
       table.rows.push_back(
           {fmt::format("{}", epoch.epoch), fmt::format("{}", epoch.step),
            lossText(epoch.trainLoss, 6), lossText(epoch.evalLoss, 6),
@@ -73,42 +93,6 @@ void showText(const RunRow& row, const RunDocuments& documents,
       "\n" + (documents.specResolved.empty() ? documents.specYaml : documents.specResolved));
 }
 
-void showJson(const RunRow& row, const RunDocuments& documents, const std::vector<EpochRow>& epochs,
-              const std::vector<SeriesInfo>& series) {
-  JsonLine line("run");
-  line.add("run", row.run).add("name", row.name).add("state", stateName(row.phase));
-  if (row.unreachableNs != 0) line.add("unreachable_since", isoTime(row.unreachableNs));
-  line.add("created", isoTime(row.createdNs));
-  line.add("started", row.startedNs > 0 ? isoTime(row.startedNs) : std::string());
-  line.add("finished", row.finishedNs > 0 ? isoTime(row.finishedNs) : std::string());
-  line.add("cluster", row.clusterName).add("world", row.world).add("strategy", row.strategy);
-  line.add("comm", row.comm).add("plan_hash", row.planHash).add("version", row.version);
-  line.add("resumed_from", row.resumedFrom);
-  line.add("predicted_step_seconds", row.predictedStepSeconds);
-  line.add("measured_step_seconds", row.measuredStepSeconds);
-  line.add(row.figures).add("model_file", row.modelFile);
-  const std::string metric = row.figures.metric.empty() ? "" : "eval_" + row.figures.metric;
-  line.add("error", row.error).add("notes", row.notes);
-  line.add("spec", documents.specYaml).add("spec_resolved", documents.specResolved);
-  line.add("cluster_spec", documents.clusterYaml);
-  if (!documents.prediction.empty()) line.addRaw("prediction", documents.prediction);
-  std::string rows, names;
-  for (const EpochRow& epoch : epochs) {
-    JsonLine one;
-    one.add("epoch", epoch.epoch).add("step", epoch.step).add("train_loss", epoch.trainLoss);
-    one.add("eval_loss", epoch.evalLoss);
-    if (!metric.empty()) one.add(metric, epoch.evalMetric);
-    rows += (rows.empty() ? "" : ",") + one.text();
-  }
-  for (const SeriesInfo& info : series) {
-    JsonLine one;
-    one.add("name", info.name).add("points", info.points);
-    names += (names.empty() ? "" : ",") + one.text();
-  }
-  line.addRaw("epoch_rows", "[" + rows + "]").addRaw("series", "[" + names + "]");
-  line.print();
-}
-
 // The run's folder in training.checkpoint.path, which is outside of the nodes' workdirs; "": none.
 std::string sharedCheckpoints(const History& history, const std::string& run) {
   const auto documents = history.documents(run);
@@ -117,17 +101,122 @@ std::string sharedCheckpoints(const History& history, const std::string& run) {
   return spec.ok() ? specs::checkpointFolder(*spec->spec, run, {}) : std::string();
 }
 
+Status printTagsInUse(const History& history, bool json) {
+  LOCKSTEP_ASSIGN(const std::vector<TagUse> uses, history.tags());
+  Table table;
+  table.header = {"tag", "runs"};
+  table.right = {false, true};
+  for (const TagUse& use : uses) {
+    if (json) JsonLine("tag").add("tag", use.tag).add("runs", use.runs).print();
+    table.rows.push_back({printable(use.tag), fmt::format("{}", use.runs)});
+  }
+  if (!json && !uses.empty()) put(stdout, table.text());
+  return {};
+}
+
+void printFilters(const std::vector<SavedFilter>& filters, bool json) {
+  Table table;
+  table.header = {"name", "filter"};
+  table.right = {false, false};
+  for (const SavedFilter& filter : filters) {
+    if (json) JsonLine("filter").add("name", filter.name).add("filter", filter.text).print();
+    table.rows.push_back({printable(filter.name), printable(filter.text)});
+  }
+  if (!json && !filters.empty()) put(stdout, table.text());
+}
+
+// The words of the command, the saved filter and --contains together.
+Result<RunFilter> filterOf(const History& history, const Arguments& arguments) {
+  std::string text = fmt::format("{}", fmt::join(arguments.words(), " "));
+  if (arguments.has("filter")) {
+    LOCKSTEP_ASSIGN(const SavedFilter saved, history.savedFilter(arguments.text("filter")));
+    text += " " + saved.text;
+  }
+  LOCKSTEP_ASSIGN(RunFilter filter, RunFilter::parse(text, wallNow()));
+  if (arguments.has("contains"))
+    filter = RunFilter::both(std::move(filter), RunFilter::containing(arguments.text("contains")));
+  return filter;
+}
+
 }  // namespace
 
 int historyListCommand(const Globals& globals, const Arguments& arguments) {
   return onHistory(globals, arguments, [&](History& history) -> Status {
     LOCKSTEP_ASSIGN(const std::int64_t limit, arguments.integer("limit", 10000, 1, 10'000'000));
-    LOCKSTEP_ASSIGN(const auto rows,
-                    history.list(arguments.text("contains"), static_cast<int>(limit)));
+    LOCKSTEP_ASSIGN(const RunFilter filter, filterOf(history, arguments));
+    LOCKSTEP_ASSIGN(const auto rows, history.list(filter, static_cast<int>(limit)));
     printRuns(rows, arguments.has("json"));
     if (!rows.empty() || arguments.has("json")) return {};
     LOCKSTEP_ASSIGN(const auto any, history.list({}, 1));
     std::fputs(any.empty() ? "the history is empty\n" : "no run matches\n", stderr);
+    return {};
+  });
+}
+
+int historyTagCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    std::vector<std::string> runs, changes;
+    for (const std::string& word : arguments.words()) {
+      if (word.starts_with('+') || word.starts_with('-')) {
+        changes.push_back(word);
+        continue;
+      }
+      LOCKSTEP_ASSIGN(const RunRow row, history.find(word));
+      runs.push_back(row.run);
+    }
+    LOCKSTEP_ASSIGN(const TagChange change, parseTagChange(changes));
+    if (!change.empty() && runs.empty()) return invalidArgument("RUN is missing");
+    if (!change.empty()) LOCKSTEP_TRY(history.changeTags(runs, change));
+    if (runs.empty()) return printTagsInUse(history, arguments.has("json"));
+    for (const std::string& run : runs) {
+      LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
+      if (arguments.has("json")) {
+        JsonLine line("tags");
+        line.add("run", run).addRaw("tags", jsonTexts(row.tags)).print();
+      } else {
+        put(stdout, fmt::format("{}  {}\n", run, fmt::join(row.tags, " ")));
+      }
+    }
+    return {};
+  });
+}
+
+int historyNoteCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    LOCKSTEP_ASSIGN(RunRow row, history.find(arguments.words()[0]));
+    if (arguments.words().size() > 1) {
+      row.notes = arguments.words()[1];
+      LOCKSTEP_TRY(history.setNotes(row.run, row.notes));
+    }
+    if (arguments.has("json")) {
+      JsonLine line("notes");
+      line.add("run", row.run).add("notes", row.notes).print();
+    } else if (arguments.words().size() == 1 && !row.notes.empty()) {
+      put(stdout, row.notes + "\n");
+    }
+    return {};
+  });
+}
+
+int historyFilterCommand(const Globals& globals, const Arguments& arguments) {
+  return onHistory(globals, arguments, [&](History& history) -> Status {
+    const std::vector<std::string>& words = arguments.words();
+    if (arguments.has("delete")) {
+      if (words.size() != 1) return invalidArgument("--delete needs the name of one filter");
+      return history.removeFilter(words[0]);
+    }
+    if (words.size() > 1) {
+      const std::vector<std::string> rest(words.begin() + 1, words.end());
+      return history.saveFilter({words[0], fmt::format("{}", fmt::join(rest, " "))});
+    }
+    std::vector<SavedFilter> filters;
+    if (words.empty()) {
+      LOCKSTEP_ASSIGN(filters, history.savedFilters());
+    } else {
+      LOCKSTEP_ASSIGN(SavedFilter one, history.savedFilter(words[0]));
+      filters.push_back(std::move(one));
+    }
+    printFilters(filters, arguments.has("json"));
     return {};
   });
 }
@@ -137,23 +226,12 @@ int historyShowCommand(const Globals& globals, const Arguments& arguments) {
     LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
     LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(row.run));
     const auto store = history.openRun(row.run);  // the rest is shown without it too
-    const auto epochs = store.ok() ? (*store)->epochs() : std::vector<EpochRow>();
+    const Recorded recorded = store.ok() ? recordedIn(**store) : Recorded();
     if (arguments.has("json"))
-      showJson(row, documents, epochs, store.ok() ? (*store)->series() : std::vector<SeriesInfo>());
+      jsonLineOf(row, documents, recorded).print();
     else
-      showText(row, documents, epochs);
+      showText(row, documents, recorded);
     return store.status();
-  });
-}
-
-int historyExportCommand(const Globals& globals, const Arguments& arguments) {
-  return onHistory(globals, arguments, [&](History& history) -> Status {
-    LOCKSTEP_ASSIGN(const RunRow row, history.find(arguments.words()[0]));
-    if (arguments.has("out"))
-      return history.exportCsv(row.run, absolutePath(arguments.text("out"), {}));
-    LOCKSTEP_ASSIGN(const std::string csv, history.csv(row.run));
-    put(stdout, csv);
-    return {};
   });
 }
 

@@ -50,6 +50,12 @@ JsonLine& JsonLine::addRaw(std::string_view name, std::string_view json) {
 }
 void JsonLine::print() const { putRaw(stdout, text() + "\n"); }
 
+std::string jsonTexts(const std::vector<std::string>& texts) {
+  std::string out;
+  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + quoted(std::string_view(text));
+  return "[" + out + "]";
+}
+
 JsonLine errorLine(const Error& error, std::string_view event) {
   JsonLine line(event);
   line.add("code", codeName(error.code)).add("node", error.node).add("rank", error.rank);

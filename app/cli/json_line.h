@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "app/history/history.h"
 #include "engine/base/status.h"
@@ -38,6 +39,8 @@ class JsonLine {
   void key(std::string_view key);
   std::string body_;
 };
+
+std::string jsonTexts(const std::vector<std::string>& texts);  // an array of strings
 
 // error{code,node,rank,step,what,why,next}; a warning likewise.
 JsonLine errorLine(const Error& error, std::string_view event = "error");

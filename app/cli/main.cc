@@ -113,16 +113,58 @@ const std::vector<Command> kCommands{
      "  --steps     number of steps compared (default 10)",
      verifyCommand},
     {"history list",
-     {{"contains=", "limit=", "json"}, 0, 0, "history list [--contains TEXT] [--limit N] [--json]"},
-     "Lists all runs, newest first.",
+     {{"filter=", "contains=", "limit=", "json"},
+      0,
+      64,
+      "history list [WORD…] [--filter NAME] [--contains TEXT] [--limit N] [--json]"},
+     "Lists all runs, newest first; with words those that match all of them:\n"
+     "  word \"two words\"            in the id, model, notes, strategy, cluster or a tag\n"
+     "  tag:X model:X strategy:X cluster:X comm:X notes:X    * stands for any text\n"
+     "  state:failed                a state, or unreachable\n"
+     "  since:2026-11-01 before:T   when it was created: a date, 2026-11-01T12:30, today, 12h, 7d, "
+     "2w\n"
+     "  tag:A,B  -tag:X             one of several; not\n"
+     "  --filter    a saved filter, see `lockstep history filter`\n"
+     "  --contains  the text as it is, with all its characters",
      historyListCommand},
+    {"history tag",
+     {{"json"}, 0, 1000, "history tag [RUN… [+TAG | -TAG]…] [--json]"},
+     "Adds tags to runs and removes them, and prints the tags of the runs; without a run, all "
+     "tags.",
+     historyTagCommand},
+    {"history note",
+     {{"json"}, 1, 2, "history note RUN [TEXT] [--json]"},
+     "Prints the notes of a run, or replaces them; with an empty text there are none.",
+     historyNoteCommand},
+    {"history filter",
+     {{"delete", "json"}, 0, 64, "history filter [NAME [WORD…]] [--delete] [--json]"},
+     "Saves the words as a filter for `history list --filter` and the studio; without words, "
+     "prints "
+     "it, and\nwithout a name all.",
+     historyFilterCommand},
     {"history show",
      {{"json"}, 1, 1, "history show RUN [--json]"},
-     "Prints a run's metrics, epochs and spec.",
+     "Prints a run's metrics, stragglers, restarts, epochs and spec.",
      historyShowCommand},
     {"history export",
-     {{"out="}, 1, 1, "history export RUN [--out FILE]"},
-     "Exports a run's curves as CSV.",
+     {{"format=", "curve=", "axis=", "out="},
+      1,
+      24,
+      "history export RUN [RUN…] [--format csv|json|html|svg|yaml] [--curve NAME] [--axis AXIS] "
+      "[--out "
+      "FILE]"},
+     "Exports a run, or a curve of one run or several.\n"
+     "  --format  csv   all curves, or the one of --curve (default)\n"
+     "            json  everything that was recorded\n"
+     "            html  a report that needs no network: figures, curves, prediction and "
+     "measurement,\n"
+     "                  stragglers, restarts, errors, spec and plan\n"
+     "            svg   a picture of the curve of --curve (default: loss)\n"
+     "            yaml  the spec as it ran, for a new run\n"
+     "  --curve   loss, accuracy, samples_per_second, rank/0/step, …; `history show --json` lists "
+     "them\n"
+     "  --axis    what a curve is over: step, time, samples or tokens\n"
+     "  --out     the file, whose ending is the format where --format is left out",
      historyExportCommand},
     {"history check",
      {{"json"}, 0, 1, "history check [RUN] [--json]"},

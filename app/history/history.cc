@@ -105,6 +105,7 @@ void History::listAgain(const std::string& run, const RunStore& store) {
     LOCKSTEP_TRY(transaction.status());
     LOCKSTEP_TRY(addRowFromJson(*state_->database, "run", store.about(kAboutRow)));
     LOCKSTEP_TRY(addRowFromJson(*state_->database, "document", store.about(kAboutDocuments)));
+    LOCKSTEP_TRY(addTagsFromJson(*state_->database, run, store.about(kAboutTags)));
     return transaction.commit();
   }()
                                   .ok();
@@ -153,7 +154,8 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
   LOCKSTEP_ASSIGN(const auto store, makeRunStore(state_->pathOf(row.run)));
   Transaction transaction(*state_->database);
   LOCKSTEP_TRY(transaction.status());
-  LOCKSTEP_TRY(writeRow(*state_->database, "INSERT", row));
+  LOCKSTEP_TRY(writeRow(*state_->database, RowWrite::kAdd, row));
+  LOCKSTEP_TRY(app::changeTags(*state_->database, row.run, {row.tags, {}}));
   LOCKSTEP_TRY(writeDocuments(*state_->database, row.run, documents));
   LOCKSTEP_TRY(state_->changed(transaction.commit()));
   noteIn(*store, row.run);
@@ -163,7 +165,8 @@ Status History::add(const RunRow& row, const RunDocuments& documents) {
 // Stores the run's rows in its file, from which a new history.db reads them.
 void History::noteIn(RunStore& store, const std::string& run) {
   (void)store.setAbout({{kAboutRow, rowAsJson(*state_->database, "run", run)},
-                        {kAboutDocuments, rowAsJson(*state_->database, "document", run)}});
+                        {kAboutDocuments, rowAsJson(*state_->database, "document", run)},
+                        {kAboutTags, tagsAsJson(*state_->database, run)}});
 }
 
 void History::noteInRunFile(const std::string& run) {
@@ -221,7 +224,7 @@ Status History::expireAbandoned() {
 }
 
 Status History::update(const RunRow& row) {
-  LOCKSTEP_TRY(state_->changed(writeRow(*state_->database, "INSERT OR REPLACE", row)));
+  LOCKSTEP_TRY(state_->changed(writeRow(*state_->database, RowWrite::kUpdate, row)));
   if (isFinal(row.phase)) noteInRunFile(row.run);
   return {};
 }
@@ -250,7 +253,8 @@ Error unknownRun(const std::string& run) {
 }  // namespace
 
 Result<RunRow> History::row(const std::string& run) const {
-  Statement found(*state_->database, fmt::format("SELECT {} FROM run WHERE run=?", kRunColumns));
+  Statement found(*state_->database,
+                  fmt::format("SELECT {},{} FROM run WHERE run=?", kRunColumns, kTagColumn));
   if (found.bind(std::string_view(run)).step()) return readRow(found);
   LOCKSTEP_TRY(found.status());
   return unknownRun(run);
@@ -267,9 +271,9 @@ Result<RunRow> History::find(const std::string& text) const {
     return newest.front();
   }
   if (auto whole = row(text); whole.ok()) return whole;
-  Statement found(
-      *state_->database,
-      fmt::format("SELECT {} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2", kRunColumns));
+  Statement found(*state_->database,
+                  fmt::format("SELECT {},{} FROM run WHERE substr(run,1,length(?1))=?1 LIMIT 2",
+                              kRunColumns, kTagColumn));
   found.bind(std::string_view(text));
   if (text.empty() || !found.step()) {
     LOCKSTEP_TRY(found.status());
@@ -295,15 +299,70 @@ Result<RunDocuments> History::documents(const std::string& run) const {
                       found.text(3), found.text(4), found.text(5)};
 }
 
-Result<std::vector<RunRow>> History::list(const std::string& contains, int limit) const {
-  Statement rows(*state_->database,
-                 fmt::format("SELECT {} FROM run WHERE ?1='' OR instr(lower(run||' '||name||' '||"
-                             "notes||' '||strategy||' '||cluster), lower(?1))>0 "
-                             "ORDER BY created DESC, run DESC LIMIT ?2",
-                             kRunColumns));
-  rows.bind(std::string_view(contains)).bind(limit);
+Result<std::vector<RunRow>> History::list(const RunFilter& filter, int limit) const {
+  const RunFilter::Query query = filter.query();
+  Statement rows(
+      *state_->database,
+      fmt::format("SELECT {},{} FROM run WHERE {} ORDER BY created DESC, run DESC LIMIT ?",
+                  kRunColumns, kTagColumn, query.condition));
+  for (const RunFilter::Value& value : query.values) {
+    if (const auto* number = std::get_if<std::int64_t>(&value))
+      rows.bind(*number);
+    else
+      rows.bind(std::string_view(std::get<std::string>(value)));
+  }
+  rows.bind(limit);
   std::vector<RunRow> out;
   while (rows.step()) out.push_back(readRow(rows));
+  LOCKSTEP_TRY(rows.status());
+  return out;
+}
+
+Status History::changeTags(const std::vector<std::string>& runs, const TagChange& change) {
+  {
+    Transaction transaction(*state_->database);
+    LOCKSTEP_TRY(transaction.status());
+    for (const std::string& run : runs) {
+      LOCKSTEP_TRY(row(run).status());
+      LOCKSTEP_TRY(app::changeTags(*state_->database, run, change));
+    }
+    LOCKSTEP_TRY(state_->changed(transaction.commit()));
+  }
+  for (const std::string& run : runs) noteInRunFile(run);
+  return {};
+}
+
+Result<std::vector<TagUse>> History::tags() const { return tagsInUse(*state_->database); }
+
+Status History::saveFilter(const SavedFilter& filter) {
+  LOCKSTEP_TRY(checkFilterName(filter.name));
+  LOCKSTEP_TRY(RunFilter::parse(filter.text, wallNow()).status());
+  return state_->changed(Statement(*state_->database, "INSERT OR REPLACE INTO filter VALUES(?,?)")
+                             .bind(std::string_view(filter.name))
+                             .bind(std::string_view(filter.text))
+                             .run());
+}
+
+Status History::removeFilter(const std::string& name) {
+  LOCKSTEP_TRY(savedFilter(name).status());
+  return state_->changed(Statement(*state_->database, "DELETE FROM filter WHERE name=?")
+                             .bind(std::string_view(name))
+                             .run());
+}
+
+Result<SavedFilter> History::savedFilter(const std::string& name) const {
+  Statement found(*state_->database, "SELECT name, text FROM filter WHERE name=?");
+  if (found.bind(std::string_view(name)).step()) return SavedFilter{found.text(0), found.text(1)};
+  LOCKSTEP_TRY(found.status());
+  Error error = makeError(Code::kNotFound, "there is no saved filter \"{}\"", name);
+  error.next = "`lockstep history filter` lists them";
+  return error;
+}
+
+Result<std::vector<SavedFilter>> History::savedFilters() const {
+  Statement rows(*state_->database, "SELECT name, text FROM filter ORDER BY name");
+  std::vector<SavedFilter> out;
+  while (rows.step()) out.push_back({rows.text(0), rows.text(1)});
   LOCKSTEP_TRY(rows.status());
   return out;
 }
@@ -351,7 +410,7 @@ Status History::giveUp(const std::string& run) {
   row.unreachableNs = 0;
   if (row.error.empty()) row.error = "given up: the node that coordinates the run is out of reach";
   LOCKSTEP_TRY(insertLeft(*state_->database, run));
-  LOCKSTEP_TRY(writeRow(*state_->database, "INSERT OR REPLACE", row));
+  LOCKSTEP_TRY(writeRow(*state_->database, RowWrite::kUpdate, row));
   LOCKSTEP_TRY(state_->changed(transaction.commit()));
   noteInRunFile(run);
   return {};
@@ -379,7 +438,7 @@ Status History::remove(const std::string& run, bool evenUnderWay) {
     Transaction transaction(*state_->database);
     LOCKSTEP_TRY(transaction.status());
     LOCKSTEP_TRY(insertLeft(*state_->database, run));
-    for (const char* table : {"run", "document"})
+    for (const char* table : {"run", "document", "tag"})
       LOCKSTEP_TRY(Statement(*state_->database, fmt::format("DELETE FROM {} WHERE run=?", table))
                        .bind(std::string_view(run))
                        .run());

@@ -1,6 +1,7 @@
 // History: all runs with spec, plan, metrics and curves, in SQLite files that studio and command
-// line share. history.db has one row per run; runs/<run>.db has the curves, logs and errors of a
-// run. One recorder writes a run, under a file lock; any number of readers read concurrently.
+// line share. history.db has one row per run, its tags, and the saved filters; runs/<run>.db has
+// the curves, logs and errors of a run. One recorder writes a run, under a file lock; any number of
+// readers read concurrently.
 //
 // History and RunStore are not thread-safe; each thread opens its own.
 // Errors: kUnavailable (locked too long), kResourceExhausted (disk full), kDataLoss (not a history,
@@ -13,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "app/history/run_filter.h"
 #include "app/history/run_row.h"
 #include "app/history/run_store.h"
+#include "app/history/run_tags.h"
 #include "engine/base/status.h"
 
 namespace lockstep::app {
@@ -43,15 +46,26 @@ class History {
   // Marks launches as EXPIRED whose process ended before it recorded where the run is, and runs of
   // a lost history that are no longer recorded as FAILED.
   Status expireAbandoned();
-  Status update(const RunRow& row);  // the whole row, by its id
+  // Writes the row by its id, without notes and tags, which have functions of their own.
+  Status update(const RunRow& row);
   Status setDocuments(const std::string& run, const RunDocuments& documents);
   Status setNotes(const std::string& run, const std::string& notes);
   Result<RunRow> row(const std::string& run) const;
   // Finds a run by id, unique prefix of an id, or "last".
   Result<RunRow> find(const std::string& text) const;
   Result<RunDocuments> documents(const std::string& run) const;
-  // Lists runs, newest first, with `contains` in id, name, notes, strategy or cluster.
-  Result<std::vector<RunRow>> list(const std::string& contains = {}, int limit = 10000) const;
+  // Lists runs, newest first.
+  Result<std::vector<RunRow>> list(const RunFilter& filter = {}, int limit = 10000) const;
+  // Adds and removes tags of runs; changes all runs or none. kNotFound if one is not there,
+  // kInvalidArgument for what is no tag.
+  Status changeTags(const std::vector<std::string>& runs, const TagChange& change);
+  Result<std::vector<TagUse>> tags() const;  // those in use, by name
+  // Saved filters, by name; names are equal if they differ in the case of ASCII letters only. A
+  // filter that is saved again is replaced. kInvalidArgument for what parses as no filter.
+  Status saveFilter(const SavedFilter& filter);
+  Status removeFilter(const std::string& name);  // kNotFound
+  Result<SavedFilter> savedFilter(const std::string& name) const;
+  Result<std::vector<SavedFilter>> savedFilters() const;
   std::int64_t changes() const;  // grows when another process or this one changed a row
   // Marks an unreachable run as FAILED and ends its recorder. Notes in leftOnNodes() that nodes may
   // still run it. kFailedPrecondition if it is reachable or has ended.

@@ -5,28 +5,22 @@
 #include <vector>
 
 namespace lockstep::app {
-namespace {
-
-// Which of the three tables of a CSV a series belongs to.
-enum class Axis { kStep, kEpoch, kTime };
-Axis axisOf(std::string_view series) {
-  if (series.starts_with("epoch/")) return Axis::kEpoch;
+SeriesAxis seriesAxis(std::string_view series) {
+  if (series.starts_with("epoch/")) return SeriesAxis::kEpoch;
   if (series.starts_with("node/") || series.ends_with("/cpu") || series.ends_with("/memory"))
-    return Axis::kTime;
-  return Axis::kStep;
+    return SeriesAxis::kTime;
+  return SeriesAxis::kStep;
 }
-
-}  // namespace
 
 Result<std::string> csvOf(const RunStore& store) {
   std::string out;
-  for (const Axis axis : {Axis::kStep, Axis::kEpoch, Axis::kTime}) {
+  for (const SeriesAxis axis : {SeriesAxis::kStep, SeriesAxis::kEpoch, SeriesAxis::kTime}) {
     std::vector<std::string> names;
     for (const SeriesInfo& info : store.series())
-      if (axisOf(info.name) == axis) names.push_back(info.name);
+      if (seriesAxis(info.name) == axis) names.push_back(info.name);
     if (names.empty()) continue;
     if (!out.empty()) out += "\n";
-    out += axis == Axis::kStep ? "step" : axis == Axis::kEpoch ? "epoch" : "time";
+    out += axis == SeriesAxis::kStep ? "step" : axis == SeriesAxis::kEpoch ? "epoch" : "time";
     std::vector<std::vector<Point>> columns;
     for (const std::string& name : names) {
       out += "," + name;
@@ -41,7 +35,7 @@ Result<std::string> csvOf(const RunStore& store) {
       for (std::size_t c = 0; c < columns.size(); ++c)
         if (at[c] < columns[c].size()) x = std::min(x, columns[c][at[c]].x);
       if (x == INFINITY) break;
-      out += axis == Axis::kTime ? fmt::format("{:.3f}", x) : fmt::format("{:.0f}", x);
+      out += axis == SeriesAxis::kTime ? fmt::format("{:.3f}", x) : fmt::format("{:.0f}", x);
       for (std::size_t c = 0; c < columns.size(); ++c) {
         out += ",";
         if (at[c] < columns[c].size() && columns[c][at[c]].x == x) {

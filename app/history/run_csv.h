@@ -1,11 +1,17 @@
 // A run's curves as comma-separated values.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "app/history/run_store.h"
 
 namespace lockstep::app {
+
+// Whether a series is over steps, epochs or the wall clock.
+enum class SeriesAxis : std::uint8_t { kStep, kEpoch, kTime };
+SeriesAxis seriesAxis(std::string_view series);
 
 // Steps as rows and series as columns ("step", then series over steps). Series over epochs and over
 // time follow in tables of their own, each after an empty line.

@@ -1,8 +1,10 @@
-// What is recorded of a run while it trains: curves, log lines, epochs, errors and events.
+// What is recorded of a run while it trains: curves, log lines, epochs, errors, events, stragglers
+// and restarts.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,28 @@ struct SpanEvents {
   std::string packed;
 };
 
+// A rank or link that made the others wait.
+struct StragglerRow {
+  std::int64_t wallNs = 0, endNs = 0;  // noticed; over. 0: not yet
+  int rank = -1;                       // -1: the link from `node` to `to`
+  std::string node, to;
+  std::int64_t sinceStep = 0, untilStep = 0;  // 0: not known; not over
+  double factor = 0;                          // its time against the others'; 0: not known
+  std::string phase;                          // "backward"
+  std::string cause;                          // in English; "": not known
+  bool halted = false;                        // stopped, rather than slow
+  double lostSeconds = 0;                     // what it cost; known when it is over
+  std::string text;                           // what the log says, in English
+};
+// A restart of a run after a failure.
+struct RestartRow {
+  int generation = 0;                  // of the workers that were started
+  std::int64_t wallNs = 0, endNs = 0;  // of the failure; when it trained again. 0: not known
+  std::optional<Error> cause;          // none: not known
+  std::int64_t lostSteps = 0;          // trained again
+  double seconds = 0;                  // from the failure until the first step
+};
+
 // The content of one transaction: data together with the cursors.
 struct RunBatch {
   struct Series {
@@ -54,6 +78,10 @@ struct RunBatch {
   std::vector<EpochRow> epochs;
   std::vector<Error> errors;
   std::vector<SpanEvents> events;
+  // Completes the row of the same rank or link that is not over, if that is the last one; else it
+  // is a new row.
+  std::vector<StragglerRow> stragglers;
+  std::vector<RestartRow> restarts;  // completes the row of the generation
   struct Cursor {
     std::string node;
     std::uint64_t sequence = 0;

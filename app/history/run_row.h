@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/specs/states.h"
@@ -35,6 +36,7 @@ struct RunRow {
   std::string run;   // id
   std::string name;  // of the model
   std::string notes;
+  std::vector<std::string> tags;  // sorted; see app/history/run_tags.h
   RunState phase = RunState::LAUNCHING;
   std::int64_t createdNs = 0, startedNs = 0, finishedNs = 0;  // wall clock; 0: not yet
   // Of a running run: when its coordinator became unreachable; 0: it is reachable.

@@ -11,6 +11,7 @@
 
 #include "app/history/curve_store.h"
 #include "app/history/integrity.h"
+#include "app/history/run_incidents.h"
 #include "engine/specs/error_info.h"
 #include "engine/storage/database.h"
 
@@ -57,7 +58,9 @@ Result<std::unique_ptr<RunStore::State>> RunStore::State::open(const std::string
   state->path = path;
   LOCKSTEP_ASSIGN(
       state->database,
-      openDatabase(path, {first, kErrorSchema, kAboutSchema, CurveStore::kBatchSchema}, create));
+      openDatabase(path, {first, kErrorSchema, kAboutSchema, CurveStore::kBatchSchema,
+                          kIncidentSchema},
+                   create));
   state->curves.emplace(*state->database);
   return state;
 }
@@ -140,6 +143,8 @@ Status RunStore::append(const RunBatch& batch) {
                        .bind(events.rank)
                        .bindBlob(std::as_bytes(std::span(events.packed)))
                        .run());
+    for (const StragglerRow& row : batch.stragglers) LOCKSTEP_TRY(addStraggler(database, row));
+    for (const RestartRow& row : batch.restarts) LOCKSTEP_TRY(addRestart(database, row));
     for (const auto& cursor : batch.cursors)
       LOCKSTEP_TRY(Statement(database, "INSERT OR REPLACE INTO cursor VALUES(?,?)")
                        .bind(std::string_view(cursor.node))
@@ -246,6 +251,9 @@ std::vector<Error> RunStore::errors() const {
   }
   return out;
 }
+
+std::vector<StragglerRow> RunStore::stragglers() const { return readStragglers(*state_->database); }
+std::vector<RestartRow> RunStore::restarts() const { return readRestarts(*state_->database); }
 
 std::vector<SpanEvents> RunStore::events(std::int64_t fromStep, std::int64_t toStep) const {
   Statement rows(

@@ -1,4 +1,5 @@
-// RunStore: the file of one run, with its curves, logs, epochs, errors and events.
+// RunStore: the file of one run, with its curves, logs, epochs, errors, events, stragglers and
+// restarts.
 //
 // The time to read a range of a curve depends on the number of pixels, not on the length of the run
 // (app/history/curve_store.h).
@@ -53,6 +54,10 @@ class RunStore {
   Result<std::vector<LogRow>> logs(const LogFilter& filter, std::int64_t before, int limit) const;
   std::vector<EpochRow> epochs() const;
   std::vector<Error> errors() const;
+  // In order. Files of earlier versions have only time, rank, node and text of stragglers, a row
+  // for each line of the log, and no restarts.
+  std::vector<StragglerRow> stragglers() const;
+  std::vector<RestartRow> restarts() const;
   std::vector<SpanEvents> events(std::int64_t fromStep, std::int64_t toStep) const;
   std::vector<std::int64_t> eventSteps() const;  // the steps that have events, in order
 
@@ -69,7 +74,9 @@ class RunStore {
 Result<std::unique_ptr<RunStore>> openRunStore(const std::string& path);
 Result<std::unique_ptr<RunStore>> makeRunStore(const std::string& path);
 // Keys of RunStore::about().
-inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "documents";  // JSON
+// JSON of the run's row, documents and tags.
+inline constexpr std::string_view kAboutRow = "row", kAboutDocuments = "documents",
+                                  kAboutTags = "tags";
 // Not empty: the file replaces a damaged one and must be filled from the nodes.
 inline constexpr std::string_view kAboutRefill = "refill";
 // Takes the recorder lock of a run's file. Returns an open descriptor, or kAlreadyExists.

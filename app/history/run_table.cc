@@ -33,11 +33,17 @@ constexpr std::string_view kMessageSchema =
     "ALTER TABLE run ADD COLUMN error_message TEXT NOT NULL DEFAULT '';";
 constexpr std::string_view kLostSchema =
     "ALTER TABLE run ADD COLUMN lost_seconds REAL NOT NULL DEFAULT 0;";
+constexpr std::string_view kTagSchema = R"(
+CREATE TABLE tag(run TEXT NOT NULL, tag TEXT NOT NULL COLLATE NOCASE, PRIMARY KEY(run, tag))
+  WITHOUT ROWID;
+CREATE TABLE filter(name TEXT PRIMARY KEY COLLATE NOCASE, text TEXT NOT NULL);
+)";
 
 }  // namespace
 
 std::vector<std::string_view> historySchemas() {
-  return {kSchema, kMetricSchema, kDeletedSchema, kUnreachableSchema, kMessageSchema, kLostSchema};
+  return {kSchema,        kMetricSchema, kDeletedSchema, kUnreachableSchema,
+          kMessageSchema, kLostSchema,   kTagSchema};
 }
 
 RunRow readRow(const Statement& row) {
@@ -79,13 +85,35 @@ RunRow readRow(const Statement& row) {
   out.resumedFrom = text();
   out.unreachableNs = integer();
   out.figures.lostSeconds = number();
+  const std::string tags = text();
+  for (std::size_t at = 0; at < tags.size();) {
+    const std::size_t end = std::min(tags.find('\n', at), tags.size());
+    out.tags.push_back(tags.substr(at, end - at));
+    at = end + 1;
+  }
   return out;
 }
 
-Status writeRow(Database& database, std::string_view verb, const RunRow& row) {
+namespace {
+// Of a row that is there: all columns but the notes, which a person may have changed meanwhile.
+std::string updates() {
+  std::string out;
+  std::string_view rest = kRunColumns;
+  while (!rest.empty()) {
+    const std::string_view column = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), column.size() + 1));
+    if (column == "run" || column == "notes") continue;
+    out += fmt::format("{}{}=excluded.{}", out.empty() ? "" : ",", column, column);
+  }
+  return out;
+}
+}  // namespace
+
+Status writeRow(Database& database, RowWrite write, const RunRow& row) {
   const std::string sql = fmt::format(
-      "{} INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", verb,
-      kRunColumns);
+      "INSERT INTO run({}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?){}{}",
+      kRunColumns, write == RowWrite::kUpdate ? " ON CONFLICT(run) DO UPDATE SET " : "",
+      write == RowWrite::kUpdate ? updates() : "");
   const auto text = [](const std::string& s) { return std::string_view(s); };
   return Statement(database, sql)
       .bind(text(row.run))

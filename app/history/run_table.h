@@ -1,6 +1,7 @@
 // The tables of history.db, and the rows of its runs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,13 @@ inline constexpr std::string_view kRunColumns =
     "predicted_step,measured_step,steps,epochs,train_loss,eval_loss,eval_metric,metric,"
     "samples_per_second,weights_sha256,cluster,error,error_message,model_file,resumed_from,"
     "unreachable,lost_seconds";
-RunRow readRow(const storage::Statement& row);  // of kRunColumns
-// `verb` is "INSERT" or "INSERT OR REPLACE".
-Status writeRow(storage::Database& database, std::string_view verb, const RunRow& row);
+// The run's tags, a line each, in the order of the table's key.
+inline constexpr std::string_view kTagColumn =
+    "(SELECT group_concat(tag, char(10)) FROM tag WHERE tag.run=run.run)";
+RunRow readRow(const storage::Statement& row);  // of kRunColumns and kTagColumn
+// kAdd fails if the row is there; kUpdate leaves its notes as they are. Neither writes tags.
+enum class RowWrite : std::uint8_t { kAdd, kUpdate };
+Status writeRow(storage::Database& database, RowWrite write, const RunRow& row);
 Status writeDocuments(storage::Database& database, const std::string& run,
                       const RunDocuments& documents);
 

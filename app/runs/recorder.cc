@@ -60,6 +60,8 @@ void append(RunBatch& to, RunBatch&& from) {
   move(to.epochs, from.epochs);
   move(to.errors, from.errors);
   move(to.events, from.events);
+  move(to.stragglers, from.stragglers);
+  move(to.restarts, from.restarts);
   move(to.cursors, from.cursors);
 }
 

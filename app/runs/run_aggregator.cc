@@ -231,6 +231,9 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   }
   row_.generation = restart.generation;
   rowChanged_ = true;
+  batch_.restarts.push_back({restart.generation, restart.begins() ? bounded(record.wall_ns()) : 0,
+                             restart.begins() ? 0 : bounded(record.wall_ns()), restart.cause,
+                             restart.lostSteps, restart.seconds});
   update_.restarts.push_back(std::move(restart));
 }
 
@@ -508,9 +511,11 @@ void RunAggregator::analyse() {
     std::erase_if(update_.stragglers, [](const StragglerChange& change) {
       return !change.slow.halted && !change.slow.link;
     });
-  for (const StragglerChange& change : update_.stragglers)
+  for (const StragglerChange& change : update_.stragglers) {
     addLine(
         {0, lastWallNs_, change.slow.node, change.slow.rank, "straggler: " + changeText(change)});
+    batch_.stragglers.push_back(rowOf(change, lastWallNs_));
+  }
 }
 
 RunAggregator::Taken RunAggregator::take() {

@@ -38,6 +38,26 @@ std::vector<StragglerChange> StragglerStory::take(const std::optional<Straggler>
   return out;
 }
 
+StragglerRow rowOf(const StragglerChange& change, std::int64_t wallNs) {
+  const Straggler& slow = change.slow;
+  const bool over = change.kind == StragglerChange::Kind::kOver;
+  StragglerRow out;
+  out.wallNs = wallNs;
+  out.endNs = over ? wallNs : 0;
+  out.rank = slow.rank;
+  out.node = slow.node;
+  if (slow.link) out.to = slow.link->to;
+  out.sinceStep = std::max<std::int64_t>(slow.sinceStep, 1);
+  out.untilStep = change.untilStep;
+  out.factor = slow.halted ? 0 : slow.factor;
+  out.phase = slow.phase;
+  out.cause = evidenceText(slow.evidence);
+  out.halted = slow.halted;
+  out.lostSeconds = change.lostSeconds;
+  out.text = changeText(change);
+  return out;
+}
+
 std::string changeText(const StragglerChange& change) {
   if (change.kind != StragglerChange::Kind::kOver) return stragglerText(change.slow);
   const std::string name = stragglerName(change.slow);

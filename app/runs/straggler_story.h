@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "app/history/run_data.h"
 #include "app/runs/straggler.h"
 
 namespace lockstep::app {
@@ -35,6 +36,8 @@ class StragglerStory {
   double lost_ = 0;           // seconds
 };
 
+// As the history keeps it; `wallNs`: when it changed.
+StragglerRow rowOf(const StragglerChange& change, std::int64_t wallNs);
 // "rank 2 (n3) was slow in steps 40 to 88: it cost 3.2 s".
 std::string changeText(const StragglerChange& change);
 

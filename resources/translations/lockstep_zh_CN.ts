@@ -651,14 +651,6 @@ It uses:
             <translation>备注</translation>
         </message>
         <message>
-            <source>Find by name, notes, strategy or cluster</source>
-            <translation>按名称、备注、策略或集群查找</translation>
-        </message>
-        <message>
-            <source>Find runs</source>
-            <translation>查找运行</translation>
-        </message>
-        <message>
             <source>Open</source>
             <translation>打开</translation>
         </message>
@@ -705,10 +697,6 @@ It uses:
         <message>
             <source>Curves</source>
             <translation>曲线</translation>
-        </message>
-        <message>
-            <source>step</source>
-            <translation>步</translation>
         </message>
         <message>
             <source>AUC</source>
@@ -781,6 +769,118 @@ It uses:
         <message>
             <source>Spec differences</source>
             <translation>规格的差异</translation>
+        </message>
+        <message>
+            <source>Tags…</source>
+            <translation>标签…</translation>
+        </message>
+        <message>
+            <source>Export</source>
+            <translation>导出</translation>
+        </message>
+        <message>
+            <source>Export the selected runs</source>
+            <translation>导出所选运行</translation>
+        </message>
+        <message>
+            <source>Add and remove tags of the selected runs</source>
+            <translation>为所选运行添加和移除标签</translation>
+        </message>
+        <message>
+            <source>Filter: words, tag:good, state:failed, since:7d …</source>
+            <translation>筛选：词语、tag:good、state:failed、since:7d …</translation>
+        </message>
+        <message>
+            <source>Filter runs</source>
+            <translation>筛选运行</translation>
+        </message>
+        <message>
+            <source>Words are looked for in id, model, notes, strategy, cluster and tags.
+tag:x  model:x  strategy:x  cluster:x  comm:x  notes:x   (* stands for any text)
+state:failed  state:running,stopped  state:unreachable
+since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
+-tag:x  -word: without.  &quot;two words&quot;: as they are.</source>
+            <translation>词语在编号、模型、备注、策略、集群和标签中查找。
+tag:x  model:x  strategy:x  cluster:x  comm:x  notes:x   （* 代表任意文字）
+state:failed  state:running,stopped  state:unreachable
+since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
+-tag:x  -词语：不含。  &quot;two words&quot;：原样查找。</translation>
+        </message>
+        <message>
+            <source>Filters</source>
+            <translation>筛选</translation>
+        </message>
+        <message>
+            <source>Saved filters</source>
+            <translation>已保存的筛选条件</translation>
+        </message>
+        <message>
+            <source>Export report (HTML)…</source>
+            <translation>导出报告（HTML）…</translation>
+        </message>
+        <message>
+            <source>Folder for the reports</source>
+            <translation>报告所在文件夹</translation>
+        </message>
+        <message>
+            <source>Export report</source>
+            <translation>导出报告</translation>
+        </message>
+        <message>
+            <source>HTML (*.html)</source>
+            <translation>HTML (*.html)</translation>
+        </message>
+        <message>
+            <source>No run matches the filter.</source>
+            <translation>没有运行符合筛选条件。</translation>
+        </message>
+        <message>
+            <source>Save this filter…</source>
+            <translation>保存此筛选条件…</translation>
+        </message>
+        <message>
+            <source>Delete filter</source>
+            <translation>删除筛选条件</translation>
+        </message>
+        <message>
+            <source>Write a filter first, then save it.</source>
+            <translation>请先写筛选条件，再保存。</translation>
+        </message>
+        <message>
+            <source>Tags</source>
+            <translation>标签</translation>
+        </message>
+        <message>
+            <source>epoch</source>
+            <translation>轮次</translation>
+        </message>
+        <message>
+            <source>Step</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>Time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Tokens</source>
+            <translation>词元</translation>
+        </message>
+        <message>
+            <source>Horizontal axis</source>
+            <translation>横轴</translation>
+        </message>
+        <message>
+            <source>What the curves are laid over</source>
+            <translation>曲线所依的横轴</translation>
+        </message>
+        <message>
+            <source>The first %1 of %2 runs are shown.</source>
+            <translation>显示 %2 个运行中的前 %1 个。</translation>
         </message>
     </context>
     <context>
@@ -1494,6 +1594,22 @@ It uses:
         <message>
             <source>A link that was copied here or in another studio:</source>
             <translation>在此处或另一个工作室中复制的链接：</translation>
+        </message>
+        <message>
+            <source>E&amp;xport report…</source>
+            <translation>导出报告(&amp;X)…</translation>
+        </message>
+        <message>
+            <source>Export report</source>
+            <translation>导出报告</translation>
+        </message>
+        <message>
+            <source>HTML (*.html)</source>
+            <translation>HTML (*.html)</translation>
+        </message>
+        <message>
+            <source>Exporting %1</source>
+            <translation>正在导出 %1</translation>
         </message>
     </context>
     <context>
@@ -6608,6 +6724,170 @@ its last lines:
             <source>remove it, or add its plots again</source>
             <translation>请将它移除，或重新添加它的图</translation>
         </message>
+        <message>
+            <source>there is no saved filter &quot;%1&quot;</source>
+            <translation>没有已保存的筛选条件“%1”</translation>
+        </message>
+        <message>
+            <source>`lockstep history filter` lists them</source>
+            <translation>用 `lockstep history filter` 列出</translation>
+        </message>
+        <message>
+            <source>there is no state &quot;%1&quot;</source>
+            <translation>没有状态“%1”</translation>
+        </message>
+        <message>
+            <source>a state is %1</source>
+            <translation>状态为 %1</translation>
+        </message>
+        <message>
+            <source>the filter is too long</source>
+            <translation>筛选条件太长</translation>
+        </message>
+        <message>
+            <source>the filter has a control character</source>
+            <translation>筛选条件中有控制字符</translation>
+        </message>
+        <message>
+            <source>the filter has too many words</source>
+            <translation>筛选条件中的词太多</translation>
+        </message>
+        <message>
+            <source>a quote is not closed: %1</source>
+            <translation>引号没有闭合：%1</translation>
+        </message>
+        <message>
+            <source>add the closing quote</source>
+            <translation>补上右引号</translation>
+        </message>
+        <message>
+            <source>the filter has empty quotes</source>
+            <translation>筛选条件中有空引号</translation>
+        </message>
+        <message>
+            <source>a filter has no &quot;%1:&quot;</source>
+            <translation>筛选条件没有“%1:”</translation>
+        </message>
+        <message>
+            <source>a key is %1; put text that has a colon in quotes</source>
+            <translation>可用的键为 %1；含冒号的文字请加引号</translation>
+        </message>
+        <message>
+            <source>&quot;%1:&quot; has no value</source>
+            <translation>“%1:”没有值</translation>
+        </message>
+        <message>
+            <source>write it after the colon, without a space: %1:x</source>
+            <translation>写在冒号之后，不加空格：%1:x</translation>
+        </message>
+        <message>
+            <source>&quot;%1:&quot; takes one time</source>
+            <translation>“%1:”只接受一个时间</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; is not a date or an age</source>
+            <translation>“%1”不是日期，也不是时长</translation>
+        </message>
+        <message>
+            <source>write %1:2026-11-01, %2:2026-11-01T12:30, %3:today or %4:7d</source>
+            <translation>写成 %1:2026-11-01、%2:2026-11-01T12:30、%3:today 或 %4:7d</translation>
+        </message>
+        <message>
+            <source>%1:%2 has more than %3 stars</source>
+            <translation>%1:%2 中的星号多于 %3 个</translation>
+        </message>
+        <message>
+            <source>a tag cannot be &quot;%1&quot;</source>
+            <translation>标签不能是“%1”</translation>
+        </message>
+        <message>
+            <source>the name of a filter cannot be &quot;%1&quot;</source>
+            <translation>筛选条件的名称不能是“%1”</translation>
+        </message>
+        <message>
+            <source>&quot;%1&quot; does not say what to do with a tag</source>
+            <translation>“%1”没有说明如何处理标签</translation>
+        </message>
+        <message>
+            <source>write +%1 to add it, -%2 to remove it</source>
+            <translation>写 +%1 以添加，-%2 以移除</translation>
+        </message>
+        <message>
+            <source>run %1 would have more than %2 tags</source>
+            <translation>运行 %1 的标签将多于 %2 个</translation>
+        </message>
+        <message>
+            <source>it is empty</source>
+            <translation>它是空的</translation>
+        </message>
+        <message>
+            <source>it is longer than %1 bytes</source>
+            <translation>它长于 %1 字节</translation>
+        </message>
+        <message>
+            <source>it has a control character</source>
+            <translation>其中有控制字符</translation>
+        </message>
+        <message>
+            <source>it is not UTF-8</source>
+            <translation>它不是 UTF-8</translation>
+        </message>
+        <message>
+            <source>it begins with + or -</source>
+            <translation>它以 + 或 - 开头</translation>
+        </message>
+        <message>
+            <source>it has a quote, a star or a backslash</source>
+            <translation>其中有引号、星号或反斜杠</translation>
+        </message>
+        <message>
+            <source>it has a space or a comma</source>
+            <translation>其中有空格或逗号</translation>
+        </message>
+        <message>
+            <source>run %1 has no curve &quot;%2&quot;</source>
+            <translation>运行 %1 没有曲线“%2”</translation>
+        </message>
+        <message>
+            <source>`lockstep history show %1 --json` lists its curves</source>
+            <translation>用 `lockstep history show %1 --json` 列出其曲线</translation>
+        </message>
+        <message>
+            <source>did you mean %1?</source>
+            <translation>是否指 %1？</translation>
+        </message>
+        <message>
+            <source>run %1 cannot be shown over %2</source>
+            <translation>运行 %1 无法以 %2 为横轴显示</translation>
+        </message>
+        <message>
+            <source>the times of its steps are not recorded</source>
+            <translation>没有记录其各步的时间</translation>
+        </message>
+        <message>
+            <source>its data is not text</source>
+            <translation>其数据不是文本</translation>
+        </message>
+        <message>
+            <source>its batch is not known</source>
+            <translation>其批大小未知</translation>
+        </message>
+        <message>
+            <source>there is no axis &quot;%1&quot;</source>
+            <translation>没有横轴“%1”</translation>
+        </message>
+        <message>
+            <source>an axis is %1</source>
+            <translation>横轴为 %1</translation>
+        </message>
+        <message>
+            <source>a picture cannot be written to %1</source>
+            <translation>无法将图片写入 %1</translation>
+        </message>
+        <message>
+            <source>its name does not end in .png, .svg or .pdf</source>
+            <translation>其名称不以 .png、.svg 或 .pdf 结尾</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -7027,12 +7307,8 @@ its last lines:
             <translation>保存图片…</translation>
         </message>
         <message>
-            <source>Save picture</source>
-            <translation>保存图片</translation>
-        </message>
-        <message>
-            <source>Pictures (*.png)</source>
-            <translation>图片 (*.png)</translation>
+            <source>Save picture for print…</source>
+            <translation>保存打印用图片…</translation>
         </message>
     </context>
     <context>
@@ -7634,6 +7910,10 @@ its last lines:
         <message>
             <source>Quality</source>
             <translation>质量</translation>
+        </message>
+        <message>
+            <source>Tags</source>
+            <translation>标签</translation>
         </message>
     </context>
     <context>
@@ -9137,6 +9417,36 @@ its last lines:
             <translation>添加</translation>
         </message>
         <message>
+        <name>lockstep::ui::TagsDialog</name>
+        <message>
+            <source>Tags of the run</source>
+            <translation>运行的标签</translation>
+        </message>
+        <message>
+            <source>Tags of %1 runs</source>
+            <translation>%1 个运行的标签</translation>
+        </message>
+        <message>
+            <source>Tags group runs: the filter tag:good shows those with the tag good.</source>
+            <translation>标签用于归类运行：筛选 tag:good 显示带有标签 good 的运行。</translation>
+        </message>
+        <message>
+            <source>Tags</source>
+            <translation>标签</translation>
+        </message>
+        <message>
+            <source>&amp;New tags</source>
+            <translation>新标签(&amp;N)</translation>
+        </message>
+        <message>
+            <source>separated by spaces</source>
+            <translation>以空格分隔</translation>
+        </message>
+        <message>
+            <source>New tags</source>
+            <translation>新标签</translation>
+        </message>
+        <message>
             <source>Apply</source>
             <translation>应用</translation>
         </message>
@@ -9189,12 +9499,71 @@ its last lines:
             <translation>已有同名的项。</translation>
         </message>
         <message>
+    </context>
+    <context>
+        <name>lockstep::ui::SaveFilterDialog</name>
+        <message>
+            <source>Save filter</source>
+            <translation>保存筛选条件</translation>
+        </message>
+        <message>
+            <source>&amp;Name</source>
+            <translation>名称(&amp;N)</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
+        </message>
+        <message>
+            <source>Save</source>
+            <translation>保存</translation>
+        </message>
+        <message>
             <source>Cancel</source>
             <translation>取消</translation>
         </message>
         <message>
             <source>Name</source>
             <translation>名称</translation>
+        </message>
+        <message>
+            <source>Replaces the filter of this name.</source>
+            <translation>将替换同名的筛选条件。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Picture</name>
+        <message>
+            <source>PNG (*.png)</source>
+            <translation>PNG (*.png)</translation>
+        </message>
+        <message>
+            <source>SVG (*.svg)</source>
+            <translation>SVG (*.svg)</translation>
+        </message>
+        <message>
+            <source>PDF (*.pdf)</source>
+            <translation>PDF (*.pdf)</translation>
+        </message>
+        <message>
+            <source>Save picture</source>
+            <translation>保存图片</translation>
+        </message>
+        <message>
+            <source>The picture was not saved</source>
+            <translation>图片未保存</translation>
+        </message>
+        <message>
+            <source>Copy picture</source>
+            <translation>复制图片</translation>
+        </message>
+        <message>
+            <source>Save picture…</source>
+            <translation>保存图片…</translation>
+        </message>
+        <message>
+            <source>Save picture for print…</source>
+            <translation>保存打印用图片…</translation>
         </message>
     </context>
 </TS>

@@ -5,6 +5,7 @@
 #include <QtWidgets>
 #include <cmath>
 
+#include "app/report/html_report.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/add_host_dialog.h"
@@ -13,6 +14,7 @@
 #include "ui/dialogs/metric_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
+#include "ui/dialogs/tags_dialog.h"
 #include "ui/models/layer_table_model.h"
 #include "ui/models/node_table_model.h"
 #include "ui/models/run_table_model.h"
@@ -23,6 +25,7 @@
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
 #include "ui/plots/heat_map_view.h"
+#include "ui/plots/picture_file.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/timeline_view.h"
 #include "ui/theme/message_text.h"
@@ -401,7 +404,19 @@ void shootUnreachable(MainWindow* window, RunPage* run, const QString& prefix) {
   shoot(window, prefix + "-run-unreachable");
 }
 
-void shootHistory(MainWindow* window, const QString& prefix) {
+// Tags, a saved filter and notes, as a person keeps them.
+void keepHistory(const StudioHome& home) {
+  const auto history = app::History::open(home.home().historyFolder());
+  if (!history.ok()) return;
+  const auto rows = (*history)->list();
+  if (!rows.ok() || rows->size() < 3) return;
+  (void)(*history)->changeTags({(*rows)[0].run, (*rows)[2].run}, {{"baseline", "lr:3e-4"}, {}});
+  (void)(*history)->changeTags({(*rows)[0].run}, {{"paper"}, {}});
+  (void)(*history)->saveFilter({"Last week's failures", "state:failed since:7d"});
+}
+
+void shootHistory(MainWindow* window, const StudioHome& home, const QString& prefix) {
+  keepHistory(home);
   HistoryPage* history = window->openHistory();
   (void)QTest::qWaitFor([&] { return history->runs()->rowCount() == 5; }, 5000);
   QItemSelection chosen;
@@ -410,7 +425,38 @@ void shootHistory(MainWindow* window, const QString& prefix) {
   history->findChild<QTableView*>("runTable")
       ->selectionModel()
       ->select(chosen, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
+  history->findChild<QComboBox*>("overlayAxis")->setCurrentIndex(1);
   shoot(window, prefix + "-history");
+  for (const bool light : {false, true})
+    (void)writePicture(folder + "/" + prefix + (light ? "-plot-print.png" : "-plot.png"),
+                       history->overlay()->picture(),
+                       light ? PictureLook::kLight : PictureLook::kCurrent);
+  if (const auto opened = app::History::open(home.home().historyFolder()); opened.ok()) {
+    const std::string run = history->selectedRuns().value(0).toStdString();
+    if (const auto report = app::htmlReport(**opened, run); report.ok()) {
+      QFile page(folder + "/" + prefix + "-report.html");
+      if (page.open(QIODevice::WriteOnly)) page.write(QByteArray::fromStdString(*report));
+    }
+    if (const auto chart = app::chartOf(**opened, run, "loss"); chart.ok())
+      QImage::fromData(QByteArray::fromStdString(app::svgOf(*chart)), "SVG")
+          .save(folder + "/" + prefix + "-report-loss.png");
+  }
+  history->findChild<QPushButton*>("tagsButton")->click();
+  (void)QTest::qWaitFor([&] { return history->findChild<TagsDialog*>() != nullptr; }, 5000);
+  if (auto* dialog = history->findChild<TagsDialog*>()) {
+    shoot(dialog, prefix + "-tags");
+    dialog->reject();
+  }
+  auto* search = history->findChild<QLineEdit*>("historySearch");
+  search->setText("stat:failed");
+  shoot(window, prefix + "-history-wrong");
+  auto* menu = history->findChild<QToolButton*>("filtersButton")->menu();
+  menu->popup(window->mapToGlobal(QPoint(20, 30)));
+  shoot(menu, prefix + "-filters");
+  menu->close();
+  search->setText("tag:none");
+  shoot(window, prefix + "-history-none");
+  search->clear();
 }
 
 void shootMenus(MainWindow* window, const QString& prefix) {
@@ -451,7 +497,7 @@ void shootAll(const QString& prefix, bool dark, const QString& language) {
   window.openRun(failed);
   shoot(&window, prefix + "-run-failed");
   shootUnreachable(&window, gpuRun, prefix);
-  shootHistory(&window, prefix);
+  shootHistory(&window, home, prefix);
   window.openFile(home.path("absent.yaml"));
   shoot(&window, prefix + "-error");
   window.findChild<QAction*>("actionPalette")->trigger();

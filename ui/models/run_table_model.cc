@@ -7,6 +7,15 @@
 #include "ui/theme/message_text.h"
 
 namespace lockstep::ui {
+namespace {
+
+QStringList tagsOf(const app::RunRow& run) {
+  QStringList out;
+  for (const std::string& tag : run.tags) out << QString::fromStdString(tag);
+  return out;
+}
+
+}  // namespace
 
 void RunTableModel::setRuns(std::vector<app::RunRow> runs) {
   const bool sameRuns = runs.size() == runs_.size() &&
@@ -76,6 +85,8 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
                      : dash;
         case kStepTime:
           return run.measuredStepSeconds > 0 ? formatSeconds(run.measuredStepSeconds) : dash;
+        case kTags:
+          return tagsOf(run).join(' ');
         case kNotes:
           return QString::fromStdString(run.notes);
         default:
@@ -86,6 +97,7 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
     case Qt::ToolTipRole:
       if (index.column() == kState && !run.error.empty()) return messageText(run.error);
       if (index.column() == kName) return QString::fromStdString(run.run);
+      if (index.column() == kTags) return tagsOf(run).join(' ');
       if (index.column() == kStepTime && run.predictedStepSeconds > 0) {
         return tr("predicted %1").arg(formatSeconds(run.predictedStepSeconds));
       }
@@ -96,6 +108,8 @@ QVariant RunTableModel::data(const QModelIndex& index, int role) const {
       return {};
     case kToneRole:
       return int(runPhaseTone(run.phase));
+    case kTagsRole:
+      return tagsOf(run);
     case kRunRole:
       return QString::fromStdString(run.run);
     default:
@@ -146,6 +160,8 @@ QVariant RunTableModel::headerData(int section, Qt::Orientation orientation, int
       return tr("Samples");
     case kStepTime:
       return tr("Step time");
+    case kTags:
+      return tr("Tags");
     case kNotes:
       return tr("Notes");
     default:

@@ -23,11 +23,13 @@ class RunTableModel : public QAbstractTableModel {
     kMetric,
     kThroughput,
     kStepTime,
+    kTags,
     kNotes,
     kColumns
   };
   static constexpr int kToneRole = Qt::UserRole + 1;
   static constexpr int kRunRole = Qt::UserRole + 2;
+  static constexpr int kTagsRole = Qt::UserRole + 3;
 
   using QAbstractTableModel::QAbstractTableModel;
 

@@ -1,9 +1,12 @@
-// HistoryPage: all runs: search, open, notes, launch again; export, delete and compare selected
-// runs.
+// HistoryPage: all runs: filter, open, notes, tags, launch again; export, delete and compare
+// selected runs.
 #pragma once
 
 #include <QTimer>
+#include <functional>
+#include <vector>
 
+#include "app/history/history.h"
 #include "app/runs/relaunch.h"
 #include "ui/pages/page.h"
 
@@ -44,9 +47,11 @@ class HistoryPage : public Page {
   void selectRun(const QString& run);
   bool canRelaunch() const;  // one run is selected, and it has ended
   void reload();
-  // One selected run is exported to a CSV file, several to a folder with a file each.
-  void exportTo(const QString& path);
-  void removeSelected();  // the runs and their files; asked for in the page
+  enum class ExportKind { kCsv, kReport };
+  // One selected run is exported to a file, several to a folder with a file each.
+  void exportTo(const QString& path, ExportKind kind = ExportKind::kCsv);
+  void askExport(ExportKind kind);  // where to
+  void removeSelected();            // the runs and their files; asked for in the page
 
  Q_SIGNALS:
   void openRun(const QString& run);
@@ -59,15 +64,28 @@ class HistoryPage : public Page {
 
  private:
   void buildHead();
-  void buildRelaunchMenu();
+  void buildFilter();
+  void buildMenus();
   void buildTable();
   void buildComparison();
   void connectParts();
   void writeNotes(const QString& run, const QString& notes);
+  void retranslateOverlay();
+  void retranslateMenus();
+  void readFilter();
+  struct Loaded;  // what a reload reads
+  void showRuns(Loaded loaded);
+  void say(const QString& text, bool wrong);  // below the search
+  void fillFilters();
+  void askFilterName();
+  void askTags();
+  void change(std::function<Status(app::History&)> work);  // in the background, then reloads
+  struct Curve;
+  void showOverlay(const std::vector<Curve>& curves, const QString& note);
   void refreshOverlay();
+  void refreshAxis();
   void refreshButtons();
   void selectRuns(const QStringList& runs);
-  void askExport();
   void askDelete();
 
   Workspace& workspace_;
@@ -78,11 +96,23 @@ class HistoryPage : public Page {
   QPushButton* export_ = nullptr;
   QPushButton* delete_ = nullptr;
   QPushButton* again_ = nullptr;
+  QPushButton* tags_ = nullptr;
+  QToolButton* filters_ = nullptr;
+  QLabel* said_ = nullptr;
+  QMenu* filterMenu_ = nullptr;
+  QMenu* exportMenu_ = nullptr;
+  QMenu* contextMenu_ = nullptr;
   QMenu* againMenu_ = nullptr;
+  QAction* openAction_ = nullptr;
+  QAction* tagsAction_ = nullptr;
+  QAction* exportCsv_ = nullptr;
+  QAction* exportReport_ = nullptr;
   QAction* resume_ = nullptr;
   QAction* rerun_ = nullptr;
   QAction* clone_ = nullptr;
   QComboBox* curve_ = nullptr;
+  QComboBox* axis_ = nullptr;
+  QLabel* overlayNote_ = nullptr;
   Card* tableCard_ = nullptr;
   Card* plotCard_ = nullptr;
   QTableView* table_ = nullptr;
@@ -95,8 +125,11 @@ class HistoryPage : public Page {
   QTableView* diffTable_ = nullptr;
   SpecDiffModel* diff_ = nullptr;
   QTimer searchDelay_;
+  std::vector<app::SavedFilter> saved_;
+  app::RunFilter filter_;
   int generation_ = 0, overlayGeneration_ = 0;
   bool deleteAsked_ = false, restoring_ = false;
+  bool wrong_ = false;  // what is typed is no filter
 };
 
 }  // namespace lockstep::ui

@@ -15,6 +15,7 @@
 
 #include "ui/models/breakdown_model.h"
 #include "ui/pages/run_page.h"
+#include "ui/plots/picture_file.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/theme/format.h"
@@ -150,6 +151,9 @@ QWidget* RunPage::buildOverview() {
 QWidget* RunPage::buildBreakdown(QWidget* page) {
   breakdownCard_ = new Card("breakdownCard", page);
   bars_ = new BreakdownBars("breakdownBars", page);
+  bars_->setContextMenuPolicy(Qt::CustomContextMenu);
+  connect(bars_, &QWidget::customContextMenuRequested, this,
+          [this](const QPoint& at) { showPictureMenu(bars_, bars_->mapToGlobal(at)); });
   breakdownModel_ = new BreakdownModel(this);
   breakdownTable_ = new QTableView(page);
   breakdownTable_->setObjectName("breakdownTable");

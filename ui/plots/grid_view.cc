@@ -10,6 +10,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ui/plots/picture_file.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -177,11 +178,12 @@ void GridView::paintEvent(QPaintEvent*) {
   }
   const QRect cells = cellsRect();
   const QSize wanted = cells.size() * devicePixelRatio();
-  if (dirty_ || image_.size() != wanted) {
+  if (dirty_ || image_.size() != wanted || dark_ != theme.isDark()) {
     if (image_.size() != wanted) image_ = QImage(wanted, QImage::Format_RGB32);
     image_.setDevicePixelRatio(devicePixelRatio());
     drawCells(image_);
     dirty_ = false;
+    dark_ = theme.isDark();
   }
   painter.drawImage(cells.topLeft(), image_);
   drawAxes(painter);
@@ -201,6 +203,10 @@ void GridView::paintEvent(QPaintEvent*) {
     painter.setPen(theme.color("accent"));
     painter.drawRect(cells.adjusted(-1, -1, 0, 0));
   }
+}
+
+void GridView::contextMenuEvent(QContextMenuEvent* event) {
+  showPictureMenu(this, event->globalPos());
 }
 
 void GridView::resizeEvent(QResizeEvent* event) {

@@ -69,6 +69,7 @@ class GridView : public QWidget {
   void mouseDoubleClickEvent(QMouseEvent* event) override;
   void wheelEvent(QWheelEvent* event) override;
   void keyPressEvent(QKeyEvent* event) override;
+  void contextMenuEvent(QContextMenuEvent* event) override;  // pictures, see picture_file.h
 
  private:
   double xAt(double pixel) const;
@@ -81,6 +82,7 @@ class GridView : public QWidget {
   int nameWidth_ = 0;
   bool all_ = true;  // all data are visible
   bool dirty_ = true;
+  bool dark_ = false;  // the theme of the image
   QImage image_;
   QString empty_;
   enum class Drag { kNone, kPressed, kBox, kPan } drag_ = Drag::kNone;

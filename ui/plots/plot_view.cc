@@ -371,8 +371,6 @@ void PlotView::showTable(bool on) {
   markDirty();
 }
 
-bool PlotView::savePng(const QString& path) { return plot_->savePng(path, 0, 0, 2.0); }
-
 void PlotView::addTool(QToolButton* button) {
   button->setAutoRaise(true);
   button->setIconSize(fitButton_->iconSize());
@@ -396,7 +394,8 @@ void PlotView::setSmoothing(double weight) {
   markDirty();
 }
 
-void PlotView::restyle() {
+// Of the axes and the ground, which pictures have too.
+void PlotView::applyColors() {
   const Theme& theme = Theme::instance();
   plot_->setBackground(QBrush(theme.color("base")));
   for (QCPAxis* axis : {plot_->xAxis, plot_->yAxis}) {
@@ -413,6 +412,11 @@ void PlotView::restyle() {
     axis->grid()->setSubGridVisible(false);
   }
   plot_->xAxis->setLabelPadding(2);
+}
+
+void PlotView::restyle() {
+  applyColors();
+  const Theme& theme = Theme::instance();
   crosshair_->setPen(QPen(theme.color("axis"), 1, Qt::DashLine));
   cursor_->setPen(QPen(theme.color("accent"), 1));
   fitButton_->setIcon(theme.icon("fit"));

@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "ui/plots/picture_file.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/pyramid.h"
 #include "ui/plots/series.h"
@@ -20,6 +21,7 @@ class QCustomPlot;
 class QCPItemStraightLine;
 class QCPItemText;
 class QCPLayer;
+class QCPPainter;
 class QHBoxLayout;
 class QLabel;
 class QStackedLayout;
@@ -64,7 +66,8 @@ class PlotView : public QWidget {
   void setLogX(bool on);
   void setLogY(bool on);
   void showTable(bool on);
-  bool savePng(const QString& path);
+  // What is shown, with title and legend of the visible series.
+  Picture picture();
   // Adds a button at the end of the head.
   void addTool(QToolButton* button);
 
@@ -95,6 +98,7 @@ class PlotView : public QWidget {
   void connectParts();
   void retranslate();
   void restyle();
+  void applyColors();
   void frame();
   void fit();
   void refreshEmpty();
@@ -103,8 +107,9 @@ class PlotView : public QWidget {
   void showAll();
   bool pressKey(int key);  // false: it means nothing here
   void showMenu(const QPoint& at);
-  void savePicture();
   void placeTitle();   // elided where it has no room
+  void drawPicture(QCPPainter& painter, QSize size);
+  int drawLegend(QPainter& painter, int width) const;  // below the title; returns its height
   void placeLegend();  // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
   QString xText(double x) const;

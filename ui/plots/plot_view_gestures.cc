@@ -4,7 +4,6 @@
 
 #include <QApplication>
 #include <QClipboard>
-#include <QFileDialog>
 #include <QKeyEvent>
 #include <QMenu>
 #include <QMouseEvent>
@@ -212,18 +211,13 @@ void PlotView::showMenu(const QPoint& at) {
   menu->addAction(tr("Copy picture"), this,
                   [this] { QApplication::clipboard()->setPixmap(grab()); })
       ->setObjectName("plotMenuCopy");
-  menu->addAction(tr("Save picture…"), this, &PlotView::savePicture)->setObjectName("plotMenuSave");
+  const auto save = [&](const char* name, const QString& text, PictureLook look) {
+    menu->addAction(text, this, [this, look] { askPicture(this, picture(), look); })
+        ->setObjectName(name);
+  };
+  save("plotMenuSave", tr("Save picture…"), PictureLook::kCurrent);
+  save("plotMenuPrint", tr("Save picture for print…"), PictureLook::kLight);
   menu->popup(plot_->mapToGlobal(at));
-}
-
-void PlotView::savePicture() {
-  auto* dialog = new QFileDialog(this, tr("Save picture"), QString(), tr("Pictures (*.png)"));
-  dialog->setObjectName("savePictureDialog");
-  dialog->setAcceptMode(QFileDialog::AcceptSave);
-  dialog->setDefaultSuffix("png");
-  dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QFileDialog::fileSelected, this, &PlotView::savePng);
-  dialog->open();
 }
 
 }  // namespace lockstep::ui

@@ -18,6 +18,45 @@ inline QRgb blend(QRgb over, QRgb under) {
                static_cast<int>(mix(qAlpha(over), qAlpha(under))));
 }
 
+// The part of a segment in `area`; false: none. Liang and Barsky's way.
+bool clip(QPointF& a, QPointF& b, const QRectF& area) {
+  double from = 0, to = 1;
+  const QPointF d = b - a;
+  const auto cut = [&](double p, double q) {
+    if (p == 0) return q >= 0;
+    const double at = q / p;
+    if (p < 0)
+      from = std::max(from, at);
+    else
+      to = std::min(to, at);
+    return from <= to;
+  };
+  if (!cut(-d.x(), a.x() - area.left()) || !cut(d.x(), area.right() - a.x()) ||
+      !cut(-d.y(), a.y() - area.top()) || !cut(d.y(), area.bottom() - a.y()))
+    return false;
+  const QPointF begin = a;
+  a = begin + d * from;
+  b = begin + d * to;
+  return true;
+}
+
+// The parts of a line in `area`: not all vector formats can clip.
+QVector<QPolygonF> clipped(const QPolygonF& line, const QRectF& area) {
+  QVector<QPolygonF> out;
+  bool open = false;
+  for (qsizetype i = 0; i + 1 < line.size(); ++i) {
+    QPointF a = line[i], b = line[i + 1];
+    if (!clip(a, b, area)) {
+      open = false;
+      continue;
+    }
+    if (!open || a != line[i]) out.append(QPolygonF() << a);
+    out.back() << b;
+    open = b == line[i + 1];
+  }
+  return out;
+}
+
 constexpr double kHalo = 4.5;                // pixels, the width of a line's edge
 constexpr std::size_t kLinePoints = 20'000;  // more than this, all series together: runs
 
@@ -63,6 +102,7 @@ QCPRange SeriesPlottable::getValueRange(bool& found, QCP::SignDomain, const QCPR
 void SeriesPlottable::draw(QCPPainter* painter) {
   const QRect area = mKeyAxis->axisRect()->rect();
   if (area.isEmpty()) return;
+  if (painter->modes().testFlag(QCPPainter::pmVectorized)) return drawVector(*painter);
   const double ratio = mParentPlot->bufferDevicePixelRatio();
   const QSize size = area.size() * ratio;
   if (image_.size() != size) image_ = QImage(size, QImage::Format_ARGB32_Premultiplied);
@@ -102,6 +142,59 @@ void SeriesPlottable::draw(QCPPainter* painter) {
     }
   }
   painter->drawImage(area.topLeft(), image_);
+}
+
+// Of samples that are denser than half pixels, the lowest and the highest in each.
+void SeriesPlottable::drawVector(QPainter& painter) const {
+  const QRectF area = mKeyAxis->axisRect()->rect();
+  const QCPRange keys = mKeyAxis->range();
+  const bool logY = mValueAxis->scaleType() == QCPAxis::stLogarithmic;
+  const Theme& theme = Theme::instance();
+  const auto one = [&](const Series& s, const Pyramid& data, const QColor& color, double width) {
+    std::size_t at = data.lower(keys.lower), end = data.upper(keys.upper);
+    if (at > 0) --at;
+    if (end < data.size()) ++end;
+    const bool dense = static_cast<double>(end - at) > 4 * area.width();
+    painter.setPen(
+        QPen(color, width, s.dashed ? Qt::DashLine : Qt::SolidLine, Qt::FlatCap, Qt::RoundJoin));
+    painter.setBrush(Qt::NoBrush);
+    QPolygonF line, marks;
+    const auto flush = [&] {
+      for (const QPolygonF& part : clipped(line, area)) painter.drawPolyline(part);
+      if (line.size() == 1) marks << line[0];
+      line.clear();
+    };
+    while (at < end) {
+      const double x = mKeyAxis->coordToPixel(data.x(at));
+      std::size_t next = at + 1;
+      if (dense) next = std::clamp(data.lower(mKeyAxis->pixelToCoord(x + 0.5)), next, end);
+      const MinMax values = data.range(at, next);
+      at = next;
+      if (values.empty() || !std::isfinite(values.min) || !std::isfinite(values.max) ||
+          (logY && values.min <= 0)) {
+        flush();
+        continue;
+      }
+      line << QPointF(x, mValueAxis->coordToPixel(values.min));
+      if (values.max > values.min) line << QPointF(x, mValueAxis->coordToPixel(values.max));
+      if (s.dots) marks << line.back();
+    }
+    flush();
+    painter.setPen(Qt::NoPen);
+    painter.setBrush(color);
+    for (const QPointF& mark : marks)
+      if (area.adjusted(-1, -1, 1, 1).contains(mark)) painter.drawEllipse(mark, 3, 3);
+    painter.setBrush(Qt::NoBrush);
+  };
+  for (const auto& s : series_) {
+    if (!s->visible || !s->smoothed()) continue;
+    QColor shadow = theme.series(s->colorIndex);
+    shadow.setAlpha(70);
+    one(*s, s->raw(), shadow, 0.8);
+  }
+  for (const bool dots : {false, true})
+    for (const auto& s : series_)
+      if (s->visible && s->dots == dots) one(*s, s->shown(), theme.series(s->colorIndex), 1.5);
 }
 
 void SeriesPlottable::drawLines(QPainter& painter, const Pyramid& data, const QColor& color,

@@ -1,6 +1,7 @@
 // SeriesPlottable: draws all series of a plot into one QImage. Where samples are denser than
 // pixels each column gets one vertical run from its minimum to its maximum, so that no outlier is
-// lost and the cost follows the width of the plot; where they are sparse, antialiased lines.
+// lost and the cost follows the width of the plot; where they are sparse, antialiased lines. In a
+// vector picture all are lines, within the axes.
 #pragma once
 
 #include "ui/plots/custom_plot.h"
@@ -33,6 +34,7 @@ class SeriesPlottable : public QCPAbstractPlottable {
  private:
   void drawLines(QPainter& painter, const Pyramid& data, const QColor& color, double width,
                  bool dashed, bool dots, QPointF origin) const;
+  void drawVector(QPainter& painter) const;
   void drawRuns(QImage& image, const Pyramid& data, const QColor& color, double width,
                 QPointF origin, double ratio) const;
 

@@ -134,21 +134,26 @@ void Theme::load(Mode mode) {
   QFile file(mode == Mode::kDark ? ":/themes/dark.json" : ":/themes/light.json");
   LOCKSTEP_CHECK(file.open(QIODevice::ReadOnly), "the themes are compiled in");
   const QJsonObject root = QJsonDocument::fromJson(file.readAll()).object();
-  colors_.clear();
+  look_.colors.clear();
   const QJsonObject colors = root["colors"].toObject();
   for (auto it = colors.begin(); it != colors.end(); ++it) {
-    colors_[it.key()] = QColor(it.value().toString());
+    look_.colors[it.key()] = QColor(it.value().toString());
   }
   const auto list = [&](const char* key) {
     QVector<QColor> out;
     for (const auto& value : root[QLatin1String(key)].toArray()) out << QColor(value.toString());
     return out;
   };
-  series_ = list("series");
-  phases_ = list("phases");
-  LOCKSTEP_CHECK(!series_.isEmpty() && phases_.size() == kPhaseCount, "theme file");
-  mode_ = mode;
+  look_.series = list("series");
+  look_.phases = list("phases");
+  LOCKSTEP_CHECK(!look_.series.isEmpty() && look_.phases.size() == kPhaseCount, "theme file");
+  look_.mode = mode;
 }
+
+ThemeScope::ThemeScope(Theme::Mode mode) : before_(Theme::instance().look_) {
+  if (mode != before_.mode) Theme::instance().load(mode);
+}
+ThemeScope::~ThemeScope() { Theme::instance().look_ = before_; }
 
 void Theme::apply(Mode mode) {
   load(mode);
@@ -190,8 +195,8 @@ void Theme::apply(Mode mode) {
 }
 
 QColor Theme::color(const char* name) const {
-  const auto it = colors_.find(QLatin1String(name));
-  LOCKSTEP_CHECK(it != colors_.end(), "the theme has no colour '{}'", name);
+  const auto it = look_.colors.find(QLatin1String(name));
+  LOCKSTEP_CHECK(it != look_.colors.end(), "the theme has no colour '{}'", name);
   return *it;
 }
 
@@ -224,8 +229,8 @@ QString phaseName(int phase) {
   return QCoreApplication::translate("lockstep::ui::Phase", names[phase]);
 }
 
-QColor Theme::series(int index) const { return series_[index % series_.size()]; }
-QColor Theme::phase(int index) const { return phases_[index % phases_.size()]; }
+QColor Theme::series(int index) const { return look_.series[index % look_.series.size()]; }
+QColor Theme::phase(int index) const { return look_.phases[index % look_.phases.size()]; }
 
 QFont Theme::monospace() const {
   QFont font = QFontDatabase::systemFont(QFontDatabase::FixedFont);

@@ -24,6 +24,8 @@ enum class Tone { kNeutral, kGood, kWarning, kBad, kActive, kOnAccent };
 inline constexpr int kPhaseCount = 6;
 QString phaseName(int phase);
 
+class ThemeScope;
+
 class Theme : public QObject {
   Q_OBJECT
 
@@ -34,8 +36,8 @@ class Theme : public QObject {
 
   // Sets style, palette, font and style sheet of the application.
   void apply(Mode mode);
-  Mode mode() const { return mode_; }
-  bool isDark() const { return mode_ == Mode::kDark; }
+  Mode mode() const { return look_.mode; }
+  bool isDark() const { return look_.mode == Mode::kDark; }
 
   // "window", "border", "muted", "accent", …: as in the files
   QColor color(const char* name) const;
@@ -54,12 +56,28 @@ class Theme : public QObject {
   void changed();
 
  private:
+  friend class ThemeScope;
   Theme() = default;
   void load(Mode mode);
 
-  Mode mode_ = Mode::kLight;
-  QHash<QString, QColor> colors_;
-  QVector<QColor> series_, phases_;
+  struct Look {
+    Mode mode = Mode::kLight;
+    QHash<QString, QColor> colors;
+    QVector<QColor> series, phases;
+  };
+  Look look_;
+};
+
+// The colours of another theme while it lives, for a picture; nothing on the screen changes.
+class ThemeScope {
+ public:
+  explicit ThemeScope(Theme::Mode mode);
+  ~ThemeScope();
+  ThemeScope(const ThemeScope&) = delete;
+  ThemeScope& operator=(const ThemeScope&) = delete;
+
+ private:
+  const Theme::Look before_;
 };
 
 }  // namespace lockstep::ui

@@ -9,6 +9,7 @@
 namespace lockstep::ui {
 namespace {
 
+constexpr int kTagPad = 7;    // in a tag
 constexpr int kCellPad = 11;  // where the style puts the text of other cells
 
 void drawBackground(QPainter* painter, const QStyleOptionViewItem& option) {
@@ -117,6 +118,45 @@ void ToneDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
 
 QSize ToneDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
   return QStyledItemDelegate::sizeHint(option, index) + QSize(20, 0);
+}
+
+void TagDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,
+                        const QModelIndex& index) const {
+  QStyleOptionViewItem option = given;
+  initStyleOption(&option, index);
+  drawBackground(painter, option);
+  const QStringList tags = index.data(role_).toStringList();
+  const Theme& theme = Theme::instance();
+  const QFont font = theme.small();
+  const QFontMetrics metrics(font);
+  const QRect cell = option.rect.adjusted(kCellPad, 0, -kSpaceXs, 0);
+  const int height = metrics.height() + 3;
+  painter->save();
+  painter->setRenderHint(QPainter::Antialiasing);
+  painter->setFont(font);
+  int x = cell.x();
+  for (qsizetype i = 0; i < tags.size(); ++i) {
+    const QString rest = i + 1 < tags.size() ? QString("+%1").arg(tags.size() - i - 1) : QString();
+    const int room = cell.right() - x - 2 * kTagPad -
+                     (rest.isEmpty() ? 0 : metrics.horizontalAdvance(rest) + kSpaceXs);
+    const int wanted = metrics.horizontalAdvance(tags[i]);
+    if (i > 0 && wanted > room) {
+      painter->setPen(textColor(option));
+      painter->drawText(QRect(x, cell.y(), cell.right() - x, cell.height()),
+                        Qt::AlignVCenter | Qt::AlignLeft, QString("+%1").arg(tags.size() - i));
+      break;
+    }
+    const int width = std::clamp(wanted, 0, std::max(room, 0));
+    const QRectF mark(x, cell.center().y() - height / 2, width + 2 * kTagPad, height);
+    painter->setPen(QPen(theme.color("border"), 1));
+    painter->setBrush(theme.color("alternate"));
+    painter->drawRoundedRect(mark, height / 2.0, height / 2.0);
+    painter->setPen(theme.color("text"));
+    painter->drawText(mark.adjusted(kTagPad, 0, -kTagPad + 1, 0), Qt::AlignVCenter | Qt::AlignLeft,
+                      metrics.elidedText(tags[i], Qt::ElideRight, width));
+    x += width + 2 * kTagPad + kSpaceXs;
+  }
+  painter->restore();
 }
 
 void DetailDelegate::paint(QPainter* painter, const QStyleOptionViewItem& given,

@@ -1,5 +1,5 @@
-// Item delegates: load bars behind a number, a dot before a state, grey details after a title,
-// wrapped texts.
+// Item delegates: load bars behind a number, a dot before a state, tags, grey details after a
+// title, wrapped texts.
 #pragma once
 
 #include <QStyledItemDelegate>
@@ -41,6 +41,18 @@ class ToneDelegate : public QStyledItemDelegate {
   void paint(QPainter* painter, const QStyleOptionViewItem& option,
              const QModelIndex& index) const override;
   QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+
+ private:
+  int role_;
+};
+
+// Paints `tagsRole`, a list of words, as rounded marks; "+2" where not all fit.
+class TagDelegate : public QStyledItemDelegate {
+  Q_OBJECT
+ public:
+  TagDelegate(int tagsRole, QObject* parent) : QStyledItemDelegate(parent), role_(tagsRole) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option,
+             const QModelIndex& index) const override;
 
  private:
   int role_;

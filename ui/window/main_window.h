@@ -68,6 +68,7 @@ class MainWindow : public QMainWindow {
   void relaunch(const QString& run, app::RelaunchKind kind);
   // Opens a run's spec as a new unsaved model, and the launch dialog for it. Asynchronous.
   void clone(const QString& run);
+  void exportReport(const QString& run);  // asks where to
   // Opens the launch dialog for files, or for examples by name (opens a copy in the home folder);
   // "": none. Starts nothing.
   void openReady(const QString& model, const QString& cluster);

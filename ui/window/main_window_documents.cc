@@ -1,10 +1,13 @@
 // The documents of the main window: how each is opened or made, and what is launched of them.
 #include <QDir>
 #include <QFile>
+#include <QFileDialog>
 #include <QFileInfo>
 #include <QTabWidget>
 #include <algorithm>
 
+#include "app/report/html_report.h"
+#include "engine/base/file.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/models/navigator_model.h"
@@ -384,6 +387,32 @@ void MainWindow::clone(const QString& run) {
         document->start(QString::fromStdString(found->specYaml), path);
         openLaunch(addModel(std::move(document)), nullptr);
       });
+}
+
+void MainWindow::exportReport(const QString& run) {
+  if (run.isEmpty()) return;
+  auto* dialog = new QFileDialog(this, tr("Export report"), QString(), tr("HTML (*.html)"));
+  dialog->setObjectName("exportReportDialog");
+  dialog->setAcceptMode(QFileDialog::AcceptSave);
+  dialog->setDefaultSuffix("html");
+  dialog->selectFile(run + ".html");
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QFileDialog::fileSelected, this, [this, run](const QString& path) {
+    const auto job = workspace_->jobs().start(tr("Exporting %1").arg(path));
+    runInBackground(
+        this,
+        [folder = workspace_->home().historyFolder(), run, path]() -> Status {
+          LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
+          LOCKSTEP_ASSIGN(const std::string report, app::htmlReport(*history, run.toStdString()));
+          return writeFileAtomically(path.toStdString(), report);
+        },
+        [this, job](const Status& status) {
+          workspace_->jobs().finish(job);
+          if (Page* page = currentPage(); page && !status.ok())
+            page->message()->showError(status.error());
+        });
+  });
+  dialog->open();
 }
 
 void MainWindow::openReady(const QString& model, const QString& cluster) {

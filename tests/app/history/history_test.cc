@@ -12,6 +12,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <random>
 
 #include "app/history/history.h"
 #include "app/history/integrity.h"
@@ -138,7 +139,7 @@ class HistoryTest : public QObject {
     QVERIFY(std::isnan(history_->row("20240101-aaaa")->figures.trainLoss));
     QCOMPARE(history_->documents("20240101-aaaa")->plan, std::string("plan"));
     QVERIFY(history_->setNotes("20240101-aaaa", "the Good one").ok());
-    QCOMPARE(history_->list("good")->size(), std::size_t{1});
+    QCOMPARE(history_->list(RunFilter::containing("good"))->size(), std::size_t{1});
     QCOMPARE(history_->list()->front().run, std::string("20240101-abbb"));
     auto store = history_->openRun("20240101-aaaa");
     QVERIFY(store.ok() && (*store)->lockForRecording().ok());
@@ -287,6 +288,140 @@ class HistoryTest : public QObject {
     QCOMPARE(store->epochs().front().evalMetric, 0.9);
   }
 
+  // Stragglers come and go in batches, as they begin, are understood and are over; a recorder that
+  // takes over tells of one that it finds again.
+  void stragglersAreRowsFromBeginToEnd() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    std::mt19937 random(4);
+    std::vector<StragglerRow> expected;
+    std::int64_t now = 1'700'000'000'000'000'000;
+    auto store = std::move(history_->openRun("r")).value();
+    QVERIFY(store->lockForRecording().ok());
+    for (int round = 0; round < 200; ++round) {
+      RunBatch batch;
+      for (auto count = random() % 4; count > 0; --count) {
+        now += 1'000'000'000;
+        StragglerRow row;
+        const bool open = !expected.empty() && expected.back().endNs == 0;
+        if (open && random() % 3 != 0) {  // goes on, or is over
+          row = expected.back();
+          row.cause = fmt::format("cause {}", random() % 9);
+          if (random() % 2 == 0) {
+            row.endNs = now;
+            row.untilStep = round + 5;
+            row.lostSeconds = 0.25 * round;
+          }
+          row.text = fmt::format("text {}", random());
+          StragglerRow told = row;
+          told.wallNs = now;                                  // when it was told again
+          told.sinceStep = std::max<std::int64_t>(1, round);  // as a recorder that took over knows
+          expected.back() = row;
+          batch.stragglers.push_back(told);
+          continue;
+        }
+        const int was = expected.empty() ? -2 : expected.back().rank;
+        row.rank = static_cast<int>(random() % 4) - 1;
+        if (open && row.rank == was) continue;
+        row.node = "n1";
+        row.to = row.rank < 0 ? fmt::format("n{}", round) : "";
+        row.wallNs = now;
+        row.sinceStep = round + 1;
+        row.factor = 1.5;
+        row.phase = "forward";
+        expected.push_back(row);
+        batch.stragglers.push_back(row);
+      }
+      QVERIFY(store->append(batch).ok());
+    }
+    QVERIFY(expected.size() > 50);
+    const auto rows = store->stragglers();
+    QCOMPARE(rows.size(), expected.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      QCOMPARE(rows[i].wallNs, expected[i].wallNs);
+      QCOMPARE(rows[i].endNs, expected[i].endNs);
+      QCOMPARE(rows[i].rank, expected[i].rank);
+      QCOMPARE(rows[i].to, expected[i].to);
+      QCOMPARE(rows[i].sinceStep, expected[i].sinceStep);
+      QCOMPARE(rows[i].untilStep, expected[i].untilStep);
+      QCOMPARE(rows[i].lostSeconds, expected[i].lostSeconds);
+      QCOMPARE(rows[i].cause, expected[i].cause);
+      QCOMPARE(rows[i].text, expected[i].text);
+    }
+  }
+
+  void restartsAreRowsOfTheirGeneration() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    auto store = std::move(history_->openRun("r")).value();
+    QVERIFY(store->lockForRecording().ok());
+    Error cause = makeError(Code::kAborted, "the worker of rank {} died", 3);
+    cause.node = "n2";
+    RunBatch batch;
+    batch.restarts.push_back({2, 100, 0, cause, 0, 0});
+    QVERIFY(store->append(batch).ok());
+    batch.restarts = {{2, 0, 200, {}, 12, 1.8}, {3, 300, 0, cause, 0, 0}};
+    QVERIFY(store->append(batch).ok());
+    QVERIFY(store->append(batch).ok());  // read again from the nodes
+    const auto rows = store->restarts();
+    QCOMPARE(rows.size(), std::size_t{2});
+    QCOMPARE(rows[0].wallNs, std::int64_t{100});
+    QCOMPARE(rows[0].endNs, std::int64_t{200});
+    QCOMPARE(rows[0].lostSteps, std::int64_t{12});
+    QCOMPARE(rows[0].seconds, 1.8);
+    QCOMPARE(rows[0].cause->text(), std::string("node n2: the worker of rank 3 died"));
+    QCOMPARE(rows[0].cause->what.id(), std::string("the worker of rank %1 died"));
+    QCOMPARE(rows[1].endNs, std::int64_t{0});
+  }
+
+  // The file of a run of an earlier version: the log's lines about stragglers become rows.
+  void aRunsFileOfAnEarlierVersion() {
+    QVERIFY(history_->add(rowOf("r"), {}).ok());
+    const std::string path = history_->folder() + "/runs/r.db";
+    for (const char* ending : {"", "-wal", "-shm"}) unlink((path + ending).c_str());
+    {
+      const auto old = storage::Database::open(
+          path,
+          {"CREATE TABLE series(id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL);"
+           "CREATE TABLE chunk(series INTEGER NOT NULL, level INTEGER NOT NULL, t0 REAL NOT NULL, "
+           "t1 "
+           "REAL NOT NULL, n INTEGER NOT NULL, low REAL, high REAL, last REAL, data BLOB NOT NULL, "
+           "PRIMARY KEY(series, level, t0)) WITHOUT ROWID;"
+           "CREATE TABLE log(id INTEGER PRIMARY KEY, wall INTEGER NOT NULL, node TEXT NOT NULL, "
+           "rank "
+           "INTEGER NOT NULL, text TEXT NOT NULL);"
+           "CREATE TABLE epoch(epoch INTEGER PRIMARY KEY, step INTEGER NOT NULL, train_loss REAL, "
+           "eval_loss REAL, eval_metric REAL);"
+           "CREATE TABLE error(id INTEGER PRIMARY KEY, code TEXT NOT NULL, what TEXT NOT NULL, why "
+           "TEXT NOT NULL, next TEXT NOT NULL, node TEXT NOT NULL, rank INTEGER NOT NULL, step "
+           "INTEGER NOT NULL);"
+           "CREATE TABLE event(step INTEGER NOT NULL, rank INTEGER NOT NULL, packed BLOB NOT NULL, "
+           "PRIMARY KEY(step, rank));"
+           "CREATE TABLE cursor(node TEXT PRIMARY KEY, sequence INTEGER NOT NULL);",
+           "ALTER TABLE error ADD COLUMN info BLOB;",
+           "CREATE TABLE about(key TEXT PRIMARY KEY, text TEXT);"
+           "INSERT INTO log(wall,node,rank,text) VALUES(5,'n1',0,'step 1'),"
+           "(6,'n2',1,'straggler: rank 1 (n2) is slow'),(7,'n2',1,'no straggler: here'),"
+           "(8,'n2',1,'straggler: rank 1 (n2) was slow in steps 4 to 9');"});
+      QVERIFY2(old.ok(), old.ok() ? "" : old.error().text().c_str());
+    }
+    auto store = std::move(history_->openRun("r")).value();
+    QCOMPARE(store->stragglers().size(), std::size_t{2});
+    QCOMPARE(store->stragglers()[0].text, std::string("rank 1 (n2) is slow"));
+    QCOMPARE(store->stragglers()[1].wallNs, std::int64_t{8});
+    QVERIFY(store->restarts().empty());
+    QCOMPARE(store->logs({}, 0, 10)->size(), std::size_t{4});
+    // It is recorded on: what is told now is no part of those rows.
+    QVERIFY(store->lockForRecording().ok());
+    RunBatch batch;
+    StragglerRow row;
+    row.rank = 1;
+    row.node = "n2";
+    row.wallNs = 9;
+    row.sinceStep = 20;
+    batch.stragglers.push_back(row);
+    QVERIFY(store->append(batch).ok());
+    QCOMPARE(store->stragglers().size(), std::size_t{3});
+  }
+
   // A writer killed at any moment loses nothing it was told was kept, and cursor and data agree.
   void killedWriterLosesNothingKept() {
     QVERIFY(history_->add(rowOf("r"), {}).ok());
@@ -376,7 +511,7 @@ class HistoryTest : public QObject {
     history_.reset();
     for (const char* run : {"kept", "short"}) {  // as earlier versions left them
       auto file = storage::Database::open(
-          fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run), {"", "", "", ""});
+          fmt::format("{}/runs/{}.db", dir_->path().toStdString(), run), {"", "", "", "", ""});
       QVERIFY(file.ok() && (*file)->execute("DELETE FROM about").ok());
     }
     QFile damaged(dir_->path() + "/runs/damaged.db");

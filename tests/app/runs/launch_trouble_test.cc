@@ -288,7 +288,7 @@ class LaunchTroubleTest : public QObject {
     std::size_t before = 0;
     {
       auto other = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
-                                           {"", "", ""});
+                                           {"", "", "", "", ""});
       QVERIFY2(other.ok(), other.ok() ? "" : other.error().text().c_str());
       const storage::Transaction held(**other);
       QVERIFY2(held.status().ok(), held.status().ok() ? "" : held.status().error().text().c_str());

@@ -178,7 +178,7 @@ class RunsTest : public QObject {
     Seen seen;
     {
       auto held = storage::Database::open(bench.home.historyFolder() + "/runs/" + *run + ".db",
-                                          {"", "", ""});
+                                          {"", "", "", "", ""});
       QVERIFY2(held.ok(), held.ok() ? "" : held.error().text().c_str());
       const storage::Transaction transaction(**held);
       QVERIFY(transaction.status().ok());

@@ -159,7 +159,14 @@ class StragglersTest : public QObject {
     slow.evidence.share = 0.5;
     QVERIFY(story.take(slow, 70, false).empty());
     // Another one instead.
-    const QStringList both = texts(story.take(slowRank(0, 75), 80, false));
+    const auto changes = story.take(slowRank(0, 75), 80, false);
+    const QStringList both = texts(changes);
+    // As the history keeps it.
+    const StragglerRow kept = rowOf(changes[0], 7);
+    QVERIFY(kept.rank == 2 && kept.node == "n3" && kept.endNs == 7 && kept.sinceStep == 31);
+    QVERIFY(kept.untilStep == 80 && kept.lostSeconds == changes[0].lostSeconds);
+    QCOMPARE(kept.cause, std::string("a CPU quota held it back 50 % of the time"));
+    QCOMPARE(rowOf(changes[1], 7).endNs, std::int64_t{0});
     QCOMPARE(both.size(), 2);
     QCOMPARE(both[0], QString("rank 2 (n3) was slow in steps 31 to 80: it cost 5.0 s"));
     QVERIFY(both[1].startsWith("rank 0 (n1) is slow"));

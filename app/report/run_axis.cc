@@ -1,0 +1,97 @@
+#include "app/report/run_axis.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "app/specs/spec_text.h"
+#include "engine/base/suggest.h"
+#include "lockstep/spec/v1/spec.pb.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr std::array<std::string_view, 4> kNames{"step", "time", "samples", "tokens"};
+
+// Seconds since the first step began, by step: where each began, or, of files of earlier versions,
+// the sum of the steps before.
+Result<std::vector<Point>> secondsOf(const RunStore& store) {
+  LOCKSTEP_ASSIGN(std::vector<Point> began, store.readAll("rank/0/began"));
+  if (began.empty()) {
+    LOCKSTEP_ASSIGN(const std::vector<Point> steps, store.readAll("rank/0/step"));
+    double at = 0;
+    for (const Point& step : steps) {
+      began.push_back({step.x, at});
+      if (std::isfinite(step.y)) at += step.y;
+    }
+  }
+  const double first = began.empty() ? 0 : began.front().y;
+  double last = 0;
+  for (Point& point : began) {
+    last = std::max(last, point.y - first);  // a clock may have been set back
+    point.y = last;
+  }
+  return began;
+}
+
+std::vector<Point> placedByTime(const std::vector<Point>& seconds, std::vector<Point> curve) {
+  std::vector<Point> out;
+  auto at = seconds.begin();
+  for (const Point& point : curve) {
+    while (at != seconds.end() && at->x < point.x) ++at;
+    if (at == seconds.end()) break;
+    if (at->x == point.x) out.push_back({at->y, point.y});
+  }
+  return out;
+}
+
+// Samples, or tokens, of a step; 0: not known.
+Result<double> sizeOfStep(RunAxis axis, const History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
+  const std::string& yaml =
+      documents.specResolved.empty() ? documents.specYaml : documents.specResolved;
+  const auto file = completeRunSpec(yaml, "run " + run);
+  if (!file.ok()) return 0.0;
+  const spec::v1::RunSpec& spec = *file->spec;
+  const auto batch = static_cast<double>(spec.training().batch());
+  if (axis == RunAxis::kSamples) return batch;
+  const bool text = spec.data().format() == "text" && spec.model().input().shape_size() > 0;
+  return text ? batch * static_cast<double>(spec.model().input().shape(0)) : 0.0;
+}
+
+Error cannotPlace(RunAxis axis, const std::string& run) {
+  Error error =
+      makeError(Code::kFailedPrecondition, "run {} cannot be shown over {}", run, axisName(axis));
+  error.why = axis == RunAxis::kTime     ? message("the times of its steps are not recorded")
+              : axis == RunAxis::kTokens ? message("its data is not text")
+                                         : message("its batch is not known");
+  return error;
+}
+
+}  // namespace
+
+std::string_view axisName(RunAxis axis) { return kNames[static_cast<std::size_t>(axis)]; }
+
+Result<RunAxis> axisFromName(std::string_view name) {
+  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  if (found != kNames.end()) return static_cast<RunAxis>(found - kNames.begin());
+  Error error = invalidArgument("there is no axis \"{}\"", name);
+  error.next = message("an axis is {}", expectedOneOf(name, kNames));
+  return error;
+}
+
+Result<std::vector<Point>> placedOn(RunAxis axis, const History& history, const RunStore& store,
+                                    const std::string& run, std::vector<Point> curve) {
+  if (axis == RunAxis::kStep || curve.empty()) return curve;
+  if (axis == RunAxis::kTime) {
+    LOCKSTEP_ASSIGN(const std::vector<Point> seconds, secondsOf(store));
+    if (seconds.empty()) return cannotPlace(axis, run);
+    return placedByTime(seconds, std::move(curve));
+  }
+  LOCKSTEP_ASSIGN(const double size, sizeOfStep(axis, history, run));
+  if (size <= 0) return cannotPlace(axis, run);
+  for (Point& point : curve) point.x *= size;
+  return curve;
+}
+
+}  // namespace lockstep::app

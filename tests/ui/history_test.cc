@@ -1,0 +1,497 @@
+// The history page: filters, tags, overlays and exports, by mouse and keyboard.
+#include <QAbstractItemModelTester>
+#include <QTest>
+#include <QXmlStreamReader>
+#include <QtWidgets>
+#include <random>
+
+#include "tests/ui/studio_fixture.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/save_filter_dialog.h"
+#include "ui/dialogs/tags_dialog.h"
+#include "ui/models/run_table_model.h"
+#include "ui/pages/history_page.h"
+#include "ui/pages/model_page.h"
+#include "ui/pages/run_page.h"
+#include "ui/plots/heat_map_view.h"
+#include "ui/plots/picture_file.h"
+#include "ui/plots/plot_view.h"
+#include "ui/theme/language.h"
+#include "ui/theme/theme.h"
+
+using namespace lockstep;
+using namespace lockstep::ui;
+using lockstep::tests::StudioHome;
+
+namespace {
+
+bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
+  return QTest::qWaitFor(done, limitMs);
+}
+
+QByteArray readAll(const QString& path) {
+  QFile file(path);
+  return file.open(QFile::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+// Text and error of a document of XML.
+QString xmlText(const QByteArray& bytes, QString& error) {
+  QXmlStreamReader reader(bytes);
+  QString out;
+  while (!reader.atEnd())
+    if (reader.readNext() == QXmlStreamReader::Characters) out += reader.text();
+  error = reader.hasError() ? reader.errorString() : QString();
+  return out;
+}
+
+}  // namespace
+
+class HistoryPageTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void init() {
+    home_ = std::make_unique<StudioHome>();
+    for (int i = 0; i < 4; ++i)
+      runs_ << QString::fromStdString(
+          home_->addRun(i, i == 1 ? app::RunState::FAILED : app::RunState::SUCCEEDED, 120));
+    window_ = std::make_unique<MainWindow>(home_->options());
+    window_->resize(1200, 800);
+    window_->show();
+    QVERIFY(QTest::qWaitForWindowExposed(window_.get()));
+    page_ = window_->openHistory();
+    table_ = page_->findChild<QTableView*>("runTable");
+    search_ = page_->findChild<QLineEdit*>("historySearch");
+    said_ = page_->findChild<QLabel*>("historySaid");
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
+  }
+  void cleanup() {
+    tests::closeWindow(window_);
+    home_.reset();
+    runs_.clear();
+    Language::instance().set("en");
+    Theme::instance().apply(Theme::Mode::kLight);
+  }
+
+  void aFilterIsTyped() {
+    type("state:failed");
+    QVERIFY(wait([&] { return ids() == QStringList{runs_[1]}; }));
+    QVERIFY(!said_->isVisible());
+    // What is wrong is said, and the runs stay.
+    type("stat:failed");
+    QVERIFY(wait([&] { return said_->isVisible(); }));
+    QVERIFY2(said_->text().contains("a filter has no \"stat:\"") &&
+                 said_->text().contains("did you mean state?"),
+             qPrintable(said_->text()));
+    QCOMPARE(ids(), QStringList{runs_[1]});
+    window_->findChild<QAction*>("actionChinese")->trigger();
+    type("since:monday");
+    QVERIFY(wait([&] { return said_->text().contains(QString::fromUtf8("不是日期")); }));
+    window_->findChild<QAction*>("actionEnglish")->trigger();
+    type("model:nothing");
+    QVERIFY(wait([&] { return ids().isEmpty() && said_->text() == "No run matches the filter."; }));
+    QVERIFY(table_->isVisible());
+    type("");
+    QVERIFY(wait([&] { return ids().size() == 4 && !said_->isVisible(); }));
+  }
+
+  void aFilterIsSavedChosenAndDeleted() {
+    // Nothing to save yet.
+    menuOf("filtersButton", "saveFilter");
+    QVERIFY(wait([&] { return said_->text().contains("Write a filter first"); }));
+    type("model:fashion-mlp");
+    QVERIFY(wait([&] { return ids().size() == 2; }));
+    menuOf("filtersButton", "saveFilter");
+    auto* dialog = page_->findChild<SaveFilterDialog*>();
+    QVERIFY(dialog && dialog->isVisible());
+    QTest::keyClick(dialog, Qt::Key_Return);  // without a name
+    QVERIFY(dialog->isVisible());
+    QTest::keyClicks(dialog->findChild<QLineEdit*>("filterName"), "a & b");
+    QTest::keyClick(dialog->findChild<QLineEdit*>("filterName"), Qt::Key_Return);
+    QVERIFY(wait([&] { return filters() == QStringList{"a & b: model:fashion-mlp"}; }));
+    type("");
+    QVERIFY(wait([&] { return ids().size() == 4; }));
+    auto* button = page_->findChild<QToolButton*>("filtersButton");
+    QVERIFY(wait([&] { return button->menu()->actions().first()->text() == "a && b"; }));
+    menuOf("filtersButton", "savedFilter");
+    QVERIFY(wait([&] { return ids().size() == 2; }));
+    QCOMPARE(search_->text(), QString("model:fashion-mlp"));
+    QVERIFY(button->menu()->actions().first()->isChecked());
+    // One that another program saves is there too.
+    auto history = app::History::open(home_->home().historyFolder());
+    QVERIFY((*history)->saveFilter({"theirs", "state:failed"}).ok());
+    QVERIFY(wait([&] { return button->menu()->actions().size() == 5; }));
+    page_->findChild<QMenu*>("deleteFilterMenu")->actions().first()->trigger();
+    QVERIFY(wait([&] { return filters() == QStringList{"theirs: state:failed"}; }));
+  }
+
+  void tagsOfSeveralRuns() {
+    table_->setFocus();
+    QTest::keyClick(table_, Qt::Key_A, Qt::ControlModifier);
+    auto* dialog = openTags();
+    QVERIFY(dialog);
+    auto* fresh = dialog->findChild<QLineEdit*>("newTags");
+    QTest::keyClicks(fresh, "good ba*d");
+    QVERIFY(dialog->findChild<QLabel*>("newTagsWrong")->isVisible());
+    QTest::keyClick(fresh, Qt::Key_Return);
+    QVERIFY(dialog->isVisible());
+    fresh->setText(QString::fromUtf8("good，基线"));
+    QTest::keyClick(fresh, Qt::Key_Return);
+    QVERIFY(wait([&] { return tagsOf(0) == "good 基线" && tagsOf(3) == "good 基线"; }));
+    QVERIFY(wait([&] {
+      return page_->runs()->index(0, RunTableModel::kTags).data().toString() == "good 基线";
+    }));
+    // Of one run, by keyboard: without "good".
+    page_->selectRun(runs_[2]);
+    dialog = openTags();
+    QVERIFY(dialog);
+    auto* list = dialog->findChild<QListWidget*>("tagList");
+    QCOMPARE(list->count(), 2);
+    list->setFocus();
+    list->setCurrentRow(0);
+    QTest::keyClick(list, Qt::Key_Space);
+    QCOMPARE(list->item(0)->checkState(), Qt::Unchecked);
+    QTest::keyClick(list, Qt::Key_Return);
+    QVERIFY(wait([&] { return tagsOf(2) == "基线"; }));
+    QCOMPARE(tagsOf(1), QString("good 基线"));
+    // Of all again: what some have stays as it is unless it is touched.
+    table_->selectAll();
+    dialog = openTags();
+    QVERIFY(dialog);
+    list = dialog->findChild<QListWidget*>("tagList");
+    QCOMPARE(list->item(0)->checkState(), Qt::PartiallyChecked);
+    QCOMPARE(list->item(1)->checkState(), Qt::Checked);
+    click(list, 1);  // removed from all
+    QTest::mouseClick(dialog->findChild<QPushButton*>("tagsDialogAccept"), Qt::LeftButton);
+    QVERIFY(wait([&] { return tagsOf(0) == "good" && tagsOf(2).isEmpty(); }));
+    type("tag:good");
+    QVERIFY(wait([&] { return ids().size() == 3; }));
+  }
+
+  void notesAreWrittenInTheirCell() {
+    page_->selectRun(runs_[0]);
+    const QModelIndex cell =
+        page_->runs()->index(page_->runs()->find(runs_[0]), RunTableModel::kNotes);
+    table_->setFocus();
+    table_->setCurrentIndex(cell);
+    QTest::keyClick(table_, Qt::Key_F2);
+    QPointer<QLineEdit> editor = table_->viewport()->findChild<QLineEdit*>();
+    QVERIFY(editor);
+    QTest::keyClicks(editor, "see <log>");
+    QTest::keyClick(editor, Qt::Key_Return);
+    QVERIFY(wait([&] { return rowOf(0).notes == "see <log>"; }));
+  }
+
+  void theMenuOfARunClonesAndReruns() {
+    page_->selectRun(runs_[0]);
+    const auto choose = [&](const char* name) {
+      const QRect row = table_->visualRect(page_->runs()->index(page_->runs()->find(runs_[0]), 0));
+      QContextMenuEvent event(QContextMenuEvent::Mouse, row.center(),
+                              table_->viewport()->mapToGlobal(row.center()));
+      QApplication::sendEvent(table_->viewport(), &event);
+      auto* menu = page_->findChild<QMenu*>("runMenu");
+      if (!wait([&] { return menu->isVisible(); }, 2000)) return false;
+      for (QAction* action : menu->actions())
+        if (action->objectName() == name) {
+          QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(action).center());
+          return true;
+        }
+      return false;
+    };
+    QVERIFY(choose("historyRerun"));
+    LaunchDialog* dialog = nullptr;
+    QVERIFY(
+        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    QVERIFY(dialog->command().startsWith("lockstep rerun " + runs_[0]));
+    dialog->reject();
+    QVERIFY(wait([&] { return !window_->findChild<LaunchDialog*>(); }));
+    QVERIFY(choose("historyClone"));
+    QVERIFY(
+        wait([&] { return (dialog = window_->findChild<LaunchDialog*>()) && dialog->ready(); }));
+    auto* model = qobject_cast<ModelPage*>(window_->currentPage());
+    QVERIFY(model && model->isModified() && !QFileInfo::exists(model->filePath()));
+    dialog->reject();
+  }
+
+  void curvesOverOtherAxes() {
+    // One of before the time of steps was recorded.
+    auto history = app::History::open(home_->home().historyFolder());
+    app::RunRow bare = rowOf(0);
+    bare.run = "20240501-000000-bare";
+    bare.createdNs += 1;
+    QVERIFY((*history)->add(bare, {}).ok());
+    auto store = (*history)->openRun(bare.run);
+    QVERIFY((*store)->lockForRecording().ok());
+    app::RunBatch batch;
+    batch.series.push_back({"loss", {{1, 1}, {2, 0.5}}});
+    QVERIFY((*store)->append(batch).ok());
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 5; }));
+    table_->selectAll();
+    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 4 * 120 + 2; }));
+    auto* axis = page_->findChild<QComboBox*>("overlayAxis");
+    auto* note = page_->findChild<QLabel*>("overlayNote");
+    QVERIFY(!note->isVisible());
+    const auto lastX = [&](int series) {
+      const auto& raw = page_->overlay()->series()[static_cast<std::size_t>(series)]->raw();
+      return raw.size() == 0 ? -1 : raw.x(raw.size() - 1);
+    };
+    axis->setFocus();
+    QTest::keyClick(axis, Qt::Key_Down);  // time
+    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 4 * 120 && note->isVisible(); }));
+    QVERIFY2(note->text().contains("the times of its steps are not recorded"),
+             qPrintable(note->text()));
+    for (int i = 0; i < 5; ++i) {
+      const app::RunRow& row = page_->runs()->runs()[static_cast<std::size_t>(i)];
+      if (row.run == bare.run) continue;
+      QVERIFY(std::abs(lastX(i) - 119 * row.measuredStepSeconds) < 1e-3);
+    }
+    QTest::keyClick(axis, Qt::Key_Down);  // samples
+    QVERIFY(wait([&] { return lastX(0) == 120 * 32 || lastX(0) == 120 * 64; }));
+    QTest::keyClick(axis, Qt::Key_Down);  // tokens: these models have none
+    QVERIFY(wait([&] { return page_->overlay()->sampleCount() == 0; }));
+    QVERIFY2(note->text().contains("its data is not text"), qPrintable(note->text()));
+    auto* curve = page_->findChild<QComboBox*>("overlayCurve");
+    curve->setCurrentIndex(curve->findData("epoch/eval_loss"));
+    QVERIFY(!axis->isEnabled());
+  }
+
+  void aReportIsExported() {
+    page_->selectRun(runs_[1]);
+    menuOf("exportButton", "historyExportReport");
+    const QString path = home_->path("run.html");
+    QVERIFY(saveAs(page_->findChild<QFileDialog*>("exportReportDialog"), path));
+    QVERIFY(wait([&] { return QFileInfo(path).size() > 10'000; }));
+    QString error;
+    const QString text = xmlText(readAll(path), error);
+    QVERIFY2(error.isEmpty(), qPrintable(error));
+    QVERIFY(text.contains(runs_[1]) && text.contains("was killed by signal 9") &&
+            text.contains("Step time of each rank"));
+    // The same from a run's own page.
+    window_->openRun(runs_[0]);
+    auto* action = window_->findChild<QAction*>("actionReport");
+    QVERIFY(action->isEnabled());
+    action->trigger();
+    const QString other = home_->path("other.html");
+    QVERIFY(saveAs(window_->findChild<QFileDialog*>("exportReportDialog"), other));
+    QVERIFY(wait([&] { return readAll(other).contains(runs_[0].toUtf8()); }));
+  }
+
+  void aPlotIsSavedAsAPicture_data() {
+    QTest::addColumn<QByteArray>("action");
+    QTest::addColumn<bool>("light");
+    QTest::newRow("as it is") << QByteArray("plotMenuSave") << false;
+    QTest::newRow("for print") << QByteArray("plotMenuPrint") << true;
+  }
+  void aPlotIsSavedAsAPicture() {
+    QFETCH(QByteArray, action);
+    QFETCH(bool, light);
+    window_->findChild<QAction*>("actionDark")->trigger();
+    QVERIFY(Theme::instance().isDark());
+    table_->selectAll();
+    PlotView* plot = page_->overlay();
+    QVERIFY(wait([&] { return plot->sampleCount() == 480; }));
+    auto* canvas = plot->findChild<QWidget*>("plotCanvas");
+    for (const char* ending : {"png", "svg", "pdf"}) {
+      QContextMenuEvent event(QContextMenuEvent::Keyboard, canvas->rect().center(),
+                              canvas->mapToGlobal(canvas->rect().center()));
+      QApplication::sendEvent(canvas, &event);
+      auto* menu = plot->findChild<QMenu*>("plotMenu");
+      QVERIFY(menu && wait([&] { return menu->isVisible(); }));
+      auto* chosen = plot->findChild<QAction*>(action.constData());
+      QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(chosen).center());
+      const QString path = home_->path(QString("plot.") + ending);
+      QVERIFY(saveAs(plot->findChild<QFileDialog*>("savePictureDialog"), path));
+      QVERIFY(wait([&] { return QFileInfo(path).size() > 3000; }));
+      QVERIFY(wait([&] { return !plot->findChild<QFileDialog*>("savePictureDialog"); }));
+    }
+    const QImage image(home_->path("plot.png"));
+    QVERIFY(image.width() >= 1280 && image.height() >= 720);
+    QCOMPARE(qGray(image.pixel(3, 3)) > 200, light);
+    QCOMPARE(qGray(image.pixel(3, image.height() - 4)) > 200, light);
+    QString error;
+    const QString text = xmlText(readAll(home_->path("plot.svg")), error);
+    QVERIFY2(error.isEmpty(), qPrintable(error));
+    for (const auto& series : plot->series())
+      QVERIFY2(text.contains(series->name), qPrintable(text.left(400)));
+    QVERIFY(text.contains("step") && text.contains("Curves"));
+    const QByteArray svg = readAll(home_->path("plot.svg"));
+    QVERIFY(svg.count("<polyline") >= 4 && !svg.contains("<image"));
+    const QByteArray pdf = readAll(home_->path("plot.pdf"));
+    QVERIFY(pdf.startsWith("%PDF-") && pdf.trimmed().endsWith("%%EOF") && !pdf.contains("/Image"));
+    QVERIFY(Theme::instance().isDark());  // the screen stays as it was
+  }
+
+  // A zoomed plot's lines end at its frame in formats that cannot clip.
+  void picturesStayWithinTheirAxes() {
+    PlotView plot("p");
+    plot.setTexts("Title <&>", "step", {}, {});
+    std::mt19937 random(3);
+    for (int s = 0; s < 9; ++s) {
+      auto series = std::make_shared<Series>(QString("series <%1> & more").arg(s), s, s % 2 == 0);
+      for (int i = 0; i < 20000; ++i)
+        series->append(i, i % 97 == 0 ? NAN : static_cast<double>(random() % 1000) * (s + 1));
+      series->setSmoothing(0.9);
+      plot.addSeries(series);
+    }
+    plot.resize(700, 300);
+    plot.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&plot));
+    auto* canvas = plot.findChild<QWidget*>("plotCanvas");
+    QTest::qWait(60);
+    QTest::mousePress(canvas, Qt::LeftButton, {}, {300, 100});
+    QTest::mouseMove(canvas, {360, 160});
+    QTest::mouseRelease(canvas, Qt::LeftButton, {}, {360, 160});
+    const QString path = home_->path("zoomed.svg");
+    QVERIFY(writePicture(path, plot.picture(), PictureLook::kLight).ok());
+    const QByteArray svg = readAll(path);
+    QVERIFY2(svg.size() < 6'000'000, QByteArray::number(svg.size()));
+    QXmlStreamReader reader(svg);
+    int points = 0;
+    while (!reader.atEnd()) {
+      reader.readNext();
+      if (!reader.isStartElement() || reader.name() != QLatin1String("polyline")) continue;
+      for (const auto& pair :
+           reader.attributes().value("points").toString().split(' ', Qt::SkipEmptyParts)) {
+        const QStringList xy = pair.split(',');
+        ++points;
+        QVERIFY2(xy[0].toDouble() > 10 && xy[0].toDouble() < 700 && xy[1].toDouble() > -1 &&
+                     xy[1].toDouble() < 360,
+                 qPrintable(pair));
+      }
+    }
+    QVERIFY2(!reader.hasError(), qPrintable(reader.errorString()));
+    QVERIFY(points > 100);
+    const Status bad = writePicture(home_->path("x.bmp"), plot.picture(), PictureLook::kCurrent);
+    QCOMPARE(bad.code(), Code::kInvalidArgument);
+    QVERIFY(!writePicture("/nowhere/x.png", plot.picture(), PictureLook::kCurrent).ok());
+  }
+
+  // Heat map and timeline, which paint themselves.
+  void aHeatMapIsSavedAsAPicture() {
+    RunPage* run = window_->openRun(runs_[0]);
+    QVERIFY(wait([&] { return run->document()->loaded(); }));
+    auto* tabs = run->findChild<QTabWidget*>("runTabs");
+    auto* map = run->findChild<HeatMapView*>();
+    for (int i = 0; tabs && i < tabs->count(); ++i)
+      if (tabs->widget(i)->isAncestorOf(map)) tabs->setCurrentIndex(i);
+    QVERIFY(wait([&] { return map->isVisible(); }));
+    QContextMenuEvent event(QContextMenuEvent::Keyboard, map->rect().center(),
+                            map->mapToGlobal(map->rect().center()));
+    QApplication::sendEvent(map, &event);
+    auto* menu = map->findChild<QMenu*>("pictureMenu");
+    QVERIFY(menu && wait([&] { return menu->isVisible(); }));
+    menu->close();
+    for (const char* ending : {"png", "svg", "pdf"}) {
+      const QString path = home_->path(QString("map.") + ending);
+      QVERIFY(writePicture(path, pictureOf(map), PictureLook::kCurrent).ok());
+      QVERIFY(QFileInfo(path).size() > 2000);
+    }
+    QVERIFY(!QImage(home_->path("map.png")).isNull());
+  }
+
+  void theTableIsAModel() {
+    RunTableModel model;
+    QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
+    std::mt19937 random(1);
+    for (int round = 0; round < 20; ++round) {
+      std::vector<app::RunRow> rows;
+      for (auto count = random() % 30; count > 0; --count) {
+        app::RunRow row;
+        row.run = std::to_string(random() % 40);
+        for (auto tags = random() % 5; tags > 0; --tags)
+          row.tags.push_back("t" + std::to_string(random() % 9));
+        rows.push_back(row);
+      }
+      model.setRuns(rows);
+      for (int i = 0; i < model.rowCount(); ++i)
+        QCOMPARE(static_cast<std::size_t>(
+                     model.index(i, 0).data(RunTableModel::kTagsRole).toStringList().size()),
+                 rows[static_cast<std::size_t>(i)].tags.size());
+    }
+  }
+
+  // The page fits a narrow window.
+  void thePageFitsANarrowWindow() {
+    for (const char* language : {"en", "zh_CN"}) {
+      Language::instance().set(language);
+      QVERIFY2(page_->minimumSizeHint().width() <= 620,
+               QByteArray::number(page_->minimumSizeHint().width()));
+    }
+  }
+
+ private:
+  QStringList ids() const {
+    QStringList out;
+    for (const app::RunRow& row : page_->runs()->runs()) out << QString::fromStdString(row.run);
+    return out;
+  }
+  app::RunRow rowOf(int run) const {
+    auto history = app::History::open(home_->home().historyFolder());
+    auto row = (*history)->row(runs_[run].toStdString());
+    return row.ok() ? *row : app::RunRow();
+  }
+  QString tagsOf(int run) const {
+    QStringList out;
+    for (const std::string& tag : rowOf(run).tags) out << QString::fromStdString(tag);
+    return out.join(' ');
+  }
+  QStringList filters() const {
+    auto history = app::History::open(home_->home().historyFolder());
+    QStringList out;
+    for (const app::SavedFilter& one : *(*history)->savedFilters())
+      out << QString::fromStdString(one.name + ": " + one.text);
+    return out;
+  }
+  void type(const QString& text) {
+    search_->setFocus();
+    search_->selectAll();
+    if (text.isEmpty()) QTest::keyClick(search_, Qt::Key_Delete);
+    QTest::keyClicks(search_, text);
+  }
+  // Opens the menu of a button and chooses an action of it, by mouse.
+  void menuOf(const char* button, const char* action) {
+    auto* opener = page_->findChild<QAbstractButton*>(button);
+    auto* push = qobject_cast<QPushButton*>(opener);
+    QMenu* menu = push ? push->menu() : qobject_cast<QToolButton*>(opener)->menu();
+    QVERIFY(menu && opener->isEnabled());
+    menu->popup(opener->mapToGlobal(QPoint(0, opener->height())));
+    QVERIFY(wait([&] { return menu->isVisible(); }));
+    for (QAction* one : menu->actions()) {
+      if (one->objectName() != action) continue;
+      QTest::mouseClick(menu, Qt::LeftButton, {}, menu->actionGeometry(one).center());
+      return;
+    }
+    QFAIL(action);
+  }
+  TagsDialog* openTags() {
+    if (!wait([&] { return !page_->findChild<TagsDialog*>(); })) return nullptr;
+    QTest::mouseClick(page_->findChild<QPushButton*>("tagsButton"), Qt::LeftButton);
+    TagsDialog* dialog = nullptr;
+    (void)wait([&] {
+      return (dialog = page_->findChild<TagsDialog*>()) != nullptr && dialog->isVisible();
+    });
+    return dialog;
+  }
+  static void click(QListWidget* list, int row) {
+    const QRect item = list->visualItemRect(list->item(row));
+    QTest::mouseClick(list->viewport(), Qt::LeftButton, {},
+                      QPoint(item.left() + 14, item.center().y()));
+  }
+  static bool saveAs(QFileDialog* dialog, const QString& path) {
+    if (!dialog || !wait([&] { return dialog->isVisible(); })) return false;
+    dialog->findChild<QLineEdit*>()->setText(path);
+    QTest::keyClick(dialog->findChild<QLineEdit*>(), Qt::Key_Return);
+    return true;
+  }
+
+  std::unique_ptr<StudioHome> home_;
+  std::unique_ptr<MainWindow> window_;
+  QStringList runs_;
+  HistoryPage* page_ = nullptr;
+  QTableView* table_ = nullptr;
+  QLineEdit* search_ = nullptr;
+  QLabel* said_ = nullptr;
+};
+
+QTEST_MAIN(HistoryPageTest)
+#include "history_test.moc"

@@ -1,0 +1,82 @@
+// Pictures of a plot for files: title, legend, axes and lines, as shown.
+#include "ui/plots/custom_plot.h"
+
+#include <algorithm>
+
+#include "ui/plots/plot_view.h"
+#include "ui/plots/series_plottable.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr QSize kLeastPicture(640, 360);
+constexpr int kTitleHeight = 26, kLegendRow = 18, kMark = 16, kGap = 16;
+
+}  // namespace
+
+Picture PlotView::picture() {
+  Picture out;
+  out.name = title_->text();
+  out.size = plot_->size().expandedTo(kLeastPicture);
+  out.draw = [view = QPointer<PlotView>(this), size = out.size](QCPPainter& painter) {
+    if (view) view->drawPicture(painter, size);
+  };
+  return out;
+}
+
+int PlotView::drawLegend(QPainter& painter, int width) const {
+  const Theme& theme = Theme::instance();
+  const QFontMetrics metrics(painter.font());
+  int x = kSpaceM, row = 0;
+  bool any = false;
+  for (const auto& series : lines_->series()) {
+    if (!series->visible) continue;
+    const int wide = kMark + metrics.horizontalAdvance(series->name);
+    if (any && x + wide > width - kSpaceM) {
+      x = kSpaceM;
+      ++row;
+    }
+    any = true;
+    const int middle = kTitleHeight + row * kLegendRow + kLegendRow / 2;
+    painter.setPen(
+        QPen(theme.series(series->colorIndex), 2, series->dashed ? Qt::DashLine : Qt::SolidLine));
+    painter.drawLine(x, middle, x + 10, middle);
+    painter.setPen(theme.color("text"));
+    painter.drawText(QRect(x + kMark, middle - kLegendRow / 2, wide, kLegendRow),
+                     Qt::AlignLeft | Qt::AlignVCenter, series->name);
+    x += wide + kGap;
+  }
+  return any ? (row + 1) * kLegendRow : 0;
+}
+
+void PlotView::drawPicture(QCPPainter& painter, QSize size) {
+  const Theme& theme = Theme::instance();
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setFont(theme.small());
+  painter.setPen(theme.color("text"));
+  QFont bold = theme.small();
+  bold.setWeight(QFont::DemiBold);
+  painter.setFont(bold);
+  painter.drawText(QRect(kSpaceM, 0, size.width() - 2 * kSpaceM, kTitleHeight),
+                   Qt::AlignLeft | Qt::AlignVCenter, title_->text());
+  painter.setFont(theme.small());
+  const int top = kTitleHeight + drawLegend(painter, size.width());
+  // As on the screen, but for what follows the pointer, and with the title of the x axis.
+  const bool crosshair = crosshair_->visible();
+  for (QCPLayerable* one :
+       {static_cast<QCPLayerable*>(crosshair_), static_cast<QCPLayerable*>(crosshairText_)})
+    one->setVisible(false);
+  applyColors();
+  plot_->xAxis->setLabel(xTitle_);
+  plot_->xAxis->ticker()->setTickCount(std::clamp(size.width() / 90, 2, 8));
+  painter.translate(0, top);
+  painter.setMode(QCPPainter::pmVectorized);
+  plot_->toPainter(&painter, size.width(), size.height() - top);
+  for (QCPLayerable* one :
+       {static_cast<QCPLayerable*>(crosshair_), static_cast<QCPLayerable*>(crosshairText_)})
+    one->setVisible(crosshair);
+  // The colours of the screen return with the next frame: the theme may be another by then.
+  QMetaObject::invokeMethod(this, &PlotView::restyle, Qt::QueuedConnection);
+}
+
+}  // namespace lockstep::ui
