@@ -190,11 +190,12 @@ void SeriesPlottable::drawVector(QPainter& painter) const {
     if (!s->visible || !s->smoothed()) continue;
     QColor shadow = theme.series(s->colorIndex);
     shadow.setAlpha(70);
-    one(*s, s->raw(), shadow, 0.8);
+    one(*s, s->raw(keys.lower, keys.upper), shadow, 0.8);
   }
   for (const bool dots : {false, true})
     for (const auto& s : series_)
-      if (s->visible && s->dots == dots) one(*s, s->shown(), theme.series(s->colorIndex), 1.5);
+      if (s->visible && s->dots == dots)
+        one(*s, s->shown(keys.lower, keys.upper), theme.series(s->colorIndex), 1.5);
 }
 
 void SeriesPlottable::drawLines(QPainter& painter, const Pyramid& data, const QColor& color,
