@@ -9417,36 +9417,6 @@ its last lines:
             <translation>添加</translation>
         </message>
         <message>
-        <name>lockstep::ui::TagsDialog</name>
-        <message>
-            <source>Tags of the run</source>
-            <translation>运行的标签</translation>
-        </message>
-        <message>
-            <source>Tags of %1 runs</source>
-            <translation>%1 个运行的标签</translation>
-        </message>
-        <message>
-            <source>Tags group runs: the filter tag:good shows those with the tag good.</source>
-            <translation>标签用于归类运行：筛选 tag:good 显示带有标签 good 的运行。</translation>
-        </message>
-        <message>
-            <source>Tags</source>
-            <translation>标签</translation>
-        </message>
-        <message>
-            <source>&amp;New tags</source>
-            <translation>新标签(&amp;N)</translation>
-        </message>
-        <message>
-            <source>separated by spaces</source>
-            <translation>以空格分隔</translation>
-        </message>
-        <message>
-            <source>New tags</source>
-            <translation>新标签</translation>
-        </message>
-        <message>
             <source>Apply</source>
             <translation>应用</translation>
         </message>
@@ -9499,6 +9469,52 @@ its last lines:
             <translation>已有同名的项。</translation>
         </message>
         <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Name</source>
+            <translation>名称</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::TagsDialog</name>
+        <message>
+            <source>Tags of the run</source>
+            <translation>运行的标签</translation>
+        </message>
+        <message>
+            <source>Tags of %1 runs</source>
+            <translation>%1 个运行的标签</translation>
+        </message>
+        <message>
+            <source>Tags group runs: the filter tag:good shows those with the tag good.</source>
+            <translation>标签用于归类运行：筛选 tag:good 显示带有标签 good 的运行。</translation>
+        </message>
+        <message>
+            <source>Tags</source>
+            <translation>标签</translation>
+        </message>
+        <message>
+            <source>&amp;New tags</source>
+            <translation>新标签(&amp;N)</translation>
+        </message>
+        <message>
+            <source>separated by spaces</source>
+            <translation>以空格分隔</translation>
+        </message>
+        <message>
+            <source>New tags</source>
+            <translation>新标签</translation>
+        </message>
+        <message>
+            <source>Apply</source>
+            <translation>应用</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::SaveFilterDialog</name>
@@ -9521,10 +9537,6 @@ its last lines:
         <message>
             <source>Cancel</source>
             <translation>取消</translation>
-        </message>
-        <message>
-            <source>Name</source>
-            <translation>名称</translation>
         </message>
         <message>
             <source>Replaces the filter of this name.</source>

@@ -16,7 +16,7 @@ constexpr int kTitleHeight = 26, kLegendRow = 18, kMark = 16, kGap = 16;
 
 Picture PlotView::picture() {
   Picture out;
-  out.name = title_->text();
+  out.name = titleText_;
   out.size = plot_->size().expandedTo(kLeastPicture);
   out.draw = [view = QPointer<PlotView>(this), size = out.size](QCPPainter& painter) {
     if (view) view->drawPicture(painter, size);
@@ -58,7 +58,7 @@ void PlotView::drawPicture(QCPPainter& painter, QSize size) {
   bold.setWeight(QFont::DemiBold);
   painter.setFont(bold);
   painter.drawText(QRect(kSpaceM, 0, size.width() - 2 * kSpaceM, kTitleHeight),
-                   Qt::AlignLeft | Qt::AlignVCenter, title_->text());
+                   Qt::AlignLeft | Qt::AlignVCenter, titleText_);
   painter.setFont(theme.small());
   const int top = kTitleHeight + drawLegend(painter, size.width());
   // As on the screen, but for what follows the pointer, and with the title of the x axis.
@@ -67,7 +67,7 @@ void PlotView::drawPicture(QCPPainter& painter, QSize size) {
        {static_cast<QCPLayerable*>(crosshair_), static_cast<QCPLayerable*>(crosshairText_)})
     one->setVisible(false);
   applyColors();
-  plot_->xAxis->setLabel(xTitle_);
+  plot_->xAxis->setLabel(shownXTitle());
   plot_->xAxis->ticker()->setTickCount(std::clamp(size.width() / 90, 2, 8));
   painter.translate(0, top);
   painter.setMode(QCPPainter::pmVectorized);
