@@ -49,6 +49,7 @@ int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns a bash script that completes commands, flags and the paths of --set.
 std::string bashCompletion(std::span<const Command> commands);
 
+int dataShowCommand(const Globals& globals, const Arguments& arguments);
 int makeDataCommand(const Globals& globals, const Arguments& arguments);
 int openCommand(const Globals& globals, const Arguments& arguments);
 int doctorCommand(const Globals& globals, const Arguments& arguments);

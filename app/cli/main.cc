@@ -322,6 +322,20 @@ const std::vector<Command> kCommands{
      "Prints a script that completes commands, flags and options:  source <(lockstep completion "
      "bash)",
      completionCommand},
+    {"data show",
+     {{"split=", "from=", "count=", "random", "seed=", "check", "make", "json"},
+      1,
+      1,
+      "data show SPEC [--split train|evaluate] [--from N | --random [--seed S]] [--count N]\n"
+      "               [--check] [--make] [--json]"},
+     "Prints samples of the data that a run spec names, their number and labels.\n"
+     "  SPEC      a run spec, or the name of an example\n"
+     "  --from    the first sample shown, from 0\n"
+     "  --random  random samples, the same for the same seed (default 1)\n"
+     "  --count   how many (default 8)\n"
+     "  --check   reads the files to their ends, checks them as a run does, and compares hashes\n"
+     "  --make    makes the data of an example where they are missing",
+     dataShowCommand},
     {"make-data ctr",
      {{"rows=", "seed=", "skew=", "out=", "json"},
       0,

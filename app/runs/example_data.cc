@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <vector>
 
 #include "app/ssh/run_process.h"
 #include "engine/base/file.h"
@@ -63,27 +64,52 @@ std::string placeOf(const std::string& path, const std::string& fallbackFolder) 
 
 }  // namespace
 
-Result<std::shared_ptr<const spec::v1::RunSpec>> provideExampleData(
-    std::shared_ptr<const spec::v1::RunSpec> spec, const std::string& fallbackFolder,
-    const std::function<void(const std::string&)>& onMaking, const std::stop_token& stop) {
-  auto out = std::make_shared<spec::v1::RunSpec>(*spec);
+namespace {
+
+// A data file of the spec with the name of an example's, and where it is or can be made.
+struct Named {
+  std::string* path;
+  const ExampleFile* file;
+};
+std::vector<Named> namedIn(spec::v1::RunSpec& spec, const std::string& fallbackFolder) {
+  std::vector<Named> out;
   for (auto* files :
-       {out->mutable_data()->mutable_train(), out->mutable_data()->mutable_evaluate()})
+       {spec.mutable_data()->mutable_train(), spec.mutable_data()->mutable_evaluate()})
     for (std::string* path : {files->mutable_text(), files->mutable_table()}) {
       const std::string name = fs::path(*path).filename().string();
       for (const ExampleFile& file : kFiles) {
         if (name != file.name) continue;
         *path = placeOf(*path, fallbackFolder);
-        if (exists(*path)) continue;
-        const fs::path folder = fs::path(*path).parent_path();
-        std::error_code ignored;
-        if (folder == fallbackFolder) fs::create_directories(folder, ignored);
-        if (!exists(folder.string())) continue;  // whoever reads the file says so
-        onMaking(*path);
-        LOCKSTEP_TRY(file.make(*path, stop));
+        out.push_back({path, &file});
       }
     }
+  return out;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const spec::v1::RunSpec>> provideExampleData(
+    std::shared_ptr<const spec::v1::RunSpec> spec, const std::string& fallbackFolder,
+    const std::function<void(const std::string&)>& onMaking, const std::stop_token& stop) {
+  auto out = std::make_shared<spec::v1::RunSpec>(*spec);
+  for (const auto& [path, file] : namedIn(*out, fallbackFolder)) {
+    if (exists(*path)) continue;
+    const fs::path folder = fs::path(*path).parent_path();
+    std::error_code ignored;
+    if (folder == fallbackFolder) fs::create_directories(folder, ignored);
+    if (!exists(folder.string())) continue;  // whoever reads the file says so
+    onMaking(*path);
+    LOCKSTEP_TRY(file->make(*path, stop));
+  }
   return std::shared_ptr<const spec::v1::RunSpec>(std::move(out));
+}
+
+ExampleData findExampleData(const spec::v1::RunSpec& spec, const std::string& fallbackFolder) {
+  auto out = std::make_shared<spec::v1::RunSpec>(spec);
+  bool missing = false;
+  for (const auto& [path, file] : namedIn(*out, fallbackFolder))
+    missing = missing || !exists(*path);
+  return {std::move(out), missing};
 }
 
 }  // namespace lockstep::app

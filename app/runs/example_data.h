@@ -24,4 +24,11 @@ Result<std::shared_ptr<const spec::v1::RunSpec>> provideExampleData(
     std::shared_ptr<const spec::v1::RunSpec> spec, const std::string& fallbackFolder,
     const std::function<void(const std::string&)>& onMaking, const std::stop_token& stop);
 
+// The same without making any: the spec with the paths of the files, and whether one is missing.
+struct ExampleData {
+  std::shared_ptr<const spec::v1::RunSpec> spec;
+  bool missing = false;
+};
+ExampleData findExampleData(const spec::v1::RunSpec& spec, const std::string& fallbackFolder);
+
 }  // namespace lockstep::app

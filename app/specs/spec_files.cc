@@ -6,11 +6,13 @@
 #include <charconv>
 
 #include "app/core/home.h"
+#include "app/specs/data_spec.h"
 #include "app/specs/spec_decode.h"
 #include "app/specs/spec_text.h"
 #include "app/specs/yaml_tree.h"
 #include "engine/base/file.h"
 #include "engine/models/model.h"
+#include "engine/specs/model_spec.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
 
@@ -165,6 +167,12 @@ void absoluteFiles(spec::v1::DataFiles* files, const std::string& folder) {
   files->set_table(absolutePath(files->table(), folder));
 }
 
+void absoluteData(spec::v1::RunSpec& spec, const std::string& folder) {
+  if (!spec.has_data()) return;
+  if (spec.data().has_train()) absoluteFiles(spec.mutable_data()->mutable_train(), folder);
+  if (spec.data().has_evaluate()) absoluteFiles(spec.mutable_data()->mutable_evaluate(), folder);
+}
+
 // Replaces the path of a model by what its file holds; returns its text, which has no problems.
 Result<std::optional<SpecText>> insertModel(YamlNode& root, const std::string& file,
                                             const std::string& modelPath) {
@@ -241,16 +249,28 @@ Result<RunSpecFile> completeRunSpec(const std::string& yaml, const std::string& 
     spec->Clear();
     decode(root, file, *spec, nullptr, problems);
   }
-  if (spec->has_data()) {
-    const std::string folder = folderOf(file);
-    if (spec->data().has_train()) absoluteFiles(spec->mutable_data()->mutable_train(), folder);
-    if (spec->data().has_evaluate()) {
-      absoluteFiles(spec->mutable_data()->mutable_evaluate(), folder);
-    }
-  }
+  absoluteData(*spec, folderOf(file));
   if (const Status status = checkMeaning(*spec); !status.ok())
     return errorOf(locate(status.error(), text, model), status.error().field, sets);
   return RunSpecFile{std::move(spec), yaml, file, sets};
+}
+
+Result<RunSpecFile> completeDataSpec(const std::string& yaml, const std::string& file) {
+  auto whole = completeRunSpec(yaml, file);
+  const SpecText text = SpecText::parse(yaml, file, SpecKind::kRun);
+  if (whole.ok() || !text.readable() || text.value("model")) return whole;
+  const spec::v1::ModelSpec& written = text.run()->model();
+  auto spec = std::make_shared<spec::v1::RunSpec>();
+  *spec->mutable_data() = text.run()->data();
+  spec::v1::ModelSpec& model = *spec->mutable_model();
+  *model.mutable_input() = written.input();
+  model.set_loss(written.loss().empty() ? "cross-entropy" : written.loss());
+  model.set_classes(written.classes());
+  if (model.loss() == "binary-cross-entropy") model.set_classes(2);
+  absoluteData(*spec, folderOf(file));
+  const Status status = specs::fillData(*spec->mutable_data(), model.input());
+  if (!status.ok()) return text.locate(status.error()).error();
+  return RunSpecFile{std::move(spec), yaml, file, {}};
 }
 
 Error errorOf(const SpecProblem& problem, const std::string& field,
@@ -267,6 +287,11 @@ Error errorOf(const SpecProblem& problem, const std::string& field,
 Result<RunSpecFile> loadRunSpec(const std::string& path, const std::vector<std::string>& sets) {
   LOCKSTEP_ASSIGN(const std::string text, readSpec(path, "spec"));
   return completeRunSpec(text, path, sets);
+}
+
+Result<RunSpecFile> loadDataSpec(const std::string& path) {
+  LOCKSTEP_ASSIGN(const std::string text, readSpec(path, "spec"));
+  return completeDataSpec(text, path);
 }
 
 Result<ClusterSpecFile> completeClusterSpec(const std::string& yaml, const std::string& file) {

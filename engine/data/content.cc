@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -98,9 +99,25 @@ Error dataLoss(const std::string& path, Message why) {
   return error;
 }
 
-Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
-                                const Progress& progress) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+Status checkSha256(const std::string& path, std::string expected, const std::string& actual) {
+  std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
+    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (expected.empty() || expected == actual) return {};
+  Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
+  error.why = message("its sha256 is {}; expected {}", actual, expected);
+  error.next = "put the right file there, or correct the hash in the spec";
+  return error;
+}
+
+namespace {
+
+struct OpenFile {
+  UniqueFd fd;
+  std::int64_t bytes = 0;
+};
+Result<OpenFile> openRegular(const std::string& path) {
+  UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) {
     Error error = systemError(errno, message("cannot open the data file {}", path));
     error.next = "correct the path, or put the file there";
@@ -114,21 +131,109 @@ Result<std::string> readContent(const std::string& path, bool hashed, const Sink
     error.next = "write its output to a file, and name that file in the run";
     return error;
   }
+  return OpenFile{std::move(file), info.st_size};
+}
+
+// Reads up to `size` bytes from `offset` on; fewer at the end of the file.
+Result<std::string> readAt(const std::string& path, int fd, std::int64_t offset, std::size_t size) {
+  std::string out(size, '\0');
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t count = pread(fd, out.data() + done, size - done,
+                                static_cast<off_t>(offset) + static_cast<off_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return systemError(errno, message("cannot read the data file {}", path));
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  out.resize(done);
+  return out;
+}
+
+Error endsEarly(const std::string& path, std::int64_t end, std::int64_t wanted) {
+  return dataLoss(path, message("it ends after {} bytes, and a sample ends at {}", end, wanted));
+}
+
+}  // namespace
+
+Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
+                                const Progress& progress) {
+  LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
   Unpacker unpacker(path, sink);
   Sha256 hash;
   std::string piece(Unpacker::kPiece, '\0');
   for (std::int64_t done = 0;;) {
-    const ssize_t count = read(file.get(), piece.data(), piece.size());
+    const ssize_t count = read(file.fd.get(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return systemError(errno, message("cannot read the data file {}", path));
     if (count == 0) break;
     const auto bytes = std::string_view(piece).substr(0, static_cast<std::size_t>(count));
     if (hashed) hash.update(bytes);
     LOCKSTEP_TRY(unpacker.add(bytes));
-    LOCKSTEP_TRY(report(progress, done += count, info.st_size));
+    LOCKSTEP_TRY(report(progress, done += count, file.bytes));
   }
   LOCKSTEP_TRY(unpacker.end());
   return hashed ? hash.hex() : std::string();
+}
+
+Status readBeginning(const std::string& path, const Take& take, const Progress& progress) {
+  bool enough = false;
+  const auto sink = [&](std::string_view bytes) -> Status {
+    LOCKSTEP_ASSIGN(const bool more, take(bytes));
+    if (more) return {};
+    enough = true;
+    return Error();  // ends the reading
+  };
+  const Status status = readContent(path, false, sink, progress).status();
+  return enough ? Status() : status;
+}
+
+Result<FileInfo> inspectFile(const std::string& path) {
+  LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
+  LOCKSTEP_ASSIGN(const std::string head, readAt(path, file.fd.get(), 0, 2));
+  return FileInfo{file.bytes, head.starts_with("\x1f\x8b")};
+}
+
+Result<std::vector<std::string>> readPieces(const std::string& path, std::span<const Piece> pieces,
+                                            const Progress& progress) {
+  std::vector<std::string> out;
+  LOCKSTEP_ASSIGN(const FileInfo info, inspectFile(path));
+  if (!info.gzip) {
+    LOCKSTEP_ASSIGN(const OpenFile file, openRegular(path));
+    for (const Piece& piece : pieces) {
+      LOCKSTEP_ASSIGN(std::string bytes, readAt(path, file.fd.get(), piece.offset,
+                                                static_cast<std::size_t>(piece.size)));
+      if (std::ssize(bytes) < piece.size)
+        return endsEarly(path, info.bytes, piece.offset + piece.size);
+      out.push_back(std::move(bytes));
+      LOCKSTEP_TRY(report(progress, std::ssize(out), std::ssize(pieces)));
+    }
+    return out;
+  }
+  if (pieces.empty()) return out;
+  std::int64_t at = 0;  // in the content
+  const auto take = [&](std::string_view bytes) -> Result<bool> {
+    const std::int64_t end = at + std::ssize(bytes);
+    while (out.size() <= pieces.size()) {
+      const Piece& piece = pieces[out.empty() ? 0 : out.size() - 1];
+      if (out.empty()) out.emplace_back();
+      const std::int64_t from = piece.offset + std::ssize(out.back());
+      const std::int64_t to = std::min(end, piece.offset + piece.size);
+      if (from < to)
+        out.back() +=
+            bytes.substr(static_cast<std::size_t>(from - at), static_cast<std::size_t>(to - from));
+      if (std::ssize(out.back()) < piece.size) break;  // the rest comes later
+      if (out.size() == pieces.size()) return false;
+      out.emplace_back();
+    }
+    at = end;
+    return true;
+  };
+  LOCKSTEP_TRY(readBeginning(path, take, progress));
+  const Piece& last = pieces.back();
+  if (out.size() < pieces.size() || std::ssize(out.back()) < last.size)
+    return endsEarly(path, at, last.offset + last.size);
+  return out;
 }
 
 Result<Content> readWholeContent(const std::string& path, bool hashed, const Progress& progress) {

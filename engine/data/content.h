@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/base/progress.h"
 #include "engine/base/status.h"
@@ -22,6 +25,28 @@ using Sink = std::function<Status(std::string_view bytes)>;
 Result<std::string> readContent(const std::string& path, bool hashed, const Sink& sink,
                                 const Progress& progress = {});
 
+// Streams the file's content to `take` until that returns false, or to its end. Errors as
+// readContent(); what is wrong after the place where it stopped is not noticed.
+using Take = std::function<Result<bool>(std::string_view bytes)>;
+Status readBeginning(const std::string& path, const Take& take, const Progress& progress = {});
+
+// What is known of a file before its content is read. Errors: as readContent().
+struct FileInfo {
+  std::int64_t bytes = 0;  // as stored
+  bool gzip = false;
+};
+Result<FileInfo> inspectFile(const std::string& path);
+
+// A range of a file's content, in bytes after decompression.
+struct Piece {
+  std::int64_t offset = 0, size = 0;
+};
+// Reads pieces of the content, which are in ascending order and do not overlap. A plain file is
+// read there alone, gzip from its beginning to the last piece. Errors: as readContent(), kDataLoss
+// if the content ends before a piece does.
+Result<std::vector<std::string>> readPieces(const std::string& path, std::span<const Piece> pieces,
+                                            const Progress& progress = {});
+
 struct Content {
   std::string bytes, sha256;
 };
@@ -29,6 +54,9 @@ struct Content {
 Result<Content> readWholeContent(const std::string& path, bool hashed,
                                  const Progress& progress = {});
 
+// Compares hexadecimal digests, ignoring case. Errors: kFailedPrecondition, with both, unless
+// `expected` is empty.
+Status checkSha256(const std::string& path, std::string expected, const std::string& actual);
 // Makes a kDataLoss error about the file.
 Error dataLoss(const std::string& path, Message why);
 

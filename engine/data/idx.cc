@@ -9,31 +9,14 @@
 #include "engine/data/content.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
+#include "engine/data/idx_header.h"
 
 namespace lockstep::data {
-namespace {
 
-constexpr unsigned char kUnsignedByte = 0x08;
-
-struct IdxArray {
-  FileFacts facts;
-  Bytes bytes;             // contains the elements
-  std::size_t offset = 0;  // offset of the first element
-  std::string_view elements() const {
-    return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
-  }
-};
-
-struct IdxHeader {
-  std::vector<std::int64_t> dimensions;
-  std::size_t offset = 0;  // offset of the first element
-};
-constexpr std::size_t kLongestHeader = 4 + 4 * 255;
-
-// Parses the header of a file that begins with `head` and decompresses to `size` bytes if `whole`.
 Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, std::uint64_t size,
-                              bool whole = true) {
+                              bool whole) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(head[i]); };
+  constexpr unsigned char kUnsignedByte = 0x08;
   if (head.size() < 4) return dataLoss(path, "it is too short for an IDX header");
   if (at(0) != 0 || at(1) != 0 || at(2) != kUnsignedByte || at(3) == 0)
     return dataLoss(path,
@@ -61,6 +44,17 @@ Result<IdxHeader> parseHeader(const std::string& path, std::string_view head, st
                                   size - header.offset));
   return header;
 }
+
+namespace {
+
+struct IdxArray {
+  FileFacts facts;
+  Bytes bytes;             // contains the elements
+  std::size_t offset = 0;  // offset of the first element
+  std::string_view elements() const {
+    return bytes.view().substr(offset, static_cast<std::size_t>(elementCount(facts.dimensions)));
+  }
+};
 
 // Rejects early what cannot be an IDX file, from its first bytes (`size` known so far), so that the
 // rest is not read.
@@ -112,16 +106,7 @@ Result<IdxArray> readIdx(const std::string& path, const std::string& sha256) {
   LOCKSTEP_ASSIGN(const std::string actual,
                   withMemoryFor(message("the data file {}", path), 0,
                                 [&] { return readContent(path, !sha256.empty(), keep); }));
-  std::string expected = sha256;
-  std::transform(expected.begin(), expected.end(), expected.begin(), [](char c) {
-    return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  if (!expected.empty() && actual != expected) {
-    Error error = makeError(Code::kFailedPrecondition, "data file {}", path);
-    error.why = message("its sha256 is {}; expected {}", actual, expected);
-    error.next = "put the right file there, or correct the hash in the spec";
-    return error;
-  }
+  LOCKSTEP_TRY(checkSha256(path, sha256, actual));
   LOCKSTEP_ASSIGN(IdxHeader header, parseHeader(path, bytes, bytes.size()));
   array.facts.dimensions = std::move(header.dimensions);
   array.bytes = Bytes(std::move(bytes));

@@ -12,6 +12,8 @@
 #include "engine/data/content.h"
 #include "engine/data/dataset.h"
 #include "engine/data/decoded.h"
+#include "engine/data/range.h"
+#include "engine/data/table_rows.h"
 
 namespace lockstep::data {
 namespace {
@@ -69,11 +71,9 @@ void append(std::string& row, T value) {
 // Parses row by row; errors name the line.
 class Reader {
  public:
-  Reader(const TableFile& file, std::string_view bytes)
-      : file_(file),
-        rest_(bytes),
-        separator_(bytes.substr(0, bytes.find('\n')).find('\t') != std::string_view::npos ? '\t'
-                                                                                          : ',') {}
+  // `separator` is that of the file, tableSeparator(); line `before` + 1 is the first of `bytes`.
+  Reader(const TableFile& file, std::string_view bytes, char separator, std::int64_t before = 0)
+      : file_(file), rest_(bytes), separator_(separator), number_(before) {}
 
   // Advances to the next line; false at the end. The last line may lack a line end.
   bool next() {
@@ -161,19 +161,11 @@ class Reader {
   const TableFile& file_;
   std::string_view rest_, line_, cells_;
   char separator_;
-  std::int64_t number_ = 0, column_ = 0;
+  std::int64_t number_, column_ = 0;
 };
 
-Status checkShape(const TableFile& file) {
-  if (file.numbers >= 1 && file.columns >= 0 && (file.columns == 0 || file.categories >= 1))
-    return {};
-  return invalidArgument(
-      "a table of {} numbers and {} columns of {} categories has nothing to read", file.numbers,
-      file.columns, file.categories);
-}
-
 Result<Content> contentOf(const TableFile& file, bool hashed, const Progress& progress = {}) {
-  LOCKSTEP_TRY(checkShape(file));
+  LOCKSTEP_TRY(checkTableShape(file));
   return readWholeContent(file.path, hashed, progress);
 }
 
@@ -182,12 +174,29 @@ std::int64_t rowsOf(std::string_view bytes) {
          (!bytes.empty() && bytes.back() != '\n' ? 1 : 0);
 }
 
-std::int64_t placeOf(double fraction, std::int64_t rows) {
-  return std::clamp(static_cast<std::int64_t>(fraction * static_cast<double>(rows)),
-                    std::int64_t{0}, rows);
+}  // namespace
+
+Status checkTableShape(const TableFile& file) {
+  if (file.numbers >= 1 && file.columns >= 0 && (file.columns == 0 || file.categories >= 1))
+    return {};
+  return invalidArgument(
+      "a table of {} numbers and {} columns of {} categories has nothing to read", file.numbers,
+      file.columns, file.categories);
 }
 
-}  // namespace
+char tableSeparator(std::string_view bytes) {
+  const bool tabs = bytes.substr(0, bytes.find('\n')).find('\t') != std::string_view::npos;
+  return tabs ? '\t' : ',';
+}
+
+Status checkTableRow(const TableFile& file, std::string_view line, char separator,
+                     std::int64_t number) {
+  const std::string whole = std::string(line) + '\n';
+  Reader reader(file, whole, separator, number - 1);
+  std::string row;
+  reader.next();
+  return reader.read(row);
+}
 
 Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep,
                                const Progress& progress) {
@@ -206,7 +215,7 @@ Result<FileFacts> inspectTable(const TableFile& file, DecodedFolder* keep,
   DecodedFolder::Writer writer(keep, tableDecoding(file));
   const std::int64_t expected = rowsOf(bytes);
   writer.expect(expected * rowBytes(file));
-  Reader reader(file, bytes);
+  Reader reader(file, bytes, tableSeparator(bytes));
   FileFacts facts;
   std::int64_t count = 0;
   std::string rows;
@@ -234,7 +243,7 @@ Status checkTable(const TableFile& file, const FileFacts& facts) {
 }
 
 Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
-  LOCKSTEP_TRY(checkShape(file));
+  LOCKSTEP_TRY(checkTableShape(file));
   if (!file.decoded.empty()) {
     auto opened = openDecoded(file.decoded, tableDecoding(file));
     if (opened.ok() && opened->facts.dimensions.size() == 2 &&
@@ -258,7 +267,7 @@ Result<std::unique_ptr<Dataset>> openTable(const TableFile& file) {
   const std::int64_t size = (last - first) * rowBytes(file);
   LOCKSTEP_TRY(withMemoryFor(message("the rows of {}", file.path), size, [&]() -> Status {
     rows.reserve(static_cast<std::size_t>(size));
-    Reader reader(file, bytes);
+    Reader reader(file, bytes, tableSeparator(bytes));
     for (std::int64_t row = 0; row < last && reader.next(); ++row)
       if (row >= first) LOCKSTEP_TRY(reader.read(rows));
     return {};

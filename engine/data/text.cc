@@ -3,6 +3,7 @@
 
 #include "engine/data/content.h"
 #include "engine/data/dataset.h"
+#include "engine/data/range.h"
 
 namespace lockstep::data {
 namespace {
@@ -28,11 +29,6 @@ class Text final : public Dataset {
   std::int64_t tokens_;
   std::vector<Field> fields_;
 };
-
-std::int64_t placeOf(double fraction, std::int64_t bytes) {
-  return std::clamp(static_cast<std::int64_t>(fraction * static_cast<double>(bytes)),
-                    std::int64_t{0}, bytes);
-}
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include "engine/passes/recompute.h"
 #include "engine/passes/serve_tables.h"
 #include "engine/passes/stages.h"
+#include "engine/planner/layer_placement.h"
 #include "engine/planner/pipeline.h"
 #include "engine/planner/plan_context.h"
 #include "engine/planner/pricing.h"
@@ -33,28 +34,6 @@ passes::Sources tensorSplits(const std::vector<ir::Parameter>& parameters, int r
     splits[fmt::format("{}{}", passes::kGradient, parameter.name)] = split;
   }
   return splits;
-}
-
-// Seconds of a layer's forward pass by the roofline.
-std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::DeviceRates& rates) {
-  std::vector<double> costs(model.layers.size(), 0);
-  std::size_t layer = 0;
-  for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) {
-    while (layer + 1 < costs.size() &&
-           static_cast<ir::NodeId>(i) >= model.layers[layer + 1].first) {
-      ++layer;
-    }
-    const ir::Node& node = model.graph.nodes()[i];
-    if (node.inputs.empty() || ir::info(node.op).isView) continue;
-    std::vector<ir::TensorType> inputs, outputs;
-    for (const ir::ValueId input : node.inputs) inputs.push_back(model.graph.value(input).type);
-    for (const ir::ValueId output : node.outputs) outputs.push_back(model.graph.value(output).type);
-    const ir::OpCost work = ir::info(node.op).cost(node, inputs, outputs);
-    costs[layer] += std::max(work.flops / rates.flopsPerSecond,
-                             static_cast<double>(work.bytes) / rates.bytesPerSecond) +
-                    rates.launchSeconds;
-  }
-  return costs;
 }
 
 std::string precisionName(DType compute, DType matmulDtype, bool tf32) {
@@ -223,12 +202,8 @@ class PlanBuilder {
   Status schedule() {
     const auto stages = static_cast<std::size_t>(context_.stages());
     if (context_.isPipeline()) {
-      const cluster::DeviceRates rates =
-          workerRates(context_.cluster, plan_.precision, context_.cost);
       LOCKSTEP_ASSIGN(const std::vector<int> stageOfLayer,
-                      request_.pins.empty()
-                          ? passes::balanceStages(layerCosts(model_, rates), context_.stages())
-                          : pinnedStages(request_, context_.stages()));
+                      stagesOfLayers(context_, plan_.precision));
       passes::assignStages(model_, stageOfLayer);
       passes::assignStages(evaluation_, stageOfLayer);
       pipeline_ = pipelineSchedule(request_.schedule, context_.stages(), request_.microBatches);

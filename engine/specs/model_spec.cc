@@ -51,22 +51,6 @@ std::string_view stem(const LayerSpec& layer) {
   return "layer";
 }
 
-// The number counts the layers of the kind, named or not; names in use are skipped.
-void nameLayers(ModelSpec& spec) {
-  std::set<std::string, std::less<>> taken;
-  for (const LayerSpec& layer : spec.layers()) taken.insert(layer.name());
-  std::map<std::string_view, int> counts;
-  for (LayerSpec& layer : *spec.mutable_layers()) {
-    int& count = counts[stem(layer)];
-    ++count;
-    if (!layer.name().empty()) continue;
-    std::string name = fmt::format("{}{}", stem(layer), count);
-    while (taken.contains(name)) name = fmt::format("{}{}", stem(layer), ++count);
-    taken.insert(name);
-    layer.set_name(std::move(name));
-  }
-}
-
 Status fillLayer(LayerSpec& layer, const std::string& path) {
   switch (layer.kind_case()) {
     case LayerSpec::kMaxPool2D:
@@ -163,6 +147,21 @@ models::Layer toLayer(const LayerSpec& spec) {
 }
 
 }  // namespace
+
+void nameLayers(ModelSpec& spec) {
+  std::set<std::string, std::less<>> taken;
+  for (const LayerSpec& layer : spec.layers()) taken.insert(layer.name());
+  std::map<std::string_view, int> counts;
+  for (LayerSpec& layer : *spec.mutable_layers()) {
+    int& count = counts[stem(layer)];
+    ++count;
+    if (!layer.name().empty()) continue;
+    std::string name = fmt::format("{}{}", stem(layer), count);
+    while (taken.contains(name)) name = fmt::format("{}{}", stem(layer), ++count);
+    taken.insert(name);
+    layer.set_name(std::move(name));
+  }
+}
 
 bool isTable(const spec::v1::InputSpec& input) {
   return input.vocabulary() == 0 && input.shape_size() == 1;

@@ -70,34 +70,6 @@ Status checkFiles(const std::string& path, const DataFiles& files) {
   return checkHash(path + ".labels_sha256", files.labels_sha256());
 }
 
-Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
-  const bool isText = input.vocabulary() > 0, isRows = isTable(input);
-  if (data.format().empty()) data.set_format(isText ? "text" : isRows ? "table" : "idx");
-  const std::vector<Remedy> right{{{"data.format", isText ? "text" : isRows ? "table" : "idx"}}};
-  if (isText != (data.format() == "text"))
-    return wrongField(
-        "data.format",
-        isText ? "the model takes text; expected format text"
-               : "the model takes no text; expected another format, or model.input.vocabulary",
-        right);
-  if (isRows != (data.format() == "table"))
-    return wrongField(
-        "data.format",
-        isRows
-            ? "the model takes rows of numbers; expected format table"
-            : "the model takes no table; expected another format, or model.input.shape [numbers]",
-        right);
-  if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
-    return wrongField("data.augment", "only images are augmented; expected it left out",
-                      {{{"data.augment", ""}}});
-  if (isText || isRows) {
-    LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
-    return checkPart("data.evaluate", *data.mutable_evaluate(), isText);
-  }
-  LOCKSTEP_TRY(checkFiles("data.train", data.train()));
-  return checkFiles("data.evaluate", data.evaluate());
-}
-
 // Fills in the defaults that depend on the optimizer.
 void fillOptimizer(OptimizerSpec& optimizer) {
   const bool adam = optimizer.kind() == "adam";
@@ -160,6 +132,34 @@ Status fillTraining(TrainingSpec& training) {
 }
 
 }  // namespace
+
+Status fillData(DataSpec& data, const spec::v1::InputSpec& input) {
+  const bool isText = input.vocabulary() > 0, isRows = isTable(input);
+  if (data.format().empty()) data.set_format(isText ? "text" : isRows ? "table" : "idx");
+  const std::vector<Remedy> right{{{"data.format", isText ? "text" : isRows ? "table" : "idx"}}};
+  if (isText != (data.format() == "text"))
+    return wrongField(
+        "data.format",
+        isText ? "the model takes text; expected format text"
+               : "the model takes no text; expected another format, or model.input.vocabulary",
+        right);
+  if (isRows != (data.format() == "table"))
+    return wrongField(
+        "data.format",
+        isRows
+            ? "the model takes rows of numbers; expected format table"
+            : "the model takes no table; expected another format, or model.input.shape [numbers]",
+        right);
+  if (data.format() != "idx" && (data.augment().crop() != 0 || data.augment().flip()))
+    return wrongField("data.augment", "only images are augmented; expected it left out",
+                      {{{"data.augment", ""}}});
+  if (isText || isRows) {
+    LOCKSTEP_TRY(checkPart("data.train", *data.mutable_train(), isText));
+    return checkPart("data.evaluate", *data.mutable_evaluate(), isText);
+  }
+  LOCKSTEP_TRY(checkFiles("data.train", data.train()));
+  return checkFiles("data.evaluate", data.evaluate());
+}
 
 std::vector<DataFile> dataFiles(const DataSpec& data) {
   std::vector<DataFile> out;

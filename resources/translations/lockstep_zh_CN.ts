@@ -651,6 +651,14 @@ It uses:
             <translation>备注</translation>
         </message>
         <message>
+            <source>Find by name, notes, strategy or cluster</source>
+            <translation>按名称、备注、策略或集群查找</translation>
+        </message>
+        <message>
+            <source>Find runs</source>
+            <translation>查找运行</translation>
+        </message>
+        <message>
             <source>Open</source>
             <translation>打开</translation>
         </message>
@@ -697,6 +705,10 @@ It uses:
         <message>
             <source>Curves</source>
             <translation>曲线</translation>
+        </message>
+        <message>
+            <source>step</source>
+            <translation>步</translation>
         </message>
         <message>
             <source>AUC</source>
@@ -6888,6 +6900,34 @@ its last lines:
             <source>its name does not end in .png, .svg or .pdf</source>
             <translation>其名称不以 .png、.svg 或 .pdf 结尾</translation>
         </message>
+        <message>
+            <source>it ends after %1 bytes, and a sample ends at %2</source>
+            <translation>文件在第 %1 字节处结束，而样本应到第 %2 字节</translation>
+        </message>
+        <message>
+            <source>the samples of %1 are too large</source>
+            <translation>%1 的样本过大</translation>
+        </message>
+        <message>
+            <source>one has %1 bytes; at most %2 MiB are shown</source>
+            <translation>单个样本有 %1 字节；最多显示 %2 MiB</translation>
+        </message>
+        <message>
+            <source>line %1 is longer than %2 bytes</source>
+            <translation>第 %1 行超过 %2 字节</translation>
+        </message>
+        <message>
+            <source>it has changed while it was read</source>
+            <translation>读取期间文件发生了变化</translation>
+        </message>
+        <message>
+            <source>a sample of %1 tokens has nothing to read</source>
+            <translation>含 %1 个词元的样本没有可读内容</translation>
+        </message>
+        <message>
+            <source>give a table: a row a line</source>
+            <translation>请提供表格：每行一条记录</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -7057,6 +7097,26 @@ its last lines:
         <message>
             <source>No layers yet</source>
             <translation>还没有层</translation>
+        </message>
+        <message>
+            <source>Edit layer</source>
+            <translation>编辑层</translation>
+        </message>
+        <message>
+            <source>Add layer…</source>
+            <translation>添加层…</translation>
+        </message>
+        <message>
+            <source>Text</source>
+            <translation>文本</translation>
+        </message>
+        <message>
+            <source>Graph</source>
+            <translation>图</translation>
+        </message>
+        <message>
+            <source>Views of the spec</source>
+            <translation>规格的视图</translation>
         </message>
     </context>
     <context>
@@ -7305,6 +7365,14 @@ its last lines:
         <message>
             <source>Save picture…</source>
             <translation>保存图片…</translation>
+        </message>
+        <message>
+            <source>Save picture</source>
+            <translation>保存图片</translation>
+        </message>
+        <message>
+            <source>Pictures (*.png)</source>
+            <translation>图片 (*.png)</translation>
         </message>
         <message>
             <source>Save picture for print…</source>
@@ -9576,6 +9644,292 @@ its last lines:
         <message>
             <source>Save picture for print…</source>
             <translation>保存打印用图片…</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LayerGraphView</name>
+        <message>
+            <source>input</source>
+            <translation>输入</translation>
+        </message>
+        <message>
+            <source>input %1</source>
+            <translation>输入 %1</translation>
+        </message>
+        <message>
+            <source>categories %1</source>
+            <translation>类别 %1</translation>
+        </message>
+        <message>
+            <source>loss</source>
+            <translation>损失</translation>
+        </message>
+        <message>
+            <source>loss: %1</source>
+            <translation>损失：%1</translation>
+        </message>
+        <message>
+            <source>%1 · %2 parameters</source>
+            <translation>%1 · %2 个参数</translation>
+        </message>
+        <message>
+            <source>output %1 per rank</source>
+            <translation>每个 rank 输出 %1</translation>
+        </message>
+        <message>
+            <source>state %1 · output %2 per rank</source>
+            <translation>每个 rank 状态 %1 · 输出 %2</translation>
+        </message>
+        <message>
+            <source>output %1 per sample</source>
+            <translation>每样本输出 %1</translation>
+        </message>
+        <message>
+            <source>output %1</source>
+            <translation>输出 %1</translation>
+        </message>
+        <message>
+            <source>stage %1</source>
+            <translation>阶段 %1</translation>
+        </message>
+        <message>
+            <source>takes the table of %1 as its weight</source>
+            <translation>以 %1 的表作为权重</translation>
+        </message>
+        <message>
+            <source>its table is the weight of %1</source>
+            <translation>其表是 %1 的权重</translation>
+        </message>
+        <message>
+            <source>Layer graph</source>
+            <translation>层图</translation>
+        </message>
+        <message>
+            <source>tied weights</source>
+            <translation>绑定的权重</translation>
+        </message>
+        <message>
+            <source>S%1</source>
+            <comment>stage</comment>
+            <translation>S%1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::GraphPanel</name>
+        <message>
+            <source>Not planned: %1</source>
+            <translation>未能规划：%1</translation>
+        </message>
+        <message>
+            <source>%1 stages</source>
+            <translation>%1 个阶段</translation>
+        </message>
+        <message>
+            <source>samples per rank at a time: %1</source>
+            <translation>每个 rank 一次处理的样本：%1</translation>
+        </message>
+        <message>
+            <source>Not planned: the spec has problems</source>
+            <translation>未规划：规格存在问题</translation>
+        </message>
+        <message>
+            <source>Find a layer</source>
+            <translation>查找层</translation>
+        </message>
+        <message>
+            <source>Previous match</source>
+            <translation>上一个匹配</translation>
+        </message>
+        <message>
+            <source>Next match</source>
+            <translation>下一个匹配</translation>
+        </message>
+        <message>
+            <source>Zoom in</source>
+            <translation>放大</translation>
+        </message>
+        <message>
+            <source>Zoom in (Ctrl++)</source>
+            <translation>放大（Ctrl++）</translation>
+        </message>
+        <message>
+            <source>Zoom out</source>
+            <translation>缩小</translation>
+        </message>
+        <message>
+            <source>Zoom out (Ctrl+-)</source>
+            <translation>缩小（Ctrl+-）</translation>
+        </message>
+        <message>
+            <source>Show everything</source>
+            <translation>显示全部</translation>
+        </message>
+        <message>
+            <source>Show everything (Ctrl+0)</source>
+            <translation>显示全部（Ctrl+0）</translation>
+        </message>
+        <message>
+            <source>Planned for</source>
+            <translation>规划用于</translation>
+        </message>
+        <message>
+            <source> ranks</source>
+            <translation> 个 rank</translation>
+        </message>
+        <message>
+            <source>Ranks that the model is planned for</source>
+            <translation>规划模型所用的 rank 数</translation>
+        </message>
+        <message>
+            <source>Stages and memory are those of a plan on so many CPU ranks of one node</source>
+            <translation>阶段与内存来自在单个节点上用这么多 CPU rank 的规划</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DataPanel</name>
+        <message>
+            <source>A model in a file of its own names no data.</source>
+            <translation>单独文件中的模型不指定数据。</translation>
+        </message>
+        <message>
+            <source>images of %1 × %2</source>
+            <translation>%1 × %2 的图像</translation>
+        </message>
+        <message>
+            <source>rows (numbers: %1, categories: %2)</source>
+            <translation>表格行（数值：%1，类别：%2）</translation>
+        </message>
+        <message>
+            <source>texts of %1 tokens</source>
+            <translation>%1 个词元的文本</translation>
+        </message>
+        <message>
+            <source>Samples: %1</source>
+            <translation>样本：%1</translation>
+        </message>
+        <message>
+            <source>files checked</source>
+            <translation>文件已检查</translation>
+        </message>
+        <message>
+            <source>No samples</source>
+            <translation>没有样本</translation>
+        </message>
+        <message>
+            <source>Reading samples…</source>
+            <translation>正在读取样本…</translation>
+        </message>
+        <message>
+            <source>Counting samples…</source>
+            <translation>正在统计样本…</translation>
+        </message>
+        <message>
+            <source>Checking the files…</source>
+            <translation>正在检查文件…</translation>
+        </message>
+        <message>
+            <source>Making the data…</source>
+            <translation>正在生成数据…</translation>
+        </message>
+        <message>
+            <source>Training data</source>
+            <translation>训练数据</translation>
+        </message>
+        <message>
+            <source>Evaluation data</source>
+            <translation>评估数据</translation>
+        </message>
+        <message>
+            <source>Part of the data</source>
+            <translation>数据的部分</translation>
+        </message>
+        <message>
+            <source>Samples</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Number of samples shown</source>
+            <translation>显示的样本数</translation>
+        </message>
+        <message>
+            <source>First</source>
+            <translation>最前</translation>
+        </message>
+        <message>
+            <source>Show the first samples</source>
+            <translation>显示最前面的样本</translation>
+        </message>
+        <message>
+            <source>Random</source>
+            <translation>随机</translation>
+        </message>
+        <message>
+            <source>Show other random samples</source>
+            <translation>显示另一些随机样本</translation>
+        </message>
+        <message>
+            <source>Check files</source>
+            <translation>检查文件</translation>
+        </message>
+        <message>
+            <source>Read the files to their ends, check them as a run does, and compare hashes</source>
+            <translation>把文件读到末尾，像运行时一样检查，并比较哈希</translation>
+        </message>
+        <message>
+            <source>Make it</source>
+            <translation>生成</translation>
+        </message>
+        <message>
+            <source>Make the data of this example, as a launch would</source>
+            <translation>生成此示例的数据，与启动时相同</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Samples of each label</source>
+            <translation>各标签的样本数</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DataTableModel</name>
+        <message>
+            <source>Sample %1, label %2</source>
+            <translation>样本 %1，标签 %2</translation>
+        </message>
+        <message>
+            <source>Sample</source>
+            <translation>样本</translation>
+        </message>
+        <message>
+            <source>Text</source>
+            <translation>文本</translation>
+        </message>
+        <message>
+            <source>Label</source>
+            <translation>标签</translation>
+        </message>
+        <message>
+            <source>n%1</source>
+            <comment>number of a table</comment>
+            <translation>数%1</translation>
+        </message>
+        <message>
+            <source>c%1</source>
+            <comment>category of a table</comment>
+            <translation>类%1</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::LabelBars</name>
+        <message>
+            <source>Label %1: %2 samples</source>
+            <translation>标签 %1：%2 个样本</translation>
         </message>
     </context>
 </TS>

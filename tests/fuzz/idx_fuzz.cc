@@ -1,5 +1,6 @@
 // IDX files, plain and gzip: as images and as labels.
 #include "engine/data/dataset.h"
+#include "engine/data/samples.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
@@ -16,8 +17,20 @@ std::string idx(const std::vector<int>& dimensions, std::size_t elements) {
 std::string images() { return idx({kSamples, 2, 3}, kSamples * 6); }
 std::string labels() { return idx({kSamples}, kSamples); }
 
+// Sample by sample; whatever is checked and found whole can be opened as a whole.
+void show(const data::IdxFiles& files, bool opens) {
+  const auto reader = data::readIdxSamples(files, {}, kClasses);
+  if (!reader.ok()) return LOCKSTEP_CHECK(!opens, "{}", reader.error().text());
+  const std::int64_t some[] = {0, (*reader)->size() / 2 + 1};
+  const auto samples = (*reader)->read(some);
+  const bool counted = (*reader)->count({}).ok();
+  LOCKSTEP_CHECK(!opens || (samples.ok() && counted));
+  LOCKSTEP_CHECK((*reader)->check({}).ok() == opens);
+}
+
 void open(const std::string& imageFile, const std::string& labelFile) {
   const auto set = data::openIdx({imageFile, labelFile, "", ""}, kClasses);
+  show({imageFile, labelFile, "", ""}, set.ok());
   if (!set.ok()) return;
   std::vector<std::byte> out(static_cast<std::size_t>((*set)->fields()[0].bytes()));
   for (std::int64_t i = 0; i < (*set)->size(); ++i) {

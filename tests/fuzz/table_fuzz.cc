@@ -3,6 +3,7 @@
 
 #include "engine/data/click_log.h"
 #include "engine/data/dataset.h"
+#include "engine/data/samples.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace lockstep::fuzz {
@@ -16,6 +17,20 @@ std::vector<std::string> seeds() {
   return {small, "0,1,2,a,b\r\n1,,,,\r\n", gzipOf(small), fileBytes(path)};
 }
 
+// Row by row: what a run reads is shown without a problem.
+static void show(const data::TableFile& file, std::int64_t rows) {
+  const auto reader = data::readTableSamples(file);
+  if (!reader.ok()) return LOCKSTEP_CHECK(rows < 0, "{}", reader.error().text());
+  const std::int64_t some[] = {0, 1, 2, 5};
+  (void)(*reader)->read(some);
+  const bool counted = (*reader)->count({}).ok();
+  const auto samples = (*reader)->read(some);
+  if (rows < 0) return;
+  LOCKSTEP_CHECK(counted && (*reader)->size() == rows && samples.ok());
+  for (const data::StoredSample& sample : *samples)
+    LOCKSTEP_CHECK(!sample.problem, "{}", sample.problem->text());
+}
+
 }  // namespace lockstep::fuzz
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
@@ -24,6 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   (void)data::inspectTable({path, data::kClickLogNumbers, data::kClickLogColumns, 1000, 2});
   (void)data::inspectTable({path, 2, 2, 50, 0});
   const auto table = data::openTable({path, 2, 2, 50, 2});
+  fuzz::show({path, 2, 2, 50, 2}, table.ok() ? (*table)->size() : -1);
   if (!table.ok()) return 0;
   for (std::int64_t row = 0; row < (*table)->size(); ++row) {
     float x[2];

@@ -20,7 +20,10 @@
 #include "ui/models/run_table_model.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/dashboard_view.h"
+#include "ui/pages/data_panel.h"
+#include "ui/pages/graph_panel.h"
 #include "ui/pages/history_page.h"
+#include "ui/pages/layer_graph_view.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
 #include "ui/pages/welcome_page.h"
@@ -219,6 +222,48 @@ void shootLaunch(LaunchDialog* launch, const QString& prefix) {
   launch->reject();
 }
 
+// The graph, planned and with a mistake, and samples of the data.
+void shootViews(MainWindow* window, ModelPage* model, const QString& prefix) {
+  const auto waitForPlan = [](ModelPage* page) {
+    (void)QTest::qWaitFor([&] { return page->layers()->plan() != nullptr; }, 10000);
+  };
+  model->showView(ModelPage::kGraphView);
+  waitForPlan(model);
+  shoot(window, prefix + "-model-graph");
+  model->document()->type(QString(model->document()->text()).replace("size: 2", "size: 200"));
+  shoot(window, prefix + "-model-graph-mistake");
+  model->document()->undoStack()->undo();
+  model->showView(ModelPage::kDataView);
+  (void)QTest::qWaitFor([&] { return model->data()->isChecked(); }, 10000);
+  shoot(window, prefix + "-model-data");
+  model->showView(ModelPage::kTextView);
+  auto* resnet = qobject_cast<ModelPage*>(window->openFile(copied("fashion-resnet.yaml")));
+  resnet->showView(ModelPage::kGraphView);
+  (void)resnet->document()->setField("strategy.kind", "pipeline", "change");
+  resnet->findChild<QSpinBox*>("graphRanks")->setValue(4);
+  (void)QTest::qWaitFor([&] { return resnet->layers()->stageOf(0) >= 0; }, 10000);
+  resnet->selectLayer(17);
+  QTest::keyClicks(resnet->findChild<QLineEdit*>("graphSearch"), "short");
+  shoot(window, prefix + "-model-graph-stages");
+  resnet->graph()->view()->fit();
+  shoot(window, prefix + "-model-graph-fit");
+  auto* gpt = qobject_cast<ModelPage*>(window->openFile(copied("gpt-tiny.yaml")));
+  gpt->showView(ModelPage::kGraphView);
+  waitForPlan(gpt);
+  shoot(window, prefix + "-model-graph-tied");
+  gpt->showView(ModelPage::kDataView);
+  (void)QTest::qWaitFor([&] { return gpt->data()->error().has_value(); }, 5000);
+  shoot(window, prefix + "-model-data-missing");
+  auto* ctr = qobject_cast<ModelPage*>(window->openFile(copied("ctr.yaml")));
+  ctr->showView(ModelPage::kGraphView);
+  waitForPlan(ctr);
+  shoot(window, prefix + "-model-graph-ctr");
+  for (ModelPage* page : {resnet, gpt, ctr}) {
+    page->document()->undoStack()->setClean();
+    (void)page->close();
+  }
+}
+
 ModelPage* shootModel(MainWindow* window, const QString& prefix) {
   auto* model = qobject_cast<ModelPage*>(window->openFile(copied("fashion-cnn.yaml")));
   model->selectLayer(0);
@@ -233,6 +278,7 @@ ModelPage* shootModel(MainWindow* window, const QString& prefix) {
   shoot(window, prefix + "-model-unsaved");
   model->document()->undoStack()->undo();
   model->message()->clear();
+  shootViews(window, model, prefix);
   return model;
 }
 

@@ -11,6 +11,7 @@
 #include "ui/studio/background.h"
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -57,38 +58,106 @@ bool LayerTableModel::setData(const QModelIndex& index, const QVariant& value, i
 
 void LayerTableModel::refresh() {
   ++generation_;
-  const app::SpecText& spec = document_->spec();
-  if (!spec.readable()) return;  // what was shown last stays
+  if (!document_->spec().readable()) return;  // what was shown last stays
+  plan_.reset();
+  pinned_ = document_->spec().layerStages();
   if (!modelIsFile()) {
-    // Names and kinds at once; the figures follow.
-    const std::string list = listPath();
-    const int count = spec.count(list);
-    std::vector<app::LayerRow> rows;
-    for (int i = 0; i < count; ++i) {
-      const std::string path = list + "[" + std::to_string(i) + "]";
-      app::LayerRow row;
-      row.name = spec.value(path + ".name").value_or("");
-      row.kind = spec.layerKind(path);
-      const auto at = static_cast<std::size_t>(i);
-      if (at < rows_.size() && rows_[at].kind == row.kind) {  // no flicker while figures are made
-        const std::string name = row.name.empty() ? rows_[at].name : row.name;
-        row = rows_[at];
-        row.name = name;
-      }
-      rows.push_back(std::move(row));
-    }
-    const int before = rowCount(), after = static_cast<int>(rows.size());
-    if (after == before) {
-      rows_ = std::move(rows);
-      if (after > 0) Q_EMIT dataChanged(index(0, 0), index(after - 1, kColumns - 1));
-    } else {
-      beginResetModel();
-      rows_ = std::move(rows);
-      endResetModel();
-    }
+    readRows();
+    const auto model = document_->spec().model();
+    setGraph(model ? app::layerGraphOf(*model) : app::LayerGraph());
   }
+  readProblems();
   describe();
 }
+
+// Names and kinds at once; the figures follow.
+void LayerTableModel::readRows() {
+  const app::SpecText& spec = document_->spec();
+  const std::string list = listPath();
+  const int count = spec.count(list);
+  std::vector<app::LayerRow> rows;
+  for (int i = 0; i < count; ++i) {
+    const std::string path = list + "[" + std::to_string(i) + "]";
+    app::LayerRow row;
+    row.name = spec.value(path + ".name").value_or("");
+    row.kind = spec.layerKind(path);
+    const auto at = static_cast<std::size_t>(i);
+    if (at < rows_.size() && rows_[at].kind == row.kind) {  // no flicker while figures are made
+      const std::string name = row.name.empty() ? rows_[at].name : row.name;
+      row = rows_[at];
+      row.name = name;
+    }
+    rows.push_back(std::move(row));
+  }
+  if (static_cast<int>(rows.size()) == rowCount()) {
+    rows_ = std::move(rows);
+    rowsChanged();
+  } else {
+    beginResetModel();
+    rows_ = std::move(rows);
+    endResetModel();
+  }
+}
+
+void LayerTableModel::rowsChanged() {
+  if (!rows_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
+}
+
+void LayerTableModel::setGraph(app::LayerGraph graph) {
+  if (graph == graph_) return;
+  graph_ = std::move(graph);
+  Q_EMIT graphChanged();
+}
+
+void LayerTableModel::addProblem(const std::string& path, const Message& what) {
+  const std::string list = listPath() + "[";
+  if (modelIsFile() || !path.starts_with(list)) return;
+  const int row = std::atoi(path.c_str() + list.size());
+  if (row < rowCount()) problems_.emplace(row, messageText(what));
+}
+
+void LayerTableModel::readProblems() {
+  problems_.clear();
+  for (const app::SpecProblem& problem : document_->spec().problems())
+    addProblem(problem.path, problem.message());
+}
+
+void LayerTableModel::setPlan(Result<app::LayerPlan> plan) {
+  plan_.reset();
+  readProblems();
+  if (!plan.ok())
+    addProblem(plan.error().field, plan.error().message());
+  else if (static_cast<int>(plan->layers.size()) == rowCount())
+    plan_ = std::move(*plan);
+  rowsChanged();
+}
+
+int LayerTableModel::stageOf(int row) const {
+  const auto at = static_cast<std::size_t>(row);
+  if (plan_) return plan_->stages > 1 && at < plan_->layers.size() ? plan_->layers[at].stage : -1;
+  return pinned() && at < pinned_.size() ? pinned_[at] : -1;
+}
+
+namespace {
+
+struct Described {
+  std::vector<app::LayerRow> rows;
+  std::optional<app::LayerGraph> graph;  // of a model in a file
+};
+
+std::optional<Described> describeFile(const QString& file) {
+  QFile source(file);
+  if (!source.open(QIODevice::ReadOnly)) return std::nullopt;
+  const auto model = app::SpecText::parse(source.readAll().toStdString(), file.toStdString(),
+                                          app::SpecKind::kModel)
+                         .model();
+  if (!model) return std::nullopt;
+  auto rows = app::describeModel(*model);
+  if (!rows) return std::nullopt;
+  return Described{std::move(*rows), app::layerGraphOf(*model)};
+}
+
+}  // namespace
 
 void LayerTableModel::describe() {
   const int generation = generation_;
@@ -105,31 +174,24 @@ void LayerTableModel::describe() {
   }
   runInBackground(
       this,
-      [model, file]() -> std::optional<std::vector<app::LayerRow>> {
-        auto given = model;
-        if (!given) {
-          QFile source(file);
-          if (!source.open(QIODevice::ReadOnly)) return std::nullopt;
-          given = app::SpecText::parse(source.readAll().toStdString(), file.toStdString(),
-                                       app::SpecKind::kModel)
-                      .model();
-        }
-        if (!given) return std::nullopt;
-        auto rows = app::describeModel(*given);
+      [model, file]() -> std::optional<Described> {
+        if (!model) return describeFile(file);
+        auto rows = app::describeModel(*model);
         if (!rows) return std::nullopt;
-        return std::move(*rows);
+        return Described{std::move(*rows), std::nullopt};
       },
-      [this, generation](std::optional<std::vector<app::LayerRow>> rows) {
+      [this, generation](std::optional<Described> made) {
         if (generation != generation_) return;
-        described_ = rows.has_value();
-        if (rows && static_cast<int>(rows->size()) == rowCount()) {
-          rows_ = std::move(*rows);
-          if (!rows_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, kColumns - 1));
-        } else if (rows) {
+        described_ = made.has_value();
+        if (made && static_cast<int>(made->rows.size()) == rowCount()) {
+          rows_ = std::move(made->rows);
+          rowsChanged();
+        } else if (made) {
           beginResetModel();
-          rows_ = std::move(*rows);
+          rows_ = std::move(made->rows);
           endResetModel();
         }
+        if (made && made->graph) setGraph(std::move(*made->graph));
         Q_EMIT totalsChanged();
       });
 }
@@ -149,7 +211,11 @@ qint64 LayerTableModel::activationBytes() const {
   for (const auto& row : rows_) sum += row.activationBytes;
   return sum;
 }
-void LayerTableModel::retranslate() { Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1); }
+void LayerTableModel::retranslate() {
+  readProblems();
+  rowsChanged();
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, kColumns - 1);
+}
 
 int LayerTableModel::rowCount(const QModelIndex& parent) const {
   return parent.isValid() ? 0 : static_cast<int>(rows_.size());
@@ -160,25 +226,36 @@ int LayerTableModel::columnCount(const QModelIndex& parent) const {
 
 QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
   if (!index.isValid() || index.row() >= rowCount()) return {};
-  const app::LayerRow& row = rows_[static_cast<std::size_t>(index.row())];
-  if (role == Qt::TextAlignmentRole && index.column() >= kParameters) {
-    return int(Qt::AlignRight | Qt::AlignVCenter);
+  const auto problem = problems_.find(index.row());
+  const bool wrong = problem != problems_.end();
+  switch (role) {
+    case Qt::DisplayRole:
+      return cellText(index.row(), index.column());
+    case Qt::EditRole:
+      return index.column() == kStage ? cellText(index.row(), kStage) : QVariant();
+    case Qt::TextAlignmentRole:
+      if (index.column() < kParameters) return {};
+      return int(Qt::AlignRight | Qt::AlignVCenter);
+    case Qt::ForegroundRole:
+      if (described_ || index.column() < kOutput) return {};
+      return Theme::instance().color("disabled");
+    case Qt::DecorationRole:
+      if (index.column() != kName) return {};
+      return wrong ? Theme::instance().icon("error", Tone::kBad) : Theme::instance().icon("layer");
+    case kProblemRole:
+    case Qt::ToolTipRole:
+      return wrong ? problem->second : QVariant();
+    default:
+      return {};
   }
-  if (role == Qt::ForegroundRole && !described_ && index.column() >= kOutput) {
-    return Theme::instance().color("disabled");
-  }
-  if (role == Qt::DecorationRole && index.column() == kName) return Theme::instance().icon("layer");
-  if (index.column() == kStage && (role == Qt::DisplayRole || role == Qt::EditRole)) {
-    const std::vector<int> stages = document_->spec().layerStages();
-    const auto at = static_cast<std::size_t>(index.row());
-    return at < stages.size() ? QVariant(stages[at]) : QVariant();
-  }
-  if (role != Qt::DisplayRole) return {};
+}
+
+QVariant LayerTableModel::cellText(int at, int column) const {
+  const app::LayerRow& row = rows_[static_cast<std::size_t>(at)];
   const QString dash(QChar(0x2014));
-  switch (index.column()) {
+  switch (column) {
     case kName:
-      return row.name.empty() ? tr("layer %1").arg(index.row() + 1)
-                              : QString::fromStdString(row.name);
+      return row.name.empty() ? tr("layer %1").arg(at + 1) : QString::fromStdString(row.name);
     case kKind:
       return QString::fromStdString(row.kind);
     case kOutput:
@@ -191,6 +268,9 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
       return row.output.empty() ? dash : formatFlops(row.forwardFlops);
     case kMemory:
       return row.output.empty() ? dash : formatBytes(static_cast<double>(row.activationBytes));
+    case kStage:
+      return at < static_cast<int>(pinned_.size()) ? QVariant(pinned_[static_cast<std::size_t>(at)])
+                                                   : QVariant();
     default:
       return {};
   }

@@ -1,5 +1,6 @@
 #include "ui/pages/model_page.h"
 
+#include <QAction>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -7,12 +8,17 @@
 #include <QSplitter>
 #include <QStackedWidget>
 #include <QTabBar>
+#include <QTabWidget>
 #include <QTableView>
 #include <QToolButton>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "ui/models/field_model.h"
 #include "ui/models/layer_table_model.h"
+#include "ui/pages/data_panel.h"
+#include "ui/pages/graph_panel.h"
+#include "ui/pages/layer_graph_view.h"
 #include "ui/theme/format.h"
 #include "ui/widgets/tables.h"
 #include "ui/widgets/widgets.h"
@@ -30,6 +36,8 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   buildHead();
   buildLayers();
   buildFields();
+  buildViews();
+  buildLayerActions();
   auto* left = new QSplitter(Qt::Vertical, this);
   left->setObjectName("modelLeftSplitter");
   left->addWidget(layerCard_);
@@ -39,12 +47,16 @@ ModelPage::ModelPage(std::unique_ptr<SpecDocument> document, QWidget* parent)
   auto* splitter = new QSplitter(Qt::Horizontal, this);
   splitter->setObjectName("modelSplitter");
   splitter->addWidget(left);
-  splitter->addWidget(textSide());
+  splitter->addWidget(views_);
   splitter->setChildrenCollapsible(false);
   splitter->setStretchFactor(0, 10);
   splitter->setStretchFactor(1, 9);
   splitter->setSizes({500, 450});
   body()->addWidget(splitter, 1);
+  const QWidgetList order{
+      launch_,   add_,        remove_,          up_,     down_, table_, noLayersButton_,
+      sections_, fieldTable_, views_->tabBar(), editor()};
+  for (qsizetype i = 1; i < order.size(); ++i) setTabOrder(order[i - 1], order[i]);
   connectParts();
   retranslate();
   showSection();
@@ -147,7 +159,88 @@ void ModelPage::buildFields() {
   fieldCard_->body()->addWidget(fieldStack_, 1);
 }
 
+void ModelPage::buildViews() {
+  views_ = new QTabWidget(this);
+  views_->setObjectName("modelViews");
+  views_->setDocumentMode(true);
+  graph_ = new GraphPanel(document(), layers_, table_->selectionModel(), this);
+  data_ = new DataPanel(document(), this);
+  views_->addTab(textSide(), {});
+  views_->addTab(graph_, {});
+  views_->addTab(data_, {});
+}
+
+// The same keys and menu for the list and the graph.
+void ModelPage::buildLayerActions() {
+  const auto action = [this](const char* name, const QList<QKeySequence>& keys, auto call) {
+    auto* out = new QAction(this);
+    out->setObjectName(name);
+    out->setShortcuts(keys);
+    out->setShortcutContext(Qt::WidgetShortcut);
+    connect(out, &QAction::triggered, this, call);
+    return out;
+  };
+  editAction_ = action("layerEdit", {}, [this] { editLayer(currentLayer()); });
+  addAction_ = action("layerAdd", {QKeySequence(Qt::Key_Insert)}, [this] { add_->showMenu(); });
+  removeAction_ = action("layerRemove", {QKeySequence(Qt::Key_Delete)}, [this] { removeLayer(); });
+  upAction_ = action("layerUp", {QKeySequence(Qt::CTRL | Qt::Key_Up)}, [this] { moveLayer(-1); });
+  downAction_ =
+      action("layerDown", {QKeySequence(Qt::CTRL | Qt::Key_Down)}, [this] { moveLayer(1); });
+  for (QWidget* view : std::initializer_list<QWidget*>{table_, graph_->view()}) {
+    view->addActions({editAction_, addAction_, removeAction_, upAction_, downAction_});
+    view->setContextMenuPolicy(Qt::ActionsContextMenu);
+  }
+}
+
+void ModelPage::showView(View view) { views_->setCurrentIndex(view); }
+
+void ModelPage::find() {
+  if (views_->currentIndex() == kGraphView) return graph_->openSearch();
+  showView(kTextView);
+  SpecPage::find();
+}
+
+void ModelPage::editLayer(int row) {
+  sections_->setCurrentIndex(row >= 0 ? kLayer : kModel);
+  for (int at = 0; at < fields_->rowCount(); ++at) {
+    const QModelIndex value = fields_->index(at, 1);
+    if (!(fields_->flags(value) & Qt::ItemIsEditable)) continue;
+    fieldTable_->setCurrentIndex(value);
+    break;
+  }
+  fieldTable_->setFocus();
+}
+
+void ModelPage::takeCursor() {
+  const app::SpecText& spec = document()->spec();
+  if (!editor()->hasFocus() || !spec.readable() || layers_->modelIsFile()) return;
+  const int line = editor()->textCursor().blockNumber() + 1;
+  const std::string list = layers_->listPath();
+  const auto lineOf = [&](int row) {
+    const auto mark = spec.mark(list + "[" + std::to_string(row) + "]");
+    return mark ? mark->line : 0;
+  };
+  const int count = spec.count(list);
+  const auto whole = spec.mark(list);
+  if (!whole || count == 0 || count != layers_->rowCount() || line < lineOf(0)) return;
+  const auto begin = spec.text().begin() + static_cast<std::ptrdiff_t>(whole->offset);
+  const int lines =
+      static_cast<int>(std::count(begin, begin + static_cast<std::ptrdiff_t>(whole->length), '\n'));
+  if (line > whole->line + lines) return;
+  int first = 0, last = count - 1;  // the last layer that begins at or before the line
+  while (first < last) {
+    const int middle = (first + last + 1) / 2;
+    if (lineOf(middle) <= line)
+      first = middle;
+    else
+      last = middle - 1;
+  }
+  if (first != currentLayer()) table_->selectRow(first);
+}
+
 void ModelPage::connectParts() {
+  connect(graph_->view(), &LayerGraphView::editWanted, this, &ModelPage::editLayer);
+  connect(editor(), &QPlainTextEdit::cursorPositionChanged, this, &ModelPage::takeCursor);
   connect(launch_, &QPushButton::clicked, this, &ModelPage::launchWanted);
   connect(remove_, &QToolButton::clicked, this, &ModelPage::removeLayer);
   connect(up_, &QToolButton::clicked, this, [this] { moveLayer(-1); });
@@ -190,12 +283,16 @@ void ModelPage::addLayer(const QString& yaml) {
 
 void ModelPage::removeLayer() {
   const int row = currentLayer();
-  if (row >= 0) showStatus(document()->removeItem(layers_->listPath(), row, tr("Remove layer")));
+  if (row < 0 || layers_->modelIsFile()) return;
+  const Status status = document()->removeItem(layers_->listPath(), row, tr("Remove layer"));
+  showStatus(status);
+  if (status.ok() && layers_->rowCount() > 0)
+    table_->selectRow(std::min(row, layers_->rowCount() - 1));
 }
 
 void ModelPage::moveLayer(int by) {
   const int row = currentLayer(), to = row + by;
-  if (row < 0 || to < 0 || to >= layers_->rowCount()) return;
+  if (row < 0 || to < 0 || to >= layers_->rowCount() || layers_->modelIsFile()) return;
   const Status status = document()->moveItem(layers_->listPath(), row, to, tr("Move layer"));
   showStatus(status);
   if (status.ok()) table_->selectRow(to);
@@ -224,7 +321,9 @@ bool ModelPage::showField(const std::string& path) {
 
 void ModelPage::problemChosen(const app::SpecProblem& problem) {
   // Fields that are not in the text yet are filled in in the form.
-  if (!problem.missing || !showField(problem.path)) SpecPage::problemChosen(problem);
+  if (problem.missing && showField(problem.path)) return;
+  showView(kTextView);
+  SpecPage::problemChosen(problem);
 }
 
 void ModelPage::showSection() {
@@ -290,6 +389,11 @@ void ModelPage::refreshButtons() {
   up_->setEnabled(editable && row > 0);
   down_->setEnabled(editable && row >= 0 && row + 1 < layers_->rowCount());
   launch_->setEnabled(document()->spec().ok());
+  addAction_->setEnabled(add_->isEnabled());
+  removeAction_->setEnabled(remove_->isEnabled());
+  upAction_->setEnabled(up_->isEnabled());
+  downAction_->setEnabled(down_->isEnabled());
+  editAction_->setEnabled(row >= 0);
 }
 
 void ModelPage::documentChanged() {
@@ -368,6 +472,17 @@ void ModelPage::retranslate() {
   setTexts(remove_, tr("Remove layer"));
   setTexts(up_, tr("Move layer up"));
   setTexts(down_, tr("Move layer down"));
+  editAction_->setText(tr("Edit layer"));
+  addAction_->setText(tr("Add layer…"));
+  removeAction_->setText(remove_->accessibleName());
+  upAction_->setText(up_->accessibleName());
+  downAction_->setText(down_->accessibleName());
+  views_->setTabText(kTextView, tr("Text"));
+  views_->setTabText(kGraphView, tr("Graph"));
+  views_->setTabText(kDataView, tr("Data"));
+  views_->setAccessibleName(tr("Views of the spec"));
+  graph_->retranslate();
+  data_->retranslate();
   sections_->setTabText(kLayer, tr("Layer"));
   sections_->setTabText(kModel, tr("Model"));
   sections_->setTabText(kTraining, tr("Training"));

@@ -1,10 +1,13 @@
-// ModelPage: a run spec: its layers with shapes and costs, its fields, and the text beside them.
+// ModelPage: a run spec: its layers with shapes and costs, its fields, and beside them the text,
+// the graph of the layers, and samples of the data.
 #pragma once
 
 #include "ui/pages/spec_page.h"
 
+class QAction;
 class QLabel;
 class QMenu;
+class QTabWidget;
 class QPushButton;
 class QStackedWidget;
 class QTabBar;
@@ -15,8 +18,10 @@ namespace lockstep::ui {
 
 class Card;
 class ColumnFitter;
+class DataPanel;
 class FieldModel;
 class Figure;
+class GraphPanel;
 class LayerTableModel;
 
 class ModelPage : public SpecPage {
@@ -29,6 +34,11 @@ class ModelPage : public SpecPage {
   QVector<InspectorRow> inspectorRows() const override;
   LayerTableModel* layers() const { return layers_; }
   FieldModel* fields() const { return fields_; }
+  GraphPanel* graph() const { return graph_; }
+  DataPanel* data() const { return data_; }
+  enum View { kTextView, kGraphView, kDataView };
+  void showView(View view);
+  void find() override;  // in the text, or of layers in the graph
   void selectLayer(int row);
   void addLayer(const QString& yaml);  // after the selected one, else at the end
   // Shows a field in the form, if it is there: "training.optimizer.momentum".
@@ -48,7 +58,11 @@ class ModelPage : public SpecPage {
   void buildLayers();
   void buildNoLayers();
   void buildFields();
+  void buildViews();
+  void buildLayerActions();
   void connectParts();
+  void editLayer(int row);  // -1: the model's own fields
+  void takeCursor();        // selects the layer that the text's cursor is in
   int currentLayer() const;
   void showLayer();  // the current one: its fields, and where it stands in the text
   void showSection();
@@ -81,6 +95,14 @@ class ModelPage : public SpecPage {
   QStackedWidget* fieldStack_ = nullptr;
   QTabBar* sections_ = nullptr;
   QTableView* fieldTable_ = nullptr;
+  QTabWidget* views_ = nullptr;
+  GraphPanel* graph_ = nullptr;
+  DataPanel* data_ = nullptr;
+  QAction* editAction_ = nullptr;
+  QAction* addAction_ = nullptr;
+  QAction* removeAction_ = nullptr;
+  QAction* upAction_ = nullptr;
+  QAction* downAction_ = nullptr;
 };
 
 }  // namespace lockstep::ui

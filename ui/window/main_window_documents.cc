@@ -12,6 +12,7 @@
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/models/navigator_model.h"
 #include "ui/pages/cluster_page.h"
+#include "ui/pages/data_panel.h"
 #include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
@@ -183,6 +184,7 @@ Page* MainWindow::openFile(const QString& path) {
 
 ModelPage* MainWindow::addModel(std::unique_ptr<SpecDocument> document) {
   auto* page = new ModelPage(std::move(document));
+  page->data()->setExampleFolder(QString::fromStdString(workspace_->home().root + "/data"));
   connect(page, &ModelPage::launchWanted, this, [this, page] { openLaunch(page, nullptr); });
   lastModel_ = page;
   addPage(page);

@@ -1,0 +1,85 @@
+#include "engine/planner/layer_placement.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "engine/ir/ops.h"
+#include "engine/passes/stages.h"
+#include "engine/plan/pieces.h"
+#include "engine/planner/pricing.h"
+#include "engine/planner/request_checks.h"
+
+namespace lockstep::planner {
+namespace {
+
+// Calls `visit` with the index of its layer and each node.
+template <typename Visit>
+void forEachNode(const ir::ModelGraph& model, Visit visit) {
+  std::size_t layer = 0;
+  for (std::size_t i = 0; i < model.graph.nodes().size(); ++i) {
+    while (layer + 1 < model.layers.size() &&
+           static_cast<ir::NodeId>(i) >= model.layers[layer + 1].first) {
+      ++layer;
+    }
+    visit(layer, model.graph.nodes()[i]);
+  }
+}
+
+// Seconds of a layer's forward pass by the roofline.
+std::vector<double> layerCosts(const ir::ModelGraph& model, const cluster::DeviceRates& rates) {
+  std::vector<double> costs(model.layers.size(), 0);
+  forEachNode(model, [&](std::size_t layer, const ir::Node& node) {
+    if (node.inputs.empty() || ir::info(node.op).isView) return;
+    std::vector<ir::TensorType> inputs, outputs;
+    for (const ir::ValueId input : node.inputs) inputs.push_back(model.graph.value(input).type);
+    for (const ir::ValueId output : node.outputs) outputs.push_back(model.graph.value(output).type);
+    const ir::OpCost work = ir::info(node.op).cost(node, inputs, outputs);
+    costs[layer] += std::max(work.flops / rates.flopsPerSecond,
+                             static_cast<double>(work.bytes) / rates.bytesPerSecond) +
+                    rates.launchSeconds;
+  });
+  return costs;
+}
+
+// Which layer has a parameter or statistic of this name.
+std::map<std::string, std::size_t, std::less<>> layersOfStates(const ir::ModelGraph& model) {
+  std::map<std::string, std::size_t, std::less<>> out;
+  forEachNode(model, [&](std::size_t layer, const ir::Node& node) {
+    if (node.op == ir::Op::kState) out.emplace(ir::textAttr(node.attrs, "state"), layer);
+  });
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<int>> stagesOfLayers(const PlanContext& context, std::string_view precision) {
+  const PlanRequest& request = context.request;
+  if (!request.pins.empty()) return pinnedStages(request, context.stages());
+  const cluster::DeviceRates rates = workerRates(context.cluster, precision, context.cost);
+  return passes::balanceStages(layerCosts(request.step, rates), context.stages());
+}
+
+Result<std::vector<LayerPlacement>> layerPlacements(const PlanRequest& request,
+                                                    const cluster::Cluster& cluster,
+                                                    const CostModel& cost, const plan::Plan& plan) {
+  std::vector<LayerPlacement> out(request.step.layers.size());
+  const PlanContext context{request, cluster, cost, {}, std::nullopt};
+  if (context.isPipeline()) {
+    LOCKSTEP_ASSIGN(const std::vector<int> stages, stagesOfLayers(context, plan.precision));
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].stage = stages[i];
+  }
+  const auto layers = layersOfStates(request.step);
+  for (int rank = 0; rank < plan.mesh.size(); ++rank) {
+    std::vector<std::int64_t> held(out.size(), 0);
+    for (const plan::HeldPiece& one : plan::piecesHeldBy(plan, rank)) {
+      const auto layer = layers.find(one.member->name);
+      if (layer != layers.end()) held[layer->second] += one.piece.bytes();
+    }
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i].stateBytes = std::max(out[i].stateBytes, held[i]);
+  }
+  return out;
+}
+
+}  // namespace lockstep::planner

@@ -1,0 +1,142 @@
+// The command data show, and a few steps of training of every kind of model that is offered.
+#include <QFile>
+#include <QJsonArray>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+QByteArray idx(const QList<quint32>& dimensions, const QByteArray& elements) {
+  QByteArray out("\0\0\x08", 3);
+  out += static_cast<char>(dimensions.size());
+  for (const quint32 extent : dimensions)
+    for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(extent >> shift & 0xff);
+  return out + elements;
+}
+
+// 96 images of 28 × 28 with labels 0 to 9.
+QStringList imageFiles(const Cli& cli) {
+  QByteArray pixels, labels;
+  for (int i = 0; i < 96 * 784; ++i) pixels += static_cast<char>(i * 7 % 251);
+  for (int i = 0; i < 96; ++i) labels += static_cast<char>(i % 10);
+  const QString images = cli.write("images", idx({96, 28, 28}, pixels)),
+                names = cli.write("labels", idx({96}, labels));
+  QStringList out;
+  for (const char* part : {"train", "evaluate"})
+    out << "--set" << QString("data.%1.images=%2").arg(part, images) << "--set"
+        << QString("data.%1.labels=%2").arg(part, names);
+  return out;
+}
+
+}  // namespace
+
+class CliDataTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void imagesAreShown() {
+    const Cli cli;
+    cli.write("images", idx({3, 2, 2}, QByteArray("\0\xff\xff\0\x80\x80\x80\x80\0\0\0\xff", 12)));
+    cli.write("labels", idx({3}, QByteArray("\1\0\1", 3)));
+    const QString spec =
+        cli.write("m.yaml",
+                  "version: 1\nmodel:\n  input: {shape: [2, 2, 1]}\n  layers: [flatten, {dense: "
+                  "{units: 2}}]\n"
+                  "data:\n  train: {images: images, labels: labels}\n"
+                  "  evaluate: {images: none, labels: labels}\ntraining: {batch: 2}\n");
+    const CliResult text = cli.run({"data", "show", spec, "--count", "2"});
+    QVERIFY2(text.exit == 0, text.text());
+    QVERIFY2(text.out.contains("3 samples: 2x2") && text.out.contains("labels: 0×1 1×2"), text.out);
+    QVERIFY2(text.out.contains("#0  label 1\n  ██\n██\n#1  label 0\n▒▒▒▒\n▒▒▒▒\n"), text.out);
+    const CliResult json = cli.run({"data", "show", spec, "--from", "1", "--check", "--json"});
+    QVERIFY2(json.exit == 0 && json.onlyJson, json.text());
+    QCOMPARE(json.first("data")["samples"].toInt(), 3);
+    QCOMPARE(json.first("data")["labels"].toObject()["1"].toInt(), 2);
+    const auto samples = json.all("sample");
+    QCOMPARE(samples.size(), 2);
+    QCOMPARE(samples[1]["index"].toInt(), 2);
+    QCOMPARE(samples[1]["pixels"].toArray(), (QJsonArray{0, 0, 0, 255}));
+    QCOMPARE(cli.run({"data", "show", spec, "--random", "--count", "2", "--seed", "5"}).out,
+             cli.run({"data", "show", spec, "--random", "--count", "2", "--seed", "5"}).out);
+    const auto refused = [&](const QStringList& more, const char* says) {
+      const CliResult result = cli.run(QStringList{"data", "show", spec} + more);
+      QVERIFY2(result.exit != 0 && result.err.contains(says), result.text());
+    };
+    refused({"--from", "3"}, "3 samples");
+    refused({"--split", "test"}, "--split");
+    refused({"--from", "1", "--random"}, "exclude");
+    refused({"--split", "evaluate"}, "none");
+    cli.write("labels", idx({3}, QByteArray("\1\0\7", 3)));
+    refused({}, "record 2 has label 7");
+    cli.write("images", idx({3, 2, 2}, QByteArray("abc")));
+    refused({}, "declares 12 bytes");
+  }
+
+  void rowsAndTextsAreShown() {
+    const Cli cli;
+    QVERIFY(cli.run({"make-data", "ctr", "--rows", "500", "--out", cli.path("ctr.tsv")}).exit == 0);
+    QFile example(lockstep::test::example("ctr"));
+    QVERIFY(example.open(QIODevice::ReadOnly));
+    const QString spec = cli.write("ctr.yaml", example.readAll());
+    const CliResult rows = cli.run({"data", "show", spec, "--split", "evaluate", "--json"});
+    QVERIFY2(rows.exit == 0, rows.text());
+    QCOMPARE(rows.first("data")["samples"].toInt(), 50);
+    QCOMPARE(rows.all("sample").size(), 8);
+    QCOMPARE(rows.first("sample")["cells"].toArray().size(), 39);
+    QVERIFY(cli.run({"data", "show", spec, "--check"}).out.contains("450 samples"));
+    const QString text = cli.write("t.txt", "one\ntwo\x1b[31m three four five six seven\n");
+    const QString words =
+        cli.write("t.yaml",
+                  "version: 1\nmodel:\n  input: {shape: [8], vocabulary: 256}\n  layers:\n"
+                  "    - embedding: {units: 4}\n    - dense: {units: 256}\ndata:\n"
+                  "  train: {text: t.txt}\n  evaluate: {text: t.txt}\ntraining: {batch: 1}\n");
+    const CliResult shown = cli.run({"data", "show", words, "--count", "1"});
+    QVERIFY2(shown.exit == 0 && shown.out.contains("#0  one↵two·"), shown.text());
+  }
+
+  void presetsTrain_data() {
+    QTest::addColumn<QString>("name");
+    for (const char* name :
+         {"fashion-mlp", "fashion-cnn", "fashion-resnet", "gpt-tiny", "gpt-small", "ctr"})
+      QTest::newRow(name) << QString(name);
+  }
+  // Every kind of model that a new one starts from makes some steps, and its loss is a number.
+  void presetsTrain() {
+    QFETCH(QString, name);
+    const Cli cli;
+    QStringList command{
+        "run",    example(name), "--json",         "--local", "2",
+        "--comm", "shm",         "--no-benchmark", "--set",   "training.max_steps=3"};
+    if (name.startsWith("fashion")) {
+      command +=
+          imageFiles(cli) + QStringList{"--set", "training.batch=16", "--set", "training.epochs=1"};
+    } else if (name.startsWith("gpt")) {
+      const QString text =
+          cli.write("t.txt", QByteArray("the quick brown fox jumps over it\n").repeated(90));
+      for (const char* part : {"train", "evaluate"})
+        command << "--set" << QString("data.%1.text=%2").arg(part, text);
+      command += {"--set", "training.batch=2",
+                  "--set", "training.evaluate_batch=2",
+                  "--set", "training.schedule.warmup_steps=0"};
+    } else {
+      const QString table = cli.path("ctr.tsv");
+      QVERIFY(cli.run({"make-data", "ctr", "--rows", "4000", "--out", table}).exit == 0);
+      for (const char* part : {"train", "evaluate"})
+        command << "--set" << QString("data.%1.table=%2").arg(part, table);
+      command += {"--set", "training.batch=256", "--set", "training.evaluate_batch=256",
+                  "--set", "training.epochs=1"};
+    }
+    const CliResult result = cli.run(command);
+    QVERIFY2(result.exit == 0, result.text());
+    const QJsonObject end = result.last();
+    QCOMPARE(end["event"].toString(), QString("finished"));
+    QVERIFY2(end["steps"].toInt() >= 3, result.text());
+    QVERIFY2(end["train_loss"].isDouble() && end["eval_loss"].isDouble(), result.text());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliDataTest)
+#include "cli_data_test.moc"

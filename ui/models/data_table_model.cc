@@ -1,0 +1,108 @@
+#include "ui/models/data_table_model.h"
+
+#include <QImage>
+#include <QPixmap>
+#include <algorithm>
+
+#include "ui/theme/format.h"
+#include "ui/theme/message_text.h"
+#include "ui/theme/theme.h"
+
+namespace lockstep::ui {
+namespace {
+
+// Small images with square pixels, large ones smaller.
+QPixmap pictureOf(const app::DataSample& sample, const std::vector<std::int64_t>& shape) {
+  const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
+  if (static_cast<std::int64_t>(sample.pixels.size()) < shape[0] * shape[1]) return {};
+  const QImage image(reinterpret_cast<const uchar*>(sample.pixels.data()), width, height, width,
+                     QImage::Format_Grayscale8);
+  const int side = std::max(width, height);
+  const int factor = (DataTableModel::kLeastSide + side - 1) / side;
+  if (factor > 1) return QPixmap::fromImage(image.scaled(image.size() * factor));
+  if (side <= DataTableModel::kMostSide) return QPixmap::fromImage(image.copy());
+  return QPixmap::fromImage(image.scaled(DataTableModel::kMostSide, DataTableModel::kMostSide,
+                                         Qt::KeepAspectRatio, Qt::SmoothTransformation));
+}
+
+}  // namespace
+
+void DataTableModel::setSamples(app::DataKind kind, std::vector<std::int64_t> shape,
+                                std::vector<app::DataSample> samples) {
+  beginResetModel();
+  kind_ = kind;
+  shape_ = std::move(shape);
+  samples_ = std::move(samples);
+  endResetModel();
+}
+
+void DataTableModel::clear() { setSamples(kind_, {}, {}); }
+
+void DataTableModel::retranslate() {
+  Q_EMIT headerDataChanged(Qt::Horizontal, 0, columnCount() - 1);
+  if (!samples_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, columnCount() - 1));
+}
+
+int DataTableModel::rowCount(const QModelIndex& parent) const {
+  return parent.isValid() ? 0 : static_cast<int>(samples_.size());
+}
+
+int DataTableModel::columnCount(const QModelIndex& parent) const {
+  if (parent.isValid()) return 0;
+  if (kind_ != app::DataKind::kRows) return 2;
+  std::int64_t cells = 0;
+  for (const std::int64_t extent : shape_) cells += extent;
+  return 2 + static_cast<int>(cells);
+}
+
+QString DataTableModel::cell(const app::DataSample& sample, int column) const {
+  if (column == kIndex) return QString("#%1").arg(sample.index);
+  if (kind_ == app::DataKind::kText) return QString::fromStdString(app::oneLine(sample.text));
+  if (column == kLabel) return QString::fromUtf8(sample.label.c_str());
+  const auto at = static_cast<std::size_t>(column - 2);
+  return at < sample.cells.size() ? QString::fromUtf8(sample.cells[at].c_str()) : QString();
+}
+
+QVariant DataTableModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= rowCount()) return {};
+  const app::DataSample& sample = samples_[static_cast<std::size_t>(index.row())];
+  const bool image = kind_ == app::DataKind::kImages;
+  switch (role) {
+    case Qt::DisplayRole:
+      // Below an image, where there is one column alone.
+      if (image && index.column() == kIndex)
+        return QString::fromUtf8("%1  ·  #%2").arg(cell(sample, kLabel)).arg(sample.index);
+      return cell(sample, index.column());
+    case Qt::DecorationRole:
+      if (image && index.column() == kIndex) return pictureOf(sample, shape_);
+      return {};
+    case Qt::AccessibleTextRole:
+      if (image) return tr("Sample %1, label %2").arg(sample.index).arg(cell(sample, kLabel));
+      return cell(sample, index.column());
+    case Qt::ToolTipRole:
+      if (sample.problem) return messageText(sample.problem->why);
+      if (kind_ == app::DataKind::kText && index.column() == kLabel)
+        return QString::fromStdString(app::oneLine(sample.text));
+      return {};
+    case Qt::ForegroundRole:
+      if (sample.problem) return Theme::instance().color("bad");
+      return {};
+    case Qt::TextAlignmentRole:
+      if (image && index.column() == kIndex) return int(Qt::AlignHCenter | Qt::AlignTop);
+      return {};
+    default:
+      return {};
+  }
+}
+
+QVariant DataTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
+  if (section == kIndex) return tr("Sample");
+  if (section == kLabel) return kind_ == app::DataKind::kText ? tr("Text") : tr("Label");
+  const std::int64_t numbers = shape_.empty() ? 0 : shape_[0];
+  const std::int64_t at = section - 2;
+  return at < numbers ? tr("n%1", "number of a table").arg(at + 1)
+                      : tr("c%1", "category of a table").arg(at - numbers + 1);
+}
+
+}  // namespace lockstep::ui
