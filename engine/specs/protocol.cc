@@ -23,6 +23,10 @@ const std::vector<Feature>& features() {
       {kWorkdirItems, 2, message("list and remove what its workdir keeps")},
       // Supervisor.Checkpoint
       {kCheckpointOnRequest, 2, message("take a checkpoint on request")},
+      // ListProcesses, ReadKernelLog
+      {kNodeDebugging, 2, message("show processes and kernel messages")},
+      // Supervisor.ReadRankStacks, Supervisor.DebugRank
+      {kRankDebugging, 2, message("read stacks on request and attach a debugger")},
   };
   return all;
 }
