@@ -308,8 +308,8 @@ class Session {
 
   Error notAttached() const {
     if (hasEnded(options_.pid)) return makeError(Code::kNotFound, "the rank's worker has ended");
-    Error error =
-        makeError(Code::kPermissionDenied, "gdbserver could not attach to process {}", options_.pid);
+    Error error = makeError(Code::kPermissionDenied, "gdbserver could not attach to process {}",
+                            options_.pid);
     error.why = withoutLineEnds(validUtf8(server_.said()));
     error.next = "look at kernel.yama.ptrace_scope on the node: it has to be 0 or 1";
     return error;
@@ -401,9 +401,9 @@ void DebuggerWatch::onRequest(std::string_view body) {
   const auto begins = [&](std::string_view word) { return body.starts_with(word); };
   if (begins("qSupported:") && body.find("multiprocess+") != std::string_view::npos)
     namesProcesses_ = true;
-  const bool resumes = (begins("vCont;") || begins("c") || begins("s") || begins("C") ||
-                        begins("S")) &&
-                       !begins("vCont?");
+  const bool resumes =
+      (begins("vCont;") || begins("c") || begins("s") || begins("C") || begins("S")) &&
+      !begins("vCont?");
   running_ = running_ || resumes;
   if (begins("vKill") || begins("k")) detached_ = true;
   pending_ = resumes || begins("k") ? std::string() : std::string(body);
@@ -428,8 +428,7 @@ void DebuggerWatch::onAnswer(std::string_view body) {
     breakpoints_.erase(place);
 }
 
-Status serveDebugger(const DebuggerOptions& options,
-                     const std::function<bool(DebuggerState)>& tell,
+Status serveDebugger(const DebuggerOptions& options, const std::function<bool(DebuggerState)>& tell,
                      const std::function<bool()>& cancelled) {
   const std::string program = findServer();
   if (program.empty()) {

@@ -32,8 +32,7 @@ enum class DebuggerState : std::uint8_t {
 // `cancelled`, or the process has ended. Errors: kFailedPrecondition without gdbserver or where
 // another debugger is attached, kPermissionDenied where it may not attach, kDeadlineExceeded if
 // none has connected in time.
-Status serveDebugger(const DebuggerOptions& options,
-                     const std::function<bool(DebuggerState)>& tell,
+Status serveDebugger(const DebuggerOptions& options, const std::function<bool(DebuggerState)>& tell,
                      const std::function<bool()>& cancelled);
 
 // Splits one direction of the protocol into packets, "$body#checksum". Keeps the first 256 bytes of
@@ -56,9 +55,9 @@ class DebuggerWatch {
   void fromDebugger(std::string_view bytes);
   void fromServer(std::string_view bytes);
 
-  bool isRunning() const { return running_; }        // the program, until a stop is reported
+  bool isRunning() const { return running_; }  // the program, until a stop is reported
   bool awaitsReply() const { return !pending_.empty(); }
-  bool isDetached() const { return detached_; }      // or the program was ended
+  bool isDetached() const { return detached_; }  // or the program was ended
   bool namesProcesses() const { return namesProcesses_; }
   // "0,401136,1": type, address and kind of each.
   const std::set<std::string>& breakpoints() const { return breakpoints_; }

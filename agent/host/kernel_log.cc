@@ -22,9 +22,9 @@ namespace {
 using Line = node::v1::ReadKernelLogReply::Line;
 
 constexpr int kMostLines = 5000, kUsualLines = 200;
-constexpr int kLevels = 8;                       // the facility stands above them
-constexpr std::size_t kMostRecord = 16384;       // bytes; the kernel's are at most 8192
-constexpr int kMostBuffer = 64 << 20;            // bytes of the system call
+constexpr int kLevels = 8;                         // the facility stands above them
+constexpr std::size_t kMostRecord = 16384;         // bytes; the kernel's are at most 8192
+constexpr int kMostBuffer = 64 << 20;              // bytes of the system call
 constexpr Nanoseconds kReadLimit = 5'000'000'000;  // a kernel that talks all the time
 
 template <typename T>
@@ -58,13 +58,13 @@ std::string unescaped(std::string_view text) {
 }
 
 Error refused(int code) {
-  Error error = makeError(Code::kPermissionDenied, "the account may not read the kernel's messages");
+  Error error =
+      makeError(Code::kPermissionDenied, "the account may not read the kernel's messages");
   const auto restricted = readFile("/proc/sys/kernel/dmesg_restrict", 64);
   error.why = restricted.ok() && restricted->starts_with("1")
                   ? Message("the node's kernel.dmesg_restrict is 1")
                   : systemError(code, "").why;
-  error.next =
-      "run sudo dmesg on the node, or allow it there: sudo sysctl kernel.dmesg_restrict=0";
+  error.next = "run sudo dmesg on the node, or allow it there: sudo sysctl kernel.dmesg_restrict=0";
   return error;
 }
 

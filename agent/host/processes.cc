@@ -177,8 +177,7 @@ Listed describe(int pid, const ProcessStat& now, const ProcessStat* before, doub
   // Its command line is part of its memory. One that hangs in the kernel, perhaps with a lock on
   // its memory, is named instead: reading would hang as well.
   const bool hangs = isSame && now.state == 'D' && before->state == 'D';
-  const auto words =
-      hangs ? std::vector<std::string>() : zeroTerminated(slurp(pid, "cmdline"));
+  const auto words = hangs ? std::vector<std::string>() : zeroTerminated(slurp(pid, "cmdline"));
   out.process.set_command(commandText(words, now));
   notePart(pid, words, out.process);
   return out;

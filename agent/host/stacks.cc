@@ -211,14 +211,13 @@ void StackReader::read(int pid, Done done) {
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
   std::array<std::string, 4> words{"lockstep-agent", "stacks", std::to_string(pid), "--message"};
-  std::array<char*, 5> arguments{words[0].data(), words[1].data(), words[2].data(),
-                                 words[3].data(), nullptr};
+  std::array<char*, 5> arguments{words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                                 nullptr};
   pid_t child = 0;
   const int failed =
       posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0)
-    return done(systemError(failed, "cannot start a process that reads stacks"));
+  if (failed != 0) return done(systemError(failed, "cannot start a process that reads stacks"));
   const int fd = output.get();
   readings_[fd] = {child, pid, std::move(output), {}, std::move(done)};
   loop_.watch(fd, POLLIN, [this, fd](short) { onOutput(fd); });

@@ -149,13 +149,12 @@ void printProcesses(const std::string& node, const NodeProcesses& list, bool sev
   table.header = {"pid", "user", "CPU", "memory", "threads", "state", "age", "Lockstep", "command"};
   table.right = {true, false, true, true, true, false, true, false, false};
   for (const NodeProcess& process : list.processes)
-    table.rows.push_back({fmt::format("{}", process.pid), printable(process.user),
-                          fmt::format("{:.0f} %", 100 * process.cores),
-                          bytesText(static_cast<double>(process.memoryBytes)),
-                          fmt::format("{}", process.threads), process.state,
-                          durationText(process.ageSeconds),
-                          style.cyan(printable(partText(process))),
-                          fit(printable(process.command), 120)});
+    table.rows.push_back(
+        {fmt::format("{}", process.pid), printable(process.user),
+         fmt::format("{:.0f} %", 100 * process.cores),
+         bytesText(static_cast<double>(process.memoryBytes)), fmt::format("{}", process.threads),
+         process.state, durationText(process.ageSeconds), style.cyan(printable(partText(process))),
+         fit(printable(process.command), 120)});
   put(stdout, (several ? style.bold(node) + "\n" : "") + table.text() + (several ? "\n" : ""));
   if (list.othersHidden)
     put(stderr, fmt::format("note: node {} hides the processes of other accounts\n", node));
@@ -178,10 +177,10 @@ void printKernel(const std::string& node, const std::vector<KernelLine>& lines, 
   std::string text = several ? style.bold(node) + "\n" : "";
   constexpr int kError = 3, kWarning = 4;
   for (const KernelLine& line : lines) {
-    const std::string said = fmt::format("{} {} {}\n", localTime(line.wallNs),
-                                         padded(kernelLevelName(line.level), 9),
-                                         printable(line.text));
-    text += line.level <= kError ? style.red(said)
+    const std::string said =
+        fmt::format("{} {} {}\n", localTime(line.wallNs), padded(kernelLevelName(line.level), 9),
+                    printable(line.text));
+    text += line.level <= kError     ? style.red(said)
             : line.level == kWarning ? style.yellow(said)
                                      : said;
   }
@@ -237,10 +236,9 @@ int onRank(const Globals& globals, const RankOfRun& of, bool json, Work work) {
 
 void printStacks(const RankStacks& stacks) {
   const Style style(wantsColour(STDOUT_FILENO));
-  std::string text =
-      fmt::format("rank {} on {}, process {}: {} threads, each stopped for at most {:.1f} ms\n",
-                  stacks.rank, printable(stacks.node), stacks.pid, stacks.threads.size(),
-                  1e3 * stacks.longestStop());
+  std::string text = fmt::format(
+      "rank {} on {}, process {}: {} threads, each stopped for at most {:.1f} ms\n", stacks.rank,
+      printable(stacks.node), stacks.pid, stacks.threads.size(), 1e3 * stacks.longestStop());
   for (const ThreadStack& thread : stacks.threads) {
     text += style.bold(fmt::format("thread {} {}, {}", thread.tid, printable(thread.name),
                                    printable(thread.state))) +
@@ -370,7 +368,9 @@ int debugTerminalCommand(const Globals& globals, const Arguments& arguments) {
   const bool json = arguments.has("json");
   const auto cluster = clusterIn(globals, arguments);
   if (!cluster.ok()) return failed(cluster.error(), json);
-  const std::string node = nodeWord(arguments);
+  std::string node = nodeWord(arguments);
+  if (node.empty() && (*cluster)->nodes_size() == 1) node = (*cluster)->nodes(0).name();
+  if (node.empty()) return failed(invalidArgument("NODE is missing"), json);
   if (const auto chosen = chosenNode(*cluster, node); !chosen.ok())
     return failed(chosen.error(), json);
   const auto words = shellCommand(**cluster, node, globals.sshConfig);

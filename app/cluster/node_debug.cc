@@ -32,8 +32,7 @@ Result<std::unique_ptr<node::v1::Agent::Stub>> agentOf(NodeAccess& node,
     error.next = "connect the cluster first";
     return error;
   }
-  if (Status able =
-          specs::checkFeature("the agent", inventory->agentSpeaks, specs::kNodeDebugging);
+  if (Status able = specs::checkFeature("the agent", inventory->agentSpeaks, specs::kNodeDebugging);
       !able.ok()) {
     able.error().node = node.name();
     able.error().next = "deploy this version to the node: lockstep cluster deploy";
@@ -103,8 +102,8 @@ Result<NodeProcesses> listProcesses(NodeAccess& node, const ProcessQuery& query,
                                     std::stop_token stop) {
   LOCKSTEP_ASSIGN(const auto agent, agentOf(node, stop));
   grpc::ClientContext context;
-  setLimit(context, kReplyLimit + std::chrono::milliseconds(
-                                      static_cast<int>(1000 * std::clamp(query.seconds, 0.0, 10.0))));
+  setLimit(context, kReplyLimit + std::chrono::milliseconds(static_cast<int>(
+                                      1000 * std::clamp(query.seconds, 0.0, 10.0))));
   const CancelOnStop cancel(context, stop);
   node::v1::ListProcessesRequest request;
   request.set_seconds(query.seconds);
@@ -182,13 +181,14 @@ Result<std::vector<std::string>> terminalCommand(const std::vector<std::string>&
   }
   if (out.empty()) {
     Error error = makeError(Code::kNotFound, "no terminal program was found on this machine");
-    error.next = "install one, name yours in the environment variable TERMINAL, or copy the command";
+    error.next =
+        "install one, name yours in the environment variable TERMINAL, or copy the command";
     return error;
   }
   // The window stays until what failed was read.
-  out.insert(out.end(), {"sh", "-c",
-                         "\"$@\" || { printf '\\n[%s: exit status %s] ' \"$1\" \"$?\"; read -r _; }",
-                         "sh"});
+  out.insert(out.end(),
+             {"sh", "-c",
+              "\"$@\" || { printf '\\n[%s: exit status %s] ' \"$1\" \"$?\"; read -r _; }", "sh"});
   out.insert(out.end(), command.begin(), command.end());
   return out;
 }

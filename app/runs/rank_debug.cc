@@ -194,7 +194,9 @@ Result<RankStacks> readStacks(const RankPlace& place, const std::stop_token& sto
         out.pid = reply.pid();
         out.incomplete = reply.incomplete();
         for (const auto& thread : reply.threads())
-          out.threads.push_back({thread.tid(), thread.name(), thread.state(),
+          out.threads.push_back({thread.tid(),
+                                 thread.name(),
+                                 thread.state(),
                                  {thread.frames().begin(), thread.frames().end()},
                                  static_cast<double>(thread.stopped_ns()) * 1e-9});
         return {};
@@ -209,10 +211,9 @@ std::string debuggerCommand(const DebuggerNews& news) {
 Status debugRank(const RankPlace& place, double seconds,
                  const std::function<bool(const DebuggerNews&)>& tell,
                  const std::stop_token& stop) {
-  return onItsNode(place, stop,
-                   [&](const RunNode& node, node::v1::Supervisor::Stub& supervisor) {
-                     return debugOn(place, node, seconds, supervisor, tell, stop);
-                   });
+  return onItsNode(place, stop, [&](const RunNode& node, node::v1::Supervisor::Stub& supervisor) {
+    return debugOn(place, node, seconds, supervisor, tell, stop);
+  });
 }
 
 }  // namespace lockstep::app

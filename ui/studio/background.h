@@ -1,5 +1,6 @@
 // Runs work off the GUI thread: `work` runs on a pool thread, and `done` receives its value on the
 // GUI thread, unless `owner` was destroyed. Nothing that takes over 100 ms runs on the GUI thread.
+// Work that waits for nodes has a pool of more threads.
 #pragma once
 
 #include <QCoreApplication>
@@ -11,18 +12,18 @@
 namespace lockstep::ui {
 
 template <typename Work, typename Done>
-void runInBackground(QObject* owner, Work work, Done done) {
+void runInBackground(QObject* owner, Work work, Done done,
+                     QThreadPool& pool = *QThreadPool::globalInstance()) {
   QPointer<QObject> alive(owner);
-  QThreadPool::globalInstance()->start(
-      [alive, work = std::move(work), done = std::move(done)]() mutable {
-        auto value = std::make_shared<decltype(work())>(work());
-        QMetaObject::invokeMethod(
-            QCoreApplication::instance(),
-            [alive, value, done = std::move(done)]() mutable {
-              if (alive) done(std::move(*value));
-            },
-            Qt::QueuedConnection);
-      });
+  pool.start([alive, work = std::move(work), done = std::move(done)]() mutable {
+    auto value = std::make_shared<decltype(work())>(work());
+    QMetaObject::invokeMethod(
+        QCoreApplication::instance(),
+        [alive, value, done = std::move(done)]() mutable {
+          if (alive) done(std::move(*value));
+        },
+        Qt::QueuedConnection);
+  });
 }
 
 // Waits for running work, and drops queued work and undelivered values. Called at exit.

@@ -56,6 +56,10 @@ class RunDocument : public QObject {
   // Converts a wall clock time, in seconds, to the x of series over time.
   double secondsIntoRun(double wallSeconds) const;
   std::string historyFolder() const;
+  Workspace& workspace() { return workspace_; }
+  // The session of its nodes; null: the run has ended, or is being read.
+  std::shared_ptr<LiveCluster> cluster() const { return cluster_; }
+  bool canDebug() const { return loaded_ && cluster_ && app::isUnderWay(model_.row().phase); }
   // Returns the series of that name, created on first use. Series over time have x in seconds since
   // the run began.
   std::shared_ptr<Series> series(const std::string& name);
