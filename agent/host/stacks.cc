@@ -126,7 +126,7 @@ Error unreadable(int pid, int failure) {
   } else if (!tracer.empty() && tracer != "0") {
     error.code = Code::kFailedPrecondition;
     error.why = message("process {} debugs it", tracer);
-    error.next = "end the debugger first";
+    error.next = "end that debugger first";
   } else {
     const char* said = dwfl_errmsg(failure);
     error.why = said == nullptr ? "" : said;

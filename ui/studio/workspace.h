@@ -34,7 +34,7 @@ class Workspace : public QObject {
   const app::Home& home() const { return options_.home; }
   const QString& sshConfig() const { return options_.sshConfig; }
   app::Inbox& inbox() { return inbox_; }
-  // destroys sessions, recorders and launches; waits for nodes
+  // destroys sessions, recorders and launches
   QThreadPool& teardownPool() { return teardownPool_; }
   Settings& settings() { return settings_; }
   JobTracker& jobs() { return jobs_; }
