@@ -271,7 +271,8 @@ class Session {
     debugger.reset();
     server_.end();
     server_.readComplaints();
-    if (!attached_) return notAttached();
+    const bool wasAttached = attached_ || server_.said().find("Attached;") != std::string::npos;
+    if (!wasAttached) return notAttached();
     return tell_(DebuggerState::kLeft) && stays;
   }
 

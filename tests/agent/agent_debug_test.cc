@@ -1,4 +1,5 @@
 // Debugging of nodes and ranks, with real processes, workers and gdbserver.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
@@ -201,19 +202,17 @@ class Debugger {
   std::string got_;
 };
 
-// The address of a function that the worker calls all the time: where it goes on after poll().
-std::string addressOf(int pid, const std::string& symbol) {
-  // In libc, which this program has at another address.
+// The address of a function of libc in another process.
+std::string addressOf(int pid, const char* function) {
   const auto baseOf = [](int process) {
     const auto maps = readFile(fmt::format("/proc/{}/maps", process), 4 << 20);
     std::size_t at = maps.ok() ? maps->find("libc.so.6") : std::string::npos;
     if (at == std::string::npos) return std::uint64_t{0};
     at = maps->rfind('\n', at) + 1;
-    return std::strtoull(maps->c_str() + at, nullptr, 16);
+    return std::uint64_t{std::strtoull(maps->c_str() + at, nullptr, 16)};
   };
-  void* const here = symbol == "clock_gettime" ? reinterpret_cast<void*>(&clock_gettime)
-                                               : reinterpret_cast<void*>(&poll);
-  return fmt::format("{:x}", reinterpret_cast<std::uint64_t>(here) - baseOf(getpid()) + baseOf(pid));
+  const auto here = reinterpret_cast<std::uint64_t>(dlsym(RTLD_DEFAULT, function));
+  return fmt::format("{:x}", here - baseOf(getpid()) + baseOf(pid));
 }
 
 bool hasGdbserver() { return !QStandardPaths::findExecutable("gdbserver").isEmpty(); }
@@ -253,7 +252,8 @@ class AgentDebugTest : public QObject {
 
   void kernelRecordsAreParsed() {
     const auto line = agent::parseKernelRecord(
-        "30,1234,5140900,-,caller=T1;usb \\x1b[31m caf\\xc3\\xa9 \\x5c \\xff \\x\n SUBSYSTEM=usb\n");
+        "30,1234,5140900,-,caller=T1;usb \\x1b[31m caf\\xc3\\xa9 \\x5c \\xff \\x\n "
+        "SUBSYSTEM=usb\n");
     QVERIFY(line);
     QCOMPARE(line->level(), 6);
     QCOMPARE(line->boot_ns(), std::int64_t{5140900000});
@@ -555,15 +555,20 @@ class AgentDebugTest : public QObject {
 
   // gdbserver would leave its breakpoints in the worker, which would die of the first.
   void aDebuggerThatIsCutOffLeavesNoTrace_data() {
-    QTest::addColumn<bool>("runs");
+    QTest::addColumn<QString>("function");  // at which the breakpoint is
+    QTest::addColumn<int>("resumed");       // so many times
     QTest::addColumn<bool>("cancelled");
-    QTest::newRow("stopped") << false << false;
-    QTest::newRow("running") << true << false;
-    QTest::newRow("the client leaves") << true << true;
+    QTest::newRow("before the breakpoint") << "clock_gettime" << 0 << false;
+    QTest::newRow("at the breakpoint") << "clock_gettime" << 1 << false;
+    QTest::newRow("behind the breakpoint") << "clock_gettime" << 3 << false;
+    QTest::newRow("while it runs") << "abort" << 1 << false;
+    QTest::newRow("by the client") << "abort" << 1 << true;
+    QTest::newRow("by the client, at the breakpoint") << "clock_gettime" << 1 << true;
   }
   void aDebuggerThatIsCutOffLeavesNoTrace() {
     if (!hasGdbserver()) QSKIP("gdbserver is not installed");
-    QFETCH(bool, runs);
+    QFETCH(QString, function);
+    QFETCH(int, resumed);
     QFETCH(bool, cancelled);
     Node node("n1");
     node.start();
@@ -575,14 +580,16 @@ class AgentDebugTest : public QObject {
     Debugger debugger(debugging.replies().back().socket());
     QVERIFY(debugger.ask("?").starts_with("T"));
     QCOMPARE(debugger.ask("QStartNoAckMode"), std::string("OK"));
-    const std::string address = addressOf(pid, "poll");
+    const std::string address = addressOf(pid, function.toLatin1());
     QCOMPARE(debugger.ask(fmt::format("Z0,{},1", address)), std::string("OK"));
-    if (runs) {  // it is hit; then the program runs with it
+    const bool isHit = function != "abort";
+    for (int i = 0; i < resumed; ++i) {
       debugger.send("vCont;c");
+      if (!isHit) continue;
       const std::string stop = debugger.receive();
       QVERIFY2(stop.starts_with("T05"), stop.c_str());
-      debugger.send("vCont;c");
     }
+    if (!isHit) QVERIFY(run.goesOn());  // with the debugger
     if (cancelled)
       debugging.cancel();
     else
@@ -659,8 +666,8 @@ class AgentDebugTest : public QObject {
     options.socket = empty.filePath("debug.sock").toStdString();
     options.wait = 1'000'000'000;
     if (!hasGdbserver()) {
-      const Status status =
-          agent::serveDebugger(options, [](auto) { return true; }, [] { return false; });
+      const Status status = agent::serveDebugger(
+          options, [](auto) { return true; }, [] { return false; });
       QCOMPARE(status.code(), Code::kFailedPrecondition);
       QVERIFY(status.error().next.text().find("apt install gdbserver") != std::string::npos);
     }
@@ -669,8 +676,8 @@ class AgentDebugTest : public QObject {
     if (child == 0) _exit(0);
     waitpid(child, nullptr, 0);
     options.pid = child;
-    const Status ended =
-        agent::serveDebugger(options, [](auto) { return true; }, [] { return false; });
+    const Status ended = agent::serveDebugger(
+        options, [](auto) { return true; }, [] { return false; });
     if (hasGdbserver()) QVERIFY(ended.ok());
     QVERIFY(!std::filesystem::exists(options.socket));
   }

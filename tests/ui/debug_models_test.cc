@@ -26,8 +26,11 @@ app::RankStacks oddStacks(std::mt19937& random) {
   app::RankStacks out;
   out.rank = 1;
   for (std::size_t threads = random() % 6; out.threads.size() < threads;) {
-    app::ThreadStack thread{static_cast<int>(random() % 100000), oddText(random), oddText(random),
-                            {}, static_cast<double>(random() % 1000) * 1e-6};
+    app::ThreadStack thread{static_cast<int>(random() % 100000),
+                            oddText(random),
+                            oddText(random),
+                            {},
+                            static_cast<double>(random() % 1000) * 1e-6};
     for (std::size_t frames = random() % 5; thread.frames.size() < frames;)
       thread.frames.push_back(oddText(random));
     out.threads.push_back(std::move(thread));
@@ -116,11 +119,11 @@ class DebugModelsTest : public QObject {
       }
       sorted.sort(ProcessModel::kMemory, Qt::DescendingOrder);
       for (int row = 1; row < sorted.rowCount(); ++row)
-        QVERIFY(sorted.index(row, ProcessModel::kMemory)
-                    .data(ProcessModel::kSortRole)
-                    .toLongLong() <= sorted.index(row - 1, ProcessModel::kMemory)
-                                         .data(ProcessModel::kSortRole)
-                                         .toLongLong());
+        QVERIFY(
+            sorted.index(row, ProcessModel::kMemory).data(ProcessModel::kSortRole).toLongLong() <=
+            sorted.index(row - 1, ProcessModel::kMemory)
+                .data(ProcessModel::kSortRole)
+                .toLongLong());
     }
     app::NodeProcesses list;
     app::NodeProcess rank;

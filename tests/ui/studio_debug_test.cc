@@ -217,8 +217,8 @@ class StudioDebugTest : public QObject {
     const QString mark = road_->path("opened");
     QFile own(road_->path("terminal"));
     QVERIFY(own.open(QIODevice::WriteOnly));
-    own.write("#!/bin/sh\nprintf '%s\\n' \"$@\" > " + mark.toUtf8() + ".part\nmv " +
-              mark.toUtf8() + ".part " + mark.toUtf8() + "\n");
+    own.write("#!/bin/sh\nprintf '%s\\n' \"$@\" > " + mark.toUtf8() + ".part\nmv " + mark.toUtf8() +
+              ".part " + mark.toUtf8() + "\n");
     own.close();
     own.setPermissions(QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
     qputenv("TERMINAL", own.fileName().toUtf8());

@@ -97,12 +97,13 @@ class CliDebugTest : public QObject {
 
   void shellsOfNodesOverSsh() {
     const Cli cli;
-    const QString cluster = cli.write("lab.yaml",
-                                      "version: 1\nname: lab\nnodes:\n"
-                                      "  - name: n1\n    ssh: {host: n1.lab}\n"
-                                      "  - name: n2\n    ssh: {host: n2.lab, user: ann, port: 2222, "
-                                      "identity_file: '/k e\\y', proxy_jump: 'bob@gate.lab:22'}\n"
-                                      "  - name: n3\n    ssh: {host: -oProxyCommand=touch}\n");
+    const QString cluster =
+        cli.write("lab.yaml",
+                  "version: 1\nname: lab\nnodes:\n"
+                  "  - name: n1\n    ssh: {host: n1.lab}\n"
+                  "  - name: n2\n    ssh: {host: n2.lab, user: ann, port: 2222, "
+                  "identity_file: '/k e\\y', proxy_jump: 'bob@gate.lab:22'}\n"
+                  "  - name: n3\n    ssh: {host: -oProxyCommand=touch}\n");
     const CliResult plain = cli.run({"debug", "terminal", cluster, "n1", "--print"});
     QCOMPARE(plain.out, QByteArray("ssh -- n1.lab\n"));
     const CliResult all =
@@ -188,7 +189,8 @@ class CliDebugTest : public QObject {
     // A busy process whose name would take the terminal over.
     QProcess busy;
     busy.setProgram("/bin/bash");
-    busy.setArguments({"-c", "exec -a $'evil\\e]0;owned\\a\\e[2J\\nx' bash -c 'while :; do :; done'"});
+    busy.setArguments(
+        {"-c", "exec -a $'evil\\e]0;owned\\a\\e[2J\\nx' bash -c 'while :; do :; done'"});
     busy.start();
     QVERIFY(busy.waitForStarted());
     const CliResult json =
@@ -221,8 +223,8 @@ class CliDebugTest : public QObject {
   }
 
   static void kernelMessagesAreRead(Training& training) {
-    const CliResult json = training.cli.run(
-        {"debug", "kernel", training.run, "local1", "--lines", "7", "--json"});
+    const CliResult json =
+        training.cli.run({"debug", "kernel", training.run, "local1", "--lines", "7", "--json"});
     QVERIFY2(json.onlyJson, json.text());
     if (json.exit != 0) {  // the account may not
       QCOMPARE(json.first("error")["code"].toString(), "permission-denied");
