@@ -14,10 +14,11 @@
 
 namespace lockstep::agent {
 
-// Stops each thread of the process while it is read, for about a millisecond: symbols are looked up
-// afterwards. Also reads threads that are stopped already. Linux has to allow it: the process names
-// an ancestor of the caller by allowStacks(). At most 64 threads, and 64 frames of each. Errors:
-// kPermissionDenied, kNotFound, kFailedPrecondition while a debugger is attached.
+// Stops each thread of the process while it is read, for some tenths of a millisecond where a core
+// is free: symbols are looked up afterwards. Also reads threads that are stopped already. Linux has
+// to allow it: the process names an ancestor of the caller by allowStacks(). At most 64 threads,
+// and 64 frames of each. Errors: kPermissionDenied, kNotFound, kFailedPrecondition while a debugger
+// is attached.
 Result<node::v1::ReadRankStacksReply> stacksOf(int pid);
 
 // Returns a line for each thread, and one for each of its frames, indented.

@@ -182,7 +182,7 @@ const std::vector<Command> kCommands{
     {"debug stacks",
      {{"json"}, 2, 2, "debug stacks RUN RANK [--json]"},
      "Prints the stacks of all threads of a rank that trains, with symbols.\n"
-     "Each thread is stopped for about a millisecond.",
+     "Each thread is stopped while its own stack is read, usually for less than a millisecond.",
      debugStacksCommand},
     {"debug processes",
      {{"local=", "seconds=", "limit=", "json"},
@@ -206,7 +206,8 @@ const std::vector<Command> kCommands{
     {"debug gdb",
      {{"wait=", "json"}, 2, 2, "debug gdb RUN RANK [--wait S] [--json]"},
      "Lets a debugger attach to a rank: prints the command of GDB to run on this machine.\n"
-     "Training stands still while the debugger holds the rank; it goes on when the debugger leaves, "
+     "Training stands still while the debugger holds the rank; it goes on when the debugger "
+     "leaves, "
      "and\n"
      "when this command ends. The node needs gdbserver.\n"
      "  --wait  seconds to wait for the debugger (default 600)",

@@ -12,6 +12,7 @@
 
 #include <QStandardPaths>
 #include <QTest>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -273,7 +274,10 @@ class AgentDebugTest : public QObject {
 
   void whateverIsReadIsText() {
     std::mt19937 random(20261126);
-    const std::string alphabet("0123456789,;-<>[]. ()\\x\n\t\0\x1b\xff\xc3Aa", 34);
+    const std::string alphabet(
+        "0123456789,;-<>[]. ()\\x\n\t\0\x1b\xff\xc3"
+        "Aa",
+        31);
     for (int round = 0; round < 20000; ++round) {
       std::string text;
       for (std::size_t length = random() % 60; text.size() < length;)
@@ -303,7 +307,16 @@ class AgentDebugTest : public QObject {
     request.set_seconds(0.7);
     request.set_most(500);
     node::v1::ListProcessesReply reply;
+    const auto used = [&] {
+      const auto text = readFile(fmt::format("/proc/{}/stat", shell.pid), 65536);
+      const auto stat = text.ok() ? agent::parseProcessStat(*text) : std::nullopt;
+      return stat ? static_cast<double>(stat->cpu) / static_cast<double>(sysconf(_SC_CLK_TCK)) : -1;
+    };
+    const double usedBefore = used();
+    const Nanoseconds begun = monotonicNow();
     const grpc::Status status = node.agent().ListProcesses(deadline().get(), request, &reply);
+    const double share =
+        (used() - usedBefore) / (static_cast<double>(monotonicNow() - begun) * 1e-9);
     QVERIFY2(status.ok(), status.error_message().c_str());
     QVERIFY(reply.seconds() >= 0.7 && reply.seconds() < 5);
     QVERIFY(reply.total() >= reply.processes_size());
@@ -318,8 +331,9 @@ class AgentDebugTest : public QObject {
       if (process.pid() == node.pid()) own = &process;
     }
     QVERIFY(found);
-    qInfo("%.2f cores", found->cores());
-    QVERIFY2(found->cores() > 0.25 && found->cores() < 1.1, "other work may share its core");
+    // Other work may share its core.
+    qInfo("%.2f cores, %.2f as seen from here", found->cores(), share);
+    QVERIFY(found->cores() > 0.02 && std::abs(found->cores() - share) < 0.2);
     QCOMPARE(found->state(), std::string("R"));
     QCOMPARE(found->parent(), getpid());
     QCOMPARE(found->threads(), 1);
@@ -443,7 +457,11 @@ class AgentDebugTest : public QObject {
         QVERIFY(thread.stopped_ns() > 0);
         longest = std::max(longest, thread.stopped_ns());
       }
-      qInfo("rank %d: %d threads, each stopped for at most %.2f ms", rank, reply.threads_size(),
+      std::vector<std::int64_t> stops;
+      for (const auto& thread : reply.threads()) stops.push_back(thread.stopped_ns());
+      std::sort(stops.begin(), stops.end());
+      qInfo("rank %d: %d threads, stopped for %.2f ms in the median, at most %.2f ms", rank,
+            reply.threads_size(), static_cast<double>(stops[stops.size() / 2]) * 1e-6,
             static_cast<double>(longest) * 1e-6);
       QVERIFY2(text.find("lockstep::") != std::string::npos, text.c_str());
       QVERIFY2(longest < 200'000'000, "a loaded machine may take long, but not that long");
@@ -578,6 +596,9 @@ class AgentDebugTest : public QObject {
     Debugging debugging(run, 0);
     QVERIFY(debugging.says(node::v1::DebugRankReply::WAITING));
     Debugger debugger(debugging.replies().back().socket());
+    // As GDB does: the program counter of a stop is then at the breakpoint, not behind it.
+    QVERIFY(debugger.ask("qSupported:swbreak+;vContSupported+").find("swbreak+") !=
+            std::string::npos);
     QVERIFY(debugger.ask("?").starts_with("T"));
     QCOMPARE(debugger.ask("QStartNoAckMode"), std::string("OK"));
     const std::string address = addressOf(pid, function.toLatin1());

@@ -15,7 +15,7 @@ namespace app = lockstep::app;
 namespace {
 
 std::string oddText(std::mt19937& random) {
-  const std::string alphabet("ab<b>&\n\t\x1b[31m\x07\0é\xe2\x80\xae", 22);
+  const std::string alphabet("ab<b>&\n\t\x1b[31m\x07\0é\xe2\x80\xae", 20);
   std::string out;
   for (std::size_t length = random() % 12; out.size() < length;)
     out += alphabet[random() % alphabet.size()];
