@@ -81,8 +81,8 @@ class StudioDebugTest : public QObject {
   void aNodeIsDebugged() {
     ui::ClusterPage* page = road_->window()->newCluster();
     for (const char* name : {"n1", "n2"}) {
-      const QString work = road_->path(QString("work-") + name);
-      QVERIFY(page->addNode(QString("name: %1\nworkdir: %2\n").arg(name, work)).ok());
+      const QString work = QString::fromStdString(home_->home().root) + "/local/" + name;
+      QVERIFY(page->addNode(QString("{name: %1, workdir: %2}").arg(name, work)).ok());
     }
     auto* debug = button(page, "debugNodeButton");
     QVERIFY(!debug->isEnabled());
