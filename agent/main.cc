@@ -42,7 +42,7 @@ const std::vector<Command> kCommands{
      "checks the backends and devices of this node",
      selftestCommand},
     {"stacks",
-     {{}, 1, 1, "stacks PID"},
+     {{"message"}, 1, 1, "stacks PID"},
      "prints the stacks of all threads of a process",
      stacksCommand},
     {"supervise",

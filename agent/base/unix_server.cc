@@ -35,7 +35,9 @@ Result<sockaddr_un> addressOf(const std::string& path) {
   return address;
 }
 
-bool sameUser(int fd, pid_t* pid) {
+}  // namespace
+
+bool isOwnUser(int fd, pid_t* pid) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
@@ -43,7 +45,17 @@ bool sameUser(int fd, pid_t* pid) {
   return peer.uid == geteuid();
 }
 
-}  // namespace
+Result<UniqueFd> listenUnix(const std::string& path, int backlog) {
+  LOCKSTEP_ASSIGN(const sockaddr_un address, addressOf(path));
+  UniqueFd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!listener) return systemError(errno, "cannot create a socket");
+  unlink(path.c_str());
+  // The folder is 0700; the socket's own mode comes on top, before anyone can connect.
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      chmod(path.c_str(), 0600) != 0 || listen(listener.get(), backlog) != 0)
+    return systemError(errno, message("cannot serve at {}", path));
+  return listener;
+}
 
 struct UnixServer::State {
   std::string path;
@@ -62,7 +74,7 @@ struct UnixServer::State {
       const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (fd < 0) continue;
       pid_t pid = 0;
-      if (!sameUser(fd, &pid)) {
+      if (!isOwnUser(fd, &pid)) {
         logWarning("refused a connection of another user's process {} at {}", pid, path);
         ::close(fd);
         continue;
@@ -83,17 +95,8 @@ Result<std::unique_ptr<UnixServer>> UnixServer::start(const std::string& path,
                                                       grpc::Service& service) {
   auto state = std::make_unique<State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(const sockaddr_un address, addressOf(path));
-  state->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (state->listener < 0) return systemError(errno, "cannot create a socket");
-  unlink(path.c_str());
-  // The folder is 0700; the socket's own mode comes on top, before anyone can connect.
-  if (bind(state->listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-      chmod(path.c_str(), 0600) != 0 || listen(state->listener, 64) != 0) {
-    Error error = systemError(errno, message("cannot serve at {}", path));
-    ::close(state->listener);
-    return error;
-  }
+  LOCKSTEP_ASSIGN(UniqueFd listener, listenUnix(path, 64));
+  state->listener = listener.release();
   state->wake = eventfd(0, EFD_CLOEXEC);
 
   grpc::ServerBuilder builder;
@@ -154,7 +157,7 @@ Result<int> connectUnix(const std::string& path, pid_t* peer) {
     ::close(fd);
     return error;
   }
-  if (!sameUser(fd, peer)) {
+  if (!isOwnUser(fd, peer)) {
     ::close(fd);
     Error error = makeError(Code::kPermissionDenied, "{} belongs to another user", path);
     return error;

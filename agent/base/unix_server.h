@@ -9,6 +9,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
+#include "engine/base/unique_fd.h"
 
 namespace grpc {
 class Service;
@@ -31,6 +32,12 @@ class UnixServer {
   explicit UnixServer(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+// Listens at a unix socket of mode 0600, with close-on-exec; replaces what is at `path`. Who accepts
+// a connection checks isOwnUser().
+Result<UniqueFd> listenUnix(const std::string& path, int backlog);
+// Returns whether the other end is a process of this user. `pid`, if not null, receives its number.
+bool isOwnUser(int fd, pid_t* pid);
 
 // Connects to a unix socket, with close-on-exec. `peer`, if not null, receives the pid of the other
 // process. kPermissionDenied if it is another user's.

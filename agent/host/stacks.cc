@@ -20,8 +20,11 @@
 #include <cstring>
 #include <memory>
 
+#include "engine/base/clock.h"
 #include "engine/base/file.h"
 #include "engine/base/utf8.h"
+#include "engine/specs/error_info.h"
+#include "lockstep/node/v1/worker.pb.h"
 
 extern char** environ;
 
@@ -30,7 +33,7 @@ namespace {
 
 constexpr unsigned kReadSeconds = 10;
 constexpr std::size_t kMostFrames = 64;
-constexpr int kMostThreads = 64;
+constexpr std::size_t kMostThreads = 64;
 constexpr std::size_t kMostCharacters = 200;  // of a name: those of templates are long
 
 // Symbols and lines stand in the files themselves; nothing is looked for elsewhere.
@@ -67,24 +70,41 @@ std::string frameText(Dwfl* process, Dwarf_Addr address) {
   return out + (line > 0 ? fmt::format(":{})", line) : ")");
 }
 
+struct ReadThread {
+  int tid = 0;
+  std::vector<Dwarf_Addr> addresses;  // innermost first
+  Nanoseconds stopped = 0;
+  int failure = 0;  // of the library
+};
+
 int addFrame(Dwfl_Frame* frame, void* given) {
-  auto& stack = *static_cast<ThreadStack*>(given);
+  auto& addresses = *static_cast<std::vector<Dwarf_Addr>*>(given);
   Dwarf_Addr address = 0;
   bool isInterrupted = false;
   if (!dwfl_frame_pc(frame, &address, &isInterrupted)) return DWARF_CB_ABORT;
   // A return address is behind the call.
-  stack.frames.push_back(
-      frameText(dwfl_thread_dwfl(dwfl_frame_thread(frame)), isInterrupted ? address : address - 1));
-  return stack.frames.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
+  addresses.push_back(isInterrupted ? address : address - 1);
+  return addresses.size() < kMostFrames ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
+// The thread is stopped from the first frame to the last.
 int addThread(Dwfl_Thread* thread, void* given) {
-  auto& stacks = *static_cast<std::vector<ThreadStack>*>(given);
-  ThreadStack stack;
-  stack.tid = static_cast<int>(dwfl_thread_tid(thread));
-  stacks.push_back(std::move(stack));
-  (void)dwfl_thread_getframes(thread, addFrame, &stacks.back());
-  return static_cast<int>(stacks.size()) < kMostThreads ? DWARF_CB_OK : DWARF_CB_ABORT;
+  auto& threads = *static_cast<std::vector<ReadThread>*>(given);
+  ReadThread& read = threads.emplace_back();
+  read.tid = static_cast<int>(dwfl_thread_tid(thread));
+  read.addresses.reserve(kMostFrames);
+  const Nanoseconds begin = monotonicNow();
+  if (dwfl_thread_getframes(thread, addFrame, &read.addresses) < 0) read.failure = dwfl_errno();
+  read.stopped = monotonicNow() - begin;
+  return threads.size() <= kMostThreads ? DWARF_CB_OK : DWARF_CB_ABORT;
+}
+
+// Reads the tables by which stacks are unwound, so that no thread is stopped meanwhile.
+int readTables(Dwfl_Module* module, void**, const char*, Dwarf_Addr, void*) {
+  Dwarf_Addr bias = 0;
+  (void)dwfl_module_eh_cfi(module, &bias);
+  (void)dwfl_module_dwarf_cfi(module, &bias);
+  return DWARF_CB_OK;
 }
 
 // Returns the word after `key` in a file of /proc, to the end of its line.
@@ -95,9 +115,31 @@ std::string lineOf(const std::string& text, std::string_view key) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find('\n', begin) - begin);
 }
 
+// Why no thread of a process could be read; `failure` is of the library.
+Error unreadable(int pid, int failure) {
+  Error error = makeError(Code::kPermissionDenied, "cannot read the stacks of process {}", pid);
+  const auto status = readFile(fmt::format("/proc/{}/status", pid));
+  const std::string tracer = status.ok() ? lineOf(*status, "TracerPid:") : "";
+  if (!status.ok()) {
+    error.code = Code::kNotFound;
+    error.why = "it has ended";
+  } else if (!tracer.empty() && tracer != "0") {
+    error.code = Code::kFailedPrecondition;
+    error.why = message("process {} debugs it", tracer);
+    error.next = "end that debugger first";
+  } else {
+    const char* said = dwfl_errmsg(failure);
+    error.why = said == nullptr ? "" : said;
+    const auto scope = readFile("/proc/sys/kernel/yama/ptrace_scope", 64);
+    if (scope.ok() && (scope->starts_with("2") || scope->starts_with("3")))
+      error.next = "set the node's kernel.yama.ptrace_scope to 1";
+  }
+  return error;
+}
+
 }  // namespace
 
-Result<std::vector<ThreadStack>> stacksOf(int pid) {
+Result<node::v1::ReadRankStacksReply> stacksOf(int pid) {
   // `result` is an errno, or negative for an error of the library.
   const auto failed = [pid](Code code, int result = -1) {
     Error error = makeError(code, "cannot read the stacks of process {}", pid);
@@ -109,22 +151,45 @@ Result<std::vector<ThreadStack>> stacksOf(int pid) {
   callbacks.find_debuginfo = noOtherFile;
   const std::unique_ptr<Dwfl, void (*)(Dwfl*)> process(dwfl_begin(&callbacks), dwfl_end);
   if (!process) return failed(Code::kInternal);
-  std::vector<ThreadStack> stacks;
-  const std::string tasks = fmt::format("/proc/{}/task", pid);
   if (const int result = dwfl_linux_proc_report(process.get(), pid); result != 0)
     return failed(Code::kNotFound, result);
   if (dwfl_report_end(process.get(), nullptr, nullptr) != 0) return failed(Code::kInternal);
+  (void)dwfl_getmodules(process.get(), readTables, nullptr, 0);
   if (const int result = dwfl_linux_proc_attach(process.get(), pid, false); result != 0)
     return failed(Code::kPermissionDenied, result);
-  if (dwfl_getthreads(process.get(), addThread, &stacks) < 0 && stacks.empty())
-    return failed(Code::kPermissionDenied);
-  for (ThreadStack& stack : stacks) {
-    const auto status = readFile(fmt::format("{}/{}/status", tasks, stack.tid));
+  std::vector<ReadThread> threads;
+  const int result = dwfl_getthreads(process.get(), addThread, &threads);
+  if (result < 0 && threads.empty()) return failed(Code::kPermissionDenied);
+  if (std::none_of(threads.begin(), threads.end(),
+                   [](const ReadThread& one) { return !one.addresses.empty(); }))
+    return unreadable(pid, threads.empty() ? 0 : threads.front().failure);
+  node::v1::ReadRankStacksReply out;
+  out.set_pid(pid);
+  for (const ReadThread& thread : threads) {
+    if (out.threads_size() == static_cast<int>(kMostThreads)) {
+      out.set_incomplete(true);
+      break;
+    }
+    node::v1::ThreadStack& stack = *out.add_threads();
+    stack.set_tid(thread.tid);
+    stack.set_stopped_ns(thread.stopped);
+    for (const Dwarf_Addr address : thread.addresses)
+      stack.add_frames(validUtf8(frameText(process.get(), address)));
+    const auto status = readFile(fmt::format("/proc/{}/task/{}/status", pid, thread.tid));
     if (!status.ok()) continue;
-    stack.name = lineOf(*status, "Name:");
-    stack.state = lineOf(*status, "State:");
+    stack.set_name(validUtf8(lineOf(*status, "Name:")));
+    stack.set_state(validUtf8(lineOf(*status, "State:")));
   }
-  return stacks;
+  return out;
+}
+
+std::vector<std::string> stackLines(const node::v1::ReadRankStacksReply& stacks) {
+  std::vector<std::string> out;
+  for (const node::v1::ThreadStack& stack : stacks.threads()) {
+    out.push_back(fmt::format("thread {} {}, {}", stack.tid(), stack.name(), stack.state()));
+    for (const std::string& frame : stack.frames()) out.push_back("  " + frame);
+  }
+  return out;
 }
 
 void allowStacks() { prctl(PR_SET_PTRACER, getppid()); }
@@ -139,24 +204,22 @@ StackReader::~StackReader() {
 
 void StackReader::read(int pid, Done done) {
   std::array<int, 2> ends{-1, -1};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
-    return done({systemError(errno, "cannot create a pipe").text()});
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) return done(systemError(errno, "cannot create a pipe"));
   UniqueFd output(ends[0]);
   const UniqueFd input(ends[1]);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, input.get(), STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, input.get(), STDERR_FILENO);
-  std::array<std::string, 3> words{"lockstep-agent", "stacks", std::to_string(pid)};
-  std::array<char*, 4> arguments{words[0].data(), words[1].data(), words[2].data(), nullptr};
+  std::array<std::string, 4> words{"lockstep-agent", "stacks", std::to_string(pid), "--message"};
+  std::array<char*, 5> arguments{words[0].data(), words[1].data(), words[2].data(), words[3].data(),
+                                 nullptr};
   pid_t child = 0;
   const int failed =
       posix_spawn(&child, "/proc/self/exe", &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  if (failed != 0)
-    return done({systemError(failed, "cannot start a process that reads stacks").text()});
+  if (failed != 0) return done(systemError(failed, "cannot start a process that reads stacks"));
   const int fd = output.get();
-  readings_[fd] = {child, std::move(output), {}, std::move(done)};
+  readings_[fd] = {child, pid, std::move(output), {}, std::move(done)};
   loop_.watch(fd, POLLIN, [this, fd](short) { onOutput(fd); });
 }
 
@@ -164,21 +227,21 @@ void StackReader::onOutput(int fd) {
   Reading& reading = readings_.at(fd);
   std::array<char, 4096> block{};
   const ssize_t got = ::read(fd, block.data(), block.size());
-  if (got > 0) reading.text.append(block.data(), static_cast<std::size_t>(got));
+  if (got > 0) reading.bytes.append(block.data(), static_cast<std::size_t>(got));
   if (got > 0 || (got < 0 && errno == EINTR)) return;
   loop_.unwatch(fd);
   waitpid(reading.child, nullptr, 0);  // it has closed its output: it ends
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < reading.text.size();) {
-    const std::size_t end = std::min(reading.text.find('\n', at), reading.text.size());
-    lines.push_back(validUtf8(std::string_view(reading.text).substr(at, end - at)));
-    at = end + 1;
-  }
-  if (lines.empty())
-    lines.push_back(fmt::format("cannot read the stacks of a process in {} s", kReadSeconds));
-  const Done done = std::move(reading.done);
+  const Reading read = std::move(reading);
   readings_.erase(fd);
-  done(std::move(lines));
+  node::v1::StackReading said;
+  if (read.bytes.empty() || !said.ParseFromString(read.bytes)) {
+    Error error =
+        makeError(Code::kDeadlineExceeded, "cannot read the stacks of process {}", read.pid);
+    error.why = message("it took more than {} s", kReadSeconds);
+    return read.done(error);
+  }
+  if (said.has_error()) return read.done(specs::fromInfo(said.error()));
+  read.done(std::move(*said.mutable_stacks()));
 }
 
 Result<int> stacksCommand(const Arguments& arguments) {
@@ -189,14 +252,20 @@ Result<int> stacksCommand(const Arguments& arguments) {
     return invalidArgument("PID is \"{}\", expected the number of a process", word);
   alarm(kReadSeconds);  // a thread that never stops, in a disk's driver, cannot be read
   const auto stacks = stacksOf(pid);
+  if (arguments.has("message")) {
+    node::v1::StackReading out;
+    if (stacks.ok())
+      *out.mutable_stacks() = *stacks;
+    else
+      *out.mutable_error() = specs::toInfo(stacks.error());
+    const std::string bytes = out.SerializeAsString();
+    return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() ? 0 : 1;
+  }
   if (!stacks.ok()) {
     std::fputs((stacks.error().text() + "\n").c_str(), stderr);
     return 1;
   }
-  for (const ThreadStack& stack : *stacks) {
-    std::puts(fmt::format("thread {} {}, {}", stack.tid, stack.name, stack.state).c_str());
-    for (const std::string& frame : stack.frames) std::puts(("  " + frame).c_str());
-  }
+  for (const std::string& line : stackLines(*stacks)) std::puts(line.c_str());
   return 0;
 }
 

@@ -10,20 +10,19 @@
 #include "agent/base/event_loop.h"
 #include "engine/base/status.h"
 #include "engine/base/unique_fd.h"
+#include "lockstep/node/v1/node.pb.h"
 
 namespace lockstep::agent {
 
-struct ThreadStack {
-  int tid = 0;
-  std::string name;                 // of the thread
-  std::string state;                // as in /proc: "S (sleeping)", "T (stopped)"
-  std::vector<std::string> frames;  // "lockstep::runtime::Executor::run", innermost first
-};
+// Stops each thread of the process while it is read, for some tenths of a millisecond where a core
+// is free: symbols are looked up afterwards. Also reads threads that are stopped already. Linux has
+// to allow it: the process names an ancestor of the caller by allowStacks(). At most 64 threads,
+// and 64 frames of each. Errors: kPermissionDenied, kNotFound, kFailedPrecondition while a debugger
+// is attached.
+Result<node::v1::ReadRankStacksReply> stacksOf(int pid);
 
-// Stops each thread of the process while it is read, which takes milliseconds; also reads threads
-// that are stopped already. Linux has to allow it: the process names an ancestor of the caller by
-// allowStacks(). Errors: kPermissionDenied, kNotFound.
-Result<std::vector<ThreadStack>> stacksOf(int pid);
+// Returns a line for each thread, and one for each of its frames, indented.
+std::vector<std::string> stackLines(const node::v1::ReadRankStacksReply& stacks);
 
 // Lets the parent of this process, and its other children, read the stacks of this process.
 void allowStacks();
@@ -37,16 +36,17 @@ class StackReader {
   StackReader(const StackReader&) = delete;
   StackReader& operator=(const StackReader&) = delete;
 
-  // Calls `done` with a line for each thread, then one for each of its frames, indented; or with a
-  // line that says why there are none. Takes at most ten seconds.
-  using Done = std::function<void(std::vector<std::string> lines)>;
+  // Calls `done` with the stacks, or why there are none, within ten seconds; not if the reader is
+  // destroyed before. Errors: also kDeadlineExceeded.
+  using Done = std::function<void(Result<node::v1::ReadRankStacksReply> stacks)>;
   void read(int pid, Done done);
 
  private:
   struct Reading {
     int child = 0;
+    int pid = 0;
     UniqueFd output;
-    std::string text;
+    std::string bytes;
     Done done;
   };
   void onOutput(int fd);

@@ -16,7 +16,9 @@
 
 #include "agent/base/grpc_status.h"
 #include "agent/base/run_folder.h"
+#include "agent/host/kernel_log.h"
 #include "agent/host/metrics.h"
+#include "agent/host/processes.h"
 #include "agent/node/link_measure.h"
 #include "agent/node/reachability.h"
 #include "agent/node/staging.h"
@@ -234,6 +236,24 @@ class AgentService::Impl final : public node::v1::Agent::Service {
       for (const node::v1::WorkdirRemoval& removal : removeSome(*request, next))
         if (!writer->Write(removal)) return grpc::Status::CANCELLED;
     }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ListProcesses(grpc::ServerContext* context,
+                             const node::v1::ListProcessesRequest* request,
+                             node::v1::ListProcessesReply* reply) override {
+    auto processes =
+        listProcesses(*request, [&] { return context->IsCancelled() || isLeaving(); });
+    if (!processes.ok()) return toGrpc(processes.status());
+    *reply = std::move(*processes);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status ReadKernelLog(grpc::ServerContext*, const node::v1::ReadKernelLogRequest* request,
+                             node::v1::ReadKernelLogReply* reply) override {
+    auto log = readKernelLog(*request);
+    if (!log.ok()) return toGrpc(log.status());
+    *reply = std::move(*log);
     return grpc::Status::OK;
   }
 

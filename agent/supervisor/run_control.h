@@ -70,6 +70,9 @@ class RunControl {
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
   void say(std::string line);  // logs a line, also as a record
+  // Returns the process of a rank of this node. kNotFound if it has none now.
+  Result<int> processOf(int rank) const;
+  void readStacks(int pid, StackReader::Done done) { stacks_.read(pid, std::move(done)); }
 
  private:
   struct Worker {
@@ -143,6 +146,7 @@ class RunControl {
   void onStacks(const node::v1::Stacks& stacks);
   void tellHang(HangWatch::Verdict verdict);
   void readStacks(int rank);  // of this node, for the log and the coordinator
+  const Worker* workerOf(int rank) const;  // of this node; null: none runs
 
   // Restarts
   // Coordinator only, like the next four: restarts the run, or ends it.

@@ -63,12 +63,13 @@ void RunControl::tellHang(HangWatch::Verdict verdict) {
 }
 
 void RunControl::readStacks(int rank) {
-  const auto worker = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& one) {
-    return one->rank == rank && !one->exited;
-  });
-  if (worker == workers_.end()) return;
-  stacks_.read((*worker)->process->pid(), [this, rank](const std::vector<std::string>& lines) {
+  const Worker* worker = workerOf(rank);
+  if (worker == nullptr) return;
+  using Stacks = Result<node::v1::ReadRankStacksReply>;
+  stacks_.read(worker->process->pid(), [this, rank](const Stacks& stacks) {
     if (over_) return;
+    const std::vector<std::string> lines =
+        stacks.ok() ? stackLines(*stacks) : std::vector<std::string>{stacks.error().text()};
     run::v1::Record record;
     record.mutable_log()->set_rank(rank);
     record.mutable_log()->mutable_lines()->Assign(lines.begin(), lines.end());
@@ -81,6 +82,21 @@ void RunControl::readStacks(int rank) {
     else if (client_)
       client_->send(std::move(news));
   });
+}
+
+const RunControl::Worker* RunControl::workerOf(int rank) const {
+  const auto worker = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& one) {
+    return one->rank == rank && !one->exited;
+  });
+  return worker == workers_.end() ? nullptr : worker->get();
+}
+
+Result<int> RunControl::processOf(int rank) const {
+  if (const Worker* worker = workerOf(rank)) return worker->process->pid();
+  Error error = makeError(Code::kNotFound, "rank {} has no worker on this node", rank);
+  error.why = over_ ? "the run has ended" : workers_.empty() ? "its ranks are not running" : "";
+  error.node = request_.node();
+  return error;
 }
 
 }  // namespace lockstep::agent

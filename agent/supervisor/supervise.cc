@@ -19,6 +19,7 @@
 #include "agent/base/unix_server.h"
 #include "agent/host/version_lease.h"
 #include "agent/supervisor/members.h"
+#include "agent/supervisor/rank_debugging.h"
 #include "agent/supervisor/run_control.h"
 #include "agent/supervisor/spool.h"
 #include "agent/worker/prepare.h"
@@ -40,7 +41,8 @@ class SupervisorService : public node::v1::Supervisor::Service {
         node_(request.node()),
         coordinator_(request.coordinator()),
         spool_(spool),
-        control_(control) {}
+        control_(control),
+        debugging_(loop, folder_, control) {}
 
   grpc::Status Commit(grpc::ServerContext*, const node::v1::CommitRequest* request,
                       node::v1::CommitReply*) override {
@@ -104,6 +106,23 @@ class SupervisorService : public node::v1::Supervisor::Service {
     return toGrpc(sent);
   }
 
+  grpc::Status ReadRankStacks(grpc::ServerContext* context,
+                              const node::v1::ReadRankStacksRequest* request,
+                              node::v1::ReadRankStacksReply* reply) override {
+    auto stacks =
+        debugging_.readStacks(request->rank(), [context] { return context->IsCancelled(); });
+    if (!stacks.ok()) return toGrpc(stacks.status());
+    *reply = std::move(*stacks);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status DebugRank(grpc::ServerContext* context, const node::v1::DebugRankRequest* request,
+                         grpc::ServerWriter<node::v1::DebugRankReply>* writer) override {
+    return toGrpc(debugging_.debug(
+        *request, [writer](const node::v1::DebugRankReply& reply) { return writer->Write(reply); },
+        [context] { return context->IsCancelled(); }));
+  }
+
  private:
   template <typename Work>
   grpc::Status onLoop(Work work) {
@@ -124,6 +143,7 @@ class SupervisorService : public node::v1::Supervisor::Service {
   const bool coordinator_;
   Spool& spool_;
   RunControl* control_;
+  RankDebugging debugging_;
 };
 
 int fail(const RunFolder& folder, const Error& error) {

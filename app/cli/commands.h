@@ -45,6 +45,12 @@ int alertsCommand(const Globals& globals, const Arguments& arguments);
 int alertsSetCommand(const Globals& globals, const Arguments& arguments);
 int alertsTestCommand(const Globals& globals, const Arguments& arguments);
 
+int debugStacksCommand(const Globals& globals, const Arguments& arguments);
+int debugProcessesCommand(const Globals& globals, const Arguments& arguments);
+int debugKernelCommand(const Globals& globals, const Arguments& arguments);
+int debugGdbCommand(const Globals& globals, const Arguments& arguments);
+int debugTerminalCommand(const Globals& globals, const Arguments& arguments);
+
 int optionsCommand(const Globals& globals, const Arguments& arguments);
 // Returns a bash script that completes commands, flags and the paths of --set.
 std::string bashCompletion(std::span<const Command> commands);

@@ -226,6 +226,47 @@ const std::vector<Command> kCommands{
      "Opens the studio: at the place of a link, which its command \"Copy link to this place\" makes, "
      "or with\nfiles.",
      openCommand},
+    {"debug stacks",
+     {{"json"}, 2, 2, "debug stacks RUN RANK [--json]"},
+     "Prints the stacks of all threads of a rank that trains, with symbols.\n"
+     "Each thread is stopped while its own stack is read, usually for less than a millisecond.",
+     debugStacksCommand},
+    {"debug processes",
+     {{"local=", "seconds=", "limit=", "json"},
+      0,
+      2,
+      "debug processes RUN|FILE|--local N [NODE] [--seconds S] [--limit N] [--json]"},
+     "Lists the busiest processes of the nodes of a run or cluster, and those of Lockstep.\n"
+     "  --local    the agents of this machine\n"
+     "  --seconds  the interval that the CPU share is measured over (default 1)\n"
+     "  --limit    number of processes besides Lockstep's (default 30)",
+     debugProcessesCommand},
+    {"debug kernel",
+     {{"local=", "lines=", "json"},
+      0,
+      2,
+      "debug kernel RUN|FILE|--local N [NODE] [--lines N] [--json]"},
+     "Prints the newest messages of the kernels of the nodes.\n"
+     "  --local  the agents of this machine\n"
+     "  --lines  number of messages (default 200)",
+     debugKernelCommand},
+    {"debug gdb",
+     {{"wait=", "json"}, 2, 2, "debug gdb RUN RANK [--wait S] [--json]"},
+     "Lets a debugger attach to a rank: prints the command of GDB to run on this machine.\n"
+     "Training stands still while the debugger holds the rank; it goes on when the debugger "
+     "leaves, "
+     "and\n"
+     "when this command ends. The node needs gdbserver.\n"
+     "  --wait  seconds to wait for the debugger (default 600)",
+     debugGdbCommand},
+    {"debug terminal",
+     {{"local=", "print", "json"},
+      1,
+      2,
+      "debug terminal RUN|FILE|--local N NODE [--print] [--json]"},
+     "Opens a shell on a node, with the SSH options of the cluster.\n"
+     "  --print  prints the command instead",
+     debugTerminalCommand},
     {"alerts",
      {{"markdown", "json"}, 0, 0, "alerts [--markdown | --json]"},
      "Lists the alert rules of runs with their thresholds, and what their actions are.",

@@ -195,6 +195,11 @@ Result<std::shared_ptr<grpc::Channel>> Node::supervisor(const std::string& socke
     error.node = name_;
     return error;
   }
+  LOCKSTEP_ASSIGN(const std::string local, forward(socketOnNode));
+  return channelTo(local);
+}
+
+Result<std::string> Node::forward(const std::string& socketOnNode) {
   std::shared_ptr<NodeLink> link;
   {
     const std::lock_guard lock(mutex_);
@@ -202,11 +207,17 @@ Result<std::shared_ptr<grpc::Channel>> Node::supervisor(const std::string& socke
   }
   if (!link) return away();
   auto local = link->reach(socketOnNode);
-  if (!local.ok()) {
-    if (local.error().code == Code::kFailedPrecondition) return away();
-    return local.error();
+  if (!local.ok() && local.error().code == Code::kFailedPrecondition) return away();
+  return local;
+}
+
+void Node::unforward(const std::string& socketOnNode) {
+  std::shared_ptr<NodeLink> link;
+  {
+    const std::lock_guard lock(mutex_);
+    link = link_;
   }
-  return channelTo(*local);
+  if (link) link->forget(socketOnNode);
 }
 
 Status Node::awaitLink(NodeLink& link, const std::stop_token& stop) {

@@ -45,6 +45,8 @@ class Node final : public NodeAccess {
   Result<NodeInventory> waitConnected(std::stop_token stop) override;
   Result<std::shared_ptr<grpc::Channel>> agent() override;
   Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string& socketOnNode) override;
+  Result<std::string> forward(const std::string& socketOnNode) override;
+  void unforward(const std::string& socketOnNode) override;
 
  private:
   void run(const std::stop_token& end);

@@ -27,6 +27,10 @@ class NodeAccess {
   virtual Result<std::shared_ptr<grpc::Channel>> agent() = 0;
   // Returns a supervisor's channel, by its socket on the node.
   virtual Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string& socketOnNode) = 0;
+  // Returns the path of a unix socket here that leads to one on the node, until unforward() or the
+  // node is disconnected. On this machine it is the socket itself.
+  virtual Result<std::string> forward(const std::string& socketOnNode) = 0;
+  virtual void unforward(const std::string& socketOnNode) = 0;
 };
 
 }  // namespace lockstep::app

@@ -284,21 +284,28 @@ Status checkTarget(const SshTarget& target) {
 
 }  // namespace
 
-Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& configFile,
-                                  std::stop_token stop) {
+Result<std::vector<std::string>> sshArguments(const SshTarget& target,
+                                              const std::string& configFile) {
   if (target.host.empty() || target.host.starts_with("-"))
     return invalidArgument("'{}' is not the name of a host", target.host);
   LOCKSTEP_TRY(checkTarget(target));
-  std::vector<std::string> argv = {"ssh", "-G"};
+  std::vector<std::string> out;
   const auto add = [&](const char* flag, const std::string& value) {
-    if (!value.empty()) argv.insert(argv.end(), {flag, value});
+    if (!value.empty()) out.insert(out.end(), {flag, value});
   };
   add("-F", configFile);
   if (target.port != 0) add("-p", std::to_string(target.port));
   add("-l", target.user);
   add("-i", target.identityFile);
-  if (!target.proxyJump.empty()) argv.push_back("-oProxyJump=" + target.proxyJump);
-  argv.insert(argv.end(), {"--", target.host});
+  if (!target.proxyJump.empty()) out.push_back("-oProxyJump=" + target.proxyJump);
+  out.insert(out.end(), {"--", target.host});
+  return out;
+}
+
+Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& configFile,
+                                  std::stop_token stop) {
+  LOCKSTEP_ASSIGN(std::vector<std::string> argv, sshArguments(target, configFile));
+  argv.insert(argv.begin(), {"ssh", "-G"});
   auto run = runProcess(argv, std::chrono::seconds(20), stop);
   if (!run.ok()) {
     Error error = run.error();

@@ -49,6 +49,11 @@ struct SshConfig {
   std::string knownHostsName() const;  // "n1", "[n1]:2222", or the alias of the key
 };
 
+// Returns the arguments of ssh that reach the host: options, "--" and its name. Errors:
+// kInvalidArgument.
+Result<std::vector<std::string>> sshArguments(const SshTarget& target,
+                                              const std::string& configFile);
+
 // Runs `ssh -G` (on PATH) with the file, "" for the user's own. Errors: kInvalidArgument for a
 // broken configuration (why: ssh's words), kFailedPrecondition without an ssh program or for a
 // ProxyCommand, which is not supported.

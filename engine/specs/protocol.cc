@@ -23,6 +23,10 @@ const std::vector<Feature>& features() {
       {kWorkdirItems, message("list and remove what its workdir keeps")},
       // Supervisor.Checkpoint
       {kCheckpointOnRequest, message("take a checkpoint on request")},
+      // ListProcesses, ReadKernelLog
+      {kNodeDebugging, message("show processes and kernel messages")},
+      // Supervisor.ReadRankStacks, Supervisor.DebugRank
+      {kRankDebugging, message("read stacks on request and attach a debugger")},
   };
   return all;
 }

@@ -28,6 +28,8 @@ const std::vector<Feature>& features();
 inline constexpr std::string_view kCheckData = "check-data";
 inline constexpr std::string_view kWorkdirItems = "workdir-items";
 inline constexpr std::string_view kCheckpointOnRequest = "checkpoint-on-request";
+inline constexpr std::string_view kNodeDebugging = "node-debugging";
+inline constexpr std::string_view kRankDebugging = "rank-debugging";
 
 struct Protocols {
   int oldest = 1, newest = 1;  // those before this was told

@@ -396,6 +396,10 @@ It uses:
             <source>Add the machines to train on. Hosts from your SSH config are listed.</source>
             <translation>添加用于训练的机器。会列出您 SSH 配置中的主机。</translation>
         </message>
+        <message>
+            <source>Debug the selected node: processes, kernel messages, a terminal</source>
+            <translation>调试所选节点：进程、内核消息、终端</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::CommandPalette</name>
@@ -491,7 +495,7 @@ It uses:
             <translation>处理办法：%1</translation>
         </message>
     </context>
-        <context>
+    <context>
         <name>lockstep::ui::FieldDelegate</name>
         <message>
             <source>Browse…</source>
@@ -506,7 +510,7 @@ It uses:
             <translation>默认：%1</translation>
         </message>
     </context>
-        <context>
+    <context>
         <name>lockstep::ui::FieldModel</name>
         <message>
             <source>not used</source>
@@ -6928,6 +6932,194 @@ its last lines:
             <source>give a table: a row a line</source>
             <translation>请提供表格：每行一条记录</translation>
         </message>
+        <message>
+            <source>cannot start %1</source>
+            <translation>无法启动 %1</translation>
+        </message>
+        <message>
+            <source>the rank's worker has ended</source>
+            <translation>该 rank 的工作进程已结束</translation>
+        </message>
+        <message>
+            <source>gdbserver could not attach to process %1</source>
+            <translation>gdbserver 无法附加到进程 %1</translation>
+        </message>
+        <message>
+            <source>process %1 is being debugged already</source>
+            <translation>进程 %1 已在被调试</translation>
+        </message>
+        <message>
+            <source>process %1 debugs it</source>
+            <translation>进程 %1 正在调试它</translation>
+        </message>
+        <message>
+            <source>no debugger connected within %1 s</source>
+            <translation>%1 秒内没有调试器连接</translation>
+        </message>
+        <message>
+            <source>gdbserver is not installed on the node</source>
+            <translation>节点上没有安装 gdbserver</translation>
+        </message>
+        <message>
+            <source>look at kernel.yama.ptrace_scope on the node: it has to be 0 or 1</source>
+            <translation>查看节点的 kernel.yama.ptrace_scope：须为 0 或 1</translation>
+        </message>
+        <message>
+            <source>end that debugger first</source>
+            <translation>请先结束那个调试器</translation>
+        </message>
+        <message>
+            <source>install it there: sudo apt install gdbserver (Debian, Ubuntu), sudo dnf install gdb-gdbserver (Fedora, Red Hat)</source>
+            <translation>在节点上安装：sudo apt install gdbserver（Debian、Ubuntu），sudo dnf install gdb-gdbserver（Fedora、Red Hat）</translation>
+        </message>
+        <message>
+            <source>the account may not read the kernel's messages</source>
+            <translation>该账户无权读取内核消息</translation>
+        </message>
+        <message>
+            <source>the node's kernel.dmesg_restrict is 1</source>
+            <translation>节点的 kernel.dmesg_restrict 为 1</translation>
+        </message>
+        <message>
+            <source>%1 lines were requested, expected 1 to %2</source>
+            <translation>请求了 %1 行，应为 1 到 %2</translation>
+        </message>
+        <message>
+            <source>cannot read the kernel's messages</source>
+            <translation>无法读取内核消息</translation>
+        </message>
+        <message>
+            <source>run sudo dmesg on the node, or allow it there: sudo sysctl kernel.dmesg_restrict=0</source>
+            <translation>在节点上运行 sudo dmesg，或在那里允许读取：sudo sysctl kernel.dmesg_restrict=0</translation>
+        </message>
+        <message>
+            <source>the interval is %1 s, expected %2 to %3 s</source>
+            <translation>时间间隔为 %1 秒，应为 %2 到 %3 秒</translation>
+        </message>
+        <message>
+            <source>%1 processes were requested, expected 1 to %2</source>
+            <translation>请求了 %1 个进程，应为 1 到 %2</translation>
+        </message>
+        <message>
+            <source>the list of processes was cancelled</source>
+            <translation>进程列表已取消</translation>
+        </message>
+        <message>
+            <source>it took more than %1 s</source>
+            <translation>耗时超过 %1 秒</translation>
+        </message>
+        <message>
+            <source>set the node's kernel.yama.ptrace_scope to 1</source>
+            <translation>将节点的 kernel.yama.ptrace_scope 设为 1</translation>
+        </message>
+        <message>
+            <source>there is no rank %1</source>
+            <translation>没有 rank %1</translation>
+        </message>
+        <message>
+            <source>the run has ended: its ranks are not running</source>
+            <translation>运行已结束：其 rank 不在运行</translation>
+        </message>
+        <message>
+            <source>reading stacks was cancelled</source>
+            <translation>读取调用栈已取消</translation>
+        </message>
+        <message>
+            <source>the wait for a debugger is %1 s, expected 1 to %2 s</source>
+            <translation>等待调试器的时间为 %1 秒，应为 1 到 %2 秒</translation>
+        </message>
+        <message>
+            <source>rank %1 is being debugged by another client</source>
+            <translation>rank %1 正被另一个客户端调试</translation>
+        </message>
+        <message>
+            <source>end that session first</source>
+            <translation>请先结束那个会话</translation>
+        </message>
+        <message>
+            <source>rank %1 has no worker on this node</source>
+            <translation>rank %1 在此节点上没有工作进程</translation>
+        </message>
+        <message>
+            <source>the run has ended</source>
+            <translation>运行已结束</translation>
+        </message>
+        <message>
+            <source>its ranks are not running</source>
+            <translation>其 rank 不在运行</translation>
+        </message>
+        <message>
+            <source>the node's processes cannot be listed</source>
+            <translation>无法列出节点的进程</translation>
+        </message>
+        <message>
+            <source>the kernel's messages cannot be read</source>
+            <translation>无法读取内核消息</translation>
+        </message>
+        <message>
+            <source>the cluster has no node "%1"</source>
+            <translation>集群中没有节点“%1”</translation>
+        </message>
+        <message>
+            <source>no terminal program was found on this machine</source>
+            <translation>本机未找到终端程序</translation>
+        </message>
+        <message>
+            <source>install one, name yours in the environment variable TERMINAL, or copy the command</source>
+            <translation>请安装一个，或用环境变量 TERMINAL 指定，或复制命令</translation>
+        </message>
+        <message>
+            <source>rank %1 does not run on any node now</source>
+            <translation>rank %1 目前不在任何节点上运行</translation>
+        </message>
+        <message>
+            <source>debugging was cancelled</source>
+            <translation>调试已取消</translation>
+        </message>
+        <message>
+            <source>the rank cannot be debugged</source>
+            <translation>无法调试该 rank</translation>
+        </message>
+        <message>
+            <source>run %1 has ended</source>
+            <translation>运行 %1 已结束</translation>
+        </message>
+        <message>
+            <source>run %1 has no rank %2, but ranks 0 to %3</source>
+            <translation>运行 %1 没有 rank %2，只有 rank 0 到 %3</translation>
+        </message>
+        <message>
+            <source>the stacks cannot be read</source>
+            <translation>无法读取调用栈</translation>
+        </message>
+        <message>
+            <source>it can be done in runs that this version launches</source>
+            <translation>在由本版本启动的运行中可以这样做</translation>
+        </message>
+        <message>
+            <source>the run starts, restarts or has ended</source>
+            <translation>运行正在启动、重启或已结束</translation>
+        </message>
+        <message>
+            <source>try again in a moment</source>
+            <translation>稍后重试</translation>
+        </message>
+        <message>
+            <source>it has no processes</source>
+            <translation>它没有进程</translation>
+        </message>
+        <message>
+            <source>look at its log</source>
+            <translation>查看其日志</translation>
+        </message>
+        <message>
+            <source>show processes and kernel messages</source>
+            <translation>显示进程和内核消息</translation>
+        </message>
+        <message>
+            <source>read stacks on request and attach a debugger</source>
+            <translation>按请求读取调用栈和附加调试器</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -7872,6 +8064,10 @@ its last lines:
         <message>
             <source>Label the x axis in steps, samples or tokens</source>
             <translation>横轴以步、样本或词元标注</translation>
+        </message>
+        <message>
+            <source>Debug a rank: stacks, processes, kernel messages, a debugger</source>
+            <translation>调试 rank：调用栈、进程、内核消息、调试器</translation>
         </message>
     </context>
     <context>
@@ -9930,6 +10126,294 @@ its last lines:
         <message>
             <source>Label %1: %2 samples</source>
             <translation>标签 %1：%2 个样本</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::DebugDialog</name>
+        <message>
+            <source>Debug node</source>
+            <translation>调试节点</translation>
+        </message>
+        <message>
+            <source>Debug %1</source>
+            <translation>调试 %1</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Rank</source>
+            <translation>Rank</translation>
+        </message>
+        <message>
+            <source>Rank %1 on %2</source>
+            <translation>%2 上的 rank %1</translation>
+        </message>
+        <message>
+            <source>Terminal</source>
+            <translation>终端</translation>
+        </message>
+        <message>
+            <source>Open a shell on the node in a terminal window</source>
+            <translation>在终端窗口中打开节点上的 shell</translation>
+        </message>
+        <message>
+            <source>Copy the command that opens a shell on the node</source>
+            <translation>复制打开节点 shell 的命令</translation>
+        </message>
+        <message>
+            <source>Copy what is shown</source>
+            <translation>复制所显示的内容</translation>
+        </message>
+        <message>
+            <source>Copy the command</source>
+            <translation>复制命令</translation>
+        </message>
+        <message>
+            <source>What is shown of the node</source>
+            <translation>节点的哪些内容</translation>
+        </message>
+        <message>
+            <source>Stacks</source>
+            <translation>调用栈</translation>
+        </message>
+        <message>
+            <source>Processes</source>
+            <translation>进程</translation>
+        </message>
+        <message>
+            <source>Kernel</source>
+            <translation>内核</translation>
+        </message>
+        <message>
+            <source>Debugger</source>
+            <translation>调试器</translation>
+        </message>
+        <message>
+            <source>Opened from a run, for its ranks</source>
+            <translation>从运行页面打开，用于其 rank</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
+        </message>
+        <message>
+            <source>Run this on this machine:</source>
+            <translation>在本机运行：</translation>
+        </message>
+        <message>
+            <source>Command of the debugger</source>
+            <translation>调试器的命令</translation>
+        </message>
+        <message>
+            <source>Detach</source>
+            <translation>分离</translation>
+        </message>
+        <message>
+            <source>Attach debugger</source>
+            <translation>附加调试器</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Refresh</source>
+            <translation>刷新</translation>
+        </message>
+        <message>
+            <source>Try again</source>
+            <translation>重试</translation>
+        </message>
+        <message>
+            <source>Reading…</source>
+            <translation>正在读取…</translation>
+        </message>
+        <message>
+            <source>The kernel's log is empty.</source>
+            <translation>内核日志为空。</translation>
+        </message>
+        <message>
+            <source>Nothing has been read.</source>
+            <translation>尚未读取。</translation>
+        </message>
+        <message>
+            <source>gdbserver is attached to the rank while a debugger is connected. Training stands still while the debugger holds the rank. It goes on when the debugger leaves, and when this dialog is closed.</source>
+            <translation>调试器连接期间，gdbserver 附加到该 rank。调试器停住该 rank 时训练停止；调试器离开或关闭此对话框后训练继续。</translation>
+        </message>
+        <message>
+            <source>After %1 the other ranks give the rank up, and the run restarts or ends.</source>
+            <translation>%1 后其他 rank 会放弃该 rank，运行随之重启或结束。</translation>
+        </message>
+        <message>
+            <source>A debugger is attached</source>
+            <translation>调试器已附加</translation>
+        </message>
+        <message>
+            <source>Waiting for a debugger</source>
+            <translation>等待调试器</translation>
+        </message>
+        <message>
+            <source>Starting</source>
+            <translation>正在启动</translation>
+        </message>
+        <message>
+            <source>Process %1 on %2. Threads: %3, each stopped for at most %4.</source>
+            <translation>%2 上的进程 %1。线程数：%3，每个最多停止 %4。</translation>
+        </message>
+        <message>
+            <source>There are more threads.</source>
+            <translation>还有更多线程。</translation>
+        </message>
+        <message>
+            <source>%1 of %2 processes, CPU measured over %3.</source>
+            <translation>%2 个进程中的 %1 个，CPU 按 %3 测量。</translation>
+        </message>
+        <message>
+            <source>The node hides those of other accounts.</source>
+            <translation>节点隐藏了其他账户的进程。</translation>
+        </message>
+        <message>
+            <source>The newest %1 messages of the kernel.</source>
+            <translation>内核最新的 %1 条消息。</translation>
+        </message>
+        <message>
+            <source>Copied: %1</source>
+            <translation>已复制：%1</translation>
+        </message>
+        <message>
+            <source>No terminal program could be started.</source>
+            <translation>无法启动终端程序。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::StackModel</name>
+        <message>
+            <source>Thread %1 %2</source>
+            <translation>线程 %1 %2</translation>
+        </message>
+        <message>
+            <source>How long the thread was stopped while its stack was read</source>
+            <translation>读取调用栈时线程停止的时间</translation>
+        </message>
+        <message>
+            <source>Frame</source>
+            <translation>帧</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>Stopped</source>
+            <translation>停止</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::ProcessModel</name>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>agent</source>
+            <translation>代理</translation>
+        </message>
+        <message>
+            <source>supervisor</source>
+            <translation>监管进程</translation>
+        </message>
+        <message>
+            <source>worker</source>
+            <translation>工作进程</translation>
+        </message>
+        <message>
+            <source>Of one core</source>
+            <translation>按一个核计</translation>
+        </message>
+        <message>
+            <source>PID</source>
+            <translation>PID</translation>
+        </message>
+        <message>
+            <source>User</source>
+            <translation>用户</translation>
+        </message>
+        <message>
+            <source>CPU</source>
+            <translation>CPU</translation>
+        </message>
+        <message>
+            <source>Memory</source>
+            <translation>内存</translation>
+        </message>
+        <message>
+            <source>Threads</source>
+            <translation>线程</translation>
+        </message>
+        <message>
+            <source>State</source>
+            <translation>状态</translation>
+        </message>
+        <message>
+            <source>Lockstep</source>
+            <translation>Lockstep</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::KernelLogModel</name>
+        <message>
+            <source>emergency</source>
+            <translation>紧急</translation>
+        </message>
+        <message>
+            <source>alert</source>
+            <translation>警报</translation>
+        </message>
+        <message>
+            <source>critical</source>
+            <translation>严重</translation>
+        </message>
+        <message>
+            <source>error</source>
+            <translation>错误</translation>
+        </message>
+        <message>
+            <source>warning</source>
+            <translation>警告</translation>
+        </message>
+        <message>
+            <source>notice</source>
+            <translation>注意</translation>
+        </message>
+        <message>
+            <source>info</source>
+            <translation>信息</translation>
+        </message>
+        <message>
+            <source>debug</source>
+            <translation>调试</translation>
+        </message>
+        <message>
+            <source>Time</source>
+            <translation>时间</translation>
+        </message>
+        <message>
+            <source>Level</source>
+            <translation>级别</translation>
+        </message>
+        <message>
+            <source>Message</source>
+            <translation>消息</translation>
         </message>
     </context>
 </TS>

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "ui/dialogs/add_host_dialog.h"
+#include "ui/dialogs/debug_dialog.h"
 #include "ui/dialogs/host_list.h"
 #include "ui/dialogs/preflight_dialog.h"
 #include "ui/models/gpu_text.h"
@@ -60,6 +61,8 @@ void ClusterPage::buildHead() {
 void ClusterPage::buildNodes() {
   nodeCard_ = new Card("nodeCard", this);
   preflight_ = makeToolButton("preflightButton", "chart", this);
+  debug_ = makeToolButton("debugNodeButton", "debug", this);
+  nodeCard_->head()->addWidget(debug_);
   nodeCard_->head()->addWidget(preflight_);
   nodes_ = new NodeTableModel(this);
   auto* holder = new QWidget(this);
@@ -121,6 +124,7 @@ void ClusterPage::connectParts() {
   connect(nodes_, &QAbstractItemModel::modelReset, this, &ClusterPage::showGpus);
   connect(remove_, &QPushButton::clicked, this, &ClusterPage::removeSelected);
   connect(preflight_, &QToolButton::clicked, this, &ClusterPage::preflight);
+  connect(debug_, &QToolButton::clicked, this, &ClusterPage::debugNode);
   connect(launch_, &QPushButton::clicked, this, &ClusterPage::launchWanted);
   connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] {
     refreshState();
@@ -197,6 +201,28 @@ void ClusterPage::preflight() {
       new PreflightDialog(workspace_, live_, document()->spec().value("name").value_or(""), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
+}
+
+QString ClusterPage::nodeToDebug() const {
+  if (!live_) return {};
+  const QModelIndexList chosen = table_->selectionModel()->selectedRows();
+  QStringList connected;
+  for (const NodeRow& row : nodes_->rows())
+    if (row.phase == app::NodeState::CONNECTED) connected << row.name;
+  if (chosen.isEmpty()) return connected.size() == 1 ? connected.front() : QString();
+  const QString name = nodes_->rows()[chosen.first().row()].name;
+  return connected.contains(name) ? name : QString();
+}
+
+void ClusterPage::debugNode() {
+  const QString node = nodeToDebug();
+  if (node.isEmpty()) return;
+  DebugSubject subject;
+  subject.cluster = live_;
+  subject.node = node.toStdString();
+  auto* dialog = new DebugDialog(workspace_, std::move(subject), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->show();
 }
 
 void ClusterPage::documentChanged() {
@@ -343,6 +369,7 @@ void ClusterPage::refreshState() {
   disconnect_->setEnabled(live_ && (connected > 0 || busy));
   remove_->setEnabled(table_->selectionModel()->hasSelection() && document()->spec().readable());
   preflight_->setEnabled(live_ && connected > 0);
+  debug_->setEnabled(!nodeToDebug().isEmpty());
   launch_->setEnabled(total > 0);
   Q_EMIT stateChanged();
 }
@@ -403,6 +430,7 @@ void ClusterPage::retranslate() {
   setTexts(add_, tr("Add host"));
   setTexts(remove_, tr("Remove"), tr("Remove the selected host from the cluster"));
   setTexts(preflight_, tr("Pre-flight: measure nodes and links"));
+  setTexts(debug_, tr("Debug the selected node: processes, kernel messages, a terminal"));
   setTexts(launch_, tr("Launch here…"));
   nodeCard_->setTitle(tr("Nodes"));
   loadCard_->setTitle(tr("Load"));

@@ -50,6 +50,7 @@ class ClusterPage : public SpecPage {
   Status addNode(const QString& yaml);
   void removeSelected();
   void preflight();  // measures the connected nodes
+  void debugNode();  // the selected one
   // Returns the state of a node from its session.
   void showLoad(const QString& node, const app::NodeLoad& load);
 
@@ -80,6 +81,7 @@ class ClusterPage : public SpecPage {
   void nameGpuPlots();
   void showGpus();  // or hides what is of them
   void refreshState();
+  QString nodeToDebug() const;  // "": none is connected and selected
 
   Workspace& workspace_;
   std::shared_ptr<LiveCluster> live_;
@@ -92,6 +94,7 @@ class ClusterPage : public SpecPage {
   QPushButton* add_ = nullptr;
   QPushButton* remove_ = nullptr;
   QToolButton* preflight_ = nullptr;
+  QToolButton* debug_ = nullptr;
   QPushButton* launch_ = nullptr;
   Card* nodeCard_ = nullptr;
   Card* loadCard_ = nullptr;

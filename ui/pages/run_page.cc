@@ -14,6 +14,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ui/dialogs/debug_dialog.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/steps_panel.h"
@@ -173,6 +174,7 @@ void RunPage::connectButtons() {
   connect(rerun_, &QPushButton::clicked, this,
           [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
   connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
+  connect(straggler_->debugButton(), &QToolButton::clicked, this, &RunPage::debugRank);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });
@@ -368,6 +370,19 @@ void RunPage::refreshFigures() {
 
 QString RunPage::straggler() const { return document_->slow() ? straggler_->who() : QString(); }
 
+void RunPage::debugRank() {
+  if (!document_->canDebug()) return;
+  const auto& slow = document_->slow();
+  DebugSubject subject;
+  subject.cluster = document_->cluster();
+  subject.run = document_->row();
+  subject.nodes = document_->documents().nodes;
+  subject.rank = slow && !slow->link && slow->rank >= 0 ? slow->rank : 0;
+  auto* dialog = new DebugDialog(document_->workspace(), std::move(subject), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->show();
+}
+
 void RunPage::refreshSlow() {
   straggler_->refresh(*document_);
   refreshBreakdown();
@@ -453,6 +468,7 @@ void RunPage::retranslate() {
   breakdownTable_->setAccessibleName(tr("Step time of each rank, as a table"));
   setTexts(breakdownAsTable_, tr("Show the data as a table"));
   straggler_->setAccessibleName(tr("Slowest rank"));
+  straggler_->retranslate();
   logs_->retranslate();
   steps_->retranslate();
   traffic_->retranslate();

@@ -52,6 +52,7 @@ class RunPage : public Page {
   RunDocument* document() const { return document_; }
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;
+  void debugRank();  // the straggler, or the first
 
  Q_SIGNALS:
   void relaunchWanted(lockstep::app::RelaunchKind kind);

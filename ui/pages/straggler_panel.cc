@@ -1,5 +1,7 @@
 #include "ui/pages/straggler_panel.h"
 
+#include <QHBoxLayout>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include "ui/studio/run_document.h"
@@ -15,8 +17,14 @@ StragglerPanel::StragglerPanel(QWidget* parent) : Card("stragglerPanel", parent)
   for (QLabel* label : {who_, evidence_}) {
     label->setWordWrap(true);
     label->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    body()->addWidget(label);
   }
+  debug_ = makeToolButton("debugRankButton", "debug", this);
+  auto* first = new QHBoxLayout;
+  first->setSpacing(kSpaceS);
+  first->addWidget(who_, 1);
+  first->addWidget(debug_, 0, Qt::AlignTop);
+  body()->addLayout(first);
+  body()->addWidget(evidence_);
   // As high with a straggler as without: nothing moves when one comes or goes.
   layout()->setContentsMargins(kSpaceL, kSpaceXs, kSpaceL, kSpaceS);
   setSizePolicy(QSizePolicy::Preferred, QSizePolicy::Maximum);
@@ -54,7 +62,12 @@ QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
                             : QString();
 }
 
+void StragglerPanel::retranslate() {
+  setTexts(debug_, tr("Debug a rank: stacks, processes, kernel messages, a debugger"));
+}
+
 void StragglerPanel::refresh(const RunDocument& run) {
+  debug_->setEnabled(run.canDebug());
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);

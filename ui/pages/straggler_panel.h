@@ -20,12 +20,15 @@ class StragglerPanel : public Card {
   explicit StragglerPanel(QWidget* parent);
   void refresh(const RunDocument& run);
   QString who() const { return who_->text(); }
+  QToolButton* debugButton() const { return debug_; }
+  void retranslate();
 
  private:
   QString evidenceText(const app::SlowEvidence& evidence) const;
 
   QLabel* who_ = nullptr;
   QLabel* evidence_ = nullptr;
+  QToolButton* debug_ = nullptr;
   bool wasLive_ = false;  // keeps the room of a straggler's evidence
 };
 

@@ -1,6 +1,7 @@
 // Runs work off the GUI thread: `work` runs on a pool thread, and `done` receives its value on the
 // GUI thread, unless `owner` was destroyed. Nothing that takes over 100 ms runs on the GUI thread.
 // Work that uses a Workspace runs on its teardownPool(), for which its destructor waits.
+// Work that waits for nodes has a pool of more threads.
 #pragma once
 
 #include <QCoreApplication>

@@ -66,6 +66,9 @@ class RunDocument : public QObject {
   // The names of all series that have come, sorted.
   std::vector<std::string> metrics() const;
   Workspace& workspace() const { return workspace_; }
+  // The session of its nodes; null: the run has ended, or is being read.
+  std::shared_ptr<LiveCluster> cluster() const { return cluster_; }
+  bool canDebug() const { return loaded_ && cluster_ && app::isUnderWay(model_.row().phase); }
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }

@@ -288,10 +288,12 @@ EmptyState::EmptyState(const QString& objectName, const char* icon, QWidget* par
   icon_ = makeLabel(objectName + "Icon", this);
   icon_->setAlignment(Qt::AlignCenter);
   title_ = makeLabel(objectName + "Title", this, "section");
-  title_->setAlignment(Qt::AlignCenter);
   text_ = makeLabel(objectName + "Text", this, "muted");
-  text_->setAlignment(Qt::AlignCenter);
-  text_->setWordWrap(true);
+  for (QLabel* label : {title_, text_}) {
+    label->setAlignment(Qt::AlignCenter);
+    label->setWordWrap(true);
+    label->setTextFormat(Qt::PlainText);
+  }
   button_ = makeButton(objectName + "Button", nullptr, this);
   button_->hide();
   layout->addWidget(icon_);

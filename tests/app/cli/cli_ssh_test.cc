@@ -1,6 +1,13 @@
 // The command line over real sshd: runs, lost links, questions at a terminal, and everything that
 // can be wrong with a node or its data.
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <QDir>
+#include <QJsonDocument>
+#include <QStandardPaths>
 #include <QTest>
 
 #include "tests/app/cli/cli_runner.h"
@@ -153,6 +160,55 @@ class CliSshTest : public QObject {
     QVERIFY(cli.leave());
     QTRY_VERIFY_WITH_TIMEOUT(cli.processes(result.first("started")["run"].toString()).isEmpty(),
                              10000);
+  }
+
+  // The debugger's socket on the node is forwarded to this machine, by SSH itself or by the agent.
+  void aRankIsDebuggedFromAfar_data() {
+    QTest::addColumn<QString>("sshd");
+    QTest::newRow("forwarded") << "";
+    QTest::newRow("bridged") << "AllowStreamLocalForwarding no";
+  }
+  void aRankIsDebuggedFromAfar() {
+    QFETCH(QString, sshd);
+    if (QStandardPaths::findExecutable("gdbserver").isEmpty()) QSKIP("gdbserver is not installed");
+    Cli cli;
+    cli.useBuiltBundle();
+    Servers servers;
+    if (!servers.start(cli, {sshd.toStdString()})) QSKIP(servers.why.c_str());
+    const QStringList ssh = QStringList{"--ssh-config", servers.config} + servers.accepted();
+    const auto process = cli.start(ssh + QStringList{"run", example("fashion-mlp"), "--json",
+                                                     "--every", "20", "--cluster", servers.cluster,
+                                                     "--set", "training.epochs=100000"});
+    QByteArray out, said;
+    QVERIFY2(cli.awaitEvent(*process, "step", out, 120000), out.right(2000));
+    const qsizetype at = out.indexOf("\"run\":\"") + 7;
+    const QString run = QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
+    const CliResult stacks = cli.run(ssh + QStringList{"debug", "stacks", run, "0"});
+    QVERIFY2(stacks.exit == 0 && stacks.out.contains("lockstep::"), stacks.text());
+    const CliResult processes =
+        cli.run(ssh + QStringList{"debug", "processes", servers.cluster, "n1", "--json"});
+    QVERIFY2(processes.exit == 0, processes.text());
+    const auto gdb = cli.start(ssh + QStringList{"debug", "gdb", run, "0", "--json"});
+    QVERIFY2(cli.awaitEvent(*gdb, "debugger", said), said);
+    const QString socket = QJsonDocument::fromJson(said.trimmed()).object()["socket"].toString();
+    QVERIFY2(QFile::exists(socket), said);
+    sockaddr_un to{};
+    to.sun_family = AF_UNIX;
+    socket.toStdString().copy(to.sun_path, sizeof to.sun_path - 1);
+    const int debugger = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    QCOMPARE(::connect(debugger, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    QCOMPARE(::send(debugger, "$?#3f", 5, MSG_NOSIGNAL), ssize_t{5});
+    pollfd answer{debugger, POLLIN, 0};
+    QCOMPARE(::poll(&answer, 1, 15000), 1);
+    ::close(debugger);
+    const CliResult left = cli.finish(*gdb, said);
+    QVERIFY2(left.exit == 0 && left.last()["state"] == "left", left.text());
+    QVERIFY(!QFile::exists(socket));  // the forward has ended with the command
+    QVERIFY(cli.awaitEvent(*process, "step", out, 20000));
+    cli.run(ssh + QStringList{"kill", run});
+    cli.finish(*process, out);
+    QVERIFY(cli.leave());
+    QTRY_VERIFY_WITH_TIMEOUT(cli.processes(run).isEmpty(), 10000);
   }
 
   // Each state of each node, and how far an upload is now and then.

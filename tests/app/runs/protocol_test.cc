@@ -25,6 +25,8 @@ struct PlainNode final : NodeAccess {
   }
   Result<std::shared_ptr<grpc::Channel>> agent() override { return away(); }
   Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string&) override { return away(); }
+  Result<std::string> forward(const std::string&) override { return away(); }
+  void unforward(const std::string&) override {}
 
  private:
   static Error away() { return makeError(Code::kUnavailable, "it was asked"); }

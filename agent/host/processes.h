@@ -1,0 +1,25 @@
+// The processes of a node, with the CPU time that they used in an interval, from /proc.
+#pragma once
+
+#include <functional>
+
+#include "engine/base/status.h"
+#include "lockstep/node/v1/node.pb.h"
+
+namespace lockstep::agent {
+
+// Blocks for the request's interval, at most 10 s, or until `cancelled`. A process that began in
+// the interval is listed, one that ended is not. Errors: kInvalidArgument, kCancelled.
+Result<node::v1::ListProcessesReply> listProcesses(const node::v1::ListProcessesRequest& request,
+                                                   const std::function<bool()>& cancelled);
+
+// What /proc/PID/stat says. The name may contain anything, parentheses and line ends too.
+struct ProcessStat {
+  std::string name;
+  char state = '?';
+  int parent = 0, threads = 0;
+  std::uint64_t cpu = 0, start = 0;  // clock ticks: used in user and kernel mode; since boot
+};
+std::optional<ProcessStat> parseProcessStat(std::string_view text);
+
+}  // namespace lockstep::agent
