@@ -242,8 +242,7 @@ class AgentService::Impl final : public node::v1::Agent::Service {
   grpc::Status ListProcesses(grpc::ServerContext* context,
                              const node::v1::ListProcessesRequest* request,
                              node::v1::ListProcessesReply* reply) override {
-    auto processes =
-        listProcesses(*request, [&] { return context->IsCancelled() || isLeaving(); });
+    auto processes = listProcesses(*request, [&] { return context->IsCancelled() || isLeaving(); });
     if (!processes.ok()) return toGrpc(processes.status());
     *reply = std::move(*processes);
     return grpc::Status::OK;

@@ -52,7 +52,8 @@ void JsonLine::print() const { putRaw(stdout, text() + "\n"); }
 
 std::string jsonTexts(const std::vector<std::string>& texts) {
   std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + quoted(std::string_view(text));
+  for (const std::string& text : texts)
+    out += (out.empty() ? "" : ",") + quoted(std::string_view(text));
   return "[" + out + "]";
 }
 

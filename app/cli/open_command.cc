@@ -14,7 +14,8 @@ int openCommand(const Globals& globals, const Arguments& arguments) {
   std::error_code ignored;
   const std::filesystem::path beside =
       std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "lockstep-studio";
-  const std::string program = access(beside.c_str(), X_OK) == 0 ? beside.string() : "lockstep-studio";
+  const std::string program =
+      access(beside.c_str(), X_OK) == 0 ? beside.string() : "lockstep-studio";
   std::vector<std::string> words{program, "--home", globals.home.root};
   if (!globals.sshConfig.empty()) words.insert(words.end(), {"--ssh-config", globals.sshConfig});
   words.push_back("--");

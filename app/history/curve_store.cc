@@ -16,7 +16,7 @@ using storage::Statement;
 
 constexpr double kNever = -std::numeric_limits<double>::infinity();
 constexpr std::size_t kSpanPoints[] = {1, 16, 256, CurveStore::kChunkPoints};
-constexpr int kLevels = 3;                                // with rows of their own
+constexpr int kLevels = 3;  // with rows of their own
 constexpr std::size_t kLeastPoints[kLevels] = {1, 1024, CurveStore::kChunkPoints};
 
 // The data of a chunk that an earlier version wrote.
@@ -73,7 +73,8 @@ Result<CurveStore::Curve*> CurveStore::recorded(const std::string& name) {
                      .run());
     curve.id = database_.lastRowId();
   }
-  if (const auto rest = waitingAfter(curve.id, curve.lastX); !rest.empty()) curve.lastX = rest.back().x;
+  if (const auto rest = waitingAfter(curve.id, curve.lastX); !rest.empty())
+    curve.lastX = rest.back().x;
   return &recorded_.emplace(name, curve).first->second;
 }
 
@@ -236,8 +237,7 @@ struct CurveStore::Chunks {
   std::int64_t points = 0;
 };
 
-Result<CurveStore::Chunks> CurveStore::chunksOf(std::int64_t series, double from,
-                                                double to) const {
+Result<CurveStore::Chunks> CurveStore::chunksOf(std::int64_t series, double from, double to) const {
   Chunks out;
   Statement list(
       database_,
@@ -279,7 +279,8 @@ Result<std::vector<Span>> CurveStore::spansAt(int level, std::int64_t series,
     if (level > 0 && row.n >= kLeastPoints[level]) {
       found = chunk.bind(series).bind(level).bind(row.t0).step();
       if (found) {
-        auto spans = chunk.integer(1) != 0 ? unpackSpans(chunk.blob(0)) : plain<Span>(chunk.blob(0));
+        auto spans =
+            chunk.integer(1) != 0 ? unpackSpans(chunk.blob(0)) : plain<Span>(chunk.blob(0));
         if (!spans) return spans.error();
         append(*spans);
       }
@@ -303,8 +304,8 @@ Result<std::vector<Span>> CurveStore::read(const std::string& name, double from,
   const Curve curve = find(name);
   if (curve.id == 0 || maxPoints < 1) return std::vector<Span>();
   LOCKSTEP_ASSIGN(Chunks chunks, chunksOf(curve.id, from, to));
-  const double lastX = chunks.rows.empty() ? curve.lastX
-                                           : std::max(curve.lastX, chunks.rows.back().t1);
+  const double lastX =
+      chunks.rows.empty() ? curve.lastX : std::max(curve.lastX, chunks.rows.back().t1);
   const auto rest = within(waitingAfter(curve.id, lastX), from, to);
   chunks.points += static_cast<std::int64_t>(rest.size());
   int level = 0;

@@ -56,11 +56,10 @@ Result<std::unique_ptr<RunStore::State>> RunStore::State::open(const std::string
   static const std::string first = std::string(CurveStore::kFirstSchema).append(kSchema);
   auto state = std::make_unique<State>();
   state->path = path;
-  LOCKSTEP_ASSIGN(
-      state->database,
-      openDatabase(path, {first, kErrorSchema, kAboutSchema, CurveStore::kBatchSchema,
-                          kIncidentSchema},
-                   create));
+  LOCKSTEP_ASSIGN(state->database, openDatabase(path,
+                                                {first, kErrorSchema, kAboutSchema,
+                                                 CurveStore::kBatchSchema, kIncidentSchema},
+                                                create));
   state->curves.emplace(*state->database);
   return state;
 }

@@ -90,7 +90,8 @@ int run(const Load& load, const std::string& path) {
       for (std::int64_t at = samples; at < until; ++at) {
         const double late = std::uniform_real_distribution<double>(0, 2)(random);
         const double x = 1.79e12 + static_cast<double>(at) * 1000 / load.rate + late;
-        series.points.push_back({std::round(x) / 1e3, sample(static_cast<int>(i) % load.metrics, random)});
+        series.points.push_back(
+            {std::round(x) / 1e3, sample(static_cast<int>(i) % load.metrics, random)});
       }
       values += static_cast<std::int64_t>(series.points.size());
       out.series.push_back(std::move(series));
@@ -153,6 +154,7 @@ int main(int argc, char** argv) {
   const std::string path = folder + "/lockstep-history-bench.db";
   std::filesystem::remove(path);
   const int code = run(load, path);
-  for (const char* rest : {"", "-wal", "-shm", ".lock", ".open"}) std::filesystem::remove(path + rest);
+  for (const char* rest : {"", "-wal", "-shm", ".lock", ".open"})
+    std::filesystem::remove(path + rest);
   return code;
 }

@@ -68,10 +68,12 @@ void fillHistory(const std::string& folder, int runs, int values) {
   std::mt19937 random(1);
   app::RunBatch batch;
   for (int curve = 0; curve < 10; ++curve) {
-    batch.series.push_back({curve == 0 ? "loss" : "node/n1/gpu/" + std::to_string(curve) + "/power", {}});
+    batch.series.push_back(
+        {curve == 0 ? "loss" : "node/n1/gpu/" + std::to_string(curve) + "/power", {}});
     for (int i = 1; i <= values / 10; ++i)
       batch.series.back().points.push_back(
-          {static_cast<double>(i), std::floor(std::uniform_real_distribution<double>(0, 1000)(random)) / 10});
+          {static_cast<double>(i),
+           std::floor(std::uniform_real_distribution<double>(0, 1000)(random)) / 10});
   }
   for (int i = 0; i < runs; ++i) {
     app::RunRow row;
@@ -98,7 +100,8 @@ void measureStart(const tests::StudioHome& home, const QString& run) {
   window->show();
   (void)QTest::qWaitForWindowExposed(window.get());
   QCoreApplication::processEvents();
-  std::printf("start to a usable window: %.0f ms\n", static_cast<double>(timer.nsecsElapsed()) * 1e-6);
+  std::printf("start to a usable window: %.0f ms\n",
+              static_cast<double>(timer.nsecsElapsed()) * 1e-6);
   RunPage* page = window->openRun(run);
   msUntil([&] { return page->document()->loaded(); });
   QTest::qWait(200);
@@ -128,7 +131,8 @@ void measureHistory(const Options& options) {
   std::printf("filtered, %d of %d: %.0f ms\n", page->runs()->rowCount(), all,
               static_cast<double>(timer.elapsed()));
   timer.restart();
-  RunPage* run = window->openRun("20260101-" + QString::number(100000 + options.runs / 2) + "-a1b2c3");
+  RunPage* run =
+      window->openRun("20260101-" + QString::number(100000 + options.runs / 2) + "-a1b2c3");
   msUntil([&] { return run->document()->loaded(); });
   std::printf("run opened: %.0f ms\n", static_cast<double>(timer.elapsed()));
   tests::closeWindow(window);
@@ -138,16 +142,19 @@ void measureHistory(const Options& options) {
 class Sender {
  public:
   Sender(const Options& options, RunDocument* document) : options_(options), document_(document) {
-    static const char* const metrics[] = {"utilisation", "memory_utilisation", "memory",
-                                          "temperature", "power", "sm_clock", "memory_clock",
-                                          "pcie_in", "pcie_out", "nvlink_in", "nvlink_out",
-                                          "throttled"};
+    static const char* const metrics[] = {
+        "utilisation", "memory_utilisation", "memory",       "temperature",
+        "power",       "sm_clock",           "memory_clock", "pcie_in",
+        "pcie_out",    "nvlink_in",          "nvlink_out",   "throttled"};
     for (int node = 0; node < options.nodes; ++node)
       for (int gpu = 0; gpu < options.gpus; ++gpu)
         for (const char* metric : metrics)
-          names_.push_back("node/n" + std::to_string(node) + "/gpu/" + std::to_string(gpu) + "/" + metric);
+          names_.push_back("node/n" + std::to_string(node) + "/gpu/" + std::to_string(gpu) + "/" +
+                           metric);
   }
-  std::size_t valuesPerSecond() const { return names_.size() * static_cast<std::size_t>(options_.rate); }
+  std::size_t valuesPerSecond() const {
+    return names_.size() * static_cast<std::size_t>(options_.rate);
+  }
 
   void send(double seconds) {
     const double start = static_cast<double>(document_->row().startedNs) * 1e-9;
@@ -158,8 +165,8 @@ class Sender {
     for (const std::string& name : names_) {
       update.series.push_back({name, {}});
       for (std::int64_t at = sent_; at < until; ++at)
-        update.series.back().points.push_back(
-            {start + static_cast<double>(at) / options_.rate, static_cast<double>(random_() % 1000)});
+        update.series.back().points.push_back({start + static_cast<double>(at) / options_.rate,
+                                               static_cast<double>(random_() % 1000)});
     }
     sent_ = until;
     making_ += threadSeconds() - begin;
@@ -207,10 +214,12 @@ void measureLive(const Options& options) {
       frame.restart();
     }
     const double wall = static_cast<double>(timer.elapsed()) / 1000;
-    std::printf("%zu values a second, curves %s: %.1f %% of a core, longest frame %.0f ms, memory "
-                "%+.1f MB in %.0f s\n",
-                sender.valuesPerSecond(), shown ? "in sight" : "hidden",
-                100 * (threadSeconds() - sender.making() - before) / wall, longest, residentMegabytes() - memory, wall);
+    std::printf(
+        "%zu values a second, curves %s: %.1f %% of a core, longest frame %.0f ms, memory "
+        "%+.1f MB in %.0f s\n",
+        sender.valuesPerSecond(), shown ? "in sight" : "hidden",
+        100 * (threadSeconds() - sender.making() - before) / wall, longest,
+        residentMegabytes() - memory, wall);
   }
   tests::closeWindow(window);
 }
@@ -219,15 +228,13 @@ void measureLive(const Options& options) {
 
 int main(int argc, char** argv) {
   Options options;
-  const std::pair<const char*, int*> numbers[] = {{"--runs", &options.runs},
-                                                  {"--values", &options.values},
-                                                  {"--nodes", &options.nodes},
-                                                  {"--gpus", &options.gpus},
-                                                  {"--rate", &options.rate},
-                                                  {"--seconds", &options.seconds}};
+  const std::pair<const char*, int*> numbers[] = {
+      {"--runs", &options.runs}, {"--values", &options.values}, {"--nodes", &options.nodes},
+      {"--gpus", &options.gpus}, {"--rate", &options.rate},     {"--seconds", &options.seconds}};
   for (int i = 1; i < argc; ++i) {
-    const auto found = std::find_if(std::begin(numbers), std::end(numbers),
-                                    [&](const auto& one) { return std::string(argv[i]) == one.first; });
+    const auto found = std::find_if(std::begin(numbers), std::end(numbers), [&](const auto& one) {
+      return std::string(argv[i]) == one.first;
+    });
     if (found == std::end(numbers) || i + 1 == argc) {
       std::fprintf(stderr, "unknown option %s\n", argv[i]);
       return 2;

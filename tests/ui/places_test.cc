@@ -111,9 +111,7 @@ class PlacesTest : public QObject {
     auto* back = window_->findChild<QAction*>("actionBack");
     auto* forward = window_->findChild<QAction*>("actionForward");
     QVERIFY(back->isEnabled() && !forward->isEnabled());
-    const auto press = [&](Qt::Key key) {
-      QTest::keyClick(window_.get(), key, Qt::AltModifier);
-    };
+    const auto press = [&](Qt::Key key) { QTest::keyClick(window_.get(), key, Qt::AltModifier); };
     press(Qt::Key_Left);
     QCOMPARE(window_->currentPage(), page);
     QCOMPARE(tabs->currentIndex(), 2);

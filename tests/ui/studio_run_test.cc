@@ -272,7 +272,8 @@ class StudioRunTest : public QObject {
     if (QTest::currentTestFailed()) return;
     QVERIFY(road_->page()->straggler().isEmpty());
     const bool gpus = cluster == nullptr;
-    QCOMPARE(road_->page()->document()->curves().names().contains("node/local1/gpu/1/memory"), gpus);
+    QCOMPARE(road_->page()->document()->curves().names().contains("node/local1/gpu/1/memory"),
+             gpus);
     const auto* memory = road_->page()->findChild<QWidget*>("gpuMemoryPlotCard");
     QCOMPARE(memory != nullptr && !memory->isHidden(), gpus);
     const auto* use = road_->page()->findChild<QWidget*>("gpuPlotCard");

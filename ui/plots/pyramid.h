@@ -30,7 +30,7 @@ class Pyramid {
 
   void append(double x, double y);  // x below the last one is raised to it
   void clear();
-  void truncate(std::size_t size);  // to its first samples
+  void truncate(std::size_t size);                     // to its first samples
   void keep(const std::vector<std::size_t>& samples);  // these only; increasing
   std::size_t size() const { return x_.size(); }
   double x(std::size_t i) const { return x_[i]; }

@@ -9,15 +9,15 @@
 namespace lockstep::ui {
 
 struct Place {
-  QString key;   // Page::key()
-  QString part;  // of a run's page; "": the first one
+  QString key;    // Page::key()
+  QString part;   // of a run's page; "": the first one
   int rank = -1;  // -1: none
   qint64 step = 0;
 
   bool operator==(const Place&) const = default;
 };
 
-QString linkOf(const Place& place);               // "": it has none
+QString linkOf(const Place& place);                 // "": it has none
 std::optional<Place> placeOf(const QString& link);  // nullopt: no link, or a damaged one
 
 }  // namespace lockstep::ui

@@ -52,8 +52,7 @@ RunCurves::Read RunCurves::Read::of(const std::string& folder, const std::string
     LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
     LOCKSTEP_ASSIGN(const auto store, history->openRun(run));
     for (Curve& curve : out.curves) {
-      LOCKSTEP_ASSIGN(const auto spans,
-                      store->read(curve.name, from, to, static_cast<int>(most)));
+      LOCKSTEP_ASSIGN(const auto spans, store->read(curve.name, from, to, static_cast<int>(most)));
       curve.points = pointsOf(spans);
       curve.exact = std::none_of(spans.begin(), spans.end(),
                                  [](const app::Span& span) { return span.low < span.high; });

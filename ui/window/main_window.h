@@ -115,8 +115,8 @@ class MainWindow : public QMainWindow {
   void refreshActions();
   void refreshNavigator();  // files, and runs
   void refreshRuns();       // in the background
-  void notePlace();  // where the person is now, to go back to
-  void goBack(int steps);  // negative: forward
+  void notePlace();         // where the person is now, to go back to
+  void goBack(int steps);   // negative: forward
   void copyLink();
   void askLink();
   void arrangeDocks();
@@ -186,7 +186,7 @@ class MainWindow : public QMainWindow {
   int navigatorGeneration_ = 0;
   QVector<Place> places_;  // visited, as a browser keeps them
   qsizetype placeAt_ = -1;
-  bool going_ = false;  // to a place that is there already
+  bool going_ = false;               // to a place that is there already
   bool narrow_ = false;              // too small for docks at both sides
   Alert status_;                     // what the status bar tells
   QSystemTrayIcon* tray_ = nullptr;  // once there was something to notify of

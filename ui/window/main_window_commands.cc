@@ -223,8 +223,8 @@ void MainWindow::makeMenus() {
   recentMenu_ = file->addMenu(QString());
   recentMenu_->setObjectName("menuRecent");
   connect(recentMenu_, &QMenu::aboutToShow, this, &MainWindow::fillRecent);
-  for (const char* entry :
-       {"actionOpenLink", "actionImport", "-", "actionSave", "actionSaveAs", "actionCloseTab", "-", "actionQuit"}) {
+  for (const char* entry : {"actionOpenLink", "actionImport", "-", "actionSave", "actionSaveAs",
+                            "actionCloseTab", "-", "actionQuit"}) {
     if (*entry == '-') {
       file->addSeparator();
     } else {
@@ -316,8 +316,10 @@ void MainWindow::copyLink() {
   if (link.isEmpty()) return;
   QApplication::clipboard()->setText(link);
   page->message()->showNote(Tone::kGood, [link] {
-    return MessagePanel::Note{tr("The link was copied."),
-                              tr("Open it with File → Open link, or `lockstep open '%1'`.").arg(link), {}};
+    return MessagePanel::Note{
+        tr("The link was copied."),
+        tr("Open it with File → Open link, or `lockstep open '%1'`.").arg(link),
+        {}};
   });
 }
 

@@ -1,4 +1,5 @@
-// Curves in a run's file: what is packed comes back bit for bit, whatever it is and however it came.
+// Curves in a run's file: what is packed comes back bit for bit, whatever it is and however it
+// came.
 #include <QFileInfo>
 #include <QTemporaryDir>
 #include <QTest>
@@ -96,7 +97,8 @@ class CurveStoreTest : public QObject {
       auto spansBack = unpackSpans(bytesOf(packSpans(spans)));
       QVERIFY(spansBack.ok() && spansBack->size() == spans.size());
       for (std::size_t i = 0; i < spans.size(); ++i)
-        QVERIFY(same((*spansBack)[i].low, spans[i].low) && same((*spansBack)[i].high, spans[i].high) &&
+        QVERIFY(same((*spansBack)[i].low, spans[i].low) &&
+                same((*spansBack)[i].high, spans[i].high) &&
                 same((*spansBack)[i].last, spans[i].last) && same((*spansBack)[i].x, spans[i].x));
     }
   }
@@ -227,7 +229,8 @@ class CurveStoreTest : public QObject {
     std::vector<Point> points;
     for (int i = 1; i <= 4096 + 1500 + 40; ++i) points.push_back({i * 1.0, std::sin(i)});
     {
-      auto file = std::move(storage::Database::open(path, {first, "SELECT 1;", "SELECT 1;"})).value();
+      auto file =
+          std::move(storage::Database::open(path, {first, "SELECT 1;", "SELECT 1;"})).value();
       QVERIFY(file->execute("INSERT INTO series VALUES(5,'loss')").ok());
       std::span<const Point> rest(points);
       for (const std::size_t count : {4096, 1500, 40}) {
@@ -282,10 +285,12 @@ class CurveStoreTest : public QObject {
       auto spans = store.read(info.name, points[begin].x, points[end].x, 1 << 20);
       QVERIFY(spans.ok());
       // the points themselves and a neighbour on either side
-      const std::size_t first = begin > 0 ? begin - 1 : 0, last = std::min(end + 1, points.size() - 1);
+      const std::size_t first = begin > 0 ? begin - 1 : 0,
+                        last = std::min(end + 1, points.size() - 1);
       QCOMPARE(spans->size(), last - first + 1);
       for (std::size_t i = 0; i < spans->size(); ++i)
-        QVERIFY(same((*spans)[i].x, points[first + i].x) && same((*spans)[i].last, points[first + i].y));
+        QVERIFY(same((*spans)[i].x, points[first + i].x) &&
+                same((*spans)[i].last, points[first + i].y));
       const int pixels = 1 + static_cast<int>(random() % 300);
       spans = store.read(info.name, points.front().x, points.back().x, pixels);
       QVERIFY(spans.ok() && spans->size() <= 2 * (static_cast<std::size_t>(pixels) + 2));
