@@ -6,6 +6,7 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QListView>
+#include <QVBoxLayout>
 #include <algorithm>
 #include <set>
 

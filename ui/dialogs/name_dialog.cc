@@ -2,6 +2,7 @@
 
 #include <QLabel>
 #include <QLineEdit>
+#include <QVBoxLayout>
 
 #include "ui/studio/dashboard.h"
 #include "ui/widgets/widgets.h"

@@ -12,6 +12,7 @@
 #include <QStackedWidget>
 #include <QToolButton>
 #include <QUndoCommand>
+#include <QVBoxLayout>
 #include <algorithm>
 #include <utility>
 
