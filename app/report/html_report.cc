@@ -233,14 +233,17 @@ Result<Chart> chartOfAll(const RunRow& row, const RunStore& store, std::string_v
 Result<std::string> curvesOf(const RunRow& row, const RunStore& store) {
   std::string out;
   const auto series = store.series();
-  for (const std::string& name : {std::string("loss"), row.figures.metric,
-                                  std::string("samples_per_second"), std::string("loss_scale")}) {
+  for (const std::string& name :
+       {std::string("loss"), row.figures.metric, std::string("samples_per_second"),
+        std::string("learning_rate"), std::string("gradient_norm"), std::string("loss_scale")}) {
     const auto found = std::find_if(series.begin(), series.end(),
                                     [&](const SeriesInfo& info) { return info.name == name; });
     if (found == series.end()) continue;
     LOCKSTEP_ASSIGN(Chart chart, chartOfSeries(row, store, *found));
     chart.title = name == "loss"                 ? "Loss"
                   : name == "samples_per_second" ? "Samples per second"
+                  : name == "learning_rate"      ? "Learning rate"
+                  : name == "gradient_norm"      ? "Gradient norm"
                   : name == "loss_scale"         ? "Loss scale"
                                                  : name;
     out += svgOf(chart);

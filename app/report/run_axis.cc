@@ -45,6 +45,19 @@ std::vector<Point> placedByTime(const std::vector<Point>& seconds, std::vector<P
   return out;
 }
 
+// By what had been trained on at some steps: linear between them, and from nothing to the first.
+std::vector<Point> placedBySeen(const std::vector<Point>& seen, std::vector<Point> curve) {
+  std::size_t next = 0;
+  Point before{0, 0};
+  for (Point& point : curve) {
+    while (next < seen.size() && seen[next].x < point.x) before = seen[next++];
+    const Point after = next < seen.size() ? seen[next] : Point{2 * before.x, 2 * before.y};
+    const double part = after.x > before.x ? (point.x - before.x) / (after.x - before.x) : 0;
+    point.x = before.y + part * (after.y - before.y);
+  }
+  return curve;
+}
+
 // Samples, or tokens, of a step; 0: not known.
 Result<double> sizeOfStep(RunAxis axis, const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const RunDocuments documents, history.documents(run));
@@ -88,6 +101,8 @@ Result<std::vector<Point>> placedOn(RunAxis axis, const History& history, const 
     if (seconds.empty()) return cannotPlace(axis, run);
     return placedByTime(seconds, std::move(curve));
   }
+  LOCKSTEP_ASSIGN(const std::vector<Point> seen, store.readAll(std::string(axisName(axis))));
+  if (!seen.empty()) return placedBySeen(seen, std::move(curve));
   LOCKSTEP_ASSIGN(const double size, sizeOfStep(axis, history, run));
   if (size <= 0) return cannotPlace(axis, run);
   for (Point& point : curve) point.x *= size;

@@ -19,9 +19,10 @@ enum class RunAxis : std::uint8_t {
 std::string_view axisName(RunAxis axis);  // "step", "time", "samples", "tokens"
 Result<RunAxis> axisFromName(std::string_view name);
 
-// Replaces the steps of a curve of `run` by their place on `axis`. A step's last batch of an epoch,
-// which may be smaller, counts as a whole one. Steps whose place is not known are left out. Errors:
-// those of the history; kFailedPrecondition if the run has nothing to place its steps by.
+// Replaces the steps of a curve of `run` by their place on `axis`: samples and tokens as they were
+// recorded; of a run of an earlier version as if each step had a whole batch. Steps whose place is
+// not known are left out. Errors: those of the history; kFailedPrecondition if the run has nothing
+// to place its steps by.
 Result<std::vector<Point>> placedOn(RunAxis axis, const History& history, const RunStore& store,
                                     const std::string& run, std::vector<Point> curve);
 

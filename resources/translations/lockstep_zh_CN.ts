@@ -898,6 +898,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>The first %1 of %2 runs are shown.</source>
             <translation>显示 %2 个运行中的前 %1 个。</translation>
         </message>
+        <message>
+            <source>Learning rate</source>
+            <translation>学习率</translation>
+        </message>
+        <message>
+            <source>Gradient norm</source>
+            <translation>梯度范数</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>

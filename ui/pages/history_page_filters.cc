@@ -129,6 +129,7 @@ void HistoryPage::find() {
 
 void HistoryPage::fillFilters() {
   filterMenu_->clear();
+  qDeleteAll(filterMenu_->findChildren<QMenu*>());  // which clear() leaves
   const QString now = search_->text().trimmed();
   const auto label = [](const std::string& name) {
     return QString::fromStdString(name).replace("&", "&&");

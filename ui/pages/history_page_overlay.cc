@@ -179,6 +179,8 @@ void HistoryPage::retranslateOverlay() {
                 {tr("AUC"), "auc"},
                 {tr("Perplexity"), "perplexity"},
                 {tr("Throughput"), "samples_per_second"},
+                {tr("Learning rate"), "learning_rate"},
+                {tr("Gradient norm"), "gradient_norm"},
                 {tr("Loss scale"), "loss_scale"},
                 {tr("Evaluation loss by epoch"), "epoch/eval_loss"},
                 {tr("Evaluation accuracy by epoch"), "epoch/eval_accuracy"},

@@ -377,6 +377,11 @@ class ReportTest : public QObject {
     QCOMPARE(on(RunAxis::kTime), (QList<double>{0, 5, 0.5, 4, 0.5, 3, 2, 2}));
     QCOMPARE(on(RunAxis::kSamples), (QList<double>{132, 5, 144, 4, 156, 3, 168, 2}));
     QCOMPARE(on(RunAxis::kTokens), (QList<double>{8448, 5, 9216, 4, 9984, 3, 10752, 2}));
+    // As recorded, at some steps: the last batch of an epoch was smaller.
+    RunBatch seen;
+    seen.series.push_back({"samples", {{10, 120}, {12, 140}, {14, 162}}});
+    QVERIFY((*store)->append(seen).ok());
+    QCOMPARE(on(RunAxis::kSamples), (QList<double>{130, 5, 140, 4, 151, 3, 162, 2}));
     // Of an earlier version: steps without the times at which they began.
     row.run = "b";
     auto old = history_->begin(row, {});
