@@ -33,8 +33,8 @@ class UnixServer {
   std::unique_ptr<State> state_;
 };
 
-// Listens at a unix socket of mode 0600, with close-on-exec; replaces what is at `path`. Who accepts
-// a connection checks isOwnUser().
+// Listens at a unix socket of mode 0600, with close-on-exec; replaces what is at `path`. Who
+// accepts a connection checks isOwnUser().
 Result<UniqueFd> listenUnix(const std::string& path, int backlog);
 // Returns whether the other end is a process of this user. `pid`, if not null, receives its number.
 bool isOwnUser(int fd, pid_t* pid);

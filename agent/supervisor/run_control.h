@@ -145,7 +145,7 @@ class RunControl {
   void readStacksAnywhere(const std::vector<int>& ranks);
   void onStacks(const node::v1::Stacks& stacks);
   void tellHang(HangWatch::Verdict verdict);
-  void readStacks(int rank);  // of this node, for the log and the coordinator
+  void readStacks(int rank);               // of this node, for the log and the coordinator
   const Worker* workerOf(int rank) const;  // of this node; null: none runs
 
   // Restarts

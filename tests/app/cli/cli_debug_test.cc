@@ -233,7 +233,8 @@ class CliDebugTest : public QObject {
     }
     QVERIFY2(json.all("kernel").size() <= 7, json.text());
     for (const QJsonObject& line : json.all("kernel"))
-      QVERIFY2(!line["level"].toString().isEmpty() && line["node"].toString() == "local1", json.text());
+      QVERIFY2(!line["level"].toString().isEmpty() && line["node"].toString() == "local1",
+               json.text());
     const CliResult text = training.cli.run({"debug", "kernel", training.run});
     QVERIFY2(text.exit == 0 && !hasControls(text.out), text.text());
   }
