@@ -3,6 +3,7 @@
 #include <QSignalSpy>
 #include <QSortFilterProxyModel>
 #include <QTest>
+#include <algorithm>
 #include <random>
 
 #include "ui/models/debug_models.h"

@@ -86,7 +86,7 @@ class CliDebugTest : public QObject {
     if (!QTest::currentTestFailed()) aDebuggerAttaches(training);
     if (!QTest::currentTestFailed()) aShellIsOffered(training);
     training.end();
-    for (const QString& what : {"stacks", "gdb"}) {
+    for (const char* what : {"stacks", "gdb"}) {
       const CliResult ended = training.cli.run({"debug", what, training.run, "0", "--json"});
       QVERIFY2(ended.exit == 3 && ended.onlyJson, ended.text());
       QCOMPARE(ended.first("error")["code"].toString(), "failed-precondition");
@@ -233,7 +233,8 @@ class CliDebugTest : public QObject {
     }
     QVERIFY2(json.all("kernel").size() <= 7, json.text());
     for (const QJsonObject& line : json.all("kernel"))
-      QVERIFY2(!line["level"].toString().isEmpty() && line["node"] == "local1", json.text());
+      QVERIFY2(!line["level"].toString().isEmpty() && line["node"].toString() == "local1",
+               json.text());
     const CliResult text = training.cli.run({"debug", "kernel", training.run});
     QVERIFY2(text.exit == 0 && !hasControls(text.out), text.text());
   }

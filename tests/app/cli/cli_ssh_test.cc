@@ -202,7 +202,7 @@ class CliSshTest : public QObject {
     QCOMPARE(::poll(&answer, 1, 15000), 1);
     ::close(debugger);
     const CliResult left = cli.finish(*gdb, said);
-    QVERIFY2(left.exit == 0 && left.last()["state"] == "left", left.text());
+    QVERIFY2(left.exit == 0 && left.last()["state"].toString() == "left", left.text());
     QVERIFY(!QFile::exists(socket));  // the forward has ended with the command
     QVERIFY(cli.awaitEvent(*process, "step", out, 20000));
     cli.run(ssh + QStringList{"kill", run});
