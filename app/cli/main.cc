@@ -223,7 +223,8 @@ const std::vector<Command> kCommands{
      gcCommand},
     {"open",
      {{}, 0, 64, "open [LINK | FILE]…"},
-     "Opens the studio: at the place of a link, which its command \"Copy link to this place\" makes, "
+     "Opens the studio: at the place of a link, which its command \"Copy link to this place\" "
+     "makes, "
      "or with\nfiles.",
      openCommand},
     {"alerts",
