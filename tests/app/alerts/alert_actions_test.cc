@@ -20,8 +20,10 @@ using lockstep::tests::kHttpOk;
 using lockstep::tests::LoopbackServer;
 
 // In place of the system's, also for libcurl: the name server of "slow.test" is long in answering.
-extern "C" int getaddrinfo(const char* node, const char* service, const addrinfo* hints,
-                           addrinfo** result) {
+extern "C" __attribute__((visibility("default"))) int getaddrinfo(const char* node,
+                                                                  const char* service,
+                                                                  const addrinfo* hints,
+                                                                  addrinfo** result) {
   if (node != nullptr && std::strcmp(node, "slow.test") == 0) {
     std::this_thread::sleep_for(std::chrono::seconds(6));
     return EAI_AGAIN;
