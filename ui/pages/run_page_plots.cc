@@ -97,12 +97,15 @@ void RunPage::showXMenu() {
   auto* menu = new QMenu(this);
   menu->setObjectName("xAxisMenu");
   menu->setAttribute(Qt::WA_DeleteOnClose);
+  // Samples are read when they are first asked for.
+  const std::vector<std::string> known = document_->metrics();
   const auto add = [&](const char* name, const std::string& series, const QString& text) {
     QAction* choice = menu->addAction(text, this, [this, series] { setXSeries(series); });
     choice->setObjectName(name);
     choice->setCheckable(true);
     choice->setChecked(series == xSeries_);
-    choice->setEnabled(series.empty() || document_->series(series)->raw().size() > 0);
+    choice->setEnabled(series.empty() ||
+                       std::find(known.begin(), known.end(), series) != known.end());
   };
   add("xAxisSteps", "", tr("Steps"));
   add("xAxisSamples", "samples", tr("Samples"));

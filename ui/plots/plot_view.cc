@@ -202,8 +202,7 @@ void PlotView::setTexts(const QString& title, const QString& xTitle, const QStri
 }
 
 bool PlotView::isScaled() const {
-  return scale_ && !scale_->empty() && xAxis_ == XAxis::kNumber &&
-         plot_->xAxis->scaleType() == QCPAxis::stLinear;
+  return scale_ && xAxis_ == XAxis::kNumber && plot_->xAxis->scaleType() == QCPAxis::stLinear;
 }
 
 void PlotView::setXScale(std::optional<SeriesScale> scale, const QString& title) {

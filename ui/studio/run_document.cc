@@ -344,7 +344,8 @@ void RunDocument::appendSteps(const app::RunBatch::Series& given) {
 void RunDocument::add(const app::RunBatch::Series& series, bool preview) {
   if (steps_.add(series)) {
     noteMetric(series.name);
-    return appendSteps(series);
+    if (!preview) appendSteps(series);  // else it comes again, after what is missing
+    return;
   }
   if (preview)
     curves_.preview(series);
