@@ -20,7 +20,10 @@ std::string labels() { return idx({kSamples}, kSamples); }
 // Sample by sample; whatever is checked and found whole can be opened as a whole.
 void show(const data::IdxFiles& files, bool opens) {
   const auto reader = data::readIdxSamples(files, {}, kClasses);
-  if (!reader.ok()) return LOCKSTEP_CHECK(!opens, "{}", reader.error().text());
+  if (!reader.ok()) {
+    LOCKSTEP_CHECK(!opens, "{}", reader.error().text());
+    return;
+  }
   const std::int64_t some[] = {0, (*reader)->size() / 2 + 1};
   const auto samples = (*reader)->read(some);
   const bool counted = (*reader)->count({}).ok();

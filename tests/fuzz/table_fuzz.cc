@@ -20,7 +20,10 @@ std::vector<std::string> seeds() {
 // Row by row: what a run reads is shown without a problem.
 static void show(const data::TableFile& file, std::int64_t rows) {
   const auto reader = data::readTableSamples(file);
-  if (!reader.ok()) return LOCKSTEP_CHECK(rows < 0, "{}", reader.error().text());
+  if (!reader.ok()) {
+    LOCKSTEP_CHECK(rows < 0, "{}", reader.error().text());
+    return;
+  }
   const std::int64_t some[] = {0, 1, 2, 5};
   (void)(*reader)->read(some);
   const bool counted = (*reader)->count({}).ok();

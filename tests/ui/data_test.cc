@@ -103,7 +103,7 @@ class DataTest : public QObject {
     tester_ = std::make_unique<QAbstractItemModelTester>(panel_->samples());
     page_->resize(1000, 700);
     page_->showView(ModelPage::kDataView);
-    page_->show();
+    page_->QWidget::show();
     QVERIFY(QTest::qWaitForWindowExposed(page_.get()));
     QVERIFY(idle());
   }

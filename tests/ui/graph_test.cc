@@ -96,7 +96,7 @@ class GraphTest : public QObject {
     page_ = std::make_unique<ModelPage>(std::move(document));
     page_->resize(1000, 700);
     if (graph) page_->showView(ModelPage::kGraphView);
-    page_->show();
+    page_->QWidget::show();
     QVERIFY(QTest::qWaitForWindowExposed(page_.get()));
     page_->activateWindow();
     view_ = page_->graph()->view();

@@ -156,6 +156,12 @@ class HistoryPageTest : public QObject {
     QTest::keyClick(list, Qt::Key_Return);
     QVERIFY(wait([&] { return tagsOf(2) == "基线"; }));
     QCOMPARE(tagsOf(1), QString("good 基线"));
+    QVERIFY(wait([&] {  // and in the page
+      int without = 0;
+      for (int row = 0; row < page_->runs()->rowCount(); ++row)
+        without += page_->runs()->index(row, RunTableModel::kTags).data().toString() == "基线";
+      return without == 1;
+    }));
     // Of all again: what some have stays as it is unless it is touched.
     table_->selectAll();
     dialog = openTags();

@@ -55,7 +55,7 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
 
 void HistoryPage::buildHead() {
   auto* head = new QHBoxLayout;
-  head->setSpacing(kSpaceS);
+  head->setSpacing(kSpaceXs + 2);  // five buttons in a narrow window
   heading_ = makeLabel("historyHeading", this);
   heading_->setFont(Theme::instance().title());
   open_ = makeButton("openRunButton", "open", this, "primary");

@@ -56,7 +56,7 @@ QByteArray svgOf(const Picture& picture) {
   generator.setResolution(kDotsPerInch);
   generator.setSize(picture.size);
   generator.setViewBox(QRect({}, picture.size));
-  generator.setTitle(picture.name);
+  generator.setTitle(picture.name.toHtmlEscaped());  // which Qt writes as it is
   drawOn(generator, picture);
   return out;
 }

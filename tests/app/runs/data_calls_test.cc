@@ -66,6 +66,8 @@ struct MadeUpNode final : NodeAccess {
   Result<NodeInventory> waitConnected(std::stop_token) override { return NodeInventory(); }
   Result<std::shared_ptr<grpc::Channel>> agent() override { return channel; }
   Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string&) override { return channel; }
+  Result<std::string> forward(const std::string& socketOnNode) override { return socketOnNode; }
+  void unforward(const std::string&) override {}
   const std::string own = "n1";
   std::shared_ptr<grpc::Channel> channel;
 };

@@ -32,6 +32,8 @@ struct LostNode final : NodeAccess {
     return makeError(Code::kUnavailable, "away");
   }
   Result<std::shared_ptr<grpc::Channel>> supervisor(const std::string&) override { return agent(); }
+  Result<std::string> forward(const std::string& socketOnNode) override { return socketOnNode; }
+  void unforward(const std::string&) override {}
 };
 
 }  // namespace
