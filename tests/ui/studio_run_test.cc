@@ -274,10 +274,13 @@ class StudioRunTest : public QObject {
     const bool gpus = cluster == nullptr;
     QCOMPARE(road_->page()->document()->curves().names().contains("node/local1/gpu/1/memory"),
              gpus);
+    auto* tabs = road_->page()->findChild<QTabWidget*>("runTabs");
+    tabs->setCurrentIndex(1);  // the curves of nodes are placed when they are looked at
     const auto* memory = road_->page()->findChild<QWidget*>("gpuMemoryPlotCard");
     QCOMPARE(memory != nullptr && !memory->isHidden(), gpus);
     const auto* use = road_->page()->findChild<QWidget*>("gpuPlotCard");
     QVERIFY(use == nullptr || use->isHidden());
+    tabs->setCurrentIndex(0);
     road_->findInHistoryAndExport(300);
   }
 

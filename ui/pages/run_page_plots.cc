@@ -27,6 +27,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kPlotCardHeight = 208;
+constexpr int kOverviewCardHeight = 176;  // two rows in a window of the usual height
 
 // Scrolls only where its least height is not there: wrapped labels would have it scroll already at
 // the height it likes.
@@ -145,6 +146,8 @@ QWidget* RunPage::buildOverview() {
   rate_->setFromZero(true);
   gradientNorm_->setLogY(true);
   for (int row = 0; row < 3; ++row) grid->setRowStretch(row, 1);
+  for (auto* card : page->findChildren<Card*>(Qt::FindDirectChildrenOnly))
+    card->setMinimumHeight(kOverviewCardHeight);
   grid->setColumnStretch(0, 1);
   grid->setColumnStretch(1, 1);
   return scrolled(page, this);

@@ -262,8 +262,10 @@ class CliDebugTest : public QObject {
     QCOMPARE(::send(debugger, "$?#3f", 5, MSG_NOSIGNAL), ssize_t{5});
     pollfd answer{debugger, POLLIN, 0};
     QCOMPARE(::poll(&answer, 1, 10000), 1);
-    QVERIFY(training.cli.awaitEvent(*gdb, "debugger", said));
-    QVERIFY2(said.contains("\"attached\""), said);
+    QByteArray attached;
+    QVERIFY(training.cli.awaitEvent(*gdb, "debugger", attached));
+    QVERIFY2(attached.contains("\"attached\""), attached);
+    said += attached;
     ::close(debugger);
     const CliResult left = training.cli.finish(*gdb, said);
     QVERIFY2(left.exit == 0 && left.onlyJson, left.text());
