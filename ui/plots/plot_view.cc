@@ -460,7 +460,7 @@ void PlotView::placeTitle() {
 
 void PlotView::placeLegend() {
   auto* column = static_cast<QVBoxLayout*>(layout());
-  const int buttons = (3 + tools_) * fitButton_->sizeHint().width();
+  const int buttons = (3 + tools_) * (fitButton_->sizeHint().width() + head_->spacing());
   const int room = width() - title_->sizeHint().width() - buttons - 2 * kSpaceM;
   const bool beside = legend_->wantedWidth() <= room;
   if (beside == (head_->indexOf(legend_) >= 0)) return;
