@@ -294,6 +294,9 @@ class GraphTest : public QObject {
     QCOMPARE(currentRow(), 3);
     QCOMPARE(view_->current(), view_->boxOfLayer(3));
     undo->undo();
+    QVERIFY(wait([&] { return page_->layers()->rowCount() == 4 && view_->boxCount() == 6; }));
+    page_->selectLayer(2);
+    QCoreApplication::processEvents();
     // A double click goes to the fields; what is entered there changes graph and text.
     QTest::mouseDClick(view_->viewport(), Qt::LeftButton, {}, middleOf(view_->boxOfLayer(0)));
     auto* fields = page_->findChild<QTableView*>("fieldTable");

@@ -201,6 +201,7 @@ void ModelPage::find() {
 }
 
 void ModelPage::editLayer(int row) {
+  if (row >= 0) selectLayer(row);
   sections_->setCurrentIndex(row >= 0 ? kLayer : kModel);
   for (int at = 0; at < fields_->rowCount(); ++at) {
     const QModelIndex value = fields_->index(at, 1);

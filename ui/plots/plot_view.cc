@@ -80,7 +80,6 @@ void PlotView::makeHead() {
   title_ = new QLabel(this);
   title_->setObjectName("plotTitle");
   title_->setProperty("role", "section");
-  title_->setMinimumWidth(1);
   legend_ = new LegendBar(this);
   legend_->setObjectName("plotLegend");
   fitButton_ = plotButton("plotFit", this);
@@ -452,9 +451,11 @@ void PlotView::changeEvent(QEvent* event) {
 
 void PlotView::placeTitle() {
   const int buttons = (3 + tools_) * (fitButton_->sizeHint().width() + head_->spacing());
-  const int room = std::max(width() - buttons - kSpaceM, 3 * fitButton_->sizeHint().width());
+  const int least = 3 * fitButton_->sizeHint().width();  // of a title; a shorter one is shown whole
+  const int room = std::max(width() - buttons - kSpaceM, least);
   const QString text = title_->fontMetrics().elidedText(titleText_, Qt::ElideRight, room);
   title_->setText(text);
+  title_->setMinimumWidth(std::min(title_->sizeHint().width(), least));
   title_->setToolTip(text == titleText_ ? QString() : titleText_);
 }
 

@@ -173,7 +173,7 @@ class GraphTest : public QObject {
                           << "g:2:6: type f32[3] of %0, expected f32[2]";
     QTest::newRow("phase") << "%0 = fill() {dtype=\"f32\", shape=[2], value=0} : f32[2] | a, inits"
                            << "g:2:61: found 'inits', expected a phase: init, data, forward, "
-                              "backward or optimizer";
+                              "backward, optimizer or watch";
     QTest::newRow("extent") << "%0 = fill() {dtype=\"f32\", shape=[0], value=0} : f32[0] | a, init"
                             << "g:2:53: number out of range, expected an extent from 1 to "
                                "1099511627776";
