@@ -142,9 +142,9 @@ void Feed::writeScalars(double learningRate, double updates, Request request) {
 void Feed::writeMadeUp() {
   executor_->beginSamples();
   // Fills all inputs: their memory may hold leftovers of the previous run that are no valid labels
-  // or indices.
+  // or indices. Views of inputs have no memory of their own.
   for (const plan::Buffer& buffer : executor_->body().buffers) {
-    if (buffer.kind != plan::BufferKind::kInput) continue;
+    if (buffer.kind != plan::BufferKind::kInput || buffer.base >= 0) continue;
     const backends::Operand to = executor_->input(buffer.name);
     std::memset(to.data, 0, static_cast<std::size_t>(to.type.bytes()));
   }

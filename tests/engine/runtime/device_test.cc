@@ -137,6 +137,7 @@ class DeviceTest : public QObject {
     if (strategy == "parameter-server") settings.servers = 1;
     if (strategy == "local-sgd") settings.microBatches = 2;
     settings.trainer.evaluate = true;
+    settings.trainer.warmUpSeconds = 0.05;
     settings.evaluateBatch = 100;
     const test::RunOutcome host = test::trained(settings);
     Devices devices;
@@ -184,6 +185,7 @@ class DeviceTest : public QObject {
     if (optimizer == "adagrad") settings.optimizer.epsilon = 1e-10;
     settings.trainer.schedule.peak = optimizer == "adam" ? 0.01 : 0.1;
     settings.trainer.evaluate = staleness == 0;
+    settings.trainer.warmUpSeconds = 0.05;
     settings.evaluateBatch = 100;
     const test::RunOutcome host = test::trained(settings);
     Devices devices;
