@@ -4,7 +4,7 @@
 //
 // The device raises the count by copying 8 bytes from a table in its memory to pinned host memory,
 // as part of the captured work: two copies on kExchange for each collective or group of messages.
-// Their cost has not been measured on hardware.
+// Their cost has not been measured: it takes several GPUs.
 // Threads: any thread may read the count while the device is at work.
 #pragma once
 
