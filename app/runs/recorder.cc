@@ -29,9 +29,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 33ms;
-// for the other nodes' last records, once the run has ended
-constexpr auto kGrace = 5s;
-constexpr std::uint64_t kReplayWindow = 64;  // records before the cursor, see RunAggregator
+// Once the run has ended, for a node that has not told its last record: since it told one, and
+// until it answers or is known not to.
+constexpr auto kGrace = 5s, kFirstWord = 30s;
+// Records before the cursor, see RunAggregator: steps of some seconds, which one node may have told
+// before the others.
+constexpr std::uint64_t kReplayWindow = 512;
 constexpr std::size_t kMostQueued = 4096;
 
 constexpr std::size_t kMostUnkept = 2'000'000;  // points and lines the history could not take yet
@@ -203,6 +206,7 @@ class Recorder::State::Recording {
       for (const auto& [name, record] : taken.records) {
         book_->add(name, record);
         refill_.note(name, record);
+        if (!tellsOfLater(record)) heard_[name] = Clock::now();
       }
       noteCoordinator();
       noteReach(taken.states);
@@ -260,6 +264,7 @@ class Recorder::State::Recording {
     row.startedNs = row.finishedNs = row.unreachableNs = 0;
     row.generation = 1;
     row.error = {};
+    row.figures = {.metric = row.figures.metric};
     return row;
   }
 
@@ -300,6 +305,8 @@ class Recorder::State::Recording {
   void noteReach(const std::vector<RunUpdate::Node>& states) {
     const auto now = Clock::now();
     for (const auto& node : states) {
+      const auto heard = heard_.try_emplace(node.name, now).first;
+      if (node.reachable) heard->second = now;
       if (node.reachable)
         refill_.reached(node.name);
       else
@@ -392,11 +399,21 @@ class Recorder::State::Recording {
   // Whether the run has ended and every node's last record is there, or waited for long enough.
   bool isOver(const std::map<std::string, Error>& lost) {
     if (!book_->ended() && !(readAgain() && lost.contains(coordinator()))) return false;
-    if (!endedAt_) endedAt_ = Clock::now();
-    return Clock::now() - *endedAt_ > kGrace ||
-           std::all_of(state_.nodes.begin(), state_.nodes.end(), [&](const RunNode& node) {
-             return book_->finished(node.name) || lost.contains(node.name);
-           });
+    const auto now = Clock::now();
+    if (!endedAt_) endedAt_ = now;
+    return std::all_of(state_.nodes.begin(), state_.nodes.end(), [&](const RunNode& node) {
+      if (book_->finished(node.name) || lost.contains(node.name)) return true;
+      const auto heard = heard_.find(node.name);
+      if (heard == heard_.end()) return now - *endedAt_ > kFirstWord;
+      return now - std::max(*endedAt_, heard->second) > kGrace;
+    });
+  }
+
+  // Whether a record was made after the run's end: its node has told all of the run.
+  bool tellsOfLater(const run::v1::Record& record) const {
+    const std::int64_t ended = bounded(book_->row().finishedNs);
+    return ended > 0 &&
+           bounded(record.wall_ns()) > ended + std::chrono::nanoseconds(kGrace).count();
   }
 
   // A node that was left out waits to come back, until somebody tells it that the run has ended.
@@ -422,6 +439,7 @@ class Recorder::State::Recording {
   Refill refill_;
   bool reached_ = false;
   std::optional<Clock::time_point> endedAt_;
+  std::map<std::string, Clock::time_point> heard_;  // of nodes: a record, or of their reach
   std::vector<std::jthread> followers_;
   std::optional<LivePreview> preview_;
 };

@@ -8,8 +8,8 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr std::size_t kRecentSteps = 20;
-// Maximum number of pending steps before an incomplete one is given up.
-constexpr std::size_t kMaxPending = 4096;
+// Maximum number of pending samples before an incomplete step is given up.
+constexpr std::size_t kMaxPending = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -53,24 +53,33 @@ StepBreakdown breakDown(const std::vector<StepSample>& samples) {
 }
 
 StepAnalyzer::StepAnalyzer(int world, std::vector<double> samples)
-    : world_(world), finder_(world, std::move(samples)) {}
+    : world_(world),
+      finder_(world, std::move(samples)),
+      newest_(static_cast<std::size_t>(std::max(world, 0))) {}
 
 void StepAnalyzer::add(const StepSample& sample) {
   if (sample.rank < 0 || sample.rank >= world_ || sample.step <= done_) return;
-  auto [entry, isNew] = pending_.try_emplace(sample.step);
-  Pending& pending = entry->second;
-  if (isNew) {
-    pending.samples.assign(static_cast<std::size_t>(world_), StepSample{-1});
-    pending.missing = world_;
+  const auto rank = static_cast<std::size_t>(sample.rank);
+  if (sample.step <= newest_[rank]) return;
+  // What the rank has passed over never completes: steps between its last one and this, and this
+  // one, if another rank has reported a later step but not this one.
+  pending_.erase(pending_.upper_bound(newest_[rank]), pending_.lower_bound(sample.step));
+  newest_[rank] = sample.step;
+  if (sample.step >= latest_ || pending_.contains(sample.step)) {
+    Pending& pending = pending_[sample.step];
+    if (pending.samples.empty()) {
+      pending.samples.assign(newest_.size(), StepSample{-1});
+      pending.missing = world_;
+    }
+    pending.samples[rank] = sample;
+    --pending.missing;
   }
-  StepSample& place = pending.samples[static_cast<std::size_t>(sample.rank)];
-  if (place.rank < 0) --pending.missing;
-  place = sample;
+  latest_ = std::max(latest_, sample.step);
   // Holds back a complete step while an earlier one may still complete.
   while (!pending_.empty()) {
     const auto first = pending_.begin();
     const bool complete = first->second.missing == 0;
-    if (!complete && pending_.size() <= kMaxPending) return;
+    if (!complete && pending_.size() * newest_.size() <= kMaxPending) return;
     done_ = first->first;
     if (complete) {
       finder_.add(first->second.samples);

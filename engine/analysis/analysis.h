@@ -129,7 +129,8 @@ class StepAnalyzer {
  public:
   // `samples`: those of each rank in a step; empty: alike.
   explicit StepAnalyzer(int world, std::vector<double> samples = {});
-  // Ignores records of ranks outside the world and of steps that are completed or given up.
+  // Ignores records of ranks outside the world, and of steps that are completed or given up: those
+  // that a rank has passed over.
   void add(const StepSample& sample);
   // Returns the steps that all ranks have reported since the last call, in order.
   std::vector<StepBreakdown> take();
@@ -145,6 +146,8 @@ class StepAnalyzer {
   int world_;
   StragglerFinder finder_;
   std::map<std::int64_t, Pending> pending_;
+  std::vector<std::int64_t> newest_;  // step of each rank
+  std::int64_t latest_ = 0;           // step of any rank
   std::int64_t done_ = 0;  // the last step completed or given up
   std::vector<StepBreakdown> ready_;
   std::deque<StepBreakdown> recent_;
