@@ -50,11 +50,20 @@ std::string findServer() {
   return {};
 }
 
-bool hasEnded(int pid) {
-  const auto text = readFile(fmt::format("/proc/{}/stat", pid), 4096);
-  const auto stat = text.ok() ? parseProcessStat(*text) : std::nullopt;
-  return !stat || stat->state == 'Z' || stat->state == 'X';
-}
+// A process, which is not another one that got its number later.
+struct Traced {
+  int pid = 0;
+  std::uint64_t start = 0;  // see ProcessStat
+
+  bool hasEnded() const {
+    const auto stat = statOf(pid);
+    return !stat || stat->start != start || stat->state == 'Z' || stat->state == 'X';
+  }
+  static std::optional<ProcessStat> statOf(int pid) {
+    const auto text = readFile(fmt::format("/proc/{}/stat", pid), 4096);
+    return text.ok() ? parseProcessStat(*text) : std::nullopt;
+  }
+};
 
 // The process that traces another one; 0: none.
 int tracerOf(int pid) {
@@ -259,15 +268,15 @@ struct Flow {
 
 class Session {
  public:
-  Session(const DebuggerOptions& options, const std::function<bool(DebuggerState)>& tell,
+  Session(const Traced& traced, const std::function<bool(DebuggerState)>& tell,
           const std::function<bool()>& cancelled)
-      : options_(options), tell_(tell), cancelled_(cancelled) {}
+      : traced_(traced), tell_(tell), cancelled_(cancelled) {}
 
   // From a debugger's connection to its end. Returns whether another one may come.
   Result<bool> run(const std::string& program, UniqueFd debugger) {
-    LOCKSTEP_TRY(server_.start(program, options_.pid));
+    LOCKSTEP_TRY(server_.start(program, traced_.pid));
     const bool stays = relay(debugger.get());
-    server_.detach(watch_, options_.pid);
+    if (endedAt_ == 0) server_.detach(watch_, traced_.pid);
     debugger.reset();
     server_.end();
     server_.readComplaints();
@@ -296,31 +305,41 @@ class Session {
       if ((fds[0].revents & kReadable) != 0 && up.wantsRead() != 0) watch_.fromDebugger(up.read());
       if ((fds[1].revents & kReadable) != 0 && down.wantsRead() != 0)
         watch_.fromServer(down.read());
-      if (!interested_) return false;
+      if (!interested_ || isOver()) return false;
     }
     return true;
   }
 
+  // Whether the process was killed while the debugger held it, and gdbserver has not said so. The
+  // process stays a zombie, and its parent knows nothing of its end, as long as gdbserver lives.
+  bool isOver() {
+    if (!attached_ || !traced_.hasEnded()) return false;
+    const Nanoseconds now = monotonicNow();
+    if (endedAt_ == 0) endedAt_ = now;
+    return now - endedAt_ > kAnswerLimit;
+  }
+
   void noteAttached() {
-    if (attached_ || server_.pid() == 0 || tracerOf(options_.pid) != server_.pid()) return;
+    if (attached_ || server_.pid() == 0 || tracerOf(traced_.pid) != server_.pid()) return;
     attached_ = true;
     interested_ = tell_(DebuggerState::kAttached);
   }
 
   Error notAttached() const {
-    if (hasEnded(options_.pid)) return makeError(Code::kNotFound, "the rank's worker has ended");
-    Error error = makeError(Code::kPermissionDenied, "gdbserver could not attach to process {}",
-                            options_.pid);
+    if (traced_.hasEnded()) return makeError(Code::kNotFound, "the rank's worker has ended");
+    Error error =
+        makeError(Code::kPermissionDenied, "gdbserver could not attach to process {}", traced_.pid);
     error.why = withoutLineEnds(validUtf8(server_.said()));
     error.next = "look at kernel.yama.ptrace_scope on the node: it has to be 0 or 1";
     return error;
   }
 
-  const DebuggerOptions& options_;
+  const Traced& traced_;
   const std::function<bool(DebuggerState)>& tell_;
   const std::function<bool()>& cancelled_;
   Server server_;
   DebuggerWatch watch_;
+  Nanoseconds endedAt_ = 0;  // when the process was seen to have ended; 0: it has not
   bool attached_ = false, interested_ = true;
 };
 
@@ -343,10 +362,10 @@ Status checkFree(int pid) {
 }
 
 // Waits for a connection of this user. Invalid: nobody waits any more, or the process has ended.
-Result<UniqueFd> awaitDebugger(int listener, const DebuggerOptions& options,
+Result<UniqueFd> awaitDebugger(int listener, const DebuggerOptions& options, const Traced& traced,
                                const std::function<bool()>& cancelled) {
   const Nanoseconds end = monotonicNow() + options.wait;
-  while (!cancelled() && !hasEnded(options.pid)) {
+  while (!cancelled() && !traced.hasEnded()) {
     if (monotonicNow() > end)
       return makeError(Code::kDeadlineExceeded, "no debugger connected within {} s",
                        options.wait / 1'000'000'000);
@@ -439,13 +458,16 @@ Status serveDebugger(const DebuggerOptions& options, const std::function<bool(De
         "gdb-gdbserver (Fedora, Red Hat)";
     return error;
   }
+  const auto stat = Traced::statOf(options.pid);
+  if (!stat) return {};
+  const Traced traced{options.pid, stat->start};
   LOCKSTEP_TRY(checkFree(options.pid));
   LOCKSTEP_ASSIGN(const UniqueFd listener, listenUnix(options.socket, 1));
   const SocketFile file(options.socket);
   while (tell(DebuggerState::kWaiting)) {
-    LOCKSTEP_ASSIGN(UniqueFd debugger, awaitDebugger(listener.get(), options, cancelled));
+    LOCKSTEP_ASSIGN(UniqueFd debugger, awaitDebugger(listener.get(), options, traced, cancelled));
     if (!debugger) return {};
-    Session session(options, tell, cancelled);
+    Session session(traced, tell, cancelled);
     LOCKSTEP_ASSIGN(const bool goesOn, session.run(program, std::move(debugger)));
     if (!goesOn) return {};
   }

@@ -343,15 +343,17 @@ void AlertWatch::judge(Nanoseconds now) {
   judgeNodes(now);
 }
 
-// While the run recovers or its coordinator does not answer, whether it stalls is not known. An
-// evaluation may take long.
+// While the run recovers or its coordinator does not answer, whether it stalls is not known. At the
+// end of an epoch, an evaluation or a checkpoint may take longer.
 void AlertWatch::judgeStall(Nanoseconds now) {
   if (steppedAt_ == 0 || row_.phase != RunState::RUNNING || row_.unreachableNs != 0) return;
-  if (progress_.isBetweenEpochs()) return;
+  constexpr double kBetweenEpochs = 10;
   const double silent = seconds(now - steppedAt_);
   const double usual = median({durations_.begin(), durations_.end()});
-  const double limit = std::max(settings_.value(AlertRule::kStall, AlertField::kHold),
-                                settings_.value(AlertRule::kStall, AlertField::kThreshold) * usual);
+  const double limit =
+      std::max(settings_.value(AlertRule::kStall, AlertField::kHold),
+               settings_.value(AlertRule::kStall, AlertField::kThreshold) * usual) *
+      (progress_.isBetweenEpochs() ? kBetweenEpochs : 1);
   note(AlertRule::kStall, {}, {seconds(now), silent >= limit, silent < limit},
        [&] { return message("No step has completed for {:.0f} s.", silent); });
 }

@@ -54,8 +54,9 @@ auto besides(Inbox& inbox, Work work) {
 }
 
 bool namesFile(const std::string& word) {
+  std::error_code ignored;
   return word.find('/') != std::string::npos || word.ends_with(".yaml") || word.ends_with(".yml") ||
-         std::filesystem::exists(word);
+         std::filesystem::exists(word, ignored);
 }
 
 // The cluster of a command: that of a run or of a file, or --local N.

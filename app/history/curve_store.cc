@@ -95,12 +95,13 @@ Status CurveStore::readBatches() {
   Statement fresh(database_, "SELECT id, data FROM batch WHERE id>? ORDER BY id");
   fresh.bind(last_);
   while (fresh.step()) {
-    LOCKSTEP_ASSIGN(const auto curves, unpackCurves(fresh.blob(1)));
-    for (const CurvePoints& curve : curves) {
+    last_ = fresh.integer(0);
+    const auto curves = unpackCurves(fresh.blob(1));
+    if (!curves.ok()) continue;  // check() finds it; the others stay readable
+    for (const CurvePoints& curve : *curves) {
       const auto packed = inChunks.find(curve.series);
       add(curve, packed == inChunks.end() ? kNever : packed->second);
     }
-    last_ = fresh.integer(0);
   }
   return fresh.status();
 }
@@ -203,8 +204,17 @@ Status CurveStore::append(const std::vector<RunBatch::Series>& series) {
   return {};
 }
 
+Status CurveStore::check() const {
+  Statement batches(database_, "SELECT data FROM batch");
+  while (batches.step()) LOCKSTEP_TRY(unpackCurves(batches.blob(0)).status());
+  LOCKSTEP_TRY(batches.status());
+  Statement chunks(database_, "SELECT data, packed FROM chunk WHERE level=0");
+  while (chunks.step()) LOCKSTEP_TRY(pointsIn(chunks, 0, 1).status());
+  return chunks.status();
+}
+
 std::vector<SeriesInfo> CurveStore::series() {
-  if (!readBatches().ok()) waiting_.clear();  // read() says why
+  if (!readBatches().ok()) forget();  // read() says why
   Statement rows(database_,
                  "SELECT name, points, first, last, low, high, id FROM series ORDER BY name");
   std::vector<SeriesInfo> out;

@@ -51,6 +51,8 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
 
   // Within the caller's transaction. x increases; points up to the last known one are left out.
   Status append(const std::vector<RunBatch::Series>& series);
+  // Reads all points. kDataLoss if some cannot be.
+  Status check() const;
   // To be called after a transaction that failed, or when another process may have written.
   void forget();
 
@@ -63,7 +65,7 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
  private:
   struct Curve {
     std::int64_t id = 0;  // 0: there is none
-    double lastX = 0;     // of its chunks; while recording, of all its points
+    double lastX = 0;     // of its chunks; in recorded_, of all its points
   };
   struct Chunks;
 

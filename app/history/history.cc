@@ -498,6 +498,11 @@ Status History::checkFile(const RunRow& row) const {
   const std::string path = state_->pathOf(row.run);
   LOCKSTEP_TRY(Database::check(path));
   LOCKSTEP_ASSIGN(const auto store, openRunStore(path));
+  if (const Status curves = store->checkCurves(); !curves.ok()) {
+    Error error = makeError(curves.code(), "{} is damaged", path);
+    error.why = curves.error().message();
+    return error;
+  }
   const bool expected = isFinal(row.phase) && row.figures.steps > 0;
   if (!expected || store->recorded() || !store->about(kAboutRefill).empty()) return {};
   Error error = makeError(Code::kDataLoss, "{} is damaged", path);

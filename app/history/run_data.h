@@ -82,6 +82,11 @@ struct RunBatch {
   // is a new row.
   std::vector<StragglerRow> stragglers;
   std::vector<RestartRow> restarts;  // completes the row of the generation
+  // What a recorder that takes over has to know of records before the cursors, see RunAggregator.
+  struct Fact {
+    std::string key, text;
+  };
+  std::vector<Fact> facts;  // replace those with the same key
   struct Cursor {
     std::string node;
     std::uint64_t sequence = 0;

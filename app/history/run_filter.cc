@@ -128,7 +128,7 @@ std::optional<Nanoseconds> timeOf(const std::string& text, Nanoseconds now) {
   const std::size_t unit = units.find(text.back());
   if (!count || unit == std::string_view::npos) return std::nullopt;
   constexpr Nanoseconds kSeconds[] = {60, 3600, 86400, 7 * 86400};
-  return now - *count * kSeconds[unit] * kSecond;
+  return std::max<std::int64_t>(now / kSecond - *count * kSeconds[unit], 0) * kSecond;
 }
 
 }  // namespace

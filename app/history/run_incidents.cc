@@ -36,6 +36,8 @@ Status addStraggler(Database& database, const StragglerRow& row) {
   open.bind(row.rank).bind(std::string_view(row.node)).bind(std::string_view(row.to));
   const bool found = open.step();
   LOCKSTEP_TRY(open.status());
+  // One at a time is slow: what a recorder that was killed left open is over.
+  if (!found) LOCKSTEP_TRY(endStragglers(database, row.wallNs));
   Statement write(database,
                   fmt::format("INSERT OR REPLACE INTO straggler VALUES({},?,?,?,?,?,?,?,?,"
                               "?,?,?,?,?)",
@@ -53,6 +55,12 @@ Status addStraggler(Database& database, const StragglerRow& row) {
       .bind(row.halted ? 1 : 0)
       .bind(finite(row.lostSeconds))
       .bind(std::string_view(row.text))
+      .run();
+}
+
+Status endStragglers(Database& database, std::int64_t wallNs) {
+  return Statement(database, "UPDATE straggler SET ended=? WHERE ended=0 AND since>0")
+      .bind(wallNs)
       .run();
 }
 

@@ -16,6 +16,8 @@ extern const std::string_view kIncidentSchema;
 // Statements of the caller's transaction; see RunBatch.
 Status addStraggler(storage::Database& database, const StragglerRow& row);
 Status addRestart(storage::Database& database, const RestartRow& row);
+// Ends those that are not over.
+Status endStragglers(storage::Database& database, std::int64_t wallNs);
 std::vector<StragglerRow> readStragglers(storage::Database& database);
 std::vector<RestartRow> readRestarts(storage::Database& database);
 

@@ -22,6 +22,7 @@ using storage::Database;
 using storage::Statement;
 using storage::Transaction;
 
+const std::string kAboutFact = "fact/";
 // The columns are for readers of SQL; `info`, an ErrorInfo, has all of an error.
 constexpr std::string_view kErrorSchema = "ALTER TABLE error ADD COLUMN info BLOB;";
 constexpr std::string_view kAboutSchema = "CREATE TABLE about(key TEXT PRIMARY KEY, text TEXT);";
@@ -144,6 +145,11 @@ Status RunStore::append(const RunBatch& batch) {
                        .run());
     for (const StragglerRow& row : batch.stragglers) LOCKSTEP_TRY(addStraggler(database, row));
     for (const RestartRow& row : batch.restarts) LOCKSTEP_TRY(addRestart(database, row));
+    for (const RunBatch::Fact& fact : batch.facts)
+      LOCKSTEP_TRY(Statement(database, "INSERT OR REPLACE INTO about VALUES(?,?)")
+                       .bind(std::string_view(kAboutFact + fact.key))
+                       .bind(std::string_view(fact.text))
+                       .run());
     for (const auto& cursor : batch.cursors)
       LOCKSTEP_TRY(Statement(database, "INSERT OR REPLACE INTO cursor VALUES(?,?)")
                        .bind(std::string_view(cursor.node))
@@ -154,6 +160,8 @@ Status RunStore::append(const RunBatch& batch) {
   if (!written.ok()) state_->curves->forget();  // it may be ahead of what was kept
   return written;
 }
+
+Status RunStore::checkCurves() const { return state_->curves->check(); }
 
 bool RunStore::recorded() const {
   // Whatever is appended comes with a cursor, but for rows of a test or an earlier version.
@@ -177,6 +185,20 @@ Status RunStore::setAbout(const std::map<std::string_view, std::string>& texts) 
                      .bind(std::string_view(text))
                      .run());
   return transaction.commit();
+}
+
+std::vector<RunBatch::Fact> RunStore::facts() const {
+  Statement rows(*state_->database,
+                 "SELECT substr(key, length(?1) + 1), text FROM about WHERE "
+                 "substr(key, 1, length(?1))=?1 ORDER BY key");
+  rows.bind(std::string_view(kAboutFact));
+  std::vector<RunBatch::Fact> out;
+  while (rows.step()) out.push_back({rows.text(0), rows.text(1)});
+  return out;
+}
+
+Status RunStore::closeStragglers(std::int64_t wallNs) {
+  return endStragglers(*state_->database, wallNs);
 }
 
 std::string RunStore::about(std::string_view key) const {

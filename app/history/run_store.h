@@ -34,7 +34,10 @@ class RunStore {
   // A copy of the run's rows in history.db, from which it can be rebuilt. "": none.
   Status setAbout(const std::map<std::string_view, std::string>& texts);
   std::string about(std::string_view key) const;
-  bool recorded() const;  // whether anything was ever appended
+  bool recorded() const;                        // whether anything was ever appended
+  std::vector<RunBatch::Fact> facts() const;    // sorted by key
+  Status closeStragglers(std::int64_t wallNs);  // at the run's end: those that are not over
+  Status checkCurves() const;                   // reads all points; kDataLoss
 
   std::vector<SeriesInfo> series() const;
   // Returns about maxPoints spans of [from, to] in order, plus one before and one after, so that

@@ -65,6 +65,7 @@ void append(RunBatch& to, RunBatch&& from) {
   move(to.events, from.events);
   move(to.stragglers, from.stragglers);
   move(to.restarts, from.restarts);
+  move(to.facts, from.facts);
   move(to.cursors, from.cursors);
 }
 
@@ -182,7 +183,7 @@ class Recorder::State::Recording {
     for (const RunNode& node : state.nodes) cursors.push_back({node.name, store.cursor(node.name)});
     preview_.emplace(state.run, state.nodes, row,
                      [&state](RunUpdate update) { state.post(std::move(update)); });
-    book_.emplace(std::move(row), cursors, sharesOf(history));
+    book_.emplace(std::move(row), cursors, sharesOf(history), store.facts());
     for (std::size_t i = 0; i < state.nodes.size(); ++i)
       followers_.emplace_back([&state, &node = state.nodes[i],
                                cursor = cursors[i].sequence](const std::stop_token& own) {
@@ -218,6 +219,7 @@ class Recorder::State::Recording {
       if (isOver(taken.lost)) {
         for (auto& follower : followers_) follower.request_stop();
         if (!writing_) (void)keep({}, true);
+        (void)store_.closeStragglers(book_->row().finishedNs);
         noteLeft(taken.lost);
         std::vector<Error> missing = missingOf(taken.lost);
         if (writing_ && before_ && missing.empty()) (void)store_.setAbout({{kAboutRefill, ""}});

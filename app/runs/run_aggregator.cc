@@ -1,5 +1,7 @@
 #include "app/runs/run_aggregator.h"
 
+#include <google/protobuf/util/json_util.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,7 +29,7 @@ double secondsOf(std::int64_t wallNs) {
 }  // namespace
 
 RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
-                             plan::BatchShares shares)
+                             plan::BatchShares shares, const std::vector<RunBatch::Fact>& facts)
     : row_(std::move(row)),
       toldSteps_(row_.figures.steps),
       phaseBefore_(row_.phase),
@@ -35,6 +37,37 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
       shares_(std::move(shares)),
       analyzer_(std::max(row_.world, 1), shares_.of(std::max(row_.world, 1))) {
   for (const NodeCursor& node : nodes) nodes_[node.node].cursor = node.sequence;
+  std::vector<std::pair<std::string, run::v1::Record>> known;
+  for (const RunBatch::Fact& fact : facts) {
+    const std::size_t node = fact.text.find('\n');
+    run::v1::Record record;
+    if (node == std::string::npos ||
+        !google::protobuf::util::JsonStringToMessage(fact.text.substr(node + 1), &record).ok())
+      continue;
+    known.emplace_back(fact.text.substr(0, node), std::move(record));
+  }
+  // Ranks may have moved since their nodes started.
+  std::stable_partition(known.begin(), known.end(),
+                        [](const auto& one) { return one.second.has_started(); });
+  for (const auto& [node, record] : known) know(node, record);
+}
+
+// The part of a record that later ones are understood by.
+void RunAggregator::know(const std::string& name, const run::v1::Record& record) {
+  if (record.has_started()) {
+    nodes_[name].clock.setBootId(record.started().boot_id());
+    for (int rank : record.started().ranks()) noteRank(rank, name);
+  }
+  if (record.has_rank()) noteRank(record.rank().rank(), name);
+  if (record.has_recovering()) (void)noteMembers(record.recovering());
+  if (record.has_clock()) nodes_[name].clock.note(record);
+}
+
+void RunAggregator::noteFact(std::string key, const std::string& node,
+                             const run::v1::Record& record) {
+  std::string text;
+  if (google::protobuf::util::MessageToJsonString(record, &text).ok())
+    batch_.facts.push_back({std::move(key), node + "\n" + text});
 }
 
 bool RunAggregator::hasEnded(const std::string& node) const {
@@ -94,7 +127,6 @@ void RunAggregator::addLine(const LogRow& line) {
 
 void RunAggregator::addStarted(const std::string& name, const run::v1::Started& started,
                                std::int64_t wallNs) {
-  for (int rank : started.ranks()) noteRank(rank, name);
   if (name != coordinator_ || row_.startedNs != 0) return;
   row_.startedNs = wallNs;
   if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
@@ -112,7 +144,8 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
   ++fresh_;
   switch (record.body_case()) {
     case run::v1::Record::kStarted:
-      node.clock.setBootId(record.started().boot_id());
+      know(name, record);
+      noteFact("started/" + name, name, record);
       addStarted(name, record.started(), record.wall_ns());
       break;
     case run::v1::Record::kSteps:
@@ -160,40 +193,48 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addFinished(name, record.finished(), record.wall_ns());
       break;
     case run::v1::Record::kClock:
-      addClock(name, node, record);
+      know(name, record);
+      noteFact("clock/" + name, name, record);
+      addClock(name, record);
       break;
     case run::v1::Record::kLost:
       addLine({0, record.wall_ns(), name, -1, "records are lost: " + record.lost().why()});
       break;
     case run::v1::Record::kRank:
-      noteRank(record.rank().rank(), name);
+      know(name, record);
+      noteFact(fmt::format("rank/{}", record.rank().rank()), name, record);
       break;
     default:
       break;  // checkpoints are the node's; newer kinds are for newer studios
   }
 }
 
-void RunAggregator::addClock(const std::string& name, Node& node, const run::v1::Record& record) {
+void RunAggregator::addClock(const std::string& name, const run::v1::Record& record) {
   const run::v1::ClockOffset& clock = record.clock();
   const double x = secondsOf(record.wall_ns());
   const std::pair<const char*, std::int64_t> values[] = {
       {"/clock_offset", clock.offset_ns()}, {"/clock_uncertainty", clock.uncertainty_ns()}};
   for (const auto& [key, nanoseconds] : values)
     points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) / 1e9});
-  node.clock.note(record);
+}
+
+// Returns whether there are new ones.
+bool RunAggregator::noteMembers(const run::v1::Recovering& recovering) {
+  const int world = recovering.world();
+  if (recovering.nodes().empty() || world < 1 || world > kMostRanks) return false;
+  members_ = {recovering.nodes().begin(), recovering.nodes().end()};
+  std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= world; });
+  return true;
 }
 
 // Updates the run after nodes were replaced or removed.
 void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart& restart) {
-  if (recovering.nodes().empty() || recovering.world() < 1 || recovering.world() > kMostRanks)
-    return;
+  if (!noteMembers(recovering)) return;
   restart.nodes.assign(recovering.nodes().begin(), recovering.nodes().end());
   restart.world = recovering.world();
-  members_ = {restart.nodes.begin(), restart.nodes.end()};
   row_.world = restart.world;
   analyzer_ = analysis::StepAnalyzer(restart.world, shares_.of(restart.world));
   stragglers_.clear();
-  std::erase_if(nodeOfRank_, [&](const auto& one) { return one.first >= restart.world; });
   if (isLeftOut(errorNode_)) row_.error = {};
 }
 
@@ -216,6 +257,7 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
     setMembers(record.recovering(), restart);
+    noteFact("recovering", name, record);
     nodes_[name].lostTime.noteFailure();
     if (nodes_.contains(record.recovering().coordinator())) {
       restart.coordinator = coordinator_ = record.recovering().coordinator();

@@ -33,8 +33,10 @@ class RunAggregator {
     std::string node;
     std::uint64_t sequence = 0;
   };
-  // `shares`: how the run's plan divides the batch among its ranks.
-  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes, plan::BatchShares shares = {});
+  // `shares`: how the run's plan divides the batch among its ranks. `facts`: what the skipped
+  // records said of ranks, members and clocks.
+  RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes, plan::BatchShares shares = {},
+                const std::vector<RunBatch::Fact>& facts = {});
 
   // Adds a record of one node, in the order of its sequence numbers.
   void add(const std::string& node, const run::v1::Record& record);
@@ -71,9 +73,12 @@ class RunAggregator {
 
   void addTrained(const run::v1::EpochInfo& epoch);
   void addEpoch(const run::v1::EpochInfo& epoch);
-  void addClock(const std::string& name, Node& node, const run::v1::Record& record);
+  void addClock(const std::string& name, const run::v1::Record& record);
   void addRestart(const std::string& node, const run::v1::Record& record);
   void setMembers(const run::v1::Recovering& recovering, RunRestart& restart);
+  bool noteMembers(const run::v1::Recovering& recovering);
+  void noteFact(std::string key, const std::string& node, const run::v1::Record& record);
+  void know(const std::string& node, const run::v1::Record& record);
   bool isLeftOut(const std::string& node) const;  // the run continues without it
   void noteRank(int rank, const std::string& node);
   void addEvents(const Node& node, run::v1::EventChunk events);

@@ -148,7 +148,7 @@ class StepAnalyzer {
   std::map<std::int64_t, Pending> pending_;
   std::vector<std::int64_t> newest_;  // step of each rank
   std::int64_t latest_ = 0;           // step of any rank
-  std::int64_t done_ = 0;  // the last step completed or given up
+  std::int64_t done_ = 0;             // the last step completed or given up
   std::vector<StepBreakdown> ready_;
   std::deque<StepBreakdown> recent_;
 };

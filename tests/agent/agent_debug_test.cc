@@ -571,6 +571,26 @@ class AgentDebugTest : public QObject {
     run.kill();
   }
 
+  // The supervisor would wait for its end as long as the person at the debugger.
+  void aWorkerThatIsKilledAtTheDebuggersPrompt() {
+    if (!hasGdbserver()) QSKIP("gdbserver is not installed");
+    Node node("n1");
+    node.start();
+    Run run(node, {.run = newRunId(), .ranks = 1, .maxSteps = kEndless});
+    QVERIFY(run.underWay());
+    const int pid = run.records->pidOf(0);
+    Debugging debugging(run, 0);
+    QVERIFY(debugging.says(node::v1::DebugRankReply::WAITING));
+    Debugger debugger(debugging.replies().back().socket());
+    QVERIFY(debugger.connected());
+    QVERIFY(debugger.ask("?").starts_with("T"));
+    QVERIFY(eventually([&] { return stateOf(pid) == 't'; }));
+    QVERIFY(::kill(pid, SIGKILL) == 0);
+    QVERIFY(eventually([&] { return !std::filesystem::exists(fmt::format("/proc/{}", pid)); }));
+    QVERIFY(eventually([&] { return debugging.end().has_value(); }));
+    run.kill();
+  }
+
   // gdbserver would leave its breakpoints in the worker, which would die of the first.
   void aDebuggerThatIsCutOffLeavesNoTrace_data() {
     QTest::addColumn<QString>("function");  // at which the breakpoint is

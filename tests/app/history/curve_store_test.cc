@@ -189,6 +189,30 @@ class CurveStoreTest : public QObject {
   }
 
   // So many curves that all become chunks before any of them is long.
+  // What is damaged is found by a check, and hides nothing else.
+  void aDamagedBatch() {
+    const std::string path = dir_.filePath("damaged.db").toStdString();
+    const auto store = std::move(makeRunStore(path)).value();
+    QVERIFY(store->lockForRecording().ok());
+    for (int i = 0; i < 3; ++i) {
+      RunBatch batch;
+      batch.series.push_back({"loss", {{i + 1.0, 10.0 - i}}});
+      QVERIFY(store->append(batch).ok());
+    }
+    QVERIFY(store->checkCurves().ok());
+    {
+      auto database = std::move(storage::Database::open(path, {"", "", "", "", ""})).value();
+      storage::Statement damage(*database, "UPDATE batch SET data=x'00ff00' WHERE id=2");
+      QVERIFY(damage.run().ok());
+    }
+    const auto reader = std::move(openRunStore(path)).value();
+    QCOMPARE(reader->checkCurves().code(), Code::kDataLoss);
+    const auto points = reader->readAll("loss");
+    QVERIFY(points.ok());
+    QCOMPARE(points->size(), std::size_t{2});
+    QCOMPARE(reader->series().size(), std::size_t{1});
+  }
+
   void manyCurvesBecomeChunks() {
     const std::string path = dir_.filePath("many.db").toStdString();
     auto store = std::move(makeRunStore(path)).value();

@@ -1018,6 +1018,49 @@ class RunAggregatorTest : public QObject {
     QVERIFY(stragglerLines(taken.batch)[0].text.find("was slow in steps") != std::string::npos);
   }
 
+  // A recorder that takes over does not read what the nodes said of their ranks and members.
+  void takingOverKnowsTheRanks() {
+    RunAggregator before(rowOf(3), {{"n1", 0}, {"n2", 0}, {"n3", 0}});
+    std::vector<RunBatch::Fact> facts;
+    std::uint64_t sequence = 0;
+    const auto keep = [&] {  // as the history does: by key
+      for (RunBatch::Fact& fact : before.take().batch.facts) {
+        std::erase_if(facts, [&](const auto& one) { return one.key == fact.key; });
+        facts.push_back(std::move(fact));
+      }
+    };
+    for (const auto& [node, rank] : {std::pair{"n1", 0}, {"n2", 1}, {"n3", 2}}) {
+      run::v1::Record started;
+      started.set_sequence(++sequence);
+      started.mutable_started()->add_ranks(rank);
+      before.add(node, started);
+    }
+    keep();
+    // n3 is lost, and n2 gets its rank beside its own.
+    run::v1::Record recovering;
+    recovering.set_sequence(++sequence);
+    recovering.mutable_recovering()->set_generation(2);
+    recovering.mutable_recovering()->set_world(3);
+    for (const char* node : {"n1", "n2"}) recovering.mutable_recovering()->add_nodes(node);
+    before.add("n1", recovering);
+    run::v1::Record moved;
+    moved.set_sequence(++sequence);
+    moved.mutable_rank()->set_rank(2);
+    before.add("n2", moved);
+    keep();
+
+    RunAggregator later(before.row(), {{"n1", 100}, {"n2", 100}, {"n3", 100}}, {}, facts);
+    QVERIFY(later.finished("n3"));
+    QVERIFY(!later.finished("n2"));
+    for (const auto& [node, rank] : {std::pair{"n1", 0}, {"n2", 1}, {"n2", 2}})
+      later.add(node, stepsRecord(100 + static_cast<std::uint64_t>(rank) + 1, rank, 1, 30,
+                                  rank == 2 ? 0.012 : 0.002));
+    const auto taken = later.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->rank, 2);
+    QCOMPARE(taken.update.slow->node, std::string("n2"));
+  }
+
   // A recorder that takes over: what the history has is not told twice, but for steps.
   void takingOver() {
     RunAggregator book(rowOf(1), {{"n1", 5}});

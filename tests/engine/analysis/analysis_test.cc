@@ -244,8 +244,9 @@ class AnalysisTest : public QObject {
     QCOMPARE(analyzer.take().size(), std::size_t{5000});
   }
 
-  // Ranks whose records begin at different steps, or have gaps: after a takeover, a restart, records
-  // that were dropped. The steps that all report are broken down, each once, and none is held back.
+  // Ranks whose records begin at different steps, or have gaps: after a takeover, a restart,
+  // records that were dropped. The steps that all report are broken down, each once, and none is
+  // held back.
   void stepsThatNotAllReport() {
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
       std::uint64_t drawn = 0;
