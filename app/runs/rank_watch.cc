@@ -15,14 +15,16 @@ constexpr double kAboveOthers = 1.5;
 
 }  // namespace
 
-void RankWatch::take(const std::string& node, const run::v1::RankSample& sample) {
+void RankWatch::take(const std::string& node, double seconds, const run::v1::RankSample& sample) {
   Load& load = loads_[sample.rank()];
   load.seen = load.seen * kFade + 1;
   load.stopped = load.stopped * kFade + (sample.stopped() ? 1 : 0);
   load.cpu = load.cpu * kFade + sample.cpu();
   load.waiting = load.waiting * kFade + sample.waiting();
   load.throttled = load.throttled * kFade + sample.throttled();
+  load.at = seconds;
   load.stoppedInRow = sample.stopped() ? load.stoppedInRow + 1 : 0;
+  if (load.stoppedInRow <= 1) load.stoppedAt = seconds;
   load.node = node;
   load.gpu = sample.has_gpu() ? sample.gpu() : -1;
 }
@@ -31,9 +33,10 @@ void RankWatch::stepCompleted() {
   for (auto& [rank, load] : loads_) load.stoppedInRow = 0;
 }
 
-std::optional<int> RankWatch::halted() const {
+std::optional<RankWatch::Halted> RankWatch::halted() const {
   for (const auto& [rank, load] : loads_)
-    if (load.stoppedInRow >= kHaltedSamples) return rank;
+    if (load.stoppedInRow >= kHaltedSamples)
+      return Halted{rank, std::max(load.at - load.stoppedAt, 0.0)};
   return std::nullopt;
 }
 

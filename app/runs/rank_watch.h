@@ -15,12 +15,17 @@ namespace lockstep::app {
 
 class RankWatch {
  public:
-  void take(const std::string& node, const run::v1::RankSample& sample);
+  // `seconds`: when it was taken.
+  void take(const std::string& node, double seconds, const run::v1::RankSample& sample);
   void stepCompleted();             // no rank is halted now
   void clear() { loads_.clear(); }  // the ranks are started anew
 
   // Returns a rank whose process has been stopped in the last samples, with no step completed.
-  std::optional<int> halted() const;
+  struct Halted {
+    int rank = 0;
+    double seconds = 0;
+  };
+  std::optional<Halted> halted() const;
   // Returns the likely cause, by the rank's own samples beside those of the others.
   SlowEvidence evidence(const analysis::Straggler& straggler, const GpuWatch& gpus) const;
 
@@ -28,6 +33,7 @@ class RankWatch {
   struct Load {
     double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
     int stoppedInRow = 0;  // samples since the last that was not, or the last step
+    double stoppedAt = 0, at = 0;  // the first of them; the last sample
     std::string node;
     int gpu = -1;  // that it computes on
   };

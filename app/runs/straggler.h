@@ -44,7 +44,9 @@ struct Straggler {
   std::int64_t sinceStep = 0;
   std::string phase;  // "backward"
   SlowEvidence evidence;
-  bool halted = false;  // stopped, and no step has ended since; no figures then
+  // Stopped, and no step has ended since; no figures then, but how long it has lasted.
+  bool halted = false;
+  double haltedSeconds = 0;
   std::optional<SlowLink> link;
 };
 // Whether so many of its packets are sent again that a fault of the link is likely.

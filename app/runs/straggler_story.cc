@@ -9,7 +9,9 @@ namespace lockstep::app {
 
 StragglerChange StragglerStory::close(std::int64_t step) {
   Straggler was = *std::exchange(slow_, std::nullopt);
-  return {StragglerChange::Kind::kOver, std::move(was), step, std::exchange(lost_, 0)};
+  const double lost = std::exchange(lost_, 0);
+  return {StragglerChange::Kind::kOver, std::move(was), step,
+          was.halted ? was.haltedSeconds : lost};
 }
 
 std::vector<StragglerChange> StragglerStory::take(const std::optional<Straggler>& now,
@@ -62,7 +64,8 @@ std::string changeText(const StragglerChange& change) {
   if (change.kind != StragglerChange::Kind::kOver) return stragglerText(change.slow);
   const std::string name = stragglerName(change.slow);
   if (change.slow.halted)
-    return fmt::format("{} was stopped after step {}", name, change.slow.sinceStep);
+    return fmt::format("{} was stopped after step {}: it cost {:.1f} s", name,
+                       change.slow.sinceStep, change.lostSeconds);
   return fmt::format("{} was slow in steps {} to {}: it cost {:.1f} s", name, change.slow.sinceStep,
                      change.untilStep, change.lostSeconds);
 }

@@ -7,7 +7,7 @@ namespace lockstep::app {
 
 void StragglerWatch::take(const std::string& node, double seconds,
                           const run::v1::NodeSample& sample) {
-  for (const auto& rank : sample.rank()) ranks_.take(node, rank);
+  for (const auto& rank : sample.rank()) ranks_.take(node, seconds, rank);
   links_.take(node, seconds, sample);
 }
 
@@ -39,12 +39,13 @@ std::vector<StragglerChange> StragglerWatch::look(const analysis::StepAnalyzer& 
   const auto worst = std::max_element(slow.begin(), slow.end(), [](const auto& a, const auto& b) {
     return a.lostShare < b.lostShare;
   });
-  const std::optional<int> halted = ended ? std::nullopt : ranks_.halted();
+  const std::optional<RankWatch::Halted> halted = ended ? std::nullopt : ranks_.halted();
   const std::optional<SlowLink> link = ended ? std::nullopt : links_.slowest();
   if (halted) {
     now.emplace();
-    now->rank = *halted;
+    now->rank = halted->rank;
     now->halted = true;
+    now->haltedSeconds = halted->seconds;
     now->sinceStep = step;
     now->evidence = {SlowCause::kStopped, 1, 0};
   } else if (link && (worst == slow.end() || worst->lostShare < link->lostShare)) {

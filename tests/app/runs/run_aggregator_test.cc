@@ -742,11 +742,16 @@ class RunAggregatorTest : public QObject {
     RunAggregator book(rowOf(2), {{"n1", 0}});
     std::uint64_t sequence = 0;
     book.add("n1", stepsRecord(++sequence, 0, 1, 8, 0.002));
+    std::vector<StragglerChange> changes;
     const auto look = [&](bool stopped) {
       const double seconds = 0.25 * static_cast<double>(sequence);
-      book.add("n1", sampleRecord(++sequence, seconds,
-                                  {rankSample(0, false, 0, 0), rankSample(1, stopped, 0, 0)}));
-      return book.take().update.slow;
+      auto record = sampleRecord(++sequence, seconds,
+                                 {rankSample(0, false, 0, 0), rankSample(1, stopped, 0, 0)});
+      record.set_monotonic_ns(static_cast<std::int64_t>(seconds * 1e9));
+      book.add("n1", record);
+      auto update = book.take().update;
+      changes = std::move(update.stragglers);
+      return update.slow;
     };
     for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
     const auto slow = look(true);
@@ -755,7 +760,12 @@ class RunAggregatorTest : public QObject {
     QVERIFY(slow->halted);
     QCOMPARE(QString::fromStdString(stragglerText(*slow)),
              QString("rank 1 () is stopped: no step has ended since step 8"));
+    for (int i = 0; i < 8; ++i) QVERIFY(look(true));
     QVERIFY(!look(false));
+    QCOMPARE(changes.size(), std::size_t{1});
+    QCOMPARE(changes[0].lostSeconds, 0.25 * 11);  // from the first look to the last
+    QCOMPARE(QString::fromStdString(changeText(changes[0])),
+             QString("rank 1 () was stopped after step 8: it cost 2.8 s"));
     for (int i = 0; i < 3; ++i) QVERIFY(!look(true));
     book.add("n1", stepsRecord(++sequence, 0, 9, 1, 0.002));
     QVERIFY(!look(true));
