@@ -1,14 +1,21 @@
-// Pictures for the README, of a real run: ui_real_pictures FOLDER. The studio's own window connects
-// three agents of this machine, launches fashion-cnn on them, and is photographed while it trains.
+// Pictures of a real run, for packaging/screenshots: ui_real_pictures FOLDER WIDTHxHEIGHT. The
+// studio's own window connects three agents of this machine and launches fashion-cnn on them; one
+// rank is stopped in turns. Every page is photographed, in both themes and both languages, while it
+// trains. QT_SCALE_FACTOR=2 for a dense screen.
+#include <signal.h>
+
 #include <QApplication>
 #include <QTest>
 #include <QtWidgets>
 
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/pages/cluster_page.h"
+#include "ui/pages/history_page.h"
 #include "ui/pages/model_page.h"
 #include "ui/pages/run_page.h"
+#include "ui/pages/steps_panel.h"
 #include "ui/plots/plot_view.h"
+#include "ui/studio/place.h"
 #include "ui/widgets/widgets.h"
 #include "ui/window/main_window.h"
 
@@ -17,14 +24,16 @@ using namespace lockstep::ui;
 
 namespace {
 
-constexpr int kEpochsSeen = 4;  // of the run's, before its picture is taken
+constexpr int kEpochsSeen = 4;  // of the run's, before its pictures are taken
 constexpr int kMinute = 60'000;
+constexpr int kSlowRank = 1;
 
 QString folder;
+QSize size(1280, 800);
 
-void shoot(QWidget* widget, const char* name) {
+void shoot(QWidget* widget, const QString& name) {
   QThreadPool::globalInstance()->waitForDone(5000);
-  QTest::qWait(300);
+  QTest::qWait(400);
   widget->grab().save(folder + "/" + name + ".png", "PNG", 0);
 }
 
@@ -36,10 +45,88 @@ T* find(const MainWindow& window) {
   return nullptr;
 }
 
+// Stops a process for 60 ms of every 100 ms, until this is deleted.
+class Brake : public QObject {
+ public:
+  explicit Brake(int pid) : pid_(pid) { startTimer(20, Qt::PreciseTimer); }
+  ~Brake() override { ::kill(pid_, SIGCONT); }
+
+ protected:
+  void timerEvent(QTimerEvent*) override {
+    at_ = (at_ + 1) % 5;
+    if (at_ == 0) ::kill(pid_, SIGSTOP);
+    if (at_ == 3) ::kill(pid_, SIGCONT);
+  }
+
+ private:
+  const int pid_;
+  int at_ = 4;
+};
+
+// The worker of a node of this run; 0: there is none.
+int workerOf(const QString& run, const QString& node) {
+  for (const QString& entry : QDir("/proc").entryList(QDir::Dirs)) {
+    const auto text = [&](const char* name) {
+      QFile file("/proc/" + entry + "/" + name);
+      return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+    };
+    if (!text("cmdline").split('\0').contains("worker")) continue;
+    const QByteArray environment = text("environ");
+    if (environment.contains("LOCKSTEP_RUN=" + run.toUtf8()) &&
+        QFile::symLinkTarget("/proc/" + entry + "/cwd").contains(node))
+      return entry.toInt();
+  }
+  return 0;
+}
+
+// Calls `take` with each theme and language: "light", "dark", "chinese", "chinese-dark".
+void inEveryLook(MainWindow& window, const std::function<void(const QString& look)>& take) {
+  for (const char* language : {"en", "zh_CN"})
+    for (const bool dark : {false, true}) {
+      window.setLanguage(language);
+      window.setDark(dark);
+      QCoreApplication::processEvents();  // every widget has heard of it
+      const bool english = language == QByteArray("en");
+      take(english ? (dark ? "dark" : "light") : (dark ? "chinese-dark" : "chinese"));
+    }
+  window.setLanguage("en");
+  window.setDark(false);
+  QCoreApplication::processEvents();
+}
+
+void shootPages(MainWindow& window, RunPage& run, ClusterPage& cluster, ModelPage& model,
+                const QString& look) {
+  for (const char* part : {"overview", "nodes", "logs", "steps", "traffic", "dashboard"}) {
+    const bool ofAMoment = part == QByteArray("steps");
+    window.goTo({run.key(), part, ofAMoment ? kSlowRank : -1,
+                 ofAMoment ? run.document()->lastStep() - 20 : 0});
+    QTest::qWait(500);
+    shoot(&window, QString("run-%1-%2").arg(part, look));
+  }
+  window.openFile(cluster.filePath());
+  cluster.findChild<QTableView*>("nodeTable")->selectRow(1);
+  shoot(&window, "cluster-" + look);
+  window.openFile(model.filePath());
+  model.selectLayer(0);
+  auto* views = model.findChild<QTabWidget*>("modelViews");
+  for (const auto& [index, name] : {std::pair{0, "model"}, {1, "model-graph"}, {2, "model-data"}}) {
+    views->setCurrentIndex(index);
+    QTest::qWait(500);
+    shoot(&window, name + ("-" + look));
+  }
+  views->setCurrentIndex(0);
+  HistoryPage* history = window.openHistory();
+  history->findChild<QTableView*>("runTable")->selectRow(0);
+  QTest::qWait(500);
+  shoot(&window, "history-" + look);
+  window.openWelcome();
+  shoot(&window, "welcome-" + look);
+}
+
 // Empty where all went well.
 QString take(const StudioOptions& options) {
   MainWindow window(options);
-  window.resize(1400, 900);
+  window.resize(size);
   window.show();
   window.restoreDefaultLayout();
   window.openReady("fashion-cnn", "local-3");
@@ -54,9 +141,7 @@ QString take(const StudioOptions& options) {
   if (!QTest::qWaitFor([&] { return launch->preview() && launch->preview()->measured; }, kMinute)) {
     return "the nodes were not measured";
   }
-  window.setDark(true);
-  shoot(launch, "launch-dark");
-  window.setDark(false);
+  inEveryLook(window, [&](const QString& look) { shoot(launch, "launch-" + look); });
   QString run;
   QObject::connect(launch, &LaunchDialog::launched, &window, [&](const QString& id) { run = id; });
   launch->findChild<QPushButton*>("launchDialogAccept")->click();
@@ -74,17 +159,16 @@ QString take(const StudioOptions& options) {
           5 * kMinute)) {
     return "the run made no progress";
   }
-  shoot(&window, "run");
-  window.setLanguage("zh_CN");
-  shoot(&window, "run-chinese");
-  window.setLanguage("en");
-  QCoreApplication::processEvents();  // every widget has heard of it
-  window.openFile(cluster->filePath());
-  cluster->findChild<QTableView*>("nodeTable")->selectRow(1);
-  shoot(&window, "cluster");
-  window.openFile(model->filePath());
-  model->selectLayer(0);
-  shoot(&window, "model");
+  const int pid = workerOf(run, QString("local%1").arg(kSlowRank + 1));
+  if (pid == 0) return "the worker to be slowed was not found";
+  std::optional<Brake> brake(pid);
+  if (!QTest::qWaitFor([&] { return document.slow().has_value(); }, kMinute))
+    return "the slow rank was not named";
+  QTest::qWait(3000);
+  inEveryLook(window, [&](const QString& look) {
+    shootPages(window, *page, *cluster, *model, look);
+  });
+  brake.reset();
   page->document()->ask(app::RunRequest::kKill);
   if (!QTest::qWaitFor([&] { return app::isFinal(document.row().phase); }, kMinute))
     return "the run did not end";
@@ -103,8 +187,10 @@ int main(int argc, char** argv) {
   qputenv("HOME", home.path().toLocal8Bit());
   QApplication app(argc, argv);
   QApplication::setApplicationVersion("0.1.0");
-  if (argc != 2) {
-    fprintf(stderr, "usage: ui_real_pictures FOLDER\n");
+  const QStringList sides = QString(argc == 3 ? argv[2] : "").split('x');
+  if (sides.size() == 2) size = QSize(sides[0].toInt(), sides[1].toInt());
+  if (sides.size() != 2 || size.width() < 400 || size.height() < 300) {
+    fprintf(stderr, "usage: ui_real_pictures FOLDER WIDTHxHEIGHT\n");
     return 2;
   }
   folder = argv[1];
