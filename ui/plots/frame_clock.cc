@@ -1,8 +1,19 @@
 #include "ui/plots/frame_clock.h"
 
 #include <QCoreApplication>
+#include <algorithm>
+#include <utility>
 
 namespace lockstep::ui {
+namespace {
+
+constexpr qint64 kMillisecond = 1'000'000;
+constexpr qint64 kSlice = 12 * kMillisecond;  // of painting, at a tick
+constexpr qint64 kRest = 3;                   // times as long as painting took
+// Views that are painted quickly keep the pace of the ticks.
+constexpr qint64 kMostRestOwed = 33 * kMillisecond;
+
+}  // namespace
 
 FrameClock& FrameClock::instance() {
   static FrameClock* clock = new FrameClock;  // a child of the application, which ends it
@@ -14,8 +25,28 @@ FrameClock::FrameClock() : QObject(QCoreApplication::instance()) {
   connect(&timer_, &QTimer::timeout, this, [this] {
     Q_EMIT drain();
     Q_EMIT paint();
+    serve();
   });
   timer_.start();
+  clock_.start();
+}
+
+void FrameClock::await(QObject* view, std::function<void()> paint) {
+  waiting_.push_back({view, std::move(paint)});
+}
+
+void FrameClock::serve() {
+  const qint64 begin = clock_.nsecsElapsed();
+  if (begin < restUntil_) return;
+  qint64 now = begin;
+  while (!waiting_.empty() && now - begin < kSlice) {
+    const Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (next.view) next.paint();
+    now = clock_.nsecsElapsed();
+  }
+  const qint64 spent = now - begin;
+  restUntil_ = spent * (kRest + 1) > kMostRestOwed ? now + spent * kRest : 0;
 }
 
 }  // namespace lockstep::ui

@@ -279,6 +279,15 @@ std::size_t PlotView::sampleCount() const {
 void PlotView::markDirty() { dirty_ = true; }
 
 void PlotView::frame() {
+  if (!dirty_ || awaitsTurn_ || !isVisible()) return;
+  awaitsTurn_ = true;
+  FrameClock::instance().await(this, [this] {
+    awaitsTurn_ = false;
+    paintAgain();
+  });
+}
+
+void PlotView::paintAgain() {
   if (!dirty_ || !isVisible()) return;
   dirty_ = false;
   if (linesChanged_) refreshLegend();
@@ -288,7 +297,7 @@ void PlotView::frame() {
     return;
   }
   fit();
-  plot_->replot(QCustomPlot::rpQueuedReplot);
+  plot_->replot(QCustomPlot::rpQueuedRefresh);  // drawn now: the clock measures it
 }
 
 void PlotView::refreshEmpty() {

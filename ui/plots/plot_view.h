@@ -100,6 +100,7 @@ class PlotView : public QWidget {
   void restyle();
   void applyColors();
   void frame();
+  void paintAgain();
   void fit();
   void refreshEmpty();
   void chooseBox(const QRect& pixels);
@@ -142,6 +143,7 @@ class PlotView : public QWidget {
   XAxis xAxis_ = XAxis::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
   bool linesChanged_ = false;  // legend and table do not have all of them yet
+  bool awaitsTurn_ = false;  // of the frame clock
   bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false,
        fitting_ = false;
 };
