@@ -5,9 +5,11 @@
 #include <QSignalSpy>
 #include <QTest>
 #include <cmath>
+#include <memory>
 #include <random>
 
 #include "ui/plots/custom_plot.h"
+#include "ui/plots/frame_clock.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/plots/pyramid.h"
@@ -113,6 +115,49 @@ class PlotsTest : public QObject {
     for (int dx = -2; dx <= 2; ++dx)
       found = found || image.pixelColor(x + dx, y).rgb() == wanted.rgb();
     QVERIFY(found);
+  }
+
+  // Views that are costly to paint share the thread's time with the person, each in its turn.
+  void paintingTakesTurns() {
+    struct View : QObject {
+      int painted = 0;
+      bool waits = false;
+    };
+    View views[3];
+    auto gone = std::make_unique<QObject>();
+    bool goneWasPainted = false;
+    FrameClock& clock = FrameClock::instance();
+    clock.await(gone.get(), [&] { goneWasPainted = true; });
+    gone.reset();
+    qint64 spent = 0;
+    const auto ask = [&](View& view) {
+      if (std::exchange(view.waits, true)) return;
+      clock.await(&view, [&] {
+        view.waits = false;
+        ++view.painted;
+        QElapsedTimer busy;
+        busy.start();
+        while (busy.elapsed() < 20) {
+        }
+        spent += busy.elapsed();
+      });
+    };
+    const auto connection = connect(&clock, &FrameClock::paint, this, [&] {
+      for (View& view : views) ask(view);
+    });
+    QElapsedTimer total;
+    total.start();
+    while (total.elapsed() < 2000) {
+      QCoreApplication::processEvents(QEventLoop::AllEvents, 5);
+      QThread::msleep(1);
+    }
+    disconnect(connection);
+    const auto share = static_cast<double>(spent) / static_cast<double>(total.elapsed());
+    QVERIFY2(share < 0.3, qPrintable(QString::number(share)));
+    for (const View& view : views) QVERIFY(view.painted >= 3);
+    QVERIFY(std::abs(views[0].painted - views[2].painted) <= 1);
+    QVERIFY(!goneWasPainted);
+    QTest::qWait(200);  // until the last turns are over: the views end here
   }
 
   void manySeriesAreCheap() {

@@ -165,9 +165,8 @@ QString take(const StudioOptions& options) {
   if (!QTest::qWaitFor([&] { return document.slow().has_value(); }, kMinute))
     return "the slow rank was not named";
   QTest::qWait(3000);
-  inEveryLook(window, [&](const QString& look) {
-    shootPages(window, *page, *cluster, *model, look);
-  });
+  inEveryLook(window,
+              [&](const QString& look) { shootPages(window, *page, *cluster, *model, look); });
   brake.reset();
   page->document()->ask(app::RunRequest::kKill);
   if (!QTest::qWaitFor([&] { return app::isFinal(document.row().phase); }, kMinute))

@@ -143,7 +143,7 @@ class PlotView : public QWidget {
   XAxis xAxis_ = XAxis::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
   bool linesChanged_ = false;  // legend and table do not have all of them yet
-  bool awaitsTurn_ = false;  // of the frame clock
+  bool awaitsTurn_ = false;    // of the frame clock
   bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false,
        fitting_ = false;
 };
