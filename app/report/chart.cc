@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 #include "app/history/spans.h"
 #include "app/report/markup.h"
@@ -79,24 +80,43 @@ Frame frameOf(const Chart& chart, int width, int height, int top) {
   return out;
 }
 
-// Of one span the samples between two pixels: from their lowest to their highest.
+// Through the last sample of each span.
 std::string pathOf(const ChartLine& line, const Frame& frame) {
   std::string out;
   bool open = false;
-  const auto to = [&](double x, double y) {
-    out += fmt::format("{}{:.2f} {:.2f}", open ? "L" : "M", frame.xAt(x), frame.yAt(y));
-    open = true;
+  for (const Span& span : line.spans) {
+    const bool known = std::isfinite(span.last);
+    if (known)
+      out += fmt::format("{}{:.2f} {:.2f}", std::exchange(open, true) ? "L" : "M",
+                         frame.xAt(span.x), frame.yAt(span.last));
+    open = open && known;
+  }
+  return out;
+}
+
+// From the lowest to the highest sample of each span, where spans have several.
+std::string bandOf(const ChartLine& line, const Frame& frame, std::string_view color) {
+  std::string out, there, back;
+  bool wide = false;
+  const auto flush = [&] {
+    if (wide)
+      out += fmt::format("<polygon points=\"{}{}\" fill=\"{}\" fill-opacity=\"0.25\"/>", there,
+                         back, color);
+    there.clear();
+    back.clear();
+    wide = false;
   };
   for (const Span& span : line.spans) {
-    if (std::isfinite(span.low) && std::isfinite(span.high) && span.low != span.high) {
-      to(span.x, span.low);
-      to(span.x, span.high);
+    if (!std::isfinite(span.low) || !std::isfinite(span.high)) {
+      flush();
+      continue;
     }
-    if (std::isfinite(span.last))
-      to(span.x, span.last);
-    else
-      open = false;
+    const double x = frame.xAt(span.x);
+    there += fmt::format("{:.2f},{:.2f} ", x, frame.yAt(span.low));
+    back = fmt::format("{:.2f},{:.2f} ", x, frame.yAt(span.high)) + back;
+    wide = wide || span.low != span.high;
   }
+  flush();
   return out;
 }
 
@@ -194,6 +214,7 @@ std::string svgOf(const Chart& chart, int width, int height) {
   out += legend + axesOf(chart, frame);
   for (std::size_t i = 0; i < chart.lines.size(); ++i) {
     const ChartLine& line = chart.lines[i];
+    out += bandOf(line, frame, colorOf(i));
     if (const std::string path = pathOf(line, frame); !path.empty())
       out += fmt::format(
           "<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" "
