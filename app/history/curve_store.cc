@@ -330,18 +330,28 @@ Result<std::vector<Span>> CurveStore::read(const std::string& name, double from,
 }
 
 Result<std::vector<Point>> CurveStore::readAll(const std::string& name) {
+  return readAfter(name, kNever);
+}
+
+Result<std::vector<Point>> CurveStore::readAfter(const std::string& name, double x) {
   LOCKSTEP_TRY(readBatches());
   const Curve curve = find(name);
-  Statement rows(database_,
-                 "SELECT data, packed FROM chunk WHERE series=? AND level=0 ORDER BY t0");
-  rows.bind(curve.id);
   std::vector<Point> out;
-  while (rows.step()) {
-    LOCKSTEP_ASSIGN(const auto points, pointsIn(rows, 0, 1));
-    out.insert(out.end(), points.begin(), points.end());
+  double last = std::max(curve.lastX, x);
+  if (x < curve.lastX) {  // some of it is in chunks
+    Statement rows(
+        database_,
+        "SELECT data, packed FROM chunk WHERE series=? AND level=0 AND t1>? ORDER BY t0");
+    rows.bind(curve.id).bind(x);
+    while (rows.step()) {
+      LOCKSTEP_ASSIGN(const auto points, pointsIn(rows, 0, 1));
+      for (const Point& point : points)
+        if (point.x > x) out.push_back(point);
+    }
+    LOCKSTEP_TRY(rows.status());
+    if (!out.empty()) last = out.back().x;
   }
-  LOCKSTEP_TRY(rows.status());
-  const auto rest = waitingAfter(curve.id, out.empty() ? curve.lastX : out.back().x);
+  const auto rest = waitingAfter(curve.id, last);
   out.insert(out.end(), rest.begin(), rest.end());
   return out;
 }

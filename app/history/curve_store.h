@@ -61,6 +61,7 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
   // See RunStore::read() and readAll().
   Result<std::vector<Span>> read(const std::string& name, double from, double to, int maxPoints);
   Result<std::vector<Point>> readAll(const std::string& name);
+  Result<std::vector<Point>> readAfter(const std::string& name, double x);
 
  private:
   struct Curve {

@@ -217,6 +217,10 @@ Result<std::vector<Point>> RunStore::readAll(const std::string& series) const {
   return state_->curves->readAll(series);
 }
 
+Result<std::vector<Point>> RunStore::readAfter(const std::string& series, double x) const {
+  return state_->curves->readAfter(series, x);
+}
+
 Result<std::vector<LogRow>> RunStore::logs(const LogFilter& filter, std::int64_t before,
                                            int limit) const {
   Statement rows(

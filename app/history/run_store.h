@@ -45,6 +45,8 @@ class RunStore {
   Result<std::vector<Span>> read(const std::string& series, double from, double to,
                                  int maxPoints) const;
   Result<std::vector<Point>> readAll(const std::string& series) const;
+  // The points with a greater x.
+  Result<std::vector<Point>> readAfter(const std::string& series, double x) const;
   // Returns the newest (or oldest) `limit` lines with after < id < before (0: no bound), in order.
   // `rank` < -1: all ranks.
   struct LogFilter {

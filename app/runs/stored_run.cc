@@ -26,13 +26,10 @@ bool StoredRun::tell(const std::stop_token& stop) {
     double& from =
         seen_.try_emplace(info.name, -std::numeric_limits<double>::infinity()).first->second;
     if (!(info.lastX > from)) continue;
-    auto spans = store_.read(info.name, from, info.lastX, std::numeric_limits<int>::max() / 4);
-    if (!spans.ok()) continue;
-    RunBatch::Series series{info.name, {}};
-    for (const Span& span : *spans)
-      if (span.x > from) series.points.push_back({span.x, span.last});
-    from = info.lastX;
-    update.series.push_back(std::move(series));
+    auto points = store_.readAfter(info.name, from);
+    if (!points.ok() || points->empty()) continue;
+    from = points->back().x;
+    update.series.push_back({info.name, std::move(*points)});
   }
   update.logs = newLogs(stop);
   update.epochs = newOnes(store_.epochs(), epochs_);

@@ -306,6 +306,9 @@ class CurveStoreTest : public QObject {
       QVERIFY(back.ok() && same(*back, points));
       const std::size_t begin = random() % points.size();
       const std::size_t end = begin + random() % (points.size() - begin);
+      back = store.readAfter(info.name, points[begin].x);
+      QVERIFY(back.ok());
+      QVERIFY(same(*back, {points.begin() + static_cast<std::ptrdiff_t>(begin) + 1, points.end()}));
       auto spans = store.read(info.name, points[begin].x, points[end].x, 1 << 20);
       QVERIFY(spans.ok());
       // the points themselves and a neighbour on either side
