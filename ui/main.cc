@@ -15,7 +15,8 @@ namespace {
 
 // Help and version need no display.
 bool asksForText(int argc, char** argv) {
-  return std::any_of(argv + 1, argv + argc, [](const char* word) {
+  const auto end = std::find(argv + 1, argv + argc, std::string_view("--"));
+  return std::any_of(argv + 1, end, [](const char* word) {
     const std::string_view text(word);
     return text == "-h" || text == "--help" || text == "--help-all" || text == "-v" ||
            text == "--version";

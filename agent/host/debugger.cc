@@ -282,6 +282,8 @@ class Session {
     server_.readComplaints();
     const bool wasAttached = attached_ || server_.said().find("Attached;") != std::string::npos;
     if (!wasAttached) return notAttached();
+    if (traced_.hasEnded())
+      return makeError(Code::kAborted, "the rank's worker ended while it was debugged");
     return tell_(DebuggerState::kLeft) && stays;
   }
 

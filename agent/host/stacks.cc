@@ -176,7 +176,10 @@ Result<node::v1::ReadRankStacksReply> stacksOf(int pid) {
     for (const Dwarf_Addr address : thread.addresses)
       stack.add_frames(validUtf8(frameText(process.get(), address)));
     const auto status = readFile(fmt::format("/proc/{}/task/{}/status", pid, thread.tid));
-    if (!status.ok()) continue;
+    if (!status.ok()) {  // it has ended meanwhile
+      if (stack.frames().empty()) out.mutable_threads()->RemoveLast();
+      continue;
+    }
     stack.set_name(validUtf8(lineOf(*status, "Name:")));
     stack.set_state(validUtf8(lineOf(*status, "State:")));
   }

@@ -5,6 +5,7 @@
 
 #include "app/alerts/webhook.h"
 #include "app/ssh/run_process.h"
+#include "engine/base/utf8.h"
 
 namespace lockstep::app {
 namespace {
@@ -25,7 +26,9 @@ Status runCommand(const AlertSettings& settings, const std::string& json,
   };
   if (!ran.ok()) return failed(ran.error().code, ran.error().message());
   if (ran->exitStatus == 0) return {};
-  const std::string line = ran->errorOutput.substr(0, ran->errorOutput.find('\n'));
+  constexpr std::size_t kMostSaid = 200;
+  const std::string line =
+      validUtf8(ran->errorOutput.substr(0, std::min(ran->errorOutput.find('\n'), kMostSaid)));
   return failed(Code::kFailedPrecondition,
                 line.empty() ? message("it ended with status {}", ran->exitStatus)
                              : message("it ended with status {}: {}", ran->exitStatus, line));

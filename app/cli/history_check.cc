@@ -20,6 +20,12 @@ constexpr auto kSilent =
 
 // Reads a run again from its nodes, without prompts.
 Status refill(const Globals& globals, History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const RunRow row, history.row(run));
+  if (!isFinal(row.phase)) {
+    Error goesOn = makeError(Code::kUnavailable, "run {} is under way", run);
+    goesOn.next = message("run `lockstep attach {}`: it records the run again from its start", run);
+    return goesOn;
+  }
   LOCKSTEP_ASSIGN(auto cluster, clusterOfRun(history, run));
   Inbox inbox;
   ClusterSessionOptions options = sessionOptions(globals, 0);

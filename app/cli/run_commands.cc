@@ -284,26 +284,32 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     std::optional<RunRow> last;
     std::optional<Error> error;
     std::optional<Error> asked;
-    bool over = false;
+    bool over = false, told = false;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [&](const RunUpdate& update) {
       if (update.row) last = *update.row;
       if (!update.errors.empty()) error = update.errors.front();
       over = over || update.finished;
     });
     const auto answered = [&](Status status) {
+      told = status.ok();
       if (!status.ok()) asked = status.error();
     };
     recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, answered);
     const auto end = Clock::now() + std::chrono::seconds(60);
+    // Where the history of the run cannot be read, the run is told all the same.
+    const auto isOver = [&] { return over && (told || !error); };
     const bool interrupted = !drainUntil(
-        inbox, [&] { return over || asked || Clock::now() > end; }, interrupts());
+        inbox, [&] { return isOver() || asked || Clock::now() > end; }, interrupts());
     if (interrupted) return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
     if (last && isFinal(last->phase)) return resultOf(*last);
     if (asked) {
       outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded;
       return *asked;
     }
-    if (over && error) return *error;
+    if (over && error) {
+      if (told) put(stderr, fmt::format("note: run {} was told to end\n", row.run));
+      return *error;
+    }
     Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
     late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
                      : message("lockstep kill {}", row.run);
@@ -404,7 +410,10 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
       LOCKSTEP_ASSIGN(cluster, clusterOfRun(*history, row.run));
     }
     reporter->started(context);
-    if (auto stored = storedUpdate(*history, row.run); stored.ok()) reporter->update(*stored);
+    if (auto stored = storedUpdate(*history, row.run); stored.ok())
+      reporter->update(*stored);
+    else
+      put(stderr, fmt::format("note: {}\n", stored.error().text()));
     return {};
   }();
   if (!found.ok()) return conclude(*reporter, found.error(), false);

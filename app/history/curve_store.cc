@@ -1,10 +1,14 @@
 #include "app/history/curve_store.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "app/history/curve_codec.h"
 #include "app/history/spans.h"
@@ -51,7 +55,12 @@ std::span<const Point> within(std::span<const Point> points, double from, double
 
 void CurveStore::forget() {
   recorded_.clear();
+  forgetBatches();
+}
+
+void CurveStore::forgetBatches() {
   waiting_.clear();
+  damaged_.clear();
   first_ = last_ = 0;
   inBatches_ = 0;
 }
@@ -97,7 +106,10 @@ Status CurveStore::readBatches() {
   while (fresh.step()) {
     last_ = fresh.integer(0);
     const auto curves = unpackCurves(fresh.blob(1));
-    if (!curves.ok()) continue;  // check() finds it; the others stay readable
+    if (!curves.ok()) {  // check() finds it; the others stay readable
+      damaged_.push_back(last_);
+      continue;
+    }
     for (const CurvePoints& curve : *curves) {
       const auto packed = inChunks.find(curve.series);
       add(curve, packed == inChunks.end() ? kNever : packed->second);
@@ -172,10 +184,11 @@ Status CurveStore::packAll() {
     LOCKSTEP_TRY(packFull(series));
     if (!points.empty()) LOCKSTEP_TRY(insertChunk(series, points));
   }
-  waiting_.clear();
-  first_ = last_ = 0;
-  inBatches_ = 0;
-  return Statement(database_, "DELETE FROM batch").run();
+  const std::vector<std::int64_t> damaged = std::exchange(damaged_, {});
+  forgetBatches();
+  // What cannot be read stays, for check().
+  Statement rows(database_, "DELETE FROM batch WHERE id NOT IN (SELECT value FROM json_each(?))");
+  return rows.bind(std::string_view(fmt::format("[{}]", fmt::join(damaged, ",")))).run();
 }
 
 Status CurveStore::append(const std::vector<RunBatch::Series>& series) {
@@ -344,8 +357,9 @@ Result<std::vector<Point>> CurveStore::readAfter(const std::string& name, double
         "SELECT data, packed FROM chunk WHERE series=? AND level=0 AND t1>? ORDER BY t0");
     rows.bind(curve.id).bind(x);
     while (rows.step()) {
-      LOCKSTEP_ASSIGN(const auto points, pointsIn(rows, 0, 1));
-      for (const Point& point : points)
+      const auto points = pointsIn(rows, 0, 1);
+      if (!points) continue;  // as in readBatches()
+      for (const Point& point : *points)
         if (point.x > x) out.push_back(point);
     }
     LOCKSTEP_TRY(rows.status());

@@ -72,6 +72,7 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
 
   Curve find(const std::string& name);
   Result<Curve*> recorded(const std::string& name);
+  void forgetBatches();
   Status readBatches();
   void add(const CurvePoints& curve, double after);  // its points with x > after
   std::span<const Point> waitingAfter(std::int64_t series, double x) const;
@@ -89,6 +90,7 @@ UPDATE series SET (points, first, last, low, high) = (SELECT coalesce(sum(n), 0)
   // points that have become chunks.
   std::map<std::int64_t, std::vector<Point>> waiting_;
   std::int64_t first_ = 0, last_ = 0;
+  std::vector<std::int64_t> damaged_;  // rows that cannot be read
   std::size_t inBatches_ = 0;
 };
 

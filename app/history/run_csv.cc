@@ -40,7 +40,9 @@ Result<std::string> csvOf(const RunStore& store) {
         out += ",";
         if (at[c] < columns[c].size() && columns[c][at[c]].x == x) {
           const double y = columns[c][at[c]++].y;
-          if (!std::isnan(y)) out += fmt::format("{:.9g}", y);
+          // As many digits as the number has: nine for those that were measured as floats.
+          const bool isFloat = std::isinf(y) || static_cast<double>(static_cast<float>(y)) == y;
+          if (!std::isnan(y)) out += isFloat ? fmt::format("{:.9g}", y) : fmt::format("{}", y);
         }
       }
       out += "\n";

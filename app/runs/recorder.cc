@@ -178,9 +178,12 @@ class Recorder::State::Recording {
             const std::stop_token& stop)
       : state_(state), history_(history), store_(store), stop_(stop) {
     if (!store.about(kAboutRefill).empty()) before_ = row;
-    if (before_) row = unbegun(std::move(row));
     std::vector<RunAggregator::NodeCursor> cursors;
     for (const RunNode& node : state.nodes) cursors.push_back({node.name, store.cursor(node.name)});
+    // Another recorder may have begun to fill the file, and the row with it.
+    const bool begins = std::all_of(cursors.begin(), cursors.end(),
+                                    [](const auto& cursor) { return cursor.sequence == 0; });
+    if (before_ && (begins || isFinal(row.phase))) row = unbegun(std::move(row));
     preview_.emplace(state.run, state.nodes, row,
                      [&state](RunUpdate update) { state.post(std::move(update)); });
     book_.emplace(std::move(row), cursors, sharesOf(history), store.facts());

@@ -48,7 +48,7 @@ class TextCommand : public QUndoCommand {
 
 app::SpecKind specKindOf(const QString& path) {
   QFile file(path);
-  if (file.open(QIODevice::ReadOnly)) {
+  if (QFileInfo(file).isFile() && file.open(QIODevice::ReadOnly)) {
     for (const QByteArray& line : file.read(1 << 16).split('\n')) {
       if (line.startsWith("nodes:")) return app::SpecKind::kCluster;
       if (line.startsWith("layers:")) return app::SpecKind::kModel;
@@ -86,7 +86,16 @@ QString SpecDocument::recoveryPath() const {
 }
 
 Status SpecDocument::load(const QString& path) {
+  constexpr qint64 kMostMiB = 2;  // as the command line
   QFile file(path);
+  const QFileInfo info(path);
+  if (info.exists() && (!info.isFile() || info.size() > kMostMiB << 20)) {
+    Error error = makeError(Code::kInvalidArgument, "cannot open {}", path.toStdString());
+    error.why =
+        info.isFile() ? message("it is larger than {} MiB", kMostMiB) : Message("it is not a file");
+    error.next = "check the path";
+    return error;
+  }
   if (!file.open(QIODevice::ReadOnly)) {
     Error error = makeError(Code::kNotFound, "cannot open {}", path.toStdString());
     error.why = file.errorString().toStdString();
