@@ -9667,6 +9667,10 @@ its last lines:
             <translation>按步、按轮和按时间的指标不能放在同一张图中。</translation>
         </message>
         <message>
+            <source>Metrics in different units, such as percent and bytes, cannot share a plot.</source>
+            <translation>单位不同的指标（如百分比与字节）不能共用一张图。</translation>
+        </message>
+        <message>
             <source>This run has no such series. The plot stays empty until there is one.</source>
             <translation>此运行没有这样的曲线；出现之前此图是空的。</translation>
         </message>

@@ -161,7 +161,8 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
   overlayNote_->setVisible(!notes.isEmpty());
   diff_->setRuns(std::move(names), std::move(fields));
   diffTable_->resizeColumnsToContents();
-  plot_->setPercent(curve == "accuracy" || curve == "epoch/eval_accuracy");
+  plot_->setUnit(curve == "accuracy" || curve == "epoch/eval_accuracy" ? PlotView::Unit::kPercent
+                                                                       : PlotView::Unit::kNumber);
   group_->follow();
 }
 

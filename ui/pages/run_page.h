@@ -74,6 +74,7 @@ class RunPage : public Page {
   void addPart(const char* name, QWidget* widget);
   void placeSeries(const QString& name);
   void placeAllSeries();
+  QVector<PlotGroup*> groups() const { return {stepGroup_, timeGroup_, epochGroup_}; }
   void addToGroup(PlotGroup* group, PlotView* plot);
   void placeEvaluations(const std::vector<app::EpochRow>& tested);
   void buildGpuPlots();
@@ -122,6 +123,7 @@ class RunPage : public Page {
   QToolButton* follow_ = nullptr;
   PlotGroup* stepGroup_ = nullptr;
   PlotGroup* timeGroup_ = nullptr;
+  PlotGroup* epochGroup_ = nullptr;
   PlotView* loss_ = nullptr;
   PlotView* metric_ = nullptr;
   std::string shownMetric_;
