@@ -250,7 +250,7 @@ bool DashboardCard::drag(QObject* watched, QEvent* event) {
       dragging_ = watched;
       moving_ = false;
       pressed_ = mouse->globalPosition().toPoint();
-      if (watched == handle_) handle_->setFocus(Qt::MouseFocusReason);
+      handle_->setFocus(Qt::MouseFocusReason);  // whose Escape ends the drag
       return true;
     case QEvent::MouseMove: {
       if (dragging_ != watched) return false;

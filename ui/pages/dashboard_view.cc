@@ -162,6 +162,11 @@ void DashboardView::apply(const Dashboard& dashboard) {
   store_.save(dashboard);
   store_.setCurrent(dashboard.name);
   show(dashboard);
+  write();
+}
+
+void DashboardView::write() {
+  if (const Status written = store_.write(); !written.ok()) Q_EMIT problem(written.error());
 }
 
 // Cards of plots that stay are kept, with what they show.
@@ -379,6 +384,7 @@ void DashboardView::showMenu() {
   const auto begin = [this](Dashboard dashboard) {
     store_.save(dashboard);
     open(dashboard.name);
+    write();
   };
   add("dashboardNew", tr("New dashboard…"), [this, begin] {
     askName(tr("New dashboard"), tr("Create"), freeName(), [begin](const QString& name) {

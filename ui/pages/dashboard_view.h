@@ -48,6 +48,7 @@ class DashboardView : public QWidget {
   void makeTools();
   void open(const QString& name);  // "": the default one
   void fillChooser();
+  void write();  // the settings; says what is wrong
   void show(const Dashboard& dashboard);
   void lay();
   void edit(const QString& text, Dashboard changed);

@@ -186,12 +186,14 @@ void GraphPanel::showStatus() {
     text = tr("Not planned: %1").arg(messageText(refusal_.message()));
   } else if (plan != nullptr) {
     if (plan->stages > 1) text = tr("%1 stages").arg(plan->stages) + QString::fromUtf8(" · ");
-    text += tr("samples per rank at a time: %1").arg(plan->samples);
+    text += tr("%1 samples at a time").arg(plan->samples);
   } else if (document_->kind() == app::SpecKind::kRun && !document_->spec().ok()) {
     text = tr("Not planned: the spec has problems");
   }
   status_->setText(text);
-  status_->setToolTip(text);
+  status_->setToolTip(plan != nullptr && refusal_.what.empty()
+                          ? tr("samples per rank at a time: %1").arg(plan->samples)
+                          : text.toHtmlEscaped());
 }
 
 void GraphPanel::retranslate() {

@@ -10,7 +10,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr QSize kLeastPicture(640, 360);
-constexpr int kTitleHeight = 26, kLegendRow = 18, kMark = 16, kGap = 16;
+constexpr int kLegendRow = 18, kMark = 16, kGap = 16;
 constexpr int kRowsInside = 3;  // of the legend; for more rows the picture is higher
 
 }  // namespace
@@ -41,7 +41,7 @@ int PlotView::drawLegend(QPainter* painter, int width) const {
       ++row;
     }
     any = true;
-    const QRect at(x, kTitleHeight + row * kLegendRow, wide, kLegendRow);
+    const QRect at(x, kPictureTitle + row * kLegendRow, wide, kLegendRow);
     x += wide + kGap;
     if (painter == nullptr) continue;
     painter->setPen(
@@ -62,10 +62,10 @@ void PlotView::drawPicture(QCPPainter& painter, QSize size) {
   QFont bold = theme.small();
   bold.setWeight(QFont::DemiBold);
   painter.setFont(bold);
-  painter.drawText(QRect(kSpaceM, 0, size.width() - 2 * kSpaceM, kTitleHeight),
+  painter.drawText(QRect(kSpaceM, 0, size.width() - 2 * kSpaceM, kPictureTitle),
                    Qt::AlignLeft | Qt::AlignVCenter, titleText_);
   painter.setFont(theme.small());
-  const int top = kTitleHeight + drawLegend(&painter, size.width());
+  const int top = kPictureTitle + drawLegend(&painter, size.width());
   // As on the screen, but for what follows the pointer, and with the title of the x axis.
   const bool crosshair = crosshair_->visible();
   for (QCPLayerable* one :
