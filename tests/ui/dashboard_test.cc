@@ -509,6 +509,44 @@ class DashboardTest : public QObject {
     QCOMPARE(fresh->xAxis->range().upper, upper);
   }
 
+  // What is not shown is not undone.
+  void undoneWhereItIsSeen() {
+    RunPage* page = openRun();
+    QVERIFY(page);
+    DashboardView* view = viewOf(page);
+    QTest::keyClick(handle(view, 0), Qt::Key_Right);
+    const QStringList moved = patterns(view);
+    auto* undo = window_->findChild<QAction*>("actionUndo");
+    QVERIFY(undo && undo->isEnabled());
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
+    QVERIFY(!undo->isEnabled());
+    undo->trigger();
+    QCOMPARE(patterns(view), moved);
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kDashboardTab);
+    QVERIFY(undo->isEnabled());
+    undo->trigger();
+    QCOMPARE(view->dashboard(), defaultDashboard());
+  }
+
+  void settingsThatCannotBeWritten() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("no/such/folder");
+    QFile file(folder.filePath("no"));  // a file where a folder should be
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QSettings settings(path + "/studio.ini", QSettings::IniFormat);
+    Dashboards store(settings);
+    Dashboard one = defaultDashboard();
+    one.name = "x";
+    store.save(one);
+    const Status written = store.write();
+    QVERIFY(!written.ok());
+    QVERIFY(written.error().text().find("studio.ini") != std::string::npos);
+    QSettings good(folder.filePath("studio.ini"), QSettings::IniFormat);
+    Dashboards fine(good);
+    fine.save(one);
+    QVERIFY(fine.write().ok());
+  }
+
   // A series that the axes of a plot do not fit is left out, and the dialog says so before.
   void unitsAreNotMixed() {
     RunPage* page = openRun();

@@ -159,7 +159,7 @@ Place RunPage::place() const {
   return {key(), parts_.value(tabs_->currentIndex()), steps_->chosenRank(), steps_->chosenStep()};
 }
 
-void RunPage::show(const Place& place) {
+void RunPage::go(const Place& place) {
   const auto part = parts_.indexOf(place.part);
   if (part >= 0) tabs_->setCurrentIndex(static_cast<int>(part));
   steps_->choose(place.rank, place.step);
@@ -207,7 +207,9 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   runId_->setVisible(width() >= kRoomForId);
 }
 
-QUndoStack* RunPage::undoStack() { return dashboard_->undoStack(); }
+QUndoStack* RunPage::undoStack() {
+  return tabs_->currentWidget() == dashboard_ ? dashboard_->undoStack() : nullptr;
+}
 
 QString RunPage::title() const {
   return document_->row().name.empty() ? document_->run().left(12) : runTitle(document_->row());

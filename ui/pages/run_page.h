@@ -43,12 +43,12 @@ class RunPage : public Page {
   QString title() const override;
   QString titleDetail() const override { return document_->run(); }
   bool canFind() const override { return true; }
-  void find() override;  // in the logs
-  QUndoStack* undoStack() override;
+  void find() override;              // in the logs
+  QUndoStack* undoStack() override;  // of the dashboard, while it is shown
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
   Place place() const override;
-  void show(const Place& place) override;
+  void go(const Place& place) override;
   RunDocument* document() const { return document_; }
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;

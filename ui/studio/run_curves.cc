@@ -15,18 +15,6 @@ namespace {
 constexpr int kSliceMs = 12;
 constexpr std::size_t kSlicePoints = 20'000;
 
-// The extremes of spans as points, in the order of x.
-std::vector<app::Point> pointsOf(const std::vector<app::Span>& spans) {
-  std::vector<app::Point> out;
-  out.reserve(2 * spans.size());
-  for (const app::Span& span : spans) {
-    const bool one = !(span.low < span.high);
-    out.push_back({span.x, one ? span.last : span.low});
-    if (!one) out.push_back({span.x, span.high});
-  }
-  return out;
-}
-
 }  // namespace
 
 // What a background read brings.
@@ -64,6 +52,17 @@ RunCurves::Read RunCurves::Read::of(const std::string& folder, const std::string
     return {};
   };
   out.status = read();
+  return out;
+}
+
+std::vector<app::Point> pointsOf(const std::vector<app::Span>& spans) {
+  std::vector<app::Point> out;
+  out.reserve(2 * spans.size());
+  for (const app::Span& span : spans) {
+    const bool one = !(span.low < span.high);
+    out.push_back({span.x, one ? span.last : span.low});
+    if (!one) out.push_back({span.x, span.high});
+  }
   return out;
 }
 

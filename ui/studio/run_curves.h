@@ -21,6 +21,8 @@
 namespace lockstep::ui {
 
 bool isTimeSeries(const std::string& name);  // x is the wall clock
+// The extremes of spans as points, in the order of x.
+std::vector<app::Point> pointsOf(const std::vector<app::Span>& spans);
 
 class RunCurves : public QObject {
   Q_OBJECT
