@@ -35,6 +35,7 @@ GraphPanel::GraphPanel(SpecDocument* document, LayerTableModel* layers,
   later_.setInterval(kPlanAfterMs);
   connect(&later_, &QTimer::timeout, this, &GraphPanel::plan);
   connect(document_, &SpecDocument::changed, this, &GraphPanel::documentChanged);
+  connect(layers_, &LayerTableModel::totalsChanged, this, &GraphPanel::showStatus);
   connect(ranks_, &QSpinBox::valueChanged, this, [this] {
     chosen_ = true;
     later_.start();
