@@ -575,22 +575,6 @@ It uses:
             <translation>删除</translation>
         </message>
         <message>
-            <source>Export as CSV</source>
-            <translation>导出为 CSV</translation>
-        </message>
-        <message>
-            <source>CSV (*.csv)</source>
-            <translation>CSV (*.csv)</translation>
-        </message>
-        <message>
-            <source>Exporting %1</source>
-            <translation>正在导出 %1</translation>
-        </message>
-        <message>
-            <source>Exported to %1</source>
-            <translation>已导出到 %1</translation>
-        </message>
-        <message>
             <source>History</source>
             <translation>历史</translation>
         </message>
@@ -743,10 +727,6 @@ It uses:
             <translation>曲线、日志和文档将从这台计算机上删除。节点会立即删除该次运行的文件，未连接的节点则在再次连接后删除。共享文件夹中的检查点会保留。</translation>
         </message>
         <message>
-            <source>Folder for the CSV files</source>
-            <translation>存放 CSV 文件的文件夹</translation>
-        </message>
-        <message>
             <source>Selected</source>
             <translation>已选</translation>
         </message>
@@ -833,18 +813,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>Export report (HTML)…</source>
             <translation>导出报告（HTML）…</translation>
-        </message>
-        <message>
-            <source>Folder for the reports</source>
-            <translation>报告所在文件夹</translation>
-        </message>
-        <message>
-            <source>Export report</source>
-            <translation>导出报告</translation>
-        </message>
-        <message>
-            <source>HTML (*.html)</source>
-            <translation>HTML (*.html)</translation>
         </message>
         <message>
             <source>No run matches the filter.</source>
@@ -1622,18 +1590,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>E&amp;xport report…</source>
             <translation>导出报告(&amp;X)…</translation>
-        </message>
-        <message>
-            <source>Export report</source>
-            <translation>导出报告</translation>
-        </message>
-        <message>
-            <source>HTML (*.html)</source>
-            <translation>HTML (*.html)</translation>
-        </message>
-        <message>
-            <source>Exporting %1</source>
-            <translation>正在导出 %1</translation>
         </message>
     </context>
     <context>
@@ -7128,6 +7084,18 @@ its last lines:
             <source>read stacks on request and attach a debugger</source>
             <translation>按请求读取调用栈和附加调试器</translation>
         </message>
+        <message>
+            <source>check that the file can be written, and that its disk has room</source>
+            <translation>请检查该文件是否可写，以及磁盘是否有空间</translation>
+        </message>
+        <message>
+            <source>cannot write the studio's settings to %1</source>
+            <translation>无法将工作室的设置写入 %1</translation>
+        </message>
+        <message>
+            <source>the export was cancelled</source>
+            <translation>导出已取消</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -9667,6 +9635,10 @@ its last lines:
             <translation>按步、按轮和按时间的指标不能放在同一张图中。</translation>
         </message>
         <message>
+            <source>Metrics in different units, such as percent and bytes, cannot share a plot.</source>
+            <translation>单位不同的指标（如百分比与字节）不能共用一张图。</translation>
+        </message>
+        <message>
             <source>This run has no such series. The plot stays empty until there is one.</source>
             <translation>此运行没有这样的曲线；出现之前此图是空的。</translation>
         </message>
@@ -9813,6 +9785,44 @@ its last lines:
         <message>
             <source>Replaces the filter of this name.</source>
             <translation>将替换同名的筛选条件。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Export</name>
+        <message>
+            <source>Exporting %1</source>
+            <translation>正在导出 %1</translation>
+        </message>
+        <message>
+            <source>Folder for the CSV files</source>
+            <translation>存放 CSV 文件的文件夹</translation>
+        </message>
+        <message>
+            <source>Folder for the reports</source>
+            <translation>报告所在文件夹</translation>
+        </message>
+        <message>
+            <source>Export as CSV</source>
+            <translation>导出为 CSV</translation>
+        </message>
+        <message>
+            <source>Export report</source>
+            <translation>导出报告</translation>
+        </message>
+        <message>
+            <source>CSV (*.csv)</source>
+            <translation>CSV (*.csv)</translation>
+        </message>
+        <message>
+            <source>HTML (*.html)</source>
+            <translation>HTML (*.html)</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::Page</name>
+        <message>
+            <source>Exported to %1</source>
+            <translation>已导出到 %1</translation>
         </message>
     </context>
     <context>
@@ -9987,6 +9997,10 @@ its last lines:
         <message>
             <source>Stages and memory are those of a plan on so many CPU ranks of one node</source>
             <translation>阶段与内存来自在单个节点上用这么多 CPU rank 的规划</translation>
+        </message>
+        <message>
+            <source>%1 samples at a time</source>
+            <translation>每次 %1 个样本</translation>
         </message>
     </context>
     <context>

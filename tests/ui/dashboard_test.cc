@@ -334,8 +334,8 @@ class DashboardTest : public QObject {
     QVERIFY(made);
     QCOMPARE(made->title(), QString("Exchange"));
     QCOMPARE(made->view()->series().size(), std::size_t{6});
-    QCOMPARE(made->view()->series()[0]->raw().size(), std::size_t{200});
     QVERIFY(handle(view, before)->hasFocus());
+    QTRY_COMPARE(made->view()->series()[0]->raw().size(), std::size_t{200});
     // It is edited, and what it was comes back.
     QTest::mouseClick(made->findChild<QToolButton*>("dashboardMenu"), Qt::LeftButton);
     QVERIFY(choose(made, "dashboardPlotMenu", "dashboardEdit"));
@@ -507,6 +507,117 @@ class DashboardTest : public QObject {
     auto* fresh = card(view, 0)->findChild<QCustomPlot*>("plotCanvas");
     QTest::qWait(100);
     QCOMPARE(fresh->xAxis->range().upper, upper);
+  }
+
+  // What is not shown is not undone.
+  void undoneWhereItIsSeen() {
+    RunPage* page = openRun();
+    QVERIFY(page);
+    DashboardView* view = viewOf(page);
+    QTest::keyClick(handle(view, 0), Qt::Key_Right);
+    const QStringList moved = patterns(view);
+    auto* undo = window_->findChild<QAction*>("actionUndo");
+    QVERIFY(undo && undo->isEnabled());
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
+    QVERIFY(!undo->isEnabled());
+    undo->trigger();
+    QCOMPARE(patterns(view), moved);
+    page->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kDashboardTab);
+    QVERIFY(undo->isEnabled());
+    undo->trigger();
+    QCOMPARE(view->dashboard(), defaultDashboard());
+  }
+
+  void settingsThatCannotBeWritten() {
+    QTemporaryDir folder;
+    const QString path = folder.filePath("no/such/folder");
+    QFile file(folder.filePath("no"));  // a file where a folder should be
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    QSettings settings(path + "/studio.ini", QSettings::IniFormat);
+    Dashboards store(settings);
+    Dashboard one = defaultDashboard();
+    one.name = "x";
+    store.save(one);
+    const Status written = store.write();
+    QVERIFY(!written.ok());
+    QVERIFY(written.error().text().find("studio.ini") != std::string::npos);
+    QSettings good(folder.filePath("studio.ini"), QSettings::IniFormat);
+    Dashboards fine(good);
+    fine.save(one);
+    QVERIFY(fine.write().ok());
+  }
+
+  // A series that the axes of a plot do not fit is left out, and the dialog says so before.
+  void unitsAreNotMixed() {
+    RunPage* page = openRun();
+    QVERIFY(page);
+    DashboardView* view = viewOf(page);
+    Dashboard mixed;
+    mixed.name = "mixed";
+    mixed.plots = {{{}, {"node/*/memory", "node/*/cpu"}}, {{}, {"accuracy", "evaluated/metric"}}};
+    view->apply(mixed);
+    QCOMPARE(card(view, 0)->view()->series().size(), std::size_t{3});
+    QVERIFY(QString::compare(card(view, 0)->title(), "CPU", Qt::CaseInsensitive) == 0);
+    QTest::mouseClick(card(view, 0)->findChild<QToolButton*>("dashboardMenu"), Qt::LeftButton);
+    QVERIFY(choose(card(view, 0), "dashboardPlotMenu", "dashboardEdit"));
+    QVERIFY(wait([&] { return view->findChild<MetricDialog*>() != nullptr; }));
+    auto* dialog = view->findChild<MetricDialog*>();
+    QVERIFY(!dialog->findChild<QPushButton*>("metricDialogAccept")->isEnabled());
+    QVERIFY(dialog->findChild<QLabel*>("metricNote")->text().contains("units"));
+    auto* typed = dialog->findChild<QLineEdit*>("metricPatterns");
+    typed->clear();
+    QTest::keyClicks(typed, "evaluated/metric, accuracy");
+    QVERIFY(dialog->findChild<QPushButton*>("metricDialogAccept")->isEnabled());
+    dialog->reject();
+  }
+
+  // Plots over epochs are drawn again when there is more, and zoomed together.
+  void epochsGoOn() {
+    RunPage* page = openRun();
+    QVERIFY(page);
+    DashboardView* view = viewOf(page);
+    Dashboard epochs;
+    epochs.name = "epochs";
+    epochs.plots = {{{}, {"epoch/eval_loss"}}, {{}, {"epoch/train_loss"}}};
+    view->apply(epochs);
+    app::RunUpdate update;
+    update.series = {{"epoch/eval_loss", {{101, 2}, {102, 1}}},
+                     {"epoch/train_loss", {{101, 2}, {102, 1}}}};
+    page->document()->take(update);
+    const auto canvasOf = [&](int index) {
+      return card(view, index)->findChild<QCustomPlot*>("plotCanvas");
+    };
+    QVERIFY(wait([&] { return canvasOf(0)->xAxis->range().upper >= 102; }));
+    update.series = {{"epoch/eval_loss", {{103, 1}, {120, 1}}}};
+    page->document()->take(update);
+    QVERIFY(wait([&] { return canvasOf(0)->xAxis->range().upper >= 120; }));
+    QTest::keyClick(canvasOf(0), Qt::Key_Plus);
+    QCOMPARE(canvasOf(1)->xAxis->range().upper, canvasOf(0)->xAxis->range().upper);
+  }
+
+  // Zoomed in, a long series is complete again.
+  void zoomReadsMore() {
+    RunPage* page = openRun();
+    QVERIFY(page);
+    DashboardView* view = viewOf(page);
+    Dashboard one;
+    one.name = "one";
+    one.plots = {{{}, {"rank/0/forward"}}};
+    view->apply(one);
+    const auto line = card(view, 0)->view()->series()[0];
+    app::RunUpdate update;
+    update.series = {{"rank/0/forward", {}}};
+    for (int step = 201; step <= 600'000; ++step)
+      update.series[0].points.push_back({static_cast<double>(step), 0.25});
+    page->document()->take(update);
+    QVERIFY(wait([&] {
+      return line->raw().size() > 1000 && line->raw().x(line->raw().size() - 1) > 599'000;
+    }));
+    QVERIFY(line->raw().size() < 300'000);
+    auto* canvas = card(view, 0)->findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(wait([&] { return canvas->xAxis->range().upper > 599'000; }));
+    canvas->xAxis->setRange(100'000, 100'200);
+    QVERIFY(wait([&] { return line->hasDetail(100'000, 100'200); }));
   }
 
   void stepsAsSamples() {

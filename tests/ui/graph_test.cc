@@ -313,6 +313,30 @@ class GraphTest : public QObject {
     QVERIFY(page_->fields()->find("model.input.shape") >= 0);
   }
 
+  // Where the current box was there may be none afterwards.
+  void layersGoAway() {
+    open(exampleText("fashion-cnn.yaml"));
+    const int rows = page_->layers()->rowCount();
+    for (int i = 0; i < 2; ++i) {
+      page_->selectLayer(page_->layers()->rowCount() - 1);
+      page_->findChild<QAction*>("addLayer_dense")->trigger();
+    }
+    QVERIFY(wait([&] { return view_->boxCount() == rows + 4; }));
+    for (int box = rows - 1; box < rows + 4; ++box) {
+      view_->setCurrent(box);
+      view_->setFocus();
+      page_->undoStack()->undo();
+      page_->undoStack()->undo();
+      QCOMPARE(page_->layers()->rowCount(), rows);
+      QVERIFY2(view_->current() < view_->boxCount(), qPrintable(QString::number(box)));
+      for (const Qt::Key one : {Qt::Key_Left, Qt::Key_Right, Qt::Key_Down, Qt::Key_Up}) key(one);
+      QVERIFY(view_->current() < view_->boxCount());
+      page_->undoStack()->redo();
+      page_->undoStack()->redo();
+      QVERIFY(wait([&] { return view_->boxCount() == rows + 4; }));
+    }
+  }
+
   void layersAreSearched() {
     open(exampleText("fashion-resnet.yaml"));
     page_->find();

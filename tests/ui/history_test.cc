@@ -20,6 +20,7 @@
 #include "ui/plots/plot_view.h"
 #include "ui/theme/language.h"
 #include "ui/theme/theme.h"
+#include "ui/widgets/widgets.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
@@ -178,6 +179,22 @@ class HistoryPageTest : public QObject {
     QVERIFY(wait([&] { return ids().size() == 3; }));
   }
 
+  // In the history the case of a tag makes no difference: nor in the dialog.
+  void tagsOfEitherCase() {
+    {
+      auto history = app::History::open(home_->home().historyFolder());
+      QVERIFY((*history)->changeTags({runs_[0].toStdString()}, {{"Good"}, {}}).ok());
+      QVERIFY((*history)->changeTags({runs_[1].toStdString()}, {{"gOOD", "other"}, {}}).ok());
+    }
+    TagsDialog dialog({"good", "other"}, {{"Good"}, {"gOOD", "other"}}, page_);
+    auto* list = dialog.findChild<QListWidget*>("tagList");
+    QCOMPARE(list->count(), 2);
+    QCOMPARE(list->item(0)->text(), QString("good"));
+    QCOMPARE(list->item(0)->checkState(), Qt::Checked);
+    QCOMPARE(list->item(1)->checkState(), Qt::PartiallyChecked);
+    QVERIFY(dialog.change().empty());
+  }
+
   void notesAreWrittenInTheirCell() {
     page_->selectRun(runs_[0]);
     const QModelIndex cell =
@@ -284,6 +301,41 @@ class HistoryPageTest : public QObject {
     const QString other = home_->path("other.html");
     QVERIFY(saveAs(window_->findChild<QFileDialog*>("exportReportDialog"), other));
     QVERIFY(wait([&] { return readAll(other).contains(runs_[0].toUtf8()); }));
+    QVERIFY(wait([&] { return window_->currentPage()->message()->what().contains(other); }));
+  }
+
+  // By the menu of the window too; those that were selected when it was asked for; and though the
+  // page is closed meanwhile the job comes to its end.
+  void severalReportsAreExported() {
+    table_->selectAll();
+    auto* action = window_->findChild<QAction*>("actionReport");
+    QVERIFY(wait([&] { return action->isEnabled(); }));
+    action->trigger();
+    auto* dialog = window_->findChild<QFileDialog*>("exportReportDialog");
+    QVERIFY(dialog && wait([&] { return dialog->isVisible(); }));
+    QCOMPARE(dialog->fileMode(), QFileDialog::Directory);
+    page_->selectRun(runs_[0]);
+    const QString folder = home_->path("reports");
+    QVERIFY(QDir().mkpath(folder));
+    Q_EMIT dialog->fileSelected(folder);
+    dialog->reject();
+    window_->openRun(runs_[0]);
+    JobTracker& jobs = window_->workspace().jobs();
+    QVERIFY(jobs.rowCount() == 1 && jobs.cancellable(0));
+    auto* tabs = qobject_cast<QTabWidget*>(page_->parentWidget()->parentWidget());
+    QVERIFY(tabs);
+    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(page_));
+    QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
+    for (const QString& run : runs_)
+      QVERIFY2(QFileInfo(folder + "/" + run + ".html").size() > 10'000, qPrintable(run));
+    // Cancelled, it says so.
+    page_ = window_->openHistory();
+    QVERIFY(wait([&] { return page_->runs()->rowCount() == 4; }));
+    page_->selectRun(runs_[0]);
+    page_->exportTo(home_->path("never.csv"));
+    jobs.cancel(0);
+    QVERIFY(wait([&] { return jobs.rowCount() == 0; }));
+    QVERIFY(!page_->message()->what().isEmpty());
   }
 
   void aPlotIsSavedAsAPicture_data() {

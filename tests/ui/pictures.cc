@@ -472,6 +472,7 @@ void shootHistory(MainWindow* window, const StudioHome& home, const QString& pre
       ->selectionModel()
       ->select(chosen, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
   history->findChild<QComboBox*>("overlayAxis")->setCurrentIndex(1);
+  (void)QTest::qWaitFor([&] { return history->overlay()->sampleCount() > 0; }, 5000);
   shoot(window, prefix + "-history");
   for (const bool light : {false, true})
     (void)writePicture(folder + "/" + prefix + (light ? "-plot-print.png" : "-plot.png"),

@@ -98,6 +98,74 @@ class PlacesTest : public QObject {
     QCOMPARE(map->chosenRank(), -1);
   }
 
+  // The moment is chosen also while its heat map is not shown; what the person chooses stays.
+  void aLinkToAnotherPart() {
+    window_->openLink(linkOf({"run:" + run_, "logs", 1, 37}));
+    auto* page = qobject_cast<RunPage*>(window_->currentPage());
+    QVERIFY(page);
+    auto* map = page->findChild<HeatMapView*>();
+    auto* tabs = page->findChild<QTabWidget*>("runTabs");
+    QCOMPARE(tabs->currentIndex(), 2);
+    QTRY_COMPARE(map->chosenStep(), qint64{37});
+    QCOMPARE(map->chosenRank(), 1);
+    QCOMPARE(tabs->currentIndex(), 2);
+    // A run that goes on: a step that is to come is awaited until another is chosen.
+    const QString live = QString::fromStdString(home_->addRun(1, app::RunState::RUNNING, 400));
+    window_->openLink(linkOf({"run:" + live, "steps", 1, 5000}));
+    page = qobject_cast<RunPage*>(window_->currentPage());
+    QVERIFY(page && page->document()->run() == live);
+    QTRY_VERIFY(page->document()->loaded());
+    QTest::qWait(300);
+    map = page->findChild<HeatMapView*>();
+    QCOMPARE(map->chosenRank(), -1);
+    QTest::mouseClick(map, Qt::LeftButton, {}, map->centreOf(0, 30));
+    QCOMPARE(map->chosenRank(), 0);
+    const qint64 chosen = map->chosenStep();
+    QCOMPARE(page->place().step, chosen);
+    app::RunUpdate update;
+    update.series = {{"rank/1/step", {}}};
+    for (int step = 401; step <= 5010; ++step)
+      update.series[0].points.push_back({static_cast<double>(step), 0.1});
+    page->document()->take(update);
+    QTRY_COMPARE(page->document()->steps().steps(), std::int64_t{5010});
+    QTest::qWait(500);
+    QCOMPARE(map->chosenRank(), 0);
+    QCOMPARE(map->chosenStep(), chosen);
+  }
+
+  // However many cells are gone through, going back leaves the part.
+  void cellsAreOnePlace() {
+    RunPage* page = openSteps();
+    auto* tabs = page->findChild<QTabWidget*>("runTabs");
+    auto* map = page->findChild<HeatMapView*>();
+    QTest::mouseClick(map, Qt::LeftButton, {}, map->centreOf(1, 37));
+    map->setFocus();
+    for (int i = 0; i < 8; ++i) QTest::keyClick(map, Qt::Key_Right);
+    QTest::keyClick(window_.get(), Qt::Key_Left, Qt::AltModifier);
+    QCOMPARE(tabs->currentIndex(), 0);
+  }
+
+  void aDeletedRunIsPassedOver() {
+    const QString second = QString::fromStdString(home_->addRun(1, app::RunState::SUCCEEDED, 100));
+    RunPage* page = window_->openRun(run_);
+    (void)QTest::qWaitFor([&] { return page->document()->loaded(); });
+    RunPage* gone = window_->openRun(second);
+    (void)QTest::qWaitFor([&] { return gone->document()->loaded(); });
+    HistoryPage* history = window_->openHistory();
+    auto* tabs = qobject_cast<QTabWidget*>(gone->parentWidget()->parentWidget());
+    QVERIFY(tabs);
+    Q_EMIT tabs->tabCloseRequested(tabs->indexOf(gone));
+    QCOMPARE(window_->currentPage(), history);
+    {
+      auto files = app::History::open(home_->home().historyFolder());
+      QVERIFY((*files)->remove(second.toStdString()).ok());
+    }
+    QTest::keyClick(window_.get(), Qt::Key_Left, Qt::AltModifier);
+    QTRY_COMPARE(window_->currentPage(), page);
+    QTest::keyClick(window_.get(), Qt::Key_Right, Qt::AltModifier);
+    QTRY_COMPARE(window_->currentPage(), history);
+  }
+
   void aBadLinkIsTold() {
     window_->openLink("lockstep:nothing");
     QVERIFY(window_->currentPage()->message()->what().contains("lockstep:nothing"));

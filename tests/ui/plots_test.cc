@@ -2,8 +2,11 @@
 #include <QAbstractItemModelTester>
 #include <QElapsedTimer>
 #include <QImage>
+#include <QLabel>
+#include <QScrollArea>
 #include <QSignalSpy>
 #include <QTest>
+#include <QVBoxLayout>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -223,6 +226,146 @@ class PlotsTest : public QObject {
     QVERIFY(QTest::qWaitFor([&] { return canvasA->xAxis->range().upper > 400; }, 3000));
   }
 
+  // Added twice, a view is one; added to another group, it is in that alone; and a view that comes
+  // leaves the others their zoom, on a logarithmic axis too.
+  void viewIsInOneGroup() {
+    QObject owner;
+    auto* steps = new PlotGroup(&owner);
+    auto* time = new PlotGroup(&owner);
+    PlotView a("a"), b("b");
+    for (PlotView* view : {&a, &b}) {
+      auto series = std::make_shared<Series>("s", 0);
+      for (int i = 1; i <= 100; ++i) series->append(i, i);
+      view->addSeries(series);
+      view->resize(300, 200);
+      view->show();
+    }
+    auto* canvas = a.findChild<QCustomPlot*>("plotCanvas");
+    auto* other = b.findChild<QCustomPlot*>("plotCanvas");
+    steps->add(&a);
+    steps->setLogX(true);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->xAxis->range().upper > 90; }, 3000));
+    canvas->xAxis->setRange(10, 20);
+    QVERIFY(!steps->following());
+    steps->add(&b);
+    steps->add(&b);
+    QVERIFY(!steps->following());
+    QCOMPARE(other->xAxis->range().upper, 20.0);
+    QCOMPARE(other->xAxis->scaleType(), QCPAxis::stLogarithmic);
+    time->add(&b);
+    QCOMPARE(other->xAxis->scaleType(), QCPAxis::stLinear);
+    QVERIFY(QTest::qWaitFor([&] { return other->xAxis->range().upper > 90; }, 3000));
+    steps->setXRange(30, 40, nullptr);
+    QCOMPARE(canvas->xAxis->range().upper, 40.0);
+    QVERIFY(other->xAxis->range().upper > 90);
+  }
+
+  // A later unit replaces the earlier one, whatever the scale is.
+  void unitIsReplaced() {
+    PlotView view("plot");
+    auto series = std::make_shared<Series>("s", 0);
+    for (int i = 1; i <= 100; ++i) series->append(i, i * 1e9);
+    view.addSeries(series);
+    view.resize(420, 260);
+    view.setLogY(true);
+    view.setUnit(PlotView::Unit::kPercent);
+    view.setUnit(PlotView::Unit::kBytes);
+    view.show();
+    auto* canvas = view.findChild<QCustomPlot*>("plotCanvas");
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 9e10; }, 3000));
+    const auto labels = [&] {
+      canvas->replot(QCustomPlot::rpImmediateRefresh);
+      const QVector<QString> all = canvas->yAxis->tickVectorLabels();
+      return QStringList(all.begin(), all.end());
+    };
+    QVERIFY2(labels().contains("10 GB"), qPrintable(labels().join("|")));
+    QVERIFY(canvas->yAxis->range().lower > 0);
+    view.setLogY(false);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().lower <= 0; }, 3000));
+    QVERIFY2(labels().filter("GB").size() > 1, qPrintable(labels().join("|")));
+    view.setUnit(PlotView::Unit::kPercent);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper < 2; }, 3000));
+    view.setUnit(PlotView::Unit::kNumber);
+    QVERIFY(QTest::qWaitFor([&] { return canvas->yAxis->range().upper > 9e10; }, 3000));
+    QVERIFY(labels().filter("B").isEmpty() && labels().filter("%").isEmpty());
+  }
+
+  // Out of sight in a scroll area nothing is drawn; what has come is there when it is scrolled to.
+  void outOfSightIsNotDrawn() {
+    QScrollArea area;
+    auto* page = new QWidget;
+    auto* column = new QVBoxLayout(page);
+    std::vector<PlotView*> views;
+    for (int i = 0; i < 6; ++i) {
+      auto* view = new PlotView(QString::number(i), page);
+      view->setMinimumHeight(300);
+      view->addSeries(std::make_shared<Series>("s", 0));
+      column->addWidget(view);
+      views.push_back(view);
+    }
+    area.setWidget(page);
+    area.setWidgetResizable(true);
+    area.resize(400, 320);
+    area.show();
+    QVERIFY(QTest::qWaitForWindowExposed(&area));
+    QTest::qWait(100);
+    const auto canvasOf = [](PlotView* view) {
+      return view->findChild<QCustomPlot*>("plotCanvas");
+    };
+    QSignalSpy near(canvasOf(views[0]), &QCustomPlot::afterReplot);
+    QSignalSpy far(canvasOf(views[5]), &QCustomPlot::afterReplot);
+    for (PlotView* view : views)
+      for (int x = 0; x < 50; ++x) view->series()[0]->append(x, x);
+    for (PlotView* view : views) view->markDirty();
+    QVERIFY(QTest::qWaitFor([&] { return near.size() > 0; }, 3000));
+    QTest::qWait(80);
+    QCOMPARE(far.size(), 0);
+    area.ensureWidgetVisible(views[5]);
+    QVERIFY(QTest::qWaitFor([&] { return canvasOf(views[5])->xAxis->range().upper > 40; }, 3000));
+  }
+
+  // However long the legend of a picture is, the plot keeps its room.
+  void pictureOfManySeries() {
+    PlotView view("plot");
+    view.resize(640, 360);
+    const int few = view.picture().size.height();
+    for (int i = 0; i < 256; ++i) {
+      auto series = std::make_shared<Series>(QString("rank %1").arg(i), i);
+      for (int x = 0; x < 50; ++x) series->append(x, 1);
+      view.addSeries(series);
+    }
+    const Picture picture = view.picture();
+    QVERIFY2(picture.size.height() > few + 300, qPrintable(QString::number(picture.size.height())));
+    QImage image(picture.size, QImage::Format_RGB32);
+    image.fill(Qt::white);
+    QCPPainter painter;
+    painter.begin(&image);
+    picture.draw(painter);
+    painter.end();
+    // The last line of all lies over the others, below the legend.
+    const QColor wanted = Theme::instance().series(255);
+    int seen = 0;
+    for (int y = picture.size.height() - few * 3 / 4; y < picture.size.height(); ++y)
+      for (int x = 0; x < picture.size.width(); ++x) {
+        const QColor got = image.pixelColor(x, y);
+        seen += std::abs(got.red() - wanted.red()) + std::abs(got.green() - wanted.green()) +
+                    std::abs(got.blue() - wanted.blue()) <
+                120;
+      }
+    QVERIFY2(seen > 200, qPrintable(QString::number(seen)));
+  }
+
+  // A name is text, whatever it looks like.
+  void namesAreNoMarkup() {
+    PlotView view("plot");
+    view.setTexts("<EMA> of <img src=x>", "step", {}, "Nothing matches <b>.");
+    view.resize(700, 300);
+    view.show();
+    for (const char* name : {"plotTitle", "plotEmpty"})
+      QCOMPARE(view.findChild<QLabel*>(name)->textFormat(), Qt::PlainText);
+    QVERIFY(view.findChild<QLabel*>("plotTitle")->text().contains("<EMA>"));
+  }
+
   // Of all series kinds and sizes: a box is what is in sight, a double click shows all again, and
   // by no gesture is a place shown where there are no data.
   void dragZoomsIntoABox() {
@@ -337,9 +480,9 @@ class PlotsTest : public QObject {
     std::mt19937 random(11);
     std::uniform_real_distribution<double> digits(1, 10), exponent(0, 6);
     PlotView view("plot");
-    if (kind == 1) view.setBytes(true);
-    if (kind == 2) view.setRate(true);
-    if (kind == 3) view.setPercent(true);
+    if (kind == 1) view.setUnit(PlotView::Unit::kBytes);
+    if (kind == 2) view.setUnit(PlotView::Unit::kByteRate);
+    if (kind == 3) view.setUnit(PlotView::Unit::kPercent);
     if (kind == 4) view.setXAxis(PlotView::XAxis::kTime);
     view.setFromZero(kind == 1 || kind == 2);
     auto series = std::make_shared<Series>("s", 0);

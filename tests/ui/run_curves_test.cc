@@ -1,4 +1,6 @@
 // The curves that views show: read on first use, continued, thinned, and read again more closely.
+#include <QDir>
+#include <QElapsedTimer>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
@@ -8,6 +10,7 @@
 
 #include "app/history/history.h"
 #include "ui/studio/run_curves.h"
+#include "ui/studio/step_lines.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
@@ -116,7 +119,7 @@ class RunCurvesTest : public QObject {
     const auto line = curves.series("m");
     QTRY_VERIFY(!curves.reading());
     const Pyramid& raw = line->raw();
-    QVERIFY(raw.size() > 10'000 && raw.size() <= RunCurves::kMostSamples / 8);
+    QVERIFY(raw.size() > 10'000 && raw.size() <= SampleRoom::kMostSamples / 8);
     QCOMPARE(raw.range(0, raw.size()).max, 50.0);
     QCOMPARE(raw.range(0, raw.size()).min, -50.0);
     for (const double from : {1000.0, 123'400.0, 590'000.0}) {
@@ -159,13 +162,148 @@ class RunCurvesTest : public QObject {
       for (const auto& line : lines) total += line->raw().size();
       most = std::max(most, total);
     }
-    QVERIFY2(most <= RunCurves::kMostSamples * 11 / 10, qPrintable(QString::number(most)));
-    QVERIFY(most > RunCurves::kMostSamples / 4);
+    QVERIFY2(most <= SampleRoom::kMostSamples * 11 / 10, qPrintable(QString::number(most)));
+    QVERIFY(most > SampleRoom::kMostSamples / 4);
     for (const auto& line : lines) {
       QCOMPARE(line->raw().range(0, line->raw().size()).max, 99.0);
       QCOMPARE(line->raw().range(0, line->raw().size()).min, 0.0);
       QCOMPARE(line->raw().x(line->raw().size() - 1), 39'999.0);
     }
+  }
+
+  // Several plots are zoomed together: each gets its samples.
+  void everyPlotIsReadAgain() {
+    Random random(9);
+    const std::vector<std::string> names{"a", "b", "c"};
+    for (const std::string& name : names) {
+      const auto points = noise(random, 300'000);
+      for (std::size_t at = 0; at < points.size(); at += 50'000)
+        QVERIFY(store_->append({{part(name, points, at, at + 50'000)}, {}, {}, {}, {}, {}}).ok());
+    }
+    RunCurves curves(folder(), "r", nullptr);
+    curves.begin(names, {});
+    std::vector<std::shared_ptr<Series>> lines;
+    for (const std::string& name : names) lines.push_back(curves.series(name));
+    QTRY_VERIFY(!curves.reading());
+    for (const auto& line : lines) {
+      QVERIFY(line->wantsDetail(1000, 1300, 800));
+      curves.refine({line}, 1000, 1300, 800);
+    }
+    for (const auto& line : lines) QTRY_VERIFY(line->hasDetail(1000, 1300));
+  }
+
+  void pinsShareTheRoom() {
+    RunCurves curves(folder(), "r", nullptr);
+    curves.begin({}, {});
+    std::vector<std::shared_ptr<Series>> lines;
+    for (int i = 0; i < 100; ++i) {
+      const std::string name = "m" + std::to_string(i);
+      lines.push_back(curves.series(name));
+      for (int k = 0; k < 3; ++k) lines.push_back(curves.pin(name));
+      app::RunBatch::Series series{name, {}};
+      for (int k = 0; k < 12'000; ++k) series.points.push_back({double(k), double(k % 100)});
+      curves.append(series);
+    }
+    std::size_t total = 0;
+    for (const auto& line : lines) total += line->raw().size();
+    QVERIFY2(total <= SampleRoom::kMostSamples * 11 / 10, qPrintable(QString::number(total)));
+    QCOMPARE(lines[7]->raw().range(0, lines[7]->raw().size()).max, 99.0);
+  }
+
+  // The newest steps come first, then what is missing: a line has all of them, in order.
+  void stepsOfAPreview_data() {
+    QTest::addColumn<int>("seed");
+    for (int seed = 1; seed <= 20; ++seed) QTest::addRow("seed %d", seed) << seed;
+  }
+  void stepsOfAPreview() {
+    QFETCH(int, seed);
+    Random random(static_cast<std::uint64_t>(seed));
+    const auto points = noise(random, 100 + random() % 900);
+    app::StepMatrix steps;
+    SampleRoom room;
+    StepLines lines(steps, room, nullptr);
+    const std::size_t first = random() % points.size(), ahead = first + random() % 50;
+    const auto tell = [&](std::size_t from, std::size_t to, bool preview) {
+      const auto some = part("rank/2/forward", points, from, std::min(to, points.size()));
+      QVERIFY(steps.add(some));
+      if (!preview) lines.took(some);
+    };
+    tell(0, first, false);
+    tell(std::min(ahead, points.size()), points.size(), true);
+    const auto line = lines.pin("rank/2/forward");
+    for (std::size_t at = first; at < points.size(); at += 40) {
+      if (random() % 2) QTest::qWait(1);
+      tell(at, at + 40, false);
+    }
+    QTRY_COMPARE(line->raw().size(), points.size());
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      QCOMPARE(line->raw().x(i), points[i].x);
+      QCOMPARE(line->raw().y(i), static_cast<double>(static_cast<float>(points[i].y)));
+    }
+    QVERIFY(!StepLines::has("rank/x/step") && !StepLines::has("rank/1/cpu"));
+  }
+
+  // Of many ranks and steps: within the room, with all extremes, and the window stays free.
+  void manyStepsAreReduced() {
+    Random random(3);
+    constexpr int kRanks = 64, kSteps = 100'000;
+    app::StepMatrix steps;
+    SampleRoom room;
+    StepLines lines(steps, room, nullptr);
+    std::vector<std::shared_ptr<Series>> pins;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      app::RunBatch::Series series{"rank/" + std::to_string(rank) + "/step", {}};
+      for (int k = 1; k <= kSteps; ++k)
+        series.points.push_back({double(k), 1 + double(random() % 1000) / 2000});
+      series.points[static_cast<std::size_t>(1000 + rank)].y = 64;
+      steps.add(series);
+      lines.took(series);
+    }
+    QElapsedTimer pinning;
+    pinning.start();
+    for (int rank = 0; rank < kRanks; ++rank)
+      pins.push_back(lines.pin("rank/" + std::to_string(rank) + "/step"));
+    QVERIFY(pinning.elapsed() < 100);
+    std::size_t total = 0;
+    QTRY_VERIFY(std::all_of(pins.begin(), pins.end(), [&](const auto& pin) {
+      return pin->raw().size() > 0 && pin->raw().x(pin->raw().size() - 1) > kSteps - 20;
+    }));
+    for (const auto& pin : pins) {
+      total += pin->raw().size();
+      QCOMPARE(pin->raw().range(0, pin->raw().size()).max, 64.0);
+    }
+    QVERIFY2(total <= SampleRoom::kMostSamples * 11 / 10, qPrintable(QString::number(total)));
+    // Looked at closely, every step is there.
+    QVERIFY(pins[5]->wantsDetail(1000, 1100, 800));
+    lines.refine({pins[5]}, 1000, 1100, 800);
+    QTRY_VERIFY(!pins[5]->wantsDetail(1000, 1100, 800));
+    const Pyramid& near = pins[5]->raw(1000, 1100);
+    QCOMPARE(near.upper(1100) - near.lower(1000), std::size_t{101});
+    QCOMPARE(near.y(near.lower(1006)), 64.0);
+  }
+
+  void failedReadIsTriedAgain() {
+    const QString there = dir_->path(), away = there + "-away";
+    Random random(4);
+    const auto points = noise(random, 500);
+    QVERIFY(store_->append({{part("m", points, 0, 300)}, {}, {}, {}, {}, {}}).ok());
+    store_.reset();
+    history_.reset();
+    QVERIFY(QDir().rename(there, away));
+    RunCurves curves(folder(), "r", nullptr);
+    QSignalSpy failed(&curves, &RunCurves::failed);
+    curves.begin({"m"}, {});
+    const auto line = curves.series("m");
+    QTRY_COMPARE(failed.count(), 1);
+    curves.append(part("m", points, 300, 400));  // is shown meanwhile
+    QCOMPARE(line->raw().size(), std::size_t{100});
+    QDir(there).removeRecursively();  // which a try may have made
+    QVERIFY(QDir().rename(away, there));
+    QTRY_COMPARE(line->raw().size(), std::size_t{400});
+    curves.append(part("m", points, 400, 500));
+    QCOMPARE(line->raw().size(), std::size_t{500});
+    for (std::size_t i = 0; i < points.size(); ++i) QCOMPARE(line->raw().y(i), points[i].y);
+    QCOMPARE(failed.count(), 1);
   }
 
   void damagedHistoryIsTold() {

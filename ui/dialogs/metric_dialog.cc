@@ -9,6 +9,8 @@
 #include <QVBoxLayout>
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <vector>
 
 #include "ui/models/metric_model.h"
 #include "ui/studio/metrics.h"
@@ -115,14 +117,24 @@ void MetricDialog::check() {
   const QStringList patterns = typed();
   std::set<QString> matched;
   std::set<MetricAxis> axes;
+  std::vector<MetricInfo> units;  // of each one
   for (const QString& series : series_)
     for (const QString& pattern : patterns)
       if (matchesPattern(pattern, series)) {
         matched.insert(series);
-        axes.insert(metricInfo(series.toStdString()).axis);
+        const MetricInfo info = metricInfo(series.toStdString());
+        axes.insert(info.axis);
+        const auto isSame = [&](const MetricInfo& one) {
+          return one.kind == info.kind && std::string_view(one.unit) == info.unit;
+        };
+        if (std::none_of(units.begin(), units.end(), isSame)) units.push_back(info);
       }
   const bool tooLong = std::any_of(patterns.begin(), patterns.end(), [](const QString& pattern) {
     return pattern.size() > Dashboard::kMostText;
+  });
+  const bool share = std::all_of(units.begin(), units.end(), [&](const MetricInfo& a) {
+    return std::all_of(units.begin(), units.end(),
+                       [&](const MetricInfo& b) { return shareUnit(a, b); });
   });
   QString note;
   bool good = false;
@@ -135,6 +147,8 @@ void MetricDialog::check() {
                .arg(Dashboard::kMostText);
   else if (axes.size() > 1)
     note = tr("Metrics over steps, over epochs and over time cannot share a plot.");
+  else if (!share)
+    note = tr("Metrics in different units, such as percent and bytes, cannot share a plot.");
   else {
     good = true;
     note = matched.empty()
@@ -154,7 +168,7 @@ void MetricDialog::retranslate() {
   list_->setAccessibleName(tr("Metrics of the run"));
   patternsLabel_->setText(tr("Series"));
   patterns_->setAccessibleName(tr("Series"));
-  patterns_->setPlaceholderText("node/*/cpu, rank/0/cpu");
+  patterns_->setPlaceholderText("node/*/net_in, node/*/net_out");
   titleLabel_->setText(tr("Title"));
   title_->setAccessibleName(tr("Title"));
   title_->setPlaceholderText(tr("From its series"));

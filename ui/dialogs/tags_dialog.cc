@@ -10,16 +10,36 @@
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
+namespace {
+
+// As the history compares tags: the case of ASCII letters makes no difference.
+QString foldedTag(QString tag) {
+  for (QChar& c : tag)
+    if (c >= 'A' && c <= 'Z') c = QChar(c.unicode() + 'a' - 'A');
+  return tag;
+}
+
+}  // namespace
 
 TagsDialog::TagsDialog(const QStringList& known, const QVector<QStringList>& ofRuns,
                        QWidget* parent)
     : Dialog("tagsDialog", parent), ofRuns_(ofRuns) {
-  for (const QString& tag : known) before_.insert(tag, Qt::Unchecked);
-  QMap<QString, int> count;
+  struct Tag {
+    QString text;  // as it was first written
+    int count = 0;
+  };
+  QMap<QString, Tag> all;  // by foldedTag()
+  for (const QString& tag : known) all[foldedTag(tag)].text = tag;
   for (const QStringList& tags : ofRuns)
-    for (const QString& tag : tags) ++count[tag];
-  for (auto it = count.cbegin(); it != count.cend(); ++it)
-    before_[it.key()] = it.value() == ofRuns.size() ? Qt::Checked : Qt::PartiallyChecked;
+    for (const QString& tag : tags) {
+      Tag& one = all[foldedTag(tag)];
+      if (one.text.isEmpty()) one.text = tag;
+      ++one.count;
+    }
+  for (const Tag& tag : all)
+    before_[tag.text] = tag.count == 0               ? Qt::Unchecked
+                        : tag.count == ofRuns.size() ? Qt::Checked
+                                                     : Qt::PartiallyChecked;
   list_ = new QListWidget(this);
   list_->setObjectName("tagList");
   list_->setMinimumSize(320, 180);

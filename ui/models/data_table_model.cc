@@ -80,9 +80,9 @@ QVariant DataTableModel::data(const QModelIndex& index, int role) const {
       if (image) return tr("Sample %1, label %2").arg(sample.index).arg(cell(sample, kLabel));
       return cell(sample, index.column());
     case Qt::ToolTipRole:
-      if (sample.problem) return messageText(sample.problem->why);
+      if (sample.problem) return messageText(sample.problem->why).toHtmlEscaped();
       if (kind_ == app::DataKind::kText && index.column() == kLabel)
-        return QString::fromStdString(app::oneLine(sample.text));
+        return QString::fromStdString(app::oneLine(sample.text)).toHtmlEscaped();
       return {};
     case Qt::ForegroundRole:
       if (sample.problem) return Theme::instance().color("bad");

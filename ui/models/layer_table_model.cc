@@ -127,14 +127,20 @@ void LayerTableModel::setPlan(Result<app::LayerPlan> plan) {
   readProblems();
   if (!plan.ok())
     addProblem(plan.error().field, plan.error().message());
-  else if (static_cast<int>(plan->layers.size()) == rowCount())
+  else
     plan_ = std::move(*plan);
   rowsChanged();
 }
 
+// The rows of a model in a file may come after its plan.
+const app::LayerPlan* LayerTableModel::plan() const {
+  return plan_ && plan_->layers.size() == rows_.size() ? &*plan_ : nullptr;
+}
+
 int LayerTableModel::stageOf(int row) const {
   const auto at = static_cast<std::size_t>(row);
-  if (plan_) return plan_->stages > 1 && at < plan_->layers.size() ? plan_->layers[at].stage : -1;
+  if (const app::LayerPlan* plan = this->plan())
+    return plan->stages > 1 && at < plan->layers.size() ? plan->layers[at].stage : -1;
   return pinned() && at < pinned_.size() ? pinned_[at] : -1;
 }
 
@@ -244,7 +250,7 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
       return wrong ? Theme::instance().icon("error", Tone::kBad) : Theme::instance().icon("layer");
     case kProblemRole:
     case Qt::ToolTipRole:
-      return wrong ? problem->second : QVariant();
+      return wrong ? problem->second.toHtmlEscaped() : QVariant();
     default:
       return {};
   }

@@ -35,7 +35,7 @@ class LayerTableModel : public QAbstractTableModel {
   const app::LayerGraph& graph() const { return graph_; }
   // The plan of these layers, or why there is none. Dropped when the text changes.
   void setPlan(Result<app::LayerPlan> plan);
-  const app::LayerPlan* plan() const { return plan_ ? &*plan_ : nullptr; }
+  const app::LayerPlan* plan() const;  // null: none, or not of these rows
   // Returns the stage of a row: planned or pinned; -1 where there is one stage only.
   int stageOf(int row) const;
   qint64 parameters() const;

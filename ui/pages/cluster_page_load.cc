@@ -32,12 +32,12 @@ void ClusterPage::buildLoad() {
   auto* plots = new QHBoxLayout;
   plots->setSpacing(kSpaceL);
   cpuPlot_ = new PlotView("clusterCpuPlot", this);
-  cpuPlot_->setPercent(true);
+  cpuPlot_->setUnit(PlotView::Unit::kPercent);
   memoryPlot_ = new PlotView("clusterMemoryPlot", this);
-  memoryPlot_->setBytes(true);
+  memoryPlot_->setUnit(PlotView::Unit::kBytes);
   memoryPlot_->setFromZero(true);
   networkPlot_ = new PlotView("clusterNetworkPlot", this);
-  networkPlot_->setRate(true);
+  networkPlot_->setUnit(PlotView::Unit::kByteRate);
   networkPlot_->setFromZero(true);
   for (PlotView* plot : {cpuPlot_, memoryPlot_, networkPlot_}) {
     plot->setXAxis(PlotView::XAxis::kTime);
@@ -58,7 +58,7 @@ void ClusterPage::buildGpuPlots() {
   auto* row = new QHBoxLayout;
   row->setSpacing(kSpaceL);
   gpuPlot_ = new PlotView("clusterGpuPlot", this);
-  gpuPlot_->setPercent(true);
+  gpuPlot_->setUnit(PlotView::Unit::kPercent);
   temperaturePlot_ = new PlotView("clusterTemperaturePlot", this);
   powerPlot_ = new PlotView("clusterPowerPlot", this);
   powerPlot_->setFromZero(true);

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
-#include "ui/studio/metrics.h"
 #include "ui/studio/run_document.h"
 
 namespace lockstep::ui {
@@ -34,9 +34,9 @@ QString capitalized(const QString& text) { return text.left(1).toUpper() + text.
 
 }  // namespace
 
-DashboardCard::DashboardCard(const DashboardPlot& plot, RunDocument& document, PlotGroup* steps,
-                             PlotGroup* time, QWidget* parent)
-    : Card("dashboardCard", parent), plot_(plot), document_(document), steps_(steps), time_(time) {
+DashboardCard::DashboardCard(const DashboardPlot& plot, RunDocument& document,
+                             const PlotGroups& groups, QWidget* parent)
+    : Card("dashboardCard", parent), plot_(plot), document_(document), groups_(groups) {
   // However long its title, it is no wider than its columns.
   setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
   view_ = new PlotView("dashboardPlot", this);
@@ -55,7 +55,11 @@ DashboardCard::DashboardCard(const DashboardPlot& plot, RunDocument& document, P
     part->installEventFilter(this);
   view_->setSorted(true);
   view_->setLogY(plot_.logY);
-  placeAxes(plot_.patterns.value(0));
+  placeAxes(axesInfo());
+  nameSeries();
+  connect(view_, &PlotView::rangeShown, this, [this](double lower, double upper, int pixels) {
+    document_.refine(view_->series(), lower, upper, pixels);
+  });
   connect(menu_, &QToolButton::clicked, this, &DashboardCard::showMenu);
   connect(view_, &PlotView::logYChanged, this, [this](bool on) {
     if (on != plot_.logY) Q_EMIT logYChosen(on);
@@ -72,24 +76,29 @@ void DashboardCard::setPlace(int index, int width, int height) {
 
 void DashboardCard::takeFocus() { handle_->setFocus(Qt::OtherFocusReason); }
 
-// The axes are those of the first series, or of the first pattern while there is none.
-void DashboardCard::placeAxes(const QString& series) {
-  const MetricInfo info = metricInfo(series.toStdString());
-  view_->setXAxis(info.axis == MetricAxis::kTime ? PlotView::XAxis::kTime
-                                                 : PlotView::XAxis::kNumber);
-  PlotGroup* const group = info.axis == MetricAxis::kStep   ? steps_
-                           : info.axis == MetricAxis::kTime ? time_
-                                                            : nullptr;
-  if (group != nullptr) group->add(view_);
-  view_->setFromZero(info.fromZero);
-  if (!plot_.logY) {
-    if (info.kind == MetricUnit::kFraction) view_->setPercent(true);
-    if (info.kind == MetricUnit::kBytes) view_->setBytes(true);
-    if (info.kind == MetricUnit::kByteRate) view_->setRate(true);
-  }
-  nameSeries();
+// The axes are those of the first series that has a unit of its own, or of the first pattern while
+// there is none.
+MetricInfo DashboardCard::axesInfo() const {
+  if (shown_.empty()) return metricInfo(plot_.patterns.value(0).toStdString());
+  const auto sure = std::find_if(shown_.begin(), shown_.end(), [](const Shown& one) {
+    return one.info.kind != MetricUnit::kOfMetric;
+  });
+  return sure != shown_.end() ? sure->info : shown_[0].info;
 }
 
+void DashboardCard::placeAxes(const MetricInfo& info) {
+  using Unit = PlotView::Unit;
+  view_->setXAxis(info.axis == MetricAxis::kTime ? PlotView::XAxis::kTime
+                                                 : PlotView::XAxis::kNumber);
+  groups_.of(info.axis)->add(view_);
+  view_->setFromZero(info.fromZero);
+  view_->setUnit(info.kind == MetricUnit::kFraction   ? Unit::kPercent
+                 : info.kind == MetricUnit::kBytes    ? Unit::kBytes
+                 : info.kind == MetricUnit::kByteRate ? Unit::kByteRate
+                                                      : Unit::kNumber);
+}
+
+// A series that the plot's axes do not fit is left out.
 void DashboardCard::offer(const QString& series) {
   const bool isMine =
       std::any_of(plot_.patterns.begin(), plot_.patterns.end(),
@@ -97,30 +106,45 @@ void DashboardCard::offer(const QString& series) {
   const bool isThere = std::any_of(shown_.begin(), shown_.end(),
                                    [&](const Shown& one) { return one.series == series; });
   if (!isMine || isThere) return;
-  const MetricAxis axis = metricInfo(series.toStdString()).axis;
-  if (!shown_.empty() && metricInfo(shown_[0].series.toStdString()).axis != axis) return;
+  const MetricInfo info = metricInfo(series.toStdString());
+  if (std::any_of(shown_.begin(), shown_.end(), [&](const Shown& one) {
+        return one.info.axis != info.axis || !shareUnit(one.info, info);
+      }))
+    return;
+  nameSoon();
   if (shown_.size() >= kMostSeries) {
     ++left_;
-    nameSeries();
     return;
   }
-  shown_.push_back({series, document_.pin(series.toStdString())});
-  if (shown_.size() == 1) placeAxes(series);
-  nameSeries();
+  const auto [whose, what] = dividedText(series);
+  shown_.push_back({series, info, whose, what, document_.pin(series.toStdString())});
+  shown_.back().line->name = metricText(series);  // by which the plot sorts it
+  placeAxes(axesInfo());
   view_->addSeries(shown_.back().line);
+}
+
+void DashboardCard::nameSoon() {
+  if (std::exchange(naming_, true)) return;
+  QMetaObject::invokeMethod(
+      this,
+      [this] {
+        if (naming_) nameSeries();
+      },
+      Qt::QueuedConnection);
 }
 
 // Where all are one metric of several nodes or ranks, the title says which, and the legend whose.
 void DashboardCard::nameSeries() {
+  naming_ = false;
   std::set<QString> what;
-  for (const Shown& one : shown_) what.insert(dividedText(one.series).second);
+  for (const Shown& one : shown_) what.insert(one.what);
   for (const Shown& one : shown_) {
-    const QString whose = dividedText(one.series).first;
-    const bool isShort = what.size() == 1 && shown_.size() > 1 && !whose.isEmpty();
-    one.line->name = isShort ? whose : metricText(one.series);
+    const bool isShort = what.size() == 1 && shown_.size() > 1 && !one.whose.isEmpty();
+    one.line->name = isShort               ? one.whose
+                     : one.whose.isEmpty() ? one.what
+                                           : one.whose + kBetween + one.what;
   }
-  const MetricInfo info =
-      metricInfo((shown_.empty() ? plot_.patterns.value(0) : shown_[0].series).toStdString());
+  const MetricInfo info = axesInfo();
   const QString xTitle = info.axis == MetricAxis::kTime    ? tr("time")
                          : info.axis == MetricAxis::kEpoch ? tr("epoch")
                                                            : tr("step");
@@ -135,12 +159,18 @@ void DashboardCard::nameSeries() {
 
 QString DashboardCard::title() const {
   if (!plot_.title.isEmpty()) return plot_.title;
-  QStringList all, names;
-  for (const Shown& one : shown_) all << one.series;
-  if (all.isEmpty()) all = plot_.patterns;
-  for (const QString& one : all) {
-    const QString name = capitalized(all.size() == 1 ? metricText(one) : dividedText(one).second);
+  QStringList names;
+  const auto add = [&](const QString& name) {
     if (!names.contains(name)) names << name;
+  };
+  if (shown_.size() == 1) {
+    add(capitalized(metricText(shown_[0].series)));
+  } else if (!shown_.empty()) {
+    for (const Shown& one : shown_) add(capitalized(one.what));
+  } else {
+    const bool isOne = plot_.patterns.size() == 1;
+    for (const QString& one : plot_.patterns)
+      add(capitalized(isOne ? metricText(one) : dividedText(one).second));
   }
   constexpr int kMostNames = 3;
   if (names.size() > kMostNames) names = names.mid(0, kMostNames) << QString::fromUtf8("…");
@@ -148,6 +178,7 @@ QString DashboardCard::title() const {
 }
 
 void DashboardCard::retranslate() {
+  for (Shown& one : shown_) std::tie(one.whose, one.what) = dividedText(one.series);
   setTexts(handle_, tr("Move %1").arg(title()),
            tr("Drag to move. Arrow keys move too; Shift and arrow keys resize; Delete removes."));
   setTexts(menu_, tr("Options of %1").arg(title()));
@@ -219,7 +250,7 @@ bool DashboardCard::drag(QObject* watched, QEvent* event) {
       dragging_ = watched;
       moving_ = false;
       pressed_ = mouse->globalPosition().toPoint();
-      if (watched == handle_) handle_->setFocus(Qt::MouseFocusReason);
+      handle_->setFocus(Qt::MouseFocusReason);  // whose Escape ends the drag
       return true;
     case QEvent::MouseMove: {
       if (dragging_ != watched) return false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ui/studio/dashboard.h"
+#include "ui/studio/metrics.h"
 #include "ui/widgets/widgets.h"
 
 class QKeyEvent;
@@ -19,11 +20,21 @@ class PlotView;
 class RunDocument;
 class Series;
 
+// The groups of a run's plots, by their x axis.
+struct PlotGroups {
+  PlotGroup* steps = nullptr;
+  PlotGroup* time = nullptr;
+  PlotGroup* epochs = nullptr;
+  PlotGroup* of(MetricAxis axis) const {
+    return axis == MetricAxis::kStep ? steps : axis == MetricAxis::kTime ? time : epochs;
+  }
+};
+
 class DashboardCard : public Card {
   Q_OBJECT
  public:
   // A plot joins the group that its series' axis asks for.
-  DashboardCard(const DashboardPlot& plot, RunDocument& document, PlotGroup* steps, PlotGroup* time,
+  DashboardCard(const DashboardPlot& plot, RunDocument& document, const PlotGroups& groups,
                 QWidget* parent);
   // Its number in the dashboard, and its size there.
   void setPlace(int index, int width, int height);
@@ -54,7 +65,9 @@ class DashboardCard : public Card {
 
  private:
   void nameSeries();
-  void placeAxes(const QString& series);
+  void nameSoon();  // once, however many series come meanwhile
+  void placeAxes(const MetricInfo& info);
+  MetricInfo axesInfo() const;
   bool pressKey(QKeyEvent* event);
   bool drag(QObject* watched, QEvent* event);
   void showMenu();
@@ -63,18 +76,20 @@ class DashboardCard : public Card {
   DashboardPlot plot_;
   RunDocument& document_;
   PlotView* view_ = nullptr;
-  PlotGroup* steps_ = nullptr;
-  PlotGroup* time_ = nullptr;
+  const PlotGroups groups_;
   QToolButton* handle_ = nullptr;
   QToolButton* menu_ = nullptr;
   QWidget* title_ = nullptr;
   QWidget* grip_ = nullptr;
   struct Shown {
     QString series;
+    MetricInfo info;
+    QString whose, what;  // as dividedText()
     std::shared_ptr<Series> line;
   };
   std::vector<Shown> shown_;     // as they came
   int left_ = 0;                 // series that have no room
+  bool naming_ = false;          // nameSeries() will be called
   QPoint pressed_;               // global; where a drag began
   QObject* dragging_ = nullptr;  // what the mouse was pressed on
   bool moving_ = false;          // far enough to be a drag

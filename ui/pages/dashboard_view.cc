@@ -18,7 +18,6 @@
 
 #include "ui/dialogs/metric_dialog.h"
 #include "ui/dialogs/name_dialog.h"
-#include "ui/pages/dashboard_card.h"
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/run_document.h"
@@ -44,12 +43,10 @@ class Edit : public QUndoCommand {
 
 }  // namespace
 
-DashboardView::DashboardView(RunDocument& document, PlotGroup* steps, PlotGroup* time,
-                             QWidget* parent)
+DashboardView::DashboardView(RunDocument& document, const PlotGroups& groups, QWidget* parent)
     : QWidget(parent),
       document_(document),
-      steps_(steps),
-      time_(time),
+      groups_(groups),
       store_(document.workspace().settings().store()) {
   setObjectName("dashboardView");
   auto* column = new QVBoxLayout(this);
@@ -165,6 +162,11 @@ void DashboardView::apply(const Dashboard& dashboard) {
   store_.save(dashboard);
   store_.setCurrent(dashboard.name);
   show(dashboard);
+  write();
+}
+
+void DashboardView::write() {
+  if (const Status written = store_.write(); !written.ok()) Q_EMIT problem(written.error());
 }
 
 // Cards of plots that stay are kept, with what they show.
@@ -182,7 +184,7 @@ void DashboardView::show(const Dashboard& dashboard) {
       cards_ << std::exchange(*known, nullptr);
       continue;
     }
-    auto* card = new DashboardCard(plot, document_, steps_, time_, page_);
+    auto* card = new DashboardCard(plot, document_, groups_, page_);
     connectCard(card);
     for (const std::string& series : document_.metrics())
       card->offer(QString::fromStdString(series));
@@ -382,6 +384,7 @@ void DashboardView::showMenu() {
   const auto begin = [this](Dashboard dashboard) {
     store_.save(dashboard);
     open(dashboard.name);
+    write();
   };
   add("dashboardNew", tr("New dashboard…"), [this, begin] {
     askName(tr("New dashboard"), tr("Create"), freeName(), [begin](const QString& name) {

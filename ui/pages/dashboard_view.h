@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "engine/base/status.h"
-#include "ui/studio/dashboard.h"
+#include "ui/pages/dashboard_card.h"
 
 class QComboBox;
 class QGridLayout;
@@ -22,16 +22,14 @@ class QToolButton;
 
 namespace lockstep::ui {
 
-class DashboardCard;
 class EmptyState;
-class PlotGroup;
 class RunDocument;
 
 class DashboardView : public QWidget {
   Q_OBJECT
  public:
   // Plots join the groups of their x axis.
-  DashboardView(RunDocument& document, PlotGroup* steps, PlotGroup* time, QWidget* parent);
+  DashboardView(RunDocument& document, const PlotGroups& groups, QWidget* parent);
   ~DashboardView() override;
 
   const Dashboard& dashboard() const { return shown_; }
@@ -50,6 +48,7 @@ class DashboardView : public QWidget {
   void makeTools();
   void open(const QString& name);  // "": the default one
   void fillChooser();
+  void write();  // the settings; says what is wrong
   void show(const Dashboard& dashboard);
   void lay();
   void edit(const QString& text, Dashboard changed);
@@ -67,8 +66,7 @@ class DashboardView : public QWidget {
   QString freeName() const;
 
   RunDocument& document_;
-  PlotGroup* steps_;
-  PlotGroup* time_;
+  const PlotGroups groups_;
   Dashboards store_;
   Dashboard shown_;
   bool opened_ = false;

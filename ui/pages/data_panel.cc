@@ -40,7 +40,7 @@ Progress DataPanel::Job::progress() {
   return [this](std::int64_t now, std::int64_t all) {
     done = now;
     total = all;
-    return !cancelled;
+    return !stop.stop_requested();
   };
 }
 
@@ -59,7 +59,7 @@ DataPanel::DataPanel(SpecDocument* document, QWidget* parent)
 }
 
 DataPanel::~DataPanel() {
-  if (job_) job_->cancelled = true;
+  if (job_) job_->stop.request_stop();
 }
 
 void DataPanel::buildTools() {
@@ -208,7 +208,7 @@ void DataPanel::documentChanged() {
 
 template <typename Work, typename Done>
 void DataPanel::run(What what, Work work, Done done) {
-  if (job_) job_->cancelled = true;
+  if (job_) job_->stop.request_stop();
   auto job = std::make_shared<Job>();
   job_ = job;
   what_ = what;
@@ -226,7 +226,7 @@ void DataPanel::run(What what, Work work, Done done) {
 }
 
 void DataPanel::load() {
-  if (!isVisible()) return;
+  if (!isVisible() || isMaking()) return;  // once they are made
   if (document_->kind() != app::SpecKind::kRun) {
     loaded_ = signature();
     return refresh();
@@ -296,12 +296,10 @@ void DataPanel::showFirst() {
 
 void DataPanel::showRandom() {
   if (!data_) return load();
-  seed_ = QRandomGenerator::global()->generate64();
   run(
       What::kReading,
-      [data = data_, count = count_->value(), seed = seed_](Job& job) {
-        return data->readRandom(count, seed, job.progress());
-      },
+      [data = data_, count = count_->value(), seed = QRandomGenerator::global()->generate64()](
+          Job& job) { return data->readRandom(count, seed, job.progress()); },
       [this](auto samples) {
         take(std::move(samples));
         labels_->setCounts(data_->labels());
@@ -349,18 +347,21 @@ void DataPanel::make() {
   run(
       What::kMaking,
       [yaml = document_->spec().text(), file = document_->path().toStdString(),
-       folder = exampleFolder_.toStdString()](Job&) -> Status {
+       folder = exampleFolder_.toStdString()](Job& job) -> Status {
         LOCKSTEP_ASSIGN(const auto spec, app::completeDataSpec(yaml, file));
-        return app::provideExampleData(spec.spec, folder, [](const std::string&) {}, {}).status();
+        return app::provideExampleData(
+                   spec.spec, folder, [](const std::string&) {}, job.stop.get_token())
+            .status();
       },
       [this](const Status& status) {
-        if (!status.ok()) return fail(status.error());
-        load();
+        if (status.ok()) return load();
+        fail(status.error());
+        documentChanged();  // while they were made
       });
 }
 
 void DataPanel::cancel() {
-  if (job_) job_->cancelled = true;
+  if (job_) job_->stop.request_stop();
 }
 
 // ---- What is shown.
@@ -409,7 +410,7 @@ void DataPanel::refresh() {
   for (QPushButton* button : {first_, random_}) button->setEnabled(!busy);
   check_->setEnabled(!busy && open && !checked_);
   working_->setVisible(busy);
-  cancel_->setVisible(busy && what_ != What::kMaking);
+  cancel_->setVisible(busy);
   showProgress();
   wrong_->setVisible(error_.has_value() && !busy);
   if (error_) {

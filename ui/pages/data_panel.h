@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 
 #include "app/runs/data_preview.h"
 
@@ -44,6 +45,7 @@ class DataPanel : public QWidget {
   void setExampleFolder(const QString& folder) { exampleFolder_ = folder; }
   DataTableModel* samples() const { return samples_; }
   bool isBusy() const { return job_ != nullptr; }
+  bool isMaking() const { return job_ != nullptr && what_ == What::kMaking; }
   bool isChecked() const { return checked_; }  // all files were read to their ends and are whole
   const std::optional<Error>& error() const { return error_; }
   void retranslate();
@@ -55,7 +57,7 @@ class DataPanel : public QWidget {
   // Work on a pool thread: progress, and whether to stop.
   struct Job {
     std::atomic<std::int64_t> done{0}, total{0};
-    std::atomic<bool> cancelled{false};
+    std::stop_source stop;
     Progress progress();
   };
   enum class What { kReading, kCounting, kChecking, kMaking };
@@ -70,7 +72,6 @@ class DataPanel : public QWidget {
   void showFirst();
   void showRandom();
   void countThenCheck();
-  void count(std::function<void()> then);
   void check();
   void make();
   void cancel();
@@ -116,7 +117,6 @@ class DataPanel : public QWidget {
   What what_ = What::kReading;
   std::optional<Error> error_;
   bool missingExample_ = false, checked_ = false;
-  std::uint64_t seed_ = 0;
 };
 
 }  // namespace lockstep::ui

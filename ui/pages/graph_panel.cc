@@ -35,6 +35,7 @@ GraphPanel::GraphPanel(SpecDocument* document, LayerTableModel* layers,
   later_.setInterval(kPlanAfterMs);
   connect(&later_, &QTimer::timeout, this, &GraphPanel::plan);
   connect(document_, &SpecDocument::changed, this, &GraphPanel::documentChanged);
+  connect(layers_, &LayerTableModel::totalsChanged, this, &GraphPanel::showStatus);
   connect(ranks_, &QSpinBox::valueChanged, this, [this] {
     chosen_ = true;
     later_.start();
@@ -186,12 +187,14 @@ void GraphPanel::showStatus() {
     text = tr("Not planned: %1").arg(messageText(refusal_.message()));
   } else if (plan != nullptr) {
     if (plan->stages > 1) text = tr("%1 stages").arg(plan->stages) + QString::fromUtf8(" · ");
-    text += tr("samples per rank at a time: %1").arg(plan->samples);
+    text += tr("%1 samples at a time").arg(plan->samples);
   } else if (document_->kind() == app::SpecKind::kRun && !document_->spec().ok()) {
     text = tr("Not planned: the spec has problems");
   }
   status_->setText(text);
-  status_->setToolTip(text);
+  status_->setToolTip(plan != nullptr && refusal_.what.empty()
+                          ? tr("samples per rank at a time: %1").arg(plan->samples)
+                          : text.toHtmlEscaped());
 }
 
 void GraphPanel::retranslate() {

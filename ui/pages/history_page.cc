@@ -1,20 +1,17 @@
 #include "ui/pages/history_page.h"
 
-#include <QDir>
-#include <QFileDialog>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
 #include <QMenu>
+#include <QPointer>
 #include <QPushButton>
 #include <QSplitter>
 #include <QStackedLayout>
 #include <QTableView>
 #include <QToolButton>
 
-#include "app/report/html_report.h"
-#include "engine/base/file.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/with_history.h"
 #include "ui/studio/background.h"
@@ -53,6 +50,8 @@ HistoryPage::HistoryPage(Workspace& workspace, QWidget* parent)
   reload();
 }
 
+HistoryPage::~HistoryPage() { overlayStop_.request_stop(); }
+
 void HistoryPage::buildHead() {
   auto* head = new QHBoxLayout;
   head->setSpacing(kSpaceXs + 2);  // five buttons in a narrow window
@@ -84,9 +83,9 @@ void HistoryPage::buildMenus() {
   clone_ = action("historyClone", "copy", [this] { Q_EMIT cloneWanted(selectedRun()); });
   openAction_ = action("historyOpen", "open", [this] { open_->click(); });
   tagsAction_ = action("historyTags", "tag", [this] { askTags(); });
-  exportCsv_ = action("historyExportCsv", "table", [this] { askExport(ExportKind::kCsv); });
+  exportCsv_ = action("historyExportCsv", "table", [this] { askWhereTo(ExportKind::kCsv); });
   exportReport_ =
-      action("historyExportReport", "export", [this] { askExport(ExportKind::kReport); });
+      action("historyExportReport", "export", [this] { askWhereTo(ExportKind::kReport); });
   const auto menu = [&](const char* name, const QList<QAction*>& actions) {
     auto* out = new QMenu(this);
     out->setObjectName(name);
@@ -230,59 +229,16 @@ void HistoryPage::refreshButtons() {
       }));
 }
 
-void HistoryPage::askExport(ExportKind kind) {
-  const bool several = selectedRuns().size() > 1, csv = kind == ExportKind::kCsv;
-  auto* dialog = several
-                     ? new QFileDialog(this, csv ? tr("Folder for the CSV files")
-                                                 : tr("Folder for the reports"))
-                     : new QFileDialog(this, csv ? tr("Export as CSV") : tr("Export report"),
-                                       QString(), csv ? tr("CSV (*.csv)") : tr("HTML (*.html)"));
-  dialog->setObjectName(csv ? "exportCsvDialog" : "exportReportDialog");
-  if (several) {
-    dialog->setFileMode(QFileDialog::Directory);
-  } else {
-    dialog->setAcceptMode(QFileDialog::AcceptSave);
-    dialog->setDefaultSuffix(csv ? "csv" : "html");
-    dialog->selectFile(selectedRun() + (csv ? ".csv" : ".html"));
-  }
-  dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QFileDialog::fileSelected, this,
-          [this, kind](const QString& path) { exportTo(path, kind); });
-  dialog->open();
+void HistoryPage::askWhereTo(ExportKind kind) {
+  askExport(workspace_, selectedRuns(), kind, this,
+            [this](const QString& path, const Status& status) { sayExported(path, status); });
 }
 
 void HistoryPage::exportTo(const QString& path, ExportKind kind) {
-  const QStringList chosen = selectedRuns();
-  if (chosen.isEmpty()) return;
-  const auto job = workspace_.jobs().start(tr("Exporting %1").arg(path));
-  const auto write = [kind](app::History& history, const std::string& run,
-                            const std::string& file) -> Status {
-    if (kind == ExportKind::kCsv) return history.exportCsv(run, file);
-    LOCKSTEP_ASSIGN(const std::string report, app::htmlReport(history, run));
-    return writeFileAtomically(file, report);
-  };
-  runInBackground(
-      this,
-      [folder = workspace_.home().historyFolder(), chosen, path, kind, write] {
-        return withHistory(folder, [&](app::History& history) -> Status {
-          const QString ending = kind == ExportKind::kCsv ? ".csv" : ".html";
-          for (const QString& run : chosen) {
-            const QString file = chosen.size() == 1 ? path : QDir(path).filePath(run + ending);
-            LOCKSTEP_TRY(write(history, run.toStdString(), file.toStdString()));
-          }
-          return {};
-        });
-      },
-      [this, job, path](Status status) {
-        workspace_.jobs().finish(job);
-        if (!status.ok()) {
-          message()->showError(status.error());
-        } else {
-          message()->showNote(Tone::kGood, [path] {
-            return MessagePanel::Note{tr("Exported to %1").arg(path), {}, {}, {}};
-          });
-        }
-      });
+  exportRuns(workspace_, selectedRuns(), path, kind,
+             [safe = QPointer(this)](const QString& written, const Status& status) {
+               if (safe) safe->sayExported(written, status);
+             });
 }
 
 void HistoryPage::removeSelected() {

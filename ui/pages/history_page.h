@@ -4,10 +4,12 @@
 
 #include <QTimer>
 #include <functional>
+#include <stop_token>
 #include <vector>
 
 #include "app/history/history.h"
 #include "app/runs/relaunch.h"
+#include "ui/dialogs/export_runs.h"
 #include "ui/pages/page.h"
 
 class QComboBox;
@@ -34,6 +36,7 @@ class HistoryPage : public Page {
 
  public:
   explicit HistoryPage(Workspace& workspace, QWidget* parent = nullptr);
+  ~HistoryPage() override;
 
   QString title() const override { return tr("History"); }
   const char* iconName() const override { return "history"; }
@@ -47,11 +50,8 @@ class HistoryPage : public Page {
   void selectRun(const QString& run);
   bool canRelaunch() const;  // one run is selected, and it has ended
   void reload();
-  enum class ExportKind { kCsv, kReport };
-  // One selected run is exported to a file, several to a folder with a file each.
-  void exportTo(const QString& path, ExportKind kind = ExportKind::kCsv);
-  void askExport(ExportKind kind);  // where to
-  void removeSelected();            // the runs and their files; asked for in the page
+  void exportTo(const QString& path, ExportKind kind = ExportKind::kCsv);  // the selected runs
+  void removeSelected();  // the runs and their files; asked for in the page
 
  Q_SIGNALS:
   void openRun(const QString& run);
@@ -82,7 +82,9 @@ class HistoryPage : public Page {
   void change(std::function<Status(app::History&)> work);  // in the background, then reloads
   struct Curve;
   void showOverlay(const std::vector<Curve>& curves, const QString& note);
-  void refreshOverlay();
+  void refreshOverlay();  // soon: a selection may go on
+  void readOverlay();
+  void askWhereTo(ExportKind kind);
   void refreshAxis();
   void refreshButtons();
   void selectRuns(const QStringList& runs);
@@ -124,11 +126,12 @@ class HistoryPage : public Page {
   QToolButton* differences_ = nullptr;
   QTableView* diffTable_ = nullptr;
   SpecDiffModel* diff_ = nullptr;
-  QTimer searchDelay_;
+  QTimer searchDelay_, overlayDelay_;
+  std::stop_source overlayStop_;  // of what is being read
   std::vector<app::SavedFilter> saved_;
   app::RunFilter filter_;
   int generation_ = 0, overlayGeneration_ = 0;
-  bool deleteAsked_ = false, restoring_ = false;
+  bool deleteAsked_ = false, restoring_ = false, askingTags_ = false;
   bool wrong_ = false;  // what is typed is no filter
 };
 

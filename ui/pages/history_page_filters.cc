@@ -8,6 +8,7 @@
 #include <QStyle>
 #include <QTableView>
 #include <QToolButton>
+#include <utility>
 
 #include "engine/base/clock.h"
 #include "ui/dialogs/save_filter_dialog.h"
@@ -138,7 +139,7 @@ void HistoryPage::fillFilters() {
     const QString text = QString::fromStdString(filter.text);
     QAction* action = filterMenu_->addAction(label(filter.name));
     action->setObjectName("savedFilter");
-    action->setToolTip(text);
+    action->setToolTip(text.toHtmlEscaped());
     action->setCheckable(true);
     action->setChecked(text == now);
     connect(action, &QAction::triggered, this, [this, text] {
@@ -188,13 +189,14 @@ void HistoryPage::askTags() {
     ofRuns << tags;
     chosen.push_back(run.toStdString());
   }
-  if (ofRuns.isEmpty()) return;
+  if (ofRuns.isEmpty() || std::exchange(askingTags_, true)) return;
   runInBackground(
       this,
       [folder = workspace_.home().historyFolder()] {
         return withHistory(folder, [](app::History& history) { return history.tags(); });
       },
       [this, ofRuns, chosen](Result<std::vector<app::TagUse>> uses) {
+        askingTags_ = false;
         if (!uses) return message()->showError(uses.error());
         QStringList known;
         for (const app::TagUse& use : *uses) known << QString::fromStdString(use.tag);

@@ -7,6 +7,7 @@
 #include <QStackedLayout>
 #include <QTableView>
 #include <QToolButton>
+#include <limits>
 
 #include "app/report/run_axis.h"
 #include "ui/models/run_table_model.h"
@@ -15,6 +16,7 @@
 #include "ui/plots/plot_group.h"
 #include "ui/plots/plot_view.h"
 #include "ui/studio/background.h"
+#include "ui/studio/run_curves.h"
 #include "ui/studio/run_document.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/message_text.h"
@@ -25,6 +27,15 @@ namespace lockstep::ui {
 namespace {
 
 constexpr std::size_t kMostCurves = 24;
+constexpr int kMostSpans = 8000;  // of a curve: more are reduced to their extremes
+constexpr int kOverlayAfterMs = 120;
+
+// All points where there are few enough.
+Result<std::vector<app::Point>> readReduced(const app::RunStore& store, const std::string& curve) {
+  constexpr double kEver = std::numeric_limits<double>::infinity();
+  LOCKSTEP_ASSIGN(const auto spans, store.read(curve, -kEver, kEver, kMostSpans));
+  return pointsOf(spans);
+}
 
 }  // namespace
 
@@ -65,6 +76,9 @@ void HistoryPage::buildComparison() {
   compareStack_->addWidget(diffTable_);
   plotCard_->body()->addWidget(overlayNote_);
   plotCard_->body()->addWidget(compared, 1);
+  overlayDelay_.setSingleShot(true);
+  overlayDelay_.setInterval(kOverlayAfterMs);
+  connect(&overlayDelay_, &QTimer::timeout, this, &HistoryPage::readOverlay);
   connect(differences_, &QToolButton::toggled, this, [this](bool on) {
     compareStack_->setCurrentIndex(on ? 1 : 0);
     refreshAxis();
@@ -93,6 +107,13 @@ void HistoryPage::refreshAxis() {
 }
 
 void HistoryPage::refreshOverlay() {
+  ++overlayGeneration_;  // what is being read is of an earlier selection
+  overlayStop_.request_stop();
+  overlayDelay_.start();
+}
+
+void HistoryPage::readOverlay() {
+  overlayStop_ = {};
   const int generation = ++overlayGeneration_;
   const std::string curve = curve_->currentData().toString().toStdString();
   const bool epochs = curve.starts_with("epoch/");
@@ -110,7 +131,7 @@ void HistoryPage::refreshOverlay() {
       out.fields = specFields(documents->specResolved.empty() ? documents->specYaml
                                                               : documents->specResolved);
     auto store = history.openRun(run);
-    auto points = store ? (*store)->readAll(curve) : store.error();
+    auto points = store ? readReduced(**store, curve) : store.error();
     if (points) points = app::placedOn(axis, history, **store, run, std::move(*points));
     if (points)
       out.points = std::move(*points);
@@ -119,23 +140,25 @@ void HistoryPage::refreshOverlay() {
   };
   runInBackground(
       this,
-      [folder = workspace_.home().historyFolder(), wanted, read]() -> std::vector<Curve> {
+      [folder = workspace_.home().historyFolder(), wanted, read,
+       stop = overlayStop_.get_token()]() -> Result<std::vector<Curve>> {
         std::vector<Curve> out;
-        auto history = app::History::open(folder);
-        if (!history) return out;
+        LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         for (const auto& [run, name] : wanted) {
+          if (stop.stop_requested()) break;
           out.push_back({name, {}, {}, {}});
-          read(**history, run, out.back());
+          read(*history, run, out.back());
         }
         return out;
       },
-      [this, generation, all = chosen.size()](const std::vector<Curve>& curves) {
+      [this, generation, all = chosen.size()](const Result<std::vector<Curve>>& curves) {
         if (generation != overlayGeneration_) return;
+        if (!curves.ok()) return message()->showError(curves.error());
         const QString note =
             all > static_cast<qsizetype>(kMostCurves)
                 ? tr("The first %1 of %2 runs are shown.").arg(kMostCurves).arg(all)
                 : QString();
-        showOverlay(curves, note);
+        showOverlay(*curves, note);
       });
 }
 
@@ -161,7 +184,8 @@ void HistoryPage::showOverlay(const std::vector<Curve>& curves, const QString& n
   overlayNote_->setVisible(!notes.isEmpty());
   diff_->setRuns(std::move(names), std::move(fields));
   diffTable_->resizeColumnsToContents();
-  plot_->setPercent(curve == "accuracy" || curve == "epoch/eval_accuracy");
+  plot_->setUnit(curve == "accuracy" || curve == "epoch/eval_accuracy" ? PlotView::Unit::kPercent
+                                                                       : PlotView::Unit::kNumber);
   group_->follow();
 }
 

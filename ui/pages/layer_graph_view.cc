@@ -18,7 +18,7 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr QSizeF kLayerSize(244, 62), kEndSize(150, 30);
+constexpr QSizeF kLayerSize(272, 62), kEndSize(150, 30);
 constexpr double kMargin = 24, kPadding = 9, kStrip = 5;
 constexpr double kLeastZoom = 0.002, kMostZoom = 3, kWheelZoom = 1.15, kKeyZoom = 1.25;
 constexpr double kNamesFrom = 0.3, kDetailsFrom = 0.5;  // zooms from which texts are drawn
@@ -63,6 +63,8 @@ LayerGraphView::LayerGraphView(LayerTableModel* model, QItemSelectionModel* sele
 void LayerGraphView::structureChanged() {
   stale_ = true;
   inputs_ = model_->graph().categories.empty() ? 1 : 2;
+  current_ = -1;  // boxes have other numbers now
+  choices_.clear();
   lookAgain();
   takeSelection();
   viewport()->update();
@@ -218,7 +220,7 @@ void LayerGraphView::resizeEvent(QResizeEvent* event) {
 void LayerGraphView::takeSelection() {
   const QModelIndex at = selection_->currentIndex();
   if (!at.isValid()) {
-    if (layerOf(current_) >= 0) current_ = -1;
+    if (layerOf(current_) >= 0 || current_ >= inputs_ + model_->rowCount() + 1) current_ = -1;
     return viewport()->update();
   }
   if (layerOf(current_) != at.row()) choices_.clear();
@@ -403,6 +405,7 @@ void LayerGraphView::keyPressEvent(QKeyEvent* event) {
     }
   }
   const int last = boxCount() - 1;
+  if (current_ > last) current_ = -1;
   switch (event->key()) {
     case Qt::Key_Down:
       return current_ < 0 ? setCurrent(0) : follow(true);
@@ -458,7 +461,8 @@ QString LayerGraphView::detailOf(int row) const {
 }
 
 QString LayerGraphView::memoryOf(int row) const {
-  if (const app::LayerPlan* plan = model_->plan()) {
+  const app::LayerPlan* plan = model_->plan();
+  if (plan != nullptr && static_cast<std::size_t>(row) < plan->layers.size()) {
     const app::PlannedLayer& layer = plan->layers[static_cast<std::size_t>(row)];
     const QString output = formatBytes(static_cast<double>(layer.outputBytes));
     if (layer.stateBytes == 0) return tr("output %1 per rank").arg(output);

@@ -21,6 +21,13 @@ Page::Page(const QString& objectName, QString key, QWidget* parent)
   outer->addLayout(body_, 1);
 }
 
+void Page::sayExported(const QString& path, const Status& status) {
+  if (!status.ok()) return message_->showError(status.error());
+  message_->showNote(Tone::kGood, [path] {
+    return MessagePanel::Note{tr("Exported to %1").arg(path), {}, {}, {}};
+  });
+}
+
 void Page::changeEvent(QEvent* event) {
   if (event->type() == QEvent::LanguageChange) {
     retranslate();

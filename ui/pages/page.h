@@ -5,6 +5,7 @@
 #include <QVector>
 #include <QWidget>
 
+#include "engine/base/status.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/inspector_model.h"
 #include "ui/studio/place.h"
@@ -34,7 +35,9 @@ class Page : public QWidget {
   virtual bool canFind() const { return false; }
   virtual void find() {}  // gives the keyboard to the page's search
   virtual Place place() const { return {key(), {}, -1, 0}; }
-  virtual void show(const Place&) {}  // a part of this document
+  virtual void go(const Place&) {}  // to a part of this document
+  // Says in the message panel how an export ended.
+  void sayExported(const QString& path, const Status& status);
   virtual QVector<InspectorRow> inspectorRows() const { return {}; }
   MessagePanel* message() const { return message_; }
 

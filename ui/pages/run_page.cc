@@ -52,6 +52,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   document_->setParent(this);
   stepGroup_ = new PlotGroup(this);
   timeGroup_ = new PlotGroup(this);
+  epochGroup_ = new PlotGroup(this);
   buildHead();
   buildPlotTools();
   buildTabs();
@@ -132,7 +133,7 @@ void RunPage::buildTabs() {
   addPart("steps", scrolled(steps_, this));
   traffic_ = new TrafficPanel(document_, reader, this);
   addPart("traffic", scrolled(traffic_, this));
-  dashboard_ = new DashboardView(*document_, stepGroup_, timeGroup_, this);
+  dashboard_ = new DashboardView(*document_, {stepGroup_, timeGroup_, epochGroup_}, this);
   addPart("dashboard", dashboard_);
   connect(dashboard_, &DashboardView::problem, this,
           [this](const Error& error) { message()->showError(error); });
@@ -158,7 +159,7 @@ Place RunPage::place() const {
   return {key(), parts_.value(tabs_->currentIndex()), steps_->chosenRank(), steps_->chosenStep()};
 }
 
-void RunPage::show(const Place& place) {
+void RunPage::go(const Place& place) {
   const auto part = parts_.indexOf(place.part);
   if (part >= 0) tabs_->setCurrentIndex(static_cast<int>(part));
   steps_->choose(place.rank, place.step);
@@ -186,8 +187,7 @@ void RunPage::connectDocument() {
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
   connect(document_, &RunDocument::dataChanged, this, [this] {
-    stepGroup_->dataChanged();
-    timeGroup_->dataChanged();
+    for (PlotGroup* group : groups()) group->dataChanged();
     refreshFigures();
   });
   connect(document_, &RunDocument::failed, this, [this](const Error& error) {
@@ -207,7 +207,9 @@ void RunPage::resizeEvent(QResizeEvent* event) {
   runId_->setVisible(width() >= kRoomForId);
 }
 
-QUndoStack* RunPage::undoStack() { return dashboard_->undoStack(); }
+QUndoStack* RunPage::undoStack() {
+  return tabs_->currentWidget() == dashboard_ ? dashboard_->undoStack() : nullptr;
+}
 
 QString RunPage::title() const {
   return document_->row().name.empty() ? document_->run().left(12) : runTitle(document_->row());
@@ -265,7 +267,7 @@ void RunPage::showAlert(const app::AlertEvent& event) {
 
 void RunPage::showEnd() {
   // All data has arrived: show all of it.
-  for (PlotGroup* group : {stepGroup_, timeGroup_}) group->follow();
+  for (PlotGroup* group : groups()) group->follow();
 }
 
 // A run out of reach goes on, or has ended unheard: only the person knows which to take it for.

@@ -43,12 +43,12 @@ class RunPage : public Page {
   QString title() const override;
   QString titleDetail() const override { return document_->run(); }
   bool canFind() const override { return true; }
-  void find() override;  // in the logs
-  QUndoStack* undoStack() override;
+  void find() override;              // in the logs
+  QUndoStack* undoStack() override;  // of the dashboard, while it is shown
   const char* iconName() const override { return "run"; }
   QVector<InspectorRow> inspectorRows() const override;
   Place place() const override;
-  void show(const Place& place) override;
+  void go(const Place& place) override;
   RunDocument* document() const { return document_; }
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;
@@ -74,6 +74,7 @@ class RunPage : public Page {
   void addPart(const char* name, QWidget* widget);
   void placeSeries(const QString& name);
   void placeAllSeries();
+  QVector<PlotGroup*> groups() const { return {stepGroup_, timeGroup_, epochGroup_}; }
   void addToGroup(PlotGroup* group, PlotView* plot);
   void placeEvaluations(const std::vector<app::EpochRow>& tested);
   void buildGpuPlots();
@@ -122,6 +123,7 @@ class RunPage : public Page {
   QToolButton* follow_ = nullptr;
   PlotGroup* stepGroup_ = nullptr;
   PlotGroup* timeGroup_ = nullptr;
+  PlotGroup* epochGroup_ = nullptr;
   PlotView* loss_ = nullptr;
   PlotView* metric_ = nullptr;
   std::string shownMetric_;

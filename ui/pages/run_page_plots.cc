@@ -79,17 +79,15 @@ void RunPage::buildPlotTools() {
   connect(smooth_, &QSlider::valueChanged, this,
           [this](int value) { stepGroup_->setSmoothing(value / 100.0); });
   connect(pause_, &QToolButton::toggled, this, [this](bool on) {
-    stepGroup_->setPaused(on);
-    timeGroup_->setPaused(on);
+    for (PlotGroup* group : groups()) group->setPaused(on);
   });
   connect(logX_, &QToolButton::toggled, stepGroup_, &PlotGroup::setLogX);
   connect(xAxis_, &QToolButton::clicked, this, &RunPage::showXMenu);
   connect(follow_, &QToolButton::clicked, this, [this] {
-    stepGroup_->follow();
-    timeGroup_->follow();
+    for (PlotGroup* group : groups()) group->follow();
     refreshFollow();
   });
-  for (PlotGroup* group : {stepGroup_, timeGroup_})
+  for (PlotGroup* group : groups())
     connect(group, &PlotGroup::followingChanged, this, &RunPage::refreshFollow);
   refreshFollow();
 }
@@ -201,10 +199,10 @@ QWidget* RunPage::buildNodes() {
     ++at;
   }
   for (PlotView* plot : {cpu_, memory_, network_, disk_}) plot->setSorted(true);
-  cpu_->setPercent(true);
-  memory_->setBytes(true);
-  network_->setRate(true);
-  disk_->setRate(true);
+  cpu_->setUnit(PlotView::Unit::kPercent);
+  memory_->setUnit(PlotView::Unit::kBytes);
+  network_->setUnit(PlotView::Unit::kByteRate);
+  disk_->setUnit(PlotView::Unit::kByteRate);
   for (PlotView* plot : {memory_, network_, disk_}) plot->setFromZero(true);
   nodeGrid_ = grid;
   return scrolled(page, this);
@@ -213,7 +211,7 @@ QWidget* RunPage::buildNodes() {
 void RunPage::addToGroup(PlotGroup* group, PlotView* plot) {
   group->add(plot);
   connect(plot, &PlotView::rangeShown, this, [this, plot](double lower, double upper, int pixels) {
-    document_->curves().refine(plot->series(), lower, upper, pixels);
+    document_->refine(plot->series(), lower, upper, pixels);
   });
 }
 
@@ -317,11 +315,11 @@ void RunPage::buildGpuPlots() {
     plot->setFromZero(strcmp(figure, "temperature") != 0);
     gpuPlots_ << GpuPlot{figure, plot, card};
   }
-  gpuPlots_[0].plot->setPercent(true);
-  gpuPlots_[1].plot->setBytes(true);
-  gpuPlots_[5].plot->setRate(true);
-  gpuPlots_[6].plot->setRate(true);
-  gpuPlots_[7].plot->setPercent(true);
+  gpuPlots_[0].plot->setUnit(PlotView::Unit::kPercent);
+  gpuPlots_[1].plot->setUnit(PlotView::Unit::kBytes);
+  gpuPlots_[5].plot->setUnit(PlotView::Unit::kByteRate);
+  gpuPlots_[6].plot->setUnit(PlotView::Unit::kByteRate);
+  gpuPlots_[7].plot->setUnit(PlotView::Unit::kPercent);
   nameGpuPlots();
   // More rows than the page has room for: it scrolls, and a plot keeps a height that can be read.
   for (auto* card : page->findChildren<Card*>(Qt::FindDirectChildrenOnly))
@@ -363,7 +361,9 @@ void RunPage::placeGpuSeries(const QString& name) {
 }
 
 void RunPage::refreshFollow() {
-  follow_->setChecked(stepGroup_->following() && timeGroup_->following());
+  const QVector<PlotGroup*> all = groups();
+  follow_->setChecked(std::all_of(all.begin(), all.end(),
+                                  [](const PlotGroup* group) { return group->following(); }));
 }
 
 void RunPage::refreshBreakdown() {
@@ -409,7 +409,7 @@ void RunPage::nameMetric() {
   const std::string& metric = shownMetric_ = document_->row().figures.metric;
   metricFigure_->setName(metricName(metric));
   metric_->setTexts(metricName(metric), tr("step"), {}, tr("No data yet."));
-  metric_->setPercent(metric == "accuracy");
+  metric_->setUnit(metric == "accuracy" ? PlotView::Unit::kPercent : PlotView::Unit::kNumber);
 }
 
 }  // namespace lockstep::ui

@@ -128,6 +128,7 @@ void StepsPanel::connectParts() {
   });
   view_->setDescription([this](int rank, std::int64_t step) { return cellText(rank, step); });
   connect(view_, &HeatMapView::cellChosen, this, [this](int rank, qint64 step) {
+    awaited_.reset();  // the person has chosen another
     cell_->setText(rank < 0 ? tr("Click a cell to see the step's timeline and the rank's logs.")
                             : cellText(rank, step));
     timeline_->markRank(rank);
@@ -148,6 +149,7 @@ void StepsPanel::connectParts() {
 void StepsPanel::choose(int rank, qint64 step) {
   awaited_ = Cell{rank, step};
   if (!more_.isActive() && map_.ranks() > 0) chooseAwaited();
+  if (awaited_ && rank >= 0) dataChanged();  // also while another tab is shown
 }
 int StepsPanel::chosenRank() const { return awaited_ ? awaited_->rank : view_->chosenRank(); }
 qint64 StepsPanel::chosenStep() const { return awaited_ ? awaited_->step : view_->chosenStep(); }
@@ -162,7 +164,8 @@ void StepsPanel::showEvent(QShowEvent* event) {
 }
 
 void StepsPanel::dataChanged() {
-  if (!isVisible() || more_.isActive()) return;
+  const bool isLookedFor = awaited_ && awaited_->rank >= 0;
+  if ((!isVisible() && !isLookedFor) || more_.isActive()) return;
   more_.start(map_.steps() == 0 ? 0 : kGrowMs);
   // The first sampled step of a run that goes on.
   if (!reader_->measured() && !reader_->reading() && nextLook_.hasExpired()) {

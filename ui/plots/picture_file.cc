@@ -24,7 +24,6 @@ namespace {
 constexpr double kDensity = 2;            // of PNG
 constexpr int kDotsPerInch = 96;          // a pixel of a picture is a CSS pixel
 constexpr double kPointsPerPixel = 0.75;  // of PDF
-constexpr int kTitleHeight = 26;
 
 QString text(const char* source) {
   return QCoreApplication::translate("lockstep::ui::Picture", source);
@@ -137,13 +136,13 @@ void askPicture(QWidget* parent, const Picture& picture, PictureLook look) {
 Picture pictureOf(QWidget* widget) {
   Picture out;
   out.name = widget->accessibleName();
-  out.size = widget->size() + QSize(0, kTitleHeight);
+  out.size = widget->size() + QSize(0, kPictureTitle);
   out.draw = [widget = QPointer<QWidget>(widget), title = out.name](QCPPainter& painter) {
     if (!widget) return;
     painter.setPen(Theme::instance().color("text"));
-    painter.drawText(QRect(kSpaceS, 0, widget->width() - 2 * kSpaceS, kTitleHeight),
+    painter.drawText(QRect(kSpaceS, 0, widget->width() - 2 * kSpaceS, kPictureTitle),
                      Qt::AlignLeft | Qt::AlignVCenter, title);
-    painter.translate(0, kTitleHeight);
+    painter.translate(0, kPictureTitle);
     widget->render(&painter, {}, {}, QWidget::DrawChildren);
   };
   return out;

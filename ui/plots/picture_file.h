@@ -16,6 +16,8 @@ namespace lockstep::ui {
 
 enum class PictureLook { kCurrent, kLight };  // the studio's theme, or light for print
 
+inline constexpr int kPictureTitle = 26;  // the height of a title above what is drawn
+
 // Draws a picture of `size` at (0, 0); the theme is that of the picture meanwhile.
 struct Picture {
   QString name;  // of the file that is offered

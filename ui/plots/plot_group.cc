@@ -7,12 +7,21 @@
 namespace lockstep::ui {
 
 void PlotGroup::add(PlotView* view) {
+  if (view->group() == this) return;
+  if (view->group() != nullptr) view->group()->remove(view);
   views_.removeIf([](const QPointer<PlotView>& one) { return one.isNull(); });
-  if (scale_) view->setXScale(scale_, scaleTitle_);
-  if (logX_) view->setLogX(true);
   views_ << view;
   view->setGroup(this);
+  view->setXScale(scale_, scaleTitle_);
+  view->setLogX(logX_);
   if (!following_) view->showXRange(lower_, upper_);
+}
+
+void PlotGroup::remove(PlotView* view) {
+  views_.removeAll(view);
+  if (view->group() != this) return;
+  view->setGroup(nullptr);
+  view->resetZoom();
 }
 
 void PlotGroup::setXRange(double lower, double upper, PlotView* from) {
@@ -79,6 +88,7 @@ void PlotGroup::setLogX(bool on) {
   for (const auto& view : views_) {
     if (view) view->setLogX(on);
   }
+  follow();
 }
 
 void PlotGroup::setXScale(std::optional<SeriesScale> scale, const QString& title) {

@@ -18,8 +18,10 @@ class PlotGroup : public QObject {
  public:
   explicit PlotGroup(QObject* parent) : QObject(parent) {}
 
-  // A view that comes later gets the range, smoothing and axes that the others have.
+  // The view leaves the group that it was in. One that comes later gets the range and axes that the
+  // others have.
   void add(PlotView* view);
+  void remove(PlotView* view);
   void setXRange(double lower, double upper, PlotView* from);  // by hand: following ends
   void follow();                                               // all data again, as they arrive
   // Returns the x range of all plots together, which bounds zoom and pan.

@@ -68,8 +68,7 @@ PlotView::PlotView(const QString& name, QWidget* parent) : QWidget(parent) {
   makeCanvas(body);
   makeTable(body);
   connectParts();
-  setXAxis(XAxis::kNumber);
-  setBytes(false);
+  placeTickers();
   restyle();
   retranslate();
 }
@@ -79,6 +78,7 @@ void PlotView::makeHead() {
   head->setSpacing(kSpaceXs / 2);
   title_ = new QLabel(this);
   title_->setObjectName("plotTitle");
+  title_->setTextFormat(Qt::PlainText);
   title_->setProperty("role", "section");
   legend_ = new LegendBar(this);
   legend_->setObjectName("plotLegend");
@@ -147,6 +147,7 @@ void PlotView::makeTable(QWidget* body) {
 
   empty_ = new QLabel(plot_);
   empty_->setObjectName("plotEmpty");
+  empty_->setTextFormat(Qt::PlainText);
   empty_->setAlignment(Qt::AlignCenter);
   empty_->setWordWrap(true);
   empty_->setProperty("role", "muted");
@@ -207,37 +208,36 @@ bool PlotView::isScaled() const {
 void PlotView::setXScale(std::optional<SeriesScale> scale, const QString& title) {
   scale_ = std::move(scale);
   scaleTitle_ = title;
-  if (plot_->xAxis->scaleType() == QCPAxis::stLinear) setXAxis(xAxis_);
-  markDirty();
+  placeTickers();
 }
 
 void PlotView::setXAxis(XAxis kind) {
   xAxis_ = kind;
-  if (isScaled()) {
-    plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new ScaleTicker(*scale_)));
-    return;
-  }
-  plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(
-      new UnitTicker(kind == XAxis::kTime ? UnitTicker::Unit::kTime : UnitTicker::Unit::kCount)));
+  placeTickers();
 }
 
-void PlotView::setPercent(bool on) {
-  percent_ = on;
-  plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(
-      new UnitTicker(on ? UnitTicker::Unit::kPercent : UnitTicker::Unit::kPlain)));
+void PlotView::setUnit(Unit unit) {
+  unitKind_ = unit;
+  placeTickers();
 }
 
-void PlotView::setBytes(bool on) {
-  bytes_ = on;
-  plot_->yAxis->setTicker(
-      QSharedPointer<QCPAxisTicker>(new UnitTicker(!on     ? UnitTicker::Unit::kPlain
-                                                   : rate_ ? UnitTicker::Unit::kRate
-                                                           : UnitTicker::Unit::kBytes)));
-}
-
-void PlotView::setRate(bool on) {
-  rate_ = on;
-  setBytes(on);
+void PlotView::placeTickers() {
+  using Label = UnitTicker::Unit;
+  const auto ofUnit = [](QCPAxis* axis, Label label) -> QCPAxisTicker* {
+    if (axis->scaleType() == QCPAxis::stLogarithmic) return new LogTicker(label);
+    return new UnitTicker(label);
+  };
+  const auto place = [](QCPAxis* axis, QCPAxisTicker* ticker) {
+    axis->setTicker(QSharedPointer<QCPAxisTicker>(ticker));
+  };
+  place(plot_->xAxis,
+        isScaled() ? new ScaleTicker(*scale_)
+                   : ofUnit(plot_->xAxis, xAxis_ == XAxis::kTime ? Label::kTime : Label::kCount));
+  place(plot_->yAxis, ofUnit(plot_->yAxis, unitKind_ == Unit::kPercent    ? Label::kPercent
+                                           : unitKind_ == Unit::kBytes    ? Label::kBytes
+                                           : unitKind_ == Unit::kByteRate ? Label::kRate
+                                                                          : Label::kPlain));
+  markDirty();
 }
 
 void PlotView::addSeries(std::shared_ptr<Series> series) {
@@ -278,8 +278,11 @@ std::size_t PlotView::sampleCount() const {
 
 void PlotView::markDirty() { dirty_ = true; }
 
+// A card in a scroll area may be visible and out of sight.
+bool PlotView::isSeen() const { return isVisible() && !visibleRegion().isEmpty(); }
+
 void PlotView::frame() {
-  if (!dirty_ || awaitsTurn_ || !isVisible()) return;
+  if (!dirty_ || awaitsTurn_ || !isSeen()) return;
   awaitsTurn_ = true;
   FrameClock::instance().await(this, [this] {
     awaitsTurn_ = false;
@@ -288,7 +291,7 @@ void PlotView::frame() {
 }
 
 void PlotView::paintAgain() {
-  if (!dirty_ || !isVisible()) return;
+  if (!dirty_ || !isSeen()) return;
   dirty_ = false;
   if (linesChanged_) refreshLegend();
   refreshEmpty();
@@ -329,14 +332,15 @@ void PlotView::fit() {
   QCPRange values = lines_->yRange(plot_->xAxis->range());
   if (yBox_) {
     values = QCPRange(yBox_->min, yBox_->max);
-  } else if (percent_) {
-    values = QCPRange(0, 1.02);
   } else if (plot_->yAxis->scaleType() == QCPAxis::stLogarithmic) {
     const double lower = values.lower > 0 ? values.lower : values.upper * 1e-4;
     values = QCPRange(lower > 0 ? lower / 1.15 : 1e-3, values.upper > 0 ? values.upper * 1.15 : 1);
+  } else if (unitKind_ == Unit::kPercent) {
+    values = QCPRange(0, 1.02);
   } else {
     if (fromZero_ && values.lower > 0) values.lower = 0;
-    if (bytes_) values.upper = std::max(values.upper, values.lower + 10);  // of an idle link too
+    if (unitKind_ == Unit::kBytes || unitKind_ == Unit::kByteRate)  // of an idle link too
+      values.upper = std::max(values.upper, values.lower + 10);
     double pad = (values.upper - values.lower) * 0.06;
     if (pad <= 0) pad = values.upper != 0 ? std::abs(values.upper) * 0.1 : 1;
     const bool onZero = values.lower == 0;
@@ -348,26 +352,14 @@ void PlotView::fit() {
 
 void PlotView::setLogX(bool on) {
   plot_->xAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
-  if (on) {
-    plot_->xAxis->setTicker(QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog));
-  } else {
-    setXAxis(xAxis_);
-  }
-  showAll();
+  placeTickers();
 }
 
 void PlotView::setLogY(bool on) {
   logButton_->setChecked(on);
   yBox_.reset();
   plot_->yAxis->setScaleType(on ? QCPAxis::stLogarithmic : QCPAxis::stLinear);
-  if (on) {
-    plot_->yAxis->setTicker(QSharedPointer<QCPAxisTicker>(new QCPAxisTickerLog));
-  } else if (percent_) {
-    setPercent(true);
-  } else {
-    setBytes(bytes_);
-  }
-  markDirty();
+  placeTickers();
 }
 
 void PlotView::showTable(bool on) {

@@ -39,6 +39,8 @@ class PlotView : public QWidget {
 
  public:
   enum class XAxis { kNumber, kTime };  // steps; seconds, shown as m:ss
+  // Of y. kPercent fixes the range to [0, 1]; kBytes and kByteRate have labels with kB, MB, …
+  enum class Unit { kNumber, kPercent, kBytes, kByteRate };
 
   // `name` is the object name; titles are set by the page in its retranslate().
   explicit PlotView(const QString& name, QWidget* parent = nullptr);
@@ -50,11 +52,8 @@ class PlotView : public QWidget {
   // Labels steps by what they are on the scale; nullopt: by their numbers. Not on a logarithmic
   // axis, or one of time.
   void setXScale(std::optional<SeriesScale> scale, const QString& title);
-  // Fixes the y range to [0, 1] and labels it in percent.
-  void setPercent(bool on);
+  void setUnit(Unit unit);
   void setFromZero(bool on) { fromZero_ = on; }
-  void setBytes(bool on);  // labels with KB, MB, …
-  void setRate(bool on);   // the same a second
   void addSeries(std::shared_ptr<Series> series);
   void clearSeries();
   void refreshLegend();                      // of all lines, after their names have changed
@@ -62,8 +61,8 @@ class PlotView : public QWidget {
   const std::vector<std::shared_ptr<Series>>& series() const;
   std::size_t sampleCount() const;
 
-  void markDirty();  // repainted with the next frame, if visible
-  void setLogX(bool on);
+  void markDirty();       // repainted with the next frame, if visible
+  void setLogX(bool on);  // by the group
   void setLogY(bool on);
   void showTable(bool on);
   // What is shown, with title and legend of the visible series.
@@ -74,6 +73,7 @@ class PlotView : public QWidget {
   MinMax dataRange() const;  // of x
   // Used by the group.
   void setGroup(PlotGroup* group) { group_ = group; }
+  PlotGroup* group() const { return group_; }
   void showXRange(double lower, double upper);
   void showCrosshair(double x, bool visible);
   void showCursor(double x, bool visible);
@@ -99,6 +99,8 @@ class PlotView : public QWidget {
   void retranslate();
   void restyle();
   void applyColors();
+  void placeTickers();  // by scale and unit
+  bool isSeen() const;  // some of it is on the screen
   void frame();
   void paintAgain();
   void fit();
@@ -110,7 +112,7 @@ class PlotView : public QWidget {
   void showMenu(const QPoint& at);
   void placeTitle();  // elided where it has no room
   void drawPicture(QCPPainter& painter, QSize size);
-  int drawLegend(QPainter& painter, int width) const;  // below the title; returns its height
+  int drawLegend(QPainter* painter, int width) const;  // below the title; returns its height
   void placeLegend();  // beside the title where it has room, else in a line of its own
   QString valueText(double value) const;
   QString xText(double x) const;
@@ -141,11 +143,11 @@ class PlotView : public QWidget {
   QString titleText_, xTitle_, scaleTitle_, unit_;
   std::optional<MinMax> yBox_;  // chosen by hand; else what is in sight
   XAxis xAxis_ = XAxis::kNumber;
+  Unit unitKind_ = Unit::kNumber;
   bool sorted_ = false, chosen_ = false, refit_ = true;  // chosen_: an x range, without a group
   bool linesChanged_ = false;  // legend and table do not have all of them yet
   bool awaitsTurn_ = false;    // of the frame clock
-  bool dirty_ = true, percent_ = false, fromZero_ = false, bytes_ = false, rate_ = false,
-       fitting_ = false;
+  bool dirty_ = true, fromZero_ = false, fitting_ = false;
 };
 
 }  // namespace lockstep::ui

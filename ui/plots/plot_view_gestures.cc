@@ -157,6 +157,7 @@ void PlotView::showCursor(double x, bool visible) {
 }
 
 void PlotView::showCrosshair(double x, bool visible) {
+  if (visible && !isSeen()) return;
   visible = visible && sampleCount() > 0;
   crosshair_->setVisible(visible);
   crosshairText_->setVisible(visible);
@@ -186,8 +187,9 @@ void PlotView::showCrosshair(double x, bool visible) {
 
 QString PlotView::valueText(double value) const {
   if (!std::isfinite(value)) return tr("not a number");
-  if (percent_) return formatPercent(value, 1);
-  if (bytes_) return rate_ ? formatRate(value) : formatBytes(value);
+  if (unitKind_ == Unit::kPercent) return formatPercent(value, 1);
+  if (unitKind_ == Unit::kBytes) return formatBytes(value);
+  if (unitKind_ == Unit::kByteRate) return formatRate(value);
   if (std::abs(value) >= 1000 && std::abs(value) < 1e9) return formatCount(std::llround(value));
   return QLocale().toString(value, 'g', 4);
 }

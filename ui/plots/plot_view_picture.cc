@@ -10,7 +10,8 @@ namespace lockstep::ui {
 namespace {
 
 constexpr QSize kLeastPicture(640, 360);
-constexpr int kTitleHeight = 26, kLegendRow = 18, kMark = 16, kGap = 16;
+constexpr int kLegendRow = 18, kMark = 16, kGap = 16;
+constexpr int kRowsInside = 3;  // of the legend; for more rows the picture is higher
 
 }  // namespace
 
@@ -18,15 +19,18 @@ Picture PlotView::picture() {
   Picture out;
   out.name = titleText_;
   out.size = plot_->size().expandedTo(kLeastPicture);
+  const int legend = drawLegend(nullptr, out.size.width());
+  out.size.rheight() += std::max(0, legend - kRowsInside * kLegendRow);
   out.draw = [view = QPointer<PlotView>(this), size = out.size](QCPPainter& painter) {
     if (view) view->drawPicture(painter, size);
   };
   return out;
 }
 
-int PlotView::drawLegend(QPainter& painter, int width) const {
+// Without a painter only its height is asked for.
+int PlotView::drawLegend(QPainter* painter, int width) const {
   const Theme& theme = Theme::instance();
-  const QFontMetrics metrics(painter.font());
+  const QFontMetrics metrics(theme.small());
   int x = kSpaceM, row = 0;
   bool any = false;
   for (const auto& series : lines_->series()) {
@@ -37,14 +41,15 @@ int PlotView::drawLegend(QPainter& painter, int width) const {
       ++row;
     }
     any = true;
-    const int middle = kTitleHeight + row * kLegendRow + kLegendRow / 2;
-    painter.setPen(
-        QPen(theme.series(series->colorIndex), 2, series->dashed ? Qt::DashLine : Qt::SolidLine));
-    painter.drawLine(x, middle, x + 10, middle);
-    painter.setPen(theme.color("text"));
-    painter.drawText(QRect(x + kMark, middle - kLegendRow / 2, wide, kLegendRow),
-                     Qt::AlignLeft | Qt::AlignVCenter, series->name);
+    const QRect at(x, kPictureTitle + row * kLegendRow, wide, kLegendRow);
     x += wide + kGap;
+    if (painter == nullptr) continue;
+    painter->setPen(
+        QPen(theme.series(series->colorIndex), 2, series->dashed ? Qt::DashLine : Qt::SolidLine));
+    painter->drawLine(at.x(), at.center().y(), at.x() + 10, at.center().y());
+    painter->setPen(theme.color("text"));
+    painter->drawText(at.adjusted(kMark, 0, kMark, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                      series->name);
   }
   return any ? (row + 1) * kLegendRow : 0;
 }
@@ -57,10 +62,10 @@ void PlotView::drawPicture(QCPPainter& painter, QSize size) {
   QFont bold = theme.small();
   bold.setWeight(QFont::DemiBold);
   painter.setFont(bold);
-  painter.drawText(QRect(kSpaceM, 0, size.width() - 2 * kSpaceM, kTitleHeight),
+  painter.drawText(QRect(kSpaceM, 0, size.width() - 2 * kSpaceM, kPictureTitle),
                    Qt::AlignLeft | Qt::AlignVCenter, titleText_);
   painter.setFont(theme.small());
-  const int top = kTitleHeight + drawLegend(painter, size.width());
+  const int top = kPictureTitle + drawLegend(&painter, size.width());
   // As on the screen, but for what follows the pointer, and with the title of the x axis.
   const bool crosshair = crosshair_->visible();
   for (QCPLayerable* one :

@@ -13,6 +13,37 @@ int tickDigits(double step) {
   return step > 0 ? std::clamp(static_cast<int>(std::ceil(-std::log10(step) - 1e-9)), 0, 6) : 0;
 }
 
+QString scaled(double tick, double step, const char* unit, const QLocale& locale) {
+  static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
+  int prefix = 0;
+  double size = 1;
+  for (; std::abs(tick) >= size * 999.5 && prefix < 5; ++prefix) size *= 1000;
+  return QString("%1 %2%3").arg(locale.toString(tick / size, 'f', tickDigits(step / size)),
+                                prefixes[prefix], unit);
+}
+
+// Of a tick that lies `step` from the next; empty: the unit has no labels of its own.
+QString unitLabel(UnitTicker::Unit unit, double tick, double step, const QLocale& locale) {
+  using Unit = UnitTicker::Unit;
+  switch (unit) {
+    case Unit::kCount:
+      return locale.toString(tick, 'f', 0);
+    case Unit::kAmount:
+      return scaled(tick, step, "", locale).trimmed();
+    case Unit::kBytes:
+      return scaled(tick, step, "B", locale);
+    case Unit::kRate:
+      return scaled(tick, step, "B/s", locale);
+    case Unit::kPercent:
+      return formatPercent(tick, tickDigits(step * 100));
+    case Unit::kTime:
+      return formatDuration(tick);
+    case Unit::kPlain:
+      break;
+  }
+  return {};
+}
+
 }  // namespace
 
 double UnitTicker::getTickStep(const QCPRange& range) {
@@ -29,22 +60,7 @@ double UnitTicker::getTickStep(const QCPRange& range) {
 }
 
 QString UnitTicker::getTickLabel(double tick, const QLocale& locale, QChar, int) {
-  switch (unit_) {
-    case Unit::kCount:
-      return locale.toString(tick, 'f', 0);
-    case Unit::kAmount:
-      return scaled(tick, "", locale).trimmed();
-    case Unit::kBytes:
-      return scaled(tick, "B", locale);
-    case Unit::kRate:
-      return scaled(tick, "B/s", locale);
-    case Unit::kPercent:
-      return formatPercent(tick, tickDigits(step_ * 100));
-    case Unit::kTime:
-      return formatDuration(tick);
-    case Unit::kPlain:
-      break;
-  }
+  if (const QString label = unitLabel(unit_, tick, step_, locale); !label.isEmpty()) return label;
   const double size = std::abs(tick);
   if (size < step_ * 1e-9) return "0";
   if (size >= 1e-4 && size < 1e6) return locale.toString(tick, 'f', tickDigits(step_));
@@ -62,13 +78,11 @@ void ScaleTicker::generate(const QCPRange& range, const QLocale& locale, QChar f
     (*subTicks)[i] = scale_.back((*subTicks)[i]);
 }
 
-QString UnitTicker::scaled(double tick, const char* unit, const QLocale& locale) const {
-  static const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
-  int prefix = 0;
-  double size = 1;
-  for (; std::abs(tick) >= size * 999.5 && prefix < 5; ++prefix) size *= 1000;
-  return QString("%1 %2%3").arg(locale.toString(tick / size, 'f', tickDigits(step_ / size)),
-                                prefixes[prefix], unit);
+QString LogTicker::getTickLabel(double tick, const QLocale& locale, QChar formatChar,
+                                int precision) {
+  const QString label = unitLabel(unit_, tick, tick, locale);
+  return !label.isEmpty() ? label
+                          : QCPAxisTickerLog::getTickLabel(tick, locale, formatChar, precision);
 }
 
 }  // namespace lockstep::ui

@@ -1,4 +1,5 @@
-// UnitTicker: labels of an axis in the studio's units: no two ticks are labelled alike.
+// UnitTicker: labels of an axis in the studio's units: no two ticks are labelled alike. LogTicker
+// has the same labels on a logarithmic axis.
 #pragma once
 
 #include "ui/plots/custom_plot.h"
@@ -17,10 +18,20 @@ class UnitTicker : public QCPAxisTicker {
                        int precision) override;
 
  private:
-  QString scaled(double tick, const char* unit, const QLocale& locale) const;
-
   Unit unit_;
   double step_ = 1;
+};
+
+class LogTicker : public QCPAxisTickerLog {
+ public:
+  explicit LogTicker(UnitTicker::Unit unit) : unit_(unit) {}
+
+ protected:
+  QString getTickLabel(double tick, const QLocale& locale, QChar formatChar,
+                       int precision) override;
+
+ private:
+  UnitTicker::Unit unit_;
 };
 
 // Labels steps by what they are on the scale, at round numbers of that.

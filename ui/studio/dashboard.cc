@@ -166,6 +166,15 @@ void Dashboards::remove(const QString& name) {
   if (current() == name) setCurrent({});
 }
 
+Status Dashboards::write() {
+  store_.sync();
+  if (store_.status() == QSettings::NoError) return {};
+  Error error = makeError(Code::kUnavailable, "cannot write the studio's settings to {}",
+                          store_.fileName().toStdString());
+  error.next = "check that the file can be written, and that its disk has room";
+  return error;
+}
+
 QString Dashboards::current() const { return store_.value("dashboard").toString(); }
 void Dashboards::setCurrent(const QString& name) { store_.setValue("dashboard", name); }
 

@@ -7,6 +7,8 @@
 #include <QVector>
 #include <optional>
 
+#include "engine/base/status.h"
+
 class QSettings;
 
 namespace lockstep::ui {
@@ -50,6 +52,7 @@ class Dashboards {
   std::optional<Dashboard> find(const QString& name, bool* damaged = nullptr) const;
   void save(const Dashboard& dashboard);  // under its name, in place of one of that name
   void remove(const QString& name);
+  Status write();  // all changes, to the settings' file
   // The one that run pages open with; "": the default.
   QString current() const;
   void setCurrent(const QString& name);

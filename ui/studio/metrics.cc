@@ -61,7 +61,7 @@ constexpr std::array kOfRun{
           {kStep, Unit::kNumber, "", false, false}},
     Known{"evaluated/metric",
           QT_TRANSLATE_NOOP("lockstep::ui::Metrics", "Evaluated metric"),
-          {kStep, Unit::kNumber, "", false, false}},
+          {kStep, Unit::kOfMetric, "", false, false}},
     Known{"epoch/train_loss",
           QT_TRANSLATE_NOOP("lockstep::ui::Metrics", "Loss of the epoch"),
           {kEpoch, Unit::kNumber, "", false, false}},
@@ -260,6 +260,14 @@ MetricInfo metricInfo(const std::string& series) {
     if (metric == "accuracy") out.kind = MetricUnit::kFraction;
   }
   return out;
+}
+
+bool shareUnit(const MetricInfo& a, const MetricInfo& b) {
+  const auto isPlain = [](const MetricInfo& one) {
+    return one.kind == Unit::kNumber || one.kind == Unit::kFraction || one.kind == Unit::kOfMetric;
+  };
+  if (a.kind == Unit::kOfMetric || b.kind == Unit::kOfMetric) return isPlain(a) && isPlain(b);
+  return a.kind == b.kind && std::string_view(a.unit) == b.unit;
 }
 
 QString metricText(const QString& series) {

@@ -16,7 +16,8 @@ enum class MetricUnit : std::uint8_t {
   kBytes,
   kByteRate,
   kSeconds,
-  kOther,  // named by MetricInfo::unit
+  kOther,     // named by MetricInfo::unit
+  kOfMetric,  // a number or a fraction, whichever the run's metric is
 };
 
 struct MetricInfo {
@@ -27,6 +28,7 @@ struct MetricInfo {
   bool smooth = false;    // drawn as a moving average, with the samples as a shadow
 };
 MetricInfo metricInfo(const std::string& series);
+bool shareUnit(const MetricInfo& a, const MetricInfo& b);  // one y axis fits both
 
 // "Gradient norm"; "n1 · CPU"; "rank 3 · forward"; the series' own name where it is not known. Of a
 // pattern likewise, with "all nodes", "all ranks" and "all GPUs" for their wildcards.

@@ -11,20 +11,9 @@
 namespace lockstep::ui {
 namespace {
 
-constexpr std::size_t kLeastSamples = 2048;  // of one curve
-constexpr std::size_t kLimitStep = 8;        // curves more until the limits are set again
-
-// The extremes of spans as points, in the order of x.
-std::vector<app::Point> pointsOf(const std::vector<app::Span>& spans) {
-  std::vector<app::Point> out;
-  out.reserve(2 * spans.size());
-  for (const app::Span& span : spans) {
-    const bool one = !(span.low < span.high);
-    out.push_back({span.x, one ? span.last : span.low});
-    if (!one) out.push_back({span.x, span.high});
-  }
-  return out;
-}
+// Of the window's thread at a time, for long curves.
+constexpr int kSliceMs = 12;
+constexpr std::size_t kSlicePoints = 20'000;
 
 }  // namespace
 
@@ -37,6 +26,9 @@ struct RunCurves::Read {
   };
   std::vector<Curve> curves;
   Status status;
+  bool isDetail = false;
+  double from = 0, to = 0;           // of a detail, for the plots' x
+  std::size_t at = 0, pointsAt = 0;  // what has been taken
 
   // Of [from, to] about `most` points; all of them if there are no more.
   static Read of(const std::string& folder, const std::string& run,
@@ -60,6 +52,17 @@ RunCurves::Read RunCurves::Read::of(const std::string& folder, const std::string
     return {};
   };
   out.status = read();
+  return out;
+}
+
+std::vector<app::Point> pointsOf(const std::vector<app::Span>& spans) {
+  std::vector<app::Point> out;
+  out.reserve(2 * spans.size());
+  for (const app::Span& span : spans) {
+    const bool one = !(span.low < span.high);
+    out.push_back({span.x, one ? span.last : span.low});
+    if (!one) out.push_back({span.x, span.high});
+  }
   return out;
 }
 
@@ -93,15 +96,6 @@ void RunCurves::note(const std::string& name) {
   if (names_.insert(name).second) Q_EMIT added(QString::fromStdString(name));
 }
 
-std::size_t RunCurves::limit() const {
-  return std::max(kMostSamples / std::max<std::size_t>(used_.size(), kLimitStep), kLeastSamples);
-}
-
-void RunCurves::share() {
-  for (const auto& [name, curve] : used_)
-    for (const auto& line : curve.lines()) line->setLimit(limit());
-}
-
 RunCurves::Use& RunCurves::use(const std::string& name) {
   Use& curve = used_[name];
   if (curve.line) return curve;
@@ -110,8 +104,7 @@ RunCurves::Use& RunCurves::use(const std::string& name) {
                                         static_cast<int>(used_.size()) - 1, smooth);
   curve.line->dots = name.starts_with("epoch/");
   if (smooth) curve.line->setSmoothing(0.9);
-  curve.line->setLimit(limit());
-  if (used_.size() % kLimitStep == 0) share();
+  room_.add(curve.line);
   return curve;
 }
 
@@ -125,6 +118,7 @@ std::vector<std::shared_ptr<Series>> RunCurves::Use::lines() const {
 std::shared_ptr<Series> RunCurves::pin(const std::string& name) {
   const auto line = std::make_shared<Series>(*series(name));
   line->visible = true;
+  room_.add(line);
   auto& pins = used_[name].pins;
   std::erase_if(pins, [](const auto& pin) { return pin.expired(); });
   pins.push_back(line);
@@ -211,60 +205,130 @@ void RunCurves::startReading() {
     reading_ = true;
     runInBackground(
         this,
-        [folder = folder_, run = run_, names = std::exchange(wanted_, {}), most = limit() / 2] {
+        [folder = folder_, run = run_, names = std::exchange(wanted_, {}),
+         most = room_.limit() / 2] {
           return std::make_shared<Read>(Read::of(folder, run, names, -kEver, kEver, most));
         },
-        [this](const std::shared_ptr<Read>& read) { take(std::move(*read)); });
-  } else if (window_) {
-    reading_ = true;
-    const Window window = *std::exchange(window_, std::nullopt);
-    const double margin = (window.to - window.from) / 2;
-    const double from = window.from - margin, to = window.to + margin;
-    const double origin = originOf(window.names.front());
-    runInBackground(
-        this,
-        [folder = folder_, run = run_, window, from = from + origin, to = to + origin] {
-          return std::make_shared<Read>(Read::of(folder, run, window.names, from, to,
-                                                 static_cast<std::size_t>(4 * window.pixels)));
-        },
-        [this, from, to](const std::shared_ptr<Read>& read) { takeDetail(*read, from, to); });
+        [this](const std::shared_ptr<Read>& read) { take(read); });
+  } else if (!windows_.empty()) {
+    const Window window = std::move(windows_.front());
+    windows_.pop_front();
+    readMore(window);
   }
 }
 
-void RunCurves::take(Read read) {
+void RunCurves::readMore(const Window& window) {
+  reading_ = true;
+  const double margin = (window.to - window.from) / 2;
+  const double from = window.from - margin, to = window.to + margin;
+  runInBackground(
+      this,
+      [folder = folder_, run = run_, window, from, to, origin = originOf(window.names.front())] {
+        auto read =
+            std::make_shared<Read>(Read::of(folder, run, window.names, from + origin, to + origin,
+                                            static_cast<std::size_t>(4 * window.pixels)));
+        read->isDetail = true;
+        read->from = from;
+        read->to = to;
+        return read;
+      },
+      [this](const std::shared_ptr<Read>& read) { take(read); });
+}
+
+void RunCurves::take(const std::shared_ptr<Read>& read) {
+  QElapsedTimer spent;
+  spent.start();
+  while (read->status.ok() && read->at < read->curves.size() && spent.elapsed() < kSliceMs)
+    takeSome(*read);
+  if (!read->status.ok() || read->at == read->curves.size()) return end(*read);
+  QTimer::singleShot(0, this, [this, read] { take(read); });
+  Q_EMIT changed();
+}
+
+// A part of a long curve. Both samples of one x are taken together.
+void RunCurves::takeSome(Read& read) {
+  if (read.isDetail) {
+    takeDetail(read);
+    ++read.at;
+    return;
+  }
+  const auto& [name, points, exact] = read.curves[read.at];
+  Use& curve = used_[name];
+  if (read.pointsAt == 0 && curve.unread) takeAgain(name, curve);
+  if (!exact)
+    for (const auto& line : curve.lines()) line->setThinned();
+  std::size_t end = std::min(points.size(), read.pointsAt + kSlicePoints);
+  while (end > 0 && end < points.size() && points[end].x == points[end - 1].x) ++end;
+  extend(name, curve,
+         {points.begin() + static_cast<std::ptrdiff_t>(read.pointsAt),
+          points.begin() + static_cast<std::ptrdiff_t>(end)});
+  read.pointsAt = end;
+  if (end < points.size()) return;
+  curve.reading = false;
+  extend(name, curve, std::exchange(curve.waiting, {}));
+  read.pointsAt = 0;
+  ++read.at;
+}
+
+// What came since the history could not be read follows what is read now.
+void RunCurves::takeAgain(const std::string& name, Use& curve) {
+  curve.unread = false;
+  std::vector<app::Point> since;
+  const Pyramid& there = curve.line->raw();
+  for (std::size_t i = 0; i < there.size(); ++i)
+    if (there.x(i) + originOf(name) <= curve.lastX)
+      since.push_back({there.x(i) + originOf(name), there.y(i)});
+  curve.waiting.insert(curve.waiting.begin(), since.begin(), since.end());
+  curve.ahead.clear();
+  curve.lastX = -std::numeric_limits<double>::infinity();
+  for (const auto& line : curve.lines()) line->clear();
+}
+
+void RunCurves::takeDetail(const Read& read) {
+  const auto& [name, points, exact] = read.curves[read.at];
+  if (points.empty()) return;
+  Pyramid samples;
+  const double origin = originOf(name);
+  for (const app::Point& point : points) samples.append(point.x - origin, point.y);
+  // Later samples may come.
+  for (const auto& line : used_[name].lines())
+    line->setDetail(read.from, std::min(read.to, points.back().x - origin), samples, exact);
+}
+
+void RunCurves::end(const Read& read) {
   reading_ = false;
-  for (auto& [name, points, exact] : read.curves) {
-    Use& curve = used_[name];
+  if (read.status.ok()) {
+    told_.clear();
+    if (!read.isDetail) retryMs_ = kFirstRetryMs;
+  } else {
+    if (!read.isDetail) tryAgain(read);
+    const std::string text = read.status.error().text();
+    if (std::exchange(told_, text) != text) Q_EMIT failed(read.status.error());
+  }
+  Q_EMIT changed();
+  startReading();
+}
+
+// Meanwhile what comes is shown.
+void RunCurves::tryAgain(const Read& failed) {
+  std::vector<std::string> names;
+  for (const auto& read : failed.curves) {
+    Use& curve = used_[read.name];
     curve.reading = false;
-    if (!exact)
-      for (const auto& line : curve.lines()) line->setThinned();
-    extend(name, curve, points);
-    extend(name, curve, std::exchange(curve.waiting, {}));
+    curve.unread = true;
+    extend(read.name, curve, std::exchange(curve.waiting, {}));
+    names.push_back(read.name);
   }
-  if (!read.status.ok()) Q_EMIT failed(read.status.error());
-  Q_EMIT changed();
-  startReading();
-}
-
-void RunCurves::takeDetail(const Read& read, double from, double to) {
-  reading_ = false;
-  for (const auto& [name, points, exact] : read.curves) {
-    if (points.empty()) continue;
-    Pyramid samples;
-    const double origin = originOf(name);
-    for (const app::Point& point : points) samples.append(point.x - origin, point.y);
-    // Later samples may come.
-    for (const auto& line : used_[name].lines())
-      line->setDetail(from, std::min(to, points.back().x - origin), samples, exact);
-  }
-  if (!read.status.ok()) Q_EMIT failed(read.status.error());
-  Q_EMIT changed();
-  startReading();
+  QTimer::singleShot(retryMs_, this, [this, names] {
+    for (const std::string& name : names) want(name);
+  });
+  retryMs_ = std::min(2 * retryMs_, kLongestRetryMs);
 }
 
 void RunCurves::refine(const std::vector<std::shared_ptr<Series>>& lines, double from, double to,
                        int pixels) {
-  Window window{{}, from, to, pixels};
+  if (lines.empty()) return;
+  Window window{lines.front().get(), {}, from, to, pixels};
   for (const auto& [name, curve] : used_) {
     if (curve.reading) continue;
     const auto own = curve.lines();
@@ -275,7 +339,8 @@ void RunCurves::refine(const std::vector<std::shared_ptr<Series>>& lines, double
       window.names.push_back(name);
   }
   if (window.names.empty()) return;
-  window_ = std::move(window);
+  std::erase_if(windows_, [&](const Window& other) { return other.plot == window.plot; });
+  windows_.push_back(std::move(window));
   startReading();
 }
 

@@ -5,10 +5,8 @@
 #include <QElapsedTimer>
 #include <QTimer>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
-#include <string_view>
 
 #include "app/runs/log_line.h"
 #include "app/runs/relaunch.h"
@@ -164,8 +162,10 @@ RunDocument::RunDocument(QString run, Workspace& workspace, QObject* parent)
       run_(std::move(run)),
       workspace_(workspace),
       logs_(new LogModel(this)),
-      curves_(workspace.home().historyFolder(), run_.toStdString(), this) {
+      curves_(workspace.home().historyFolder(), run_.toStdString(), this),
+      stepLines_(steps_, curves_.room(), this) {
   connect(&curves_, &RunCurves::changed, this, &RunDocument::dataChanged);
+  connect(&stepLines_, &StepLines::changed, this, &RunDocument::dataChanged);
   connect(&curves_, &RunCurves::added, this,
           [this](const QString& name) { noteMetric(name.toStdString()); });
   connect(&curves_, &RunCurves::failed, this, &RunDocument::failed);
@@ -233,7 +233,7 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
     const bool last = end == from.points.size();
     if (steps_.add(slice)) {
       noteMetric(slice.name);
-      appendSteps(slice);
+      stepLines_.took(slice);
     } else {
       curves_.load(slice, last);
     }
@@ -282,39 +282,14 @@ double RunDocument::secondsIntoRun(double wallSeconds) const {
 
 std::string RunDocument::historyFolder() const { return workspace_.home().historyFolder(); }
 
-namespace {
-
-constexpr std::array<std::string_view, 7> kStepSeries{"step",    "data",     "forward",  "backward",
-                                                      "waiting", "transfer", "optimizer"};
-
-// The rank and measure of "rank/3/forward"; none of other names.
-std::optional<std::pair<int, app::StepMeasure>> stepSeries(const std::string& name) {
-  const QStringList parts = QString::fromStdString(name).split('/');
-  if (parts.size() != 3 || parts[0] != "rank") return std::nullopt;
-  bool isNumber = false;
-  const int rank = parts[1].toInt(&isNumber);
-  const auto which = std::find(kStepSeries.begin(), kStepSeries.end(), parts[2].toStdString());
-  if (!isNumber || rank < 0 || which == kStepSeries.end()) return std::nullopt;
-  return std::pair{rank, static_cast<app::StepMeasure>(which - kStepSeries.begin())};
+std::shared_ptr<Series> RunDocument::pin(const std::string& name) {
+  return StepLines::has(name) ? stepLines_.pin(name) : curves_.pin(name);
 }
 
-}  // namespace
-
-std::shared_ptr<Series> RunDocument::pin(const std::string& name) {
-  std::shared_ptr<Series> line;
-  if (const auto which = stepSeries(name)) {
-    line = std::make_shared<Series>(QString::fromStdString(name), 0);
-    const auto [rank, measure] = *which;
-    for (std::int64_t step = 1; rank < steps_.ranks() && step <= steps_.steps(); ++step)
-      if (const float seconds = steps_.seconds(measure, rank, step); !std::isnan(seconds))
-        line->append(static_cast<double>(step), static_cast<double>(seconds));
-  } else {
-    return curves_.pin(name);
-  }
-  auto& pins = pins_[name];
-  std::erase_if(pins, [](const auto& one) { return one.expired(); });
-  pins.push_back(line);
-  return line;
+void RunDocument::refine(const std::vector<std::shared_ptr<Series>>& lines, double from, double to,
+                         int pixels) {
+  curves_.refine(lines, from, to, pixels);
+  stepLines_.refine(lines, from, to, pixels);
 }
 
 std::vector<std::string> RunDocument::metrics() const { return {metrics_.begin(), metrics_.end()}; }
@@ -324,27 +299,10 @@ void RunDocument::noteMetric(const std::string& name) {
   Q_EMIT metricAdded(QString::fromStdString(name));
 }
 
-// Of a series that steps_ has taken; samples that it had are there in the pinned lines too.
-void RunDocument::appendSteps(const app::RunBatch::Series& given) {
-  const auto pinned = pins_.find(given.name);
-  if (pinned == pins_.end()) return;
-  for (const auto& pin : pinned->second) {
-    const auto line = pin.lock();
-    if (!line) continue;
-    const Pyramid& there = line->raw();
-    double last = there.size() > 0 ? there.x(there.size() - 1) : 0;
-    for (const app::Point& point : given.points) {
-      if (point.x <= last) continue;
-      line->append(point.x, point.y);
-      last = point.x;
-    }
-  }
-}
-
 void RunDocument::add(const app::RunBatch::Series& series, bool preview) {
   if (steps_.add(series)) {
     noteMetric(series.name);
-    if (!preview) appendSteps(series);  // else it comes again, after what is missing
+    if (!preview) stepLines_.took(series);  // else it comes again, after what is missing
     return;
   }
   if (preview)

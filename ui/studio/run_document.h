@@ -19,6 +19,7 @@
 #include "ui/studio/live_cluster.h"
 #include "ui/studio/log_model.h"
 #include "ui/studio/run_curves.h"
+#include "ui/studio/step_lines.h"
 #include "ui/theme/theme.h"
 
 namespace lockstep::ui {
@@ -63,6 +64,9 @@ class RunDocument : public QObject {
   // Returns a line of its own with the samples of a series, also of those that steps() has. Later
   // samples are added to it as long as it is held. A series that has no samples yet may get some.
   std::shared_ptr<Series> pin(const std::string& name);
+  // As RunCurves::refine(), of lines of either kind.
+  void refine(const std::vector<std::shared_ptr<Series>>& lines, double from, double to,
+              int pixels);
   // The names of all series that have come, sorted.
   std::vector<std::string> metrics() const;
   Workspace& workspace() const { return workspace_; }
@@ -101,7 +105,6 @@ class RunDocument : public QObject {
   void follow();
   void add(const app::RunBatch::Series& series, bool preview);
   void tell(const std::vector<app::AlertEvent>& events);
-  void appendSteps(const app::RunBatch::Series& series);
   void noteMetric(const std::string& name);
 
   QString run_;
@@ -111,9 +114,9 @@ class RunDocument : public QObject {
   std::optional<app::Preview> prediction_;
   LogModel* logs_;
   RunCurves curves_;
-  std::map<std::string, std::vector<std::weak_ptr<Series>>> pins_;  // of series of steps_
   std::set<std::string> metrics_;
   app::StepMatrix steps_;
+  StepLines stepLines_;
   app::AlertWatch alerts_;
   QTimer alertTick_;
   bool loaded_ = false, ending_ = false;

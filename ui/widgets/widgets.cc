@@ -41,6 +41,7 @@ QToolButton* makeToolButton(const QString& objectName, const char* icon, QWidget
 QLabel* makeLabel(const QString& objectName, QWidget* parent, const char* role) {
   auto* label = new QLabel(parent);
   label->setObjectName(objectName);
+  label->setTextFormat(Qt::PlainText);
   if (role) label->setProperty("role", role);
   return label;
 }

@@ -161,13 +161,14 @@ QList<Page*> MainWindow::pages() const {
 }
 
 void MainWindow::addPage(Page* page) {
-  if (QUndoStack* stack = page->undoStack()) undo_->addStack(stack);
   connect(page, &Page::titleChanged, this, &MainWindow::refreshTitles);
   connect(page, &Page::inspectorChanged, this, [this, page] {
     if (page == currentPage()) refreshInspector();
   });
   connect(page, &Page::placeChanged, this, [this, page] {
-    if (page == currentPage()) notePlace();
+    if (page != currentPage()) return;
+    activateUndo();
+    notePlace();
   });
   connect(page, &Page::alertRaised, this, &MainWindow::raiseAlert);
   connect(page, &Page::alertOver, this, &MainWindow::resolveAlert);
@@ -203,9 +204,17 @@ void MainWindow::closeTab(int index, bool force) {
   rememberSession();
 }
 
+// Of what is shown alone: nothing is undone unseen.
+void MainWindow::activateUndo() {
+  Page* page = currentPage();
+  QUndoStack* const stack = page ? page->undoStack() : nullptr;
+  if (stack) undo_->addStack(stack);
+  undo_->setActiveStack(stack);
+}
+
 void MainWindow::currentChanged() {
   Page* page = currentPage();
-  undo_->setActiveStack(page ? page->undoStack() : nullptr);
+  activateUndo();
   if (auto* model = qobject_cast<ModelPage*>(page)) lastModel_ = model;
   if (auto* cluster = qobject_cast<ClusterPage*>(page)) lastCluster_ = cluster;
   if (auto* welcome = qobject_cast<WelcomePage*>(page))

@@ -68,7 +68,7 @@ class MainWindow : public QMainWindow {
   void relaunch(const QString& run, app::RelaunchKind kind);
   // Opens a run's spec as a new unsaved model, and the launch dialog for it. Asynchronous.
   void clone(const QString& run);
-  void exportReport(const QString& run);  // asks where to
+  void exportReport();  // of the runs that are shown or selected; asks where to
   // Opens the launch dialog for files, or for examples by name (opens a copy in the home folder);
   // "": none. Starts nothing.
   void openReady(const QString& model, const QString& cluster);
@@ -111,12 +111,15 @@ class MainWindow : public QMainWindow {
   void addPage(Page* page);
   void closeTab(int index, bool force = false);
   void currentChanged();
+  void activateUndo();
   void refreshTitles();
   void refreshActions();
   void refreshNavigator();  // files, and runs
   void refreshRuns();       // in the background
   void notePlace();         // where the person is now, to go back to
   void goBack(int steps);   // negative: forward
+  void goToNoted(qsizetype place);
+  void forgetPlaces(const QString& key);
   void copyLink();
   void askLink();
   void arrangeDocks();

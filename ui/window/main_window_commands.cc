@@ -157,12 +157,7 @@ void MainWindow::makeRunActions() {
           [this] { relaunch(shownRun(), app::RelaunchKind::kRerun); });
   command("actionClone", QT_TR_NOOP("&Clone as new model…"), "copy", {},
           [this] { clone(shownRun()); });
-  command("actionReport", QT_TR_NOOP("E&xport report…"), "export", {}, [this] {
-    if (auto* history = qobject_cast<HistoryPage*>(currentPage()))
-      history->askExport(HistoryPage::ExportKind::kReport);
-    else
-      exportReport(shownRun());
-  });
+  command("actionReport", QT_TR_NOOP("E&xport report…"), "export", {}, [this] { exportReport(); });
 }
 
 void MainWindow::makeWindowActions() {
@@ -297,7 +292,8 @@ void MainWindow::refreshActions() {
   actions_["actionBack"]->setEnabled(placeAt_ > 0);
   actions_["actionForward"]->setEnabled(placeAt_ + 1 < places_.size());
   actions_["actionCopyLink"]->setEnabled(page && !linkOf(page->place()).isEmpty());
-  actions_["actionReport"]->setEnabled(!shownRun().isEmpty());
+  actions_["actionReport"]->setEnabled(!shownRun().isEmpty() ||
+                                       (history && !history->selectedRuns().isEmpty()));
   actions_["actionDark"]->setChecked(Theme::instance().isDark());
   actions_["actionEnglish"]->setChecked(Language::instance().code() == "en");
   actions_["actionChinese"]->setChecked(Language::instance().code() == "zh_CN");

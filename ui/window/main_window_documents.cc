@@ -1,13 +1,12 @@
 // The documents of the main window: how each is opened or made, and what is launched of them.
 #include <QDir>
 #include <QFile>
-#include <QFileDialog>
 #include <QFileInfo>
 #include <QTabWidget>
 #include <algorithm>
 
-#include "app/report/html_report.h"
-#include "engine/base/file.h"
+#include "app/history/history.h"
+#include "ui/dialogs/export_runs.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/models/navigator_model.h"
@@ -99,7 +98,7 @@ void MainWindow::openLink(const QString& link) {
 }
 
 void MainWindow::goTo(const Place& place) {
-  if (Page* page = openPage(place.key)) page->show(place);
+  if (Page* page = openPage(place.key)) page->go(place);
 }
 
 // A choice within the page replaces the place; another part or page is a new one.
@@ -110,7 +109,7 @@ void MainWindow::notePlace() {
   if (placeAt_ >= 0) {
     Place& here = places_[placeAt_];
     if (here == place) return;
-    if (here.key == place.key && here.part == place.part && here.rank < 0) {
+    if (here.key == place.key && here.part == place.part) {
       here = place;
       return refreshActions();
     }
@@ -123,14 +122,45 @@ void MainWindow::notePlace() {
   refreshActions();
 }
 
-// A document that was closed is opened again; one that cannot be is passed over.
+// A document that was closed is opened again; a run that was deleted is passed over.
 void MainWindow::goBack(int steps) {
   const qsizetype to = placeAt_ - steps;
   if (to < 0 || to >= places_.size()) return;
-  placeAt_ = to;
+  const QString key = places_[to].key;
+  const QList<Page*> open = pages();
+  const bool isOpen =
+      std::any_of(open.begin(), open.end(), [&](const Page* page) { return page->key() == key; });
+  if (isOpen || !key.startsWith("run:")) return goToNoted(to);
+  runInBackground(
+      this,
+      [folder = workspace_->home().historyFolder(), run = key.section(':', 1).toStdString()] {
+        const auto history = app::History::open(folder);
+        if (!history) return true;  // which its page says
+        const auto row = (*history)->row(run);
+        return row.ok() || row.error().code != Code::kNotFound;
+      },
+      [this, key, steps, to](bool isThere) {
+        if (to != placeAt_ - steps || to >= places_.size() || places_[to].key != key) return;
+        if (isThere) return goToNoted(to);
+        forgetPlaces(key);
+        goBack(steps > 0 ? 1 : -1);
+      });
+}
+
+void MainWindow::goToNoted(qsizetype place) {
+  placeAt_ = place;
   going_ = true;
-  goTo(places_[to]);
+  goTo(places_[place]);
   going_ = false;
+  refreshActions();
+}
+
+void MainWindow::forgetPlaces(const QString& key) {
+  for (qsizetype i = places_.size() - 1; i >= 0; --i) {
+    if (places_[i].key != key) continue;
+    places_.removeAt(i);
+    if (i <= placeAt_) --placeAt_;
+  }
   refreshActions();
 }
 
@@ -391,30 +421,14 @@ void MainWindow::clone(const QString& run) {
       });
 }
 
-void MainWindow::exportReport(const QString& run) {
-  if (run.isEmpty()) return;
-  auto* dialog = new QFileDialog(this, tr("Export report"), QString(), tr("HTML (*.html)"));
-  dialog->setObjectName("exportReportDialog");
-  dialog->setAcceptMode(QFileDialog::AcceptSave);
-  dialog->setDefaultSuffix("html");
-  dialog->selectFile(run + ".html");
-  dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &QFileDialog::fileSelected, this, [this, run](const QString& path) {
-    const auto job = workspace_->jobs().start(tr("Exporting %1").arg(path));
-    runInBackground(
-        this,
-        [folder = workspace_->home().historyFolder(), run, path]() -> Status {
-          LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
-          LOCKSTEP_ASSIGN(const std::string report, app::htmlReport(*history, run.toStdString()));
-          return writeFileAtomically(path.toStdString(), report);
-        },
-        [this, job](const Status& status) {
-          workspace_->jobs().finish(job);
-          if (Page* page = currentPage(); page && !status.ok())
-            page->message()->showError(status.error());
-        });
-  });
-  dialog->open();
+void MainWindow::exportReport() {
+  const auto* history = qobject_cast<HistoryPage*>(currentPage());
+  QStringList runs = history ? history->selectedRuns() : QStringList{shownRun()};
+  runs.removeAll(QString());
+  askExport(*workspace_, runs, ExportKind::kReport, this,
+            [this](const QString& path, const Status& status) {
+              if (Page* page = currentPage()) page->sayExported(path, status);
+            });
 }
 
 void MainWindow::openReady(const QString& model, const QString& cluster) {
