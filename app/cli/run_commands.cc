@@ -263,6 +263,12 @@ void endOnNodes(const Globals& globals, const History& history, const std::strin
         fmt::format("note: node {} may go on with the run until it is connected again\n", node));
 }
 
+// Of a run whose history cannot be read: it ends all the same if it was told.
+Error toldToEnd(Error error, const std::string& run, bool told) {
+  if (told) put(stderr, fmt::format("note: run {} was told to end\n", run));
+  return error;
+}
+
 int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
   const bool json = arguments.has("json"), giveUp = arguments.has("give-up");
   watchInterrupts();
@@ -306,10 +312,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       outOfReach = asked->code == Code::kUnavailable || asked->code == Code::kDeadlineExceeded;
       return *asked;
     }
-    if (over && error) {
-      if (told) put(stderr, fmt::format("note: run {} was told to end\n", row.run));
-      return *error;
-    }
+    if (over && error) return toldToEnd(*error, row.run, told);
     Error late = makeError(Code::kDeadlineExceeded, "run {} has not ended within 60 s", row.run);
     late.next = kill ? "see whether its nodes can be reached: lockstep cluster check FILE"
                      : message("lockstep kill {}", row.run);

@@ -6905,6 +6905,10 @@ its last lines:
             <translation>该 rank 的工作进程已结束</translation>
         </message>
         <message>
+            <source>the rank's worker ended while it was debugged</source>
+            <translation>该 rank 的工作进程在调试期间结束</translation>
+        </message>
+        <message>
             <source>gdbserver could not attach to process %1</source>
             <translation>gdbserver 无法附加到进程 %1</translation>
         </message>
