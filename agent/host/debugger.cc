@@ -276,15 +276,17 @@ class Session {
   Result<bool> run(const std::string& program, UniqueFd debugger) {
     LOCKSTEP_TRY(server_.start(program, traced_.pid));
     const bool stays = relay(debugger.get());
-    if (endedAt_ == 0) server_.detach(watch_, traced_.pid);
+    const bool ended = traced_.hasEnded();
+    if (!ended) server_.detach(watch_, traced_.pid);
     debugger.reset();
     server_.end();
     server_.readComplaints();
     const bool wasAttached = attached_ || server_.said().find("Attached;") != std::string::npos;
     if (!wasAttached) return notAttached();
-    if (traced_.hasEnded())
+    const bool goesOn = tell_(DebuggerState::kLeft) && stays;
+    if (ended && isOver_)
       return makeError(Code::kAborted, "the rank's worker ended while it was debugged");
-    return tell_(DebuggerState::kLeft) && stays;
+    return goesOn;
   }
 
  private:
@@ -315,10 +317,14 @@ class Session {
   // Whether the process was killed while the debugger held it, and gdbserver has not said so. The
   // process stays a zombie, and its parent knows nothing of its end, as long as gdbserver lives.
   bool isOver() {
-    if (!attached_ || !traced_.hasEnded()) return false;
+    if (!attached_ || !traced_.hasEnded()) {
+      endedAt_ = 0;
+      return false;
+    }
     const Nanoseconds now = monotonicNow();
     if (endedAt_ == 0) endedAt_ = now;
-    return now - endedAt_ > kAnswerLimit;
+    isOver_ = now - endedAt_ > kAnswerLimit;
+    return isOver_;
   }
 
   void noteAttached() {
@@ -342,6 +348,7 @@ class Session {
   Server server_;
   DebuggerWatch watch_;
   Nanoseconds endedAt_ = 0;  // when the process was seen to have ended; 0: it has not
+  bool isOver_ = false;
   bool attached_ = false, interested_ = true;
 };
 

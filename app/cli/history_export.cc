@@ -140,20 +140,6 @@ Result<std::string> exportOf(const History& history, const std::vector<RunRow>& 
   return again.specYaml;
 }
 
-// kDataLoss if what was exported lacks points, since they cannot be read.
-Status checkCurvesOf(const History& history, const std::vector<RunRow>& rows) {
-  for (const RunRow& row : rows) {
-    const auto store = history.openRun(row.run);
-    if (!store.ok() || (*store)->checkCurves().ok()) continue;
-    Error error = makeError(Code::kDataLoss, "curves of run {} are damaged", row.run);
-    error.why = "what could be read was exported";
-    error.next =
-        message("run `lockstep history check {}` to read the run again from its nodes", row.run);
-    return error;
-  }
-  return {};
-}
-
 }  // namespace
 
 int historyExportCommand(const Globals& globals, const Arguments& arguments) {
@@ -170,7 +156,9 @@ int historyExportCommand(const Globals& globals, const Arguments& arguments) {
       LOCKSTEP_TRY(writeFileAtomically(absolutePath(arguments.text("out"), {}), text));
     else
       put(stdout, text);
-    return format == "yaml" ? Status() : checkCurvesOf(*history, rows);
+    for (const RunRow& row : rows)
+      if (format != "yaml") LOCKSTEP_TRY(checkExported(*history, row.run));
+    return {};
   }();
   if (status.ok()) return kSucceeded;
   report(status.error(), false);

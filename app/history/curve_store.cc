@@ -302,17 +302,15 @@ Result<std::vector<Span>> CurveStore::spansAt(int level, std::int64_t series,
     if (level > 0 && row.n >= kLeastPoints[level]) {
       found = chunk.bind(series).bind(level).bind(row.t0).step();
       if (found) {
-        auto spans =
+        const auto spans =
             chunk.integer(1) != 0 ? unpackSpans(chunk.blob(0)) : plain<Span>(chunk.blob(0));
-        if (!spans) return spans.error();
-        append(*spans);
+        if (spans) append(*spans);  // as in readBatches()
       }
       LOCKSTEP_TRY(chunk.run());
     }
     if (found) continue;  // an earlier version kept no spans of less than 4096 points
     if (chunk.bind(series).bind(0).bind(row.t0).step()) {
-      LOCKSTEP_ASSIGN(const auto points, pointsIn(chunk, 0, 1));
-      append(spansOf(points, kSpanPoints[level]));
+      if (const auto points = pointsIn(chunk, 0, 1)) append(spansOf(*points, kSpanPoints[level]));
     }
     LOCKSTEP_TRY(chunk.run());
   }

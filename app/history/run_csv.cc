@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "app/history/history.h"
+
 namespace lockstep::app {
 SeriesAxis seriesAxis(std::string_view series) {
   if (series.starts_with("epoch/")) return SeriesAxis::kEpoch;
@@ -49,6 +51,15 @@ Result<std::string> csvOf(const RunStore& store) {
     }
   }
   return out;
+}
+
+Status checkExported(const History& history, const std::string& run) {
+  LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
+  if (store->checkCurves().ok()) return {};
+  Error error = makeError(Code::kDataLoss, "curves of run {} are damaged", run);
+  error.why = "what could be read was exported";
+  error.next = message("run `lockstep history check {}` to read the run again from its nodes", run);
+  return error;
 }
 
 }  // namespace lockstep::app

@@ -9,6 +9,8 @@
 
 namespace lockstep::app {
 
+class History;
+
 // Whether a series is over steps, epochs or the wall clock.
 enum class SeriesAxis : std::uint8_t { kStep, kEpoch, kTime };
 SeriesAxis seriesAxis(std::string_view series);
@@ -16,5 +18,9 @@ SeriesAxis seriesAxis(std::string_view series);
 // Steps as rows and series as columns ("step", then series over steps). Series over epochs and over
 // time follow in tables of their own, each after an empty line.
 Result<std::string> csvOf(const RunStore& store);
+
+// To be called after an export of any kind. kDataLoss if it lacks points, since they cannot be
+// read.
+Status checkExported(const History& history, const std::string& run);
 
 }  // namespace lockstep::app

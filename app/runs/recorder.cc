@@ -32,6 +32,7 @@ constexpr auto kTick = 33ms;
 // Once the run has ended, for a node that has not told its last record: since it told one, and
 // until it answers or is known not to.
 constexpr auto kGrace = 5s, kFirstWord = 30s;
+constexpr auto kMostGrace = 60s;  // for records that are not of steps
 // Records before the cursor, see RunAggregator: steps of some seconds, which one node may have told
 // before the others.
 constexpr std::uint64_t kReplayWindow = 512;
@@ -210,7 +211,7 @@ class Recorder::State::Recording {
       for (const auto& [name, record] : taken.records) {
         book_->add(name, record);
         refill_.note(name, record);
-        if (!tellsOfLater(record)) heard_[name] = Clock::now();
+        if (!tellsOfLater(record)) heard_[name] = Clock::now();  // the run's last records
       }
       noteCoordinator();
       noteReach(taken.states);
@@ -417,8 +418,10 @@ class Recorder::State::Recording {
   // Whether a record was made after the run's end: its node has told all of the run.
   bool tellsOfLater(const run::v1::Record& record) const {
     const std::int64_t ended = bounded(book_->row().finishedNs);
-    return ended > 0 &&
-           bounded(record.wall_ns()) > ended + std::chrono::nanoseconds(kGrace).count();
+    if (ended == 0) return false;
+    // The node's clock may be behind.
+    if (!record.has_steps() && endedAt_ && Clock::now() - *endedAt_ > kMostGrace) return true;
+    return bounded(record.wall_ns()) > ended + std::chrono::nanoseconds(kGrace).count();
   }
 
   // A node that was left out waits to come back, until somebody tells it that the run has ended.

@@ -228,14 +228,15 @@ bool RunAggregator::noteMembers(const run::v1::Recovering& recovering) {
 }
 
 // Updates the run after nodes were replaced or removed.
-void RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart& restart) {
-  if (!noteMembers(recovering)) return;
+bool RunAggregator::setMembers(const run::v1::Recovering& recovering, RunRestart& restart) {
+  if (!noteMembers(recovering)) return false;
   restart.nodes.assign(recovering.nodes().begin(), recovering.nodes().end());
   restart.world = recovering.world();
   row_.world = restart.world;
   analyzer_ = analysis::StepAnalyzer(restart.world, shares_.of(restart.world));
   stragglers_.clear();
   if (isLeftOut(errorNode_)) row_.error = {};
+  return true;
 }
 
 void RunAggregator::noteRank(int rank, const std::string& node) {
@@ -256,8 +257,7 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   if (record.has_recovering()) {
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
-    setMembers(record.recovering(), restart);
-    noteFact("recovering", name, record);
+    if (setMembers(record.recovering(), restart)) noteFact("recovering", name, record);
     nodes_[name].lostTime.noteFailure();
     if (nodes_.contains(record.recovering().coordinator())) {
       restart.coordinator = coordinator_ = record.recovering().coordinator();

@@ -21,7 +21,8 @@ std::vector<StragglerChange> StragglerStory::take(const std::optional<Straggler>
   if (over_) return out;
   over_ = ended;
   const std::int64_t fresh = step - std::exchange(counted_, step);
-  const bool goes = slow_ && (ended || !now || !isSame(*slow_, *now));
+  const bool goes =
+      slow_ && (ended || !now || !isSame(*slow_, *now) || slow_->halted != now->halted);
   if (slow_ && fresh > 0)
     lost_ += static_cast<double>(fresh) * std::max(slow_->stepSeconds - slow_->withoutSeconds, 0.0);
   if (goes) out.push_back(close(step));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kRecentSteps = 20;
 // Maximum number of pending samples before an incomplete step is given up.
-constexpr std::size_t kMaxPending = std::size_t{1} << 20;
+constexpr std::size_t kMaxPending = std::size_t{1} << 17;
 
 }  // namespace
 

@@ -6905,6 +6905,18 @@ its last lines:
             <translation>该 rank 的工作进程已结束</translation>
         </message>
         <message>
+            <source>curves of run %1 are damaged</source>
+            <translation>运行 %1 的曲线已损坏</translation>
+        </message>
+        <message>
+            <source>what could be read was exported</source>
+            <translation>能读取的部分已导出</translation>
+        </message>
+        <message>
+            <source>run `lockstep history check %1` to read the run again from its nodes</source>
+            <translation>执行 `lockstep history check %1`，从节点重新读取该运行</translation>
+        </message>
+        <message>
             <source>the rank's worker ended while it was debugged</source>
             <translation>该 rank 的工作进程在调试期间结束</translation>
         </message>

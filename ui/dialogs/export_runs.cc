@@ -7,6 +7,7 @@
 #include <stop_token>
 
 #include "app/history/history.h"
+#include "app/history/run_csv.h"
 #include "app/report/html_report.h"
 #include "engine/base/file.h"
 #include "ui/studio/background.h"
@@ -18,10 +19,12 @@ namespace {
 QString say(const char* text) { return QCoreApplication::translate("lockstep::ui::Export", text); }
 
 Status writeRun(app::History& history, const std::string& run, const std::string& file,
-                ExportKind kind) {
-  if (kind == ExportKind::kCsv) return history.exportCsv(run, file);
-  LOCKSTEP_ASSIGN(const std::string report, app::htmlReport(history, run));
-  return writeFileAtomically(file, report);
+                ExportKind kind, const std::stop_token& stop) {
+  const auto text = kind == ExportKind::kCsv ? history.csv(run) : app::htmlReport(history, run);
+  if (!text.ok()) return text.status();
+  if (stop.stop_requested()) return makeError(Code::kCancelled, "the export was cancelled");
+  LOCKSTEP_TRY(writeFileAtomically(file, *text));
+  return app::checkExported(history, run);
 }
 
 }  // namespace
@@ -40,9 +43,9 @@ void exportRuns(Workspace& workspace, const QStringList& runs, const QString& pa
         LOCKSTEP_ASSIGN(const auto history, app::History::open(folder));
         const QString ending = kind == ExportKind::kCsv ? ".csv" : ".html";
         for (const QString& run : runs) {
-          if (stop.stop_requested()) return makeError(Code::kCancelled, "the export was cancelled");
           const QString file = runs.size() == 1 ? path : QDir(path).filePath(run + ending);
-          LOCKSTEP_TRY(writeRun(*history, run.toStdString(), file.toStdString(), kind));
+          LOCKSTEP_TRY(
+              writeRun(*history, run.toStdString(), file.toStdString(), kind, stop.get_token()));
         }
         return {};
       },

@@ -7,6 +7,7 @@
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
+#include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
 namespace {
@@ -80,9 +81,9 @@ QVariant DataTableModel::data(const QModelIndex& index, int role) const {
       if (image) return tr("Sample %1, label %2").arg(sample.index).arg(cell(sample, kLabel));
       return cell(sample, index.column());
     case Qt::ToolTipRole:
-      if (sample.problem) return messageText(sample.problem->why).toHtmlEscaped();
+      if (sample.problem) return toolTipText(messageText(sample.problem->why));
       if (kind_ == app::DataKind::kText && index.column() == kLabel)
-        return QString::fromStdString(app::oneLine(sample.text)).toHtmlEscaped();
+        return toolTipText(QString::fromStdString(app::oneLine(sample.text)));
       return {};
     case Qt::ForegroundRole:
       if (sample.problem) return Theme::instance().color("bad");

@@ -7,6 +7,7 @@
 
 #include "ui/theme/format.h"
 #include "ui/theme/theme.h"
+#include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
 namespace {
@@ -89,7 +90,7 @@ QVariant StackModel::data(const QModelIndex& index, int role) const {
   if (!isThread) {
     if (index.column() != kFrame || (role != Qt::DisplayRole && role != Qt::ToolTipRole)) return {};
     const QString frame = plainText(thread.frames[static_cast<std::size_t>(index.row())]);
-    return role == Qt::DisplayRole ? frame : frame.toHtmlEscaped();
+    return role == Qt::DisplayRole ? frame : toolTipText(frame);
   }
   if (role == Qt::TextAlignmentRole) return alignment(index.column() == kStopped);
   if (role != Qt::DisplayRole) return {};
@@ -143,7 +144,7 @@ QVariant ProcessModel::data(const QModelIndex& index, int role) const {
   if (role == kFractionRole) return std::clamp(one.cores, 0.0, 1.0);
   if (role == Qt::TextAlignmentRole)
     return alignment(column == kPid || (column >= kCpu && column <= kThreads));
-  if (role == Qt::ToolTipRole && column == kCommand) return plainText(one.command).toHtmlEscaped();
+  if (role == Qt::ToolTipRole && column == kCommand) return toolTipText(plainText(one.command));
   const bool sorts = role == kSortRole;
   if (role != Qt::DisplayRole && !sorts) return {};
   switch (column) {
@@ -211,8 +212,7 @@ QVariant KernelLogModel::data(const QModelIndex& index, int role) const {
     return int(line.level <= kError     ? Tone::kBad
                : line.level == kWarning ? Tone::kWarning
                                         : Tone::kNeutral);
-  if (role == Qt::ToolTipRole && index.column() == kText)
-    return plainText(line.text).toHtmlEscaped();
+  if (role == Qt::ToolTipRole && index.column() == kText) return toolTipText(plainText(line.text));
   if (role != Qt::DisplayRole) return {};
   switch (index.column()) {
     case kTime:

@@ -13,6 +13,7 @@
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
 #include "ui/theme/theme.h"
+#include "ui/theme/tool_tip.h"
 
 namespace lockstep::ui {
 
@@ -250,7 +251,7 @@ QVariant LayerTableModel::data(const QModelIndex& index, int role) const {
       return wrong ? Theme::instance().icon("error", Tone::kBad) : Theme::instance().icon("layer");
     case kProblemRole:
     case Qt::ToolTipRole:
-      return wrong ? problem->second.toHtmlEscaped() : QVariant();
+      return wrong ? toolTipText(problem->second) : QVariant();
     default:
       return {};
   }

@@ -16,6 +16,7 @@
 #include "ui/studio/spec_document.h"
 #include "ui/theme/format.h"
 #include "ui/theme/message_text.h"
+#include "ui/theme/tool_tip.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
@@ -194,7 +195,7 @@ void GraphPanel::showStatus() {
   status_->setText(text);
   status_->setToolTip(plan != nullptr && refusal_.what.empty()
                           ? tr("samples per rank at a time: %1").arg(plan->samples)
-                          : text.toHtmlEscaped());
+                          : toolTipText(text));
 }
 
 void GraphPanel::retranslate() {

@@ -19,6 +19,7 @@
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
+#include "ui/theme/tool_tip.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
@@ -139,7 +140,7 @@ void HistoryPage::fillFilters() {
     const QString text = QString::fromStdString(filter.text);
     QAction* action = filterMenu_->addAction(label(filter.name));
     action->setObjectName("savedFilter");
-    action->setToolTip(text.toHtmlEscaped());
+    action->setToolTip(toolTipText(text));
     action->setCheckable(true);
     action->setChecked(text == now);
     connect(action, &QAction::triggered, this, [this, text] {

@@ -27,7 +27,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr std::size_t kMostCurves = 24;
-constexpr int kMostSpans = 8000;  // of a curve: more are reduced to their extremes
+constexpr int kMostSpans = 65'536;  // of a curve: more are reduced to their extremes
 constexpr int kOverlayAfterMs = 120;
 
 // All points where there are few enough.

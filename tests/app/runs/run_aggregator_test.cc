@@ -1058,6 +1058,12 @@ class RunAggregatorTest : public QObject {
     moved.mutable_rank()->set_rank(2);
     before.add("n2", moved);
     keep();
+    // A worker is started again in its place.
+    run::v1::Record again;
+    again.set_sequence(++sequence);
+    again.mutable_recovering()->set_generation(3);
+    before.add("n1", again);
+    keep();
 
     RunAggregator later(before.row(), {{"n1", 100}, {"n2", 100}, {"n3", 100}}, {}, facts);
     QVERIFY(later.finished("n3"));
