@@ -478,7 +478,7 @@ class HistoryTest : public QObject {
                     {"node/n1/cpu", {{1700000000.5, 0.75}}}};
     QVERIFY(store->append(batch).ok());
     QCOMPARE(QString::fromStdString(*history_->csv("r")),
-             QString("step,accuracy,loss\n1,,2.5\n2,0.5,0.333333333\n\n"
+             QString("step,accuracy,loss\n1,,2.5\n2,0.5,0.3333333333333333\n\n"
                      "epoch,epoch/eval_loss\n1,0.25\n\ntime,node/n1/cpu\n1700000000.500,0.75\n"));
     QVERIFY(history_->exportCsv("r", "/proc/nothing/x.csv").error().code == Code::kNotFound);
   }
