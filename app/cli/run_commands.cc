@@ -263,7 +263,7 @@ void endOnNodes(const Globals& globals, const History& history, const std::strin
         fmt::format("note: node {} may go on with the run until it is connected again\n", node));
 }
 
-// Of a run whose history cannot be read: it ends all the same if it was told.
+// Returns the error of a recorder that ended early; says that the request has arrived.
 Error toldToEnd(Error error, const std::string& run, bool told) {
   if (told) put(stderr, fmt::format("note: run {} was told to end\n", run));
   return error;
@@ -302,7 +302,7 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
     };
     recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, answered);
     const auto end = Clock::now() + std::chrono::seconds(60);
-    // Where the history of the run cannot be read, the run is told all the same.
+    // A recorder that cannot read the run's history ends at once; the request still has to arrive.
     const auto isOver = [&] { return over && (told || !error); };
     const bool interrupted = !drainUntil(
         inbox, [&] { return isOver() || asked || Clock::now() > end; }, interrupts());

@@ -55,7 +55,8 @@ Result<std::string> csvOf(const RunStore& store) {
 
 Status checkExported(const History& history, const std::string& run) {
   LOCKSTEP_ASSIGN(const auto store, history.openRun(run));
-  if (store->checkCurves().ok()) return {};
+  const Status intact = store->checkCurves();
+  if (intact.ok() || intact.code() != Code::kDataLoss) return intact;
   Error error = makeError(Code::kDataLoss, "curves of run {} are damaged", run);
   error.why = "what could be read was exported";
   error.next = message("run `lockstep history check {}` to read the run again from its nodes", run);

@@ -22,7 +22,7 @@ using storage::Database;
 using storage::Statement;
 using storage::Transaction;
 
-const std::string kAboutFact = "fact/";
+const std::string kAboutFact = "fact/";  // begins the keys of facts in `about`
 // The columns are for readers of SQL; `info`, an ErrorInfo, has all of an error.
 constexpr std::string_view kErrorSchema = "ALTER TABLE error ADD COLUMN info BLOB;";
 constexpr std::string_view kAboutSchema = "CREATE TABLE about(key TEXT PRIMARY KEY, text TEXT);";

@@ -94,7 +94,8 @@ std::string pathOf(const ChartLine& line, const Frame& frame) {
   return out;
 }
 
-// From the lowest to the highest sample of each span, where spans have several.
+// Returns polygons between the lowest and the highest sample of each span; "" where each span is
+// one sample.
 std::string bandOf(const ChartLine& line, const Frame& frame, std::string_view color) {
   std::string out, there, back;
   bool wide = false;

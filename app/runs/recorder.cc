@@ -29,10 +29,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 33ms;
-// Once the run has ended, for a node that has not told its last record: since it told one, and
-// until it answers or is known not to.
-constexpr auto kGrace = 5s, kFirstWord = 30s;
-constexpr auto kMostGrace = 60s;  // for records that are not of steps
+// Time limits for nodes whose last record is missing when the run has ended: without a record; for
+// a first answer; while they send nothing but samples and logs.
+constexpr auto kGrace = 5s, kFirstWord = 30s, kMostGrace = 60s;
 // Records before the cursor, see RunAggregator: steps of some seconds, which one node may have told
 // before the others.
 constexpr std::uint64_t kReplayWindow = 512;
@@ -312,11 +311,12 @@ class Recorder::State::Recording {
     const auto now = Clock::now();
     for (const auto& node : states) {
       const auto heard = heard_.try_emplace(node.name, now).first;
-      if (node.reachable) heard->second = now;
-      if (node.reachable)
+      if (node.reachable) {
+        heard->second = now;
         refill_.reached(node.name);
-      else
+      } else {
         refill_.unreached(node.name, node.detail);
+      }
       if (node.name != coordinator()) continue;
       // One that was never reached has been away for longer than this recorder knows.
       if (!node.reachable && !away_) away_ = Away{wallNow(), reached_ ? now + kAway : now};
@@ -447,7 +447,8 @@ class Recorder::State::Recording {
   Refill refill_;
   bool reached_ = false;
   std::optional<Clock::time_point> endedAt_;
-  std::map<std::string, Clock::time_point> heard_;  // of nodes: a record, or of their reach
+  // When each node last sent a record of the run or answered, or was first found unreachable.
+  std::map<std::string, Clock::time_point> heard_;
   std::vector<std::jthread> followers_;
   std::optional<LivePreview> preview_;
 };

@@ -52,7 +52,7 @@ RunAggregator::RunAggregator(RunRow row, const std::vector<NodeCursor>& nodes,
   for (const auto& [node, record] : known) know(node, record);
 }
 
-// The part of a record that later ones are understood by.
+// Takes from a record what later ones refer to: ranks, members, boot id and clock.
 void RunAggregator::know(const std::string& name, const run::v1::Record& record) {
   if (record.has_started()) {
     nodes_[name].clock.setBootId(record.started().boot_id());
@@ -218,7 +218,7 @@ void RunAggregator::addClock(const std::string& name, const run::v1::Record& rec
     points("node/" + name + key).push_back({x, static_cast<double>(nanoseconds) / 1e9});
 }
 
-// Returns whether there are new ones.
+// Returns whether the record names the members of the new generation.
 bool RunAggregator::noteMembers(const run::v1::Recovering& recovering) {
   const int world = recovering.world();
   if (recovering.nodes().empty() || world < 1 || world > kMostRanks) return false;

@@ -8,8 +8,10 @@ namespace lockstep::analysis {
 namespace {
 
 constexpr std::size_t kRecentSteps = 20;
-// Maximum number of pending samples before an incomplete step is given up.
-constexpr std::size_t kMaxPending = std::size_t{1} << 17;
+// The oldest incomplete step is given up once this many samples are pending, but not before this
+// many steps are: ranks of a large run report some seconds apart.
+constexpr std::size_t kMaxPendingSamples = std::size_t{1} << 17;
+constexpr std::size_t kLeastPendingSteps = 1024;
 
 }  // namespace
 
@@ -79,7 +81,8 @@ void StepAnalyzer::add(const StepSample& sample) {
   while (!pending_.empty()) {
     const auto first = pending_.begin();
     const bool complete = first->second.missing == 0;
-    if (!complete && pending_.size() * newest_.size() <= kMaxPending) return;
+    const std::size_t most = std::max(kMaxPendingSamples / newest_.size(), kLeastPendingSteps);
+    if (!complete && pending_.size() <= most) return;
     done_ = first->first;
     if (complete) {
       finder_.add(first->second.samples);
