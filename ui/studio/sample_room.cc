@@ -6,7 +6,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr std::size_t kLeastSamples = 2048;  // of one line
-constexpr std::size_t kLeastLines = 8;       // for which there is room in any case
+constexpr std::size_t kLeastLines = 8;       // fewer lines get no more samples each
 
 }  // namespace
 
