@@ -20,30 +20,59 @@ Message collectiveText(const node::v1::Stalled& at) {
                  at.collective());
 }
 
-// Whether a thread in this frame, "function (library or file)", may wait in a collective.
+bool holds(std::string_view frame, std::string_view text) {
+  return frame.find(text) != std::string_view::npos;
+}
+
+// Whether a frame, "function (library or file)", is of this scope. Templates have their result
+// before the function.
+bool isOf(std::string_view frame, std::string_view scope) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  std::size_t end = frame.find('(');
+  while (end != frame.npos && frame.substr(end).starts_with(kAnonymous))
+    end = frame.find('(', end + kAnonymous.size());
+  return holds(frame.substr(0, end), scope);
+}
+
+// Whether the frame is of code that carries out collectives.
+bool isCommunication(std::string_view frame) {
+  return isOf(frame, "lockstep::comm::") || isOf(frame, "gloo::");
+}
+
+// Whether a thread in this frame may wait in a collective.
 bool isWait(std::string_view frame) {
-  for (const std::string_view scope : {"lockstep::comm::", "std::", "gloo::"})
-    if (frame.starts_with(scope)) return true;
-  for (const std::string_view library : {"(libc.so", "(libstdc++.so", "(libgloo.so", "[vdso]"})
-    if (frame.find(library) != std::string_view::npos) return true;
+  if (isCommunication(frame) || frame.starts_with("std::")) return true;
+  for (const std::string_view library :
+       {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so", "[vdso]"})
+    if (holds(frame, library)) return true;
   return false;
 }
 
-// Returns the innermost frame that is no wait, of the thread that is in a collective: above its
-// frame of the communicator. Empty where it only waits.
-std::string frameElsewhere(const std::vector<std::string>& lines) {
+// Returns the innermost frame that is no wait, of the first thread that has a frame of which
+// isAnchor holds, that one or farther out. Empty where there is none.
+template <typename Predicate>
+std::string frameWithin(const std::vector<std::string>& lines, Predicate isAnchor) {
   std::string_view first;
-  for (const std::string& line : lines) {
-    const std::string_view frame = line;
-    if (!frame.starts_with("  ")) {
+  for (const std::string_view line : lines) {
+    if (!line.starts_with("  ")) {
       first = {};
-    } else if (frame.find("lockstep::comm::") != std::string_view::npos) {
-      return std::string(first);
-    } else if (first.empty() && !isWait(frame.substr(2))) {
-      first = frame.substr(2);
+      continue;
     }
+    if (first.empty() && !isWait(line.substr(2))) first = line.substr(2);
+    if (!first.empty() && isAnchor(line)) return std::string(first);
   }
   return {};
+}
+
+// Where a thread is that is in a collective, or carries its messages, and does not wait there.
+std::string frameElsewhere(const std::vector<std::string>& lines) {
+  return frameWithin(lines, isCommunication);
+}
+
+// Where the training is.
+std::string trainingFrame(const std::vector<std::string>& lines) {
+  return frameWithin(lines,
+                     [](std::string_view frame) { return isOf(frame, "lockstep::runtime::"); });
 }
 
 }  // namespace
@@ -145,12 +174,19 @@ Message HangWatch::placeText(int rank, Nanoseconds now) const {
   if (!at.name().empty())
     return message("it has been in {} {} of step {} for {:.1f} s", at.op(), at.name(), at.step(),
                    since);
-  return message("it has run no plan step for {:.1f} s: it reads data or writes a checkpoint",
-                 since);
+  return message("it has run no plan step for {:.1f} s, as when it reads data", since);
 }
 
 HangWatch::Verdict HangWatch::refine(Verdict verdict,
                                      const std::map<int, std::vector<std::string>>& stacks) const {
+  if (verdict.certain) {
+    const auto found = stacks.find(verdict.warning.rank);
+    const std::string frame = found == stacks.end() ? "" : trainingFrame(found->second);
+    if (!frame.empty())
+      verdict.warning.why =
+          message("{}; rank {} is in {}", verdict.warning.why, verdict.warning.rank, frame);
+    return verdict;
+  }
   std::vector<std::pair<int, std::string>> elsewhere;
   for (const auto& [rank, lines] : stacks)
     if (std::string frame = frameElsewhere(lines); !frame.empty())

@@ -270,12 +270,12 @@ class RunControl {
   bool copyFailed_ = false, warnedOfCopies_ = false;
   std::map<int, node::v1::Stalled> stalled_;  // this node's ranks that stand still
   HangWatch hangs_;                           // at the coordinator, as the next
-  struct UncertainHang {                      // until the stacks have come
+  struct PendingHang {                        // until the stacks have come
     HangWatch::Verdict verdict;
     std::map<int, std::vector<std::string>> stacks;
     Nanoseconds until = 0;
   };
-  std::optional<UncertainHang> uncertainHang_;
+  std::optional<PendingHang> pendingHang_;
   std::optional<Error> hang_;  // the last one told, until the run goes on
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.

@@ -15,7 +15,7 @@ void RunControl::onStalled(const node::v1::Stalled& stalled) {
   const bool hung = hangs_.hangs();
   hangs_.note(stalled, monotonicNow());
   if (!hung || hangs_.hangs()) return;
-  uncertainHang_.reset();
+  pendingHang_.reset();
   hang_.reset();
   say(fmt::format("rank {} goes on", stalled.rank()));
 }
@@ -23,15 +23,12 @@ void RunControl::onStalled(const node::v1::Stalled& stalled) {
 void RunControl::judgeHang() {
   if (!coordinates() || leaving_ || stopping_) return;
   const Nanoseconds now = monotonicNow();
-  if (uncertainHang_ && now > uncertainHang_->until) tellHang(std::move(uncertainHang_->verdict));
+  if (pendingHang_ && now > pendingHang_->until) tellHang(std::move(pendingHang_->verdict));
   auto verdict = hangs_.judge(now);
   if (!verdict) return;
   std::vector<int> asked = verdict->ranks;
   asked.resize(std::min(asked.size(), kMostStacks));
-  if (verdict->certain)
-    tellHang(std::move(*verdict));
-  else
-    uncertainHang_ = UncertainHang{std::move(*verdict), {}, now + kStacksLimit};
+  pendingHang_ = PendingHang{std::move(*verdict), {}, now + kStacksLimit};
   readStacksAnywhere(asked);
 }
 
@@ -45,16 +42,16 @@ void RunControl::readStacksAnywhere(const std::vector<int>& ranks) {
 }
 
 void RunControl::onStacks(const node::v1::Stacks& stacks) {
-  if (!uncertainHang_) return;
-  const std::vector<int>& ranks = uncertainHang_->verdict.ranks;
+  if (!pendingHang_) return;
+  const std::vector<int>& ranks = pendingHang_->verdict.ranks;
   if (std::find(ranks.begin(), ranks.end(), stacks.rank()) == ranks.end()) return;
-  uncertainHang_->stacks[stacks.rank()].assign(stacks.lines().begin(), stacks.lines().end());
-  if (uncertainHang_->stacks.size() < std::min(ranks.size(), kMostStacks)) return;
-  tellHang(hangs_.refine(std::move(uncertainHang_->verdict), uncertainHang_->stacks));
+  pendingHang_->stacks[stacks.rank()].assign(stacks.lines().begin(), stacks.lines().end());
+  if (pendingHang_->stacks.size() < std::min(ranks.size(), kMostStacks)) return;
+  tellHang(hangs_.refine(std::move(pendingHang_->verdict), pendingHang_->stacks));
 }
 
 void RunControl::tellHang(HangWatch::Verdict verdict) {
-  uncertainHang_.reset();
+  pendingHang_.reset();
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())
       verdict.warning.node = node;

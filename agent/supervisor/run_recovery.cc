@@ -150,7 +150,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   hangs_.clear();
   stalled_.clear();
   endCopies();
-  uncertainHang_.reset();
+  pendingHang_.reset();
   hang_.reset();
   for (EventLoop::TimerId* timer : {&graceTimer_, &formation_, &absence_, &lostTimer_}) {
     loop_.cancel(*timer);

@@ -3835,8 +3835,12 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>它停留在第 %3 步的 %1 %2 已 %4 秒</translation>
         </message>
         <message>
-            <source>it has run no plan step for %1 s: it reads data or writes a checkpoint</source>
-            <translation>它已 %1 秒没有执行计划中的步骤：正在读取数据或写检查点</translation>
+            <source>it has run no plan step for %1 s, as when it reads data</source>
+            <translation>它已 %1 秒没有执行计划中的步骤，例如正在读取数据</translation>
+        </message>
+        <message>
+            <source>%1; rank %2 is in %3</source>
+            <translation>%1；rank %2 停在 %3</translation>
         </message>
         <message>
             <source>it does not wait in %1, as the others do, but is in %2</source>

@@ -135,23 +135,61 @@ class HangWatchTest : public QObject {
     QVERIFY(!verdict->certain && verdict->warning.rank < 0);
     // Two wait in the communicator; the third is in something else within its collective.
     const std::vector<std::string> waits{
-        "thread 7 lockstep-agent, S (sleeping)", "  __poll (libc.so.6)",
+        "thread 7 lockstep-agent, S (sleeping)",
+        "  __poll (libc.so.6)",
         "  lockstep::comm::GlooCommunicator::transfer() (gloo.cc:323)",
-        "  lockstep::runtime::Executor::run (executor.cc:181)"};
+        "  lockstep::runtime::Executor::run (executor.cc:181)",
+        "thread 8 lockstep-agent, S (sleeping)",
+        "  epoll_pwait (libc.so.6)",
+        "  uv_run (libuv.so.1)",
+        "  gloo::transport::uv::Loop::run() (libgloo.so)"};
     std::vector<std::string> hangs = waits;
     hangs.insert(hangs.begin() + 1, {"  ioctl (libc.so.6)", "  driverWait (libdriver.so)"});
     std::vector<std::string> spins = waits;
     spins[1] = "  std::atomic<int>::load (atomic:5)";
+    spins.insert(
+        spins.begin() + 2,
+        "  lockstep::Status lockstep::comm::(anonymous namespace)::await<long>(long) (a.h:3)");
     const auto named = watch.refine(*verdict, {{0, waits}, {1, spins}, {2, hangs}});
     QVERIFY(named.certain);
     QCOMPARE(named.ranks, std::vector{2});
     QCOMPARE(named.warning.rank, 2);
     QVERIFY(named.warning.why.text().find("driverWait (libdriver.so)") != std::string::npos);
+    // So it is where a thread that carries the messages hangs.
+    std::vector<std::string> carrier = waits;
+    carrier.insert(carrier.end(),
+                   {"thread 9 lockstep-agent, S (sleeping)", "  pause (libc.so.6)",
+                    "  hangHere (hang.cc:7)", "  gloo::transport::uv::Loop::run() (libgloo.so)"});
+    const auto carried = watch.refine(*verdict, {{0, carrier}, {1, waits}, {2, waits}});
+    QVERIFY(carried.certain);
+    QCOMPARE(carried.ranks, std::vector{0});
     // All do so, or none, or there are none: undecided.
     QVERIFY(!watch.refine(*verdict, {{0, hangs}, {1, hangs}, {2, hangs}}).certain);
     QVERIFY(!watch.refine(*verdict, {{0, waits}, {1, waits}, {2, waits}}).certain);
     QVERIFY(!watch.refine(*verdict, {}).certain);
     QVERIFY(!watch.refine(*verdict, {{9, hangs}, {0, waits}, {1, {"cannot read"}}}).certain);
+  }
+
+  // One that is named by who waits for whom: its stack says where it is.
+  void theStackSaysWhereTheRankIs() {
+    HangWatch watch = trained();
+    watch.note(stalled(0, "grads.1", upTo(2)), kSecond);
+    watch.note(stalled(1, "", {}), kSecond);
+    const auto verdict = watch.judge(5 * kSecond);
+    QVERIFY(verdict && verdict->certain);
+    const std::vector<std::string> other{"thread 8 lockstep-agent, S (sleeping)",
+                                         "  lockstep::agent::Loop::run (loop.cc:9)"};
+    std::vector<std::string> reads = other;
+    reads.insert(reads.end(), {"thread 7 lockstep-agent, D (disk sleep)", "  pread64 (libc.so.6)",
+                               "  lockstep::data::read (file.cc:40)",
+                               "  lockstep::runtime::Trainer::run (trainer.cc:90)"});
+    const auto refined = watch.refine(*verdict, {{1, reads}});
+    QCOMPARE(refined.ranks, std::vector{1});
+    const std::string why = refined.warning.why.text();
+    QVERIFY2(why.ends_with("; rank 1 is in lockstep::data::read (file.cc:40)"), why.c_str());
+    for (const auto& lines : {other, std::vector<std::string>{}, {"cannot read"}})
+      QCOMPARE(watch.refine(*verdict, {{1, lines}}).warning.why.text(),
+               verdict->warning.why.text());
   }
 
   void aCircleOfWaitsIsFound() {

@@ -47,6 +47,7 @@ class CliHangTest : public QObject {
     const auto workers = cli.workers(run);
     QCOMPARE(workers.size(), qsizetype{3});
     const qint64 hung = workers[1];
+    const int rank = rankOf(hung);
     QElapsedTimer clock;
     clock.start();
     ::kill(static_cast<pid_t>(hung), SIGUSR1);
@@ -55,14 +56,14 @@ class CliHangTest : public QObject {
     qInfo("told after %lld ms: %s", clock.elapsed(), rest.right(600).constData());
     QVERIFY2(clock.elapsed() < 10000, "asked: 5 s");
     out += rest;
-    // Its thread is inside of a collective or outside, so that it is named alone or with the
-    // others.
+    // Inside of a collective its stack names it, outside who waits for whom.
     const QJsonObject warning = QJsonDocument::fromJson(rest.trimmed().split('\n').last()).object();
-    const QString what = warning["what"].toString();
-    QVERIFY2(what.contains("holds up") || what.contains("wait for each other"), qPrintable(what));
+    QVERIFY2(warning["what"].toString().contains("holds up"), rest.constData());
+    QCOMPARE(warning["rank"].toInt(-1), rank);
+    QVERIFY2(warning["why"].toString().contains("hangHere"), rest.constData());
+    // It is told after its stack was read, which has where it hangs.
     cli.run({"kill", run});
     cli.finish(*process, out);
-    // The log has where it hangs.
     const CliResult log = cli.run({"logs", run});
     QVERIFY2(log.out.contains("hangHere") && log.out.contains("lockstep::runtime::"), log.text());
     QVERIFY(cli.leave());
