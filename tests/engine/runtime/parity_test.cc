@@ -49,6 +49,10 @@ RunSettings clippedSteps(models::Model model) {
 
 class ParityTest : public QObject {
   Q_OBJECT
+
+  // What one rank computed, by model, backend, precision, optimizer and batch.
+  std::map<std::tuple<QString, QString, bool, QString, int>, RunOutcome> one_;
+
  private Q_SLOTS:
   void severalRanksAgainstOne_data() {
     QTest::addColumn<QString>("strategy");
@@ -72,9 +76,9 @@ class ParityTest : public QObject {
         << mirrored << "mlp"
         << "reference" << true << "adam" << 2 << 96 << 4096 << 1e-9;
     QTest::newRow("cnn f64 sgd 3 ranks") << mirrored << "cnn"
-                                         << "reference" << true << "sgd" << 3 << 96 << 0 << 1e-9;
+                                         << "reference" << true << "sgd" << 3 << 48 << 0 << 1e-9;
     QTest::newRow("cnn f64 adam 3 ranks") << mirrored << "cnn"
-                                          << "reference" << true << "adam" << 3 << 96 << 0 << 1e-9;
+                                          << "reference" << true << "adam" << 3 << 48 << 0 << 1e-9;
     QTest::newRow("mlp fp32 sgd 3 ranks") << mirrored << "mlp"
                                           << "onednn" << false << "sgd" << 3 << 96 << 0 << 1e-5;
     QTest::newRow("mlp fp32 adam 3 ranks") << mirrored << "mlp"
@@ -117,15 +121,17 @@ class ParityTest : public QObject {
     settings.optimizer.kind = optimizer.toStdString();
     settings.optimizer.momentum = optimizer == "sgd" ? 0.9 : 0;
     settings.batch = batch;
-    settings.bucketBytes = bucket;
     settings.train = fashionMnist();
     if (settings.train == nullptr) QSKIP("the data set is not installed (dataset-fashion-mnist)");
     settings.trainer.maxSteps = 100;
     settings.trainer.schedule.peak = optimizer == "sgd" ? 0.01 : 1e-3;
-    const RunOutcome one = trained(settings);
+    const auto key = std::tuple(model, backend, f64, optimizer, batch);
+    if (!one_.contains(key)) one_.emplace(key, trained(settings));
+    const RunOutcome& one = one_.at(key);
     QVERIFY2(one.ok(), one.error().c_str());
     settings.ranks = ranks;
     settings.strategy = strategy.toStdString();
+    settings.bucketBytes = bucket;
     const RunOutcome several = trained(settings);
     QVERIFY2(several.ok(), several.error().c_str());
     QCOMPARE(static_cast<std::int64_t>(one.steps.size()), settings.trainer.maxSteps);
