@@ -1,5 +1,5 @@
-// Writers of spools and histories are killed at random moments; nothing they were told is kept may
-// be lost or torn. tests/cluster/kept runs it as often as wanted.
+// Writers of spools, histories and checkpoints are killed at random moments; nothing they were told
+// is kept may be lost or torn. tests/cluster/kept runs it as often as wanted.
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -17,7 +17,9 @@
 #include "agent/supervisor/spool.h"
 #include "app/history/history.h"
 #include "app/history/integrity.h"
+#include "engine/runtime/checkpoint.h"
 #include "engine/storage/database.h"
+#include "tests/support/engine_run.h"
 
 using namespace lockstep;
 
@@ -109,6 +111,32 @@ int writeHistory(const std::string& folder) {
     row.phase = app::RunState::SUCCEEDED;
     if (!(*history)->update(row).ok()) return 1;
   }
+}
+
+// Three ranks of ZeRO-1, as threads of one process.
+test::RunSettings training(std::int64_t steps) {
+  test::RunSettings settings;
+  settings.model.layers[1].units = 4;
+  settings.strategy = "zero-1";
+  settings.ranks = 3;
+  settings.backend = "onednn";
+  settings.compute = DType::kF32;
+  settings.batch = 24;
+  settings.optimizer.kind = "adam";
+  settings.trainer.epochs = 0;
+  settings.trainer.maxSteps = steps;
+  settings.trainer.evaluate = false;
+  return settings;
+}
+
+// Trains without an end, from the newest checkpoint on, and writes as many as it can.
+int writeCheckpoints(const std::string& folder) {
+  test::RunSettings settings = training(1'000'000'000);
+  settings.trainer.checkpointFolder = folder;
+  settings.trainer.checkpointSteps = 1;
+  if (runtime::newestCheckpoint(folder).ok()) settings.trainer.resumeFrom = folder;
+  settings.onCheckpoint = [](std::int64_t step) { tell({step, 0}); };
+  return test::trained(settings).ok() ? 0 : 1;
 }
 
 // Starts this program as a writer, kills it after a random time and returns what it said last.
@@ -203,6 +231,26 @@ class KeptTest : public QObject {
     return {};
   }
 
+  // What resumes from the newest has the bits of a training that was never killed.
+  static std::string checkpointFault(const std::string& folder, std::int64_t told) {
+    const auto newest = runtime::newestCheckpoint(folder);
+    if (!newest.ok()) return newest.error().text();
+    const std::int64_t step = std::stoll(newest->substr(newest->rfind('-') + 1));
+    if (step < told) return fmt::format("step {} is lost, {} is the newest", told, step);
+    test::RunSettings settings = training(step);
+    const test::RunOutcome never = test::trained(settings);
+    std::string warned;
+    settings.trainer.resumeFrom = folder;
+    settings.trainer.warn = [&](const Error& warning) { warned = warning.text(); };
+    const test::RunOutcome resumed = test::trained(settings);
+    if (!never.ok() || !resumed.ok()) return never.error() + resumed.error();
+    if (!warned.empty()) return warned;
+    const std::string& bits = resumed.ranks[0]->weightsSha256;
+    if (bits.empty() || bits != never.ranks[0]->weightsSha256)
+      return fmt::format("step {} has other weights", step);
+    return {};
+  }
+
   // Runs `round` with a file that is new every few rounds.
   void repeat(const std::function<std::string(const std::string& folder)>& round) {
     std::unique_ptr<QTemporaryDir> folder;
@@ -254,11 +302,24 @@ class KeptTest : public QObject {
       return {};
     });
   }
+
+  void killedCheckpoints() {
+    std::int64_t before = 0;
+    repeat([&](const std::string& folder) -> std::string {
+      const std::string checkpoints = folder + "/checkpoints";
+      if (!QFile::exists(QString::fromStdString(checkpoints))) before = 0;
+      const Told told = killWriter("--checkpoints", checkpoints, random_);
+      if (told.number < 0) return "the writer did not write";
+      acknowledged_ += told.number - std::exchange(before, told.number);
+      return checkpointFault(checkpoints, told.number);
+    });
+  }
 };
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--spool") return writeSpool(argv[2]);
   if (argc == 3 && std::string(argv[1]) == "--history") return writeHistory(argv[2]);
+  if (argc == 3 && std::string(argv[1]) == "--checkpoints") return writeCheckpoints(argv[2]);
   QCoreApplication application(argc, argv);
   KeptTest test;
   return QTest::qExec(&test, argc, argv);

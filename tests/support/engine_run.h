@@ -336,6 +336,7 @@ struct RunSettings {
   Nanoseconds collectiveLimit = 30'000'000'000;
   int slowRank = -1;        // sleeps for some milliseconds after each step
   std::int64_t stopAt = 0;  // rank 0 asks for a stop after this step; 0: never
+  std::function<void(std::int64_t step)> onCheckpoint;  // rank 0 published one; may be null
 };
 
 inline Result<planner::PlanRequest> planRequestOf(const RunSettings& settings) {
@@ -426,8 +427,9 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
     void onEpoch(const runtime::EpochRecord& record) override {
       if (rank == 0) out->epochs.push_back(record);
     }
-    void onCheckpoint(std::int64_t, const std::string& folder) override {
+    void onCheckpoint(std::int64_t step, const std::string& folder) override {
       if (rank == 0) out->checkpoints.push_back(folder);
+      if (rank == 0 && settings->onCheckpoint) settings->onCheckpoint(step);
     }
   };
   const std::size_t ranks = static_cast<std::size_t>(settings.ranks);
