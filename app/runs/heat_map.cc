@@ -5,13 +5,14 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <utility>
 
 namespace lockstep::app {
 namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 constexpr float kNothing = -std::numeric_limits<float>::infinity();  // unknown, as a map keeps it
-constexpr std::size_t kStepsAtOnce = 64;  // read row by row, which caches like
+constexpr std::size_t kCellsAtOnce = 64;  // read row by row, which caches like
 constexpr double kRounding = 1e-9;        // of steps and rows
 constexpr std::size_t kSampled = 20'000;  // values that the scale is taken from
 constexpr double kBelowScale = 0.995;     // share of them
@@ -39,35 +40,42 @@ float medianOf(std::vector<float>& values) {
 void HeatMap::setMeasure(StepMeasure measure, bool relative) {
   measure_ = measure;
   relative_ = relative;
+  clear();
+}
+
+void HeatMap::clear() {
   steps_ = done_ = 0;
   rows_.clear();
 }
 
 bool HeatMap::update(StepMatrix& matrix, std::size_t cells) {
-  done_ = std::min(done_, matrix.takeChanged() - 1);
+  if (std::exchange(stride_, matrix.stride()) != matrix.stride()) clear();
+  done_ = std::min(done_, matrix.cellOf(matrix.takeChanged()));
   if (static_cast<int>(rows_.size()) != matrix.ranks()) {
     rows_.resize(static_cast<std::size_t>(matrix.ranks()));
     done_ = 0;  // medians change
   }
   steps_ = matrix.steps();
   if (rows_.empty()) return true;
+  const std::int64_t cellCount = matrix.cells();
   for (auto& levels : rows_) {
     if (levels.empty()) levels.resize(1);
-    levels[0].resize(static_cast<std::size_t>(steps_), kNothing);
+    levels[0].resize(static_cast<std::size_t>(cellCount), kNothing);
   }
   const std::int64_t first = done_;
-  std::vector<float> lengths(rows_.size() * kStepsAtOnce), column(rows_.size());
-  for (std::size_t read = 0; done_ < steps_ && read < cells; read += rows_.size() * kStepsAtOnce) {
-    const std::size_t count = std::min(kStepsAtOnce, static_cast<std::size_t>(steps_ - done_));
+  std::vector<float> lengths(rows_.size() * kCellsAtOnce), column(rows_.size());
+  for (std::size_t read = 0; done_ < cellCount && read < cells;
+       read += rows_.size() * kCellsAtOnce) {
+    const std::size_t count = std::min(kCellsAtOnce, static_cast<std::size_t>(cellCount - done_));
     for (std::size_t r = 0; r < rows_.size(); ++r) {
-      matrix.read(measure_, static_cast<int>(r), done_ + 1, count, rows_[r][0].data() + done_);
+      matrix.read(measure_, static_cast<int>(r), done_, count, rows_[r][0].data() + done_);
       if (relative_)
-        matrix.read(StepMeasure::kStep, static_cast<int>(r), done_ + 1, count,
-                    lengths.data() + r * kStepsAtOnce);
+        matrix.read(StepMeasure::kStep, static_cast<int>(r), done_, count,
+                    lengths.data() + r * kCellsAtOnce);
     }
     for (std::size_t i = 0; relative_ && i < count; ++i) {
       const std::size_t at = static_cast<std::size_t>(done_) + i;
-      for (std::size_t r = 0; r < rows_.size(); ++r) column[r] = lengths[r * kStepsAtOnce + i];
+      for (std::size_t r = 0; r < rows_.size(); ++r) column[r] = lengths[r * kCellsAtOnce + i];
       const float length = medianOf(column);
       for (std::size_t r = 0; r < rows_.size(); ++r) column[r] = rows_[r][0][at];
       const float middle = medianOf(column);
@@ -80,10 +88,10 @@ bool HeatMap::update(StepMatrix& matrix, std::size_t cells) {
     done_ += static_cast<std::int64_t>(count);
   }
   buildLevels(first, done_);
-  return done_ == steps_;
+  return done_ == cellCount;
 }
 
-// Of the steps [from, to), counted from 0.
+// Of the cells [from, to).
 void HeatMap::buildLevels(std::int64_t from, std::int64_t to) {
   for (auto& levels : rows_) {
     auto begin = static_cast<std::size_t>(from), end = static_cast<std::size_t>(to);
@@ -104,8 +112,9 @@ void HeatMap::buildLevels(std::int64_t from, std::int64_t to) {
 }
 
 float HeatMap::value(int rank, std::int64_t step) const {
-  if (rank < 0 || rank >= ranks() || step < 1 || step > done_) return kUnknown;
-  const float out = rows_[static_cast<std::size_t>(rank)][0][static_cast<std::size_t>(step - 1)];
+  const std::int64_t cell = (step - 1) / stride_;
+  if (rank < 0 || rank >= ranks() || step < 1 || cell >= done_) return kUnknown;
+  const float out = rows_[static_cast<std::size_t>(rank)][0][static_cast<std::size_t>(cell)];
   return out == kNothing ? kUnknown : out;
 }
 
@@ -137,7 +146,7 @@ void HeatMap::reduce(const Window& window, std::span<const int> order,
   // The level whose blocks are no longer than a pixel: a pixel reads at most kBlock of them.
   const double perPixel = window.stepSpan / window.width;
   std::size_t level = 0;
-  double block = 1;
+  auto block = static_cast<double>(stride_);  // steps
   while (level + 1 < rows_[0].size() && block * kBlock <= perPixel) {
     ++level;
     block *= kBlock;
@@ -146,10 +155,13 @@ void HeatMap::reduce(const Window& window, std::span<const int> order,
   const auto within = [&](double at) {
     return std::clamp<std::int64_t>(static_cast<std::int64_t>(at), 0, size);
   };
-  // Every block and every row belongs to one pixel, or several pixels show it.
+  // Every block and every row belongs to one pixel, or several pixels show it; the last pixel has
+  // the whole block in which the window ends.
   std::vector<std::int64_t> cuts;  // blocks, by pixel
-  for (int x = 0; x <= window.width; ++x)
-    cuts.push_back(within((window.firstStep - 1 + perPixel * x) / block + kRounding));
+  for (int x = 0; x <= window.width; ++x) {
+    const double at = (window.firstStep - 1 + perPixel * x) / block;
+    cuts.push_back(within(x < window.width ? at + kRounding : std::ceil(at - kRounding)));
+  }
   const std::int64_t first = cuts.front(), last = std::min(size, cuts.back() + 1);
   const auto rows = static_cast<std::int64_t>(order.size());
   const auto rowAt = [&](int y) {

@@ -1,6 +1,6 @@
 // HeatMap: one measure of a StepMatrix as a map of rank × step, reduced to pixels. A pixel shows
-// the maximum of its values, so one slow step of one rank is visible at any zoom. No threads, no
-// I/O.
+// the maximum of its values, so one slow step of one rank is visible at any zoom. Of a matrix whose
+// cells have several steps, a step has the value of its cell. No threads, no I/O.
 //
 // A map of 1,024 ranks by 2,000 steps is built in about 0.1 s (in slices, see update) and reduced
 // to a window's pixels in a few milliseconds.
@@ -45,12 +45,14 @@ class HeatMap {
 
  private:
   static constexpr int kBlock = 4;  // values that one value of the next level covers
+  void clear();
   void buildLevels(std::int64_t from, std::int64_t to);
 
   StepMeasure measure_ = StepMeasure::kCompute;
   bool relative_ = true;
-  std::int64_t steps_ = 0, done_ = 0;  // steps in the matrix; steps that have been read
-  // by rank, level (each value is the maximum of kBlock values of the level below), step
+  std::int64_t steps_ = 0, stride_ = 1;  // of the matrix
+  std::int64_t done_ = 0;                // cells that have been read
+  // by rank, level (each value is the maximum of kBlock values of the level below), cell
   std::vector<std::vector<std::vector<float>>> rows_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kNames{"step",    "data",     "forward",   "backward",
                                                  "waiting", "transfer", "optimizer", "began"};
-constexpr int kBegan = 7;
+constexpr std::size_t kBegan = 7;
 constexpr int kMostRanks = 1 << 20;  // more is not a rank's name
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
@@ -44,6 +44,13 @@ std::optional<Column> columnOf(std::string_view name) {
   return Column{rank, static_cast<std::size_t>(found - kNames.begin())};
 }
 
+bool isStep(double x) { return x >= 1 && x <= static_cast<double>(kMostSteps); }
+
+// The value of two steps of a cell: the greater one, and of their begins the first.
+float together(std::size_t column, float a, float b) {
+  return column == kBegan ? std::fmin(a, b) : std::fmax(a, b);
+}
+
 }  // namespace
 
 bool StepMatrix::takes(std::string_view series) { return columnOf(series).has_value(); }
@@ -53,27 +60,51 @@ bool StepMatrix::add(const RunBatch::Series& series) {
   if (!found) return false;
   const auto [rank, column] = *found;
   if (rank >= ranks()) rows_.resize(static_cast<std::size_t>(rank) + 1);
+  for (const Point& point : series.points)
+    if (isStep(point.x)) steps_ = std::max(steps_, static_cast<std::int64_t>(point.x));
+  makeRoom();
   Row& row = rows_[static_cast<std::size_t>(rank)];
   std::vector<float>& values = row.values[column];
   for (const Point& point : series.points) {
-    if (!(point.x >= 1 && point.x <= static_cast<double>(kMostSteps))) continue;
+    if (!isStep(point.x)) continue;
     const auto step = static_cast<std::int64_t>(point.x);
-    const auto at = static_cast<std::size_t>(step - 1);
+    const auto at = static_cast<std::size_t>(cellOf(step));
     if (column == kBegan && origin_ == 0) origin_ = point.y;
     if (at >= values.size()) values.resize(at + 1, kUnknown);
-    if (!std::isnan(values[at])) continue;  // trained again after a restart, or read twice
-    values[at] = static_cast<float>(column == kBegan ? point.y - origin_ : point.y);
-    row.sum[column] += point.y;
-    ++row.count[column];
-    steps_ = std::max(steps_, step);
+    // Otherwise it is trained again after a restart, or read twice.
+    const bool isNew = stride_ == 1 ? std::isnan(values[at]) : step > row.last[column];
+    row.last[column] = std::max(row.last[column], step);
+    if (isNew) {
+      row.sum[column] += point.y;
+      ++row.count[column];
+    } else if (stride_ == 1) {
+      continue;
+    }
+    const auto value = static_cast<float>(column == kBegan ? point.y - origin_ : point.y);
+    values[at] = together(column, values[at], value);
     changed_ = std::min(changed_, step);
   }
   return true;
 }
 
+void StepMatrix::makeRoom() {
+  while (cells() > 1 && rows_.size() * static_cast<std::size_t>(cells()) > mostCells_) {
+    stride_ *= 2;
+    changed_ = 1;
+    for (Row& row : rows_)
+      for (std::size_t column = 0; column < row.values.size(); ++column) {
+        std::vector<float>& values = row.values[column];
+        if (values.size() % 2 != 0) values.push_back(kUnknown);
+        for (std::size_t i = 0; i < values.size() / 2; ++i)
+          values[i] = together(column, values[2 * i], values[2 * i + 1]);
+        values.resize(values.size() / 2);
+      }
+  }
+}
+
 float StepMatrix::seconds(StepMeasure measure, int rank, std::int64_t step) const {
   float out = kUnknown;
-  if (rank >= 0 && rank < ranks() && step >= 1) read(measure, rank, step, 1, &out);
+  if (rank >= 0 && rank < ranks() && step >= 1) read(measure, rank, cellOf(step), 1, &out);
   return out;
 }
 
@@ -81,7 +112,7 @@ void StepMatrix::read(StepMeasure measure, int rank, std::int64_t from, std::siz
                       float* out) const {
   const Row& row = rows_[static_cast<std::size_t>(rank)];
   const Parts parts = partsOf(measure);
-  const auto first = static_cast<std::size_t>(from - 1);
+  const auto first = static_cast<std::size_t>(from);
   for (int part = 0; part < parts.count; ++part) {
     const auto& values =
         row.values[static_cast<std::size_t>(parts.at[static_cast<std::size_t>(part)])];
@@ -111,7 +142,7 @@ double StepMatrix::mean(StepMeasure measure, int rank) const {
 double StepMatrix::began(int rank, std::int64_t step) const {
   if (rank < 0 || rank >= ranks() || step < 1) return kUnknown;
   const auto& values = rows_[static_cast<std::size_t>(rank)].values[kBegan];
-  const auto at = static_cast<std::size_t>(step - 1);
+  const auto at = static_cast<std::size_t>(cellOf(step));
   return at < values.size() ? origin_ + values[at] : kUnknown;
 }
 

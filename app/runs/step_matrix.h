@@ -1,9 +1,13 @@
 // StepMatrix: the time that every rank spent on every step, by measure, for the heat map and its
-// table. Filled from a run's series, from the history or from a recorder. 32 bytes per rank and
-// step. No threads, no I/O.
+// table. Filled from a run's series, from the history or from a recorder. No threads, no I/O.
+//
+// A cell, of 32 bytes, is one step of one rank. When there are as many as the matrix may have,
+// pairs of neighbours become one, again and again: a cell then has the greatest value that each
+// measure had in stride() steps, so that a slow step stays visible.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -28,18 +32,26 @@ inline constexpr int kStepMeasures = 9;
 
 class StepMatrix {
  public:
+  static constexpr std::size_t kMostCells = std::size_t{1} << 24;  // 512 MiB
+
+  explicit StepMatrix(std::size_t mostCells = kMostCells) : mostCells_(mostCells) {}
+
   static bool takes(std::string_view series);
   // Takes a series "rank/<r>/step", "…/data", … or "…/began". Returns false for any other series.
   bool add(const RunBatch::Series& series);
 
   int ranks() const { return static_cast<int>(rows_.size()); }
-  std::int64_t steps() const { return steps_; }  // last step reported by any rank
-  // NaN: not reported by the rank. Steps count from 1.
+  std::int64_t steps() const { return steps_; }    // last step reported by any rank
+  std::int64_t stride() const { return stride_; }  // steps of a cell; a power of two
+  // Cells of a rank, counted from 0: cell c has the steps from c × stride() + 1 on.
+  std::int64_t cells() const { return (steps_ + stride_ - 1) / stride_; }
+  std::int64_t cellOf(std::int64_t step) const { return (step - 1) / stride_; }
+  // Of the step's cell. NaN: not reported by the rank. Steps count from 1.
   float seconds(StepMeasure measure, int rank, std::int64_t step) const;
-  // Writes the values of steps [from, from + count) to `out`.
+  // Writes the values of cells [from, from + count) to `out`.
   void read(StepMeasure measure, int rank, std::int64_t from, std::size_t count, float* out) const;
   double mean(StepMeasure measure, int rank) const;  // over reported steps; NaN: none
-  // The wall clock of the rank's node when the step began, in seconds; NaN: unknown.
+  // The wall clock of the rank's node when the step's cell began, in seconds; NaN: unknown.
   double began(int rank, std::int64_t step) const;
   // Returns the first step with a value added since the last call; steps() + 1: none.
   std::int64_t takeChanged();
@@ -47,13 +59,16 @@ class StepMatrix {
  private:
   static constexpr int kStored = 8;  // all measures except the sums, and the begin of the step
   struct Row {
-    std::array<std::vector<float>, kStored> values;  // by step − 1; begin: relative to origin_
+    std::array<std::vector<float>, kStored> values;  // by cell; begin: relative to origin_
     std::array<double, kStored> sum{};
     std::array<std::int64_t, kStored> count{};
+    std::array<std::int64_t, kStored> last{};  // greatest step
   };
+  void makeRoom();  // for all ranks' steps
 
+  std::size_t mostCells_;
   std::vector<Row> rows_;  // by rank
-  std::int64_t steps_ = 0, changed_ = 1;
+  std::int64_t steps_ = 0, stride_ = 1, changed_ = 1;
   double origin_ = 0;  // seconds; the first begin received
 };
 

@@ -8729,6 +8729,10 @@ its last lines:
             <translation>无数据</translation>
         </message>
         <message>
+            <source>greatest of steps %1 to %2</source>
+            <translation>第 %1 至 %2 步中的最大值</translation>
+        </message>
+        <message>
             <source>%1 of the step time below the median rank</source>
             <translation>比中位数 rank 少步时的 %1</translation>
         </message>

@@ -16,11 +16,12 @@ void StepTableModel::setMeasure(app::StepMeasure measure) {
 }
 
 void StepTableModel::refresh() {
-  const int rows = static_cast<int>(steps_.steps()), columns = steps_.ranks();
-  if (columns != columns_) {
+  const int rows = static_cast<int>(steps_.cells()), columns = steps_.ranks();
+  if (columns != columns_ || steps_.stride() != stride_) {
     beginResetModel();
     rows_ = rows;
     columns_ = columns;
+    stride_ = steps_.stride();
     endResetModel();
   } else if (rows > rows_) {
     beginInsertRows({}, rows_, rows - 1);
@@ -45,15 +46,17 @@ QVariant StepTableModel::data(const QModelIndex& index, int role) const {
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   const double seconds =
-      static_cast<double>(steps_.seconds(measure_, index.column(), index.row() + 1));
+      static_cast<double>(steps_.seconds(measure_, index.column(), firstStep(index.row())));
   return std::isnan(seconds) ? QString(QChar(0x2014)) : formatSeconds(seconds);
 }
 
 QVariant StepTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
-  return orientation == Qt::Horizontal ? tr("rank %1").arg(section)
-                                       : QLocale().toString(section + 1);
+  if (orientation == Qt::Horizontal) return tr("rank %1").arg(section);
+  const qint64 first = firstStep(section);
+  const QString step = QLocale().toString(first);
+  return stride_ == 1 ? step : step + QChar(0x2013) + QLocale().toString(first + stride_ - 1);
 }
 
 }  // namespace lockstep::ui

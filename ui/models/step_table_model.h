@@ -1,4 +1,5 @@
-// StepTableModel: the data of the heat map as a table: one row per step, one column per rank.
+// StepTableModel: the data of the heat map as a table: one row per step, or per cell of several
+// steps, one column per rank.
 #pragma once
 
 #include <QAbstractTableModel>
@@ -17,6 +18,7 @@ class StepTableModel : public QAbstractTableModel {
   void setMeasure(app::StepMeasure measure);
   void refresh();  // call after the matrix has grown
   void retranslate();
+  qint64 firstStep(int row) const { return row * stride_ + 1; }
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
@@ -27,6 +29,7 @@ class StepTableModel : public QAbstractTableModel {
   const app::StepMatrix& steps_;
   app::StepMeasure measure_ = app::StepMeasure::kCompute;
   int rows_ = 0, columns_ = 0;
+  std::int64_t stride_ = 1;  // steps of a row
 };
 
 }  // namespace lockstep::ui

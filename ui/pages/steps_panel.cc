@@ -137,7 +137,7 @@ void StepsPanel::connectParts() {
   });
   connect(table_->selectionModel(), &QItemSelectionModel::currentChanged, this,
           [this](const QModelIndex& now) {
-            if (now.isValid()) view_->chooseCell(now.column(), now.row() + 1);
+            if (now.isValid()) view_->chooseCell(now.column(), tableModel_->firstStep(now.row()));
           });
   connect(reader_, &StepReader::changed, this, &StepsPanel::refreshTimeline);
   connect(withPrediction_, &QCheckBox::toggled, this, &StepsPanel::refreshTimeline);
@@ -232,6 +232,11 @@ QString StepsPanel::measureName() const { return measure_->currentText(); }
 QString StepsPanel::cellText(int rank, std::int64_t step) const {
   const double seconds = static_cast<double>(document_->steps().seconds(measure(), rank, step));
   QStringList parts{tr("step %1").arg(formatCount(step)), rankName(rank)};
+  if (const std::int64_t stride = document_->steps().stride(); stride > 1) {
+    const std::int64_t first = document_->steps().cellOf(step) * stride + 1;
+    parts << tr("greatest of steps %1 to %2")
+                 .arg(formatCount(first), formatCount(first + stride - 1));
+  }
   if (std::isnan(seconds)) {
     parts << tr("no data");
   } else {

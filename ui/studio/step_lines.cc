@@ -28,15 +28,18 @@ std::optional<std::pair<int, app::StepMeasure>> partsOf(const std::string& name)
 }
 
 // Calls `add(step, seconds)` for steps [from, to] of a rank: for the least and the greatest of
-// every `together` steps, in their order.
+// every `together` steps, in their order. A cell of several steps counts as one, at its first.
 template <typename Add>
 void readReduced(const app::StepMatrix& steps, app::StepMeasure measure, int rank,
                  std::int64_t from, std::int64_t to, std::int64_t together, Add add) {
   if (rank >= steps.ranks() || to < from) return;
-  std::vector<float> values(static_cast<std::size_t>(to - from + 1));
-  steps.read(measure, rank, from, values.size(), values.data());
-  const auto step = [&](std::size_t i) { return static_cast<double>(from) + double(i); };
-  const auto each = static_cast<std::size_t>(together);
+  const std::int64_t stride = steps.stride(), first = steps.cellOf(from);
+  std::vector<float> values(static_cast<std::size_t>(steps.cellOf(to) - first + 1));
+  steps.read(measure, rank, first, values.size(), values.data());
+  const auto step = [&](std::size_t i) {
+    return static_cast<double>(std::max(from, (first + static_cast<std::int64_t>(i)) * stride + 1));
+  };
+  const auto each = static_cast<std::size_t>(std::max<std::int64_t>(1, together / stride));
   for (std::size_t begin = 0; begin < values.size(); begin += each) {
     std::size_t least = begin, greatest = begin;
     for (std::size_t i = begin; i < std::min(begin + each, values.size()); ++i) {

@@ -173,6 +173,79 @@ class StepMapTest : public QObject {
     QVERIFY(std::all_of(pixels.begin(), pixels.end(), [](float v) { return std::isnan(v); }));
   }
 
+  // However many steps come, in whatever order the ranks report them, there are no more cells than
+  // allowed; each has the greatest of its steps, and a map of them shows it.
+  void aLongRunTakesBoundedRoom() {
+    std::mt19937 random(17);
+    const auto pick = [&](int low, int high) {
+      return std::uniform_int_distribution<int>(low, high)(random);
+    };
+    for (int round = 0; round < 40; ++round) {
+      const int ranks = pick(1, 5), steps = pick(1, 900);
+      const auto most = static_cast<std::size_t>(pick(8, 400));
+      StepMatrix matrix(most);
+      HeatMap live, whole;
+      live.setMeasure(StepMeasure::kForward, false);
+      whole.setMeasure(StepMeasure::kForward, false);
+      std::vector<std::vector<float>> forward(static_cast<std::size_t>(ranks));
+      std::vector<int> sent(static_cast<std::size_t>(ranks), 0);
+      for (auto& row : forward)
+        for (int step = 0; step < steps; ++step)
+          row.push_back(static_cast<float>(pick(1, 1000)) / 1024);
+      while (*std::min_element(sent.begin(), sent.end()) < steps) {
+        const int rank = pick(0, ranks - 1);
+        int& from = sent[static_cast<std::size_t>(rank)];
+        const int to = std::min(steps, from + pick(1, 60));
+        const std::string prefix = "rank/" + std::to_string(rank) + "/";
+        RunBatch::Series values{prefix + "forward", {}}, begins{prefix + "began", {}};
+        for (int step = from; step < to; ++step) {
+          const auto at = static_cast<std::size_t>(step);
+          values.points.push_back({step + 1.0, forward[static_cast<std::size_t>(rank)][at]});
+          begins.points.push_back({step + 1.0, 1000.0 + step});
+        }
+        from = to;
+        QVERIFY(matrix.add(values) && matrix.add(begins));
+        if (pick(0, 1) == 0) live.update(matrix, 50);
+      }
+      QVERIFY(matrix.stride() == 1 ||
+              static_cast<std::size_t>(ranks) * std::size_t(matrix.cells()) <= most);
+      QVERIFY(static_cast<std::size_t>(ranks * steps) > most || matrix.stride() == 1);
+      for (HeatMap* map : {&live, &whole})
+        while (!map->update(matrix, 50)) {
+        }
+      const auto stride = static_cast<int>(matrix.stride());
+      float greatest = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const auto& row = forward[static_cast<std::size_t>(rank)];
+        double sum = 0;
+        for (int step = 1; step <= steps; ++step) {
+          const int first = (step - 1) / stride * stride;
+          float value = 0;
+          for (int i = first; i < std::min(steps, first + stride); ++i)
+            value = std::max(value, row[static_cast<std::size_t>(i)]);
+          QCOMPARE(matrix.seconds(StepMeasure::kForward, rank, step), value);
+          QCOMPARE(live.value(rank, step), value);
+          QCOMPARE(matrix.began(rank, step), 1000.0 + first);
+          sum += static_cast<double>(row[static_cast<std::size_t>(step - 1)]);
+          greatest = std::max(greatest, value);
+        }
+        QVERIFY(std::abs(matrix.mean(StepMeasure::kForward, rank) - sum / steps) < 1e-9);
+      }
+      std::vector<float> a, b;
+      const int width = pick(1, 200), first = pick(1, steps);
+      for (const HeatMap::Window& window :
+           {HeatMap::Window{1, double(steps), 0, double(ranks), 7, 1},
+            HeatMap::Window{double(first), double(pick(1, steps)), 0, double(ranks), width, 3}}) {
+        live.reduce(window, inOrder(ranks), a);
+        whole.reduce(window, inOrder(ranks), b);
+        for (std::size_t i = 0; i < a.size(); ++i)
+          QVERIFY(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])));
+        if (window.firstStep == 1 && window.width == 7)
+          QCOMPARE(*std::max_element(a.begin(), a.end()), greatest);
+      }
+    }
+  }
+
   void nothingIsNothing() {
     StepMatrix matrix;
     HeatMap map;
