@@ -403,11 +403,25 @@ struct RunOutcome {
   }
 };
 
+// With what the settings ask for of faults and of a slow link.
+inline runtime::LocalGroups localGroups(const RunSettings& settings, const plan::Plan& plan) {
+  return runtime::LocalGroups::make(
+             plan.mesh, settings.collectiveLimit,
+             [&](int rank,
+                 std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
+               const bool fails = rank == settings.failingRank;
+               if (!fails && settings.linkRest == 0) return group;
+               return std::make_unique<tests::FailingCommunicator>(
+                   std::move(group), fails ? settings.failingCall : -1, settings.linkRest);
+             })
+      .value();
+}
+
 inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   struct Collect : runtime::TrainerObserver {
     RunOutcome* out = nullptr;
-    int rank = 0;
     const RunSettings* settings = nullptr;
+    int rank = 0;
     std::atomic<bool>* stop = nullptr;
     std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps completed by the workers
     void onReady(std::int64_t) override {}
@@ -428,8 +442,9 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
       if (rank == 0) out->epochs.push_back(record);
     }
     void onCheckpoint(std::int64_t step, const std::string& folder) override {
-      if (rank == 0) out->checkpoints.push_back(folder);
-      if (rank == 0 && settings->onCheckpoint) settings->onCheckpoint(step);
+      if (rank != 0) return;
+      out->checkpoints.push_back(folder);
+      if (settings->onCheckpoint) settings->onCheckpoint(step);
     }
   };
   const std::size_t ranks = static_cast<std::size_t>(settings.ranks);
@@ -451,17 +466,7 @@ inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   const data::Dataset& train = settings.train != nullptr ? *settings.train : synthetic;
   std::atomic<bool> stop{false};
   std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(plan.mesh.workers()));
-  auto groups =
-      runtime::LocalGroups::make(
-          plan.mesh, settings.collectiveLimit,
-          [&](int rank,
-              std::unique_ptr<comm::Communicator> group) -> std::unique_ptr<comm::Communicator> {
-            const bool fails = rank == settings.failingRank;
-            if (!fails && settings.linkRest == 0) return group;
-            return std::make_unique<tests::FailingCommunicator>(
-                std::move(group), fails ? settings.failingCall : -1, settings.linkRest);
-          })
-          .value();
+  runtime::LocalGroups groups = localGroups(settings, plan);
   std::vector<Collect> observers(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     observers[rank].out = &out;
