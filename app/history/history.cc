@@ -24,6 +24,8 @@ using storage::Database;
 using storage::Statement;
 using storage::Transaction;
 
+constexpr std::size_t kMostFilterBytes = 16 << 20;
+
 // Renames a damaged database if no other process has it open.
 Status setHistoryAside(const std::string& path, const Status& intact, const OpenLock& lock) {
   if (intact.ok()) return makeError(Code::kDataLoss, "cannot use {}", path);
@@ -94,8 +96,20 @@ Result<std::unique_ptr<History>> History::open(const std::string& folder, bool c
     if (file.extension() == ".db")
       if (const auto store = openRunStore(file.string()); store.ok())
         history->listAgain(file.stem().string(), **store);
+  if (fresh) history->restoreFilters();
   history->state_->lock->share();
   return history;
+}
+
+// Where history.db was lost.
+void History::restoreFilters() {
+  std::error_code ignored;
+  if (!fs::exists(filtersFile(), ignored)) return;
+  const Status restored = [&]() -> Status {
+    LOCKSTEP_ASSIGN(const std::string json, readFile(filtersFile(), kMostFilterBytes));
+    return addFiltersFromJson(*state_->database, json);
+  }();
+  if (!restored.ok()) logWarning("the saved filters are lost: {}", restored.error().text());
 }
 
 // A run whose file is there, where history.db was lost.
@@ -335,19 +349,23 @@ Status History::changeTags(const std::vector<std::string>& runs, const TagChange
 Result<std::vector<TagUse>> History::tags() const { return tagsInUse(*state_->database); }
 
 Status History::saveFilter(const SavedFilter& filter) {
-  LOCKSTEP_TRY(checkFilterName(filter.name));
-  LOCKSTEP_TRY(RunFilter::parse(filter.text, wallNow()).status());
-  return state_->changed(Statement(*state_->database, "INSERT OR REPLACE INTO filter VALUES(?,?)")
-                             .bind(std::string_view(filter.name))
-                             .bind(std::string_view(filter.text))
-                             .run());
+  LOCKSTEP_TRY(state_->changed(app::saveFilter(*state_->database, filter)));
+  return noteFilters();
 }
+
+// For a history.db that is lost one day.
+Status History::noteFilters() const {
+  return writeFileAtomically(filtersFile(), filtersAsJson(*state_->database));
+}
+
+std::string History::filtersFile() const { return state_->folder + "/filters.json"; }
 
 Status History::removeFilter(const std::string& name) {
   LOCKSTEP_TRY(savedFilter(name).status());
-  return state_->changed(Statement(*state_->database, "DELETE FROM filter WHERE name=?")
-                             .bind(std::string_view(name))
-                             .run());
+  LOCKSTEP_TRY(state_->changed(Statement(*state_->database, "DELETE FROM filter WHERE name=?")
+                                   .bind(std::string_view(name))
+                                   .run()));
+  return noteFilters();
 }
 
 Result<SavedFilter> History::savedFilter(const std::string& name) const {

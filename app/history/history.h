@@ -94,6 +94,9 @@ class History {
 
  private:
   void listAgain(const std::string& run, const RunStore& store);
+  std::string filtersFile() const;
+  Status noteFilters() const;
+  void restoreFilters();
   Status checkFile(const RunRow& row) const;
   void noteIn(RunStore& store, const std::string& run);
   void noteInRunFile(const std::string& run);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/history/run_filter.h"
+#include "engine/base/clock.h"
 #include "engine/base/utf8.h"
 
 namespace lockstep::app {
@@ -139,6 +141,38 @@ Status addTagsFromJson(Database& database, const std::string& run, const std::st
   while (tags.step())
     if (checkTag(tags.text(0)).ok()) change.add.push_back(tags.text(0));
   return changeTags(database, run, change);
+}
+
+std::string filtersAsJson(Database& database) {
+  Statement filters(
+      database,
+      "SELECT json_group_array(json_object('name', name, 'text', text)) FROM filter ORDER BY name");
+  return filters.step() ? filters.text(0) : std::string();
+}
+
+Status addFiltersFromJson(Database& database, const std::string& json) {
+  Statement filters(
+      database,
+      "SELECT json_extract(value, '$.name'), json_extract(value, '$.text') FROM "
+      "json_each(CASE WHEN json_valid(?1) THEN ?1 ELSE '[]' END) WHERE type='object'");
+  filters.bind(std::string_view(json));
+  std::vector<SavedFilter> found;
+  while (filters.step()) found.push_back({filters.text(0), filters.text(1)});
+  LOCKSTEP_TRY(filters.status());
+  for (const SavedFilter& filter : found)
+    if (const Status saved = saveFilter(database, filter);
+        !saved.ok() && saved.code() != Code::kInvalidArgument)
+      return saved;
+  return {};
+}
+
+Status saveFilter(Database& database, const SavedFilter& filter) {
+  LOCKSTEP_TRY(checkFilterName(filter.name));
+  LOCKSTEP_TRY(RunFilter::parse(filter.text, wallNow()).status());
+  return Statement(database, "INSERT OR REPLACE INTO filter VALUES(?,?)")
+      .bind(std::string_view(filter.name))
+      .bind(std::string_view(filter.text))
+      .run();
 }
 
 }  // namespace lockstep::app

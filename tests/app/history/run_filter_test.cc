@@ -537,6 +537,44 @@ class RunFilterTest : public QObject {
     QCOMPARE(history_->savedFilter("nobody's").error().code, Code::kNotFound);
   }
 
+  // They outlive history.db; what is no filter in the file beside it does not come back.
+  void savedFiltersOutliveTheList() {
+    const std::string folder = history_->folder();
+    QVERIFY(history_->saveFilter({"失败的", "state:failed"}).ok());
+    QVERIFY(history_->saveFilter({"it's \"mine\"", "tag:x"}).ok());
+    QVERIFY(history_->saveFilter({"old", "tag:y"}).ok());
+    QVERIFY(history_->removeFilter("old").ok());
+    const auto again = [&] {
+      history_.reset();
+      for (const char* file : {"/history.db", "/history.db-wal", "/history.db-shm"})
+        QFile::remove(QString::fromStdString(folder + file));
+      history_ = std::move(History::open(folder)).value();
+      std::string all;
+      for (const SavedFilter& filter : *history_->savedFilters())
+        all += filter.name + "=" + filter.text + "\n";
+      return all;
+    };
+    const std::string both = "it's \"mine\"=tag:x\n失败的=state:failed\n";
+    QCOMPARE(again(), both);
+    QCOMPARE(again(), both);
+    const QString file = QString::fromStdString(folder + "/filters.json");
+    for (const auto& [content, expected] :
+         std::initializer_list<std::pair<const char*, const char*>>{
+             {"", ""},
+             {"[", ""},
+             {"{}", ""},
+             {"[1, \"a\", null, {}, {\"name\": 5}, {\"name\": \"a\"}]", "a=\n"},
+             {"[{\"name\": \"a\\nb\", \"text\": \"tag:x\"}, {\"name\": \"b\", \"text\": "
+              "\"tag:x\"}]",
+              "b=tag:x\n"}}) {
+      QFile writes(file);
+      QVERIFY(writes.open(QIODevice::WriteOnly | QIODevice::Truncate));
+      writes.write(content);
+      writes.close();
+      QCOMPARE(again(), std::string(expected));
+    }
+  }
+
   // Two programs tag at once: neither loses the other's.
   void twoProgramsAtOnce() {
     for (const char* run : {"a", "b"}) {
