@@ -20,18 +20,28 @@ Message collectiveText(const node::v1::Stalled& at) {
                  at.collective());
 }
 
-bool holds(std::string_view frame, std::string_view text) {
-  return frame.find(text) != std::string_view::npos;
+// The name of the function in a frame, "function (library or file)": without its arguments and,
+// which templates have, its result.
+std::string_view functionOf(std::string_view frame) {
+  constexpr std::string_view kAnonymous = "(anonymous namespace)";
+  frame = frame.substr(0, frame.rfind(" ("));
+  int depth = 0;  // of template arguments
+  std::size_t begin = 0, end = 0;
+  for (; end < frame.size(); ++end) {
+    const char c = frame[end];
+    if (c == '<') ++depth;
+    if (c == '>') --depth;
+    if (depth > 0) continue;
+    if (c == ' ') begin = end + 1;
+    if (c != '(') continue;
+    if (!frame.substr(end).starts_with(kAnonymous)) break;
+    end += kAnonymous.size() - 1;
+  }
+  return frame.substr(begin, end - begin);
 }
 
-// Whether a frame, "function (library or file)", is of this scope. Templates have their result
-// before the function.
 bool isOf(std::string_view frame, std::string_view scope) {
-  constexpr std::string_view kAnonymous = "(anonymous namespace)";
-  std::size_t end = frame.find('(');
-  while (end != frame.npos && frame.substr(end).starts_with(kAnonymous))
-    end = frame.find('(', end + kAnonymous.size());
-  return holds(frame.substr(0, end), scope);
+  return functionOf(frame).starts_with(scope);
 }
 
 // Whether the frame is of code that carries out collectives.
@@ -41,10 +51,10 @@ bool isCommunication(std::string_view frame) {
 
 // Whether a thread in this frame may wait in a collective.
 bool isWait(std::string_view frame) {
-  if (isCommunication(frame) || frame.starts_with("std::")) return true;
+  if (isCommunication(frame) || isOf(frame, "std::")) return true;
   for (const std::string_view library :
        {"(libc.so", "(libstdc++.so", "(libgloo.so", "(libuv.so", "[vdso]"})
-    if (holds(frame, library)) return true;
+    if (frame.find(library) != std::string_view::npos) return true;
   return false;
 }
 
@@ -59,7 +69,7 @@ std::string frameWithin(const std::vector<std::string>& lines, Predicate isAncho
       continue;
     }
     if (first.empty() && !isWait(line.substr(2))) first = line.substr(2);
-    if (!first.empty() && isAnchor(line)) return std::string(first);
+    if (!first.empty() && isAnchor(line.substr(2))) return std::string(first);
   }
   return {};
 }

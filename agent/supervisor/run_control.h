@@ -144,7 +144,7 @@ class RunControl {
   void judgeHang();                                  // likewise, as the next three
   void readStacksAnywhere(const std::vector<int>& ranks);
   void onStacks(const node::v1::Stacks& stacks);
-  void tellHang(HangWatch::Verdict verdict);
+  void tellHang();
   void readStacks(int rank);               // of this node, for the log and the coordinator
   const Worker* workerOf(int rank) const;  // of this node; null: none runs
 
@@ -273,9 +273,10 @@ class RunControl {
   struct PendingHang {                        // until the stacks have come
     HangWatch::Verdict verdict;
     std::map<int, std::vector<std::string>> stacks;
-    Nanoseconds until = 0;
+    int id = 0;
   };
   std::optional<PendingHang> pendingHang_;
+  int hangCount_ = 0;
   std::optional<Error> hang_;  // the last one told, until the run goes on
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.

@@ -22,13 +22,15 @@ void RunControl::onStalled(const node::v1::Stalled& stalled) {
 
 void RunControl::judgeHang() {
   if (!coordinates() || leaving_ || stopping_) return;
-  const Nanoseconds now = monotonicNow();
-  if (pendingHang_ && now > pendingHang_->until) tellHang(std::move(pendingHang_->verdict));
-  auto verdict = hangs_.judge(now);
+  auto verdict = hangs_.judge(monotonicNow());
   if (!verdict) return;
   std::vector<int> asked = verdict->ranks;
   asked.resize(std::min(asked.size(), kMostStacks));
-  pendingHang_ = PendingHang{std::move(*verdict), {}, now + kStacksLimit};
+  if (verdict->certain) hang_ = verdict->warning;
+  const int id = pendingHang_.emplace(PendingHang{std::move(*verdict), {}, ++hangCount_}).id;
+  loop_.after(kStacksLimit, [this, id] {
+    if (pendingHang_ && pendingHang_->id == id) tellHang();
+  });
   readStacksAnywhere(asked);
 }
 
@@ -46,11 +48,12 @@ void RunControl::onStacks(const node::v1::Stacks& stacks) {
   const std::vector<int>& ranks = pendingHang_->verdict.ranks;
   if (std::find(ranks.begin(), ranks.end(), stacks.rank()) == ranks.end()) return;
   pendingHang_->stacks[stacks.rank()].assign(stacks.lines().begin(), stacks.lines().end());
-  if (pendingHang_->stacks.size() < std::min(ranks.size(), kMostStacks)) return;
-  tellHang(hangs_.refine(std::move(pendingHang_->verdict), pendingHang_->stacks));
+  if (pendingHang_->stacks.size() == std::min(ranks.size(), kMostStacks)) tellHang();
 }
 
-void RunControl::tellHang(HangWatch::Verdict verdict) {
+void RunControl::tellHang() {
+  HangWatch::Verdict verdict =
+      hangs_.refine(std::move(pendingHang_->verdict), pendingHang_->stacks);
   pendingHang_.reset();
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())

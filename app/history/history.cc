@@ -355,7 +355,8 @@ Status History::saveFilter(const SavedFilter& filter) {
 
 // For a history.db that is lost one day.
 Status History::noteFilters() const {
-  return writeFileAtomically(filtersFile(), filtersAsJson(*state_->database));
+  LOCKSTEP_ASSIGN(const std::string json, filtersAsJson(*state_->database));
+  return writeFileAtomically(filtersFile(), json);
 }
 
 std::string History::filtersFile() const { return state_->folder + "/filters.json"; }

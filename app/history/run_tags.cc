@@ -143,18 +143,21 @@ Status addTagsFromJson(Database& database, const std::string& run, const std::st
   return changeTags(database, run, change);
 }
 
-std::string filtersAsJson(Database& database) {
-  Statement filters(
-      database,
-      "SELECT json_group_array(json_object('name', name, 'text', text)) FROM filter ORDER BY name");
-  return filters.step() ? filters.text(0) : std::string();
+Result<std::string> filtersAsJson(Database& database) {
+  Statement filters(database,
+                    "SELECT json_group_array(json_object('name', name, 'text', text)) FROM "
+                    "(SELECT name, text FROM filter ORDER BY name)");
+  const bool found = filters.step();
+  LOCKSTEP_TRY(filters.status());
+  return found ? filters.text(0) : std::string("[]");
 }
 
 Status addFiltersFromJson(Database& database, const std::string& json) {
   Statement filters(
       database,
       "SELECT json_extract(value, '$.name'), json_extract(value, '$.text') FROM "
-      "json_each(CASE WHEN json_valid(?1) THEN ?1 ELSE '[]' END) WHERE type='object'");
+      "json_each(CASE WHEN json_valid(?1) THEN ?1 ELSE '[]' END) WHERE type='object' AND "
+      "json_type(value, '$.name')='text' AND json_type(value, '$.text')='text'");
   filters.bind(std::string_view(json));
   std::vector<SavedFilter> found;
   while (filters.step()) found.push_back({filters.text(0), filters.text(1)});

@@ -42,7 +42,7 @@ std::string tagsAsJson(storage::Database& database, const std::string& run);
 Status addTagsFromJson(storage::Database& database, const std::string& run,
                        const std::string& json);
 // Likewise the saved filters, for a file beside history.db. What is no filter is left out.
-std::string filtersAsJson(storage::Database& database);
+Result<std::string> filtersAsJson(storage::Database& database);
 Status addFiltersFromJson(storage::Database& database, const std::string& json);
 Status saveFilter(storage::Database& database, const SavedFilter& filter);
 

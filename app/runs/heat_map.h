@@ -24,11 +24,12 @@ class HeatMap {
   bool isRelative() const { return relative_; }
 
   // Reads about `cells` new values from the matrix. Returns true when none are left. Call again
-  // after setMeasure().
+  // after setMeasure(). It begins anew, with no values, when the stride of the matrix has changed.
   bool update(StepMatrix& matrix, std::size_t cells);
 
   int ranks() const { return static_cast<int>(rows_.size()); }
   std::int64_t steps() const { return steps_; }
+  std::int64_t stride() const { return stride_; }  // steps of a cell
   float value(int rank, std::int64_t step) const;  // NaN: unknown
   // Returns the value of the strongest colour, a round number that few values exceed: 0.05 … 5 for
   // relative maps, otherwise seconds. 0: there are no values.

@@ -1,6 +1,5 @@
 #include "app/runs/step_matrix.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -55,7 +54,7 @@ float together(std::size_t column, float a, float b) {
 
 bool StepMatrix::takes(std::string_view series) { return columnOf(series).has_value(); }
 
-bool StepMatrix::add(const RunBatch::Series& series) {
+bool StepMatrix::add(const RunBatch::Series& series, bool preview) {
   const auto found = columnOf(series.name);
   if (!found) return false;
   const auto [rank, column] = *found;
@@ -70,25 +69,23 @@ bool StepMatrix::add(const RunBatch::Series& series) {
     const auto step = static_cast<std::int64_t>(point.x);
     const auto at = static_cast<std::size_t>(cellOf(step));
     if (column == kBegan && origin_ == 0) origin_ = point.y;
+    if (step <= row.last[column]) continue;  // trained again after a restart, or read twice
+    if (at >= values.capacity())
+      values.reserve(std::max(at + 1, std::min(2 * values.capacity(), cellsOfARank())));
     if (at >= values.size()) values.resize(at + 1, kUnknown);
-    // Otherwise it is trained again after a restart, or read twice.
-    const bool isNew = stride_ == 1 ? std::isnan(values[at]) : step > row.last[column];
-    row.last[column] = std::max(row.last[column], step);
-    if (isNew) {
-      row.sum[column] += point.y;
-      ++row.count[column];
-    } else if (stride_ == 1) {
-      continue;
-    }
     const auto value = static_cast<float>(column == kBegan ? point.y - origin_ : point.y);
     values[at] = together(column, values[at], value);
     changed_ = std::min(changed_, step);
+    if (preview) continue;
+    row.last[column] = step;
+    row.sum[column] += point.y;
+    ++row.count[column];
   }
   return true;
 }
 
 void StepMatrix::makeRoom() {
-  while (cells() > 1 && rows_.size() * static_cast<std::size_t>(cells()) > mostCells_) {
+  while (cells() > 1 && static_cast<std::size_t>(cells()) > cellsOfARank()) {
     stride_ *= 2;
     changed_ = 1;
     for (Row& row : rows_)

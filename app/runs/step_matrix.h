@@ -2,14 +2,16 @@
 // table. Filled from a run's series, from the history or from a recorder. No threads, no I/O.
 //
 // A cell, of 32 bytes, is one step of one rank. When there are as many as the matrix may have,
-// pairs of neighbours become one, again and again: a cell then has the greatest value that each
-// measure had in stride() steps, so that a slow step stays visible.
+// pairs of neighbours become one, again and again: a cell then has the greatest value of each
+// measure in stride() steps, so that a slow step stays visible. Its sums are of greatest parts.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "app/history/run_data.h"
@@ -37,8 +39,10 @@ class StepMatrix {
   explicit StepMatrix(std::size_t mostCells = kMostCells) : mostCells_(mostCells) {}
 
   static bool takes(std::string_view series);
-  // Takes a series "rank/<r>/step", "…/data", … or "…/began". Returns false for any other series.
-  bool add(const RunBatch::Series& series);
+  // Takes a series "rank/<r>/step", "…/data", … or "…/began", whose steps grow: a step that is not
+  // beyond the last one is not taken again. Those of a preview come again, after what is missing.
+  // Returns false for any other series.
+  bool add(const RunBatch::Series& series, bool preview = false);
 
   int ranks() const { return static_cast<int>(rows_.size()); }
   std::int64_t steps() const { return steps_; }    // last step reported by any rank
@@ -46,6 +50,11 @@ class StepMatrix {
   // Cells of a rank, counted from 0: cell c has the steps from c × stride() + 1 on.
   std::int64_t cells() const { return (steps_ + stride_ - 1) / stride_; }
   std::int64_t cellOf(std::int64_t step) const { return (step - 1) / stride_; }
+  // The first and the last step of the step's cell.
+  std::pair<std::int64_t, std::int64_t> stepsOf(std::int64_t step) const {
+    const std::int64_t first = cellOf(step) * stride_ + 1;
+    return {first, std::min(first + stride_ - 1, std::max(first, steps_))};
+  }
   // Of the step's cell. NaN: not reported by the rank. Steps count from 1.
   float seconds(StepMeasure measure, int rank, std::int64_t step) const;
   // Writes the values of cells [from, from + count) to `out`.
@@ -62,8 +71,9 @@ class StepMatrix {
     std::array<std::vector<float>, kStored> values;  // by cell; begin: relative to origin_
     std::array<double, kStored> sum{};
     std::array<std::int64_t, kStored> count{};
-    std::array<std::int64_t, kStored> last{};  // greatest step
+    std::array<std::int64_t, kStored> last{};  // step, previews apart
   };
+  std::size_t cellsOfARank() const { return mostCells_ / std::max<std::size_t>(1, rows_.size()); }
   void makeRoom();  // for all ranks' steps
 
   std::size_t mostCells_;

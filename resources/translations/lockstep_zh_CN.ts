@@ -874,6 +874,18 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Gradient norm</source>
             <translation>梯度范数</translation>
         </message>
+        <message>
+            <source>Save filter</source>
+            <translation>保存筛选条件</translation>
+        </message>
+        <message>
+            <source>Save</source>
+            <translation>保存</translation>
+        </message>
+        <message>
+            <source>Replaces the filter of this name.</source>
+            <translation>将替换同名的筛选条件。</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::HostKeyDialog</name>
@@ -9643,6 +9655,14 @@ its last lines:
             <source>Add plots of any metric of the run: of the training, of a rank, of a node or a GPU. The dashboard is kept by its name and shows every run.</source>
             <translation>可以添加此运行任何指标的图：训练、rank、节点或 GPU 的。仪表板按名称保存，可用于任何运行。</translation>
         </message>
+        <message>
+            <source>There is one of this name already.</source>
+            <translation>已有同名的项。</translation>
+        </message>
+        <message>
+            <source>The name is too long.</source>
+            <translation>名称过长。</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MetricDialog</name>
@@ -9733,10 +9753,6 @@ its last lines:
     <context>
         <name>lockstep::ui::NameDialog</name>
         <message>
-            <source>There is one of this name already.</source>
-            <translation>已有同名的项。</translation>
-        </message>
-        <message>
             <source>Cancel</source>
             <translation>取消</translation>
         </message>
@@ -9782,33 +9798,6 @@ its last lines:
         <message>
             <source>Cancel</source>
             <translation>取消</translation>
-        </message>
-    </context>
-    <context>
-        <name>lockstep::ui::SaveFilterDialog</name>
-        <message>
-            <source>Save filter</source>
-            <translation>保存筛选条件</translation>
-        </message>
-        <message>
-            <source>&amp;Name</source>
-            <translation>名称(&amp;N)</translation>
-        </message>
-        <message>
-            <source>Name</source>
-            <translation>名称</translation>
-        </message>
-        <message>
-            <source>Save</source>
-            <translation>保存</translation>
-        </message>
-        <message>
-            <source>Cancel</source>
-            <translation>取消</translation>
-        </message>
-        <message>
-            <source>Replaces the filter of this name.</source>
-            <translation>将替换同名的筛选条件。</translation>
         </message>
     </context>
     <context>

@@ -420,8 +420,8 @@ inline runtime::LocalGroups localGroups(const RunSettings& settings, const plan:
 inline RunOutcome run(const RunSettings& settings, const plan::Plan& plan) {
   struct Collect : runtime::TrainerObserver {
     RunOutcome* out = nullptr;
-    const RunSettings* settings = nullptr;
     int rank = 0;
+    const RunSettings* settings = nullptr;
     std::atomic<bool>* stop = nullptr;
     std::vector<std::atomic<std::int64_t>>* done = nullptr;  // steps completed by the workers
     void onReady(std::int64_t) override {}

@@ -8,7 +8,7 @@
 
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/launch_dialog.h"
-#include "ui/dialogs/save_filter_dialog.h"
+#include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
@@ -105,12 +105,12 @@ class HistoryPageTest : public QObject {
     type("model:fashion-mlp");
     QVERIFY(wait([&] { return ids().size() == 2; }));
     menuOf("filtersButton", "saveFilter");
-    auto* dialog = page_->findChild<SaveFilterDialog*>();
+    auto* dialog = page_->findChild<NameDialog*>();
     QVERIFY(dialog && dialog->isVisible());
     QTest::keyClick(dialog, Qt::Key_Return);  // without a name
     QVERIFY(dialog->isVisible());
-    QTest::keyClicks(dialog->findChild<QLineEdit*>("filterName"), "a & b");
-    QTest::keyClick(dialog->findChild<QLineEdit*>("filterName"), Qt::Key_Return);
+    QTest::keyClicks(dialog->findChild<QLineEdit*>("nameField"), "a & b");
+    QTest::keyClick(dialog->findChild<QLineEdit*>("nameField"), Qt::Key_Return);
     QVERIFY(wait([&] { return filters() == QStringList{"a & b: model:fashion-mlp"}; }));
     type("");
     QVERIFY(wait([&] { return ids().size() == 4; }));

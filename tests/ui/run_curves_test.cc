@@ -225,7 +225,7 @@ class RunCurvesTest : public QObject {
     const std::size_t first = random() % points.size(), ahead = first + random() % 50;
     const auto tell = [&](std::size_t from, std::size_t to, bool preview) {
       const auto some = part("rank/2/forward", points, from, std::min(to, points.size()));
-      QVERIFY(steps.add(some));
+      QVERIFY(steps.add(some, preview));
       if (!preview) lines.took(some);
     };
     tell(0, first, false);
@@ -241,6 +241,42 @@ class RunCurvesTest : public QObject {
       QCOMPARE(line->raw().y(i), static_cast<double>(static_cast<float>(points[i].y)));
     }
     QVERIFY(!StepLines::has("rank/x/step") && !StepLines::has("rank/1/cpu"));
+  }
+
+  // Cells of several steps: each sample is the greatest value of steps from its own on.
+  void stepsThatShareACell_data() { stepsOfAPreview_data(); }
+  void stepsThatShareACell() {
+    QFETCH(int, seed);
+    Random random(static_cast<std::uint64_t>(seed));
+    const auto points = noise(random, 2000 + random() % 3000);
+    app::StepMatrix steps(1000);
+    SampleRoom room;
+    StepLines lines(steps, room, nullptr);
+    std::shared_ptr<Series> line;
+    for (std::size_t at = 0; at < points.size(); at += 70) {
+      const auto some = part("rank/0/forward", points, at, std::min(at + 70, points.size()));
+      QVERIFY(steps.add(some));
+      lines.took(some);
+      if (at % 700 == 0) QTest::qWait(1);
+      if (at == 1400) line = lines.pin("rank/0/forward");
+    }
+    const auto stride = static_cast<std::size_t>(steps.stride());
+    QVERIFY(stride >= 2 && points.size() / stride <= 1000);
+    const Pyramid& samples = line->raw();
+    QTRY_VERIFY(samples.size() > 0 &&
+                samples.x(samples.size() - 1) > double(points.size() - 2 * stride));
+    double greatest = 0;
+    for (const app::Point& point : points) greatest = std::max(greatest, double(float(point.y)));
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      QVERIFY(i == 0 || samples.x(i) > samples.x(i - 1));
+      const auto first = static_cast<std::size_t>(samples.x(i)) - 1;
+      bool found = false;
+      for (std::size_t k = first / stride * stride; k < std::min(points.size(), first + stride);
+           ++k)
+        found = found || samples.y(i) == double(float(points[k].y));
+      QVERIFY(found);
+    }
+    QVERIFY(samples.range(0, samples.size()).max <= greatest);
   }
 
   // Of many ranks and steps: within the room, with all extremes, and the window stays free.

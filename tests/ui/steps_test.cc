@@ -302,6 +302,23 @@ class StepsTest : public QObject {
       steps.add({"rank/" + std::to_string(step % 4) + "/forward", {{double(step), 0.5}}});
       table.refresh();
     }
+    app::StepMatrix few(8);  // cells, each of several steps
+    StepTableModel folded(few);
+    const QAbstractItemModelTester tester(&folded,
+                                          QAbstractItemModelTester::FailureReportingMode::QtTest);
+    folded.setMeasure(app::StepMeasure::kForward);
+    for (int step = 1; step < 20; ++step) {
+      few.add({"rank/0/forward", {{double(step), step == 7 ? 4 : 0.5}}});
+      folded.refresh();
+    }
+    QCOMPARE(folded.rowCount(), 5);
+    QCOMPARE(folded.headerData(1, Qt::Vertical, Qt::DisplayRole).toString(),
+             QString::fromUtf8("5–8"));
+    QCOMPARE(folded.headerData(4, Qt::Vertical, Qt::DisplayRole).toString(),
+             QString::fromUtf8("17–19"));
+    QCOMPARE(folded.index(1, 0).data().toString(), formatSeconds(4));
+    QCOMPARE(folded.index(4, 0).data().toString(), formatSeconds(0.5));
+    QCOMPARE(folded.firstStep(4), 17);
     table.setMeasure(app::StepMeasure::kForward);
     QCOMPARE(table.rowCount(), 19);
     QCOMPARE(table.index(18, 3).data().toString(), formatSeconds(0.5));

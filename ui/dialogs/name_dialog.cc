@@ -2,44 +2,48 @@
 
 #include <QLabel>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QVBoxLayout>
+#include <utility>
 
-#include "ui/studio/dashboard.h"
 #include "ui/widgets/widgets.h"
 
 namespace lockstep::ui {
 
-NameDialog::NameDialog(const QString& heading, const QString& accept, const QString& name,
-                       QStringList taken, QWidget* parent)
-    : Dialog("nameDialog", parent), heading_(heading), accept_(accept), taken_(std::move(taken)) {
+NameDialog::NameDialog(Texts texts, const QString& name, Check check, QWidget* parent)
+    : Dialog("nameDialog", parent), texts_(std::move(texts)), check_(std::move(check)) {
   name_ = new QLineEdit(name, this);
   name_->setObjectName("nameField");
-  name_->setMaxLength(Dashboard::kMostText);
+  name_->setMinimumWidth(320);
   note_ = makeLabel("nameNote", this, "muted");
   note_->setWordWrap(true);
+  note_->setTextFormat(Qt::PlainText);
   content()->addWidget(name_);
   content()->addWidget(note_);
-  connect(name_, &QLineEdit::textChanged, this, &NameDialog::check);
+  connect(name_, &QLineEdit::textChanged, this, &NameDialog::judge);
   name_->selectAll();
   name_->setFocus();
   retranslate();
-  resize(380, 160);
 }
 
 QString NameDialog::name() const { return name_->text().trimmed(); }
 
-void NameDialog::check() {
-  const bool isTaken = taken_.contains(name());
-  note_->setText(isTaken ? tr("There is one of this name already.") : QString());
-  acceptButton()->setEnabled(!name().isEmpty() && !isTaken);
+void NameDialog::judge() {
+  const Verdict verdict = name().isEmpty() ? Verdict{false, {}} : check_(name());
+  note_->setText(verdict.note);
+  acceptButton()->setEnabled(verdict.allowed);
+}
+
+void NameDialog::accept() {
+  if (acceptButton()->isEnabled()) Dialog::accept();
 }
 
 void NameDialog::retranslate() {
-  setHeading(heading_, {});
-  setButtons(accept_, tr("Cancel"));
+  setHeading(texts_.heading, texts_.detail);
+  setButtons(texts_.accept, tr("Cancel"));
   name_->setAccessibleName(tr("Name"));
   name_->setPlaceholderText(tr("Name"));
-  check();
+  judge();
 }
 
 }  // namespace lockstep::ui

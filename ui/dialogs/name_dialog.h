@@ -1,10 +1,12 @@
-// NameDialog: asks for the name of something, which others of its kind do not have.
+// NameDialog: asks for the name of something.
 #pragma once
 
-#include <QStringList>
+#include <QString>
+#include <functional>
 
 #include "ui/dialogs/dialog.h"
 
+class QLabel;
 class QLineEdit;
 
 namespace lockstep::ui {
@@ -12,19 +14,29 @@ namespace lockstep::ui {
 class NameDialog : public Dialog {
   Q_OBJECT
  public:
-  // `taken` names are refused; `heading` and `accept` are texts.
-  NameDialog(const QString& heading, const QString& accept, const QString& name, QStringList taken,
-             QWidget* parent);
+  struct Texts {
+    QString heading, detail, accept;  // detail may be empty
+  };
+  struct Verdict {
+    bool allowed = true;
+    QString note;
+  };
+  // `check` judges names without spaces at their ends, other than "".
+  using Check = std::function<Verdict(const QString& name)>;
+  NameDialog(Texts texts, const QString& name, Check check, QWidget* parent);
   QString name() const;
+
+ public Q_SLOTS:
+  void accept() override;
 
  protected:
   void retranslate() override;
 
  private:
-  void check();
+  void judge();
 
-  const QString heading_, accept_;
-  const QStringList taken_;
+  const Texts texts_;
+  const Check check_;
   QLineEdit* name_ = nullptr;
   QLabel* note_ = nullptr;
 };

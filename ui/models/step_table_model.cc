@@ -54,9 +54,10 @@ QVariant StepTableModel::headerData(int section, Qt::Orientation orientation, in
   if (role == Qt::TextAlignmentRole) return int(Qt::AlignRight | Qt::AlignVCenter);
   if (role != Qt::DisplayRole) return {};
   if (orientation == Qt::Horizontal) return tr("rank %1").arg(section);
-  const qint64 first = firstStep(section);
-  const QString step = QLocale().toString(first);
-  return stride_ == 1 ? step : step + QChar(0x2013) + QLocale().toString(first + stride_ - 1);
+  const auto [first, last] = steps_.stepsOf(firstStep(section));
+  const QString step = QLocale().toString(static_cast<qlonglong>(first));
+  return first == last ? step
+                       : step + QChar(0x2013) + QLocale().toString(static_cast<qlonglong>(last));
 }
 
 }  // namespace lockstep::ui

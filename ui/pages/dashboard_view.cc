@@ -366,7 +366,12 @@ void DashboardView::askName(const QString& heading, const QString& accept, const
                             const std::function<void(const QString&)>& then) {
   QStringList taken = store_.names();
   taken.removeAll(name == shown_.name ? name : QString());
-  auto* dialog = new NameDialog(heading, accept, name, taken, this);
+  const auto check = [taken](const QString& chosen) -> NameDialog::Verdict {
+    if (taken.contains(chosen)) return {false, tr("There is one of this name already.")};
+    if (chosen.size() > Dashboard::kMostText) return {false, tr("The name is too long.")};
+    return {};
+  };
+  auto* dialog = new NameDialog({heading, {}, accept}, name, check, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   connect(dialog, &QDialog::accepted, this, [dialog, then] { then(dialog->name()); });
   dialog->open();

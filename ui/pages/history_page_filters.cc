@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "engine/base/clock.h"
-#include "ui/dialogs/save_filter_dialog.h"
+#include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/tags_dialog.h"
 #include "ui/models/run_table_model.h"
 #include "ui/pages/history_page.h"
@@ -19,6 +19,7 @@
 #include "ui/studio/background.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/error_text.h"
+#include "ui/theme/message_text.h"
 #include "ui/theme/tool_tip.h"
 #include "ui/widgets/widgets.h"
 
@@ -172,10 +173,18 @@ void HistoryPage::askFilterName() {
   }
   QStringList taken;
   for (const app::SavedFilter& one : saved_) taken << QString::fromStdString(one.name);
-  auto* dialog = new SaveFilterDialog(text, taken, this);
+  const auto check = [taken](const QString& name) -> NameDialog::Verdict {
+    if (const Status fine = app::checkFilterName(name.toStdString()); !fine.ok())
+      return {false, messageText(fine.error().message())};
+    return {true, taken.contains(name, Qt::CaseInsensitive)
+                      ? tr("Replaces the filter of this name.")
+                      : QString()};
+  };
+  auto* dialog = new NameDialog({tr("Save filter"), text, tr("Save")}, {}, check, this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
-  connect(dialog, &SaveFilterDialog::chosen, this, [this](const app::SavedFilter& chosen) {
-    change([chosen](app::History& history) { return history.saveFilter(chosen); });
+  connect(dialog, &QDialog::accepted, this, [this, dialog, text] {
+    const app::SavedFilter filter{dialog->name().toStdString(), text.toStdString()};
+    change([filter](app::History& history) { return history.saveFilter(filter); });
   });
   dialog->open();
 }

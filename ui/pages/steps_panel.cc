@@ -182,6 +182,7 @@ void StepsPanel::measureChanged() {
 }
 
 void StepsPanel::readMore() {
+  if (map_.stride() != document_->steps().stride()) view_->setUpdatesEnabled(false);
   if (!map_.update(document_->steps(), kSliceCells)) return more_.start(0);
   view_->setUpdatesEnabled(true);
   refreshMap();
@@ -232,11 +233,8 @@ QString StepsPanel::measureName() const { return measure_->currentText(); }
 QString StepsPanel::cellText(int rank, std::int64_t step) const {
   const double seconds = static_cast<double>(document_->steps().seconds(measure(), rank, step));
   QStringList parts{tr("step %1").arg(formatCount(step)), rankName(rank)};
-  if (const std::int64_t stride = document_->steps().stride(); stride > 1) {
-    const std::int64_t first = document_->steps().cellOf(step) * stride + 1;
-    parts << tr("greatest of steps %1 to %2")
-                 .arg(formatCount(first), formatCount(first + stride - 1));
-  }
+  if (const auto [first, last] = document_->steps().stepsOf(step); first != last)
+    parts << tr("greatest of steps %1 to %2").arg(formatCount(first), formatCount(last));
   if (std::isnan(seconds)) {
     parts << tr("no data");
   } else {

@@ -67,8 +67,10 @@ void HeatMapView::drawCells(QImage& image) const {
 void HeatMapView::drawOver(QPainter& painter) const {
   const int row = rowOf(rank_);
   if (row < 0) return;
-  const auto step = static_cast<double>(step_);
-  QRect cell(pixelOf(step, row), pixelOf(step + 1, row + 1) - QPoint(1, 1));
+  const std::int64_t stride = map_.stride();
+  const auto first = static_cast<double>((step_ - 1) / stride * stride + 1);
+  QRect cell(pixelOf(first, row),
+             pixelOf(first + static_cast<double>(stride), row + 1) - QPoint(1, 1));
   if (cell.width() < 5) cell.adjust(-(5 - cell.width()) / 2, 0, (6 - cell.width()) / 2, 0);
   if (cell.height() < 5) cell.adjust(0, -(5 - cell.height()) / 2, 0, (6 - cell.height()) / 2);
   // Seen on every colour of the map.
@@ -110,7 +112,7 @@ void HeatMapView::moveChosen(int dx, int dy, bool far) {
   const int reach = far ? kFar : 1;
   const int to = std::clamp(row + dy * reach, 0, static_cast<int>(order_.size()) - 1);
   chooseCell(order_[static_cast<std::size_t>(to)],
-             std::max<std::int64_t>(1, step_ + static_cast<std::int64_t>(dx) * reach));
+             std::max<std::int64_t>(1, step_ + dx * reach * map_.stride()));
 }
 
 double HeatMapView::chosenX() const {

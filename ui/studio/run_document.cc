@@ -23,7 +23,8 @@ constexpr int kSliceMs = 12;
 constexpr std::size_t kSlicePoints = 20'000;
 
 // What progress and scales of the x axis are made of, besides measures of steps.
-const std::set<std::string> kProgress{"loss", "samples_per_second", "samples", "tokens"};
+const std::set<std::string> kProgress{"loss", "rank/0/step", "samples_per_second", "samples",
+                                      "tokens"};
 
 // Words that make a line stand out in a log of programs that know no levels.
 int levelOf(const QString& text) {
@@ -61,8 +62,10 @@ struct RunDocument::Loaded {
   app::RunDocuments documents;
   app::RunScope scope;
   std::optional<app::Preview> prediction;
-  std::vector<std::string> curves;            // all names
-  std::vector<app::RunBatch::Series> series;  // those that progress and heat map are made of
+  std::vector<std::string> curves;  // all names
+  app::StepMatrix steps;
+  std::vector<app::RunBatch::Series> measures;  // that `steps` has; the last point of each
+  std::vector<app::RunBatch::Series> series;    // those that progress is made of
   QVector<LogRow> logs;
   std::vector<app::EpochRow> epochs;
   std::vector<Error> errors;
@@ -95,9 +98,11 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
       const bool measure = app::StepMatrix::takes(info.name);
       if (!measure) out.curves.push_back(info.name);
       if (!measure && !kProgress.contains(info.name)) continue;  // a view may ask for it
-      if (auto points = (*store)->readAll(info.name)) {
-        out.series.push_back({info.name, std::move(*points)});
-      }
+      auto points = (*store)->readAll(info.name);
+      if (!points || points->empty()) continue;
+      app::RunBatch::Series series{info.name, std::move(*points)};
+      if (out.steps.add(series)) out.measures.push_back({info.name, {series.points.back()}});
+      if (kProgress.contains(info.name)) out.series.push_back(std::move(series));
     }
     if (auto logs = (*store)->logs({}, 0, LogModel::kKept)) out.logs = logRows(*logs);
     out.epochs = (*store)->epochs();
@@ -212,8 +217,13 @@ void RunDocument::load() {
         curves_.setOrigin(-secondsIntoRun(0));
         std::set<std::string> given;
         for (const auto& series : loaded->series)
-          if (kProgress.contains(series.name)) given.insert(series.name);
+          if (!app::StepMatrix::takes(series.name)) given.insert(series.name);
         curves_.begin(loaded->curves, given);
+        steps_ = std::move(loaded->steps);
+        for (const auto& measure : loaded->measures) {
+          noteMetric(measure.name);
+          stepLines_.took(measure);
+        }
         Q_EMIT rowChanged();
         takeOver(loaded);
       });
@@ -231,12 +241,7 @@ void RunDocument::takeOver(const std::shared_ptr<Loaded>& loaded) {
          from.points.begin() + static_cast<std::ptrdiff_t>(end)}};
     model_.addSeries(slice, monotonicNow());
     const bool last = end == from.points.size();
-    if (steps_.add(slice)) {
-      noteMetric(slice.name);
-      stepLines_.took(slice);
-    } else {
-      curves_.load(slice, last);
-    }
+    if (!app::StepMatrix::takes(slice.name)) curves_.load(slice, last);
     loaded->pointAt = end;
     if (!last) continue;
     loaded->pointAt = 0;
@@ -300,7 +305,7 @@ void RunDocument::noteMetric(const std::string& name) {
 }
 
 void RunDocument::add(const app::RunBatch::Series& series, bool preview) {
-  if (steps_.add(series)) {
+  if (steps_.add(series, preview)) {
     noteMetric(series.name);
     if (!preview) stepLines_.took(series);  // else it comes again, after what is missing
     return;

@@ -28,18 +28,18 @@ std::optional<std::pair<int, app::StepMeasure>> partsOf(const std::string& name)
 }
 
 // Calls `add(step, seconds)` for steps [from, to] of a rank: for the least and the greatest of
-// every `together` steps, in their order. A cell of several steps counts as one, at its first.
+// every `together` steps, in their order. A cell of several steps has one value, at its first.
 template <typename Add>
 void readReduced(const app::StepMatrix& steps, app::StepMeasure measure, int rank,
                  std::int64_t from, std::int64_t to, std::int64_t together, Add add) {
   if (rank >= steps.ranks() || to < from) return;
-  const std::int64_t stride = steps.stride(), first = steps.cellOf(from);
-  std::vector<float> values(static_cast<std::size_t>(steps.cellOf(to) - first + 1));
-  steps.read(measure, rank, first, values.size(), values.data());
+  const std::int64_t stride = steps.stride(), cell = steps.cellOf(from);
+  std::vector<float> values(static_cast<std::size_t>(steps.cellOf(to) - cell + 1));
+  steps.read(measure, rank, cell, values.size(), values.data());
   const auto step = [&](std::size_t i) {
-    return static_cast<double>(std::max(from, (first + static_cast<std::int64_t>(i)) * stride + 1));
+    return static_cast<double>(std::max(from, (cell + static_cast<std::int64_t>(i)) * stride + 1));
   };
-  const auto each = static_cast<std::size_t>(std::max<std::int64_t>(1, together / stride));
+  const auto each = static_cast<std::size_t>((together + stride - 1) / stride);
   for (std::size_t begin = 0; begin < values.size(); begin += each) {
     std::size_t least = begin, greatest = begin;
     for (std::size_t i = begin; i < std::min(begin + each, values.size()); ++i) {
@@ -113,7 +113,8 @@ void StepLines::work() {
 
 bool StepLines::workOn(Line& line) {
   const auto series = line.line.lock();
-  const std::int64_t known = known_[line.name];
+  // A cell of several steps when it is whole.
+  const std::int64_t known = known_[line.name] / steps_.stride() * steps_.stride();
   if (!series) return false;
   if (line.filled < known) {
     fill(line, *series, known);

@@ -563,7 +563,7 @@ class RunFilterTest : public QObject {
              {"", ""},
              {"[", ""},
              {"{}", ""},
-             {"[1, \"a\", null, {}, {\"name\": 5}, {\"name\": \"a\"}]", "a=\n"},
+             {"[1, \"a\", null, {}, {\"name\": 5, \"text\": \"tag:x\"}, {\"name\": \"a\"}]", ""},
              {"[{\"name\": \"a\\nb\", \"text\": \"tag:x\"}, {\"name\": \"b\", \"text\": "
               "\"tag:x\"}]",
               "b=tag:x\n"}}) {

@@ -196,15 +196,22 @@ class StepMapTest : public QObject {
         const int rank = pick(0, ranks - 1);
         int& from = sent[static_cast<std::size_t>(rank)];
         const int to = std::min(steps, from + pick(1, 60));
-        const std::string prefix = "rank/" + std::to_string(rank) + "/";
-        RunBatch::Series values{prefix + "forward", {}}, begins{prefix + "began", {}};
-        for (int step = from; step < to; ++step) {
-          const auto at = static_cast<std::size_t>(step);
-          values.points.push_back({step + 1.0, forward[static_cast<std::size_t>(rank)][at]});
-          begins.points.push_back({step + 1.0, 1000.0 + step});
-        }
+        const auto send = [&](int begin, int end, double offset, bool preview) {
+          const std::string prefix = "rank/" + std::to_string(rank) + "/";
+          RunBatch::Series values{prefix + "forward", {}}, begins{prefix + "began", {}};
+          for (int step = begin; step < end; ++step) {
+            const auto at = static_cast<std::size_t>(step);
+            const auto seconds = static_cast<double>(forward[static_cast<std::size_t>(rank)][at]);
+            values.points.push_back({step + 1.0, seconds + offset});
+            begins.points.push_back({step + 1.0, 1000.0 + step + offset});
+          }
+          QVERIFY(matrix.add(values, preview) && matrix.add(begins, preview));
+        };
+        // The newest first, then what is missing; some steps are trained again, more slowly.
+        if (pick(0, 3) == 0) send(std::min(steps, to + pick(0, 90)), steps, 0, true);
+        send(from, to, 0, false);
+        if (pick(0, 3) == 0) send(std::max(0, to - pick(1, 20)), to, 5, false);
         from = to;
-        QVERIFY(matrix.add(values) && matrix.add(begins));
         if (pick(0, 1) == 0) live.update(matrix, 50);
       }
       QVERIFY(matrix.stride() == 1 ||
