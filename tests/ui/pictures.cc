@@ -12,6 +12,7 @@
 #include "ui/dialogs/alert_rules_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/metric_dialog.h"
+#include "ui/dialogs/name_dialog.h"
 #include "ui/dialogs/new_model_dialog.h"
 #include "ui/dialogs/ssh_questions.h"
 #include "ui/dialogs/tags_dialog.h"
@@ -501,6 +502,14 @@ void shootHistory(MainWindow* window, const StudioHome& home, const QString& pre
   menu->popup(window->mapToGlobal(QPoint(20, 30)));
   shoot(menu, prefix + "-filters");
   menu->close();
+  search->setText("state:failed since:7d");
+  (void)QTest::qWaitFor([&] { return history->findChild<QAction*>("saveFilter") != nullptr; });
+  history->findChild<QAction*>("saveFilter")->trigger();
+  if (auto* dialog = history->findChild<NameDialog*>()) {
+    dialog->findChild<QLineEdit*>("nameField")->setText("last week's failures");
+    shoot(dialog, prefix + "-dialog-save-filter");
+    dialog->reject();
+  }
   search->setText("tag:none");
   shoot(window, prefix + "-history-none");
   search->clear();
