@@ -74,12 +74,12 @@ std::string frameWithin(const std::vector<std::string>& lines, Predicate isAncho
   return {};
 }
 
-// Where a thread is that is in a collective, or carries its messages, and does not wait there.
+// Returns where a thread is that runs a collective or carries its messages, and does not wait.
 std::string frameElsewhere(const std::vector<std::string>& lines) {
   return frameWithin(lines, isCommunication);
 }
 
-// Where the training is.
+// Returns where the training thread is.
 std::string trainingFrame(const std::vector<std::string>& lines) {
   return frameWithin(lines,
                      [](std::string_view frame) { return isOf(frame, "lockstep::runtime::"); });

@@ -277,7 +277,7 @@ class RunControl {
   };
   std::optional<PendingHang> pendingHang_;
   int hangCount_ = 0;
-  std::optional<Error> hang_;  // the last one told, until the run goes on
+  std::optional<Error> hang_;  // of a certain verdict, or the last one told; until the run goes on
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.
   std::vector<std::string> electorate_;

@@ -1,5 +1,6 @@
 // RunControl: ranks that stand still.
 #include <algorithm>
+#include <utility>
 
 #include "agent/supervisor/run_control.h"
 
@@ -29,7 +30,7 @@ void RunControl::judgeHang() {
   if (verdict->certain) hang_ = verdict->warning;
   const int id = pendingHang_.emplace(PendingHang{std::move(*verdict), {}, ++hangCount_}).id;
   loop_.after(kStacksLimit, [this, id] {
-    if (pendingHang_ && pendingHang_->id == id) tellHang();
+    if (pendingHang_ && pendingHang_->id == id) tellHang();  // of the stacks that have come
   });
   readStacksAnywhere(asked);
 }
@@ -52,9 +53,9 @@ void RunControl::onStacks(const node::v1::Stacks& stacks) {
 }
 
 void RunControl::tellHang() {
-  HangWatch::Verdict verdict =
-      hangs_.refine(std::move(pendingHang_->verdict), pendingHang_->stacks);
-  pendingHang_.reset();
+  const PendingHang pending = *std::exchange(pendingHang_, std::nullopt);
+  if (over_ || leaving_ || stopping_) return;
+  HangWatch::Verdict verdict = hangs_.refine(pending.verdict, pending.stacks);
   for (const auto& [node, ranks] : ranksByNode(request_))
     if (std::find(ranks.begin(), ranks.end(), verdict.warning.rank) != ranks.end())
       verdict.warning.node = node;

@@ -45,7 +45,7 @@ std::optional<Column> columnOf(std::string_view name) {
 
 bool isStep(double x) { return x >= 1 && x <= static_cast<double>(kMostSteps); }
 
-// The value of two steps of a cell: the greater one, and of their begins the first.
+// Merges the values of two steps that share a cell: the greater one; of begins, the earlier one.
 float together(std::size_t column, float a, float b) {
   return column == kBegan ? std::fmin(a, b) : std::fmax(a, b);
 }

@@ -403,7 +403,7 @@ struct RunOutcome {
   }
 };
 
-// With what the settings ask for of faults and of a slow link.
+// The ranks' communicators, with the faults and the slow link that the settings ask for.
 inline runtime::LocalGroups localGroups(const RunSettings& settings, const plan::Plan& plan) {
   return runtime::LocalGroups::make(
              plan.mesh, settings.collectiveLimit,

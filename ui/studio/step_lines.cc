@@ -113,7 +113,7 @@ void StepLines::work() {
 
 bool StepLines::workOn(Line& line) {
   const auto series = line.line.lock();
-  // A cell of several steps when it is whole.
+  // A cell of several steps is drawn when all of them have come.
   const std::int64_t known = known_[line.name] / steps_.stride() * steps_.stride();
   if (!series) return false;
   if (line.filled < known) {
