@@ -61,11 +61,10 @@ class SshConnection::Impl {
     });
     std::unique_lock lock(mutex_);
     const bool decided = changed_.wait_until(lock, deadline, [&] {
-      return stop.stop_requested() || status_.state == LinkState::kConnected ||
-             status_.state == LinkState::kFailed || status_.state == LinkState::kClosed ||
-             status_.state == LinkState::kIdle;
+      return stop.stop_requested() || connected() || status_.state == LinkState::kFailed ||
+             status_.state == LinkState::kClosed || status_.state == LinkState::kIdle;
     });
-    if (status_.state == LinkState::kConnected) return {};
+    if (connected()) return {};
     if (status_.state == LinkState::kFailed) return *status_.reason;
     Error error;
     if (stop.stop_requested()) {
@@ -185,6 +184,12 @@ class SshConnection::Impl {
     drop();
     forwards_.clear();
     set({LinkState::kClosed, {}, {}, 0});
+  }
+
+  // Whether there is a session to attach to. The state says kConnected for a moment longer than
+  // the session lives: until the thread has seen that it ended. Needs mutex_.
+  bool connected() const {
+    return status_.state == LinkState::kConnected && session_ && !session_->ended();
   }
 
   bool isClosing() const {

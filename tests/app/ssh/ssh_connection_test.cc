@@ -207,6 +207,25 @@ class SshConnectionTest : public QObject {
     QCOMPARE(world.prompter->secrets().size(), std::size_t{1});
   }
 
+  // Between the end of a session and the next attempt the state still says "connected".
+  void whoWaitedFindsASession() {
+    WORLD(world);
+    world.trustAll();
+    auto options = world.options();
+    options.firstPause = std::chrono::milliseconds(1);
+    SshConnection connection({.host = "n1"}, options);
+    VERIFY_OK(connection.connect());
+    int lost = 0;
+    for (int round = 0; round < 20; ++round) {
+      QVERIFY(world.servers[0]->killSessions() > 0);
+      if (connection.exec("true").ok()) continue;  // back already
+      ++lost;
+      VERIFY_OK(connection.waitConnected(std::chrono::seconds(10)));
+      VERIFY_OK(connection.exec("true"));
+    }
+    QVERIFY(lost > 0);
+  }
+
   void wrongPassphraseThreeTimes() {
     WORLD(world, "sesame");
     world.trustAll();
