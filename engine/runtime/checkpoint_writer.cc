@@ -40,6 +40,7 @@ Status makeFolder(const fs::path& folder) {
   return createdFolder(folder, error);
 }
 
+constexpr const char* kSnapshot = "the checkpoint's snapshot";
 constexpr std::size_t kUncopied = 8;  // checkpoints that are kept where copies are slow or fail
 
 // What a process that was killed while it wrote or removed a checkpoint has left.
@@ -99,7 +100,11 @@ Status CheckpointWriter::open() {
                              }));
   LOCKSTEP_TRY(cleaned.result());
   listParts();
-  return {};
+  return withMemoryFor("the checkpoint writer", 0, [&] {
+    startJob(Phase::kAllocating);
+    thread_ = helperThread("checkpoint", [this] { work(); });
+    return Status();
+  });
 }
 
 Status CheckpointWriter::findFolders() {
@@ -206,8 +211,12 @@ Result<bool> CheckpointWriter::attend(bool asks) {
 
 void CheckpointWriter::start(Phase phase) {
   phase_ = phase;
+  startJob(phase);
+}
+
+void CheckpointWriter::startJob(Phase job) {
   const std::lock_guard lock(mutex_);
-  job_ = phase;
+  job_ = job;
   isDone_ = false;
   result_ = {};
   lastProgress_ = monotonicNow();
@@ -215,12 +224,11 @@ void CheckpointWriter::start(Phase phase) {
 }
 
 Status CheckpointWriter::begin(const Progress& progress) {
-  if (!thread_.joinable())
-    LOCKSTEP_TRY(withMemoryFor("the checkpoint's snapshot", static_cast<std::int64_t>(bytes_), [&] {
-      snapshot_.resize(bytes_);
-      thread_ = helperThread("checkpoint", [this] { work(); });
-      return Status();
-    }));
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return isDone_; });  // the first time, for the allocation
+  }
+  if (!snapshot_) return outOfMemory(kSnapshot, static_cast<std::int64_t>(bytes_));
   LOCKSTEP_TRY(fillSnapshot());
   progress_ = progress;
   published_ = false;
@@ -231,16 +239,15 @@ Status CheckpointWriter::begin(const Progress& progress) {
 Status CheckpointWriter::fillSnapshot() {
   if (!to_.gathered) {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
-      std::memcpy(snapshot_.data() + parts_[i].offset, state_.arena.data() + pieces_[i].offset,
+      std::memcpy(snapshot_.get() + parts_[i].offset, state_.arena.data() + pieces_[i].offset,
                   static_cast<std::size_t>(pieces_[i].piece.bytes()));
     return {};
   }
   Status none;
   return gather(
-      state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }),
-      "the checkpoint's snapshot",
+      state_, placesOf(state_.plan, [](const plan::StateSlot&) { return true; }), kSnapshot,
       [this](std::size_t index, std::span<const std::byte> tensor) {
-        std::memcpy(snapshot_.data() + parts_[index].offset, tensor.data(), tensor.size());
+        std::memcpy(snapshot_.get() + parts_[index].offset, tensor.data(), tensor.size());
       },
       {}, none);
 }
@@ -264,9 +271,7 @@ void CheckpointWriter::work() {
     if (leaves_) return;
     const Phase job = job_;
     lock.unlock();
-    Status status = withMemoryFor("the checkpoint writer", 0, [&] {
-      return job == Phase::kWriting ? write() : job == Phase::kPublishing ? publish() : clean();
-    });
+    Status status = withMemoryFor("the checkpoint writer", 0, [&] { return run(job); });
     if (!status.ok()) {
       status.error().step = progress_.step;
       status.error().next = {};  // see attend()
@@ -277,6 +282,25 @@ void CheckpointWriter::work() {
     isDone_ = true;
     changed_.notify_all();
   }
+}
+
+Status CheckpointWriter::run(Phase job) {
+  switch (job) {
+    case Phase::kIdle:
+      return {};
+    case Phase::kAllocating: {
+      auto memory = allocateAligned(static_cast<std::int64_t>(bytes_), kSnapshot);
+      if (memory.ok()) snapshot_ = std::move(*memory);
+      return {};  // begin() returns the error
+    }
+    case Phase::kWriting:
+      return write();
+    case Phase::kPublishing:
+      return publish();
+    case Phase::kCleaning:
+      return clean();
+  }
+  return {};
 }
 
 Status CheckpointWriter::write() {
@@ -292,8 +316,8 @@ Status CheckpointWriter::write() {
     const std::lock_guard lock(mutex_);
     if (leaves_) return makeError(Code::kAborted, "the training ended while it was written");
     lastProgress_ = monotonicNow();
-    return std::span<const std::byte>(snapshot_).subspan(
-        parts_[index].offset, static_cast<std::size_t>(parts_[index].tensor.bytes()));
+    return std::span<const std::byte>(snapshot_.get() + parts_[index].offset,
+                                      static_cast<std::size_t>(parts_[index].tensor.bytes()));
   };
   Metadata metadata{{"format", "lockstep-checkpoint-2"}, {"id", nonce_}};
   if (folders_.size() == 1 || to_.gathered) {

@@ -18,6 +18,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/runtime/agree.h"
+#include "engine/runtime/aligned_memory.h"
 #include "engine/runtime/checkpoint.h"
 #include "engine/runtime/checkpoint_files.h"
 
@@ -38,6 +39,7 @@ class CheckpointWriter {
   ~CheckpointWriter();  // waits for the disk
 
   // Collective. Finds out which ranks share a folder, and removes leftovers of killed processes.
+  // Allocates the snapshot's memory asynchronously.
   Status open();
   // The same on all ranks: true while a checkpoint is written or published, or old ones are
   // removed.
@@ -65,7 +67,7 @@ class CheckpointWriter {
   const Status& failed() const { return failed_; }
 
  private:
-  enum class Phase : std::uint8_t { kIdle, kWriting, kPublishing, kCleaning };
+  enum class Phase : std::uint8_t { kIdle, kAllocating, kWriting, kPublishing, kCleaning };
   struct Part {  // of the snapshot, in the order of the file
     TensorInfo tensor;
     std::size_t offset = 0;  // in the snapshot
@@ -75,7 +77,9 @@ class CheckpointWriter {
   void listParts();
   Status fillSnapshot();
   void start(Phase phase);
+  void startJob(Phase job);
   void work();
+  Status run(Phase job);
   Status write();
   Status publish();
   Status clean();
@@ -96,7 +100,7 @@ class CheckpointWriter {
 
   // Used by the thread while `job_` is not kIdle, by other threads while it is, like failed_.
   bool published_ = false;  // by this rank
-  std::vector<std::byte> snapshot_;
+  AlignedMemory snapshot_;  // of bytes_
   Progress progress_;
   std::mutex mutex_;
   std::condition_variable changed_;

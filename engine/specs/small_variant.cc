@@ -12,7 +12,7 @@ using spec::v1::LayerSpec;
 using spec::v1::RunSpec;
 
 constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4,
-                       kCategories = 1000;
+                       kCategories = 1000, kHiddenUnits = 512;
 
 class Shrink {
  public:
@@ -20,7 +20,10 @@ class Shrink {
 
   SmallRun run(int dataRanks) {
     batch(dataRanks);
-    if (out_.spec.model().input().vocabulary() > 0) text();
+    if (out_.spec.model().input().vocabulary() > 0)
+      text();
+    else
+      dense();
     images();
     tables();
     return std::move(out_);
@@ -70,6 +73,21 @@ class Shrink {
         layer.mutable_dense()->set_units(fewer);
     }
     say("channels", channels, fewer);
+  }
+
+  // Narrower hidden layers, unless a sum needs a layer as wide as it is.
+  void dense() {
+    spec::v1::ModelSpec narrow = out_.spec.model();
+    std::int64_t widest = 0;
+    for (int i = 0; i + 1 < narrow.layers_size(); ++i) {
+      LayerSpec& layer = *narrow.mutable_layers(i);
+      if (!layer.has_dense() || layer.dense().units() <= kHiddenUnits) continue;
+      widest = std::max(widest, layer.dense().units());
+      layer.mutable_dense()->set_units(kHiddenUnits);
+    }
+    if (widest == 0 || !toModel(narrow).ok()) return;
+    *out_.spec.mutable_model() = std::move(narrow);
+    say("units", widest, kHiddenUnits);
   }
 
   // All convolutions keep the same fraction of their filters.

@@ -107,8 +107,8 @@ double rateScale(const spec::v1::TrainingSpec& training);
 Status checkAndFill(spec::v1::RunSpec& spec);
 
 // A variant of a run that is small enough to run with plain loops in an instant. It keeps all
-// layers and all ways in which the run is divided, with smaller batch, tokens, channels, filters
-// and categories. Precondition: the spec is complete.
+// layers and all ways in which the run is divided, with smaller batch, tokens, channels, units,
+// filters and categories. Precondition: the spec is complete.
 struct SmallRun {
   spec::v1::RunSpec spec;
   std::vector<std::string> changes;  // "batch 64 → 8"

@@ -749,6 +749,48 @@ class VerifyTest : public QObject {
             small.changes.end());
   }
 
+  void smallVariantsOfWideNetworks_data() {
+    QTest::addColumn<QString>("hidden");
+    QTest::addColumn<QList<int>>("units");
+    QTest::newRow("wide") << "    - dense: {units: 6000}\n    - dense: {units: 300}\n"
+                          << QList<int>{512, 300, 1000};
+    QTest::newRow("residual")
+        << "    - {name: a, dense: {units: 2000}}\n    - {name: b, dense: {units: 2000}}\n"
+           "    - {inputs: [a, b], add: {}}\n"
+        << QList<int>{512, 512, 1000};
+    // The sum needs as many units as the flattened input has.
+    QTest::newRow("as wide as the input")
+        << "    - {name: a, dense: {units: 784}}\n    - {inputs: [f, a], add: {}}\n"
+        << QList<int>{784, 1000};
+  }
+
+  void smallVariantsOfWideNetworks() {
+    QFETCH(QString, hidden);
+    QFETCH(QList<int>, units);
+    QTemporaryDir folder;
+    const std::string path = folder.filePath("wide.yaml").toStdString();
+    std::ifstream example(LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-mlp.yaml");
+    std::ofstream out(path);
+    for (std::string line; std::getline(example, line);) {
+      if (line.find("flatten") != std::string::npos)
+        out << "    - {name: f, flatten: {}}\n"
+            << hidden.toStdString() << "    - dense: {units: 1000}\n";
+      else if (line.find("classes:") != std::string::npos)
+        out << "  classes: 1000\n";
+      else if (line.find("dense") == std::string::npos)
+        out << line << "\n";
+    }
+    out.close();
+    const auto spec = app::loadRunSpec(path);
+    QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
+    const specs::SmallRun small = specs::smallVariant(*spec->spec, 2);
+    QList<int> found;
+    for (const auto& layer : small.spec.model().layers())
+      if (layer.has_dense()) found << static_cast<int>(layer.dense().units());
+    QCOMPARE(found, units);
+    QVERIFY(specs::toModel(small.spec.model()).ok());
+  }
+
  private:
   // A GPT over made-up words.
   static std::string gpt(const QTemporaryDir& folder, int blocks, int channels, int heads,
