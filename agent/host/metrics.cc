@@ -136,14 +136,14 @@ double waitingSeconds(std::string_view schedstat) {
 
 struct ProcessStat {
   char state = '?';
-  std::uint64_t ticks = 0;
+  std::uint64_t ticks = 0, diskFaults = 0;
 };
 ProcessStat processStat(std::string_view text) {
   const std::size_t close = text.rfind(')');
   if (close == std::string_view::npos) return {};
   const auto fields = split(text.substr(close + 1), " ");
   if (fields.size() < 13) return {};
-  return {fields[0].front(), number(fields[11]) + number(fields[12])};
+  return {fields[0].front(), number(fields[11]) + number(fields[12]), number(fields[9])};
 }
 
 std::int64_t residentBytes(std::string_view statm) {
@@ -424,16 +424,18 @@ void NodeSampler::sampleRanks(const std::map<int, int>& ranks, const GpuReading&
     one->set_stopped(stat.state == 'T' || stat.state == 't');
     if (const auto gpu = gpus.gpuOfProcess.find(pid); gpu != gpus.gpuOfProcess.end())
       one->set_gpu(gpu->second);
-    const ProcessTimes times{static_cast<double>(stat.ticks) / tick,
-                             waitingSeconds(process.schedule.read()), process.throttledSeconds()};
-    const ProcessTimes old = std::exchange(process.times, times);
+    const ProcessCounts counts{static_cast<double>(stat.ticks) / tick,
+                               waitingSeconds(process.schedule.read()), process.throttledSeconds(),
+                               static_cast<double>(stat.diskFaults)};
+    const ProcessCounts old = std::exchange(process.counts, counts);
     if (!std::exchange(process.known, true) || seconds <= 0) continue;
-    const auto share = [&](double ProcessTimes::*time) {
-      return std::max(times.*time - old.*time, 0.0) / seconds;
+    const auto rate = [&](double ProcessCounts::*count) {
+      return std::max(counts.*count - old.*count, 0.0) / seconds;
     };
-    one->set_cpu(share(&ProcessTimes::cpu));
-    one->set_waiting(share(&ProcessTimes::waiting));
-    one->set_throttled(share(&ProcessTimes::throttled));
+    one->set_cpu(rate(&ProcessCounts::cpu));
+    one->set_waiting(rate(&ProcessCounts::waiting));
+    one->set_throttled(rate(&ProcessCounts::throttled));
+    one->set_disk_faults(rate(&ProcessCounts::diskFaults));
   }
 }
 

@@ -50,17 +50,18 @@ class NodeSampler {
   struct Busy {
     std::uint64_t busy = 0, total = 0;
   };
-  struct ProcessTimes {
-    double cpu = 0, waiting = 0, throttled = 0;
-  };  // seconds since the process started
+  struct ProcessCounts {                         // since the process started
+    double cpu = 0, waiting = 0, throttled = 0;  // seconds
+    double diskFaults = 0;
+  };
   // State of a rank's process between samples.
   struct Process {
     explicit Process(int pid);
     CachedProcFile stat, memory, schedule, groups;
     std::string groupsText;  // content of `groups` that `throttles` belong to
     std::vector<CachedProcFile> throttles;
-    ProcessTimes times;
-    bool known = false;  // `times` is set
+    ProcessCounts counts;
+    bool known = false;  // `counts` is set
     // Returns the seconds that a CPU quota has throttled it.
     double throttledSeconds();
   };

@@ -358,6 +358,7 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
       beginStop();
       break;
     case ToPeer::kAbort:
+      say("ends its part: " + fromInfo(message.abort().error()).text());
       abort(fromInfo(message.abort().error()));
       break;
     case ToPeer::kAllDone:
@@ -409,7 +410,7 @@ void RunControl::go() {
   sendAll(message);
   // The checkpoint that a generation began from has no copies on its own nodes.
   const bool isUncopied = recover_.has_members() && !copiedNodes(request_).empty();
-  if (canGrow() || (coordinates() && isUncopied)) checkpointNow();
+  if (awaitsCheckpoint() || (coordinates() && isUncopied)) checkpointNow();
 }
 
 Status RunControl::stop(const std::string& run, int generation) {

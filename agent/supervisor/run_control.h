@@ -67,6 +67,8 @@ class RunControl {
   Status commit(const node::v1::CommitRequest& request);
   Status stop(const std::string& run, int generation);
   Status checkpoint(const std::string& run, int generation);  // takes one soon
+  // Takes a checkpoint soon, and then continues without the node.
+  Status exclude(const std::string& run, int generation, const std::string& node);
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
   void say(std::string line);  // logs a line, also as a record
@@ -98,6 +100,8 @@ class RunControl {
 
   void watchFolder(const std::stop_token& stop);
   Status check(const std::string& run, int generation) const;
+  Status checkCoordinates() const;
+  Status checkTakesCheckpoints() const;
   bool coordinates() const { return request_.coordinator(); }
   const spec::v1::NodeSpec* ownNode() const;
   std::string checkpointFolder() const {
@@ -163,6 +167,7 @@ class RunControl {
   void beginGeneration(int generation, const node::v1::Recover& recover);
   void startGeneration();
   void noteFirstSteps(const run::v1::StepChunk& steps);
+  bool isEnding() const;  // the run: a node's ranks have succeeded, or the last step is done
 
   // Nodes that come back
   bool mayReturn() const;
@@ -173,6 +178,14 @@ class RunControl {
   bool canGrow() const;
   void grow();
   void checkpointNow();
+  bool awaitsCheckpoint() const { return canGrow() || !excluding_.empty(); }
+  void regroup(std::int64_t step);  // of a checkpoint
+
+  // Excluding nodes on request, at the coordinator
+  Status mayExclude(const std::string& node) const;
+  Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
+  bool excludeNow(const Error& cause);
+  void cannotExclude(const Message& why);
 
   // Copies of checkpoints
   bool listens() const;   // it may take over, or has files that others copy
@@ -281,7 +294,10 @@ class RunControl {
   // Nodes that the last generation that trained had begun with. Those that came back during this
   // one are not among them.
   std::vector<std::string> electorate_;
-  std::set<std::string> returned_;  // at the coordinator
+  std::set<std::string> returned_;      // at the coordinator, like the next three
+  std::vector<std::string> excluding_;  // after a checkpoint of excludeFrom_ or later
+  std::int64_t excludeFrom_ = 0;
+  std::set<std::string> excluded_;  // not taken back
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
   std::vector<node::v1::Listener> listeners_;        // those that may succeed it come in this order

@@ -78,8 +78,10 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     message.mutable_copied()->set_step(copying_);
     tellPeers(message);
     onAllCopied(copying_);
-    grow();
+    regroup(copying_);
     if (leaving_) return;
+  } else {
+    cannotExclude("the checkpoint could not be copied");
   }
   const bool next = published_ > std::exchange(copying_, 0);
   if (next) beginCopies();

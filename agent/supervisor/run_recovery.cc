@@ -41,7 +41,7 @@ void RunControl::failed(const Error& error) {
   }
   if (const auto end = recovery_.ends(error, furthest_))
     abort(*end);
-  else
+  else if (excluding_.empty() || !excludeNow(error))
     recover(error);
 }
 
@@ -77,9 +77,15 @@ bool RunControl::replaceLost(const std::vector<std::string>& lost) {
   return true;
 }
 
-// The node joins again if it answers later.
+// The node joins again if it answers later. One that is excluded is told to end its part.
 void RunControl::leaveOut(const std::string& node) {
-  server_->drop(node);
+  if (std::erase(excluding_, node) > 0) {
+    excluded_.insert(node);
+    refuse(node);
+    loop_.after(heartbeat_, [this, node] { server_->drop(node); });
+  } else {
+    server_->drop(node);
+  }
   loop_.cancel(peers_[node].lost);
   peers_.erase(node);
 }
@@ -147,6 +153,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   votes_.clear();
   candidate_.reset();
   returned_.clear();
+  excludeFrom_ = 0;
   hangs_.clear();
   stalled_.clear();
   endCopies();

@@ -67,7 +67,9 @@ bool RunControl::takeBack(const std::string& node) {
   const auto& all = launched_.nodes();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name() == node; });
-  if (outcome_ || stopping_ || found == all.end() || !recover_.has_members()) return false;
+  if (outcome_ || stopping_ || found == all.end() || !recover_.has_members() ||
+      excluded_.contains(node))
+    return false;
   spec::v1::NodeSpec& spare = *request_.mutable_cluster()->add_nodes();
   spare = *found;
   spare.clear_roles();
@@ -92,12 +94,15 @@ void RunControl::takeCluster(spec::v1::ClusterSpec cluster) {
   *request_.mutable_cluster() = std::move(cluster);
 }
 
+bool RunControl::isEnding() const {
+  return !doneStatus_.empty() || isTrained_ ||
+         std::any_of(peers_.begin(), peers_.end(),
+                     [](const auto& one) { return !one.second.done.empty(); });
+}
+
 // Whether the run was planned again for fewer nodes, and a node is there that can have ranks.
 bool RunControl::canGrow() const {
-  const bool ends = !doneStatus_.empty() || isTrained_ ||
-                    std::any_of(peers_.begin(), peers_.end(),
-                                [](const auto& one) { return !one.second.done.empty(); });
-  if (!coordinates() || !gone_ || ends || stopping_ || outcome_ || cannotGrow_ ||
+  if (!coordinates() || !gone_ || isEnding() || stopping_ || outcome_ || cannotGrow_ ||
       request_.spec().recovery().policy() != "shrink")
     return false;
   const auto& strategy = request_.spec().strategy();
@@ -108,12 +113,11 @@ bool RunControl::canGrow() const {
                      [&](const auto* spare) { return answers(spare->name()); });
 }
 
-// All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::grow() {
   if (!canGrow() || leaving_) return;
   if (anyLate()) {
     loop_.after(heartbeat_, [this, generation = generation_] {
-      if (generation == generation_ && canGrow()) checkpointNow();
+      if (generation == generation_ && awaitsCheckpoint()) checkpointNow();
     });
     return;
   }
@@ -139,17 +143,24 @@ void RunControl::grow() {
   recover(cause, *members);
 }
 
+Status RunControl::checkCoordinates() const {
+  if (coordinates()) return {};
+  return makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
+                   request_.node());
+}
+
+Status RunControl::checkTakesCheckpoints() const {
+  if (!request_.spec().training().checkpoint().disabled()) return {};
+  Error error = makeError(Code::kFailedPrecondition, "the run takes no checkpoints");
+  error.why = "training.checkpoint.disabled is set";
+  return error;
+}
+
 Status RunControl::checkpoint(const std::string& run, int generation) {
   LOCKSTEP_TRY(check(run, generation));
   if (outcome_) return {};
-  if (!coordinates())
-    return makeError(Code::kFailedPrecondition, "node {} does not coordinate the run",
-                     request_.node());
-  if (request_.spec().training().checkpoint().disabled()) {
-    Error error = makeError(Code::kFailedPrecondition, "the run takes no checkpoints");
-    error.why = "training.checkpoint.disabled is set";
-    return error;
-  }
+  LOCKSTEP_TRY(checkCoordinates());
+  LOCKSTEP_TRY(checkTakesCheckpoints());
   checkpointNow();
   return {};
 }

@@ -214,7 +214,8 @@ void RunControl::onWorkerMessage(Worker& worker, FromWorker& message) {
       record.mutable_checkpoint()->Swap(message.mutable_checkpoint());
       onCheckpoint(record.checkpoint());
       noteTrained(record.checkpoint().step());
-      if (copiedNodes(request_).empty()) loop_.post([this] { grow(); });
+      if (copiedNodes(request_).empty())
+        loop_.post([this, step = record.checkpoint().step()] { regroup(step); });
       break;
     case FromWorker::kWarning:
       message.mutable_warning()->set_node(request_.node());

@@ -56,6 +56,13 @@ class SupervisorService : public node::v1::Supervisor::Service {
                           node::v1::CheckpointReply*) override {
     return onLoop([&] { return control_->checkpoint(request->run(), request->generation()); });
   }
+  grpc::Status Exclude(grpc::ServerContext*, const node::v1::ExcludeRequest* request,
+                       node::v1::ExcludeReply*) override {
+    if (control_ == nullptr && !spool_.alone())
+      return toGrpc(makeError(Code::kFailedPrecondition, "run {} has ended", run_));
+    return onLoop(
+        [&] { return control_->exclude(request->run(), request->generation(), request->node()); });
+  }
   grpc::Status Kill(grpc::ServerContext*, const node::v1::KillRequest* request,
                     node::v1::KillReply*) override {
     return onLoop(

@@ -306,7 +306,7 @@ Result<std::vector<std::pair<std::string, double>>> sharedMicroBatch(
     const backends::BackendOptions& options) {
   spec::v1::RunSpec alone = spec;
   alone.clear_strategy();
-  const specs::SmallRun small = specs::smallVariant(alone, 1);
+  const specs::SmallRun small = specs::smallVariant(alone, 1, 1);
   const std::int64_t batch = small.spec.training().batch();
   const auto [compute, matmulDtype, tf32] = specs::precisionOf(spec.training());
   LOCKSTEP_ASSIGN(const models::Model model, specs::toModel(small.spec.model()));

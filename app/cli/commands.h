@@ -12,6 +12,7 @@ int rerunCommand(const Globals& globals, const Arguments& arguments);
 int resumeCommand(const Globals& globals, const Arguments& arguments);
 int attachCommand(const Globals& globals, const Arguments& arguments);
 int checkpointCommand(const Globals& globals, const Arguments& arguments);
+int excludeCommand(const Globals& globals, const Arguments& arguments);
 int stopCommand(const Globals& globals, const Arguments& arguments);
 int killCommand(const Globals& globals, const Arguments& arguments);
 int logsCommand(const Globals& globals, const Arguments& arguments);

@@ -59,6 +59,12 @@ const std::vector<Command> kCommands{
      {{"json"}, 1, 1, "checkpoint RUN [--json]"},
      "Asks a run to take a checkpoint now.",
      checkpointCommand},
+    {"exclude",
+     {{"json"}, 2, 2, "exclude RUN NODE [--json]"},
+     "Asks a run to take a checkpoint now, and to continue from it without the node. A spare node "
+     "replaces\n"
+     "it; if there is none, the remaining nodes divide the batch.",
+     excludeCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},
      "Stops a run after its current step, with a checkpoint.",

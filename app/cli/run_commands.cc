@@ -1,4 +1,4 @@
-// run, rerun, resume, attach, checkpoint, stop, kill.
+// run, rerun, resume, attach, checkpoint, exclude, stop, kill.
 #include <unistd.h>
 
 #include <algorithm>
@@ -427,7 +427,11 @@ int attachCommand(const Globals& globals, const Arguments& arguments) {
   return conclude(*reporter, result, !result.ok() && result.error().code != Code::kCancelled);
 }
 
-int checkpointCommand(const Globals& globals, const Arguments& arguments) {
+namespace {
+
+// Asks a run that goes on, and tells `done` if the request arrived.
+int askCommand(const Globals& globals, const Arguments& arguments, const RunRequest& what,
+               const std::string& done) {
   const bool json = arguments.has("json");
   watchInterrupts();
   const Status asked = [&]() -> Status {
@@ -440,11 +444,11 @@ int checkpointCommand(const Globals& globals, const Arguments& arguments) {
     AskingSession asking(cluster, globals, inbox);
     std::optional<Status> answer;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [](const RunUpdate&) {});
-    recorder.ask(RunRequest::kCheckpoint, [&](Status status) { answer = std::move(status); });
+    recorder.ask(what, [&](Status status) { answer = std::move(status); });
     if (!drainUntil(
             inbox, [&] { return answer.has_value(); }, interrupts()))
       return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
-    if (answer->ok() && !json) std::printf("run %s takes a checkpoint\n", row.run.c_str());
+    if (answer->ok() && !json) std::printf("run %s %s\n", row.run.c_str(), done.c_str());
     return *answer;
   }();
   if (asked.ok()) return 0;
@@ -452,6 +456,16 @@ int checkpointCommand(const Globals& globals, const Arguments& arguments) {
   return exitCodeOf(asked.error());
 }
 
+}  // namespace
+
+int checkpointCommand(const Globals& globals, const Arguments& arguments) {
+  return askCommand(globals, arguments, RunRequest::kCheckpoint, "takes a checkpoint");
+}
+int excludeCommand(const Globals& globals, const Arguments& arguments) {
+  const std::string& node = arguments.words()[1];
+  return askCommand(globals, arguments, {RunRequest::kExclude, node},
+                    "takes a checkpoint, and continues from it without node " + node);
+}
 int stopCommand(const Globals& globals, const Arguments& arguments) {
   return stopOrKill(globals, arguments, false);
 }

@@ -12,6 +12,7 @@ constexpr int kHaltedSamples = 4;
 constexpr double kFade = 0.85;  // of older samples, at each new one
 constexpr double kStoppedShare = 0.05, kThrottledShare = 0.1, kCrowdedShare = 0.15;
 constexpr double kAboveOthers = 1.5;
+constexpr double kDiskFaults = 50;  // per second; each takes from 0.1 ms to 10 ms
 
 }  // namespace
 
@@ -22,6 +23,7 @@ void RankWatch::take(const std::string& node, double seconds, const run::v1::Ran
   load.cpu = load.cpu * kFade + sample.cpu();
   load.waiting = load.waiting * kFade + sample.waiting();
   load.throttled = load.throttled * kFade + sample.throttled();
+  load.diskFaults = load.diskFaults * kFade + sample.disk_faults();
   load.at = seconds;
   load.stoppedInRow = sample.stopped() ? load.stoppedInRow + 1 : 0;
   if (load.stoppedInRow <= 1) load.stoppedAt = seconds;
@@ -49,11 +51,12 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   const auto isNarrow = [](const GpuWatch::Figures& gpu) { return gpu.lanes < gpu.lanesMax; };
   // Of the other ranks. A run whose GPUs all have narrow links has no rank that is slow by its
   // link.
-  std::vector<double> waitings, powers;
+  std::vector<double> waitings, powers, diskFaults;
   bool allNarrow = true;
   for (const auto& [rank, load] : loads_) {
     if (rank == straggler.rank) continue;
     waitings.push_back(load.waiting / load.seen);
+    diskFaults.push_back(load.diskFaults / load.seen);
     const auto gpu = figures(load);
     if (!gpu) continue;
     powers.push_back(gpu->power);
@@ -64,6 +67,7 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   const auto gpu = figures(own);
   SlowEvidence result;
   result.cores = own.cpu / own.seen;
+  result.diskFaults = own.diskFaults / own.seen;
   if (stopped > kStoppedShare) {
     result.cause = SlowCause::kStopped;
     // The process's own report of freezes is more exact than sampling.
@@ -71,6 +75,9 @@ SlowEvidence RankWatch::evidence(const analysis::Straggler& straggler, const Gpu
   } else if (throttled > kThrottledShare) {
     result.cause = SlowCause::kThrottled;
     result.share = throttled;
+  } else if (result.diskFaults > kDiskFaults &&
+             result.diskFaults > kAboveOthers * median(std::move(diskFaults))) {
+    result.cause = SlowCause::kPaging;
   } else if (straggler.frozenShare > kStoppedShare) {
     result.cause = SlowCause::kFrozen;
     result.share = straggler.frozenShare;

@@ -31,7 +31,8 @@ class RankWatch {
 
  private:
   struct Load {
-    double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0;  // fading sums over samples
+    // fading sums over samples
+    double seen = 0, stopped = 0, cpu = 0, waiting = 0, throttled = 0, diskFaults = 0;
     int stoppedInRow = 0;          // samples since the last that was not, or the last step
     double stoppedAt = 0, at = 0;  // the first of them; the last sample
     std::string node;

@@ -125,7 +125,7 @@ struct Recorder::State {
               const std::stop_token& stop, std::vector<Error> missing = {});
   // Of the run's nodes, the one that coordinates it.
   const RunNode& coordinatorOf(const std::vector<RunNode>& all);
-  void call(RunRequest what, std::function<void(Status)> done);
+  void call(const RunRequest& what, std::function<void(Status)> done);
 };
 
 // One node's records into the queue, until its last one.
@@ -508,7 +508,7 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
   return runNodes(documents.nodes, session);
 }
 
-void Recorder::State::call(RunRequest what, std::function<void(Status)> done) {
+void Recorder::State::call(const RunRequest& what, std::function<void(Status)> done) {
   calls.emplace_back([this, what, done = std::move(done)](std::stop_token stop) {
     Status result = [&]() -> Status {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
@@ -523,7 +523,7 @@ void Recorder::State::call(RunRequest what, std::function<void(Status)> done) {
         return one;
       });
       if (asked.ok() || !timeout.ended() || stop.stop_requested()) return asked;
-      Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what));
+      Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
       error.node = coordinatorOf(found).name;
       error.why = "the node did not answer in time";
       error.next = "check whether the node and its agent answer: lockstep cluster check FILE";
@@ -553,7 +553,7 @@ void Recorder::end() {
   }
 }
 
-void Recorder::ask(RunRequest what, std::function<void(Status)> done) {
+void Recorder::ask(const RunRequest& what, std::function<void(Status)> done) {
   state_->call(what, std::move(done));
 }
 

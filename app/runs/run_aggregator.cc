@@ -58,7 +58,8 @@ void RunAggregator::know(const std::string& name, const run::v1::Record& record)
     nodes_[name].clock.setBootId(record.started().boot_id());
     for (int rank : record.started().ranks()) noteRank(rank, name);
   }
-  if (record.has_rank()) noteRank(record.rank().rank(), name);
+  // A node that is left out may end a rank later than another node starts it.
+  if (record.has_rank() && record.rank().state() != "exited") noteRank(record.rank().rank(), name);
   if (record.has_recovering()) (void)noteMembers(record.recovering());
   if (record.has_clock()) nodes_[name].clock.note(record);
 }
@@ -201,6 +202,7 @@ void RunAggregator::add(const std::string& name, const run::v1::Record& record) 
       addLine({0, record.wall_ns(), name, -1, "records are lost: " + record.lost().why()});
       break;
     case run::v1::Record::kRank:
+      if (record.rank().state() == "exited") break;
       know(name, record);
       noteFact(fmt::format("rank/{}", record.rank().rank()), name, record);
       break;

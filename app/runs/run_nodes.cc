@@ -133,24 +133,30 @@ Result<RunSupervisor> supervisorOf(const std::string& run, const RunNode& node,
   return out;
 }
 
-const char* refusalOf(RunRequest what) {
-  switch (what) {
+const char* refusalOf(RunRequest::Kind kind) {
+  switch (kind) {
     case RunRequest::kCheckpoint:
       return "the run could not be asked for a checkpoint";
     case RunRequest::kStop:
       return "the run could not be stopped";
+    case RunRequest::kExclude:
+      return "the node could not be excluded";
     case RunRequest::kKill:
       break;
   }
   return "the run could not be killed";
 }
 
-Status askRun(RunRequest what, const std::string& run, const RunNode& coordinator,
+Status askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
               const std::stop_token& stop) {
   LOCKSTEP_ASSIGN(const auto found, supervisorOf(run, coordinator, stop));
   LOCKSTEP_TRY(found.checkProtocol(coordinator));
-  if (what == RunRequest::kCheckpoint) {
-    Status able = specs::checkFeature(kSupervisor, found.speaks, specs::kCheckpointOnRequest);
+  const std::string_view feature = what.kind == RunRequest::kCheckpoint
+                                       ? specs::kCheckpointOnRequest
+                                   : what.kind == RunRequest::kExclude ? specs::kExcludeNode
+                                                                       : std::string_view();
+  if (!feature.empty()) {
+    Status able = specs::checkFeature(kSupervisor, found.speaks, feature);
     if (!able.ok()) return ofOtherVersion(std::move(able.error()), coordinator);
   }
   const auto supervisor = node::v1::Supervisor::NewStub(found.channel);
@@ -160,15 +166,20 @@ Status askRun(RunRequest what, const std::string& run, const RunNode& coordinato
   const auto send = [&](auto request, auto reply, auto call) {
     request.set_run(run);
     request.set_generation(1);
-    return rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what),
+    return rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what.kind),
                      coordinator.name);
   };
   using Stub = node::v1::Supervisor::Stub;
-  switch (what) {
+  switch (what.kind) {
     case RunRequest::kCheckpoint:
       return send(node::v1::CheckpointRequest(), node::v1::CheckpointReply(), &Stub::Checkpoint);
     case RunRequest::kStop:
       return send(node::v1::StopRequest(), node::v1::StopReply(), &Stub::Stop);
+    case RunRequest::kExclude: {
+      node::v1::ExcludeRequest request;
+      request.set_node(what.node);
+      return send(std::move(request), node::v1::ExcludeReply(), &Stub::Exclude);
+    }
     case RunRequest::kKill:
       break;
   }

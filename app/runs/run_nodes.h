@@ -39,14 +39,20 @@ struct RunSupervisor {
 Result<RunSupervisor> supervisorOf(const std::string& run, const RunNode& node,
                                    std::stop_token stop);
 
-enum class RunRequest : std::uint8_t {
-  kCheckpoint,  // all ranks take one after a step that they agree on
-  kStop,        // likewise, and exit
-  kKill,
+struct RunRequest {
+  enum Kind : std::uint8_t {
+    kCheckpoint,  // all ranks take one after a step that they agree on
+    kStop,        // likewise, and exit
+    kKill,
+    kExclude,  // takes a checkpoint, and continues without `node`
+  };
+  RunRequest(Kind k, std::string of = {}) : kind(k), node(std::move(of)) {}
+  Kind kind;
+  std::string node;
 };
-const char* refusalOf(RunRequest what);  // "the run could not be stopped"
+const char* refusalOf(RunRequest::Kind kind);  // "the run could not be stopped"
 // Asks the supervisor on the coordinator, as supervisorOf().
-Status askRun(RunRequest what, const std::string& run, const RunNode& coordinator,
+Status askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
               const std::stop_token& stop);
 
 // Downloads the trained model into the home's models folder and returns its path. kDeadlineExceeded

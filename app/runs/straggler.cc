@@ -15,6 +15,9 @@ std::string evidenceText(const SlowEvidence& evidence) {
       return fmt::format("other work had its cores {:.0f} % of the time", percent);
     case SlowCause::kFrozen:
       return fmt::format("its process did not run {:.0f} % of the time", percent);
+    case SlowCause::kPaging:
+      return fmt::format("it read {:.0f} pages a second from a disk (swap or mapped files)",
+                         evidence.diskFaults);
     case SlowCause::kGpuHeat:
       return fmt::format("its GPU {} was slowed down for heat {:.0f} % of the time", evidence.gpu,
                          percent);

@@ -13,6 +13,7 @@ enum class SlowCause : std::uint8_t {
   kThrottled,  // share of the time a quota held it back
   kCrowded,    // share of the time it was ready and other work had its cores
   kFrozen,     // share of the time its process did not run
+  kPaging,     // reads pages from a disk: swap or mapped files
   kGpuHeat,    // share of the time its GPU was slowed down for heat
   kGpuPower,   // … for its limit of power
   kGpuLink,    // its GPU's link has fewer lanes than it could
@@ -20,9 +21,10 @@ enum class SlowCause : std::uint8_t {
 
 struct SlowEvidence {
   SlowCause cause = SlowCause::kUnknown;
-  double share = 0;  // 0…1
-  double cores = 0;  // 0: not known
-  int gpu = -1;      // where the cause is of it
+  double share = 0;       // 0…1
+  double cores = 0;       // 0: not known
+  double diskFaults = 0;  // per second
+  int gpu = -1;           // where the cause is of it
   int lanes = 0, lanesMax = 0;
 };
 

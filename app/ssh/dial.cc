@@ -69,7 +69,8 @@ void lookUp(const std::shared_ptr<Lookup>& lookup, const std::string& host, int 
 }  // namespace
 
 Result<UniqueFd> dialTcp(const std::string& host, int port, Clock::time_point deadline,
-                         const Wake& wake, const std::function<bool()>& cancelled) {
+                         std::chrono::milliseconds perAddress, const Wake& wake,
+                         const std::function<bool()>& cancelled) {
   // Waits for the descriptor; an error for the limit and for cancelling.
   const auto await = [&](int fd, short events, Clock::time_point until) -> Status {
     for (;;) {
@@ -111,7 +112,8 @@ Result<UniqueFd> dialTcp(const std::string& host, int port, Clock::time_point de
       fault = errno;
       if (fault == EINPROGRESS) {
         // A silent address leaves time for those after it.
-        const auto share = (deadline - Clock::now()) / static_cast<int>(addresses.size() - i);
+        const auto share = std::min<Clock::duration>(
+            perAddress, (deadline - Clock::now()) / static_cast<int>(addresses.size() - i));
         Status waited = await(fd.get(), POLLOUT, Clock::now() + share);
         if (waited.code() == Code::kCancelled) return waited.error();
         if (!waited.ok()) {

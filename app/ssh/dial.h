@@ -11,10 +11,12 @@
 
 namespace lockstep::app {
 
-// Tries the addresses in the resolver's order. `wake` is looked at together with `cancelled`.
-// Errors: kUnavailable, kDeadlineExceeded, kCancelled. The socket has TCP_NODELAY.
+// Tries the addresses in the resolver's order, each for at most `perAddress`. `wake` is looked at
+// together with `cancelled`. Errors: kUnavailable, kDeadlineExceeded, kCancelled. The socket has
+// TCP_NODELAY.
 Result<UniqueFd> dialTcp(const std::string& host, int port,
-                         std::chrono::steady_clock::time_point deadline, const Wake& wake,
+                         std::chrono::steady_clock::time_point deadline,
+                         std::chrono::milliseconds perAddress, const Wake& wake,
                          const std::function<bool()>& cancelled);
 
 }  // namespace lockstep::app

@@ -278,6 +278,8 @@ class SshConnection::Impl {
         params.connectTimeout = hop.connectTimeoutSeconds > 0
                                     ? std::chrono::seconds(hop.connectTimeoutSeconds)
                                     : kConnectTimeout;
+      params.dialTimeout = params.connectTimeout;
+      if (!personal) params.dialTimeout = std::min(params.dialTimeout, options_.dialTimeout);
       params.keepaliveInterval = options_.keepaliveInterval;
       params.keepaliveLimit = options_.keepaliveLimit;
       params.onChange = [this] { wake_.notify(); };

@@ -40,7 +40,9 @@ struct SshConnectionOptions {
   std::chrono::milliseconds keepaliveInterval{2500};
   std::chrono::milliseconds keepaliveLimit{8000};  // silence that counts as a dead link
   std::chrono::milliseconds firstPause{200};       // of reconnecting; doubles, with jitter
-  std::chrono::milliseconds longestPause{10000};
+  std::chrono::milliseconds longestPause{1500};
+  // For an address to accept a reconnect, so that TCP's pauses between retransmissions stay short.
+  std::chrono::milliseconds dialTimeout{2000};
 };
 
 class SshConnection {

@@ -211,7 +211,7 @@ class SshSession::Impl {
     if (!transport) {
       LOCKSTEP_ASSIGN(transport,
                       dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
-                              wake_, [this] { return closing_.load(); }));
+                              params_.dialTimeout, wake_, [this] { return closing_.load(); }));
     }
     const ssh_session made = ssh_new();
     LOCKSTEP_CHECK(made != nullptr, "no memory for a session");

@@ -26,6 +26,7 @@ struct SshSessionParams {
   std::shared_ptr<SecretStore> secrets;
   UniqueFd transport;  // a jump host's channel; absent: TCP to config.hostname
   std::chrono::milliseconds connectTimeout{10000};
+  std::chrono::milliseconds dialTimeout{10000};  // for an address to accept
   std::chrono::milliseconds keepaliveInterval{2500};
   std::chrono::milliseconds keepaliveLimit{8000};
   std::function<void()> onChange;  // opened or ended; on the session's thread, must not block

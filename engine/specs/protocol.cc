@@ -23,6 +23,8 @@ const std::vector<Feature>& features() {
       {kWorkdirItems, message("list and remove what its workdir keeps")},
       // Supervisor.Checkpoint
       {kCheckpointOnRequest, message("take a checkpoint on request")},
+      // Supervisor.Exclude
+      {kExcludeNode, message("exclude a node on request")},
       // ListProcesses, ReadKernelLog
       {kNodeDebugging, message("show processes and kernel messages")},
       // Supervisor.ReadRankStacks, Supervisor.DebugRank

@@ -28,6 +28,7 @@ const std::vector<Feature>& features();
 inline constexpr std::string_view kCheckData = "check-data";
 inline constexpr std::string_view kWorkdirItems = "workdir-items";
 inline constexpr std::string_view kCheckpointOnRequest = "checkpoint-on-request";
+inline constexpr std::string_view kExcludeNode = "exclude-node";
 inline constexpr std::string_view kNodeDebugging = "node-debugging";
 inline constexpr std::string_view kRankDebugging = "rank-debugging";
 

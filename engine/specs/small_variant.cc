@@ -16,7 +16,7 @@ constexpr std::int64_t kBatch = 8, kTokens = 16, kHeadChannels = 8, kFilters = 4
 
 class Shrink {
  public:
-  explicit Shrink(const RunSpec& spec) : out_{spec, {}} {}
+  Shrink(const RunSpec& spec, int tensorRanks) : out_{spec, {}}, tensorRanks_(tensorRanks) {}
 
   SmallRun run(int dataRanks) {
     batch(dataRanks);
@@ -75,19 +75,24 @@ class Shrink {
     say("channels", channels, fewer);
   }
 
-  // Narrower hidden layers, unless a sum needs a layer as wide as it is.
+  // Narrower hidden layers that tensor ranks divide as before, unless a sum needs a layer as wide
+  // as it is.
   void dense() {
+    const std::int64_t fewer = kHiddenUnits / tensorRanks_ * tensorRanks_;
+    if (fewer == 0) return;
     spec::v1::ModelSpec narrow = out_.spec.model();
     std::int64_t widest = 0;
     for (int i = 0; i + 1 < narrow.layers_size(); ++i) {
       LayerSpec& layer = *narrow.mutable_layers(i);
-      if (!layer.has_dense() || layer.dense().units() <= kHiddenUnits) continue;
+      if (!layer.has_dense() || layer.dense().units() <= kHiddenUnits ||
+          layer.dense().units() % tensorRanks_ != 0)
+        continue;
       widest = std::max(widest, layer.dense().units());
-      layer.mutable_dense()->set_units(kHiddenUnits);
+      layer.mutable_dense()->set_units(fewer);
     }
     if (widest == 0 || !toModel(narrow).ok()) return;
     *out_.spec.mutable_model() = std::move(narrow);
-    say("units", widest, kHiddenUnits);
+    say("units", widest, fewer);
   }
 
   // All convolutions keep the same fraction of their filters.
@@ -116,6 +121,7 @@ class Shrink {
   }
 
   SmallRun out_;
+  const std::int64_t tensorRanks_;
 };
 
 }  // namespace
@@ -153,6 +159,8 @@ std::int64_t smallBatch(const RunSpec& spec, int dataRanks) {
   return batch;
 }
 
-SmallRun smallVariant(const RunSpec& spec, int dataRanks) { return Shrink(spec).run(dataRanks); }
+SmallRun smallVariant(const RunSpec& spec, int dataRanks, int tensorRanks) {
+  return Shrink(spec, tensorRanks).run(dataRanks);
+}
 
 }  // namespace lockstep::specs

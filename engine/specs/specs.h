@@ -116,6 +116,6 @@ struct SmallRun {
 // Returns the smallest batch, at least 8 if the spec's is, that micro-batches, local steps,
 // statistics groups and ranks, by their shares, divide as they divide the spec's batch.
 std::int64_t smallBatch(const spec::v1::RunSpec& spec, int dataRanks);
-SmallRun smallVariant(const spec::v1::RunSpec& spec, int dataRanks);
+SmallRun smallVariant(const spec::v1::RunSpec& spec, int dataRanks, int tensorRanks);
 
 }  // namespace lockstep::specs

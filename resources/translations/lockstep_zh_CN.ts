@@ -1016,6 +1016,14 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <source>Text of the plan</source>
             <translation>计划文本</translation>
         </message>
+        <message>
+            <source>Pre-flight…</source>
+            <translation>预检…</translation>
+        </message>
+        <message>
+            <source>Connects the nodes, measures them and the links between them, and shows what is weak</source>
+            <translation>连接节点，测量节点及其之间的链路，并指出薄弱之处</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::RankFields</name>
@@ -1602,6 +1610,46 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>E&amp;xport report…</source>
             <translation>导出报告(&amp;X)…</translation>
+        </message>
+        <message>
+            <source>&amp;Verify the strategy…</source>
+            <translation>验证策略(&amp;V)…</translation>
+        </message>
+        <message>
+            <source>Verify the strategy</source>
+            <translation>验证策略</translation>
+        </message>
+        <message>
+            <source>Checks on this machine that the strategy computes on several ranks what one rank computes. Unsaved changes of the model are saved first.</source>
+            <translation>在本机上检查该策略在多个 rank 上的计算结果与单个 rank 相同。运行前会先保存模型未保存的更改。</translation>
+        </message>
+        <message>
+            <source>&amp;Benchmark this machine…</source>
+            <translation>本机基准测试(&amp;B)…</translation>
+        </message>
+        <message>
+            <source>Benchmark this machine</source>
+            <translation>本机基准测试</translation>
+        </message>
+        <message>
+            <source>Trains the model for some seconds on this machine, and measures the samples per second. Unsaved changes of the model are saved first.</source>
+            <translation>在本机上训练模型数秒，测量每秒样本数。运行前会先保存模型未保存的更改。</translation>
+        </message>
+        <message>
+            <source>&amp;Check this machine…</source>
+            <translation>检查本机(&amp;C)…</translation>
+        </message>
+        <message>
+            <source>Check this machine</source>
+            <translation>检查本机</translation>
+        </message>
+        <message>
+            <source>Looks at what Lockstep needs here, and tries it.</source>
+            <translation>检查并试用 Lockstep 在本机所需的一切。</translation>
+        </message>
+        <message>
+            <source>&amp;Tools</source>
+            <translation>工具(&amp;T)</translation>
         </message>
     </context>
     <context>
@@ -7128,6 +7176,62 @@ its last lines:
             <source>the export was cancelled</source>
             <translation>导出已取消</translation>
         </message>
+        <message>
+            <source>node %1 cannot be excluded now</source>
+            <translation>现在无法排除节点 %1</translation>
+        </message>
+        <message>
+            <source>it coordinates the run</source>
+            <translation>它是该运行的协调节点</translation>
+        </message>
+        <message>
+            <source>lockstep stop %1, then resume the run on other nodes</source>
+            <translation>先执行 lockstep stop %1，再在其他节点上继续该运行</translation>
+        </message>
+        <message>
+            <source>it has no ranks of the run</source>
+            <translation>它没有该运行的 rank</translation>
+        </message>
+        <message>
+            <source>the run is ending</source>
+            <translation>该运行即将结束</translation>
+        </message>
+        <message>
+            <source>the run is starting or restarting</source>
+            <translation>该运行正在启动或重启</translation>
+        </message>
+        <message>
+            <source>ask again when it trains</source>
+            <translation>请在它训练时再试</translation>
+        </message>
+        <message>
+            <source>node %1 was excluded on request</source>
+            <translation>节点 %1 已按要求被排除</translation>
+        </message>
+        <message>
+            <source>nodes %1 were excluded on request</source>
+            <translation>节点 %1 已按要求被排除</translation>
+        </message>
+        <message>
+            <source>the checkpoint could not be copied</source>
+            <translation>检查点无法复制</translation>
+        </message>
+        <message>
+            <source>exclude a node on request</source>
+            <translation>按要求排除节点</translation>
+        </message>
+        <message>
+            <source>the node could not be excluded</source>
+            <translation>无法排除该节点</translation>
+        </message>
+        <message>
+            <source>no other node has a copy of its part of the checkpoints</source>
+            <translation>其他节点都没有它那部分检查点的副本</translation>
+        </message>
+        <message>
+            <source>launch the run with training.checkpoint.copies=1</source>
+            <translation>请以 training.checkpoint.copies=1 启动运行</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -8076,6 +8180,14 @@ its last lines:
         <message>
             <source>Debug a rank: stacks, processes, kernel messages, a debugger</source>
             <translation>调试 rank：调用栈、进程、内核消息、调试器</translation>
+        </message>
+        <message>
+            <source>Exclude a node from the run</source>
+            <translation>从该运行中排除一个节点</translation>
+        </message>
+        <message>
+            <source>It read %1 pages a second from a disk (swap or mapped files).</source>
+            <translation>它每秒从磁盘读取 %1 个内存页（交换区或映射文件）。</translation>
         </message>
     </context>
     <context>
@@ -9064,6 +9176,10 @@ its last lines:
         <message>
             <source>Compared with earlier results: %1.</source>
             <translation>用于比较的以前结果：%1 次。</translation>
+        </message>
+        <message>
+            <source>Connecting the nodes…</source>
+            <translation>正在连接节点…</translation>
         </message>
     </context>
     <context>
@@ -10161,6 +10277,76 @@ its last lines:
         <message>
             <source>Label %1: %2 samples</source>
             <translation>标签 %1：%2 个样本</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::ExcludeDialog</name>
+        <message>
+            <source>Exclude a node</source>
+            <translation>排除一个节点</translation>
+        </message>
+        <message>
+            <source>The run takes a checkpoint and continues from it without the node. A spare node replaces it; if there is none, the remaining nodes divide the batch.</source>
+            <translation>该运行会先保存检查点，然后在没有该节点的情况下从检查点继续。若有备用节点，则由它替代；若没有，则由其余节点分担整个批次。</translation>
+        </message>
+        <message>
+            <source>Exclude</source>
+            <translation>排除</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CommandDialog</name>
+        <message>
+            <source>Running…</source>
+            <translation>正在运行…</translation>
+        </message>
+        <message>
+            <source>Finished.</source>
+            <translation>已完成。</translation>
+        </message>
+        <message>
+            <source>Ended with status %1.</source>
+            <translation>已结束，退出状态 %1。</translation>
+        </message>
+        <message>
+            <source>A command begins with &quot;lockstep&quot;.</source>
+            <translation>命令须以“lockstep”开头。</translation>
+        </message>
+        <message>
+            <source>%1 cannot be started.</source>
+            <translation>无法启动 %1。</translation>
+        </message>
+        <message>
+            <source>Cancel</source>
+            <translation>取消</translation>
+        </message>
+        <message>
+            <source>Run</source>
+            <translation>运行</translation>
+        </message>
+        <message>
+            <source>Close</source>
+            <translation>关闭</translation>
+        </message>
+        <message>
+            <source>Command</source>
+            <translation>命令</translation>
+        </message>
+        <message>
+            <source>Output</source>
+            <translation>输出</translation>
+        </message>
+        <message>
+            <source>Progress</source>
+            <translation>进度</translation>
         </message>
     </context>
     <context>

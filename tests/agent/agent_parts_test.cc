@@ -4,6 +4,8 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -297,6 +299,36 @@ class AgentPartsTest : public QObject {
     QVERIFY(!node.cpu().empty());
     QVERIFY(node.memory_bytes() > 0);
     QVERIFY(!node.boot_id().empty());
+  }
+
+  // As of memory that was swapped out: pages that are only on the disk.
+  void readingMemoryFromADiskIsCounted() {
+    QTemporaryDir beside(LOCKSTEP_BINARY_DIR "/pagesXXXXXX");
+    const std::string file = beside.filePath("pages").toStdString();
+    constexpr std::size_t kSize = 4 << 20, kPage = 4096;
+    QVERIFY(writeFileAtomically(file, std::string(kSize, 'x')).ok());  // synced
+    const UniqueFd fd(open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto readAll = [&] {
+      QCOMPARE(posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED), 0);
+      void* const at = mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE, fd.get(), 0);
+      QVERIFY(at != MAP_FAILED);
+      QCOMPARE(madvise(at, kSize, MADV_RANDOM), 0);
+      for (std::size_t i = 0; i < kSize; i += kPage) (void)static_cast<const volatile char*>(at)[i];
+      munmap(at, kSize);
+    };
+    rusage before{}, after{};
+    getrusage(RUSAGE_SELF, &before);
+    readAll();
+    getrusage(RUSAGE_SELF, &after);
+    if (after.ru_majflt - before.ru_majflt < static_cast<long>(kSize / kPage / 2))
+      QSKIP("the build folder's pages are not dropped: it is in memory");
+    NodeSampler sampler(folder_.path().toStdString());
+    (void)sampler.sample({{0, getpid()}});
+    readAll();
+    QVERIFY(sampler.sample({{0, getpid()}}).rank(0).disk_faults() > 100);
+    (void)sampler.sample({{0, getpid()}});
+    QTest::qWait(50);
+    QVERIFY(sampler.sample({{0, getpid()}}).rank(0).disk_faults() < 100);
   }
 
   void ncclListensOnOneInterface() {

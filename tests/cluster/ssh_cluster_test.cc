@@ -4,6 +4,7 @@
 
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
 #include <thread>
 
 #include "app/ssh/ssh_connection.h"
@@ -78,6 +79,32 @@ class SshClusterTest : public QObject {
     timer.start();
     QCOMPARE(exchange(connectUnix(*local), "y"), std::optional<std::string>("y"));
     qInfo("and healed after %lld ms", static_cast<long long>(timer.elapsed()));
+  }
+
+  // However long the network was away.
+  void manyAreBackAtOnce() {
+    constexpr int kConnections = 32;
+    std::vector<std::unique_ptr<SshConnection>> all;
+    for (int i = 0; i < kConnections; ++i)
+      all.push_back(std::make_unique<SshConnection>(
+          SshTarget{.host = "n" + std::to_string(i % 3 + 1)}, options()));
+    for (const auto& one : all) VERIFY_OK(one->connect());
+    const auto everyOne = [&](LinkState state) {
+      return std::all_of(all.begin(), all.end(),
+                         [&](const auto& one) { return one->status().state == state; });
+    };
+    for (int host = 1; host <= 3; ++host) QVERIFY(hosts_->cut(host));
+    QVERIFY(test::waitFor([&] { return everyOne(LinkState::kReconnecting); }, 20000));
+    QTest::qWait(15000);
+    QVERIFY(everyOne(LinkState::kReconnecting));
+    for (int host = 1; host <= 3; ++host) QVERIFY(hosts_->heal(host));
+    QElapsedTimer timer;
+    timer.start();
+    QVERIFY(test::waitFor([&] { return everyOne(LinkState::kConnected); }, 20000));
+    qInfo("%d connections were back after %lld ms", kConnections,
+          static_cast<long long>(timer.elapsed()));
+    QVERIFY2(timer.elapsed() <= 3000, qPrintable(QString::number(timer.elapsed())));
+    for (const auto& one : all) VERIFY_OK(one->exec("true"));
   }
 
   // Nothing tells the client: neither the end of the connection nor its reset arrives.

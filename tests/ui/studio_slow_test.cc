@@ -105,9 +105,41 @@ class StudioSlowTest : public QObject {
         tests::wait([&] { return evidence->text().contains("Its process was suspended"); }, 10'000),
         qPrintable(evidence->text()));
     QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+    excludeIt(rank);
   }
 
  private:
+  // By the panel's button. The first node coordinates the run, and stays.
+  void excludeIt(int rank) {
+    ui::RunPage* page = road_->page();
+    ui::RunDocument* run = page->document();
+    auto* button = page->findChild<QToolButton*>("excludeNodeButton");
+    QVERIFY(button->isEnabled());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QPointer<QDialog> dialog = page->findChild<QDialog*>("excludeDialog");
+    QVERIFY(dialog && tests::wait([&] { return dialog->isVisible(); }));
+    const QString node = QString("local%1").arg(rank + 1);
+    QCOMPARE(dialog->findChild<QComboBox*>("excludeNode")->currentText(), node);
+    QVERIFY(dialog->findChild<QLabel*>("excludeReason")->text().contains("Without this rank"));
+    QCOMPARE(dialog->findChild<QLabel*>("excludeCommand")->text(),
+             "lockstep exclude " + run->run() + " " + node);
+    QTest::keyClick(dialog, Qt::Key_Return);
+    QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+    if (rank == 0) {
+      QVERIFY2(tests::wait([&] { return page->message()->details().contains("coordinates"); }),
+               qPrintable(stateText()));
+      return;
+    }
+    const std::int64_t before = run->lastStep();
+    QVERIFY2(tests::wait([&] { return road_->processes("worker", road_->run()).size() == 2; }),
+             qPrintable(stateText()));
+    QVERIFY2(tests::wait([&] { return run->lastStep() >= before + 30; }, 60'000),
+             qPrintable(stateText()));
+    QVERIFY2(tests::wait([&] { return !run->slow(); }, 30'000), qPrintable(page->straggler()));
+    QCOMPARE(run->breakdown().size(), std::size_t{2});
+    QVERIFY(!app::isFinal(run->row().phase));
+  }
+
   // Every name the run page has shown since.
   std::shared_ptr<QStringList> watchNames() {
     auto names = std::make_shared<QStringList>();

@@ -739,7 +739,7 @@ class VerifyTest : public QObject {
     const auto spec = app::loadRunSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml",
                                        {"training.batch=96", "strategy.micro_batches=4"});
     QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
-    const specs::SmallRun small = specs::smallVariant(*spec->spec, 3);
+    const specs::SmallRun small = specs::smallVariant(*spec->spec, 3, 1);
     QCOMPARE(small.spec.training().batch(), std::int64_t{12});
     QCOMPARE(small.spec.model().layers_size(), spec->spec->model().layers_size());
     QCOMPARE(small.spec.model().layers(1).transformer().heads(), std::int64_t{4});
@@ -783,12 +783,19 @@ class VerifyTest : public QObject {
     out.close();
     const auto spec = app::loadRunSpec(path);
     QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
-    const specs::SmallRun small = specs::smallVariant(*spec->spec, 2);
+    const specs::SmallRun small = specs::smallVariant(*spec->spec, 2, 1);
     QList<int> found;
     for (const auto& layer : small.spec.model().layers())
       if (layer.has_dense()) found << static_cast<int>(layer.dense().units());
     QCOMPARE(found, units);
     QVERIFY(specs::toModel(small.spec.model()).ok());
+    // What three tensor ranks divide stays so.
+    const specs::SmallRun three = specs::smallVariant(*spec->spec, 1, 3);
+    for (int i = 0; i < three.spec.model().layers_size(); ++i) {
+      const auto& before = spec->spec->model().layers(i);
+      if (before.has_dense() && before.dense().units() % 3 == 0)
+        QCOMPARE(three.spec.model().layers(i).dense().units() % 3, std::int64_t{0});
+    }
   }
 
  private:

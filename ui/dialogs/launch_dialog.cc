@@ -10,8 +10,10 @@
 #include <algorithm>
 
 #include "engine/cluster/strategies.h"
+#include "lockstep/spec/v1/spec.pb.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/prediction_view.h"
+#include "ui/dialogs/preflight_dialog.h"
 #include "ui/dialogs/rank_fields.h"
 #include "ui/dialogs/strategy_fields.h"
 #include "ui/studio/background.h"
@@ -61,6 +63,7 @@ void LaunchDialog::schedule() {
   dropMeasuring();
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(false);
+  prediction_->preflightButton()->setEnabled(false);
   acceptButton()->setEnabled(false);
   ++generation_;
   delay_.start();
@@ -119,6 +122,7 @@ void LaunchDialog::makePreview() {
         }
         show(*preview_);
         prediction_->benchmarkButton()->setEnabled(true);
+        prediction_->preflightButton()->setEnabled(true);
         acceptButton()->setEnabled(true);
         compare();
         if (wanted_) {
@@ -142,6 +146,19 @@ std::shared_ptr<LiveCluster> LaunchDialog::session() {
     clusterText_ = request_->clusterYaml;
   }
   return cluster_;
+}
+
+void LaunchDialog::preflight() {
+  if (!request_ || launch_) return;
+  auto live = session();
+  if (!live) return;
+  dropMeasuring();
+  asked_ = false;
+  setBusy(false, {});
+  prediction_->benchmarkButton()->setEnabled(true);
+  auto* dialog = new PreflightDialog(workspace_, live, request_->cluster->name(), this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->open();
 }
 
 void LaunchDialog::benchmark(app::Costs costs) {

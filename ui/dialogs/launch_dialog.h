@@ -106,6 +106,7 @@ class LaunchDialog : public Dialog {
   QString progressText(const app::LaunchProgress& progress) const;
   void setBusy(bool busy, const QString& text);
   void benchmark(app::Costs costs);
+  void preflight();
   void dropMeasuring();
   void nodesChanged();
   Status saveAll();

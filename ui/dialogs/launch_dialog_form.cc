@@ -299,6 +299,7 @@ void LaunchDialog::connectPrediction() {
     asked_ = true;
     benchmark(app::Costs::kBenchmark);
   });
+  connect(prediction_->preflightButton(), &QPushButton::clicked, this, &LaunchDialog::preflight);
   connect(prediction_, &PredictionView::compareWanted, this, &LaunchDialog::compare);
   connect(prediction_, &PredictionView::strategyChosen, strategy_, &StrategyFields::setKind);
 }

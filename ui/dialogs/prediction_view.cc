@@ -47,6 +47,8 @@ PredictionView::PredictionView(QWidget* parent) : QWidget(parent) {
   source_->setWordWrap(true);
   benchmark_ = makeButton("launchBenchmark", "chart", this);
   sourceRow->addWidget(source_, 1);
+  preflight_ = makeButton("launchPreflight", "node", this);
+  sourceRow->addWidget(preflight_);
   sourceRow->addWidget(benchmark_);
   column->addLayout(sourceRow);
   tabs_ = new QTabWidget(this);
@@ -212,6 +214,9 @@ void PredictionView::show(const app::Preview& preview, bool told) {
 }
 
 void PredictionView::retranslate() {
+  setTexts(
+      preflight_, tr("Pre-flight…"),
+      tr("Connects the nodes, measures them and the links between them, and shows what is weak"));
   setTexts(benchmark_, tr("Benchmark nodes"),
            tr("Connects the nodes and benchmarks these settings"));
   stepTime_->setName(tr("Step time"));

@@ -39,6 +39,7 @@ class PredictionView : public QWidget {
   bool comparing() const;  // the comparison is looked at
   bool choosing() const;   // and has the keyboard
   QPushButton* benchmarkButton() const { return benchmark_; }
+  QPushButton* preflightButton() const { return preflight_; }
   QTabWidget* tabs() const { return tabs_; }
   void retranslate();
 
@@ -58,6 +59,7 @@ class PredictionView : public QWidget {
   Figure* ranks_ = nullptr;
   QLabel* source_ = nullptr;
   QPushButton* benchmark_ = nullptr;
+  QPushButton* preflight_ = nullptr;
   QTabWidget* tabs_ = nullptr;
   QTableView* placement_ = nullptr;
   ColumnFitter* placementColumns_ = nullptr;

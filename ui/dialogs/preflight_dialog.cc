@@ -42,8 +42,9 @@ PreflightDialog::PreflightDialog(Workspace& workspace, std::shared_ptr<LiveClust
   content()->addWidget(outcome_);
   content()->addWidget(progress_);
   content()->addWidget(table_, 1);
+  connect(cluster_.get(), &LiveCluster::nodeChanged, this, &PreflightDialog::nodeChanged);
+  connectAndMeasure();
   retranslate();
-  measure();
 }
 
 PreflightDialog::~PreflightDialog() { stop_.request_stop(); }
@@ -55,19 +56,43 @@ void PreflightDialog::retranslate() {
   table_->setAccessibleName(tr("Measured values"));
   progress_->setAccessibleName(tr("Progress"));
   model_->retranslate();
-  if (!measuring_) showOutcome();
+  showOutcome();
 }
 
 void PreflightDialog::accept() {
-  if (!measuring_) measure();
+  if (!measuring_) connectAndMeasure();
 }
 
-void PreflightDialog::measure() {
-  measuring_ = true;
+void PreflightDialog::connectAndMeasure() {
+  measuring_ = connecting_ = true;
   acceptButton()->setEnabled(false);
   progress_->setRange(0, 0);
   progress_->setVisible(true);
-  outcome_->setText(tr("Measuring…"));
+  awaited_.clear();
+  const app::ClusterSession& session = cluster_->session();
+  for (int node = 0; node < session.size(); ++node)
+    if (session.status(node).phase != app::NodeState::CONNECTED) awaited_.insert(node);
+  cluster_->session().connect();
+  showOutcome();
+  measureWhenConnected();
+}
+
+// A node that has failed is told again when the new attempt has ended.
+void PreflightDialog::nodeChanged(int node) {
+  const app::NodeState phase = cluster_->session().status(node).phase;
+  if (phase == app::NodeState::CONNECTED || phase == app::NodeState::UNAVAILABLE)
+    awaited_.erase(node);
+  measureWhenConnected();
+}
+
+void PreflightDialog::measureWhenConnected() {
+  if (!connecting_ || !awaited_.empty()) return;
+  connecting_ = false;
+  measure();
+}
+
+void PreflightDialog::measure() {
+  showOutcome();
   app::PreflightOptions options;
   app::Inbox& inbox = workspace_.inbox();
   options.progress = [this, &inbox, owner = std::weak_ptr<void>(alive_)](int done, int total,
@@ -102,11 +127,16 @@ void PreflightDialog::take(Result<app::PreflightResult> result) {
     return showOutcome();
   }
   errors_ = result->errors;
+  const app::ClusterSession& session = cluster_->session();
+  for (int node = 0; node < session.size(); ++node)
+    if (const auto& status = session.status(node); status.error) errors_.push_back(*status.error);
   model_->setResult(std::move(*result));
   showOutcome();
 }
 
 void PreflightDialog::showOutcome() {
+  if (measuring_)
+    return outcome_->setText(connecting_ ? tr("Connecting the nodes…") : tr("Measuring…"));
   const int weak = model_->result().weak();
   QStringList lines;
   if (model_->rowCount() > 0) {

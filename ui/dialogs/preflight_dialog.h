@@ -1,8 +1,9 @@
-// PreflightDialog: measures the connected nodes of a cluster, and shows what is weak. Opening it
-// begins the measurement; closing it cancels.
+// PreflightDialog: connects the nodes of a cluster, measures those that are there, and shows what
+// is weak. Opening it begins the measurement; closing it cancels.
 #pragma once
 
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -36,6 +37,9 @@ class PreflightDialog : public Dialog {
   void retranslate() override;
 
  private:
+  void connectAndMeasure();
+  void nodeChanged(int node);
+  void measureWhenConnected();
   void measure();
   void showProgress(int done, int total, const QString& what);
   void take(Result<app::PreflightResult> result);
@@ -50,7 +54,9 @@ class PreflightDialog : public Dialog {
   QLabel* outcome_ = nullptr;
   std::stop_source stop_;
   std::shared_ptr<void> alive_ = std::make_shared<int>(0);
-  bool measuring_ = false;
+  bool measuring_ = false;  // or connecting
+  bool connecting_ = false;
+  std::set<int> awaited_;      // nodes that are being connected
   std::vector<Error> errors_;  // of the last measurement
 };
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "ui/dialogs/debug_dialog.h"
+#include "ui/dialogs/exclude_dialog.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/steps_panel.h"
@@ -176,6 +177,7 @@ void RunPage::connectButtons() {
           [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
   connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
   connect(straggler_->debugButton(), &QToolButton::clicked, this, &RunPage::debugRank);
+  connect(straggler_->excludeButton(), &QToolButton::clicked, this, &RunPage::excludeNode);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
     if (unreachableNs_ != 0) document_->giveUp();
   });
@@ -383,6 +385,26 @@ void RunPage::debugRank() {
   auto* dialog = new DebugDialog(document_->workspace(), std::move(subject), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->show();
+}
+
+void RunPage::excludeNode() {
+  if (!document_->canExclude()) return;
+  QStringList nodes;
+  for (const std::string& node : document_->members()) nodes << QString::fromStdString(node);
+  QString chosen = nodes.back(), reason;
+  if (const auto& slow = document_->slow()) {
+    chosen = QString::fromStdString(!slow->link                  ? slow->node
+                                    : slow->link->common.empty() ? slow->link->to
+                                                                 : slow->link->common);
+    if (!nodes.contains(chosen)) nodes << chosen;
+    reason = straggler_->who() + '\n' + straggler_->evidence();
+  }
+  auto* dialog = new ExcludeDialog(document_->run(), nodes, chosen, reason, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  connect(dialog, &QDialog::accepted, document_, [this, dialog] {
+    document_->ask({app::RunRequest::kExclude, dialog->node().toStdString()});
+  });
+  dialog->open();
 }
 
 void RunPage::refreshSlow() {

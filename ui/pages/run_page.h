@@ -53,6 +53,7 @@ class RunPage : public Page {
   PlotView* lossPlot() const { return loss_; }
   QString straggler() const;
   void debugRank();  // the straggler, or the first
+  void excludeNode();
 
  Q_SIGNALS:
   void relaunchWanted(lockstep::app::RelaunchKind kind);

@@ -19,9 +19,11 @@ StragglerPanel::StragglerPanel(QWidget* parent) : Card("stragglerPanel", parent)
     label->setTextInteractionFlags(Qt::TextSelectableByMouse);
   }
   debug_ = makeToolButton("debugRankButton", "debug", this);
+  exclude_ = makeToolButton("excludeNodeButton", "disconnect", this);
   auto* first = new QHBoxLayout;
   first->setSpacing(kSpaceS);
   first->addWidget(who_, 1);
+  first->addWidget(exclude_, 0, Qt::AlignTop);
   first->addWidget(debug_, 0, Qt::AlignTop);
   body()->addLayout(first);
   body()->addWidget(evidence_);
@@ -44,6 +46,9 @@ QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
       return tr("Other processes used its cores %1 of the time.").arg(share);
     case app::SlowCause::kFrozen:
       return tr("Its process did not run %1 of the time.").arg(share);
+    case app::SlowCause::kPaging:
+      return tr("It read %1 pages a second from a disk (swap or mapped files).")
+          .arg(formatCount(static_cast<std::int64_t>(evidence.diskFaults)));
     case app::SlowCause::kGpuHeat:
       return tr("Its GPU %1 was thermally throttled %2 of the time.").arg(evidence.gpu).arg(share);
     case app::SlowCause::kGpuPower:
@@ -63,11 +68,13 @@ QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
 }
 
 void StragglerPanel::retranslate() {
+  setTexts(exclude_, tr("Exclude a node from the run"));
   setTexts(debug_, tr("Debug a rank: stacks, processes, kernel messages, a debugger"));
 }
 
 void StragglerPanel::refresh(const RunDocument& run) {
   debug_->setEnabled(run.canDebug());
+  exclude_->setEnabled(run.canExclude());
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);

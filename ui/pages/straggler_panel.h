@@ -21,6 +21,8 @@ class StragglerPanel : public Card {
   void refresh(const RunDocument& run);
   QString who() const { return who_->text(); }
   QToolButton* debugButton() const { return debug_; }
+  QToolButton* excludeButton() const { return exclude_; }
+  QString evidence() const { return evidence_->text(); }
   void retranslate();
 
  private:
@@ -29,6 +31,7 @@ class StragglerPanel : public Card {
   QLabel* who_ = nullptr;
   QLabel* evidence_ = nullptr;
   QToolButton* debug_ = nullptr;
+  QToolButton* exclude_ = nullptr;
   bool wasLive_ = false;  // keeps the room of a straggler's evidence
 };
 

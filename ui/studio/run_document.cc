@@ -280,6 +280,14 @@ std::vector<std::string> RunDocument::nodesOfRanks() const {
   return out;
 }
 
+std::vector<std::string> RunDocument::members() const {
+  if (!members_.empty()) return members_;
+  std::vector<std::string> out;
+  for (const std::string& node : nodesOfRanks())
+    if (std::find(out.begin(), out.end(), node) == out.end()) out.push_back(node);
+  return out;
+}
+
 double RunDocument::secondsIntoRun(double wallSeconds) const {
   return wallSeconds -
          static_cast<double>(row().startedNs > 0 ? row().startedNs : row().createdNs) * 1e-9;
@@ -333,8 +341,11 @@ void RunDocument::take(const app::RunUpdate& update) {
   if (!update.breakdown.empty()) Q_EMIT breakdownChanged();
   if (update.slowChanged) Q_EMIT slowChanged();
   for (const auto& warning : update.warnings) Q_EMIT warned(warning);
-  for (const auto& restart : update.restarts)
-    if (restart.begins()) Q_EMIT warned(app::restartWarning(restart));
+  for (const auto& restart : update.restarts) {
+    if (!restart.begins()) continue;
+    if (!restart.nodes.empty()) members_ = restart.nodes;
+    Q_EMIT warned(app::restartWarning(restart));
+  }
   for (const auto& error : update.errors) Q_EMIT failed(error);
   if (update.row) Q_EMIT rowChanged();
   tell(alerts_.take(update, monotonicNow(), wallNow()));
@@ -359,7 +370,9 @@ bool RunDocument::canStop() const {
   return canKill() && app::isUnderWay(row().phase) && row().phase != app::RunState::STOPPING;
 }
 
-void RunDocument::ask(app::RunRequest what) {
+bool RunDocument::canExclude() const { return canStop() && members().size() > 1; }
+
+void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;
   recorder_->ask(what, [this](Status status) {
     if (!status.ok()) Q_EMIT failed(status.error());

@@ -55,6 +55,8 @@ class RunDocument : public QObject {
   app::StepMatrix& steps() { return steps_; }
   // The planned node of each rank; empty: not known.
   std::vector<std::string> nodesOfRanks() const;
+  // The nodes that have ranks now, as far as this document has followed the run.
+  std::vector<std::string> members() const;
   // Converts a wall clock time, in seconds, to the x of series over time.
   double secondsIntoRun(double wallSeconds) const;
   std::string historyFolder() const;
@@ -73,12 +75,13 @@ class RunDocument : public QObject {
   // The session of its nodes; null: the run has ended, or is being read.
   std::shared_ptr<LiveCluster> cluster() const { return cluster_; }
   bool canDebug() const { return loaded_ && cluster_ && app::isUnderWay(model_.row().phase); }
+  bool canExclude() const;  // a node
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
   bool canResume() const;
 
-  void ask(app::RunRequest what);
+  void ask(const app::RunRequest& what);
   // Gives up an unreachable run: ends it in the history and on the nodes that answer, and ends its
   // recorder.
   void giveUp();
@@ -112,6 +115,7 @@ class RunDocument : public QObject {
   app::RunModel model_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
+  std::vector<std::string> members_;  // of the last generation with others; empty: as launched
   LogModel* logs_;
   RunCurves curves_;
   std::set<std::string> metrics_;

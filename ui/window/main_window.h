@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "app/runs/relaunch.h"
+#include "ui/dialogs/command_dialog.h"
 #include "ui/pages/page.h"
 #include "ui/studio/workspace.h"
 #include "ui/theme/theme.h"
@@ -102,7 +103,9 @@ class MainWindow : public QMainWindow {
   void makeFileActions();
   void makeEditActions();
   void makeRunActions();
+  void makeToolActions();
   void makeWindowActions();
+  void openCommand(std::function<CommandDialog::Texts()> texts, QString command);
   void makeMenus();
   void makeDocks();
   void makeStatusBar();

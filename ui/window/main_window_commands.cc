@@ -21,6 +21,7 @@
 
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
+#include "ui/dialogs/command_dialog.h"
 #include "ui/dialogs/preferences_dialog.h"
 #include "ui/models/alert_model.h"
 #include "ui/models/navigator_model.h"
@@ -55,6 +56,7 @@ void MainWindow::makeActions() {
   makeFileActions();
   makeEditActions();
   makeRunActions();
+  makeToolActions();
   makeWindowActions();
   connect(undo_, &QUndoGroup::canUndoChanged, this, &MainWindow::refreshActions);
   connect(undo_, &QUndoGroup::canRedoChanged, this, &MainWindow::refreshActions);
@@ -160,6 +162,55 @@ void MainWindow::makeRunActions() {
   command("actionReport", QT_TR_NOOP("E&xport report…"), "export", {}, [this] { exportReport(); });
 }
 
+void MainWindow::makeToolActions() {
+  command("actionVerify", QT_TR_NOOP("&Verify the strategy…"), "ok", {}, [this] {
+    openCommand(
+        [] {
+          return CommandDialog::Texts{
+              tr("Verify the strategy"),
+              tr("Checks on this machine that the strategy computes on several ranks what one rank "
+                 "computes. Unsaved changes of the model are saved first.")};
+        },
+        "verify %1 --ranks 2");
+  });
+  command("actionBench", QT_TR_NOOP("&Benchmark this machine…"), "chart", {}, [this] {
+    openCommand(
+        [] {
+          return CommandDialog::Texts{
+              tr("Benchmark this machine"),
+              tr("Trains the model for some seconds on this machine, and measures the samples per "
+                 "second. Unsaved changes of the model are saved first.")};
+        },
+        "bench train --model %1 --ranks 2");
+  });
+  command("actionDoctor", QT_TR_NOOP("&Check this machine…"), "node", {}, [this] {
+    openCommand(
+        [] {
+          return CommandDialog::Texts{tr("Check this machine"),
+                                      tr("Looks at what Lockstep needs here, and tries it.")};
+        },
+        "doctor");
+  });
+}
+
+// `command`: %1 is the model shown, or an example.
+void MainWindow::openCommand(std::function<CommandDialog::Texts()> texts, QString command) {
+  QPointer<ModelPage> model;
+  if (command.contains("%1")) {
+    model = qobject_cast<ModelPage*>(currentPage());
+    if (model && model->filePath().isEmpty()) model.clear();
+    command = command.arg(!model                            ? QString("fashion-mlp")
+                          : model->filePath().contains(' ') ? '"' + model->filePath() + '"'
+                                                            : model->filePath());
+  }
+  auto* dialog = new CommandDialog(
+      std::move(texts), "lockstep " + command,
+      {"--home", QString::fromStdString(workspace_->home().root)},
+      [model] { return !model || !model->isModified() || model->save(); }, this);
+  dialog->setAttribute(Qt::WA_DeleteOnClose);
+  dialog->open();
+}
+
 void MainWindow::makeWindowActions() {
   command("actionHistory", QT_TR_NOOP("&History"), "history",
           QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H), [this] { openHistory(); });
@@ -246,6 +297,7 @@ void MainWindow::makeMenus() {
   menu("menuRun",
        {"actionLaunch", "actionRunHere", "-", "actionCheckpoint", "actionStop", "actionKill", "-",
         "actionResume", "actionRerun", "actionClone", "-", "actionReport", "actionHistory"});
+  menu("menuTools", {"actionVerify", "actionBench", "actionDoctor"});
   menu("menuHelp", {"actionWelcome", "actionShortcuts", "actionAbout"});
   menus_ << recentMenu_ << language;
 
@@ -424,8 +476,9 @@ void MainWindow::restyle() {
 void MainWindow::retranslate() {
   for (auto it = commands_.begin(); it != commands_.end(); ++it)
     it.key()->setText(tr(it.value().text));
-  const QStringList titles{tr("&File"), tr("&Edit"), tr("&View"),        tr("&Cluster"),
-                           tr("&Run"),  tr("&Help"), tr("Open &recent"), tr("&Language")};
+  const QStringList titles{tr("&File"),    tr("&Edit"),        tr("&View"),
+                           tr("&Cluster"), tr("&Run"),         tr("&Tools"),
+                           tr("&Help"),    tr("Open &recent"), tr("&Language")};
   for (int i = 0; i < menus_.size(); ++i) menus_[i]->setTitle(titles[i]);
   navigatorDock_->setWindowTitle(tr("Navigator"));
   inspectorDock_->setWindowTitle(tr("Inspector"));

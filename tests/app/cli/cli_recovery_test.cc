@@ -18,6 +18,11 @@ QString runOf(const QByteArray& out) {
   return QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
 }
 
+QByteArray read(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
 QStringList training(const QString& kind, const QString& ranks, int steps) {
   return {"run",
           example("fashion-mlp"),
@@ -81,6 +86,71 @@ class CliRecoveryTest : public QObject {
          "training.max_steps=" + QString::number(checkpoints().front().mid(5).toInt() + 5)});
     QVERIFY2(resumed.exit == 0, resumed.text());
     QCOMPARE(resumed.last()["status"].toString(), QString("succeeded"));
+  }
+
+  void aNodeIsExcludedOnRequest_data() {
+    QTest::addColumn<QStringList>("settings");
+    QTest::newRow("data parallel") << QStringList{"strategy.kind=multi-worker-mirrored"};
+    QTest::newRow("zero-1") << QStringList{"strategy.kind=zero-1", "training.checkpoint.copies=1"};
+    QTest::newRow("pipeline") << QStringList{"strategy.kind=pipeline",
+                                             "training.checkpoint.copies=1"};
+  }
+  void aNodeIsExcludedOnRequest() {
+    QFETCH(QStringList, settings);
+    Cli cli;
+    QStringList arguments = training("mirrored", "3", 2 * kSteps);
+    for (const QString& setting : settings) arguments << "--set" << setting;
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto refused = [&](const QString& node, const QByteArray& why) {
+      const CliResult asked = cli.run({"exclude", run, node});
+      QVERIFY2(asked.exit != 0 && asked.err.contains(why), asked.text());
+    };
+    refused("local9", "no ranks");
+    refused("local1", "coordinates the run");
+    const CliResult asked = cli.run({"exclude", run, "local3"});
+    QVERIFY2(asked.exit == 0 && asked.out.contains("without node local3"), asked.text());
+    QVERIFY2(cli.awaitEvent(*process, "recovered", out, 20000), out.right(3000));
+    QTRY_COMPARE_WITH_TIMEOUT(cli.workers(run).size(), qsizetype{2}, 10000);
+    refused("local3", "no ranks");
+    const QString log = cli.home() + "/local/3/runs/" + run + "/local3/logs/supervisor.log";
+    QTRY_VERIFY_WITH_TIMEOUT(read(log).contains("the run continues without node local3"), 5000);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY(result.all("error").isEmpty());
+    QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    QCOMPARE(recovering[0]["cause"].toString(), QString("node local3 was excluded on request"));
+    QCOMPARE(recovering[0]["node"].toString(), QString("local3"));
+    QCOMPARE(recovering[0]["world"].toInt(), 2);
+    int before = 0;
+    for (const QJsonObject& step : result.all("step")) {
+      QVERIFY(step["step"].toInt() > before);
+      before = step["step"].toInt();
+    }
+    refused("local2", "has ended");
+    // Its agent has left the run, and takes part in the next.
+    const CliResult next = cli.run(training("multi-worker-mirrored", "3", 50));
+    QVERIFY2(next.exit == 0, next.text());
+  }
+
+  void aNodeWithTheOnlyCopyStays() {
+    Cli cli;
+    const CliResult started =
+        cli.run({"run", example("fashion-mlp"), "--json", "--local", "2", "--detach", "--set",
+                 "strategy.kind=zero-1", "--set", "training.epochs=1000"});
+    QVERIFY2(started.exit == 0, started.text());
+    const QString run = started.first("started")["run"].toString();
+    QByteArray out;
+    const auto attached = cli.start({"attach", run, "--json"});
+    QVERIFY(cli.awaitEvent(*attached, "step", out));
+    const CliResult asked = cli.run({"exclude", run, "local2"});
+    QVERIFY2(asked.exit != 0 && asked.err.contains("no other node has a copy"), asked.text());
+    QCOMPARE(cli.run({"kill", run}).exit, 0);
+    cli.finish(*attached, out);
   }
 
   void aKilledWorkerIsReplaced_data() {

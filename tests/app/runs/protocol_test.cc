@@ -50,7 +50,7 @@ struct Running {
     for (int line = 0; line < 3; ++line) third = own.find('\n', third) + 1;
     return writeFileAtomically(file, own.substr(0, third) + protocols + "\n" + features + "\n");
   }
-  Status ask(Recorder& recorder, RunRequest what) {
+  Status ask(Recorder& recorder, const RunRequest& what) {
     std::optional<Status> answer;
     recorder.ask(what, [&](Status status) { answer = std::move(status); });
     if (!bench.until([&] { return answer.has_value(); }, 20000))

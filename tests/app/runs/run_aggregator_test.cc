@@ -713,6 +713,37 @@ class RunAggregatorTest : public QObject {
                                 << "it had 0.50 cores";
     }
   }
+  void aRankThatPagesIsNamed_data() {
+    QTest::addColumn<double>("ownFaults");
+    QTest::addColumn<double>("othersFaults");
+    QTest::addColumn<int>("cause");
+    QTest::newRow("alone") << 900.0 << 0.0 << int(SlowCause::kPaging);
+    QTest::newRow("more than the others") << 900.0 << 100.0 << int(SlowCause::kPaging);
+    QTest::newRow("as the others") << 900.0 << 850.0 << int(SlowCause::kUnknown);
+    QTest::newRow("now and then") << 5.0 << 0.0 << int(SlowCause::kUnknown);
+  }
+  void aRankThatPagesIsNamed() {
+    QFETCH(double, ownFaults);
+    QFETCH(double, othersFaults);
+    QFETCH(int, cause);
+    RunAggregator book(rowOf(3), {{"n1", 0}});
+    std::vector<run::v1::RankSample> samples;
+    for (int rank = 0; rank < 3; ++rank) {
+      samples.push_back(rankSample(rank, false, 0, 0));
+      samples.back().set_disk_faults(rank == 1 ? ownFaults : othersFaults);
+    }
+    book.add("n1", sampleRecord(1, 0, samples));
+    for (int rank = 0; rank < 3; ++rank)
+      book.add("n1", stepsRecord(static_cast<std::uint64_t>(rank) + 2, rank, 1, 30,
+                                 rank == 1 ? 0.010 : 0.002));
+    const auto taken = book.take();
+    QVERIFY(taken.update.slow.has_value());
+    QCOMPARE(taken.update.slow->rank, 1);
+    QCOMPARE(int(taken.update.slow->evidence.cause), cause);
+    const std::string text = stragglerText(*taken.update.slow);
+    QCOMPARE(text.find("it read 900 pages a second from a disk") != std::string::npos,
+             cause == int(SlowCause::kPaging));
+  }
   void theCauseOfSlownessIsSaid() {
     QFETCH(int, world);
     QFETCH(bool, stopped);

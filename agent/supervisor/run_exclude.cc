@@ -1,0 +1,131 @@
+// RunControl: excludes nodes on request, for example one that makes the others wait.
+//
+// The run takes a checkpoint first, and its copies, so that no step before it is lost. Then the
+// next generation begins without the node, as if it had been lost. The node is told to end its
+// part, and again if it asks to be taken back. If the run fails before, it restarts without the
+// node.
+#include <algorithm>
+#include <set>
+
+#include "agent/supervisor/run_control.h"
+#include "engine/base/file.h"
+#include "engine/plan/pieces.h"
+#include "engine/plan/plan.h"
+
+namespace lockstep::agent {
+namespace {
+
+// Whether a checkpoint can be read without the node's disk.
+Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::string& planFile,
+                           const std::string& node) {
+  if (!request.spec().training().checkpoint().path().empty() || !copiedNodes(request).empty())
+    return true;
+  LOCKSTEP_ASSIGN(const std::string text, readFile(planFile));
+  LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, planFile));
+  // Rank 0 writes all of it.
+  if (plan.mesh.servers() > 0 || specs::evaluatorNode(request.cluster()) != nullptr) return true;
+  std::set<std::string> own, others;
+  for (const auto& [name, ranks] : ranksByNode(request))
+    for (const int rank : ranks)
+      for (const plan::HeldPiece& held : plan::piecesHeldBy(plan, rank))
+        (name == node ? own : others).insert(held.piece.stored().name);
+  return std::includes(others.begin(), others.end(), own.begin(), own.end());
+}
+
+}  // namespace
+
+Status RunControl::mayExclude(const std::string& node) const {
+  LOCKSTEP_TRY(checkCoordinates());
+  LOCKSTEP_TRY(checkTakesCheckpoints());
+  Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
+  error.node = node;
+  if (node == request_.node()) {
+    error.why = "it coordinates the run";
+    error.next = message("lockstep stop {}, then resume the run on other nodes", request_.run());
+    return error;
+  }
+  if (!hasRanks(node)) {
+    error.code = Code::kNotFound;
+    error.why = "it has no ranks of the run";
+    return error;
+  }
+  if (outcome_ || stopping_ || isEnding()) {
+    error.why = "the run is ending";
+    return error;
+  }
+  if (!gone_ || restarting_) {
+    error.why = "the run is starting or restarting";
+    error.next = "ask again when it trains";
+    return error;
+  }
+  return {};
+}
+
+// As if the nodes were lost, whatever recovery.policy is: a person has asked.
+Result<node::v1::Members> RunControl::membersExcluding(
+    const std::vector<std::string>& nodes) const {
+  for (const std::string& node : nodes) {
+    LOCKSTEP_ASSIGN(const bool isSafe, othersHaveAll(request_, folder_.plan(), node));
+    if (isSafe) continue;
+    Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
+    error.node = node;
+    error.why = "no other node has a copy of its part of the checkpoints";
+    error.next = "launch the run with training.checkpoint.copies=1";
+    return error;
+  }
+  node::v1::PrepareRequest request = request_;
+  request.mutable_spec()->mutable_recovery()->set_policy("shrink");
+  return membersWithout(nodes, request, [this](const std::string& one) { return answers(one); });
+}
+
+Status RunControl::exclude(const std::string& run, int generation, const std::string& node) {
+  LOCKSTEP_TRY(check(run, generation));
+  LOCKSTEP_TRY(mayExclude(node));
+  std::vector<std::string> all = excluding_;
+  if (std::find(all.begin(), all.end(), node) == all.end()) all.push_back(node);
+  LOCKSTEP_TRY(membersExcluding(all).status());
+  excluding_ = std::move(all);
+  excludeFrom_ = furthest_;
+  say(fmt::format("node {} is excluded after the next checkpoint, on request", node));
+  checkpointNow();
+  return {};
+}
+
+// Returns false if the run does not continue without the nodes.
+bool RunControl::excludeNow(const Error& cause) {
+  const auto members = membersExcluding(excluding_);
+  if (!members.ok()) {
+    excluding_.clear();
+    warn(members.error());
+    return false;
+  }
+  for (const std::string& node : std::vector(excluding_)) leaveOut(node);
+  if (failedAt_ == 0) failedAt_ = monotonicNow();
+  recover(cause, *members);
+  return true;
+}
+
+void RunControl::cannotExclude(const Message& why) {
+  for (const std::string& node : std::exchange(excluding_, {})) {
+    Error warning = makeError(Code::kUnavailable, "node {} cannot be excluded now", node);
+    warning.node = node;
+    warning.why = why;
+    warn(std::move(warning));
+  }
+}
+
+// All nodes have published a checkpoint, and have copied it where they keep copies.
+void RunControl::regroup(std::int64_t step) {
+  if (excluding_.empty()) return grow();
+  if (step < excludeFrom_ || leaving_ || !gone_ || outcome_) return;
+  if (stopping_ || isEnding()) return cannotExclude("the run is ending");
+  Error cause =
+      excluding_.size() == 1
+          ? makeError(Code::kAborted, "node {} was excluded on request", excluding_.front())
+          : makeError(Code::kAborted, "nodes {} were excluded on request",
+                      fmt::join(excluding_, ", "));
+  cause.node = excluding_.front();
+  (void)excludeNow(cause);
+}
+
+}  // namespace lockstep::agent

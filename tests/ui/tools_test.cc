@@ -1,0 +1,138 @@
+// The menu Tools: commands that run in the window, and the pre-flight of a launch, with the real
+// programs.
+#include <QAction>
+#include <QComboBox>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPlainTextEdit>
+#include <QPointer>
+#include <QPushButton>
+#include <QTest>
+
+#include "tests/ui/studio_road.h"
+#include "ui/dialogs/command_dialog.h"
+#include "ui/dialogs/launch_dialog.h"
+#include "ui/dialogs/preflight_dialog.h"
+#include "ui/models/preflight_model.h"
+
+using namespace lockstep;
+
+class ToolsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void initTestCase() {
+    if (const char* why = tests::whyNoRuns()) QSKIP(why);
+  }
+  void init() {
+    home_ = std::make_unique<tests::StudioHome>();
+    road_ = std::make_unique<tests::StudioRoad>(home_->home());
+    road_->open();
+  }
+  void cleanup() {
+    if (!road_) return;
+    road_->close();
+    road_->endAgents();
+    road_.reset();
+    home_.reset();
+  }
+
+  void thisMachineIsChecked() {
+    ui::CommandDialog* dialog = open("actionDoctor");
+    QVERIFY(dialog);
+    QCOMPARE(line(dialog)->text(), QString("lockstep doctor"));
+    run(dialog);
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
+    QVERIFY2(output(dialog).contains("processor"), qPrintable(output(dialog)));
+  }
+
+  void aStrategyIsVerified() {
+    ui::CommandDialog* dialog = open("actionVerify");
+    QVERIFY(dialog);
+    QVERIFY(line(dialog)->text().startsWith("lockstep verify fashion-mlp --ranks 2"));
+    line(dialog)->setText(line(dialog)->text() + " --steps 2 --set strategy.kind=zero-1");
+    run(dialog);
+    QVERIFY2(outcome(dialog).startsWith("Finished"), qPrintable(output(dialog)));
+    QVERIFY2(output(dialog).contains("The certificate holds"), qPrintable(output(dialog)));
+    // Another one follows in the same dialog.
+    line(dialog)->setText("lockstep verify nowhere.yaml --ranks 2");
+    run(dialog);
+    QVERIFY2(outcome(dialog).startsWith("Ended with status"), qPrintable(outcome(dialog)));
+    QVERIFY2(output(dialog).contains("nowhere.yaml"), qPrintable(output(dialog)));
+  }
+
+  void onlyLockstepIsRun() {
+    ui::CommandDialog* dialog = open("actionDoctor");
+    QVERIFY(dialog);
+    for (const char* other : {"", "ls", "/bin/lockstep doctor", "\"lockstep doctor\""}) {
+      line(dialog)->setText(other);
+      run(dialog);
+      QVERIFY2(outcome(dialog).contains("begins with"), other);
+    }
+  }
+
+  void aCommandIsCancelled_data() {
+    QTest::addColumn<bool>("byClosing");
+    QTest::newRow("by its button") << false;
+    QTest::newRow("by closing the dialog") << true;
+  }
+  void aCommandIsCancelled() {
+    QFETCH(bool, byClosing);
+    QPointer<ui::CommandDialog> dialog = open("actionBench");
+    QVERIFY(dialog);
+    line(dialog)->setText(line(dialog)->text() + " --seconds 300");
+    QTest::mouseClick(button(dialog), Qt::LeftButton);
+    QVERIFY(dialog->running());
+    QVERIFY(tests::wait([&] { return !road_->processes("bench").empty(); }));
+    if (byClosing) {
+      dialog->reject();
+      QVERIFY(tests::wait([&] { return dialog.isNull(); }));
+    } else {
+      QTest::mouseClick(button(dialog), Qt::LeftButton);
+      QVERIFY(tests::wait([&] { return !dialog->running(); }));
+      QVERIFY2(outcome(dialog).startsWith("Ended"), qPrintable(outcome(dialog)));
+    }
+    QVERIFY(tests::wait([&] { return road_->processes("bench").empty(); }, 15'000));
+  }
+
+  void aLaunchHasItsPreflight() {
+    road_->window()->openLaunch(nullptr, nullptr);
+    auto* launch = road_->window()->findChild<ui::LaunchDialog*>();
+    QVERIFY(launch && tests::wait([&] { return launch->ready(); }));
+    launch->chooseTarget(launch->findChild<QComboBox*>("launchCluster")->count() - 1);
+    auto* begin = launch->findChild<QPushButton*>("launchPreflight");
+    QVERIFY(tests::wait([&] { return begin->isEnabled(); }));
+    QTest::mouseClick(begin, Qt::LeftButton);
+    auto* preflight = launch->findChild<ui::PreflightDialog*>();
+    QVERIFY(preflight && preflight->measuring());
+    QVERIFY(tests::wait([&] { return !preflight->measuring(); }, 120'000));
+    QVERIFY2(preflight->values().rowCount() > 0,
+             qPrintable(preflight->findChild<QLabel*>("preflightOutcome")->text()));
+  }
+
+ private:
+  ui::CommandDialog* open(const char* action) {
+    road_->window()->findChild<QAction*>(action)->trigger();
+    return road_->window()->findChild<ui::CommandDialog*>();
+  }
+  static QLineEdit* line(QDialog* dialog) { return dialog->findChild<QLineEdit*>("commandLine"); }
+  static QPushButton* button(QDialog* dialog) {
+    return dialog->findChild<QPushButton*>("commandDialogAccept");
+  }
+  static QString outcome(QDialog* dialog) {
+    return dialog->findChild<QLabel*>("commandOutcome")->text();
+  }
+  static QString output(QDialog* dialog) {
+    return dialog->findChild<QPlainTextEdit*>("commandOutput")->toPlainText();
+  }
+  static void run(ui::CommandDialog* dialog) {
+    QTest::keyClick(line(dialog), Qt::Key_Return);
+    QVERIFY(tests::wait([&] { return !dialog->running(); }, 120'000));
+  }
+
+  std::unique_ptr<tests::StudioHome> home_;
+  std::unique_ptr<tests::StudioRoad> road_;
+};
+
+QTEST_MAIN(ToolsTest)
+#include "tools_test.moc"

@@ -1,0 +1,49 @@
+#include "ui/dialogs/exclude_dialog.h"
+
+#include <QComboBox>
+#include <QLabel>
+#include <QVBoxLayout>
+#include <utility>
+
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+
+ExcludeDialog::ExcludeDialog(QString run, const QStringList& nodes, const QString& node,
+                             QString reason, QWidget* parent)
+    : Dialog("excludeDialog", parent), run_(std::move(run)), reason_(std::move(reason)) {
+  nodes_ = new QComboBox(this);
+  nodes_->setObjectName("excludeNode");
+  nodes_->addItems(nodes);
+  nodes_->setCurrentText(node);
+  why_ = makeLabel("excludeReason", this);
+  why_->setWordWrap(true);
+  why_->setTextFormat(Qt::PlainText);
+  why_->setVisible(!reason_.isEmpty());
+  command_ = makeLabel("excludeCommand", this, "muted");
+  command_->setTextFormat(Qt::PlainText);
+  command_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  content()->addWidget(nodes_);
+  content()->addWidget(why_);
+  content()->addWidget(command_);
+  connect(nodes_, &QComboBox::currentTextChanged, this, &ExcludeDialog::showCommand);
+  retranslate();
+}
+
+QString ExcludeDialog::node() const { return nodes_->currentText(); }
+
+void ExcludeDialog::showCommand() {
+  command_->setText(QString("lockstep exclude %1 %2").arg(run_, node()));
+}
+
+void ExcludeDialog::retranslate() {
+  setHeading(tr("Exclude a node"),
+             tr("The run takes a checkpoint and continues from it without the node. A spare node "
+                "replaces it; if there is none, the remaining nodes divide the batch."));
+  setButtons(tr("Exclude"), tr("Cancel"));
+  nodes_->setAccessibleName(tr("Node"));
+  why_->setText(reason_);
+  showCommand();
+}
+
+}  // namespace lockstep::ui

@@ -1,0 +1,34 @@
+// ExcludeDialog: asks which node a run continues without.
+#pragma once
+
+#include <QStringList>
+
+#include "ui/dialogs/dialog.h"
+
+class QComboBox;
+class QLabel;
+
+namespace lockstep::ui {
+
+class ExcludeDialog : public Dialog {
+  Q_OBJECT
+
+ public:
+  // `node`: chosen at first. `reason`: why it should be excluded; may be empty.
+  ExcludeDialog(QString run, const QStringList& nodes, const QString& node, QString reason,
+                QWidget* parent);
+  QString node() const;
+
+ protected:
+  void retranslate() override;
+
+ private:
+  void showCommand();
+
+  const QString run_, reason_;
+  QComboBox* nodes_ = nullptr;
+  QLabel* why_ = nullptr;
+  QLabel* command_ = nullptr;
+};
+
+}  // namespace lockstep::ui
