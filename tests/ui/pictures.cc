@@ -10,6 +10,8 @@
 #include "ui/dialogs/about_dialog.h"
 #include "ui/dialogs/add_host_dialog.h"
 #include "ui/dialogs/alert_rules_dialog.h"
+#include "ui/dialogs/command_dialog.h"
+#include "ui/dialogs/exclude_dialog.h"
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/dialogs/metric_dialog.h"
 #include "ui/dialogs/name_dialog.h"
@@ -366,6 +368,25 @@ void shootDialogs(MainWindow* window, const QString& prefix) {
   about.show();
   shoot(&about, prefix + "-dialog-about");
   about.close();
+  ExcludeDialog exclude("20261126-093012-51ab", {"gpu-01", "gpu-02", "gpu-03"}, "gpu-03",
+                        "Rank 2 (gpu-03) is slow: 1.8 times the others' time in backward.\nSince "
+                        "step 1,240, mostly in backward. A CPU quota throttled it 41 % of the "
+                        "time. Without this rank a step would take 84 ms instead of 142 ms.",
+                        window);
+  exclude.show();
+  shoot(&exclude, prefix + "-dialog-exclude");
+  exclude.close();
+  CommandDialog command(
+      [] {
+        return CommandDialog::Texts{"Check this machine",
+                                    "Looks at what Lockstep needs here, and tries it."};
+      },
+      "lockstep doctor", {}, {}, window);
+  command.show();
+  command.accept();
+  while (command.running()) QTest::qWait(20);
+  shoot(&command, prefix + "-dialog-command");
+  command.close();
 }
 
 void showStraggler(RunPage* page, const app::Straggler& slow) {
