@@ -32,6 +32,7 @@
 #include "engine/base/threads.h"
 #include "engine/base/unique_fd.h"
 #include "lockstep/node/v1/worker.pb.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::agent;
@@ -303,7 +304,7 @@ class AgentPartsTest : public QObject {
 
   // As of memory that was swapped out: pages that are only on the disk.
   void readingMemoryFromADiskIsCounted() {
-    QTemporaryDir beside(LOCKSTEP_BINARY_DIR "/pagesXXXXXX");
+    QTemporaryDir beside(QString::fromStdString(test::buildPath("pagesXXXXXX")));
     const std::string file = beside.filePath("pages").toStdString();
     constexpr std::size_t kSize = 4 << 20, kPage = 4096;
     QVERIFY(writeFileAtomically(file, std::string(kSize, 'x')).ok());  // synced

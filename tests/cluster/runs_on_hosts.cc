@@ -1,4 +1,5 @@
 #include "tests/cluster/runs_on_hosts.h"
+#include "tests/support/paths.h"
 
 #include <sys/mount.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 namespace lockstep::test {
 namespace {
 
-const QString kBundle = LOCKSTEP_BINARY_DIR "/bundle";
+const QString kBundle = QString::fromStdString(lockstep::test::buildPath("bundle"));
 
 }  // namespace
 
@@ -176,7 +177,7 @@ void RunsOnHosts::restore() {
 void RunsOnHosts::close() {
   if (!hosts_) return;
   for (int folder = 1; folder <= small(); ++folder)
-    hosts_->run(std::min(folder, count_), {LOCKSTEP_BINARY_DIR "/bin/lockstep-agent", "leave",
+    hosts_->run(std::min(folder, count_), {lockstep::test::buildPath("bin/lockstep-agent"), "leave",
                                            "--workdir", workdir(folder).toStdString()});
   const bool left = waitFor([&] { return cli_.processes().isEmpty(); }, 20000);
   const QString stay = cli_.processes().join("\n");

@@ -19,6 +19,7 @@
 
 #include "engine/base/log.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/paths.h"
 
 // A target may know the structure of its input: as libFuzzer calls it.
 extern "C" [[gnu::weak]] std::size_t LLVMFuzzerCustomMutator(std::uint8_t* bytes, std::size_t size,
@@ -157,7 +158,7 @@ std::vector<std::string> regressions(const std::string& target) {
   std::vector<std::filesystem::path> files;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(
-           std::string(LOCKSTEP_SOURCE_DIR) + "/tests/fuzz/regressions/" + target, none))
+           lockstep::test::sourcePath("tests/fuzz/regressions/") + target, none))
     files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   std::vector<std::string> out;

@@ -1,6 +1,7 @@
 // The text of a graph: what the parser accepts has a canonical text.
 #include "engine/ir/graph.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::fuzz {
 
@@ -8,7 +9,7 @@ std::vector<std::string> seeds() {
   std::vector<std::string> out;
   for (const char* name : {"fashion-mlp.forward", "fashion-mlp.autodiff", "fashion-mlp.fused",
                            "fashion-mlp.placed", "fashion-mlp.local", "fashion-cnn.autodiff"})
-    out.push_back(fileBytes(fmt::format("{}/tests/golden/{}.txt", LOCKSTEP_SOURCE_DIR, name)));
+    out.push_back(fileBytes(lockstep::test::sourcePath(fmt::format("tests/golden/{}.txt", name))));
   return out;
 }
 

@@ -1,14 +1,15 @@
 // The text of a plan: what is parsed and verifies has a canonical text, and its sizes add up.
 #include "engine/plan/plan.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::fuzz {
 
 std::vector<std::string> seeds() {
   std::vector<std::string> out;
   for (const char* name : {"1-ranks", "3-ranks"})
-    out.push_back(
-        fileBytes(fmt::format("{}/tests/golden/fashion-mlp.{}.plan", LOCKSTEP_SOURCE_DIR, name)));
+    out.push_back(fileBytes(
+        lockstep::test::sourcePath(fmt::format("tests/golden/fashion-mlp.{}.plan", name))));
   return out;
 }
 

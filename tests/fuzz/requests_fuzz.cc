@@ -10,6 +10,7 @@
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/proto_mutator.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::fuzz {
 namespace {
@@ -25,7 +26,7 @@ std::string idx(const std::vector<int>& dimensions) {
 }
 
 node::v1::PrepareRequest prepareRequest(bool several) {
-  const std::string source = LOCKSTEP_SOURCE_DIR;
+  const std::string source = lockstep::test::sourcePath(".");
   node::v1::PrepareRequest out;
   out.set_run("r1");
   out.set_generation(1);

@@ -3,12 +3,13 @@
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::fuzz {
 
 std::vector<std::string> seeds() {
   std::vector<std::string> out;
-  const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/";
+  const std::string folder = lockstep::test::sourcePath("resources/examples/");
   for (const char* name : {"ctr", "fashion-cnn", "fashion-mlp", "gpt-tiny"})
     out.push_back("r" + fileBytes(folder + name + ".yaml"));
   for (const char* name : {"cluster-gpus", "local-3"})

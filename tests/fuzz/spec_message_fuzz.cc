@@ -8,11 +8,12 @@
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/proto_mutator.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::fuzz {
 
 std::vector<std::string> seeds() {
-  const std::string folder = std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/";
+  const std::string folder = lockstep::test::sourcePath("resources/examples/");
   std::vector<std::string> out, clusters;
   for (const char* name : {"cluster-gpus", "local-3"}) {
     const auto cluster =

@@ -6,12 +6,13 @@
 #include <string_view>
 
 #include "engine/base/file.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::testing {
 
 // "" where `text` is what tests/golden/NAME holds; else the first line that differs.
 inline std::string differsFromGolden(std::string_view name, const std::string& text) {
-  const std::string path = std::string(LOCKSTEP_SOURCE_DIR "/tests/golden/") + std::string(name);
+  const std::string path = lockstep::test::sourcePath("tests/golden/") + std::string(name);
   if (std::getenv("LOCKSTEP_UPDATE_GOLDEN") != nullptr) {
     const Status status = writeFileAtomically(path, text);
     return status.ok() ? "" : status.error().text();

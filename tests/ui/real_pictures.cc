@@ -8,6 +8,8 @@
 #include <QTest>
 #include <QtWidgets>
 
+#include "tests/support/paths.h"
+
 #include "ui/dialogs/launch_dialog.h"
 #include "ui/pages/cluster_page.h"
 #include "ui/pages/history_page.h"
@@ -179,8 +181,9 @@ QString take(const StudioOptions& options) {
 int main(int argc, char** argv) {
   qputenv("QT_QPA_PLATFORM", "offscreen");
   for (const auto& [name, below] :
-       {std::pair{"LOCKSTEP_BIN", "/bin"}, {"LOCKSTEP_BUNDLE", "/bundle"}}) {
-    if (!qEnvironmentVariableIsSet(name)) qputenv(name, QByteArray(LOCKSTEP_BINARY_DIR) + below);
+       {std::pair{"LOCKSTEP_BIN", "bin"}, {"LOCKSTEP_BUNDLE", "bundle"}}) {
+    if (!qEnvironmentVariableIsSet(name))
+      qputenv(name, QByteArray::fromStdString(lockstep::test::buildPath(below)));
   }
   QTemporaryDir home;
   qputenv("HOME", home.path().toLocal8Bit());
@@ -196,7 +199,7 @@ int main(int argc, char** argv) {
   QDir().mkpath(folder);
   StudioOptions options;
   options.home.root = home.filePath(".local/share/lockstep").toStdString();
-  options.examples = QString(LOCKSTEP_SOURCE_DIR) + "/resources/examples";
+  options.examples = QString::fromStdString(lockstep::test::sourcePath("resources/examples"));
   QDir().mkpath(QString::fromStdString(options.home.root));
   const QString wrong = take(options);
   for (int node = 1; node <= 3; ++node) {

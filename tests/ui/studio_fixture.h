@@ -10,6 +10,7 @@
 #include "app/history/history.h"
 #include "app/runs/preview.h"
 #include "app/specs/spec_text.h"
+#include "tests/support/paths.h"
 #include "tests/ui/made_up_curves.h"
 #include "ui/studio/background.h"
 #include "ui/window/main_window.h"
@@ -17,7 +18,7 @@
 namespace lockstep::tests {
 
 inline std::string examplePath(const char* name) {
-  return std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + name;
+  return lockstep::test::sourcePath("resources/examples/") + name;
 }
 
 // Its dialogs first; then what worked for it ends, before the home it works in.
@@ -42,7 +43,7 @@ class StudioHome {
   ui::StudioOptions options() const {
     ui::StudioOptions out;
     out.home = home_;
-    out.examples = QString(LOCKSTEP_SOURCE_DIR) + "/resources/examples";
+    out.examples = QString::fromStdString(lockstep::test::sourcePath("resources/examples"));
     return out;
   }
 

@@ -10,6 +10,8 @@
 #include <QtWidgets>
 #include <set>
 
+#include "tests/support/paths.h"
+
 #include "tests/support/sshd.h"
 #include "tests/ui/studio_fixture.h"
 #include "ui/dialogs/add_host_dialog.h"
@@ -52,7 +54,7 @@ class StudioRoad {
   }
 
   void open(const QString& sshConfig = {}) {
-    options_.examples = QString(LOCKSTEP_SOURCE_DIR) + "/resources/examples";
+    options_.examples = QString::fromStdString(lockstep::test::sourcePath("resources/examples"));
     options_.sshConfig = sshConfig;
     window_ = std::make_unique<ui::MainWindow>(options_);
     window_->show();

@@ -39,6 +39,7 @@
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/made_up_data.h"
+#include "tests/support/paths.h"
 
 namespace lockstep {
 namespace {
@@ -185,7 +186,7 @@ std::vector<Example> examples(const std::string& folder, const std::string& scra
 struct Options {
   bool list = false, small = false, wholeModels = false, json = false;
   std::string contains, refusals, precision, backend,
-      examples = LOCKSTEP_SOURCE_DIR "/resources/examples";
+      examples = lockstep::test::sourcePath("resources/examples");
   std::int64_t steps = 0;  // 0: kSteps, or as many as quality takes
 };
 

@@ -21,20 +21,21 @@
 #include "lockstep/node/v1/node.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
 #include "tests/support/made_up_data.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 
 namespace {
 
-constexpr const char* kMlp = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-mlp.yaml";
+const std::string kMlp = test::sourcePath("resources/examples/fashion-mlp.yaml");
 
-constexpr const char* kGpt = LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml";
-constexpr const char* kCnn = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-cnn.yaml";
-constexpr const char* kResnet = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-resnet.yaml";
+const std::string kGpt = test::sourcePath("resources/examples/gpt-tiny.yaml");
+const std::string kCnn = test::sourcePath("resources/examples/fashion-cnn.yaml");
+const std::string kResnet = test::sourcePath("resources/examples/fashion-resnet.yaml");
 
 Result<app::VerifyCase> caseOf(int ranks, const std::vector<std::string>& sets,
                                app::Precision precision = app::Precision::kSmallDouble,
-                               const char* model = kMlp, std::int64_t steps = 4) {
+                               const std::string& model = kMlp, std::int64_t steps = 4) {
   LOCKSTEP_ASSIGN(const app::RunSpecFile spec, app::loadRunSpec(model, sets));
   return app::verifyCase(*spec.spec, *app::localCluster(ranks, "", "shm").spec, precision, steps);
 }
@@ -736,8 +737,9 @@ class VerifyTest : public QObject {
   }
 
   void smallVariantsKeepWhatDivides() {
-    const auto spec = app::loadRunSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml",
-                                       {"training.batch=96", "strategy.micro_batches=4"});
+    const auto spec =
+        app::loadRunSpec(lockstep::test::sourcePath("resources/examples/gpt-tiny.yaml"),
+                         {"training.batch=96", "strategy.micro_batches=4"});
     QVERIFY2(spec.ok(), spec.ok() ? "" : spec.error().text().c_str());
     const specs::SmallRun small = specs::smallVariant(*spec->spec, 3, 1);
     QCOMPARE(small.spec.training().batch(), std::int64_t{12});
@@ -769,7 +771,7 @@ class VerifyTest : public QObject {
     QFETCH(QList<int>, units);
     QTemporaryDir folder;
     const std::string path = folder.filePath("wide.yaml").toStdString();
-    std::ifstream example(LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-mlp.yaml");
+    std::ifstream example(lockstep::test::sourcePath("resources/examples/fashion-mlp.yaml"));
     std::ofstream out(path);
     for (std::string line; std::getline(example, line);) {
       if (line.find("flatten") != std::string::npos)

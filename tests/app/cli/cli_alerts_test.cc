@@ -8,6 +8,7 @@
 
 #include "tests/app/alerts/loopback_server.h"
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep::test;
 
@@ -147,7 +148,7 @@ class CliAlertsTest : public QObject {
     const Cli cli;
     const CliResult table = cli.run({"alerts", "--markdown"});
     QCOMPARE(table.exit, 0);
-    QFile file(QStringLiteral(LOCKSTEP_SOURCE_DIR "/app/alerts/RULES.md"));
+    QFile file(QString::fromStdString(lockstep::test::sourcePath("app/alerts/RULES.md")));
     if (qEnvironmentVariableIsSet("LOCKSTEP_UPDATE_GOLDEN")) {
       QVERIFY(file.open(QIODevice::WriteOnly));
       file.write(table.out);

@@ -11,6 +11,7 @@
 #include "app/history/history.h"
 #include "engine/plan/plan.h"
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -194,7 +195,7 @@ class CliCommandsTest : public QObject {
         "# Options\n\nMade by `lockstep options --markdown` from the option table in "
         "`proto/lockstep/spec/v1`.\n\n## Run spec\n\n" +
         run.out + "\n## Cluster spec\n\n" + cluster.out;
-    QFile file(QStringLiteral(LOCKSTEP_SOURCE_DIR "/engine/specs/OPTIONS.md"));
+    QFile file(QString::fromStdString(lockstep::test::sourcePath("engine/specs/OPTIONS.md")));
     if (qEnvironmentVariableIsSet("LOCKSTEP_UPDATE_GOLDEN")) {
       QVERIFY(file.open(QIODevice::WriteOnly));
       file.write(whole);
@@ -231,7 +232,7 @@ class CliCommandsTest : public QObject {
     const CliResult script = cli.run({"completion", "bash"});
     QCOMPARE(script.exit, 0);
     const QString file = cli.write("completion.bash", script.out);
-    const QString program = QStringLiteral(LOCKSTEP_BINARY_DIR "/bin/lockstep");
+    const QString program = QString::fromStdString(lockstep::test::buildPath("bin/lockstep"));
     const auto complete = [&](const QStringList& words) {
       QStringList quoted;
       for (const QString& word : words) quoted << "'" + word + "'";
@@ -404,7 +405,7 @@ class CliCommandsTest : public QObject {
     QVERIFY2(whole.exit == 0 && !whole.out.isEmpty(), whole.text());
     QProcess process;
     process.setStandardOutputFile("/dev/full");
-    process.start(LOCKSTEP_BINARY_DIR "/bin/lockstep",
+    process.start(QString::fromStdString(buildPath("bin/lockstep")),
                   QStringList{"--home", cli.home()} + arguments);
     QVERIFY(process.waitForFinished(60000));
     const QByteArray said = process.readAllStandardError();
@@ -430,9 +431,9 @@ class CliCommandsTest : public QObject {
     QVERIFY2(silent.exit == 2 && silent.err.contains("nothing was written to it"), silent.text());
     for (const QString wait : {"", "sleep 1; "}) {
       QProcess shell;
-      shell.start("bash",
-                  {"-c", QString("\"$0\" --home \"$1\" plan <(%1cat \"$2\")").arg(wait),
-                   LOCKSTEP_BINARY_DIR "/bin/lockstep", cli.home(), example("fashion-mlp")});
+      shell.start("bash", {"-c", QString("\"$0\" --home \"$1\" plan <(%1cat \"$2\")").arg(wait),
+                           QString::fromStdString(buildPath("bin/lockstep")), cli.home(),
+                           example("fashion-mlp")});
       QVERIFY(shell.waitForFinished(30000));
       QVERIFY2(shell.exitCode() == 0, shell.readAllStandardError());
     }

@@ -1,4 +1,5 @@
 #include "tests/app/cli/cli_runner.h"
+#include "tests/support/paths.h"
 
 #include <poll.h>
 #include <pty.h>
@@ -72,7 +73,8 @@ std::unique_ptr<QProcess> Cli::start(const QStringList& arguments) const {
   environment.remove("LOCKSTEP_HOME");
   process->setProcessEnvironment(environment);
   process->setStandardInputFile(QProcess::nullDevice());
-  process->start(LOCKSTEP_BINARY_DIR "/bin/lockstep", QStringList{"--home", home()} + arguments);
+  process->start(QString::fromStdString(buildPath("bin/lockstep")),
+                 QStringList{"--home", home()} + arguments);
   process->waitForStarted();
   return process;
 }
@@ -125,7 +127,7 @@ CliResult Cli::finish(QProcess& process, QByteArray out, int limitMs) const {
 bool Cli::leave() const {
   bool all = true;
   for (const QString& name : QDir(home() + "/local").entryList(QDir::Dirs | QDir::NoDotAndDotDot))
-    all = QProcess::execute(LOCKSTEP_BINARY_DIR "/bin/lockstep-agent",
+    all = QProcess::execute(QString::fromStdString(buildPath("bin/lockstep-agent")),
                             {"leave", "--workdir", home() + "/local/" + name}) == 0 &&
           all;
   return all;
@@ -169,8 +171,7 @@ QList<qint64> Cli::agents() const {
 }
 
 Terminal::Terminal(const Cli& cli, const QStringList& arguments) {
-  std::vector<std::string> words{LOCKSTEP_BINARY_DIR "/bin/lockstep", "--home",
-                                 cli.home().toStdString()};
+  std::vector<std::string> words{buildPath("bin/lockstep"), "--home", cli.home().toStdString()};
   for (const QString& argument : arguments) words.push_back(argument.toStdString());
   std::vector<std::string> variables{"TERM=xterm",
                                      "PATH=" + qEnvironmentVariable("PATH").toStdString(),
@@ -232,7 +233,7 @@ int Terminal::finish(int limitMs) {
 }
 
 QString example(const QString& name) {
-  return QStringLiteral(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name + ".yaml";
+  return QString::fromStdString(sourcePath("resources/examples/")) + name + ".yaml";
 }
 
 }  // namespace lockstep::test

@@ -9,6 +9,7 @@
 #include "app/deploy/node_link.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
+#include "tests/support/paths.h"
 #include "tests/support/sshd.h"
 
 using namespace lockstep;
@@ -30,7 +31,7 @@ class AgentOverSshTest : public QObject {
     std::string output;
     bundle_ = folder_ / "bundle";
     const int made = test::runCommand(
-        {LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", bundle_, LOCKSTEP_AGENT}, &output);
+        {lockstep::test::sourcePath("packaging/bundle"), ".", bundle_, LOCKSTEP_AGENT}, &output);
     QVERIFY2(made == 0, output.c_str());
     test::makeKey(folder_ / "id");
   }

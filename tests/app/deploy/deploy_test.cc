@@ -16,6 +16,7 @@
 #include "app/deploy/node_link.h"
 #include "engine/base/hash.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 #include "tests/support/prompter.h"
 #include "tests/support/sshd.h"
 
@@ -79,7 +80,7 @@ class DeployTest : public QObject {
   void initTestCase() {
     std::string output;
     const int made = test::runCommand(
-        {LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "bundle", DEPLOYED_PROGRAM},
+        {lockstep::test::sourcePath("packaging/bundle"), ".", folder_ / "bundle", DEPLOYED_PROGRAM},
         &output);
     QVERIFY2(made == 0, output.c_str());
     auto bundle = readBundle(folder_ / "bundle");
@@ -105,13 +106,13 @@ class DeployTest : public QObject {
       QCOMPARE(sha256File(bundle_.folder + "/" + file.path).value(), file.sha256);
     }
     // The same program gives the same version.
-    QCOMPARE(test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "again",
-                               DEPLOYED_PROGRAM}),
+    QCOMPARE(test::runCommand({lockstep::test::sourcePath("packaging/bundle"), ".",
+                               folder_ / "again", DEPLOYED_PROGRAM}),
              0);
     QCOMPARE(readBundle(folder_ / "again")->version, bundle_.version);
     // A further executable lies beside, and uses the same libraries.
     fs::copy_file(DEPLOYED_PROGRAM, std::string(folder_ / "further"));
-    QCOMPARE(test::runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".",
+    QCOMPARE(test::runCommand({lockstep::test::sourcePath("packaging/bundle"), ".",
                                folder_ / "with-further", DEPLOYED_PROGRAM, folder_ / "further"}),
              0);
     QCOMPARE(readBundle(folder_ / "with-further")->files.size(), bundle_.files.size() + 1);
@@ -123,9 +124,9 @@ class DeployTest : public QObject {
     // Without the RPATH it is refused rather than made wrong.
     std::string output;
     if (!QStandardPaths::findExecutable("patchelf").isEmpty()) return;
-    QVERIFY(test::runCommand(
-                {LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder_ / "bad", "/usr/bin/ssh"},
-                &output) != 0);
+    QVERIFY(test::runCommand({lockstep::test::sourcePath("packaging/bundle"), ".", folder_ / "bad",
+                              "/usr/bin/ssh"},
+                             &output) != 0);
     QVERIFY2(output.find("DT_RPATH") != std::string::npos, output.c_str());
   }
 
@@ -249,7 +250,7 @@ class DeployTest : public QObject {
 
   // Building a program builds the package it deploys.
   void thePackageIsPartOfTheBuild() {
-    const std::string build = LOCKSTEP_BINARY_DIR;
+    const std::string build = test::buildPath(".");
     if (!fs::exists(build + "/build.ninja")) QSKIP("this build folder is not Ninja's");
     int built = 0;
     for (const std::string program : {"lockstep", "lockstep-studio"}) {

@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "app/history/history.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -20,7 +21,8 @@ using namespace lockstep::app;
 namespace {
 
 constexpr int kLimitMs = 90000;
-const QString kExample = LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-mlp.yaml";
+const QString kExample =
+    QString::fromStdString(lockstep::test::sourcePath("resources/examples/fashion-mlp.yaml"));
 
 // Processes whose command line names `folder`.
 std::vector<int> processesOf(const QString& folder) {

@@ -9,6 +9,7 @@
 #include "engine/plan/pieces.h"
 #include "engine/specs/planned.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -18,7 +19,7 @@ namespace {
 std::shared_ptr<const spec::v1::RunSpec> specOf(const std::string& example,
                                                 const std::vector<std::string>& sets) {
   const auto spec =
-      loadRunSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/" + example + ".yaml", sets);
+      loadRunSpec(lockstep::test::sourcePath("resources/examples/") + example + ".yaml", sets);
   if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
   return spec->spec;
 }

@@ -9,6 +9,7 @@
 #include "engine/plan/plan.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -17,8 +18,7 @@ namespace {
 
 LaunchRequest requestFor(const char* example, int nodes, const std::string& comm,
                          const std::vector<std::string>& sets = {}) {
-  const auto spec =
-      loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + example, sets);
+  const auto spec = loadRunSpec(lockstep::test::sourcePath("resources/examples/") + example, sets);
   if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
   LaunchRequest request;
   request.spec = spec->spec;
@@ -94,7 +94,7 @@ class PreviewTest : public QObject {
   void waitingStagesAreRemarked() {
     const auto remarks = [&](const char* example, int ranks, int parts, int batch) {
       auto spec =
-          loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + example,
+          loadRunSpec(lockstep::test::sourcePath("resources/examples/") + example,
                       {"strategy.kind=pipeline", fmt::format("strategy.micro_batches={}", parts),
                        fmt::format("training.batch={}", batch)});
       if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
@@ -186,7 +186,8 @@ class PreviewTest : public QObject {
     const auto on = [&](std::vector<std::string> sets, int gpus) {
       LaunchRequest request;
       sets.insert(sets.begin(), {"training.batch=64", "training.evaluate_batch=64"});
-      request.spec = loadRunSpec(LOCKSTEP_SOURCE_DIR "/tests/gpu/gpt2-124m.yaml", sets)->spec;
+      request.spec =
+          loadRunSpec(lockstep::test::sourcePath("tests/gpu/gpt2-124m.yaml"), sets)->spec;
       auto cluster = std::make_shared<spec::v1::ClusterSpec>();
       auto& node = *cluster->add_nodes();
       node.set_name("n1");

@@ -21,6 +21,7 @@
 #include "engine/base/clock.h"
 #include "engine/plan/plan.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -28,8 +29,7 @@ using namespace lockstep::app;
 namespace {
 
 LaunchRequest requestFor(const std::string& example, int nodes, const std::string& comm = {}) {
-  auto spec =
-      loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + example + ".yaml");
+  auto spec = loadRunSpec(lockstep::test::sourcePath("resources/examples/") + example + ".yaml");
   if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
   LaunchRequest request;
   request.spec = spec->spec;
@@ -410,8 +410,7 @@ class RunAggregatorTest : public QObject {
     RunRow row = rowOf(2);
     row.name = "mlp";
     RunDocuments documents;
-    const std::string file =
-        std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/fashion-mlp.yaml";
+    const std::string file = lockstep::test::sourcePath("resources/examples/fashion-mlp.yaml");
     const auto written = loadRunSpec(file);
     QVERIFY(written.ok());
     documents.specYaml = written->yaml;

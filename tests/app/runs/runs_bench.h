@@ -17,6 +17,7 @@
 #include "app/runs/recorder.h"
 #include "app/specs/spec_text.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 
 namespace lockstep::test {
 
@@ -81,7 +82,8 @@ struct Bench {
   }
 
   Result<LaunchRequest> request(const std::vector<std::string>& sets) const {
-    auto spec = loadRunSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/fashion-mlp.yaml", sets);
+    auto spec =
+        loadRunSpec(lockstep::test::sourcePath("resources/examples/fashion-mlp.yaml"), sets);
     if (!spec.ok()) return spec.error();
     LaunchRequest request;
     request.spec = spec->spec;

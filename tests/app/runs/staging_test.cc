@@ -11,6 +11,7 @@
 #include "engine/base/hash.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 #include "tests/app/runs/runs_bench.h"
+#include "tests/support/paths.h"
 #include "tests/support/sshd.h"
 
 using namespace lockstep;
@@ -249,7 +250,7 @@ class StagingTest : public QObject {
     makeKey(folder + "/id");
     const auto server = Sshd::start(folder + "/sshd", folder + "/id", {}, &why);
     if (!server) QSKIP(why.c_str());
-    QVERIFY2(runCommand({LOCKSTEP_SOURCE_DIR "/packaging/bundle", ".", folder + "/bundle",
+    QVERIFY2(runCommand({lockstep::test::sourcePath("packaging/bundle"), ".", folder + "/bundle",
                          qEnvironmentVariable("LOCKSTEP_BIN").toStdString() + "/lockstep-agent"},
                         &output) == 0,
              output.c_str());

@@ -11,6 +11,7 @@
 #include "engine/plan/plan.h"
 #include "lockstep/run/v1/telemetry.pb.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -18,8 +19,7 @@ using namespace lockstep::app;
 namespace {
 
 Preview previewOf(const char* example, int nodes, const std::vector<std::string>& changes = {}) {
-  auto spec =
-      loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR) + "/resources/examples/" + example, changes);
+  auto spec = loadRunSpec(lockstep::test::sourcePath("resources/examples/") + example, changes);
   if (!spec.ok()) qFatal("%s", spec.error().text().c_str());
   LaunchRequest request;
   request.spec = spec->spec;

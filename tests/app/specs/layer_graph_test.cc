@@ -7,6 +7,7 @@
 #include "app/specs/data_spec.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/file.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -23,8 +24,8 @@ LayerGraph graphOf(const std::string& yaml) {
 }
 
 LayerGraph graphOfExample(const char* name) {
-  const auto yaml = readFile(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name,
-                             std::size_t{1} << 20);
+  const auto yaml =
+      readFile(lockstep::test::sourcePath("resources/examples/") + name, std::size_t{1} << 20);
   if (!yaml.ok()) qFatal("no example");
   return layerGraphOf(*SpecText::parse(*yaml, name, SpecKind::kRun).model());
 }

@@ -8,6 +8,7 @@
 #include "engine/base/file.h"
 #include "engine/specs/specs.h"
 #include "lockstep/spec/v1/spec.pb.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
@@ -482,20 +483,21 @@ class SpecsTest : public QObject {
   void yamlRoundTrip() {
     for (const char* name : {"fashion-mlp.yaml", "fashion-cnn.yaml", "fashion-resnet.yaml",
                              "gpt-tiny.yaml", "gpt-small.yaml", "ctr.yaml"}) {
-      const auto loaded =
-          loadRunSpec(std::string(LOCKSTEP_SOURCE_DIR "/resources/examples/") + name);
+      const auto loaded = loadRunSpec(lockstep::test::sourcePath("resources/examples/") + name);
       QVERIFY2(loaded.ok(), loaded.ok() ? "" : loaded.error().text().c_str());
       const SpecText again = SpecText::parse(toYaml(*loaded->spec), name, SpecKind::kRun);
       QVERIFY2(again.ok(), toYaml(*loaded->spec).c_str());
       QCOMPARE(again.run()->SerializeAsString(), loaded->spec->SerializeAsString());
     }
-    const auto cluster = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/local-3.yaml");
+    const auto cluster =
+        loadClusterSpec(lockstep::test::sourcePath("resources/examples/local-3.yaml"));
     QVERIFY2(cluster.ok(), cluster.ok() ? "" : cluster.error().text().c_str());
     QCOMPARE(cluster->spec->nodes_size(), 3);
     const SpecText again = SpecText::parse(toYaml(*cluster->spec), "local-3", SpecKind::kCluster);
     QVERIFY(again.ok());
     QCOMPARE(again.cluster()->SerializeAsString(), cluster->spec->SerializeAsString());
-    const auto gpus = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/cluster-gpus.yaml");
+    const auto gpus =
+        loadClusterSpec(lockstep::test::sourcePath("resources/examples/cluster-gpus.yaml"));
     QVERIFY2(gpus.ok(), gpus.ok() ? "" : gpus.error().text().c_str());
     const auto devices = specs::toCluster(*gpus->spec, {}, {});
     QVERIFY2(devices.ok(), devices.ok() ? "" : devices.error().text().c_str());
@@ -507,7 +509,7 @@ class SpecsTest : public QObject {
 
   // Of fields that were taken for another, or for nothing.
   void fieldsThatWouldBeIgnored() {
-    const std::string examples = LOCKSTEP_SOURCE_DIR "/resources/examples/";
+    const std::string examples = lockstep::test::sourcePath("resources/examples/");
     const auto refused = [&](const char* example, const std::string& set) {
       const auto spec = loadRunSpec(examples + example, {set});
       return spec.ok() ? std::string() : spec.error().text();
@@ -539,7 +541,7 @@ class SpecsTest : public QObject {
 
   // The warm-up is what is wrong with a short run, and what is advised leaves it one.
   void aShortRunHasAShortWarmup() {
-    const std::string gpt = LOCKSTEP_SOURCE_DIR "/resources/examples/gpt-tiny.yaml";
+    const std::string gpt = lockstep::test::sourcePath("resources/examples/gpt-tiny.yaml");
     for (const int steps : {1, 5, 50, 99, 100, 101, 500}) {
       const std::string most = fmt::format("training.max_steps={}", steps);
       const auto loaded = loadRunSpec(gpt, {most});
@@ -559,7 +561,8 @@ class SpecsTest : public QObject {
   }
 
   void otherRanksOnANode() {
-    const auto cluster = loadClusterSpec(LOCKSTEP_SOURCE_DIR "/resources/examples/local-3.yaml");
+    const auto cluster =
+        loadClusterSpec(lockstep::test::sourcePath("resources/examples/local-3.yaml"));
     QVERIFY(cluster.ok());
     const auto changed = withRanks(*cluster, {"local2=4"});
     QVERIFY2(changed.ok(), changed.ok() ? "" : changed.error().text().c_str());

@@ -10,6 +10,7 @@
 #include "engine/cluster/cuts.h"
 #include "engine/plan/batch_shares.h"
 #include "engine/plan/plan.h"
+#include "tests/support/paths.h"
 
 using namespace lockstep;
 using namespace lockstep::analysis;
@@ -452,7 +453,8 @@ class AnalysisTest : public QObject {
 
   void recordedRuns_data() {
     QTest::addColumn<QString>("path");
-    const QDir folder(QString(LOCKSTEP_SOURCE_DIR) + "/tests/engine/analysis/recorded");
+    const QDir folder(
+        QString::fromStdString(lockstep::test::sourcePath("tests/engine/analysis/recorded")));
     const QStringList names = folder.entryList({"*.txt"}, QDir::Files);
     QVERIFY(names.size() >= 6);
     for (const QString& name : names) QTest::newRow(qPrintable(name)) << folder.filePath(name);
