@@ -184,7 +184,10 @@ class RunControl {
   // Excluding nodes on request, at the coordinator
   Status mayExclude(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
+  bool mayExcludeNow() const;
+  Message excludedText() const;
   bool excludeNow(const Error& cause);
+  bool excludeAfter(Error failure);
   void cannotExclude(const Message& why);
 
   // Copies of checkpoints
@@ -278,6 +281,7 @@ class RunControl {
   bool isTrained_ = false;      // its last epoch or step is done; at the coordinator
   bool hasCheckpoint_ = false;  // all ranks of a generation have completed one; at every node
   bool hasCopies_ = false;      // and other nodes have copies of it; likewise
+  bool copiedHere_ = false;     // those are of this generation; at the coordinator
   std::int64_t published_ = 0, copying_ = 0;  // steps of checkpoints; 0: none
   std::set<std::string> awaitedCopies_;       // nodes that have not copied `copying_`
   bool copyFailed_ = false, warnedOfCopies_ = false;

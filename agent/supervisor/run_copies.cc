@@ -89,7 +89,7 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
 
 // At every node.
 void RunControl::onAllCopied(std::int64_t step) {
-  hasCopies_ = true;
+  hasCopies_ = copiedHere_ = true;
   node::v1::ToWorker message;
   message.mutable_copied()->set_step(step);
   sendAll(message);

@@ -15,11 +15,16 @@
 namespace lockstep::agent {
 namespace {
 
-// Whether a checkpoint can be read without the node's disk.
+// Whether a checkpoint can be read without the disks of these nodes.
 Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::string& planFile,
-                           const std::string& node) {
-  if (!request.spec().training().checkpoint().path().empty() || !copiedNodes(request).empty())
-    return true;
+                           const std::vector<std::string>& nodes) {
+  if (!request.spec().training().checkpoint().path().empty()) return true;
+  const auto isOne = [&](const std::string& name) {
+    return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
+  };
+  std::set<std::string> kept;  // nodes whose part another has a copy of
+  for (const auto& [holder, of] : copiedNodes(request))
+    if (!isOne(holder)) kept.insert(of.begin(), of.end());
   LOCKSTEP_ASSIGN(const std::string text, readFile(planFile));
   LOCKSTEP_ASSIGN(const plan::Plan plan, plan::parse(text, planFile));
   // Rank 0 writes all of it.
@@ -28,7 +33,7 @@ Result<bool> othersHaveAll(const node::v1::PrepareRequest& request, const std::s
   for (const auto& [name, ranks] : ranksByNode(request))
     for (const int rank : ranks)
       for (const plan::HeldPiece& held : plan::piecesHeldBy(plan, rank))
-        (name == node ? own : others).insert(held.piece.stored().name);
+        (isOne(name) && !kept.contains(name) ? own : others).insert(held.piece.stored().name);
   return std::includes(others.begin(), others.end(), own.begin(), own.end());
 }
 
@@ -64,18 +69,27 @@ Status RunControl::mayExclude(const std::string& node) const {
 // As if the nodes were lost, whatever recovery.policy is: a person has asked.
 Result<node::v1::Members> RunControl::membersExcluding(
     const std::vector<std::string>& nodes) const {
-  for (const std::string& node : nodes) {
-    LOCKSTEP_ASSIGN(const bool isSafe, othersHaveAll(request_, folder_.plan(), node));
-    if (isSafe) continue;
-    Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", node);
-    error.node = node;
+  Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now",
+                          fmt::join(nodes, ", "));
+  error.node = nodes.back();
+  LOCKSTEP_ASSIGN(const bool isSafe, othersHaveAll(request_, folder_.plan(), nodes));
+  if (!isSafe) {
     error.why = "no other node has a copy of its part of the checkpoints";
-    error.next = "launch the run with training.checkpoint.copies=1";
+    error.next = "launch the run with a greater training.checkpoint.copies";
     return error;
   }
   node::v1::PrepareRequest request = request_;
   request.mutable_spec()->mutable_recovery()->set_policy("shrink");
-  return membersWithout(nodes, request, [this](const std::string& one) { return answers(one); });
+  auto members =
+      membersWithout(nodes, request, [this](const std::string& one) { return answers(one); });
+  if (members.ok()) return members;
+  error.why = members.error().text();
+  return error;
+}
+
+// Whether the others have all of the checkpoint that the run would restart from now.
+bool RunControl::mayExcludeNow() const {
+  return !excluding_.empty() && (copiedNodes(request_).empty() || copiedHere_);
 }
 
 Status RunControl::exclude(const std::string& run, int generation, const std::string& node) {
@@ -89,6 +103,19 @@ Status RunControl::exclude(const std::string& run, int generation, const std::st
   say(fmt::format("node {} is excluded after the next checkpoint, on request", node));
   checkpointNow();
   return {};
+}
+
+Message RunControl::excludedText() const {
+  return excluding_.size() == 1
+             ? message("node {} was excluded on request", excluding_.front())
+             : message("nodes {} were excluded on request", fmt::join(excluding_, ", "));
+}
+
+// After a failure.
+bool RunControl::excludeAfter(Error failure) {
+  failure.why =
+      failure.why.empty() ? excludedText() : message("{}; {}", failure.why, excludedText());
+  return excludeNow(failure);
 }
 
 // Returns false if the run does not continue without the nodes.
@@ -119,11 +146,9 @@ void RunControl::regroup(std::int64_t step) {
   if (excluding_.empty()) return grow();
   if (step < excludeFrom_ || leaving_ || !gone_ || outcome_) return;
   if (stopping_ || isEnding()) return cannotExclude("the run is ending");
-  Error cause =
-      excluding_.size() == 1
-          ? makeError(Code::kAborted, "node {} was excluded on request", excluding_.front())
-          : makeError(Code::kAborted, "nodes {} were excluded on request",
-                      fmt::join(excluding_, ", "));
+  Error cause;
+  cause.code = Code::kAborted;
+  cause.what = excludedText();
   cause.node = excluding_.front();
   (void)excludeNow(cause);
 }

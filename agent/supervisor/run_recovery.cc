@@ -41,12 +41,18 @@ void RunControl::failed(const Error& error) {
   }
   if (const auto end = recovery_.ends(error, furthest_))
     abort(*end);
-  else if (excluding_.empty() || !excludeNow(error))
+  else if (!mayExcludeNow() || !excludeAfter(error))
     recover(error);
 }
 
 bool RunControl::replaceLost(const std::vector<std::string>& lost) {
-  if (!trained() || stopping_ || request_.spec().recovery().policy() == "none") return false;
+  const bool isWanted =
+      mayExcludeNow() && std::all_of(lost.begin(), lost.end(), [&](const std::string& node) {
+        return std::find(excluding_.begin(), excluding_.end(), node) != excluding_.end();
+      });
+  if (!trained() || stopping_) return false;
+  if (isWanted && hasQuorum()) return excludeAfter(lostError(lost));
+  if (request_.spec().recovery().policy() == "none") return false;
   std::vector<std::string> tried = lost;
   for (const auto* spare : specs::spareNodes(request_.cluster()))
     if (answers(spare->name())) tried.push_back(spare->name());
@@ -154,6 +160,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   candidate_.reset();
   returned_.clear();
   excludeFrom_ = 0;
+  copiedHere_ = false;
   hangs_.clear();
   stalled_.clear();
   endCopies();

@@ -17,6 +17,7 @@
 #include "app/runs/recorder.h"
 #include "app/runs/relaunch.h"
 #include "engine/base/clock.h"
+#include "engine/base/utf8.h"
 
 namespace lockstep::app::cli {
 namespace {
@@ -463,6 +464,11 @@ int checkpointCommand(const Globals& globals, const Arguments& arguments) {
 }
 int excludeCommand(const Globals& globals, const Arguments& arguments) {
   const std::string& node = arguments.words()[1];
+  if (node.empty() || node.size() > 255 || validUtf8(node) != node) {
+    const Error error = invalidArgument("NODE is not the name of a node");
+    report(error, arguments.has("json"));
+    return exitCodeOf(error);
+  }
   return askCommand(globals, arguments, {RunRequest::kExclude, node},
                     "takes a checkpoint, and continues from it without node " + node);
 }

@@ -7229,8 +7229,8 @@ its last lines:
             <translation>其他节点都没有它那部分检查点的副本</translation>
         </message>
         <message>
-            <source>launch the run with training.checkpoint.copies=1</source>
-            <translation>请以 training.checkpoint.copies=1 启动运行</translation>
+            <source>launch the run with a greater training.checkpoint.copies</source>
+            <translation>请以更大的 training.checkpoint.copies 启动运行</translation>
         </message>
     </context>
     <context>

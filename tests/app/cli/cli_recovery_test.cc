@@ -149,8 +149,30 @@ class CliRecoveryTest : public QObject {
     QVERIFY(cli.awaitEvent(*attached, "step", out));
     const CliResult asked = cli.run({"exclude", run, "local2"});
     QVERIFY2(asked.exit != 0 && asked.err.contains("no other node has a copy"), asked.text());
+    const CliResult nameless = cli.run({"exclude", run, ""});
+    QVERIFY2(nameless.exit == 2 && nameless.err.contains("name of a node"), nameless.text());
     QCOMPARE(cli.run({"kill", run}).exit, 0);
     cli.finish(*attached, out);
+  }
+
+  // The copies of local2 are on local3.
+  void bothHoldersOfAPartDoNotLeave() {
+    Cli cli;
+    const auto process =
+        cli.start(training("zero-3", "4", 2 * kSteps) << "--set"
+                                                      << "training.checkpoint.copies=1");
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const CliResult first = cli.run({"exclude", run, "local2"});
+    QVERIFY2(first.exit == 0, first.text());
+    const CliResult second = cli.run({"exclude", run, "local3"});
+    QVERIFY2(second.exit == 0 || second.err.contains("no other node has a copy") ||
+                 second.err.contains("restarting"),
+             second.text());
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
   }
 
   void aKilledWorkerIsReplaced_data() {
