@@ -88,7 +88,11 @@ class SshClusterTest : public QObject {
     for (int i = 0; i < kConnections; ++i)
       all.push_back(std::make_unique<SshConnection>(
           SshTarget{.host = "n" + std::to_string(i % 3 + 1)}, options()));
-    for (const auto& one : all) VERIFY_OK(one->connect());
+    QElapsedTimer timer;
+    timer.start();
+    for (const auto& one : all) one->start();
+    for (const auto& one : all) VERIFY_OK(one->waitConnected(std::chrono::seconds(30)));
+    const qint64 connecting = timer.elapsed();  // half a second, longer beside other work
     const auto everyOne = [&](LinkState state) {
       return std::all_of(all.begin(), all.end(),
                          [&](const auto& one) { return one->status().state == state; });
@@ -98,12 +102,12 @@ class SshClusterTest : public QObject {
     QTest::qWait(15000);
     QVERIFY(everyOne(LinkState::kReconnecting));
     for (int host = 1; host <= 3; ++host) QVERIFY(hosts_->heal(host));
-    QElapsedTimer timer;
     timer.start();
     QVERIFY(test::waitFor([&] { return everyOne(LinkState::kConnected); }, 20000));
-    qInfo("%d connections were back after %lld ms", kConnections,
-          static_cast<long long>(timer.elapsed()));
-    QVERIFY2(timer.elapsed() <= 3000, qPrintable(QString::number(timer.elapsed())));
+    const qint64 back = timer.elapsed();
+    qInfo("%d connections took %lld ms at first, and were back after %lld ms", kConnections,
+          static_cast<long long>(connecting), static_cast<long long>(back));
+    QVERIFY2(back <= 2500 + connecting, qPrintable(QString::number(back)));
     for (const auto& one : all) VERIFY_OK(one->exec("true"));
   }
 
