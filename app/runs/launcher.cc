@@ -6,6 +6,7 @@
 
 #include "app/runs/launch_work.h"
 #include "engine/base/clock.h"
+#include "lockstep/spec/v1/spec.pb.h"
 
 namespace lockstep::app {
 namespace {
@@ -101,5 +102,7 @@ void MeasuredPreview::end() {
   state_->alive.reset();
   cancel();
 }
+
+std::string clusterNameOf(const LaunchRequest& request) { return request.cluster->name(); }
 
 }  // namespace lockstep::app

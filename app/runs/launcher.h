@@ -66,6 +66,8 @@ class Launch {
   std::unique_ptr<State> state_;
 };
 
+std::string clusterNameOf(const LaunchRequest& request);
+
 // Makes a preview in the background with costs measured on the session's nodes (cached). With
 // Costs::kEarlier, connects and measures nothing: uses cached costs of connected nodes, or
 // kNotFound.

@@ -449,8 +449,10 @@ RunPage* shootGpuRun(MainWindow* window, const QString& id, const QString& prefi
   RunPage* run = window->openRun(id);
   (void)QTest::qWaitFor([&] { return run->document()->loaded(); }, 5000);
   const app::Straggler slow{
-      2,       "local3", 1.36,       0.00387,
-      0.00293, 1240,     "backward", {app::SlowCause::kGpuHeat, 0.62, 0.6, 1}};
+      2,          "local3",
+      1.36,       0.00387,
+      0.00293,    1240,
+      "backward", {.cause = app::SlowCause::kGpuHeat, .share = 0.62, .cores = 0.6, .gpu = 1}};
   showStraggler(run, slow);
   shoot(window, prefix + "-run-gpu-straggler");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(1);

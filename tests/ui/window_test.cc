@@ -294,13 +294,15 @@ class WindowTest : public QObject {
     QCOMPARE(page->findChild<PlotView*>("pciePlot")->series().size(), std::size_t{12});
     app::RunUpdate update;
     update.slowChanged = true;
-    update.slow = app::Straggler{
-        2, "local3", 1.8, 0.004, 0.002, 120, "backward", {app::SlowCause::kGpuHeat, 0.4, 0.6, 3}};
+    update.slow = app::Straggler{2, "local3", 1.8, 0.004, 0.002, 120, "backward"};
+    update.slow->evidence = {
+        .cause = app::SlowCause::kGpuHeat, .share = 0.4, .cores = 0.6, .gpu = 3};
     page->document()->take(update);
     auto* evidence = page->findChild<QLabel*>("stragglerEvidence");
     QVERIFY2(evidence->text().contains("Its GPU 3 was thermally throttled 40 % of the time."),
              qPrintable(evidence->text()));
-    update.slow->evidence = {app::SlowCause::kGpuLink, 0, 0.6, 3, 8, 16};
+    update.slow->evidence = {
+        .cause = app::SlowCause::kGpuLink, .cores = 0.6, .gpu = 3, .lanes = 8, .lanesMax = 16};
     page->document()->take(update);
     QVERIFY2(evidence->text().contains("The PCIe link of its GPU 3 has 8 of 16 lanes."),
              qPrintable(evidence->text()));

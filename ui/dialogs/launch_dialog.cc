@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "engine/cluster/strategies.h"
-#include "lockstep/spec/v1/spec.pb.h"
 #include "ui/dialogs/launch_preview.h"
 #include "ui/dialogs/prediction_view.h"
 #include "ui/dialogs/preflight_dialog.h"
@@ -156,7 +155,7 @@ void LaunchDialog::preflight() {
   asked_ = false;
   setBusy(false, {});
   prediction_->benchmarkButton()->setEnabled(true);
-  auto* dialog = new PreflightDialog(workspace_, live, request_->cluster->name(), this);
+  auto* dialog = new PreflightDialog(workspace_, live, app::clusterNameOf(*request_), this);
   dialog->setAttribute(Qt::WA_DeleteOnClose);
   dialog->open();
 }
