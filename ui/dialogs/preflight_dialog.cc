@@ -77,10 +77,11 @@ void PreflightDialog::connectAndMeasure() {
   measureWhenConnected();
 }
 
-// A node that has failed is told again when the new attempt has ended.
+// Each node is given one attempt: one that is out of reach goes on reconnecting without an end.
 void PreflightDialog::nodeChanged(int node) {
   const app::NodeState phase = cluster_->session().status(node).phase;
-  if (phase == app::NodeState::CONNECTED || phase == app::NodeState::UNAVAILABLE)
+  if (phase == app::NodeState::CONNECTED || phase == app::NodeState::UNAVAILABLE ||
+      phase == app::NodeState::RECONNECTING)
     awaited_.erase(node);
   measureWhenConnected();
 }
