@@ -1,9 +1,9 @@
 // RunControl: excludes nodes on request, for example one that makes the others wait.
 //
-// The run takes a checkpoint first, and its copies, so that no step before it is lost. Then the
-// next generation begins without the node, as if it had been lost. The node is told to end its
-// part, and again if it asks to be taken back. If the run fails before, it restarts without the
-// node.
+// The run takes a checkpoint first, and copies of it, so that no step before it is lost. Then the
+// next generation begins without the nodes, as if they had been lost. They are told to end their
+// part, and again if they ask to be taken back. If the run fails before that checkpoint, it
+// restarts without them only where the others have all parts of an earlier one.
 #include <algorithm>
 #include <set>
 

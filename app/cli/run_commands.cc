@@ -464,7 +464,7 @@ int checkpointCommand(const Globals& globals, const Arguments& arguments) {
 }
 int excludeCommand(const Globals& globals, const Arguments& arguments) {
   const std::string& node = arguments.words()[1];
-  if (node.empty() || node.size() > 255 || validUtf8(node) != node) {
+  if (node.empty() || node.size() > 255 || firstNotUtf8(node) != std::string_view::npos) {
     const Error error = invalidArgument("NODE is not the name of a node");
     report(error, arguments.has("json"));
     return exitCodeOf(error);

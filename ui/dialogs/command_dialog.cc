@@ -20,7 +20,7 @@ namespace lockstep::ui {
 namespace {
 
 constexpr int kMostLines = 20'000;
-constexpr int kPatienceMs = 10'000;  // from an interrupt to a kill
+constexpr int kPatienceMs = 10'000;  // from SIGINT to SIGKILL
 
 // The process outlives the dialog until it has ended.
 void interruptAndLeave(QProcess* process) {

@@ -14,7 +14,7 @@ class ExcludeDialog : public Dialog {
   Q_OBJECT
 
  public:
-  // `node`: chosen at first. `reason`: why it should be excluded; may be empty.
+  // `node` is selected when the dialog opens. `reason` says why it is slow; may be empty.
   ExcludeDialog(QString run, const QStringList& nodes, const QString& node, QString reason,
                 QWidget* parent);
   QString node() const;
