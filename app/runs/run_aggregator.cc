@@ -254,31 +254,37 @@ void RunAggregator::addRestart(const std::string& name, const run::v1::Record& r
   RunRestart restart;
   restart.generation =
       record.has_recovering() ? record.recovering().generation() : record.recovered().generation();
-  // Of a coordinator from which another one took over, whose records have come before.
-  if (restart.generation < row_.generation) return;
+  // Older ones come late from a coordinator from which another one took over: they are kept, and
+  // count, but say nothing of the run now.
+  const bool current = restart.generation >= row_.generation;
   if (record.has_recovering()) {
     restart.cause = specs::fromInfo(record.recovering().cause());
     if (restart.cause->node.empty()) restart.cause->node = name;
-    if (setMembers(record.recovering(), restart)) noteFact("recovering", name, record);
     nodes_[name].lostTime.noteFailure();
-    if (nodes_.contains(record.recovering().coordinator())) {
-      restart.coordinator = coordinator_ = record.recovering().coordinator();
-      alone_ = false;
-      row_.unreachableNs = 0;
-    }
-    if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
+    if (current) beginRestart(name, record, restart);
   } else {
     restart.lostSteps = record.recovered().lost_steps();
     restart.seconds = record.recovered().seconds();
     row_.figures.lostSeconds += nodes_[name].lostTime.recovered(record, median(durations_));
-    if (!isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
+    if (current && !isFinal(row_.phase)) (void)setState(row_, RunState::RUNNING);
   }
-  row_.generation = restart.generation;
+  row_.generation = std::max(row_.generation, restart.generation);
   rowChanged_ = true;
   batch_.restarts.push_back({restart.generation, restart.begins() ? bounded(record.wall_ns()) : 0,
                              restart.begins() ? 0 : bounded(record.wall_ns()), restart.cause,
                              restart.lostSteps, restart.seconds});
-  update_.restarts.push_back(std::move(restart));
+  if (current) update_.restarts.push_back(std::move(restart));
+}
+
+void RunAggregator::beginRestart(const std::string& name, const run::v1::Record& record,
+                                 RunRestart& restart) {
+  if (setMembers(record.recovering(), restart)) noteFact("recovering", name, record);
+  if (nodes_.contains(record.recovering().coordinator())) {
+    restart.coordinator = coordinator_ = record.recovering().coordinator();
+    alone_ = false;
+    row_.unreachableNs = 0;
+  }
+  if (!isFinal(row_.phase)) (void)setState(row_, RunState::RECOVERING);
 }
 
 void RunAggregator::addTrained(const run::v1::EpochInfo& epoch) {
