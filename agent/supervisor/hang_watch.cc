@@ -93,10 +93,13 @@ void HangWatch::noteStep(Nanoseconds duration) {
   if (recent_.size() > kRecent) recent_.pop_front();
 }
 
+Nanoseconds HangWatch::usualStep() const {
+  if (recent_.empty()) return 0;
+  return static_cast<Nanoseconds>(median({recent_.begin(), recent_.end()}));
+}
+
 Nanoseconds HangWatch::limit() const {
-  if (recent_.empty()) return kFirst;
-  const double step = median({recent_.begin(), recent_.end()});
-  return std::max(kLeast, static_cast<Nanoseconds>(kSteps * step));
+  return recent_.empty() ? kFirst : std::max(kLeast, kSteps * usualStep());
 }
 
 void HangWatch::note(const node::v1::Stalled& stalled, Nanoseconds now) {

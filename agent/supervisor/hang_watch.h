@@ -31,6 +31,7 @@ class HangWatch {
   void clear() { *this = HangWatch(); }
   // Notes how long a step of one of the ranks took. The first one of a generation does not count.
   void noteStep(Nanoseconds duration);
+  Nanoseconds usualStep() const;  // the median of the last ones; 0: not known
   void note(const node::v1::Stalled& stalled, Nanoseconds now);
   // What is known of this rank no longer holds.
   void forget(int rank) { positions_.erase(rank); }

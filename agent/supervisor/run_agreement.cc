@@ -351,6 +351,9 @@ void RunControl::onCoordinatorMessage(const ToPeer& message) {
     case ToPeer::kCopied:
       onAllCopied(message.copied().step());
       break;
+    case ToPeer::kProfile:
+      profileHere(message.profile());
+      break;
     case ToPeer::kReadStacks:
       readStacks(message.read_stacks().rank());
       break;

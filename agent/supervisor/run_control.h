@@ -69,6 +69,10 @@ class RunControl {
   Status checkpoint(const std::string& run, int generation);  // takes one soon
   // Takes a checkpoint soon, and then continues without the node.
   Status exclude(const std::string& run, int generation, const std::string& node);
+  // Takes a checkpoint soon, and then restarts all ranks from it.
+  Status restart(const std::string& run, int generation);
+  // All ranks record the events of so many steps. Returns which.
+  Result<node::v1::ProfiledSteps> profile(const std::string& run, int generation, int steps);
   Status kill(const std::string& run, int generation, const Message& why);
   run::v1::RunState state() const { return state_; }
   void say(std::string line);  // logs a line, also as a record
@@ -128,6 +132,7 @@ class RunControl {
   void onWorkerMessage(Worker& worker, node::v1::FromWorker& message);
   void onWorkerStalled(int rank, node::v1::Stalled& stalled);
   void noteTrained(std::int64_t step);  // a checkpoint's
+  void profileHere(const node::v1::ProfiledSteps& steps);
   void onWorkerExit(Worker& worker, int status);
   void sendAll(const node::v1::ToWorker& message);
   void signalAll(int number);
@@ -178,10 +183,11 @@ class RunControl {
   bool canGrow() const;
   void grow();
   void checkpointNow();
-  bool awaitsCheckpoint() const { return canGrow() || !excluding_.empty(); }
+  bool awaitsCheckpoint() const { return canGrow() || !excluding_.empty() || restartFrom_; }
   void regroup(std::int64_t step);  // of a checkpoint
 
-  // Excluding nodes on request, at the coordinator
+  // Excluding nodes and restarting ranks on request, at the coordinator
+  Status mayRegroup(Error refusal) const;
   Status mayExclude(const std::string& node) const;
   Result<node::v1::Members> membersExcluding(const std::vector<std::string>& nodes) const;
   bool mayExcludeNow() const;
@@ -301,7 +307,8 @@ class RunControl {
   std::set<std::string> returned_;      // at the coordinator, like the next three
   std::vector<std::string> excluding_;  // after a checkpoint of excludeFrom_ or later
   std::int64_t excludeFrom_ = 0;
-  std::set<std::string> excluded_;  // not taken back
+  std::optional<std::int64_t> restartFrom_;  // after a checkpoint of this step or later
+  std::set<std::string> excluded_;           // not taken back
   // At the other nodes, until one of them takes over:
   std::string coordinator_, coordinatorAddress_;
   std::vector<node::v1::Listener> listeners_;        // those that may succeed it come in this order

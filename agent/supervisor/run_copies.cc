@@ -80,6 +80,9 @@ void RunControl::noteCopied(const std::string& node, const node::v1::CheckpointC
     onAllCopied(copying_);
     regroup(copying_);
     if (leaving_) return;
+  } else if (excluding_.empty() && restartFrom_) {
+    regroup(copying_);  // it needs no copies
+    if (leaving_) return;
   } else {
     cannotExclude("the checkpoint could not be copied");
   }

@@ -1,9 +1,11 @@
-// RunControl: excludes nodes on request, for example one that makes the others wait.
+// RunControl: excludes nodes on request, for example one that makes the others wait, and restarts
+// all ranks on request.
 //
 // The run takes a checkpoint first, and copies of it, so that no step before it is lost. Then the
 // next generation begins without the nodes, as if they had been lost. They are told to end their
 // part, and again if they ask to be taken back. If the run fails before that checkpoint, it
-// restarts without them only where the others have all parts of an earlier one.
+// restarts without them only where the others have all parts of an earlier one. A restart of all
+// ranks is the same with the nodes that the run has.
 #include <algorithm>
 #include <set>
 
@@ -54,15 +56,31 @@ Status RunControl::mayExclude(const std::string& node) const {
     error.why = "it has no ranks of the run";
     return error;
   }
+  return mayRegroup(std::move(error));
+}
+
+Status RunControl::mayRegroup(Error refusal) const {
   if (outcome_ || stopping_ || isEnding()) {
-    error.why = "the run is ending";
-    return error;
+    refusal.why = "the run is ending";
+    return refusal;
   }
   if (!gone_ || restarting_) {
-    error.why = "the run is starting or restarting";
-    error.next = "ask again when it trains";
-    return error;
+    refusal.why = "the run is starting or restarting";
+    refusal.next = "ask again when it trains";
+    return refusal;
   }
+  return {};
+}
+
+Status RunControl::restart(const std::string& run, int generation) {
+  LOCKSTEP_TRY(check(run, generation));
+  LOCKSTEP_TRY(checkCoordinates());
+  LOCKSTEP_TRY(checkTakesCheckpoints());
+  LOCKSTEP_TRY(mayRegroup(
+      makeError(Code::kFailedPrecondition, "the ranks of run {} cannot be restarted now", run)));
+  restartFrom_ = furthest_;
+  say("all ranks are restarted after the next checkpoint, on request");
+  checkpointNow();
   return {};
 }
 
@@ -143,11 +161,16 @@ void RunControl::cannotExclude(const Message& why) {
 
 // All nodes have published a checkpoint, and have copied it where they keep copies.
 void RunControl::regroup(std::int64_t step) {
-  if (excluding_.empty()) return grow();
-  if (step < excludeFrom_ || leaving_ || !gone_ || outcome_) return;
+  if (excluding_.empty() && !restartFrom_) return grow();
+  const std::int64_t from = excluding_.empty() ? *restartFrom_ : excludeFrom_;
+  if (step < from || leaving_ || !gone_ || outcome_) return;
   if (stopping_ || isEnding()) return cannotExclude("the run is ending");
-  Error cause;
-  cause.code = Code::kAborted;
+  Error cause = makeError(Code::kAborted, "a restart of all ranks was requested");
+  cause.node = request_.node();
+  if (excluding_.empty()) {
+    failedAt_ = monotonicNow();
+    return recover(cause);
+  }
   cause.what = excludedText();
   cause.node = excluding_.front();
   (void)excludeNow(cause);

@@ -160,6 +160,7 @@ void RunControl::beginGeneration(int generation, const node::v1::Recover& recove
   candidate_.reset();
   returned_.clear();
   excludeFrom_ = 0;
+  restartFrom_.reset();
   copiedHere_ = false;
   hangs_.clear();
   stalled_.clear();

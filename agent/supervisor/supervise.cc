@@ -58,10 +58,20 @@ class SupervisorService : public node::v1::Supervisor::Service {
   }
   grpc::Status Exclude(grpc::ServerContext*, const node::v1::ExcludeRequest* request,
                        node::v1::ExcludeReply*) override {
-    if (control_ == nullptr && !spool_.alone())
-      return toGrpc(makeError(Code::kFailedPrecondition, "run {} has ended", run_));
-    return onLoop(
+    return whileItTrains(
         [&] { return control_->exclude(request->run(), request->generation(), request->node()); });
+  }
+  grpc::Status Restart(grpc::ServerContext*, const node::v1::RestartRequest* request,
+                       node::v1::RestartReply*) override {
+    return whileItTrains([&] { return control_->restart(request->run(), request->generation()); });
+  }
+  grpc::Status Profile(grpc::ServerContext*, const node::v1::ProfileRequest* request,
+                       node::v1::ProfileReply* reply) override {
+    return whileItTrains([&]() -> lockstep::Status {
+      LOCKSTEP_ASSIGN(*reply->mutable_profiled(),
+                      control_->profile(request->run(), request->generation(), request->steps()));
+      return {};
+    });
   }
   grpc::Status Kill(grpc::ServerContext*, const node::v1::KillRequest* request,
                     node::v1::KillReply*) override {
@@ -142,6 +152,13 @@ class SupervisorService : public node::v1::Supervisor::Service {
     if (!loop_.call([&] { status = work(); }))
       status = makeError(Code::kUnavailable, "the supervisor is leaving");
     return toGrpc(status);
+  }
+
+  template <typename Work>
+  grpc::Status whileItTrains(Work work) {
+    if (control_ == nullptr && !spool_.alone())
+      return toGrpc(makeError(Code::kFailedPrecondition, "run {} has ended", run_));
+    return onLoop(work);
   }
 
   EventLoop& loop_;

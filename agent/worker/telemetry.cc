@@ -120,10 +120,11 @@ void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* ch
 }
 
 Telemetry::Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
-                     StallWatch stalls, int sampleTokens)
+                     StallWatch stalls, int sampleTokens, const runtime::StepWindow* profiled)
     : rank_(rank),
       channel_(channel),
       ready_(std::move(onReady)),
+      profiled_(profiled),
       stalls_(stalls),
       packer_(rank, sampleTokens),
       thread_(helperThread("telemetry", [this] { work(); })) {}
@@ -146,7 +147,13 @@ void Telemetry::enqueue(node::v1::FromWorker message) {
 }
 
 void Telemetry::onEvents(const std::vector<plan::Event>& events) {
-  if (events.empty() || eventsFull_.load(std::memory_order_acquire)) return;
+  if (events.empty()) return;
+  if (profiled_ != nullptr && profiled_->has(events.front().step)) {
+    node::v1::FromWorker message;
+    writeEvents(events, message.mutable_events());
+    return enqueue(std::move(message));
+  }
+  if (eventsFull_.load(std::memory_order_acquire)) return;
   events_.assign(events.begin(), events.end());
   eventsFull_.store(true, std::memory_order_release);
 }

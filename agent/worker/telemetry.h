@@ -90,12 +90,14 @@ class StepPacker {
 void writeEvents(const std::vector<plan::Event>& events, run::v1::EventChunk* chunk);
 
 // Observes a trainer and sends its steps on each heartbeat. A step in which the process was frozen
-// is sent as soon as it ends. Four steps a second are sent with all their events.
+// is sent as soon as it ends. Four steps a second are sent with all their events, and all profiled
+// ones.
 class Telemetry final : public runtime::TrainerObserver {
  public:
   // `onReady` is called on the trainer's thread and may block. `sampleTokens` as of StepPacker.
   Telemetry(int rank, BlockingChannel& channel, std::function<void(std::int64_t)> onReady,
-            StallWatch stalls = {}, int sampleTokens = 0);
+            StallWatch stalls = {}, int sampleTokens = 0,
+            const runtime::StepWindow* profiled = nullptr);
   ~Telemetry() override;
   void finish();  // sends what is left and ends the thread
 
@@ -122,6 +124,7 @@ class Telemetry final : public runtime::TrainerObserver {
   // Hands over the events of one step: owned by the trainer while empty, by the thread while full.
   std::vector<plan::Event> events_;
   std::atomic<bool> eventsFull_{false};
+  const runtime::StepWindow* profiled_;
   FreezeWatch freezes_;
   StallWatch stalls_;
   Nanoseconds watched_ = 0;  // when stalls_ was asked last

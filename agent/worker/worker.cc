@@ -54,6 +54,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   options.checkpointSeconds = 60 * training.checkpoint().every_minutes();
   options.checkpointAsked = &link.checkpointAsked();
   options.eventsEvery = start.events_every();
+  options.profiled = &link.profiled();
   if (start.rank() == 0) options.modelFile = "model.safetensors";  // in the run's folder
   options.resumeFrom = start.resume_from();
   if (training.on_nonfinite() == "continue") options.nonFinite = runtime::NonFinite::kTaken;
@@ -87,7 +88,7 @@ Status train(const node::v1::WorkerStart& start, WorkerLink& link) {
   };
   const bool isText = start.spec().data().format() == "text";
   const auto tokens = static_cast<int>(isText ? start.spec().model().input().shape(0) : 0);
-  Telemetry telemetry(start.rank(), link.channel(), ready, stalls, tokens);
+  Telemetry telemetry(start.rank(), link.channel(), ready, stalls, tokens, &link.profiled());
   auto summary = runtime::train(plan, start.rank(), options, *trainData, *evalData,
                                 *resources.backend, resources.groups, link.stopAsked(), telemetry);
   telemetry.finish();
@@ -165,6 +166,7 @@ void WorkerLink::watch() {
     if (message.has_stop()) stop_ = true;
     if (message.has_checkpoint()) checkpoint_ = true;
     if (message.has_copied()) copied_ = message.copied().step();
+    if (message.has_profile()) profiled_.set(message.profile().first(), message.profile().count());
     std::lock_guard lock(mutex_);
     if (message.has_go()) go_ = true;
     if (message.has_kv_value()) got_[message.kv_value().id()] = message.kv_value().value();

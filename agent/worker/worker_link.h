@@ -14,6 +14,7 @@
 #include "engine/data/dataset.h"
 #include "engine/plan/plan.h"
 #include "engine/runtime/schedule.h"
+#include "engine/runtime/trainer.h"
 #include "lockstep/node/v1/worker.pb.h"
 
 namespace lockstep::agent {
@@ -28,6 +29,7 @@ class WorkerLink final : public comm::Store {
   const std::atomic<bool>& stopAsked() const { return stop_; }
   void askStop() { stop_ = true; }
   std::atomic<bool>& checkpointAsked() { return checkpoint_; }
+  const runtime::StepWindow& profiled() const { return profiled_; }
   const std::atomic<std::int64_t>& copiedCheckpoint() const { return copied_; }  // its step
   // Tells the supervisor that this rank is ready, with the bytes that it has bound, and waits until
   // all ranks are.
@@ -42,6 +44,7 @@ class WorkerLink final : public comm::Store {
   BlockingChannel channel_;
   std::atomic<bool> stop_{false}, checkpoint_{false};
   std::atomic<std::int64_t> copied_{0};
+  runtime::StepWindow profiled_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool go_ = false;  // mutex_

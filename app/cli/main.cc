@@ -65,6 +65,20 @@ const std::vector<Command> kCommands{
      "replaces\n"
      "it; if there is none, the remaining nodes divide the batch.",
      excludeCommand},
+    {"restart",
+     {{"json"}, 1, 1, "restart RUN [--json]"},
+     "Asks a run to take a checkpoint now, and to restart all its ranks from it.",
+     restartCommand},
+    {"profile",
+     {{"steps=", "json"}, 1, 1, "profile RUN [--steps N] [--json]"},
+     "Records all events of the run's next steps (20, at most 200), for the timeline.",
+     profileCommand},
+    {"stragglers",
+     {{"last=", "nodes", "json"}, 1, 1, "stragglers RUN [--last N] [--nodes] [--json]"},
+     "Lists a run's ranks, or nodes, by the time that the others waited for them, and shows the "
+     "first rank\n"
+     "beside its peers.",
+     stragglersCommand},
     {"stop",
      {{"json"}, 1, 1, "stop RUN [--json]"},
      "Stops a run after its current step, with a checkpoint.",

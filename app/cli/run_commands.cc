@@ -92,8 +92,8 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
     over = over || update.finished;
   };
   Recorder recorder(run, asking.session, globals.home, inbox, observer);
-  const auto answered = [&report](Status status) {
-    if (!status.ok()) report.progress(status.error().text());
+  const auto answered = [&report](const Result<RunAnswer>& answer) {
+    if (!answer.ok()) report.progress(answer.error().text());
   };
   const auto outOfReach = [&] { return row && row->unreachableNs != 0; };
   std::optional<Clock::time_point> killing;  // a kill that has not been answered
@@ -116,9 +116,9 @@ Result<RunResult> follow(const std::string& run, AskingSession& asking, const Gl
     } else if (times == 2) {
       report.progress("killing the run");
       killing = Clock::now();
-      recorder.ask(RunRequest::kKill, [&](Status status) {
-        if (status.ok()) killing.reset();
-        answered(status);
+      recorder.ask(RunRequest::kKill, [&](const Result<RunAnswer>& answer) {
+        if (answer.ok()) killing.reset();
+        answered(answer);
       });
     } else {
       Error left = makeError(Code::kCancelled, "no longer following run {}", run);
@@ -297,9 +297,9 @@ int stopOrKill(const Globals& globals, const Arguments& arguments, bool kill) {
       if (!update.errors.empty()) error = update.errors.front();
       over = over || update.finished;
     });
-    const auto answered = [&](Status status) {
-      told = status.ok();
-      if (!status.ok()) asked = status.error();
+    const auto answered = [&](const Result<RunAnswer>& answer) {
+      told = answer.ok();
+      if (!answer.ok()) asked = answer.error();
     };
     recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, answered);
     const auto end = Clock::now() + std::chrono::seconds(60);
@@ -432,7 +432,7 @@ namespace {
 
 // Asks a run that goes on, and tells `done` if the request arrived.
 int askCommand(const Globals& globals, const Arguments& arguments, const RunRequest& what,
-               const std::string& done) {
+               const std::function<std::string(const RunAnswer&)>& done) {
   const bool json = arguments.has("json");
   watchInterrupts();
   const Status asked = [&]() -> Status {
@@ -443,14 +443,23 @@ int askCommand(const Globals& globals, const Arguments& arguments, const RunRequ
     LOCKSTEP_ASSIGN(const auto cluster, clusterOfRun(*history, row.run));
     Inbox inbox;
     AskingSession asking(cluster, globals, inbox);
-    std::optional<Status> answer;
+    std::optional<Result<RunAnswer>> answer;
     Recorder recorder(row.run, asking.session, globals.home, inbox, [](const RunUpdate&) {});
-    recorder.ask(what, [&](Status status) { answer = std::move(status); });
+    recorder.ask(what, [&](Result<RunAnswer> one) { answer = std::move(one); });
     if (!drainUntil(
             inbox, [&] { return answer.has_value(); }, interrupts()))
       return makeError(Code::kCancelled, "no longer waiting for run {}", row.run);
-    if (answer->ok() && !json) std::printf("run %s %s\n", row.run.c_str(), done.c_str());
-    return *answer;
+    if (!answer->ok()) return answer->status();
+    const std::string text = done(**answer);
+    if (!json)
+      std::printf("run %s %s\n", row.run.c_str(), text.c_str());
+    else if (what.kind == RunRequest::kProfile)
+      JsonLine("profiled")
+          .add("run", row.run)
+          .add("first_step", (*answer)->firstStep)
+          .add("steps", (*answer)->steps)
+          .print();
+    return {};
   }();
   if (asked.ok()) return 0;
   report(asked.error(), json);
@@ -460,7 +469,8 @@ int askCommand(const Globals& globals, const Arguments& arguments, const RunRequ
 }  // namespace
 
 int checkpointCommand(const Globals& globals, const Arguments& arguments) {
-  return askCommand(globals, arguments, RunRequest::kCheckpoint, "takes a checkpoint");
+  return askCommand(globals, arguments, RunRequest::kCheckpoint,
+                    [](const RunAnswer&) { return "takes a checkpoint"; });
 }
 int excludeCommand(const Globals& globals, const Arguments& arguments) {
   const std::string& node = arguments.words()[1];
@@ -469,8 +479,27 @@ int excludeCommand(const Globals& globals, const Arguments& arguments) {
     report(error, arguments.has("json"));
     return exitCodeOf(error);
   }
-  return askCommand(globals, arguments, {RunRequest::kExclude, node},
-                    "takes a checkpoint, and continues from it without node " + node);
+  return askCommand(globals, arguments, {RunRequest::kExclude, node}, [&](const RunAnswer&) {
+    return "takes a checkpoint, and continues from it without node " + node;
+  });
+}
+int restartCommand(const Globals& globals, const Arguments& arguments) {
+  return askCommand(globals, arguments, RunRequest::kRestart, [](const RunAnswer&) {
+    return "takes a checkpoint, and restarts all ranks from it";
+  });
+}
+int profileCommand(const Globals& globals, const Arguments& arguments) {
+  RunRequest what = RunRequest::kProfile;
+  const auto steps = arguments.integer("steps", what.steps, 1, 200);
+  if (!steps.ok()) {
+    report(steps.error(), arguments.has("json"));
+    return exitCodeOf(steps.error());
+  }
+  what.steps = static_cast<int>(*steps);
+  return askCommand(globals, arguments, what, [](const RunAnswer& answer) {
+    return fmt::format("records all events of steps {} to {}", answer.firstStep,
+                       answer.firstStep + answer.steps - 1);
+  });
 }
 int stopCommand(const Globals& globals, const Arguments& arguments) {
   return stopOrKill(globals, arguments, false);

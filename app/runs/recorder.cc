@@ -14,13 +14,13 @@
 #include "app/core/rpc.h"
 #include "app/runs/live_preview.h"
 #include "app/runs/node_records.h"
+#include "app/runs/rank_costs.h"
 #include "app/runs/refill.h"
 #include "app/runs/run_aggregator.h"
 #include "app/runs/run_nodes.h"
 #include "app/runs/stored_run.h"
 #include "app/specs/spec_text.h"
 #include "engine/base/clock.h"
-#include "engine/plan/plan.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
 
 namespace lockstep::app {
@@ -125,7 +125,7 @@ struct Recorder::State {
               const std::stop_token& stop, std::vector<Error> missing = {});
   // Of the run's nodes, the one that coordinates it.
   const RunNode& coordinatorOf(const std::vector<RunNode>& all);
-  void call(const RunRequest& what, std::function<void(Status)> done);
+  void call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done);
 };
 
 // One node's records into the queue, until its last one.
@@ -199,9 +199,7 @@ class Recorder::State::Recording {
 
   plan::BatchShares sharesOf(const History& history) const {
     const auto documents = history.documents(state_.run);
-    if (!documents.ok()) return {};
-    const auto plan = plan::parse(documents->plan);
-    return plan.ok() ? plan::BatchShares(*plan) : plan::BatchShares();
+    return documents.ok() ? batchSharesOf(*documents) : plan::BatchShares();
   }
 
   void run() {
@@ -508,21 +506,24 @@ Result<std::vector<RunNode>> Recorder::State::findNodes(const History& history) 
   return runNodes(documents.nodes, session);
 }
 
-void Recorder::State::call(const RunRequest& what, std::function<void(Status)> done) {
+void Recorder::State::call(const RunRequest& what, std::function<void(Result<RunAnswer>)> done) {
   calls.emplace_back([this, what, done = std::move(done)](std::stop_token stop) {
-    Status result = [&]() -> Status {
+    Result<RunAnswer> result = [&]() -> Result<RunAnswer> {
       LOCKSTEP_ASSIGN(const auto history, History::open(home.historyFolder()));
       LOCKSTEP_ASSIGN(const std::vector<RunNode> found, findNodes(*history));
       // The agent names the supervisor that is there now, and starts one where there is none.
       const IdleTimeout timeout(stop, kCallLimit);
+      RunAnswer answer;
       Status asked = retryWhileUnavailable(kCallLimit, timeout.stop(), [&]() -> Status {
         // Another node may take over from one that is out of reach.
         const IdleTimeout once(timeout.stop(), kAskLimit);
-        Status one = askRun(what, run, coordinatorOf(found), once.stop());
+        auto one = askRun(what, run, coordinatorOf(found), once.stop());
         if (!one.ok() && once.ended()) one.error().code = Code::kUnavailable;
-        return one;
+        if (one.ok()) answer = *one;
+        return one.status();
       });
-      if (asked.ok() || !timeout.ended() || stop.stop_requested()) return asked;
+      if (asked.ok()) return answer;
+      if (!timeout.ended() || stop.stop_requested()) return asked.error();
       Error error = makeError(Code::kDeadlineExceeded, "{}", refusalOf(what.kind));
       error.node = coordinatorOf(found).name;
       error.why = "the node did not answer in time";
@@ -553,7 +554,7 @@ void Recorder::end() {
   }
 }
 
-void Recorder::ask(const RunRequest& what, std::function<void(Status)> done) {
+void Recorder::ask(const RunRequest& what, std::function<void(Result<RunAnswer>)> done) {
   state_->call(what, std::move(done));
 }
 

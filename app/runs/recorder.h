@@ -33,7 +33,7 @@ class Recorder {
   void end();
 
   // `done` reports whether the request arrived; what comes of it comes as an update.
-  void ask(const RunRequest& what, std::function<void(Status)> done = {});
+  void ask(const RunRequest& what, std::function<void(Result<RunAnswer>)> done = {});
 
  private:
   struct State;

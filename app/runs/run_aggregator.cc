@@ -542,6 +542,11 @@ void RunAggregator::analyse() {
       for (const analysis::StepBreakdown& step : steps)
         line.push_back({static_cast<double>(step.step), step.ranks[r].*part});
     }
+  for (const analysis::StepBreakdown& step : steps)
+    for (std::size_t r = 0; r < step.ranks.size(); ++r)
+      if (step.ranks[r].stalled > 0)
+        points(fmt::format("rank/{}/stalled", r))
+            .push_back({static_cast<double>(step.step), step.ranks[r].stalled});
   const analysis::StepBreakdown recent = analyzer_.recent();
   for (std::size_t r = 0; r < recent.ranks.size(); ++r) {
     const analysis::Breakdown& spent = recent.ranks[r];

@@ -141,21 +141,43 @@ const char* refusalOf(RunRequest::Kind kind) {
       return "the run could not be stopped";
     case RunRequest::kExclude:
       return "the node could not be excluded";
+    case RunRequest::kRestart:
+      return "the ranks could not be restarted";
+    case RunRequest::kProfile:
+      return "no steps could be recorded";
     case RunRequest::kKill:
       break;
   }
   return "the run could not be killed";
 }
 
-Status askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
-              const std::stop_token& stop) {
+namespace {
+
+// "": all supervisors can be asked for it.
+std::string_view featureOf(RunRequest::Kind kind) {
+  switch (kind) {
+    case RunRequest::kCheckpoint:
+      return specs::kCheckpointOnRequest;
+    case RunRequest::kExclude:
+      return specs::kExcludeNode;
+    case RunRequest::kRestart:
+      return specs::kRestartRanks;
+    case RunRequest::kProfile:
+      return specs::kProfileSteps;
+    case RunRequest::kStop:
+    case RunRequest::kKill:
+      break;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
+                         const std::stop_token& stop) {
   LOCKSTEP_ASSIGN(const auto found, supervisorOf(run, coordinator, stop));
   LOCKSTEP_TRY(found.checkProtocol(coordinator));
-  const std::string_view feature = what.kind == RunRequest::kCheckpoint
-                                       ? specs::kCheckpointOnRequest
-                                   : what.kind == RunRequest::kExclude ? specs::kExcludeNode
-                                                                       : std::string_view();
-  if (!feature.empty()) {
+  if (const std::string_view feature = featureOf(what.kind); !feature.empty()) {
     Status able = specs::checkFeature(kSupervisor, found.speaks, feature);
     if (!able.ok()) return ofOtherVersion(std::move(able.error()), coordinator);
   }
@@ -163,11 +185,14 @@ Status askRun(const RunRequest& what, const std::string& run, const RunNode& coo
   grpc::ClientContext context;
   setLimit(context, std::chrono::seconds(10));
   const CancelOnStop cancel(context, stop);
-  const auto send = [&](auto request, auto reply, auto call) {
+  const auto send = [&](auto request, auto reply, auto call) -> Result<RunAnswer> {
     request.set_run(run);
     request.set_generation(1);
-    return rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what.kind),
-                     coordinator.name);
+    LOCKSTEP_TRY(rpcStatus((*supervisor.*call)(&context, request, &reply), refusalOf(what.kind),
+                           coordinator.name));
+    if constexpr (requires { reply.profiled(); })
+      return RunAnswer{reply.profiled().first(), reply.profiled().count()};
+    return RunAnswer();
   };
   using Stub = node::v1::Supervisor::Stub;
   switch (what.kind) {
@@ -179,6 +204,13 @@ Status askRun(const RunRequest& what, const std::string& run, const RunNode& coo
       node::v1::ExcludeRequest request;
       request.set_node(what.node);
       return send(std::move(request), node::v1::ExcludeReply(), &Stub::Exclude);
+    }
+    case RunRequest::kRestart:
+      return send(node::v1::RestartRequest(), node::v1::RestartReply(), &Stub::Restart);
+    case RunRequest::kProfile: {
+      node::v1::ProfileRequest request;
+      request.set_steps(what.steps);
+      return send(std::move(request), node::v1::ProfileReply(), &Stub::Profile);
     }
     case RunRequest::kKill:
       break;

@@ -45,15 +45,22 @@ struct RunRequest {
     kStop,        // likewise, and exit
     kKill,
     kExclude,  // takes a checkpoint, and continues without `node`
+    kRestart,  // takes a checkpoint, and restarts all ranks from it
+    kProfile,  // records all events of `steps` steps of all ranks
   };
   RunRequest(Kind k, std::string of = {}) : kind(k), node(std::move(of)) {}
   Kind kind;
   std::string node;
+  int steps = 20;
+};
+struct RunAnswer {
+  std::int64_t firstStep = 0;  // of kProfile: those that are recorded
+  int steps = 0;
 };
 const char* refusalOf(RunRequest::Kind kind);  // "the run could not be stopped"
 // Asks the supervisor on the coordinator, as supervisorOf().
-Status askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
-              const std::stop_token& stop);
+Result<RunAnswer> askRun(const RunRequest& what, const std::string& run, const RunNode& coordinator,
+                         const std::stop_token& stop);
 
 // Downloads the trained model into the home's models folder and returns its path. kDeadlineExceeded
 // after `timeout` without progress.

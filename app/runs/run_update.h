@@ -7,8 +7,9 @@
 // they were measured "gradient_norm" and "update_ratio" (engine/ir/watch.h), "samples" and, of
 // text, "tokens" (trained on so far, all epochs), of fp16 "loss_scale" and, of each step that left
 // out updates, "skipped" (how many), and per rank "rank/<r>/step" (seconds), "rank/<r>/data",
-// "…/forward", "…/backward", "…/waiting", "…/transfer", "…/optimizer", and "…/began" (when the step
-// began, by the wall clock of the rank's node). Series over time (x = wall clock, seconds):
+// "…/forward", "…/backward", "…/waiting", "…/transfer", "…/optimizer", where it is not 0
+// "…/stalled" (the part of the transfer in which its process did not run), and "…/began" (when the
+// step began, by the wall clock of the rank's node). Series over time (x = wall clock, seconds):
 // "node/<n>/cpu" (0…1), "…/memory", "…/memory_total", "…/disk_free" (bytes), "…/net_in",
 // "…/net_out", "…/loopback", "…/disk_read", "…/disk_write" (bytes/s), of its links to other nodes
 // "node/<n>/to/<m>/sent", "…/rate" (bytes/s), "…/sending" (0…1) and "…/round_trip" (seconds),

@@ -8,9 +8,9 @@
 namespace lockstep::app {
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames{"step",    "data",     "forward",   "backward",
-                                                 "waiting", "transfer", "optimizer", "began"};
-constexpr std::size_t kBegan = 7;
+constexpr std::array<std::string_view, 9> kNames{
+    "step", "data", "forward", "backward", "waiting", "transfer", "optimizer", "began", "stalled"};
+constexpr std::size_t kBegan = 7, kStalledColumn = 8;
 constexpr int kMostRanks = 1 << 20;  // more is not a rank's name
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
@@ -23,6 +23,7 @@ struct Parts {
 Parts partsOf(StepMeasure measure) {
   if (measure == StepMeasure::kCompute) return {{2, 3, 6}, 3};
   if (measure == StepMeasure::kCommunication) return {{4, 5, 0}, 2};
+  if (measure == StepMeasure::kStalled) return {{kStalledColumn, 0, 0}, 1};
   return {{static_cast<int>(measure), 0, 0}, 1};
 }
 

@@ -1,9 +1,10 @@
 // StepMatrix: the time that every rank spent on every step, by measure, for the heat map and its
 // table. Filled from a run's series, from the history or from a recorder. No threads, no I/O.
 //
-// A cell, of 32 bytes, is one step of one rank. When there are as many as the matrix may have,
-// pairs of neighbours become one, again and again: a cell then has the greatest value of each
-// measure in stride() steps, so that a slow step stays visible. Its sums are of greatest parts.
+// A cell, of 32 bytes (36 after a step in which the rank's process did not run), is one step of one
+// rank. When there are as many as the matrix may have, pairs of neighbours become one, again and
+// again: a cell then has the greatest value of each measure in stride() steps, so that a slow step
+// stays visible. Its sums are of greatest parts.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,8 @@
 
 namespace lockstep::app {
 
-// Seconds. The last two are sums: forward + backward + optimizer, and waiting + transfer.
+// Seconds. Compute and communication are sums: forward + backward + optimizer, and waiting +
+// transfer. kStalled, a part of the transfer, is reported where it is not 0.
 enum class StepMeasure : std::uint8_t {
   kStep,
   kData,
@@ -28,9 +30,10 @@ enum class StepMeasure : std::uint8_t {
   kTransfer,
   kOptimizer,
   kCompute,
-  kCommunication
+  kCommunication,
+  kStalled
 };
-inline constexpr int kStepMeasures = 9;
+inline constexpr int kStepMeasures = 10;
 
 class StepMatrix {
  public:
@@ -66,7 +69,7 @@ class StepMatrix {
   std::int64_t takeChanged();
 
  private:
-  static constexpr int kStored = 8;  // all measures except the sums, and the begin of the step
+  static constexpr int kStored = 9;  // all measures except the sums, and the begin of the step
   struct Row {
     std::array<std::vector<float>, kStored> values;  // by cell; begin: relative to origin_
     std::array<double, kStored> sum{};

@@ -22,12 +22,13 @@ Breakdown& Breakdown::operator+=(const Breakdown& other) {
   waiting += other.waiting;
   transfer += other.transfer;
   optimizer += other.optimizer;
+  stalled += other.stalled;
   return *this;
 }
 
 Breakdown Breakdown::operator*(double factor) const {
-  return {data * factor,    forward * factor,  backward * factor,
-          waiting * factor, transfer * factor, optimizer * factor};
+  return {data * factor,     forward * factor,   backward * factor, waiting * factor,
+          transfer * factor, optimizer * factor, stalled * factor};
 }
 
 StepBreakdown breakDown(const std::vector<StepSample>& samples) {
@@ -49,7 +50,8 @@ StepBreakdown breakDown(const std::vector<StepSample>& samples) {
         arrivals ? static_cast<double>(last - sample.arrival) * 1e-9 : sample.communication - least;
     const double waiting = std::clamp(waited, 0.0, std::max(sample.communication, 0.0));
     result.ranks.push_back({sample.data, sample.forward, sample.backward, waiting,
-                            std::max(sample.communication - waiting, 0.0), sample.optimizer});
+                            std::max(sample.communication - waiting, 0.0), sample.optimizer,
+                            stalledSeconds(sample, last)});
   }
   return result;
 }

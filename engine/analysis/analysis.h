@@ -30,10 +30,16 @@ struct StepSample {
 // the collective to the last rank's, at most its communication time; transfer is the remainder.
 struct Breakdown {
   double data = 0, forward = 0, backward = 0, waiting = 0, transfer = 0, optimizer = 0;
+  // The part of the transfer in which the rank's process did not run, so that the others had to
+  // wait although it had arrived.
+  double stalled = 0;
   double total() const { return data + forward + backward + waiting + transfer + optimizer; }
   Breakdown& operator+=(const Breakdown& other);
   Breakdown operator*(double factor) const;
 };
+
+// Returns Breakdown::stalled; 0 of a step without arrivals.
+double stalledSeconds(const StepSample& sample, Nanoseconds lastArrival);
 
 struct StepBreakdown {
   std::int64_t step = 0;
@@ -44,6 +50,17 @@ struct StepBreakdown {
 // Breaks down one step; `samples` holds one entry per rank, in rank order. Without arrivals, the
 // rank with the least communication time counts as the last.
 StepBreakdown breakDown(const std::vector<StepSample>& samples);
+
+// Returns what each rank usually takes, of what all take in a step: the lower median, or, of a rank
+// with a larger share of the batch, the median time per sample times its samples, if that is more.
+// `samples`: those of each rank; empty: alike.
+std::vector<double> usualSeconds(const std::vector<double>& own,
+                                 const std::vector<double>& samples);
+// Returns for each rank how long it makes the others wait: its own time minus what it usually
+// takes, or what another rank takes as usual, if that is longer.
+std::vector<double> excessSeconds(const std::vector<double>& own, const std::vector<double>& usual);
+// The first steps of a run, which warm up, say nothing of its ranks.
+inline constexpr std::int64_t kWarmUpSteps = 5;
 
 enum class SlowPhase : std::uint8_t { kData, kForward, kBackward, kTransfer, kOptimizer };
 std::string_view slowPhaseName(SlowPhase phase);  // "data", …, "transfer", "optimizer"
@@ -103,7 +120,6 @@ class StragglerFinder {
     std::vector<Rank> ranks;
   };
   void look();
-  std::vector<double> usual(const std::vector<double>& own) const;  // of each rank
   // Returns the phase's seconds of each rank minus the usual ones.
   std::vector<double> overUsual(const std::vector<StepSample>& samples,
                                 double StepSample::*phase) const;

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kWindowSteps = 20;
 constexpr std::size_t kMaxSteps = 2048;
-constexpr std::int64_t kWarmUpSteps = 5;
 constexpr double kShortSeconds = 0.2, kLongSeconds = 2.5;
 constexpr double kEverySeconds = 0.01;  // step time between two evaluations
 constexpr double kNamedShare = 0.2, kClearedShare = 0.1;
@@ -33,14 +32,6 @@ double ownSeconds(const StepSample& sample) {
   return std::max(work, static_cast<double>(sample.arrival - sample.begin) * 1e-9);
 }
 
-// Returns the part of the transfer, after the last rank's arrival, during which a rank's process
-// was not running, so that the others had to wait although it had arrived.
-double stalledSeconds(const StepSample& sample, Nanoseconds lastArrival) {
-  if (sample.arrival <= sample.begin) return 0;
-  const double waiting = static_cast<double>(lastArrival - sample.arrival) * 1e-9;
-  return std::clamp(sample.communication - waiting, 0.0, std::max(sample.frozenArrived, 0.0));
-}
-
 std::vector<double> valuesOf(const std::vector<StepSample>& samples, double StepSample::*phase) {
   std::vector<double> out;
   for (const StepSample& sample : samples) out.push_back(sample.*phase);
@@ -55,27 +46,13 @@ std::vector<double> overMiddle(const std::vector<StepSample>& samples, double St
   return values;
 }
 
-// Returns for each rank how long it makes the others wait: its own time minus what it usually
-// takes, or what another rank takes as usual, if that is longer.
-std::vector<double> excesses(const std::vector<double>& own, const std::vector<double>& usual) {
-  std::size_t longest = 0;
-  double first = 0, second = 0;  // of the ranks' times, at most as usual
-  for (std::size_t r = 0; r < own.size(); ++r) {
-    const double time = std::min(own[r], usual[r]);
-    if (time > first) {
-      second = std::exchange(first, time);
-      longest = r;
-    } else {
-      second = std::max(second, time);
-    }
-  }
-  std::vector<double> out;
-  for (std::size_t r = 0; r < own.size(); ++r)
-    out.push_back(std::max(own[r] - std::max(usual[r], r == longest ? second : first), 0.0));
-  return out;
-}
-
 }  // namespace
+
+double stalledSeconds(const StepSample& sample, Nanoseconds lastArrival) {
+  if (sample.arrival <= sample.begin) return 0;
+  const double waiting = static_cast<double>(lastArrival - sample.arrival) * 1e-9;
+  return std::clamp(sample.communication - waiting, 0.0, std::max(sample.frozenArrived, 0.0));
+}
 
 std::string_view slowPhaseName(SlowPhase phase) {
   switch (phase) {
@@ -93,23 +70,42 @@ std::string_view slowPhaseName(SlowPhase phase) {
   return "forward";
 }
 
-// A rank that has more samples may take as much longer.
-std::vector<double> StragglerFinder::usual(const std::vector<double>& own) const {
+std::vector<double> usualSeconds(const std::vector<double>& own,
+                                 const std::vector<double>& samples) {
   std::vector<double> out(own.size(), lowerMedian(own));
-  if (samples_.size() != own.size()) return out;
+  if (samples.size() != own.size()) return out;
   std::vector<double> perSample;
   for (std::size_t r = 0; r < own.size(); ++r)
-    if (samples_[r] > 0) perSample.push_back(own[r] / samples_[r]);
+    if (samples[r] > 0) perSample.push_back(own[r] / samples[r]);
   if (perSample.empty()) return out;
   const double middle = lowerMedian(std::move(perSample));
-  for (std::size_t r = 0; r < own.size(); ++r) out[r] = std::max(out[r], middle * samples_[r]);
+  for (std::size_t r = 0; r < own.size(); ++r) out[r] = std::max(out[r], middle * samples[r]);
+  return out;
+}
+
+std::vector<double> excessSeconds(const std::vector<double>& own,
+                                  const std::vector<double>& usual) {
+  std::size_t longest = 0;
+  double first = 0, second = 0;  // of the ranks' times, at most as usual
+  for (std::size_t r = 0; r < own.size(); ++r) {
+    const double time = std::min(own[r], usual[r]);
+    if (time > first) {
+      second = std::exchange(first, time);
+      longest = r;
+    } else {
+      second = std::max(second, time);
+    }
+  }
+  std::vector<double> out;
+  for (std::size_t r = 0; r < own.size(); ++r)
+    out.push_back(std::max(own[r] - std::max(usual[r], r == longest ? second : first), 0.0));
   return out;
 }
 
 std::vector<double> StragglerFinder::overUsual(const std::vector<StepSample>& samples,
                                                double StepSample::*phase) const {
   std::vector<double> values = valuesOf(samples, phase);
-  const std::vector<double> usually = usual(values);
+  const std::vector<double> usually = usualSeconds(values, samples_);
   for (std::size_t r = 0; r < values.size(); ++r) values[r] -= usually[r];
   return values;
 }
@@ -245,7 +241,8 @@ void StragglerFinder::add(const std::vector<StepSample>& samples) {
   if (++seen_ <= kWarmUpSteps) return;
   Step step;
   step.step = samples[0].step;
-  const std::vector<double> usually = usual(own), late = excesses(own, usually);
+  const std::vector<double> usually = usualSeconds(own, samples_),
+                            late = excessSeconds(own, usually);
   const std::vector<double> frozen = overMiddle(samples, &StepSample::frozen);
   const std::vector<double> data = overUsual(samples, &StepSample::data);
   const std::vector<double> forward = overUsual(samples, &StepSample::forward);

@@ -151,8 +151,9 @@ Status Training::runEntries(std::int64_t number, bool withEvents, Nanoseconds be
 Status Training::step(const data::BatchPosition& position, Nanoseconds begin) {
   const std::int64_t number = progress_.step + 1;
   // Events cover the plan's own entries only.
-  const bool withEvents = options_.eventsEvery > 0 && number % options_.eventsEvery == 0 &&
-                          number > plan_.uncompressedWarmupSteps;
+  const bool isSampled = options_.eventsEvery > 0 && number % options_.eventsEvery == 0;
+  const bool isProfiled = options_.profiled != nullptr && options_.profiled->has(number);
+  const bool withEvents = (isSampled || isProfiled) && number > plan_.uncompressedWarmupSteps;
   events_.clear();
   StepRecord record;
   LOCKSTEP_TRY(runEntries(number, withEvents, begin, record));

@@ -29,6 +29,24 @@
 
 namespace lockstep::runtime {
 
+// Steps that another thread asks to record. A step that is asked about while they change may be
+// taken for one of them.
+class StepWindow {
+ public:
+  void set(std::int64_t first, std::int64_t count) {
+    end_ = 0;
+    first_ = first;
+    end_ = first + count;
+  }
+  bool has(std::int64_t step) const {
+    return step < end_.load(std::memory_order_relaxed) &&
+           step >= first_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::int64_t> first_{0}, end_{0};
+};
+
 struct TrainerOptions {
   std::int64_t epochs = 1;    // 0: until maxSteps
   std::int64_t maxSteps = 0;  // 0: no limit besides epochs
@@ -66,8 +84,9 @@ struct TrainerOptions {
   std::function<Status(const std::string& replica)> beforeFirst;
   // rank 0, may be null: receives the trained tensors, one after another
   TensorSink onTensor;
-  TensorSink onFirstTensor;      // likewise, before the first step
-  std::int64_t eventsEvery = 0;  // records full events of every n-th step; 0: none
+  TensorSink onFirstTensor;              // likewise, before the first step
+  std::int64_t eventsEvery = 0;          // records full events of every n-th step; 0: none
+  const StepWindow* profiled = nullptr;  // and of these; may be null
 };
 
 struct StepRecord {  // one per step; plain data, fits a ring buffer

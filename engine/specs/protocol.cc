@@ -25,6 +25,10 @@ const std::vector<Feature>& features() {
       {kCheckpointOnRequest, message("take a checkpoint on request")},
       // Supervisor.Exclude
       {kExcludeNode, message("exclude a node on request")},
+      // Supervisor.Restart
+      {kRestartRanks, message("restart a run's ranks on request")},
+      // Supervisor.Profile
+      {kProfileSteps, message("record the events of steps on request")},
       // ListProcesses, ReadKernelLog
       {kNodeDebugging, message("show processes and kernel messages")},
       // Supervisor.ReadRankStacks, Supervisor.DebugRank

@@ -7232,6 +7232,30 @@ its last lines:
             <source>launch the run with a greater training.checkpoint.copies</source>
             <translation>请以更大的 training.checkpoint.copies 启动运行</translation>
         </message>
+        <message>
+            <source>the ranks of run %1 cannot be restarted now</source>
+            <translation>现在不能重启运行 %1 的 rank</translation>
+        </message>
+        <message>
+            <source>a restart of all ranks was requested</source>
+            <translation>收到了重启所有 rank 的请求</translation>
+        </message>
+        <message>
+            <source>steps is %1; expected 1 to %2</source>
+            <translation>steps 为 %1；应为 1 到 %2</translation>
+        </message>
+        <message>
+            <source>no steps of run %1 can be recorded now</source>
+            <translation>现在不能记录运行 %1 的步</translation>
+        </message>
+        <message>
+            <source>restart a run's ranks on request</source>
+            <translation>按请求重启运行的 rank</translation>
+        </message>
+        <message>
+            <source>record the events of steps on request</source>
+            <translation>按请求记录若干步的事件</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>
@@ -8188,6 +8212,22 @@ its last lines:
         <message>
             <source>It read %1 pages a second from a disk (swap or mapped files).</source>
             <translation>它每秒从磁盘读取 %1 个内存页（交换区或映射文件）。</translation>
+        </message>
+        <message>
+            <source>Stragglers</source>
+            <translation>慢 rank</translation>
+        </message>
+        <message>
+            <source>All events of steps %1 to %2 are being recorded.</source>
+            <translation>正在记录第 %1 步到第 %2 步的全部事件。</translation>
+        </message>
+        <message>
+            <source>Record all events of the next 20 steps (lockstep profile)</source>
+            <translation>记录接下来 20 步的全部事件（lockstep profile）</translation>
+        </message>
+        <message>
+            <source>Take a checkpoint and restart all ranks from it (lockstep restart)</source>
+            <translation>写一个检查点，并从它重启所有 rank（lockstep restart）</translation>
         </message>
     </context>
     <context>
@@ -9589,6 +9629,10 @@ its last lines:
             <source>%1, evaluated</source>
             <translation>%1（评估）</translation>
         </message>
+        <message>
+            <source>process not running</source>
+            <translation>进程未运行</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::DashboardCard</name>
@@ -10635,6 +10679,195 @@ its last lines:
         <message>
             <source>Message</source>
             <translation>消息</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CostsPanel</name>
+        <message>
+            <source>Time that the others waited</source>
+            <translation>其他 rank 等待的时间</translation>
+        </message>
+        <message>
+            <source>Beside its peers</source>
+            <translation>与其他 rank 对比</translation>
+        </message>
+        <message>
+            <source>Ranks</source>
+            <translation>rank</translation>
+        </message>
+        <message>
+            <source>Nodes</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Rows</source>
+            <translation>行</translation>
+        </message>
+        <message>
+            <source>Last 100 steps</source>
+            <translation>最近 100 步</translation>
+        </message>
+        <message>
+            <source>Last 1,000 steps</source>
+            <translation>最近 1,000 步</translation>
+        </message>
+        <message>
+            <source>All steps</source>
+            <translation>所有步</translation>
+        </message>
+        <message>
+            <source>Steps</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>Show its last late step in the heat map</source>
+            <translation>在热力图中显示它最后一个慢步</translation>
+        </message>
+        <message>
+            <source>Ranks are compared after the first steps.</source>
+            <translation>最初几步之后开始比较各 rank。</translation>
+        </message>
+        <message>
+            <source>A run of one rank has no stragglers.</source>
+            <translation>只有一个 rank 的运行没有慢 rank。</translation>
+        </message>
+        <message>
+            <source>Steps %1 to %2: a step takes %3.</source>
+            <translation>第 %1 步到第 %2 步：每步用时 %3。</translation>
+        </message>
+        <message>
+            <source>Steps %1 to %2: a step takes at most %3.</source>
+            <translation>第 %1 步到第 %2 步：每步至多用时 %3。</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::CostModel</name>
+        <message>
+            <source>rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>%1 (%2 to %3)</source>
+            <translation>%1（%2 到 %3）</translation>
+        </message>
+        <message>
+            <source>Node</source>
+            <translation>节点</translation>
+        </message>
+        <message>
+            <source>Rank</source>
+            <translation>rank</translation>
+        </message>
+        <message>
+            <source>Time lost</source>
+            <translation>损失时间</translation>
+        </message>
+        <message>
+            <source>How long the other ranks waited for it</source>
+            <translation>其他 rank 等待它的时间</translation>
+        </message>
+        <message>
+            <source>Of the time</source>
+            <translation>占比</translation>
+        </message>
+        <message>
+            <source>Of the time of all these steps</source>
+            <translation>占这些步总时间的比例</translation>
+        </message>
+        <message>
+            <source>Mostly in</source>
+            <translation>主要阶段</translation>
+        </message>
+        <message>
+            <source>The phase that took it longer than the others</source>
+            <translation>它比其他 rank 更慢的阶段</translation>
+        </message>
+        <message>
+            <source>Late in steps</source>
+            <translation>慢步</translation>
+        </message>
+        <message>
+            <source>Steps that it made longer by a quarter, with the first and the last</source>
+            <translation>被它拖长四分之一以上的步，以及其中第一步和最后一步</translation>
+        </message>
+        <message>
+            <source>Step without it</source>
+            <translation>没有它时每步</translation>
+        </message>
+        <message>
+            <source>The mean step, were it as fast as the others</source>
+            <translation>如果它和其他 rank 一样快，每步的平均用时</translation>
+        </message>
+    </context>
+    <context>
+        <name>lockstep::ui::PeerModel</name>
+        <message>
+            <source>Figure</source>
+            <translation>指标</translation>
+        </message>
+        <message>
+            <source>Rank %1</source>
+            <translation>rank %1</translation>
+        </message>
+        <message>
+            <source>Median of the others</source>
+            <translation>其他 rank 的中位数</translation>
+        </message>
+        <message>
+            <source>Factor</source>
+            <translation>倍数</translation>
+        </message>
+        <message>
+            <source>%1 cores</source>
+            <translation>%1 核</translation>
+        </message>
+        <message>
+            <source>Step</source>
+            <translation>步</translation>
+        </message>
+        <message>
+            <source>CPU of its process</source>
+            <translation>进程的 CPU</translation>
+        </message>
+        <message>
+            <source>Memory of its process</source>
+            <translation>进程的内存</translation>
+        </message>
+        <message>
+            <source>CPU of its node</source>
+            <translation>节点的 CPU</translation>
+        </message>
+        <message>
+            <source>Read from its node's disks</source>
+            <translation>节点磁盘读取</translation>
+        </message>
+        <message>
+            <source>Written to its node's disks</source>
+            <translation>节点磁盘写入</translation>
+        </message>
+        <message>
+            <source>Received by its node</source>
+            <translation>节点接收</translation>
+        </message>
+        <message>
+            <source>Sent by its node</source>
+            <translation>节点发送</translation>
+        </message>
+        <message>
+            <source>GPU utilisation of its node</source>
+            <translation>节点的 GPU 利用率</translation>
+        </message>
+        <message>
+            <source>GPU clock of its node</source>
+            <translation>节点的 GPU 频率</translation>
+        </message>
+        <message>
+            <source>GPU temperature of its node</source>
+            <translation>节点的 GPU 温度</translation>
+        </message>
+        <message>
+            <source>GPU throttling of its node</source>
+            <translation>节点的 GPU 降频</translation>
         </message>
     </context>
 </TS>

@@ -26,7 +26,7 @@ using lockstep::tests::StudioHome;
 
 namespace {
 
-constexpr int kDashboardTab = 5;
+constexpr int kDashboardTab = 6;
 
 bool wait(const std::function<bool()>& done, int limitMs = 10'000) {
   return QTest::qWaitFor(done, limitMs);

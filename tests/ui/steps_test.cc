@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "tests/ui/studio_fixture.h"
+#include "ui/models/cost_model.h"
 #include "ui/models/step_table_model.h"
 #include "ui/models/traffic_model.h"
 #include "ui/pages/run_page.h"
@@ -22,6 +23,7 @@
 #include "ui/plots/timeline_view.h"
 #include "ui/theme/format.h"
 #include "ui/theme/language.h"
+#include "ui/widgets/breakdown_bars.h"
 
 using namespace lockstep;
 using namespace lockstep::ui;
@@ -30,7 +32,7 @@ using lockstep::tests::StudioHome;
 namespace {
 
 constexpr int kSteps = 400;
-constexpr int kStepsTab = 3, kTrafficTab = 4;
+constexpr int kStepsTab = 3, kStragglersTab = 4, kTrafficTab = 5;
 
 template <typename F>
 bool wait(F condition) {
@@ -205,6 +207,56 @@ class StepsTest : public QObject {
     QVERIFY(!timeline_->predicted() && timeline_->measured());
   }
 
+  void whatARankCostsIsListed() {
+    auto* tabs = page_->findChild<QTabWidget*>("runTabs");
+    tabs->setCurrentIndex(kStragglersTab);
+    auto* table = page_->findChild<QTableView*>("costTable");
+    const auto cell = [&](int row, int column) {
+      return table->model()->index(row, column).data().toString();
+    };
+    QVERIFY(wait([&] { return table->isVisible() && table->model()->rowCount() == 3; }));
+    QCOMPARE(cell(0, CostModel::kName), QString("rank 1"));
+    QCOMPARE(cell(0, CostModel::kNode), QString("local2"));
+    QVERIFY2(cell(0, CostModel::kLate).endsWith("(201 to 240)"),
+             qPrintable(cell(0, CostModel::kLate)));
+    QCOMPARE(cell(1, CostModel::kLate), QString(QChar(0x2014)));
+    const auto* summary = page_->findChild<QLabel*>("costSummary");
+    QVERIFY2(summary->text().startsWith(QString("Steps 6 to %1:").arg(kSteps)),
+             qPrintable(summary->text()));
+    // Its figures beside the others'; of another rank, when that is chosen.
+    auto* peers = page_->findChild<QTableView*>("peerTable");
+    const auto peersOf = [&] {
+      return peers->model()->headerData(PeerModel::kOwn, Qt::Horizontal).toString();
+    };
+    QVERIFY(wait([&] { return peersOf() == "Rank 1" && peers->model()->rowCount() >= 7; }));
+    table->setFocus();
+    QTest::keyClick(table, Qt::Key_Down);
+    QVERIFY(wait([&] { return peersOf() == "Rank " + cell(1, CostModel::kName).mid(5); }));
+    // By node, and of the last steps alone.
+    choose("costRows", 1);
+    QCOMPARE(cell(0, CostModel::kName), QString("local2"));
+    choose("costSpan", 0);
+    QVERIFY(wait([&] {
+      return summary->text().startsWith(QString("Steps %1 to %2:").arg(kSteps - 99).arg(kSteps));
+    }));
+    auto* find = page_->findChild<QToolButton*>("costFind");
+    QVERIFY(!find->isEnabled());  // none of them was late
+    // From there to the map, by mouse and by key.
+    choose("costRows", 0);
+    choose("costSpan", 2);
+    QVERIFY(wait([&] { return summary->text().startsWith("Steps 6 to"); }));
+    table->setCurrentIndex(table->model()->index(0, 0));
+    QTest::mouseClick(find, Qt::LeftButton);
+    QCOMPARE(tabs->currentIndex(), kStepsTab);
+    QVERIFY(wait([&] { return map_->chosenRank() == 1 && map_->chosenStep() == 240; }));
+    QTest::keyClick(map_, Qt::Key_Escape);
+    tabs->setCurrentIndex(kStragglersTab);
+    table->setFocus();
+    QTest::keyClick(table, Qt::Key_Return);
+    QCOMPARE(tabs->currentIndex(), kStepsTab);
+    QVERIFY(wait([&] { return map_->chosenRank() == 1; }));
+  }
+
   void trafficOfThePlanAndOfTheNodes() {
     page_->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kTrafficTab);
     const auto* ranks = page_->findChild<QTableView*>("trafficTable")->model();
@@ -278,11 +330,15 @@ class StepsTest : public QObject {
     QVERIFY(history.ok() && (*history)->add(row, {}).ok());
     RunPage* empty = window_->openRun(QString::fromStdString(row.run));
     QVERIFY(wait([&] { return empty->document()->loaded(); }));
-    for (const int tab : {kStepsTab, kTrafficTab}) {
+    for (const int tab : {kStepsTab, kStragglersTab, kTrafficTab}) {
       empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(tab);
       QTest::qWait(300);
     }
     QVERIFY(empty->findChild<QLabel*>("trafficEmpty")->isVisible());
+    empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStragglersTab);
+    QVERIFY(empty->findChild<QLabel*>("costEmpty")->isVisible());
+    QVERIFY(!empty->findChild<QToolButton*>("costFind")->isEnabled());
+    empty->findChild<QTabWidget*>("runTabs")->setCurrentIndex(kStepsTab);
     auto* map = empty->findChild<HeatMapView*>("heatMap");
     QTest::keyClick(map, Qt::Key_Right);
     QTest::mouseClick(map, Qt::LeftButton, {}, map->rect().center());
@@ -294,7 +350,11 @@ class StepsTest : public QObject {
     StepTableModel table(steps);
     TrafficModel traffic;
     NodeTrafficModel nodes;
+    CostModel costs;
+    PeerModel peers;
     const QAbstractItemModelTester testers[] = {
+        QAbstractItemModelTester(&costs, QAbstractItemModelTester::FailureReportingMode::QtTest),
+        QAbstractItemModelTester(&peers, QAbstractItemModelTester::FailureReportingMode::QtTest),
         QAbstractItemModelTester(&table, QAbstractItemModelTester::FailureReportingMode::QtTest),
         QAbstractItemModelTester(&traffic, QAbstractItemModelTester::FailureReportingMode::QtTest),
         QAbstractItemModelTester(&nodes, QAbstractItemModelTester::FailureReportingMode::QtTest)};
@@ -330,6 +390,20 @@ class StepsTest : public QObject {
     nodes.setRows({{"n1", 10, 20, 5.0, {}, {}}});
     nodes.setRows({{"n1", 10, 20, 6.0, {}, {}}});
     nodes.setRows({});
+    costs.setCosts({{.rank = 1, .node = "n2", .seconds = 2}, {.rank = 0, .node = "n1"}});
+    costs.setCosts({{.rank = 1, .node = "n2", .seconds = 3}, {.rank = 0, .node = "n1"}});
+    QCOMPARE(costs.rowOf(0), 1);
+    QCOMPARE(costs.index(0, CostModel::kPhase).data().toString(), phaseName(0));
+    costs.setCosts({{.node = "n2"}});
+    QCOMPARE(costs.headerData(0, Qt::Horizontal, Qt::DisplayRole).toString(), QString("Node"));
+    costs.retranslate();
+    costs.setCosts({});
+    peers.setFigures({{"node/gpu/sm_clock", 900, 1980}, {"waiting", 0, 0}, {"new", 1, 2}}, 3);
+    QCOMPARE(peers.index(0, PeerModel::kOwn).data().toString(), QString("900 MHz"));
+    QCOMPARE(peers.index(0, PeerModel::kFactor).data().toString(), QString::fromUtf8("× 0.45"));
+    QCOMPARE(peers.index(1, PeerModel::kFactor).data().toString(), QString(QChar(0x2014)));
+    peers.retranslate();
+    peers.setFigures({}, 0);
   }
 
   // Both scales can be told apart in grey, step by step away from the middle.

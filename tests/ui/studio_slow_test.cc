@@ -1,5 +1,11 @@
 // One rank slowed for real is named on the run page, and no rank of a healthy run is.
+#include <QSignalSpy>
+#include <QTabBar>
+#include <QTableView>
+
 #include "tests/ui/studio_road.h"
+#include "ui/plots/heat_map_view.h"
+#include "ui/plots/timeline_view.h"
 
 using namespace lockstep;
 
@@ -105,10 +111,47 @@ class StudioSlowTest : public QObject {
         tests::wait([&] { return evidence->text().contains("Its process was suspended"); }, 10'000),
         qPrintable(evidence->text()));
     QVERIFY2(evidence->text().contains("Without this rank"), qPrintable(evidence->text()));
+    profileIt(rank);
+    findInCosts(rank);
     excludeIt(rank);
   }
 
  private:
+  // The steps are recorded and shown: the first of them, of the slow rank.
+  void profileIt(int rank) {
+    ui::RunPage* page = road_->page();
+    QSignalSpy profiled(page->document(), &ui::RunDocument::profiled);
+    auto* button = page->findChild<QToolButton*>("profileButton");
+    QVERIFY(button->isEnabled());
+    QTest::mouseClick(button, Qt::LeftButton);
+    QVERIFY2(tests::wait([&] { return profiled.size() == 1; }), qPrintable(stateText()));
+    const qint64 first = profiled[0][0].toLongLong();
+    const auto* map = page->findChild<ui::HeatMapView*>("heatMap");
+    QVERIFY2(tests::wait([&] { return map->isVisible() && map->chosenStep() == first; }, 60'000),
+             qPrintable(stateText()));
+    QCOMPARE(map->chosenRank(), rank);
+    const auto* timeline = page->findChild<ui::TimelineView*>("timeline");
+    QVERIFY(
+        tests::wait([&] { return timeline->measured() && timeline->measured()->step == first; }));
+  }
+  // It is the costliest, and stands beside its peers.
+  void findInCosts(int rank) {
+    ui::RunPage* page = road_->page();
+    auto* tabs = page->findChild<QTabWidget*>("runTabs");
+    for (int i = 0; i < tabs->count(); ++i)
+      if (tabs->tabText(i) == "Stragglers")
+        QTest::mouseClick(tabs->tabBar(), Qt::LeftButton, {}, tabs->tabBar()->tabRect(i).center());
+    const auto* table = page->findChild<QTableView*>("costTable");
+    const auto cell = [&](int row, int column) {
+      return table->model()->index(row, column).data().toString();
+    };
+    QVERIFY2(tests::wait([&] { return cell(0, 0) == QString("rank %1").arg(rank); }),
+             qPrintable(cell(0, 0)));
+    QCOMPARE(cell(0, 1), QString("local%1").arg(rank + 1));
+    const auto* peers = page->findChild<QTableView*>("peerTable");
+    QVERIFY(tests::wait([&] { return peers->model()->rowCount() > 7; }));
+    tabs->setCurrentIndex(0);
+  }
   // By the panel's button. The first node coordinates the run, and stays.
   void excludeIt(int rank) {
     ui::RunPage* page = road_->page();

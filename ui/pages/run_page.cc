@@ -16,6 +16,7 @@
 
 #include "ui/dialogs/debug_dialog.h"
 #include "ui/dialogs/exclude_dialog.h"
+#include "ui/pages/costs_panel.h"
 #include "ui/pages/dashboard_view.h"
 #include "ui/pages/run_logs.h"
 #include "ui/pages/steps_panel.h"
@@ -60,6 +61,7 @@ RunPage::RunPage(std::unique_ptr<RunDocument> document, QWidget* parent)
   connectButtons();
   connectDocument();
   connect(&second_, &QTimer::timeout, this, &RunPage::refreshFigures);
+  connect(&second_, &QTimer::timeout, this, &RunPage::showProfiled);
   second_.start(1000);
   connect(&Theme::instance(), &Theme::changed, this, &RunPage::restyle);
   placeAllSeries();
@@ -132,6 +134,8 @@ void RunPage::buildTabs() {
   auto* reader = new StepReader(document_->historyFolder(), document_->run().toStdString(), this);
   steps_ = new StepsPanel(document_, reader, this);
   addPart("steps", scrolled(steps_, this));
+  costs_ = new CostsPanel(document_, this);
+  addPart("stragglers", costs_);
   traffic_ = new TrafficPanel(document_, reader, this);
   addPart("traffic", scrolled(traffic_, this));
   dashboard_ = new DashboardView(*document_, {stepGroup_, timeGroup_, epochGroup_}, this);
@@ -145,6 +149,7 @@ void RunPage::buildTabs() {
     placeAllSeries();
   });
   connect(steps_, &StepsPanel::cellChosen, this, &RunPage::showMoment);
+  connect(costs_, &CostsPanel::shown, this, &RunPage::showStep);
   connect(reader, &StepReader::failed, this,
           [this](const Error& error) { message()->showError(error); });
   tabs_->setCornerWidget(tools_, Qt::TopRightCorner);
@@ -176,6 +181,10 @@ void RunPage::connectButtons() {
   connect(rerun_, &QPushButton::clicked, this,
           [this] { Q_EMIT relaunchWanted(app::RelaunchKind::kRerun); });
   connect(clone_, &QPushButton::clicked, this, &RunPage::cloneWanted);
+  connect(straggler_->profileButton(), &QToolButton::clicked, document_,
+          [this] { document_->ask(app::RunRequest::kProfile); });
+  connect(straggler_->restartButton(), &QToolButton::clicked, document_,
+          [this] { document_->ask(app::RunRequest::kRestart); });
   connect(straggler_->debugButton(), &QToolButton::clicked, this, &RunPage::debugRank);
   connect(straggler_->excludeButton(), &QToolButton::clicked, this, &RunPage::excludeNode);
   connect(message(), &MessagePanel::actionTriggered, this, [this] {
@@ -188,6 +197,13 @@ void RunPage::connectDocument() {
   connect(&document_->curves(), &RunCurves::added, this, &RunPage::placeSeries);
   connect(document_, &RunDocument::breakdownChanged, this, &RunPage::refreshBreakdown);
   connect(document_, &RunDocument::slowChanged, this, &RunPage::refreshSlow);
+  connect(document_, &RunDocument::profiled, this, [this](qint64 first, int steps) {
+    profiled_ = {first, first + steps - 1};
+    message()->showNote(Tone::kActive, [first, last = profiled_->last] {
+      return MessagePanel::Note{.what = tr("All events of steps %1 to %2 are being recorded.")
+                                            .arg(formatCount(first), formatCount(last))};
+    });
+  });
   connect(document_, &RunDocument::dataChanged, this, [this] {
     for (PlotGroup* group : groups()) group->dataChanged();
     refreshFigures();
@@ -220,6 +236,20 @@ QString RunPage::title() const {
 void RunPage::find() {
   tabs_->setCurrentWidget(logs_);
   logs_->find();
+}
+
+void RunPage::showStep(int rank, qint64 step) {
+  tabs_->setCurrentIndex(static_cast<int>(parts_.indexOf("steps")));
+  steps_->choose(rank, step);
+}
+
+// Shows the recorded steps once the history has them.
+void RunPage::showProfiled() {
+  if (!profiled_ || document_->lastStep() <= profiled_->last) return;
+  if (!std::exchange(profiled_->isWritten, true)) return;
+  const auto& slow = document_->slow();
+  showStep(slow && !slow->link && slow->rank >= 0 ? slow->rank : 0, profiled_->first);
+  profiled_.reset();
 }
 
 // The moment that a cell of the heat map is of, in all plots and in the logs.
@@ -464,8 +494,9 @@ void RunPage::retranslate() {
   tabs_->setTabText(1, tr("Nodes"));
   tabs_->setTabText(2, tr("Logs"));
   tabs_->setTabText(3, tr("Steps"));
-  tabs_->setTabText(4, tr("Traffic"));
-  tabs_->setTabText(5, tr("Dashboard"));
+  tabs_->setTabText(4, tr("Stragglers"));
+  tabs_->setTabText(5, tr("Traffic"));
+  tabs_->setTabText(6, tr("Dashboard"));
   tabs_->setAccessibleName(tr("Parts of the run"));
   smoothLabel_->setText(tr("Smoothing"));
   smooth_->setAccessibleName(tr("Smoothing"));
@@ -495,6 +526,7 @@ void RunPage::retranslate() {
   straggler_->retranslate();
   logs_->retranslate();
   steps_->retranslate();
+  costs_->retranslate();
   traffic_->retranslate();
   dashboard_->retranslate();
   placeAllSeries();

@@ -23,6 +23,7 @@ namespace lockstep::ui {
 class BreakdownBars;
 class BreakdownModel;
 class Card;
+class CostsPanel;
 class DashboardView;
 class Figure;
 class PlotGroup;
@@ -83,6 +84,8 @@ class RunPage : public Page {
   void placeGpuSeries(const QString& name);
   void showReach(std::int64_t sinceNs);
   void showEnd();
+  void showStep(int rank, qint64 step);
+  void showProfiled();
   void showMoment(int rank, qint64 step);  // rank -1: none
   void refreshRow();
   void refreshBreakdown();
@@ -157,6 +160,12 @@ class RunPage : public Page {
   std::int64_t unreachableNs_ = 0;  // since when, as shown; 0: it is not
   RunLogs* logs_ = nullptr;
   StepsPanel* steps_ = nullptr;
+  CostsPanel* costs_ = nullptr;
+  struct Profiled {
+    qint64 first = 0, last = 0;  // steps
+    bool isWritten = false;      // the steps after them have come a while ago
+  };
+  std::optional<Profiled> profiled_;  // that the page waits for
   TrafficPanel* traffic_ = nullptr;
   QTimer second_;
 };

@@ -18,13 +18,15 @@ StragglerPanel::StragglerPanel(QWidget* parent) : Card("stragglerPanel", parent)
     label->setWordWrap(true);
     label->setTextInteractionFlags(Qt::TextSelectableByMouse);
   }
+  profile_ = makeToolButton("profileButton", "record", this);
+  restart_ = makeToolButton("restartRanksButton", "refresh", this);
   debug_ = makeToolButton("debugRankButton", "debug", this);
   exclude_ = makeToolButton("excludeNodeButton", "disconnect", this);
   auto* first = new QHBoxLayout;
   first->setSpacing(kSpaceS);
   first->addWidget(who_, 1);
-  first->addWidget(exclude_, 0, Qt::AlignTop);
-  first->addWidget(debug_, 0, Qt::AlignTop);
+  for (QToolButton* button : {profile_, restart_, exclude_, debug_})
+    first->addWidget(button, 0, Qt::AlignTop);
   body()->addLayout(first);
   body()->addWidget(evidence_);
   // As high with a straggler as without: nothing moves when one comes or goes.
@@ -68,6 +70,8 @@ QString StragglerPanel::evidenceText(const app::SlowEvidence& evidence) const {
 }
 
 void StragglerPanel::retranslate() {
+  setTexts(profile_, tr("Record all events of the next 20 steps (lockstep profile)"));
+  setTexts(restart_, tr("Take a checkpoint and restart all ranks from it (lockstep restart)"));
   setTexts(exclude_, tr("Exclude a node from the run"));
   setTexts(debug_, tr("Debug a rank: stacks, processes, kernel messages, a debugger"));
 }
@@ -75,6 +79,7 @@ void StragglerPanel::retranslate() {
 void StragglerPanel::refresh(const RunDocument& run) {
   debug_->setEnabled(run.canDebug());
   exclude_->setEnabled(run.canExclude());
+  for (QToolButton* button : {profile_, restart_}) button->setEnabled(run.canProfile());
   const auto& slow = run.slow();
   wasLive_ = wasLive_ || (run.loaded() && !app::isFinal(run.row().phase));
   evidence_->setVisible(slow || wasLive_);

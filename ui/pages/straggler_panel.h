@@ -20,6 +20,8 @@ class StragglerPanel : public Card {
   explicit StragglerPanel(QWidget* parent);
   void refresh(const RunDocument& run);
   QString who() const { return who_->text(); }
+  QToolButton* profileButton() const { return profile_; }
+  QToolButton* restartButton() const { return restart_; }
   QToolButton* debugButton() const { return debug_; }
   QToolButton* excludeButton() const { return exclude_; }
   QString evidence() const { return evidence_->text(); }
@@ -30,6 +32,8 @@ class StragglerPanel : public Card {
 
   QLabel* who_ = nullptr;
   QLabel* evidence_ = nullptr;
+  QToolButton* profile_ = nullptr;
+  QToolButton* restart_ = nullptr;
   QToolButton* debug_ = nullptr;
   QToolButton* exclude_ = nullptr;
   bool wasLive_ = false;  // keeps the room of a straggler's evidence

@@ -62,6 +62,7 @@ struct RunDocument::Loaded {
   app::RunDocuments documents;
   app::RunScope scope;
   std::optional<app::Preview> prediction;
+  plan::BatchShares shares;
   std::vector<std::string> curves;  // all names
   app::StepMatrix steps;
   std::vector<app::RunBatch::Series> measures;  // that `steps` has; the last point of each
@@ -88,6 +89,7 @@ RunDocument::Loaded RunDocument::readRun(const std::string& folder, const std::s
   out.row = *row;
   if (auto documents = (*history)->documents(run)) {
     out.documents = std::move(*documents);
+    out.shares = app::batchSharesOf(out.documents);
     out.scope = app::scopeOf(**history, out.row, out.documents);
     if (auto prediction = app::parsePrediction(out.documents.prediction)) {
       out.prediction = std::move(*prediction);
@@ -210,6 +212,7 @@ void RunDocument::load() {
         }
         documents_ = std::move(loaded->documents);
         prediction_ = std::move(loaded->prediction);
+        shares_ = loaded->shares;
         model_.begin(loaded->row, std::move(loaded->scope));
         for (const auto& epoch : loaded->epochs) model_.addEpoch(epoch);
         alerts_.begin(loaded->row, model_.progress(), monotonicNow());
@@ -371,13 +374,16 @@ bool RunDocument::canStop() const {
 }
 
 bool RunDocument::canExclude() const { return canStop() && members().size() > 1; }
+bool RunDocument::canProfile() const { return canStop() && row().phase == app::RunState::RUNNING; }
 
 void RunDocument::ask(const app::RunRequest& what) {
   if (!recorder_) return;
-  recorder_->ask(what, [this](Status status) {
-    if (!status.ok()) Q_EMIT failed(status.error());
+  recorder_->ask(what, [this](const Result<app::RunAnswer>& answer) {
+    if (!answer.ok()) return Q_EMIT failed(answer.error());
+    if (answer->steps > 0) Q_EMIT profiled(answer->firstStep, answer->steps);
   });
 }
+
 void RunDocument::giveUp() {
   runInBackground(
       this,

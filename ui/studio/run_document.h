@@ -12,6 +12,7 @@
 #include "app/alerts/alert_watch.h"
 #include "app/history/history.h"
 #include "app/runs/preview.h"
+#include "app/runs/rank_costs.h"
 #include "app/runs/recorder.h"
 #include "app/runs/run_model.h"
 #include "app/runs/step_matrix.h"
@@ -55,6 +56,8 @@ class RunDocument : public QObject {
   app::StepMatrix& steps() { return steps_; }
   // The planned node of each rank; empty: not known.
   std::vector<std::string> nodesOfRanks() const;
+  // The samples of each rank in a step by the plan; empty: not known.
+  std::vector<double> samplesOfRanks() const { return shares_.of(steps_.ranks()); }
   // The nodes that have ranks now, as far as this document has followed the run.
   std::vector<std::string> members() const;
   // Converts a wall clock time, in seconds, to the x of series over time.
@@ -76,6 +79,7 @@ class RunDocument : public QObject {
   std::shared_ptr<LiveCluster> cluster() const { return cluster_; }
   bool canDebug() const { return loaded_ && cluster_ && app::isUnderWay(model_.row().phase); }
   bool canExclude() const;  // a node
+  bool canProfile() const;  // and restart its ranks
   bool canStop() const;
   bool canKill() const;
   bool canRelaunch() const { return loaded_ && model_.over() && !documents_.specYaml.empty(); }
@@ -97,6 +101,7 @@ class RunDocument : public QObject {
   // an error of the run, live or from the history, or of a request
   void failed(const lockstep::Error& error);
   void warned(const lockstep::Error& warning);  // the run goes on
+  void profiled(qint64 firstStep, int steps);   // their events are about to be recorded
   void alerted(const lockstep::app::AlertEvent& event);
   void finished();
 
@@ -115,6 +120,7 @@ class RunDocument : public QObject {
   app::RunModel model_;
   app::RunDocuments documents_;
   std::optional<app::Preview> prediction_;
+  plan::BatchShares shares_;
   std::vector<std::string> members_;  // of the last generation with others; empty: as launched
   LogModel* logs_;
   RunCurves curves_;

@@ -3,7 +3,6 @@
 #include <QElapsedTimer>
 #include <QStringList>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -14,17 +13,22 @@ namespace {
 constexpr int kSliceMs = 12;                // of the window's thread at a time
 constexpr std::int64_t kTogether = 16'384;  // steps read at a time
 
-constexpr std::array<std::string_view, 7> kNames{"step",    "data",     "forward",  "backward",
-                                                 "waiting", "transfer", "optimizer"};
+constexpr std::pair<std::string_view, app::StepMeasure> kNames[] = {
+    {"step", app::StepMeasure::kStep},           {"data", app::StepMeasure::kData},
+    {"forward", app::StepMeasure::kForward},     {"backward", app::StepMeasure::kBackward},
+    {"waiting", app::StepMeasure::kWaiting},     {"transfer", app::StepMeasure::kTransfer},
+    {"optimizer", app::StepMeasure::kOptimizer}, {"stalled", app::StepMeasure::kStalled}};
 
 std::optional<std::pair<int, app::StepMeasure>> partsOf(const std::string& name) {
   const QStringList parts = QString::fromStdString(name).split('/');
   if (parts.size() != 3 || parts[0] != "rank") return std::nullopt;
   bool isNumber = false;
   const int rank = parts[1].toInt(&isNumber);
-  const auto which = std::find(kNames.begin(), kNames.end(), parts[2].toStdString());
-  if (!isNumber || rank < 0 || which == kNames.end()) return std::nullopt;
-  return std::pair{rank, static_cast<app::StepMeasure>(which - kNames.begin())};
+  const auto* which = std::find_if(std::begin(kNames), std::end(kNames), [&](const auto& one) {
+    return one.first == parts[2].toStdString();
+  });
+  if (!isNumber || rank < 0 || which == std::end(kNames)) return std::nullopt;
+  return std::pair{rank, which->second};
 }
 
 // Calls `add(step, seconds)` for steps [from, to] of a rank: for the least and the greatest of

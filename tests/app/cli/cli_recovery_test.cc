@@ -175,6 +175,48 @@ class CliRecoveryTest : public QObject {
     QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
   }
 
+  // All ranks, from a checkpoint, with the same bits in the end; also where failures end the run.
+  void ranksAreRestartedOnRequest_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<QString>("policy");
+    QTest::newRow("data parallel") << "multi-worker-mirrored"
+                                   << "restart";
+    QTest::newRow("zero-1") << "zero-1"
+                            << "shrink";
+    QTest::newRow("pipeline, failures end it") << "pipeline"
+                                               << "none";
+  }
+  void ranksAreRestartedOnRequest() {
+    QFETCH(QString, kind);
+    QFETCH(QString, policy);
+    const Cli cli;
+    const QStringList arguments = training(kind, "2", kSteps) << "--set"
+                                                              << "recovery.policy=" + policy;
+    const CliResult whole = cli.run(arguments);
+    QVERIFY2(whole.exit == 0, whole.text());
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto before = cli.workers(run);
+    const CliResult asked = cli.run({"restart", run});
+    QVERIFY2(asked.exit == 0 && asked.out.contains("restarts all ranks"), asked.text());
+    QVERIFY2(cli.awaitEvent(*process, "recovered", out, 20000), out.right(3000));
+    const auto after = cli.workers(run);
+    QCOMPARE(after.size(), qsizetype{2});
+    for (const qint64 worker : after) QVERIFY(!before.contains(worker));
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
+    QCOMPARE(result.last()["steps"].toInt(), kSteps);
+    const auto recovering = result.all("recovering"), recovered = result.all("recovered");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    QCOMPARE(recovering[0]["cause"].toString(), QString("a restart of all ranks was requested"));
+    QVERIFY(recovered[0]["seconds"].toDouble() < 10);
+    const CliResult late = cli.run({"restart", run});
+    QVERIFY2(late.exit != 0 && late.err.contains("has ended"), late.text());
+  }
+
   void aKilledWorkerIsReplaced_data() {
     QTest::addColumn<QString>("kind");
     QTest::addColumn<QString>("ranks");

@@ -266,7 +266,7 @@ class LaunchTroubleTest : public QObject {
     const std::string socket = lines.value(1).toStdString();
     const int before = connectionsTo(socket);
     std::optional<Status> told;
-    recorder.ask(RunRequest::kKill, [&](Status status) { told = std::move(status); });
+    recorder.ask(RunRequest::kKill, [&](const Result<RunAnswer>& one) { told = one.status(); });
     QVERIFY(bench.until([&] { return connectionsTo(socket) > before; }));  // the agent has found it
     QVERIFY(!told);
     ::kill(pid, SIGKILL);

@@ -52,7 +52,7 @@ struct Running {
   }
   Status ask(Recorder& recorder, const RunRequest& what) {
     std::optional<Status> answer;
-    recorder.ask(what, [&](Status status) { answer = std::move(status); });
+    recorder.ask(what, [&](const Result<RunAnswer>& one) { answer = one.status(); });
     if (!bench.until([&] { return answer.has_value(); }, 20000))
       return makeError(Code::kDeadlineExceeded, "no answer");
     return *answer;

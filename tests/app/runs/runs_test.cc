@@ -220,7 +220,7 @@ class RunsTest : public QObject {
     Recorder recorder(*run, *bench.session, bench.home, bench.inbox, seen.observer());
     QVERIFY(bench.until([&] { return seen.loss.size() > 5; }));
     std::optional<Status> told;
-    const auto done = [&](Status status) { told = std::move(status); };
+    const auto done = [&](const Result<RunAnswer>& one) { told = one.status(); };
     recorder.ask(kill ? RunRequest::kKill : RunRequest::kStop, done);
     QVERIFY(bench.until([&] { return told.has_value() && seen.finished; }));
     QVERIFY2(told->ok(), told->ok() ? "" : told->error().text().c_str());

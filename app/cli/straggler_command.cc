@@ -1,0 +1,151 @@
+// `lockstep stragglers`: the ranks and nodes of a run by the time that the others waited for them.
+#include <algorithm>
+
+#include "app/cli/commands.h"
+#include "app/cli/json_line.h"
+#include "app/cli/terminal.h"
+#include "app/history/history.h"
+#include "app/runs/preview.h"
+#include "app/runs/rank_costs.h"
+
+namespace lockstep::app::cli {
+namespace {
+
+struct Shown {
+  RunRow row;
+  std::unique_ptr<RunStore> store;
+  RankCosts costs;
+  std::vector<PeerFigure> figures;  // of the first rank
+};
+
+Result<Shown> readCosts(const Globals& globals, const Arguments& arguments) {
+  LOCKSTEP_ASSIGN(const std::int64_t last,
+                  arguments.integer("last", 0, 1, std::numeric_limits<std::int64_t>::max()));
+  Shown out;
+  LOCKSTEP_ASSIGN(const auto history, History::open(globals.home.historyFolder()));
+  LOCKSTEP_ASSIGN(out.row, history->find(arguments.words()[0]));
+  LOCKSTEP_ASSIGN(const RunDocuments documents, history->documents(out.row.run));
+  LOCKSTEP_ASSIGN(out.store, history->openRun(out.row.run));
+  StepMatrix matrix;
+  for (const SeriesInfo& info : out.store->series()) {
+    if (!StepMatrix::takes(info.name)) continue;
+    LOCKSTEP_ASSIGN(std::vector<Point> points, out.store->readAll(info.name));
+    matrix.add({info.name, std::move(points)});
+  }
+  std::vector<std::string> nodes;  // of the ranks
+  if (const auto prediction = parsePrediction(documents.prediction); prediction.ok())
+    for (const RankPreview& rank : prediction->ranks) nodes.push_back(rank.node);
+  const StepTimes times(matrix, last > 0 ? matrix.steps() - last + 1 : 1, matrix.steps());
+  out.costs = rankCosts(times, nodes, batchSharesOf(documents).of(matrix.ranks()));
+  if (out.costs.steps > 0) {
+    out.figures =
+        peerFigures(times, out.costs.ranks.front().rank, nodes, storedMeans(*out.store, times));
+    return out;
+  }
+  Error error = makeError(Code::kNotFound, "no rank of run {} can be compared", out.row.run);
+  error.why = matrix.ranks() < 2 ? "it has one rank, or the history has no steps of it yet"
+                                 : "no step after the first five has been reported by all ranks";
+  return error;
+}
+
+std::string figureText(const std::string& name, double value) {
+  const std::string leaf = name.substr(name.rfind('/') + 1);
+  if (leaf == "memory") return bytesText(value);
+  if (leaf.starts_with("disk_") || leaf.starts_with("net_")) return rateText(value);
+  if (leaf == "sm_clock") return fmt::format("{:.0f} MHz", value);
+  if (leaf == "temperature") return fmt::format("{:.0f} °C", value);
+  if (name == "cpu") return fmt::format("{:.2f} cores", value);
+  if (leaf == "cpu" || leaf == "utilisation" || leaf == "throttled")
+    return fmt::format("{:.0f} %", 100 * value);
+  return millisecondsText(value) + " ms";
+}
+
+std::string_view phaseOf(const RankCost& cost) {
+  static constexpr std::array<std::string_view, 5> kNames{"data", "forward", "backward", "transfer",
+                                                          "optimizer"};
+  return cost.seconds > 0 ? kNames[cost.mainPhase()] : "";
+}
+
+void printJson(const Shown& run, const std::vector<RankCost>& costs) {
+  JsonLine("costs")
+      .add("run", run.row.run)
+      .add("first_step", run.costs.first)
+      .add("last_step", run.costs.last)
+      .add("steps", run.costs.steps)
+      .add("step_seconds", run.costs.stepSeconds)
+      .add("at_most", run.costs.atMost)
+      .print();
+  for (const RankCost& cost : costs) {
+    JsonLine line("cost");
+    if (cost.rank >= 0) line.add("rank", cost.rank);
+    line.add("node", cost.node)
+        .add("seconds", cost.seconds)
+        .add("share", cost.share)
+        .add("phase", phaseOf(cost))
+        .add("late_steps", cost.lateSteps)
+        .add("first_late", cost.firstLate)
+        .add("last_late", cost.lastLate)
+        .add("without_seconds", cost.withoutSeconds)
+        .print();
+  }
+  for (const PeerFigure& figure : run.figures)
+    JsonLine("figure")
+        .add("rank", run.costs.ranks.front().rank)
+        .add("name", figure.name)
+        .add("value", figure.own)
+        .add("peers", figure.peers)
+        .print();
+}
+
+void printText(const Shown& run, const std::vector<RankCost>& costs) {
+  put(stdout, fmt::format("steps {} to {} of run {}: a step takes {}{} ms\n\n", run.costs.first,
+                          run.costs.last, run.row.run, run.costs.atMost ? "at most " : "",
+                          millisecondsText(run.costs.stepSeconds)));
+  const bool byNode = costs.front().rank < 0;
+  Table table;
+  table.header = {byNode ? "node" : "rank",
+                  byNode ? "" : "node",
+                  "costs",
+                  "of the time",
+                  "mostly in",
+                  "late in",
+                  "steps",
+                  "a step without it"};
+  table.right = {!byNode, false, true, true, false, true, false, true};
+  for (const RankCost& cost : costs)
+    table.rows.push_back(
+        {byNode ? printable(cost.node) : fmt::format("{}", cost.rank),
+         byNode ? "" : printable(cost.node), durationText(cost.seconds),
+         fmt::format("{:.1f} %", 100 * cost.share), std::string(phaseOf(cost)),
+         fmt::format("{}", cost.lateSteps),
+         cost.lateSteps > 0 ? fmt::format("{} to {}", cost.firstLate, cost.lastLate) : "",
+         millisecondsText(cost.withoutSeconds) + " ms"});
+  put(stdout, table.text());
+  Table peers;
+  peers.header = {"", fmt::format("rank {}", run.costs.ranks.front().rank), "median of the others"};
+  peers.right = {false, true, true};
+  for (const PeerFigure& figure : run.figures)
+    peers.rows.push_back(
+        {figure.name, figureText(figure.name, figure.own), figureText(figure.name, figure.peers)});
+  put(stdout, "\n" + peers.text());
+  std::string told;
+  for (const StragglerRow& row : run.store->stragglers())
+    told += fmt::format("  {}  {}\n", localTime(row.wallNs), printable(row.text));
+  if (!told.empty()) put(stdout, "\nnamed while the run went on\n" + told);
+}
+
+}  // namespace
+
+int stragglersCommand(const Globals& globals, const Arguments& arguments) {
+  const bool json = arguments.has("json");
+  const auto run = readCosts(globals, arguments);
+  if (!run.ok()) {
+    report(run.error(), json);
+    return exitCodeOf(run.error());
+  }
+  const bool byNode = arguments.has("nodes") && !run->costs.nodes.empty();
+  (json ? printJson : printText)(*run, byNode ? run->costs.nodes : run->costs.ranks);
+  return 0;
+}
+
+}  // namespace lockstep::app::cli

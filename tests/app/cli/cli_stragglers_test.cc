@@ -1,0 +1,149 @@
+// What a person asks about a rank that is slow: its cost, and the events of the steps to come.
+#include <signal.h>
+
+#include <QElapsedTimer>
+#include <QFileInfo>
+#include <QTest>
+#include <set>
+
+#include "app/history/history.h"
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep;
+using namespace lockstep::test;
+
+namespace {
+
+QString runOf(const QByteArray& out) {
+  const qsizetype at = out.indexOf("\"run\":\"") + 7;
+  return QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
+}
+
+QStringList training(const QString& kind, int steps) {
+  return {"run",
+          example("fashion-mlp"),
+          "--json",
+          "--local",
+          "3",
+          "--set",
+          "strategy.kind=" + kind,
+          "--set",
+          "training.epochs=100",
+          "--set",
+          "training.max_steps=" + QString::number(steps)};
+}
+
+}  // namespace
+
+class CliStragglersTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void stepsAreProfiledOnRequest_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::newRow("data parallel") << "multi-worker-mirrored";
+    QTest::newRow("zero-3") << "zero-3";
+    QTest::newRow("pipeline") << "pipeline";
+  }
+  // Every step of every rank, however short the steps are.
+  void stepsAreProfiledOnRequest() {
+    QFETCH(QString, kind);
+    const Cli cli;
+    const auto process = cli.start(training(kind, 6000));
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    for (const char* steps : {"0", "201", "-1", "x"}) {
+      const CliResult refused = cli.run({"profile", run, "--steps", steps});
+      QVERIFY2(refused.exit == 2 && refused.err.contains("steps"), refused.text());
+    }
+    const CliResult asked = cli.run({"profile", run, "--steps", "7", "--json"});
+    QVERIFY2(asked.exit == 0, asked.text());
+    const QJsonObject told = asked.first("profiled");
+    QCOMPARE(told["steps"].toInt(), 7);
+    const auto first = static_cast<std::int64_t>(told["first_step"].toInteger());
+    QVERIFY(first > 1);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY2(result.last()["steps"].toInt() > first + 7, asked.text());
+    const auto history = app::History::open((cli.home() + "/history").toStdString());
+    QVERIFY(history.ok());
+    const auto store = (*history)->openRun(run.toStdString());
+    QVERIFY(store.ok());
+    std::set<std::pair<int, std::int64_t>> kept;
+    for (const app::SpanEvents& one : (*store)->events(first, first + 6))
+      kept.insert({one.rank, one.step});
+    QCOMPARE(kept.size(), std::size_t{21});
+    // The steps beside them are sampled as before.
+    std::size_t beside = 0;
+    for (const std::int64_t step : (*store)->eventSteps()) beside += step == first + 7 ? 1 : 0;
+    QCOMPARE(beside, (first + 7) % 50 == 0 ? beside : std::size_t{0});
+    const CliResult late = cli.run({"profile", run});
+    QVERIFY2(late.exit != 0 && late.err.contains("has ended"), late.text());
+  }
+
+  // A rank that is suspended again and again is the costliest, and its node.
+  void theCostliestRankIsFirst() {
+    const Cli cli;
+    const auto process = cli.start(training("multi-worker-mirrored", 3000));
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto workers = cli.workers(run);
+    QCOMPARE(workers.size(), qsizetype{3});
+    const auto slow = static_cast<pid_t>(workers[1]);
+    const QString folder = QFileInfo("/proc/" + QString::number(slow) + "/cwd").symLinkTarget();
+    double paused = 0;
+    QElapsedTimer clock;
+    for (int i = 0; i < 15 && process->state() == QProcess::Running; ++i) {
+      clock.start();
+      ::kill(slow, SIGSTOP);
+      QTest::qWait(90);
+      ::kill(slow, SIGCONT);
+      paused += static_cast<double>(clock.elapsed()) * 1e-3;
+      QTest::qWait(30);
+    }
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    const CliResult shown = cli.run({"stragglers", run, "--json"});
+    QVERIFY2(shown.exit == 0 && shown.onlyJson, shown.text());
+    QVERIFY(shown.first("costs")["step_seconds"].toDouble() > 0);
+    const auto costs = shown.all("cost");
+    QCOMPARE(costs.size(), qsizetype{3});
+    const double cost = costs[0]["seconds"].toDouble();
+    QVERIFY2(cost > 0.3 * paused && cost < 1.5 * paused, shown.text());
+    QVERIFY2(costs[1]["seconds"].toDouble() < 0.5 * cost, shown.text());
+    QVERIFY(costs[0]["late_steps"].toInt() > 0);
+    QVERIFY(costs[0]["without_seconds"].toDouble() <
+            shown.first("costs")["step_seconds"].toDouble());
+    const QString node = costs[0]["node"].toString();
+    QVERIFY2(!node.isEmpty() && folder.endsWith("/" + node), qPrintable(folder + " " + node));
+    std::set<QString> figures;
+    for (const QJsonObject& figure : shown.all("figure")) {
+      QCOMPARE(figure["rank"], costs[0]["rank"]);
+      figures.insert(figure["name"].toString());
+    }
+    for (const char* name : {"step", "forward", "backward", "waiting", "memory", "cpu"})
+      QVERIFY2(figures.contains(name), shown.text());
+    const CliResult nodes = cli.run({"stragglers", run, "--nodes", "--json"});
+    QCOMPARE(nodes.all("cost")[0]["node"].toString(), node);
+    QVERIFY(!nodes.all("cost")[0].contains("rank"));
+    const CliResult text = cli.run({"stragglers", run, "--last", "50"});
+    QVERIFY2(text.exit == 0 && text.out.contains("median of the others"), text.text());
+    QVERIFY2(text.out.contains("steps 2951 to 3000"), text.text());
+  }
+
+  void whatCannotBeComparedIsSaid() {
+    const Cli cli;
+    const CliResult alone =
+        cli.run({"run", example("fashion-mlp"), "--json", "--local", "1", "--set",
+                 "training.max_steps=20", "--set", "training.epochs=1"});
+    QVERIFY2(alone.exit == 0, alone.text());
+    const CliResult shown = cli.run({"stragglers", alone.first("started")["run"].toString()});
+    QVERIFY2(shown.exit != 0 && shown.err.contains("it has one rank"), shown.text());
+    const CliResult unknown = cli.run({"stragglers", "nothing"});
+    QVERIFY2(unknown.exit != 0, unknown.text());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliStragglersTest)
+#include "cli_stragglers_test.moc"

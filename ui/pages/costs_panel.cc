@@ -1,0 +1,212 @@
+#include "ui/pages/costs_panel.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QStackedWidget>
+#include <QTableView>
+#include <QToolButton>
+#include <QVBoxLayout>
+#include <algorithm>
+#include <utility>
+
+#include "app/history/history.h"
+#include "app/runs/rank_costs.h"
+#include "ui/models/cost_model.h"
+#include "ui/studio/background.h"
+#include "ui/studio/run_document.h"
+#include "ui/theme/format.h"
+#include "ui/widgets/tables.h"
+#include "ui/widgets/widgets.h"
+
+namespace lockstep::ui {
+namespace {
+
+constexpr int kEveryMs = 1000;
+constexpr int kAllSteps = 0;
+
+}  // namespace
+
+struct CostsPanel::Answer {
+  app::RankCosts costs;
+  int rank = -1;
+  std::vector<app::PeerFigure> figures;  // of `rank`
+};
+
+CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
+    : QWidget(parent), document_(document) {
+  setObjectName("costsPanel");
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, kSpaceM, 0, 0);
+  layout->setSpacing(kSpaceM);
+  costCard_ = new Card("costCard", this);
+  rows_ = new QComboBox(this);
+  rows_->setObjectName("costRows");
+  span_ = new QComboBox(this);
+  span_->setObjectName("costSpan");
+  for (int i = 0; i < 2; ++i) rows_->addItem({});
+  for (const int steps : {100, 1000, kAllSteps}) span_->addItem({}, steps);
+  span_->setCurrentIndex(2);
+  find_ = makeToolButton("costFind", "search", this);
+  auto* tools = new QHBoxLayout;
+  tools->setSpacing(kSpaceS);
+  tools->addWidget(rows_);
+  tools->addWidget(span_);
+  summary_ = makeLabel("costSummary", this, "muted");
+  summary_->setWordWrap(true);
+  tools->addWidget(summary_, 1);
+  tools->addWidget(find_);
+  costCard_->body()->addLayout(tools);
+  costs_ = new CostModel(this);
+  costTable_ = new QTableView(this);
+  costTable_->setObjectName("costTable");
+  costTable_->setModel(costs_);
+  applyTableStyle(costTable_);
+  costTable_->setSelectionMode(QAbstractItemView::SingleSelection);
+  costTable_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  empty_ = makeLabel("costEmpty", this, "muted");
+  empty_->setAlignment(Qt::AlignCenter);
+  empty_->setWordWrap(true);
+  stack_ = new QStackedWidget(this);
+  stack_->addWidget(empty_);
+  stack_->addWidget(costTable_);
+  costCard_->body()->addWidget(stack_, 1);
+  layout->addWidget(costCard_, 1);
+  peerCard_ = new Card("peerCard", this);
+  peers_ = new PeerModel(this);
+  peerTable_ = new QTableView(this);
+  peerTable_->setObjectName("peerTable");
+  peerTable_->setModel(peers_);
+  applyTableStyle(peerTable_);
+  peerTable_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  peerCard_->body()->addWidget(peerTable_, 1);
+  layout->addWidget(peerCard_, 1);
+  again_.setInterval(kEveryMs);
+  connect(&again_, &QTimer::timeout, this, [this] {
+    if (isVisible() && std::exchange(changed_, false)) read();
+  });
+  again_.start();
+  connect(document_, &RunDocument::dataChanged, this, [this] { changed_ = true; });
+  connect(rows_, &QComboBox::currentIndexChanged, this, [this] {
+    if (answer_) take(Answer(*answer_));
+    choose();
+  });
+  connect(span_, &QComboBox::currentIndexChanged, this, &CostsPanel::read);
+  connect(costTable_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
+          &CostsPanel::choose);
+  const auto showInMap = [this] {
+    const app::RankCost* cost = costs_->at(costTable_->currentIndex().row());
+    if (cost != nullptr && cost->lateSteps > 0) Q_EMIT shown(chosenRank(), cost->lastLate);
+  };
+  connect(find_, &QToolButton::clicked, this, showInMap);
+  connect(costTable_, &QTableView::activated, this, showInMap);
+  retranslate();
+}
+
+CostsPanel::~CostsPanel() = default;
+
+int CostsPanel::chosenRank() const {
+  const app::RankCost* cost = costs_->at(costTable_->currentIndex().row());
+  if (cost == nullptr || !answer_) return -1;
+  if (cost->rank >= 0) return cost->rank;
+  for (const app::RankCost& one : answer_->costs.ranks)
+    if (one.node == cost->node) return one.rank;
+  return -1;
+}
+
+void CostsPanel::showEvent(QShowEvent* event) {
+  QWidget::showEvent(event);
+  read();
+}
+
+void CostsPanel::read() {
+  if (std::exchange(reading_, true)) {
+    readAgain_ = true;
+    return;
+  }
+  const app::StepMatrix& matrix = document_->steps();
+  const int span = span_->currentData().toInt();
+  const std::int64_t first = span == kAllSteps ? 1 : matrix.steps() - span + 1;
+  auto times = std::make_shared<app::StepTimes>(matrix, first, matrix.steps());
+  runInBackground(
+      this,
+      [times, rank = chosenRank(), nodes = document_->nodesOfRanks(),
+       samples = document_->samplesOfRanks(), folder = document_->historyFolder(),
+       run = document_->run().toStdString()] {
+        Answer out;
+        out.costs = app::rankCosts(*times, nodes, samples);
+        if (out.costs.steps == 0) return out;
+        out.rank = rank >= 0 ? rank : out.costs.ranks.front().rank;
+        app::MeanOf meanOf = [](const std::string&) { return std::optional<double>(); };
+        const auto history = app::History::open(folder);
+        const auto store = history.ok() ? (*history)->openRun(run) : history.error();
+        if (store.ok()) meanOf = app::storedMeans(**store, *times);
+        out.figures = app::peerFigures(*times, out.rank, nodes, meanOf);
+        return out;
+      },
+      [this](Answer answer) {
+        reading_ = false;
+        take(std::move(answer));
+        if (std::exchange(readAgain_, false)) read();
+      });
+}
+
+void CostsPanel::take(Answer answer) {
+  const int rank = chosenRank();
+  const bool byNode = rows_->currentIndex() == 1;
+  answer_ = std::make_unique<Answer>(std::move(answer));
+  taking_ = true;
+  costs_->setCosts(byNode ? answer_->costs.nodes : answer_->costs.ranks);
+  int row = byNode ? 0 : std::max(0, costs_->rowOf(rank));
+  if (byNode)
+    for (const app::RankCost& one : answer_->costs.ranks)
+      if (one.rank == rank)
+        for (int r = 0; r < costs_->rowCount(); ++r)
+          if (costs_->at(r)->node == one.node) row = r;
+  costTable_->setCurrentIndex(costs_->index(row, 0));
+  taking_ = false;
+  stack_->setCurrentIndex(costs_->rowCount() > 0 && answer_->costs.steps > 0 ? 1 : 0);
+  peers_->setFigures(answer_->figures, std::max(answer_->rank, 0));
+  showSummary();
+}
+
+void CostsPanel::choose() {
+  if (taking_) return;
+  showSummary();
+  if (chosenRank() >= 0 && chosenRank() != answer_->rank) read();
+}
+
+void CostsPanel::showSummary() {
+  const app::RankCost* cost = costs_->at(costTable_->currentIndex().row());
+  find_->setEnabled(cost != nullptr && cost->lateSteps > 0);
+  summary_->clear();
+  if (!answer_ || answer_->costs.steps == 0) return;
+  const app::RankCosts& all = answer_->costs;
+  summary_->setText(
+      (all.atMost ? tr("Steps %1 to %2: a step takes at most %3.")
+                  : tr("Steps %1 to %2: a step takes %3."))
+          .arg(formatCount(all.first), formatCount(all.last), formatSeconds(all.stepSeconds)));
+}
+
+void CostsPanel::retranslate() {
+  costCard_->setTitle(tr("Time that the others waited"));
+  peerCard_->setTitle(tr("Beside its peers"));
+  rows_->setItemText(0, tr("Ranks"));
+  rows_->setItemText(1, tr("Nodes"));
+  rows_->setAccessibleName(tr("Rows"));
+  span_->setItemText(0, tr("Last 100 steps"));
+  span_->setItemText(1, tr("Last 1,000 steps"));
+  span_->setItemText(2, tr("All steps"));
+  span_->setAccessibleName(tr("Steps"));
+  setTexts(find_, tr("Show its last late step in the heat map"));
+  empty_->setText(document_->row().world > 1 ? tr("Ranks are compared after the first steps.")
+                                             : tr("A run of one rank has no stragglers."));
+  costTable_->setAccessibleName(tr("Time that the others waited"));
+  peerTable_->setAccessibleName(tr("Beside its peers"));
+  costs_->retranslate();
+  peers_->retranslate();
+  showSummary();
+}
+
+}  // namespace lockstep::ui

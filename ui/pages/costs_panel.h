@@ -1,0 +1,63 @@
+// CostsPanel: the ranks and nodes of a run by the time that the others waited for them, and one of
+// them beside its peers. Reads in the background while it is in sight.
+#pragma once
+
+#include <QTimer>
+#include <QWidget>
+#include <memory>
+
+class QComboBox;
+class QLabel;
+class QStackedWidget;
+class QTableView;
+class QToolButton;
+
+namespace lockstep::ui {
+
+class Card;
+class CostModel;
+class PeerModel;
+class RunDocument;
+
+class CostsPanel : public QWidget {
+  Q_OBJECT
+
+ public:
+  CostsPanel(RunDocument* document, QWidget* parent = nullptr);
+  ~CostsPanel() override;
+
+  void retranslate();
+  int chosenRank() const;  // −1: none; of a node: its costliest rank
+
+ Q_SIGNALS:
+  void shown(int rank, qint64 step);  // wants to be seen in the heat map
+
+ protected:
+  void showEvent(QShowEvent* event) override;
+
+ private:
+  struct Answer;
+  void read();
+  void take(Answer answer);
+  void showSummary();
+  void choose();
+
+  RunDocument* document_;
+  QTimer again_;  // while data arrive
+  bool reading_ = false, readAgain_ = false, changed_ = true, taking_ = false;
+  Card* costCard_ = nullptr;
+  QComboBox* rows_ = nullptr;
+  QComboBox* span_ = nullptr;
+  QToolButton* find_ = nullptr;
+  QStackedWidget* stack_ = nullptr;
+  QLabel* empty_ = nullptr;
+  QLabel* summary_ = nullptr;
+  CostModel* costs_ = nullptr;
+  QTableView* costTable_ = nullptr;
+  Card* peerCard_ = nullptr;
+  PeerModel* peers_ = nullptr;
+  QTableView* peerTable_ = nullptr;
+  std::unique_ptr<Answer> answer_;  // the last one
+};
+
+}  // namespace lockstep::ui
