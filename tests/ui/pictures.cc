@@ -437,8 +437,12 @@ void shootRun(MainWindow* window, const QString& id, const QString& prefix) {
   run->findChild<HeatMapView*>("heatMap")->chooseCell(1, 213);
   shoot(window, prefix + "-run-steps");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(4);
-  shoot(window, prefix + "-run-traffic");
+  const auto* peers = run->findChild<QTableView*>("peerTable")->model();
+  (void)QTest::qWaitFor([&] { return peers->rowCount() > 0; }, 5000);
+  shoot(window, prefix + "-run-stragglers");
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(5);
+  shoot(window, prefix + "-run-traffic");
+  run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(6);
   shootDashboard(window, run, prefix);
   run->findChild<QTabWidget*>("runTabs")->setCurrentIndex(0);
   run->findChild<QToolButton*>("breakdownAsTable")->setChecked(true);

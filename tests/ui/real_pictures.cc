@@ -98,7 +98,8 @@ void inEveryLook(MainWindow& window, const std::function<void(const QString& loo
 
 void shootPages(MainWindow& window, RunPage& run, ClusterPage& cluster, ModelPage& model,
                 const QString& look) {
-  for (const char* part : {"overview", "nodes", "logs", "steps", "traffic", "dashboard"}) {
+  for (const char* part :
+       {"overview", "nodes", "logs", "steps", "stragglers", "traffic", "dashboard"}) {
     const bool ofAMoment = part == QByteArray("steps");
     window.goTo({run.key(), part, ofAMoment ? kSlowRank : -1,
                  ofAMoment ? run.document()->lastStep() - 20 : 0});

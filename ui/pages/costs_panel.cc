@@ -26,6 +26,15 @@ namespace {
 constexpr int kEveryMs = 1000;
 constexpr int kAllSteps = 0;
 
+// Columns as wide as their texts, but for one that takes the rest; so many rows in sight at least.
+void fitColumns(QTableView* table, int rest, int rows) {
+  QHeaderView* header = table->horizontalHeader();
+  header->setSectionResizeMode(QHeaderView::ResizeToContents);
+  header->setStretchLastSection(false);
+  header->setSectionResizeMode(rest, QHeaderView::Stretch);
+  table->setMinimumHeight((rows + 1) * table->verticalHeader()->defaultSectionSize());
+}
+
 }  // namespace
 
 struct CostsPanel::Answer {
@@ -64,7 +73,7 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
   costTable_->setModel(costs_);
   applyTableStyle(costTable_);
   costTable_->setSelectionMode(QAbstractItemView::SingleSelection);
-  costTable_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  fitColumns(costTable_, CostModel::kNode, 4);
   empty_ = makeLabel("costEmpty", this, "muted");
   empty_->setAlignment(Qt::AlignCenter);
   empty_->setWordWrap(true);
@@ -79,7 +88,7 @@ CostsPanel::CostsPanel(RunDocument* document, QWidget* parent)
   peerTable_->setObjectName("peerTable");
   peerTable_->setModel(peers_);
   applyTableStyle(peerTable_);
-  peerTable_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  fitColumns(peerTable_, PeerModel::kFigure, 9);
   peerCard_->body()->addWidget(peerTable_, 1);
   layout->addWidget(peerCard_, 1);
   again_.setInterval(kEveryMs);

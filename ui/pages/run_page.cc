@@ -135,7 +135,7 @@ void RunPage::buildTabs() {
   steps_ = new StepsPanel(document_, reader, this);
   addPart("steps", scrolled(steps_, this));
   costs_ = new CostsPanel(document_, this);
-  addPart("stragglers", costs_);
+  addPart("stragglers", scrolled(costs_, this));
   traffic_ = new TrafficPanel(document_, reader, this);
   addPart("traffic", scrolled(traffic_, this));
   dashboard_ = new DashboardView(*document_, {stepGroup_, timeGroup_, epochGroup_}, this);
