@@ -87,8 +87,11 @@ Status RunControl::restart(const std::string& run, int generation) {
 // As if the nodes were lost, whatever recovery.policy is: a person has asked.
 Result<node::v1::Members> RunControl::membersExcluding(
     const std::vector<std::string>& nodes) const {
-  Error error = makeError(Code::kFailedPrecondition, "node {} cannot be excluded now",
-                          fmt::join(nodes, ", "));
+  Error error =
+      nodes.size() == 1
+          ? makeError(Code::kFailedPrecondition, "node {} cannot be excluded now", nodes.front())
+          : makeError(Code::kFailedPrecondition, "nodes {} cannot be excluded now",
+                      fmt::join(nodes, ", "));
   error.node = nodes.back();
   LOCKSTEP_ASSIGN(const bool isSafe, othersHaveAll(request_, folder_.plan(), nodes));
   if (!isSafe) {

@@ -7256,6 +7256,10 @@ its last lines:
             <source>record the events of steps on request</source>
             <translation>按请求记录若干步的事件</translation>
         </message>
+        <message>
+            <source>nodes %1 cannot be excluded now</source>
+            <translation>现在不能排除节点 %1</translation>
+        </message>
     </context>
     <context>
         <name>lockstep::ui::MessagePanel</name>

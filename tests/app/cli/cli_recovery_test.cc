@@ -137,6 +137,67 @@ class CliRecoveryTest : public QObject {
     QVERIFY2(next.exit == 0, next.text());
   }
 
+  // A worker fails after the request and before its checkpoint, which a suspended worker holds up.
+  // The run restarts without the node where the others have all parts of a checkpoint, else with
+  // it, and excludes it after the next one.
+  void aFailureComesBeforeTheExclusion_data() {
+    QTest::addColumn<QStringList>("settings");
+    QTest::addColumn<bool>("copied");  // a checkpoint before the request
+    QTest::newRow("all have all") << QStringList{"strategy.kind=multi-worker-mirrored"} << false;
+    QTest::newRow("copied before")
+        << QStringList{"strategy.kind=zero-1", "training.checkpoint.copies=1"} << true;
+    QTest::newRow("not copied yet")
+        << QStringList{"strategy.kind=zero-1", "training.checkpoint.copies=1",
+                       "training.checkpoint.every_steps=100000"}
+        << false;
+  }
+  void aFailureComesBeforeTheExclusion() {
+    QFETCH(QStringList, settings);
+    QFETCH(bool, copied);
+    Cli cli;
+    QStringList arguments = training("mirrored", "3", 3 * kSteps);
+    for (const QString& setting : settings) arguments << "--set" << setting;
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const QString folder = cli.home() + "/local/%1/runs/" + run + "/local%1/";
+    if (copied) {
+      const auto holders = [&] {  // of parts of the newest checkpoints
+        int count = 0;
+        for (const int node : {1, 2, 3})
+          count += static_cast<int>(
+              QDir(folder.arg(node) + "checkpoints").entryList({"step-*"}, QDir::Dirs).size());
+        return count;
+      };
+      QTRY_VERIFY_WITH_TIMEOUT(holders() >= 5, 20000);
+    }
+    int victim = 0;
+    for (const qint64 worker : cli.workers(run))
+      if (QFile::symLinkTarget("/proc/" + QString::number(worker) + "/cwd").endsWith("/local2"))
+        victim = static_cast<int>(worker);
+    QVERIFY(victim > 0);
+    ::kill(victim, SIGSTOP);
+    const CliResult asked = cli.run({"exclude", run, "local3"});
+    QVERIFY2(asked.exit == 0, asked.text());
+    ::kill(victim, SIGKILL);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 3 * kSteps);
+    const auto recovering = result.all("recovering");
+    const bool atOnce = copied || settings.size() == 1;
+    QCOMPARE(recovering.size(), qsizetype{atOnce ? 1 : 2});
+    QVERIFY2(recovering[0]["cause"].toString().contains("SIGKILL"), result.text());
+    if (!atOnce) QVERIFY(!recovering[0].contains("world"));
+    const QJsonObject& last = recovering.back();
+    QVERIFY2((last["cause"].toString() + last["why"].toString())
+                 .contains("node local3 was excluded on request"),
+             result.text());
+    QCOMPARE(last["world"].toInt(), 2);
+    const CliResult shown = cli.run({"history", "show", run});
+    QVERIFY2(shown.out.contains("node local3 was excluded on request"), shown.text());
+  }
+
   void aNodeWithTheOnlyCopyStays() {
     Cli cli;
     const CliResult started =
