@@ -3,9 +3,14 @@
 //
 // Victims are chosen by a seed, which is printed: LOCKSTEP_STRAGGLERS_SEED, and
 // LOCKSTEP_STRAGGLERS_ROUNDS how many.
+#include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <QCoreApplication>
+#include <QDir>
 #include <QElapsedTimer>
 #include <QJsonDocument>
 #include <QJsonObject>
@@ -14,6 +19,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/cluster/control_group.h"
 #include "tests/cluster/runs_on_hosts.h"
 
 using namespace lockstep;
@@ -39,7 +45,7 @@ class ClusterStragglersTest : public QObject {
     const unsigned first = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_SEED", "1").toUInt();
     const unsigned rounds = qEnvironmentVariable("LOCKSTEP_STRAGGLERS_ROUNDS", "1").toUInt();
     for (unsigned seed = first; seed < first + rounds; ++seed)
-      for (const char* kind : {"healthy", "link", "stopped"})
+      for (const char* kind : {"healthy", "link", "stopped", "quota", "crowded"})
         QTest::addRow("%s, seed %u", kind, seed) << QString(kind) << seed;
   }
   void stragglers() {
@@ -59,8 +65,13 @@ class ClusterStragglersTest : public QObject {
       planted(*process, out, node, [&](bool on) {
         return on ? on_.hosts().limitRate(victim, 20 + upTo(80)) : on_.hosts().unlimitRate(victim);
       });
+    const pid_t worker = on_.workerOn(victim, run);
     if (kind == "stopped") {
-      stopsInTurns(*process, out, node, on_.workerOn(victim, run));
+      stopsInTurns(*process, out, node, worker);
+    } else if (kind == "quota") {
+      hasAQuota(*process, out, node, worker);
+    } else if (kind == "crowded") {
+      sharesItsCore(*process, out, node, run, victim);
     } else if (kind == "healthy") {
       QVERIFY(on_.awaitSteps(*process, 1000, out, run));
     }
@@ -91,6 +102,10 @@ class ClusterStragglersTest : public QObject {
       if (one["event"] == event && one.contains("to") == ofLinks) found << one;
     }
     return found;
+  }
+  static int lastStep(const QByteArray& out) {
+    const qsizetype at = out.lastIndexOf("\"step\":");
+    return at < 0 ? 0 : out.mid(at + 7, 12).split(',')[0].toInt();
   }
   // Waits for another one.
   QJsonObject next(QProcess& process, QByteArray& out, const QString& event, bool ofLinks) const {
@@ -123,6 +138,76 @@ class ClusterStragglersTest : public QObject {
     qInfo("over after %lld ms: %s", clock.elapsed(), qPrintable(over["text"].toString()));
     QVERIFY2(!over["text"].toString().isEmpty(), out.right(2000));
   }
+  // Three ranks share this machine's cores: another one may be named first.
+  void isNamed(QProcess& process, QByteArray& out, const QString& node, const QString& cause) {
+    QElapsedTimer clock;
+    clock.start();
+    const int before = lastStep(out);
+    const auto isIt = [&](const QJsonObject& slow) {
+      return slow["node"] == node && slow["cause"].toString().contains(cause);
+    };
+    QJsonObject slow = next(process, out, "straggler", false);
+    while (!slow.isEmpty() && !isIt(slow)) slow = next(process, out, "straggler", false);
+    qInfo("named after %lld ms, %d steps: %s", clock.elapsed(), slow["seen_step"].toInt() - before,
+          qPrintable(slow["text"].toString()));
+    QVERIFY2(isIt(slow) && slow["to"].toString().isEmpty(), out.right(3000));
+  }
+  void isOver(QProcess& process, QByteArray& out) {
+    const QJsonObject over = next(process, out, "straggler_over", false);
+    qInfo("%s", qPrintable(over["text"].toString()));
+    QVERIFY(!over.isEmpty());
+  }
+  void hasAQuota(QProcess& process, QByteArray& out, const QString& node, pid_t worker) {
+    const auto group = ControlGroup::make();
+    if (!group) QSKIP("no control group can be made here");
+    QVERIFY(group->limitCpu(0.05) && group->add(worker));
+    isNamed(process, out, node, "quota");
+    QVERIFY(group->limitCpu(100));
+    isOver(process, out);
+  }
+  // Its core has other work, and the others the other cores.
+  void sharesItsCore(QProcess& process, QByteArray& out, const QString& node, const QString& run,
+                     int victim) {
+    cpu_set_t all;
+    QCOMPARE(sched_getaffinity(0, sizeof(all), &all), 0);
+    QList<int> cores;
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &all)) cores << core;
+    if (cores.size() < 2) QSKIP("this machine has one core");
+    for (int host = 1; host <= kHosts; ++host)
+      pin(on_.workerOn(host, run), cores[host == victim ? 0 : 1]);
+    std::vector<pid_t> others;
+    for (int i = 0; i < 4; ++i) others.push_back(startBusy(cores[0]));
+    isNamed(process, out, node, "other work");
+    for (const pid_t other : others) {
+      ::kill(other, SIGKILL);
+      ::waitpid(other, nullptr, 0);
+    }
+    isOver(process, out);
+  }
+  // In a session of its own, which the kernel gives as much of the core as any other.
+  static pid_t startBusy(int core) {
+    const pid_t parent = ::getpid(), out = ::fork();
+    if (out != 0) return out;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::setsid();
+    pinThread(0, core);
+    for (volatile bool busy = true; busy;) {
+    }
+    ::_exit(0);
+  }
+  static void pinThread(pid_t thread, int core) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    (void)sched_setaffinity(thread, sizeof(one), &one);
+  }
+  static void pin(pid_t process, int core) {
+    const QString threads = QString("/proc/%1/task").arg(process);
+    for (const QString& thread : QDir(threads).entryList(QDir::Dirs | QDir::NoDotAndDotDot))
+      pinThread(thread.toInt(), core);
+  }
   void stopsInTurns(QProcess& process, QByteArray& out, const QString& node, pid_t worker) {
     QVERIFY(worker > 0);
     std::atomic<bool> ends{false};
@@ -134,16 +219,10 @@ class ClusterStragglersTest : public QObject {
         ::usleep(90'000);
       }
     });
-    // Three ranks share this machine's cores: another one may be named first.
-    QJsonObject slow = next(process, out, "straggler", false);
-    while (!slow.isEmpty() && slow["node"] != node) slow = next(process, out, "straggler", false);
+    isNamed(process, out, node, "stopped");
     ends = true;
     stops.join();
-    qInfo("%s", qPrintable(slow["text"].toString()));
-    QVERIFY2(slow["node"] == node && slow["to"].toString().isEmpty(), out.right(2000));
-    const QJsonObject over = next(process, out, "straggler_over", false);
-    qInfo("%s", qPrintable(over["text"].toString()));
-    QVERIFY(!over.isEmpty());
+    isOver(process, out);
   }
 
   static inline const QStringList strategies_{"multi-worker-mirrored", "zero-1", "zero-3",
