@@ -137,6 +137,7 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
     LOCKSTEP_ASSIGN(SshTarget hop, parseJump(jump));
     if (!first) hop.proxyJump = "none";  // reached through the one before it
     LOCKSTEP_TRY(appendRoute(hop, configFile, stop, depth + 1, route));
+    if (!first) route->back().proxyCommand.clear();
     first = false;
   }
   route->push_back(std::move(config));
@@ -147,7 +148,50 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
 struct RawConfig {
   std::vector<std::string> identityFiles;
   std::string agent, proxyCommand;
+  bool passesDescriptor = false;  // ProxyUseFdpass
 };
+
+// `percent_expand` of OpenSSH knows these tokens in a ProxyCommand.
+Result<std::string> expandProxyCommand(const std::string& command, const SshConfig& config) {
+  std::string out;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i] != '%') {
+      out += command[i];
+      continue;
+    }
+    const char token = ++i < command.size() ? command[i] : '\0';
+    if (token == '%')
+      out += '%';
+    else if (token == 'h')
+      out += config.hostname;
+    else if (token == 'n')
+      out += config.alias;
+    else if (token == 'p')
+      out += std::to_string(config.port);
+    else if (token == 'r')
+      out += config.user;
+    else if (token == 'k')
+      out += config.hostKeyAlias.empty() ? config.hostname : config.hostKeyAlias;
+    else
+      return invalidArgument("the ProxyCommand of {} has the unknown token %{}", config.alias,
+                             token ? std::string(1, token) : "");
+  }
+  return out;
+}
+
+// After all other options are known.
+Status takeProxyCommand(const RawConfig& raw, SshConfig& config) {
+  if (raw.proxyCommand.empty() || !config.proxyJump.empty()) return {};
+  if (raw.passesDescriptor) {
+    Error error =
+        makeError(Code::kFailedPrecondition, "{} is reached with ProxyUseFdpass", config.alias);
+    error.why = "ProxyUseFdpass is not supported";
+    error.next = "let its ProxyCommand pass on the bytes, as nc does without -F, or use ProxyJump";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(config.proxyCommand, expandProxyCommand(raw.proxyCommand, config));
+  return {};
+}
 
 // A line of `ssh -G`; options that do not matter here are passed over.
 void takeOption(const std::string& key, const std::string& value, SshConfig& config,
@@ -171,6 +215,8 @@ void takeOption(const std::string& key, const std::string& value, SshConfig& con
     config.proxyJump = value;
   else if (key == "proxycommand" && value != "none")
     raw.proxyCommand = value;
+  else if (key == "proxyusefdpass")
+    raw.passesDescriptor = isYes(value);
   else if (key == "userknownhostsfile")
     config.userKnownHosts = words(value);
   else if (key == "globalknownhostsfile")
@@ -226,13 +272,7 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   if (config.port < 1 || config.port > 65535)
     return invalidArgument("the SSH configuration of {} has port {}; expected 1 to 65535",
                            target.host, config.port);
-  if (!raw.proxyCommand.empty()) {
-    Error error =
-        makeError(Code::kFailedPrecondition, "{} is reached by a ProxyCommand", target.host);
-    error.why = "ProxyCommand is not supported";
-    error.next = "use ProxyJump in the SSH configuration";
-    return error;
-  }
+  LOCKSTEP_TRY(takeProxyCommand(raw, config));
   std::string& strict = config.strictHostKeyChecking;
   if (strict == "true") strict = "yes";
   if (strict == "false" || strict == "off") strict = "no";

@@ -15,6 +15,7 @@
 
 #include "app/ssh/dial.h"
 #include "app/ssh/host_key.h"
+#include "app/ssh/proxy_command.h"
 #include "app/ssh/ssh_auth.h"
 #include "app/ssh/ssh_stream.h"
 #include "app/ssh/wake.h"
@@ -31,6 +32,9 @@ constexpr int kPacketsPerTurn = 256;  // reads of the transport between two turn
 
 // Says goodbye where the link still lives; waits for nothing.
 void endSession(ssh_session session) {
+  // Disconnecting forgets a descriptor that was given to it, without closing it.
+  const int none = -1;
+  ssh_options_set(session, SSH_OPTIONS_FD, &none);
   if (ssh_is_connected(session)) ssh_disconnect(session);
   ssh_free(session);
 }
@@ -138,12 +142,14 @@ class SshSession::Impl {
     }
     shared_.session.reset();
     session_.reset();
+    proxy_.reset();
     if (params_.onChange) params_.onChange();
   }
 
-  Error lost(Code code, Message what) const {
+  Error lost(Code code, Message what) {
     Error error = makeError(code, "{}", what);
     if (session_) error.why = ssh_get_error(session_.get());
+    if (const Message why = proxy_ ? proxy_->why() : Message(); !why.empty()) error.why = why;
     return error;
   }
 
@@ -206,13 +212,43 @@ class SshSession::Impl {
     return accepted;
   }
 
-  Status establish() {
-    UniqueFd transport = std::move(params_.transport);
-    if (!transport) {
-      LOCKSTEP_ASSIGN(transport,
-                      dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
-                              params_.dialTimeout, wake_, [this] { return closing_.load(); }));
+  // The transport: a jump host's channel, a ProxyCommand, or TCP.
+  Result<UniqueFd> reach() {
+    if (params_.transport) return std::move(params_.transport);
+    if (!config_.proxyCommand.empty()) {
+      LOCKSTEP_ASSIGN(proxy_, ProxyCommand::start(config_.proxyCommand));
+      return proxy_->takeTransport();
     }
+    return dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
+                   params_.dialTimeout, wake_, [this] { return closing_.load(); });
+  }
+
+  // Why there is no SSH session over the transport.
+  Error notReached() {
+    const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
+    if (gaveUp_ == Code::kCancelled)
+      return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
+    if (proxy_) {
+      const bool late = gaveUp_ == Code::kDeadlineExceeded;
+      Error error =
+          lost(late ? Code::kDeadlineExceeded : Code::kUnavailable,
+               late ? message("the ProxyCommand of {} does not reach it in time", config_.alias)
+                    : message("the ProxyCommand of {} does not reach it", config_.alias));
+      error.next = message("correct ProxyCommand in the SSH configuration; in a terminal: ssh {}",
+                           config_.alias);
+      return error;
+    }
+    if (gaveUp_ == Code::kDeadlineExceeded) {
+      Error error =
+          makeError(Code::kDeadlineExceeded, "{} answers, but not as an SSH server in time", where);
+      error.next = "check the port; an sshd that is overloaded answers later";
+      return error;
+    }
+    return lost(Code::kUnavailable, message("no SSH session with {}", where));
+  }
+
+  Status establish() {
+    LOCKSTEP_ASSIGN(UniqueFd transport, reach());
     const ssh_session made = ssh_new();
     LOCKSTEP_CHECK(made != nullptr, "no memory for a session");
     session_.reset(made, endSession);
@@ -221,18 +257,8 @@ class SshSession::Impl {
     ssh_options_set(session_.get(), SSH_OPTIONS_FD, &fd);
     ssh_set_blocking(session_.get(), 0);
     ssh_set_counters(session_.get(), &counter_, nullptr);
-    if (drive([&] { return ssh_connect(session_.get()); }, SSH_AGAIN, SSH_ERROR) != SSH_OK) {
-      const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
-      if (gaveUp_ == Code::kCancelled)
-        return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
-      if (gaveUp_ == Code::kDeadlineExceeded) {
-        Error error = makeError(Code::kDeadlineExceeded,
-                                "{} answers, but not as an SSH server in time", where);
-        error.next = "check the port; an sshd that is overloaded answers later";
-        return error;
-      }
-      return lost(Code::kUnavailable, message("no SSH session with {}", where));
-    }
+    if (drive([&] { return ssh_connect(session_.get()); }, SSH_AGAIN, SSH_ERROR) != SSH_OK)
+      return notReached();
     keyExchanged_ = true;
     LOCKSTEP_TRY(checkHostKey(session_.get(), config_, [this](const HostKeyQuestion& question) {
       return askHostKey(question);
@@ -356,6 +382,7 @@ class SshSession::Impl {
   std::optional<Error> ended_;
   std::deque<std::unique_ptr<SshStream>> arrivals_;
   // Used by the thread alone:
+  std::unique_ptr<ProxyCommand> proxy_;  // ended after the session
   SharedSession session_;
   ssh_event event_ = nullptr;
   ssh_counter_struct counter_{};
