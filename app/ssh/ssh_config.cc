@@ -57,6 +57,9 @@ std::string expand(const std::string& path, const SshConfig& config) {
       case 'h':
         out += config.hostname;
         break;
+      case 'k':
+        out += config.hostKeyAlias.empty() ? config.hostname : config.hostKeyAlias;
+        break;
       case 'n':
         out += config.alias;
         break;
@@ -75,6 +78,18 @@ std::string expand(const std::string& path, const SshConfig& config) {
       default:
         out += '%', out += text[i];
     }
+  }
+  return out;
+}
+
+// Each once, in order; "none" stands for no file.
+std::vector<std::string> expandFiles(const std::vector<std::string>& files,
+                                     const SshConfig& config) {
+  std::vector<std::string> out;
+  for (const std::string& file : files) {
+    std::string path = expand(file, config);
+    if (file != "none" && std::find(out.begin(), out.end(), path) == out.end())
+      out.push_back(std::move(path));
   }
   return out;
 }
@@ -146,7 +161,7 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
 
 // Options whose meaning depends on the rest of the configuration.
 struct RawConfig {
-  std::vector<std::string> identityFiles;
+  std::vector<std::string> identityFiles, certificateFiles;
   std::string agent, proxyCommand;
   bool passesDescriptor = false;  // ProxyUseFdpass
 };
@@ -207,6 +222,8 @@ void takeOption(const std::string& key, const std::string& value, SshConfig& con
     config.user = value;
   else if (key == "identityfile")
     raw.identityFiles.push_back(value);
+  else if (key == "certificatefile")
+    raw.certificateFiles.push_back(value);
   else if (key == "identitiesonly")
     config.identitiesOnly = isYes(value);
   else if (key == "identityagent")
@@ -235,6 +252,10 @@ void takeOption(const std::string& key, const std::string& value, SshConfig& con
     config.password = isYes(value);
   else if (key == "kbdinteractiveauthentication")
     config.keyboardInteractive = isYes(value);
+  else if (key == "gssapiauthentication")
+    config.gssapi = isYes(value);
+  else if (key == "gssapidelegatecredentials")
+    config.gssapiDelegate = isYes(value);
   else if (key == "batchmode")
     config.batchMode = isYes(value);
   else if (key == "ciphers")
@@ -280,12 +301,8 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   // ssh leaves out a named file that is absent; it is kept here, so that its absence is reported.
   if (!target.identityFile.empty())
     raw.identityFiles.insert(raw.identityFiles.begin(), target.identityFile);
-  for (const std::string& file : raw.identityFiles) {
-    std::string path = expand(file, config);
-    if (std::find(config.identityFiles.begin(), config.identityFiles.end(), path) ==
-        config.identityFiles.end())
-      config.identityFiles.push_back(std::move(path));
-  }
+  config.identityFiles = expandFiles(raw.identityFiles, config);
+  config.certificateFiles = expandFiles(raw.certificateFiles, config);
   for (auto* files : {&config.userKnownHosts, &config.globalKnownHosts}) {
     std::erase(*files, "none");
     for (std::string& file : *files) file = expand(file, config);

@@ -29,6 +29,8 @@ struct SshConfig {
   int port = 22;
   std::string user;
   std::vector<std::string> identityFiles;  // tildes and tokens expanded, in order
+  // CertificateFile, expanded; none: the certificates beside the identity files.
+  std::vector<std::string> certificateFiles;
   bool identitiesOnly = false;
   std::string identityAgent;  // path of the agent's socket; "": none
   std::string proxyJump;      // "": none
@@ -42,7 +44,9 @@ struct SshConfig {
   bool publicKey = true;          // methods allowed by the configuration
   bool password = true;
   bool keyboardInteractive = true;
-  bool batchMode = false;  // nothing may be asked
+  bool gssapi = false;
+  bool gssapiDelegate = false;  // forwards the ticket
+  bool batchMode = false;       // nothing may be asked
   std::vector<std::string> ciphers;
   std::vector<std::string> hostKeyAlgorithms;
 

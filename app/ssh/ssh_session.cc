@@ -15,7 +15,9 @@
 
 #include "app/ssh/dial.h"
 #include "app/ssh/host_key.h"
+#include "app/ssh/kerberos.h"
 #include "app/ssh/proxy_command.h"
+#include "app/ssh/question_turn.h"
 #include "app/ssh/ssh_auth.h"
 #include "app/ssh/ssh_stream.h"
 #include "app/ssh/wake.h"
@@ -26,6 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kTicketLimit{5000};
 constexpr int kLongestSleepMs = 500;
 constexpr int kProbeSleepMs = 50;     // while streams wait for a channel
 constexpr int kPacketsPerTurn = 256;  // reads of the transport between two turns of the streams
@@ -190,8 +193,23 @@ class SshSession::Impl {
       if (fds[1].revents) wake_.clear();
     }
   }
+  bool mayAsk() const { return params_.prompter && !config_.batchMode; }
+  std::shared_ptr<void> takeTurn() {
+    auto turn = std::make_shared<QuestionTurn>(
+        fmt::format("{}@{}:{}", config_.user, config_.hostname, config_.port));
+    for (;;) {
+      pollfd fds[] = {{turn->fd(), POLLIN, 0},
+                      {wake_.fd(), POLLIN, 0},
+                      {ssh_get_fd(session_.get()), POLLRDHUP, 0}};
+      ::poll(fds, 3, -1);
+      if (fds[0].revents) return turn;
+      asked_ = true;  // it waits for a person, too
+      if (fds[1].revents) wake_.clear();
+      if (closing_ || fds[2].revents) return nullptr;
+    }
+  }
   std::optional<Secret> askSecret(const SecretQuestion& question) {
-    if (!params_.prompter || config_.batchMode) return std::nullopt;
+    if (!mayAsk()) return std::nullopt;
     auto box = std::make_shared<AnswerBox<Secret>>();
     auto responder = std::make_shared<Responder<Secret>>(box);
     params_.prompter->askSecret(question, [responder](std::optional<Secret> secret) {
@@ -201,7 +219,7 @@ class SshSession::Impl {
     return await(box);
   }
   Result<bool> askHostKey(const HostKeyQuestion& question) {
-    if (!params_.prompter || config_.batchMode) return false;
+    if (!mayAsk()) return false;
     auto box = std::make_shared<AnswerBox<bool>>();
     auto responder = std::make_shared<Responder<bool>>(box);
     params_.prompter->askHostKey(question,
@@ -228,6 +246,7 @@ class SshSession::Impl {
     const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
     if (gaveUp_ == Code::kCancelled)
       return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
+    if (auto error = certificateOnlyHost(ssh_get_error(session_.get()), config_)) return *error;
     if (proxy_) {
       const bool late = gaveUp_ == Code::kDeadlineExceeded;
       Error error =
@@ -264,11 +283,19 @@ class SshSession::Impl {
       return askHostKey(question);
     }));
     const AuthContext context{
-        session_.get(), config_, *params_.secrets,
+        session_.get(),
+        config_,
+        *params_.secrets,
         [this](const std::function<int()>& call) {
           return drive(call, SSH_AUTH_AGAIN, SSH_AUTH_ERROR);
         },
-        [this](const SecretQuestion& question) { return askSecret(question); }};
+        mayAsk(),
+        [this](const SecretQuestion& question) { return askSecret(question); },
+        [this] { return takeTurn(); },
+        [this] {
+          return fetchHostTicket(config_.hostname, std::min(kTicketLimit, params_.connectTimeout),
+                                 wake_, [this] { return closing_.load(); });
+        }};
     Status status = authenticate(context);
     if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
     if (!status.ok() && gaveUp_ == Code::kDeadlineExceeded)
@@ -293,6 +320,8 @@ class SshSession::Impl {
       ok = ok && set(SSH_OPTIONS_CIPHERS_C_S, ciphers.c_str()) &&
            set(SSH_OPTIONS_CIPHERS_S_C, ciphers.c_str());
     if (!hostKeys.empty()) ok = ok && set(SSH_OPTIONS_HOSTKEYS, hostKeys.c_str());
+    const int delegate = config_.gssapiDelegate;
+    ok = ok && set(SSH_OPTIONS_GSSAPI_DELEGATE_CREDENTIALS, &delegate);
     if (!config_.identityAgent.empty())
       ok = ok && set(SSH_OPTIONS_IDENTITY_AGENT, config_.identityAgent.c_str());
     if (!ok) return lost(Code::kInvalidArgument, "an SSH option is not accepted");

@@ -25,10 +25,10 @@ struct SshWorld {
     makeKey(folder / "id", passphrase);
     identity = folder / "id";
   }
-  bool serve(const std::string& extra = "", std::vector<std::string> prefix = {}) {
+  bool serve(const std::string& extra = "", const std::string& program = "/usr/sbin/sshd") {
     SshdOptions options;
     options.extraConfig = extra;
-    options.prefix = std::move(prefix);
+    options.program = program;
     auto server = Sshd::start(folder / ("sshd" + std::to_string(servers.size())), folder / "id",
                               options, &why);
     if (!server) return false;
