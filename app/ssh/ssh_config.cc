@@ -188,8 +188,8 @@ Result<std::string> expandProxyCommand(const std::string& command, const SshConf
     else if (token == 'k')
       out += config.hostKeyAlias.empty() ? config.hostname : config.hostKeyAlias;
     else
-      return invalidArgument("the ProxyCommand of {} has the unknown token %{}", config.alias,
-                             token ? std::string(1, token) : "");
+      return invalidArgument("the ProxyCommand of {} has an unknown token: {}", config.alias,
+                             token ? std::string{'%', token} : "%");
   }
   return out;
 }

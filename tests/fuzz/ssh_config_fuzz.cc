@@ -12,7 +12,9 @@ std::vector<std::string> seeds() {
       "userknownhostsfile /k/a ~/b\nglobalknownhostsfile none\nhostkeyalias n1.lab\n"
       "stricthostkeychecking accept-new\nconnecttimeout 7\nciphers a,b,c\n"
       "hostkeyalgorithms ssh-ed25519,rsa-sha2-512\npubkeyauthentication true\n"
-      "passwordauthentication yes\nkbdinteractiveauthentication no\n",
+      "passwordauthentication yes\nkbdinteractiveauthentication no\n"
+      "certificatefile ~/c-%r-%k\ncertificatefile none\ngssapiauthentication yes\n"
+      "gssapidelegatecredentials no\n",
       "hostname h\nuser u\nproxycommand nc %h %p\n",
       "hostname h\nuser u\nproxyusefdpass no\nproxycommand a %n %r %k %% b\nhostkeyalias x\n",
       "hostname h\nuser u\nproxycommand a %x\n"};
