@@ -1995,6 +1995,34 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>请更正 SSH 配置中的 ProxyCommand；可在终端中试：ssh %1</translation>
         </message>
         <message>
+            <source>'%1' is no way to start an agent; expected detached, systemd or auto</source>
+            <translation>“%1”不是启动代理的方式；应为 detached、systemd 或 auto</translation>
+        </message>
+        <message>
+            <source>the agent cannot start as a systemd user unit</source>
+            <translation>代理无法作为 systemd 用户单元启动</translation>
+        </message>
+        <message>
+            <source>%1 does not linger: its units end at the last logout</source>
+            <translation>%1 未启用 linger：其单元会在最后一次注销时结束</translation>
+        </message>
+        <message>
+            <source>on the node: loginctl enable-linger %1; or deploy with --start detached</source>
+            <translation>请在节点上运行：loginctl enable-linger %1；或用 --start detached 部署</translation>
+        </message>
+        <message>
+            <source>no user manager answers: %1</source>
+            <translation>没有用户管理器应答：%1</translation>
+        </message>
+        <message>
+            <source>on the node: loginctl enable-linger, which starts the user manager; or deploy with --start detached</source>
+            <translation>请在节点上运行 loginctl enable-linger，它会启动用户管理器；或用 --start detached 部署</translation>
+        </message>
+        <message>
+            <source>see journalctl --user on the node; or deploy with --start detached</source>
+            <translation>请在节点上查看 journalctl --user；或用 --start detached 部署</translation>
+        </message>
+        <message>
             <source>%1 cannot be reached from jump host %2</source>
             <translation>从跳板机 %2 无法到达 %1</translation>
         </message>
