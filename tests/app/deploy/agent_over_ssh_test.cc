@@ -35,7 +35,7 @@ void makeSystemd(const std::string& folder) {
                       "\n[ -e manager ] || { echo 'Failed to connect to bus: No medium found' "
                       ">&2; exit 1; }\n"
                       "case \"$*\" in *is-active*) for unit; do :; done\n"
-                      "  kill -0 \"$(cat \"active-$unit\")\" 2>/dev/null;; esac\n",
+                      "  grep -qs '^State:.[^Z]' \"/proc/$(cat \"active-$unit\")/status\";; esac\n",
                   0755);
   test::writeText(folder + "/loginctl",
                   "#!/bin/sh\n[ -e " + folder + "/linger ] && echo yes || echo no\n", 0755);
@@ -91,12 +91,19 @@ struct Host {
     node.mutable_ssh()->set_host("n1");
     options.configFile = base / "config";
     options.bundleFolder = bundle;
+    // Deployed before: what is tested is how it starts.
+    std::filesystem::create_directories(base / "work/versions");
+    test::runCommand(
+        {"cp", "-al", bundle, (base / "work/versions/") + readBundle(bundle)->version});
     return true;
   }
 };
 bool end(std::int64_t pid) {
   ::kill(static_cast<pid_t>(pid), SIGTERM);
-  return test::waitFor([&] { return ::kill(static_cast<pid_t>(pid), 0) != 0; });
+  return test::waitFor([&] {  // exited, though perhaps not reaped yet
+    const std::string stat = test::readText("/proc/" + std::to_string(pid) + "/stat");
+    return stat.empty() || stat.find(") Z ") != std::string::npos;
+  });
 }
 // As it was started: "unit" or "detached".
 std::string startOf(std::int64_t pid) {
