@@ -219,6 +219,14 @@ int connectAll(const Globals& globals, const Arguments& arguments, bool copy) {
   }
   ClusterSessionOptions options = sessionOptions(globals, kSampleHertz);
   options.copy = copy;
+  if (copy && arguments.has("start")) {
+    const auto start = parseAgentStart(arguments.text("start"));
+    if (!start.ok()) {
+      report(start.error(), json);
+      return exitCodeOf(start.error());
+    }
+    options.start = *start;
+  }
   Connecting connecting(file->spec, options);
   if (!connecting.connect() || !connecting.awaitGpus()) return kStoppedByUser;
   ClusterSession& session = connecting.session();

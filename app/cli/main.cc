@@ -205,8 +205,12 @@ const std::vector<Command> kCommands{
      "Copies nothing to nodes.",
      clusterCheckCommand},
     {"cluster deploy",
-     {{"json"}, 1, 1, "cluster deploy FILE [--json]"},
-     "Installs Lockstep on every node and starts its agent.",
+     {{"start=", "json"}, 1, 1, "cluster deploy FILE [--start HOW] [--json]"},
+     "Installs Lockstep on every node and starts its agent.\n"
+     "  --start HOW   how each node's agent starts, now and later: detached (at first), systemd "
+     "(a\n"
+     "                unit of the account's systemd, which must linger), or auto (systemd where\n"
+     "                that works)",
      clusterDeployCommand},
     {"cluster preflight",
      {{"local=", "seconds=", "json"},

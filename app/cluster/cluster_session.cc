@@ -183,6 +183,7 @@ ClusterSession::ClusterSession(std::shared_ptr<const spec::v1::ClusterSpec> clus
     NodeLinkOptions link;
     link.configFile = state->options.sshConfig;
     link.copy = state->options.copy;
+    link.start = state->options.start;
     if (state->options.ask) {
       link.prompter = std::make_shared<SessionPrompter>(
           spec.name(), state->options.acceptedHostKeys, inbox, alive,

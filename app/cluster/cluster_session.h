@@ -18,6 +18,7 @@
 #include "app/cluster/gpu_load.h"
 #include "app/core/home.h"
 #include "app/core/inbox.h"
+#include "app/deploy/agent_start.h"
 #include "app/ssh/prompter.h"
 #include "engine/base/clock.h"
 #include "engine/base/status.h"
@@ -88,8 +89,9 @@ struct ClusterSessionOptions {
   std::vector<std::string> acceptedHostKeys;  // --accept-host-key
   bool ask = true;                            // false: unknown keys and secrets are refused
   bool copy = true;                           // false: an agent that is not on its node stays away
-  double sampleHertz = 4;                     // of node loads; 0: none
-  bool cleanUp = true;  // false: nodes are not cleaned up of given-up and deleted runs
+  std::optional<AgentStart> start;  // of agents, over SSH; absent: as each node was deployed
+  double sampleHertz = 4;           // of node loads; 0: none
+  bool cleanUp = true;              // false: nodes are not cleaned up of given-up and deleted runs
 };
 
 struct ClusterObserver {

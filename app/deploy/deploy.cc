@@ -426,14 +426,14 @@ Result<Deployed> findDeployed(SshConnection& connection, const DeployOptions& op
 
 Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
                              const DeployOptions& options) {
-  const std::string script = "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
-                             shellQuote(deployed.folder + "/lockstep-agent") + " serve --workdir " +
-                             shellQuote(deployed.workdir) + " --detach" +
-                             (options.allowRoot ? " --allow-root" : "") + " </dev/null\n";
+  const std::string script =
+      "echo \"" + std::string(kReachedAt) + "$SSH_CONNECTION\"\n" +
+      agentStartScript(deployed.folder, deployed.workdir, options.allowRoot, options.start);
   ExecOptions exec;
   exec.timeout = kStartLimit;
   auto run = connection.script(script, exec, options.stop);
   if (!run.ok()) return onNode(run.error(), options);
+  if (auto error = systemdError(run->exitStatus, run->errorOutput)) return onNode(*error, options);
   return parseAnnouncement(run->output, run->errorOutput, run->exitStatus, options);
 }
 

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stop_token>
 #include <string>
 
+#include "app/deploy/agent_start.h"
 #include "app/deploy/bundle.h"
 #include "app/ssh/ssh_connection.h"
 #include "engine/base/status.h"
@@ -21,10 +23,11 @@ struct DeployProgress {
 };
 
 struct DeployOptions {
-  std::string node;        // for errors
-  std::string workdir;     // on the node; "": $HOME/.lockstep there
-  bool copy = true;        // false: only checks; changes nothing on the node
-  bool allowRoot = false;  // the agent may run as root
+  std::string node;                 // for errors
+  std::string workdir;              // on the node; "": $HOME/.lockstep there
+  bool copy = true;                 // false: only checks; changes nothing on the node
+  bool allowRoot = false;           // the agent may run as root
+  std::optional<AgentStart> start;  // absent: as chosen before, at first detached
   std::function<void(const DeployProgress&)> onProgress;  // on the calling thread
   std::stop_token stop;
 };
@@ -54,7 +57,8 @@ struct AgentInfo {
 };
 
 // Runs `<folder>/lockstep-agent serve --workdir W --detach`, which prints one JSON line
-// {"socket": "…", "version": "…", "pid": n} for the agent it started or found serving.
+// {"socket": "…", "version": "…", "pid": n} for the agent it started or found serving; where that
+// is chosen, in a unit of systemd's user manager. Errors: kFailedPrecondition.
 Result<AgentInfo> startAgent(SshConnection& connection, const Deployed& deployed,
                              const DeployOptions& options);
 // Starts an agent on this machine without SSH. `executable` is a lockstep-agent of a bundle or a

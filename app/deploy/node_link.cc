@@ -58,6 +58,7 @@ class NodeLink::Impl {
       return startLocalAgent(agent, deployOptions);
     }
     deployOptions.copy = options_.copy;
+    deployOptions.start = options_.start;
     const auto bundle = bundleToDeploy();
     LOCKSTEP_TRY(connection_->connect(stop));
     // Without a package here, what is there already serves; the handshake tells if it cannot.

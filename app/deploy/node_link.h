@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 
@@ -22,6 +23,7 @@ struct NodeLinkOptions {
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is asked
   std::string bundleFolder;               // "": findBundle()
   bool copy = true;                       // false: nothing is copied to the node
+  std::optional<AgentStart> start;        // of the agent, over SSH; absent: as chosen before
   std::string localAgent;  // lockstep-agent for local nodes; "": of the bundle, else beside us
   std::function<void(const LinkStatus&)> onState;  // SSH nodes; on the link's thread
   std::function<void(const DeployProgress&)> onProgress;

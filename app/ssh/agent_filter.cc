@@ -10,35 +10,15 @@
 #include <optional>
 #include <string_view>
 
+#include "app/ssh/wire.h"
+
 namespace lockstep::app {
 namespace {
 
 constexpr char kRequestIdentities = 11;
 constexpr char kIdentitiesAnswer = 12;
+constexpr char kSignRequest = 13;
 constexpr std::uint32_t kLargestMessage = 256 * 1024;
-
-std::string u32(std::size_t value) {
-  std::string out;
-  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
-  return out;
-}
-
-// Takes four bytes, or a counted string, from the front.
-std::optional<std::uint32_t> takeU32(std::string_view* bytes) {
-  if (bytes->size() < 4) return std::nullopt;
-  std::uint32_t value = 0;
-  for (int i = 0; i < 4; ++i)
-    value = value << 8 | static_cast<unsigned char>((*bytes)[static_cast<std::size_t>(i)]);
-  bytes->remove_prefix(4);
-  return value;
-}
-std::optional<std::string_view> takeString(std::string_view* bytes) {
-  const auto size = takeU32(bytes);
-  if (!size || *size > bytes->size()) return std::nullopt;
-  const std::string_view text = bytes->substr(0, *size);
-  bytes->remove_prefix(*size);
-  return text;
-}
 
 bool receive(int fd, char* bytes, std::size_t size) {
   return ::recv(fd, bytes, size, MSG_WAITALL) == static_cast<ssize_t>(size);
@@ -54,7 +34,7 @@ std::optional<std::string> receiveMessage(int fd) {
   return body;
 }
 bool sendMessage(int fd, const std::string& body) {
-  const std::string bytes = u32(body.size()) + body;
+  const std::string bytes = wireString(body);
   return ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
@@ -101,8 +81,8 @@ std::vector<std::string> agentKeys(int agent) {
   return blobs;
 }
 
-AgentFilter::AgentFilter(UniqueFd agent, std::vector<std::string> allowedBlobs)
-    : agent_(std::move(agent)), allowed_(std::move(allowedBlobs)) {
+AgentFilter::AgentFilter(UniqueFd agent, std::vector<AgentIdentity> shown)
+    : agent_(std::move(agent)), shown_(std::move(shown)) {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) return;
   client_.reset(fds[0]);
@@ -116,25 +96,41 @@ AgentFilter::~AgentFilter() {
   if (thread_.joinable()) thread_.join();
 }
 
+// The list that is shown, in place of the agent's own.
+std::string AgentFilter::identities(const std::string& answer) const {
+  const auto held = parseIdentities(answer);
+  if (!held) return answer;
+  std::string list;
+  std::size_t count = 0;
+  for (const AgentIdentity& one : shown_)
+    for (const Identity& identity : *held) {
+      if (identity.blob != one.key) continue;
+      ++count;
+      list += wireString(one.blob) + wireString(identity.comment);
+      break;
+    }
+  return std::string(1, kIdentitiesAnswer) + wireU32(count) + list;
+}
+
+// A request to sign with a certificate becomes one to sign with the key it certifies.
+std::string AgentFilter::signRequest(const std::string& request) const {
+  std::string_view rest = std::string_view(request).substr(1);
+  const auto blob = takeString(&rest);
+  if (!blob) return request;
+  const auto at = std::find_if(shown_.begin(), shown_.end(),
+                               [&](const AgentIdentity& one) { return one.blob == *blob; });
+  if (at == shown_.end()) return request;
+  return request.substr(0, 1) + wireString(at->key) + std::string(rest);
+}
+
 void AgentFilter::run() {
-  while (const auto request = receiveMessage(server_.get())) {
+  while (auto request = receiveMessage(server_.get())) {
+    const char kind = (*request)[0];
+    if (kind == kSignRequest) request = signRequest(*request);
     if (!sendMessage(agent_.get(), *request)) break;
     auto answer = receiveMessage(agent_.get());
     if (!answer) break;
-    if ((*request)[0] == kRequestIdentities) {
-      if (const auto identities = parseIdentities(*answer)) {
-        std::string kept;
-        std::size_t count = 0;
-        for (const Identity& identity : *identities) {
-          if (std::find(allowed_.begin(), allowed_.end(), identity.blob) == allowed_.end())
-            continue;
-          ++count;
-          kept += u32(identity.blob.size()) + identity.blob + u32(identity.comment.size()) +
-                  identity.comment;
-        }
-        answer = std::string(1, kIdentitiesAnswer) + u32(count) + kept;
-      }
-    }
+    if (kind == kRequestIdentities) answer = identities(*answer);
     if (!sendMessage(server_.get(), *answer)) break;
   }
   ::shutdown(server_.get(), SHUT_RDWR);

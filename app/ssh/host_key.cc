@@ -61,7 +61,30 @@ Result<std::string> hostKeyAlgorithms(const SshConfig& config) {
     std::string& list = known ? first : rest;
     list += (list.empty() ? "" : ",") + algorithm;
   }
+  if (first.empty() && rest.empty()) {
+    Error error =
+        makeError(Code::kFailedPrecondition,
+                  "the SSH configuration of {} allows no host key that is supported", config.alias);
+    error.why = message("its HostKeyAlgorithms are {}", fmt::join(allowed, ","));
+    error.next = message("allow plain host keys too: {}", fmt::join(usable, ","));
+    return error;
+  }
   return first + (first.empty() || rest.empty() ? "" : ",") + rest;
+}
+
+std::optional<Error> certificateOnlyHost(const std::string& why, const SshConfig& config) {
+  // "kex error : no match for method server host key algo: server […], client […]"
+  const auto server = why.find("server host key algo: server [");
+  if (server == std::string::npos) return std::nullopt;
+  const auto begin = why.find('[', server) + 1, end = why.find(']', begin);
+  const std::string shown = why.substr(begin, end - begin);
+  if (shown.find("-cert-v01@openssh.com") == std::string::npos) return std::nullopt;
+  Error error =
+      makeError(Code::kFailedPrecondition, "{} shows only a host certificate", config.alias);
+  error.why = message("host certificates are not supported, and it offers {}", shown);
+  error.next =
+      "ask the host's administrator to allow its plain keys too: HostKeyAlgorithms of its sshd";
+  return error;
 }
 
 Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostKey& ask) {
@@ -94,13 +117,16 @@ Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostK
   const std::string& strict = config.strictHostKeyChecking;
   bool accepted = strict == "accept-new" || strict == "no";
   if (!accepted && strict != "yes") {
-    LOCKSTEP_ASSIGN(accepted, ask({name, key.type, key.fingerprint, file}));
+    LOCKSTEP_ASSIGN(accepted, ask({name, key.type, key.fingerprint, file, answer.authority}));
   }
   if (!accepted) {
     error.what = message("the host key of {} is not known", name);
     error.why = message(
         "it shows {}{}", shown,
         strict == "yes" ? ", and StrictHostKeyChecking is yes" : ", which was not accepted");
+    if (!answer.authority.empty())
+      error.why = message("{}; the certificate authority in {} does not help: {}", error.why,
+                          answer.authority, "host certificates are not supported");
     error.next = message(
         "compare it with the host's own (ssh-keygen -lf "
         "/etc/ssh/ssh_host_*_key.pub there), then accept it: "

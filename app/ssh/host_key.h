@@ -4,6 +4,7 @@
 #include <libssh/libssh.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "app/ssh/prompter.h"
@@ -12,8 +13,9 @@
 
 namespace lockstep::app {
 
-// For SSH_OPTIONS_HOSTKEYS; "": none is usable. Types of keys that are known for the host come
-// first, so that a host with several keys shows that one. Errors: as knownKeyTypes().
+// For SSH_OPTIONS_HOSTKEYS. Types of keys that are known for the host come first, so that a host
+// with several keys shows that one. Errors: kFailedPrecondition (the configuration allows none that
+// is supported), as knownKeyTypes().
 Result<std::string> hostKeyAlgorithms(const SshConfig& config);
 
 // Whether a person accepts the key; an error ends the check.
@@ -23,5 +25,9 @@ using AskHostKey = std::function<Result<bool>(const HostKeyQuestion&)>;
 // StrictHostKeyChecking decides, and adds an accepted key. Errors: kPermissionDenied (revoked,
 // changed, not accepted), kUnavailable (no key was shown), of known_hosts files, and from `ask`.
 Status checkHostKey(ssh_session session, const SshConfig& config, const AskHostKey& ask);
+
+// What to say of a failed key exchange with a host that shows nothing but certificates; nothing
+// where `why`, in libssh's words, is another reason.
+std::optional<Error> certificateOnlyHost(const std::string& why, const SshConfig& config);
 
 }  // namespace lockstep::app

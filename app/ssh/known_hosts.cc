@@ -126,6 +126,7 @@ Status visitLines(const std::vector<std::string>& files, const std::string& name
 Result<KnownHostsAnswer> lookUpHostKey(const std::vector<std::string>& files,
                                        const std::string& name, const HostKey& key) {
   KnownHostsAnswer known, changed, otherType, revoked;
+  std::string authority;
   LOCKSTEP_TRY(visitLines(files, name, [&](const Line& line) {
     const bool same = line.type == key.type && line.base64 == key.base64;
     const auto take = [&](KnownHostsAnswer* answer, HostKeyVerdict verdict) {
@@ -133,6 +134,8 @@ Result<KnownHostsAnswer> lookUpHostKey(const std::vector<std::string>& files,
     };
     if (line.marker == "@revoked") {
       if (same) take(&revoked, HostKeyVerdict::kRevoked);
+    } else if (line.marker == "@cert-authority") {
+      if (authority.empty()) authority = fmt::format("{}:{}", line.file, line.number);
     } else if (line.marker.empty()) {
       if (same)
         take(&known, HostKeyVerdict::kKnown);
@@ -140,9 +143,14 @@ Result<KnownHostsAnswer> lookUpHostKey(const std::vector<std::string>& files,
         take(line.type == key.type ? &changed : &otherType, HostKeyVerdict::kChanged);
     }
   }));
-  for (const auto* answer : {&revoked, &known, &changed, &otherType})
-    if (answer->line != 0) return *answer;
-  return KnownHostsAnswer{};
+  KnownHostsAnswer decided;
+  for (const auto& answer : {revoked, known, changed, otherType}) {
+    if (answer.line == 0) continue;
+    decided = answer;
+    break;
+  }
+  decided.authority = authority;
+  return decided;
 }
 
 Result<std::vector<std::string>> knownKeyTypes(const std::vector<std::string>& files,

@@ -1,6 +1,6 @@
 // OpenSSH's known_hosts files: looked up, and appended to.
-// Format: sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Lines of @cert-authority are passed over, since
-// host certificates are not offered.
+// Format: sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT". Lines of @cert-authority vouch for no key, since
+// libssh 0.10 does not negotiate host certificates; they are told of.
 #pragma once
 
 #include <string>
@@ -22,6 +22,7 @@ struct KnownHostsAnswer {
   HostKeyVerdict verdict = HostKeyVerdict::kUnknown;
   std::string file;  // of the entry that decided
   int line = 0;
+  std::string authority;  // "file:line" of the first @cert-authority for the host; "": none
 };
 
 // `name` as SshConfig::knownHostsName. Files that are absent are passed over; a file that cannot be

@@ -16,6 +16,8 @@ struct HostKeyQuestion {
   std::string keyType;      // "ssh-ed25519"
   std::string fingerprint;  // "SHA256:…", as `ssh-keygen -l` prints it
   std::string file;         // where an accepted key will be written
+  // "file:line" of a @cert-authority for the host, whose certificate is not looked at; "": none.
+  std::string authority;
 };
 
 struct SecretQuestion {

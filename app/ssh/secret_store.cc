@@ -12,11 +12,16 @@ std::optional<Secret> SecretStore::find(const std::string& key) const {
 }
 void SecretStore::put(const std::string& key, Secret secret) {
   const std::lock_guard lock(mutex_);
-  secrets_.insert_or_assign(key, std::move(secret));
+  if (!forbidden_.contains(key)) secrets_.insert_or_assign(key, std::move(secret));
 }
 void SecretStore::drop(const std::string& key) {
   const std::lock_guard lock(mutex_);
   secrets_.erase(key);
+}
+void SecretStore::forbid(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  secrets_.erase(key);
+  forbidden_.insert(key);
 }
 
 }  // namespace lockstep::app

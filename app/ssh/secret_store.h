@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "app/ssh/secret.h"
@@ -16,10 +17,12 @@ class SecretStore {
   std::optional<Secret> find(const std::string& key) const;
   void put(const std::string& key, Secret secret);
   void drop(const std::string& key);
+  void forbid(const std::string& key);  // drops it, and keeps none in future
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, Secret> secrets_;
+  std::set<std::string> forbidden_;
 };
 
 }  // namespace lockstep::app

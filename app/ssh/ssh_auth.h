@@ -1,4 +1,5 @@
-// Proves who we are to a server: agent, key files, keyboard-interactive, password, in that order.
+// Proves who we are to a server: Kerberos, agent, key files, keyboard-interactive, password, in
+// that order, and once more with the others where the server wants several (partial success).
 #pragma once
 
 #include <libssh/libssh.h>
@@ -22,8 +23,14 @@ struct AuthContext {
   // Repeats a call that answers `SSH_AUTH_AGAIN` until it is done; SSH_AUTH_ERROR on loss,
   // cancelling and time-out.
   std::function<int(const std::function<int()>&)> drive;
+  bool mayAsk = false;  // there is a person to ask
   // Puts a question to the person; nothing where there is none to ask, or no answer.
   std::function<std::optional<Secret>(const SecretQuestion&)> ask;
+  // Waits until no other connection asks about this account, for as long as the value is held; null
+  // where the server went away meanwhile, or on cancelling.
+  std::function<std::shared_ptr<void>()> takeTurn;
+  // See app/ssh/kerberos.h.
+  std::function<Status()> fetchTicket;
 };
 
 // Error kPermissionDenied: what was tried, why each was passed over, and what the server offers.

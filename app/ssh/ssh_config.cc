@@ -57,6 +57,9 @@ std::string expand(const std::string& path, const SshConfig& config) {
       case 'h':
         out += config.hostname;
         break;
+      case 'k':
+        out += config.hostKeyAlias.empty() ? config.hostname : config.hostKeyAlias;
+        break;
       case 'n':
         out += config.alias;
         break;
@@ -75,6 +78,18 @@ std::string expand(const std::string& path, const SshConfig& config) {
       default:
         out += '%', out += text[i];
     }
+  }
+  return out;
+}
+
+// Each once, in order; "none" stands for no file.
+std::vector<std::string> expandFiles(const std::vector<std::string>& files,
+                                     const SshConfig& config) {
+  std::vector<std::string> out;
+  for (const std::string& file : files) {
+    std::string path = expand(file, config);
+    if (file != "none" && std::find(out.begin(), out.end(), path) == out.end())
+      out.push_back(std::move(path));
   }
   return out;
 }
@@ -137,6 +152,7 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
     LOCKSTEP_ASSIGN(SshTarget hop, parseJump(jump));
     if (!first) hop.proxyJump = "none";  // reached through the one before it
     LOCKSTEP_TRY(appendRoute(hop, configFile, stop, depth + 1, route));
+    if (!first) route->back().proxyCommand.clear();
     first = false;
   }
   route->push_back(std::move(config));
@@ -145,9 +161,52 @@ Status appendRoute(const SshTarget& target, const std::string& configFile, std::
 
 // Options whose meaning depends on the rest of the configuration.
 struct RawConfig {
-  std::vector<std::string> identityFiles;
+  std::vector<std::string> identityFiles, certificateFiles;
   std::string agent, proxyCommand;
+  bool passesDescriptor = false;  // ProxyUseFdpass
 };
+
+// `percent_expand` of OpenSSH knows these tokens in a ProxyCommand.
+Result<std::string> expandProxyCommand(const std::string& command, const SshConfig& config) {
+  std::string out;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i] != '%') {
+      out += command[i];
+      continue;
+    }
+    const char token = ++i < command.size() ? command[i] : '\0';
+    if (token == '%')
+      out += '%';
+    else if (token == 'h')
+      out += config.hostname;
+    else if (token == 'n')
+      out += config.alias;
+    else if (token == 'p')
+      out += std::to_string(config.port);
+    else if (token == 'r')
+      out += config.user;
+    else if (token == 'k')
+      out += config.hostKeyAlias.empty() ? config.hostname : config.hostKeyAlias;
+    else
+      return invalidArgument("the ProxyCommand of {} has an unknown token: {}", config.alias,
+                             token ? std::string{'%', token} : "%");
+  }
+  return out;
+}
+
+// After all other options are known.
+Status takeProxyCommand(const RawConfig& raw, SshConfig& config) {
+  if (raw.proxyCommand.empty() || !config.proxyJump.empty()) return {};
+  if (raw.passesDescriptor) {
+    Error error =
+        makeError(Code::kFailedPrecondition, "{} is reached with ProxyUseFdpass", config.alias);
+    error.why = "ProxyUseFdpass is not supported";
+    error.next = "let its ProxyCommand pass on the bytes, as nc does without -F, or use ProxyJump";
+    return error;
+  }
+  LOCKSTEP_ASSIGN(config.proxyCommand, expandProxyCommand(raw.proxyCommand, config));
+  return {};
+}
 
 // A line of `ssh -G`; options that do not matter here are passed over.
 void takeOption(const std::string& key, const std::string& value, SshConfig& config,
@@ -163,6 +222,8 @@ void takeOption(const std::string& key, const std::string& value, SshConfig& con
     config.user = value;
   else if (key == "identityfile")
     raw.identityFiles.push_back(value);
+  else if (key == "certificatefile")
+    raw.certificateFiles.push_back(value);
   else if (key == "identitiesonly")
     config.identitiesOnly = isYes(value);
   else if (key == "identityagent")
@@ -171,6 +232,8 @@ void takeOption(const std::string& key, const std::string& value, SshConfig& con
     config.proxyJump = value;
   else if (key == "proxycommand" && value != "none")
     raw.proxyCommand = value;
+  else if (key == "proxyusefdpass")
+    raw.passesDescriptor = isYes(value);
   else if (key == "userknownhostsfile")
     config.userKnownHosts = words(value);
   else if (key == "globalknownhostsfile")
@@ -189,6 +252,10 @@ void takeOption(const std::string& key, const std::string& value, SshConfig& con
     config.password = isYes(value);
   else if (key == "kbdinteractiveauthentication")
     config.keyboardInteractive = isYes(value);
+  else if (key == "gssapiauthentication")
+    config.gssapi = isYes(value);
+  else if (key == "gssapidelegatecredentials")
+    config.gssapiDelegate = isYes(value);
   else if (key == "batchmode")
     config.batchMode = isYes(value);
   else if (key == "ciphers")
@@ -226,13 +293,7 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   if (config.port < 1 || config.port > 65535)
     return invalidArgument("the SSH configuration of {} has port {}; expected 1 to 65535",
                            target.host, config.port);
-  if (!raw.proxyCommand.empty()) {
-    Error error =
-        makeError(Code::kFailedPrecondition, "{} is reached by a ProxyCommand", target.host);
-    error.why = "ProxyCommand is not supported";
-    error.next = "use ProxyJump in the SSH configuration";
-    return error;
-  }
+  LOCKSTEP_TRY(takeProxyCommand(raw, config));
   std::string& strict = config.strictHostKeyChecking;
   if (strict == "true") strict = "yes";
   if (strict == "false" || strict == "off") strict = "no";
@@ -240,12 +301,8 @@ Result<SshConfig> parseEffectiveConfig(const std::string& text, const SshTarget&
   // ssh leaves out a named file that is absent; it is kept here, so that its absence is reported.
   if (!target.identityFile.empty())
     raw.identityFiles.insert(raw.identityFiles.begin(), target.identityFile);
-  for (const std::string& file : raw.identityFiles) {
-    std::string path = expand(file, config);
-    if (std::find(config.identityFiles.begin(), config.identityFiles.end(), path) ==
-        config.identityFiles.end())
-      config.identityFiles.push_back(std::move(path));
-  }
+  config.identityFiles = expandFiles(raw.identityFiles, config);
+  config.certificateFiles = expandFiles(raw.certificateFiles, config);
   for (auto* files : {&config.userKnownHosts, &config.globalKnownHosts}) {
     std::erase(*files, "none");
     for (std::string& file : *files) file = expand(file, config);

@@ -29,9 +29,12 @@ struct SshConfig {
   int port = 22;
   std::string user;
   std::vector<std::string> identityFiles;  // tildes and tokens expanded, in order
+  // CertificateFile, expanded; none: the certificates beside the identity files.
+  std::vector<std::string> certificateFiles;
   bool identitiesOnly = false;
   std::string identityAgent;  // path of the agent's socket; "": none
   std::string proxyJump;      // "": none
+  std::string proxyCommand;   // with its tokens expanded; "": none, or there is a jump host
   std::vector<std::string> userKnownHosts;
   std::vector<std::string> globalKnownHosts;
   std::string hostKeyAlias;
@@ -41,7 +44,9 @@ struct SshConfig {
   bool publicKey = true;          // methods allowed by the configuration
   bool password = true;
   bool keyboardInteractive = true;
-  bool batchMode = false;  // nothing may be asked
+  bool gssapi = false;
+  bool gssapiDelegate = false;  // forwards the ticket
+  bool batchMode = false;       // nothing may be asked
   std::vector<std::string> ciphers;
   std::vector<std::string> hostKeyAlgorithms;
 
@@ -55,12 +60,13 @@ Result<std::vector<std::string>> sshArguments(const SshTarget& target,
                                               const std::string& configFile);
 
 // Runs `ssh -G` (on PATH) with the file, "" for the user's own. Errors: kInvalidArgument for a
-// broken configuration (why: ssh's words), kFailedPrecondition without an ssh program or for a
-// ProxyCommand, which is not supported.
+// broken configuration (why: ssh's words), kFailedPrecondition without an ssh program or for
+// ProxyUseFdpass, which is not supported.
 Result<SshConfig> effectiveConfig(const SshTarget& target, const std::string& configFile,
                                   std::stop_token stop = {});
 
-// The hops to a host in order, the host itself last. A jump host's own ProxyJump counts.
+// The hops to a host in order, the host itself last. The first jump host's own ProxyJump or
+// ProxyCommand counts.
 Result<std::vector<SshConfig>> effectiveRoute(const SshTarget& target,
                                               const std::string& configFile,
                                               std::stop_token stop = {});

@@ -15,6 +15,9 @@
 
 #include "app/ssh/dial.h"
 #include "app/ssh/host_key.h"
+#include "app/ssh/kerberos.h"
+#include "app/ssh/proxy_command.h"
+#include "app/ssh/question_turn.h"
 #include "app/ssh/ssh_auth.h"
 #include "app/ssh/ssh_stream.h"
 #include "app/ssh/wake.h"
@@ -25,12 +28,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kTicketLimit{5000};
 constexpr int kLongestSleepMs = 500;
 constexpr int kProbeSleepMs = 50;     // while streams wait for a channel
 constexpr int kPacketsPerTurn = 256;  // reads of the transport between two turns of the streams
 
 // Says goodbye where the link still lives; waits for nothing.
 void endSession(ssh_session session) {
+  // Disconnecting forgets a descriptor that was given to it, without closing it.
+  const int none = -1;
+  ssh_options_set(session, SSH_OPTIONS_FD, &none);
   if (ssh_is_connected(session)) ssh_disconnect(session);
   ssh_free(session);
 }
@@ -138,12 +145,14 @@ class SshSession::Impl {
     }
     shared_.session.reset();
     session_.reset();
+    proxy_.reset();
     if (params_.onChange) params_.onChange();
   }
 
-  Error lost(Code code, Message what) const {
+  Error lost(Code code, Message what) {
     Error error = makeError(code, "{}", what);
     if (session_) error.why = ssh_get_error(session_.get());
+    if (const Message why = proxy_ ? proxy_->why() : Message(); !why.empty()) error.why = why;
     return error;
   }
 
@@ -184,8 +193,23 @@ class SshSession::Impl {
       if (fds[1].revents) wake_.clear();
     }
   }
+  bool mayAsk() const { return params_.prompter && !config_.batchMode; }
+  std::shared_ptr<void> takeTurn() {
+    auto turn = std::make_shared<QuestionTurn>(
+        fmt::format("{}@{}:{}", config_.user, config_.hostname, config_.port));
+    for (;;) {
+      pollfd fds[] = {{turn->fd(), POLLIN, 0},
+                      {wake_.fd(), POLLIN, 0},
+                      {ssh_get_fd(session_.get()), POLLRDHUP, 0}};
+      ::poll(fds, 3, -1);
+      if (fds[0].revents) return turn;
+      asked_ = true;  // it waits for a person, too
+      if (fds[1].revents) wake_.clear();
+      if (closing_ || fds[2].revents) return nullptr;
+    }
+  }
   std::optional<Secret> askSecret(const SecretQuestion& question) {
-    if (!params_.prompter || config_.batchMode) return std::nullopt;
+    if (!mayAsk()) return std::nullopt;
     auto box = std::make_shared<AnswerBox<Secret>>();
     auto responder = std::make_shared<Responder<Secret>>(box);
     params_.prompter->askSecret(question, [responder](std::optional<Secret> secret) {
@@ -195,7 +219,7 @@ class SshSession::Impl {
     return await(box);
   }
   Result<bool> askHostKey(const HostKeyQuestion& question) {
-    if (!params_.prompter || config_.batchMode) return false;
+    if (!mayAsk()) return false;
     auto box = std::make_shared<AnswerBox<bool>>();
     auto responder = std::make_shared<Responder<bool>>(box);
     params_.prompter->askHostKey(question,
@@ -206,13 +230,44 @@ class SshSession::Impl {
     return accepted;
   }
 
-  Status establish() {
-    UniqueFd transport = std::move(params_.transport);
-    if (!transport) {
-      LOCKSTEP_ASSIGN(transport,
-                      dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
-                              params_.dialTimeout, wake_, [this] { return closing_.load(); }));
+  // The transport: a jump host's channel, a ProxyCommand, or TCP.
+  Result<UniqueFd> reach() {
+    if (params_.transport) return std::move(params_.transport);
+    if (!config_.proxyCommand.empty()) {
+      LOCKSTEP_ASSIGN(proxy_, ProxyCommand::start(config_.proxyCommand));
+      return proxy_->takeTransport();
     }
+    return dialTcp(config_.hostname, config_.port, Clock::now() + params_.connectTimeout,
+                   params_.dialTimeout, wake_, [this] { return closing_.load(); });
+  }
+
+  // Why there is no SSH session over the transport.
+  Error notReached() {
+    const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
+    if (gaveUp_ == Code::kCancelled)
+      return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
+    if (auto error = certificateOnlyHost(ssh_get_error(session_.get()), config_)) return *error;
+    if (proxy_) {
+      const bool late = gaveUp_ == Code::kDeadlineExceeded;
+      Error error =
+          lost(late ? Code::kDeadlineExceeded : Code::kUnavailable,
+               late ? message("the ProxyCommand of {} does not reach it in time", config_.alias)
+                    : message("the ProxyCommand of {} does not reach it", config_.alias));
+      error.next = message("correct ProxyCommand in the SSH configuration; in a terminal: ssh {}",
+                           config_.alias);
+      return error;
+    }
+    if (gaveUp_ == Code::kDeadlineExceeded) {
+      Error error =
+          makeError(Code::kDeadlineExceeded, "{} answers, but not as an SSH server in time", where);
+      error.next = "check the port; an sshd that is overloaded answers later";
+      return error;
+    }
+    return lost(Code::kUnavailable, message("no SSH session with {}", where));
+  }
+
+  Status establish() {
+    LOCKSTEP_ASSIGN(UniqueFd transport, reach());
     const ssh_session made = ssh_new();
     LOCKSTEP_CHECK(made != nullptr, "no memory for a session");
     session_.reset(made, endSession);
@@ -221,28 +276,26 @@ class SshSession::Impl {
     ssh_options_set(session_.get(), SSH_OPTIONS_FD, &fd);
     ssh_set_blocking(session_.get(), 0);
     ssh_set_counters(session_.get(), &counter_, nullptr);
-    if (drive([&] { return ssh_connect(session_.get()); }, SSH_AGAIN, SSH_ERROR) != SSH_OK) {
-      const std::string where = fmt::format("{} port {}", config_.hostname, config_.port);
-      if (gaveUp_ == Code::kCancelled)
-        return makeError(Code::kCancelled, "connecting to {} was cancelled", where);
-      if (gaveUp_ == Code::kDeadlineExceeded) {
-        Error error = makeError(Code::kDeadlineExceeded,
-                                "{} answers, but not as an SSH server in time", where);
-        error.next = "check the port; an sshd that is overloaded answers later";
-        return error;
-      }
-      return lost(Code::kUnavailable, message("no SSH session with {}", where));
-    }
+    if (drive([&] { return ssh_connect(session_.get()); }, SSH_AGAIN, SSH_ERROR) != SSH_OK)
+      return notReached();
     keyExchanged_ = true;
     LOCKSTEP_TRY(checkHostKey(session_.get(), config_, [this](const HostKeyQuestion& question) {
       return askHostKey(question);
     }));
     const AuthContext context{
-        session_.get(), config_, *params_.secrets,
+        session_.get(),
+        config_,
+        *params_.secrets,
         [this](const std::function<int()>& call) {
           return drive(call, SSH_AUTH_AGAIN, SSH_AUTH_ERROR);
         },
-        [this](const SecretQuestion& question) { return askSecret(question); }};
+        mayAsk(),
+        [this](const SecretQuestion& question) { return askSecret(question); },
+        [this] { return takeTurn(); },
+        [this] {
+          return fetchHostTicket(config_.hostname, std::min(kTicketLimit, params_.connectTimeout),
+                                 wake_, [this] { return closing_.load(); });
+        }};
     Status status = authenticate(context);
     if (closing_) return makeError(Code::kCancelled, "connecting was cancelled");
     if (!status.ok() && gaveUp_ == Code::kDeadlineExceeded)
@@ -267,6 +320,8 @@ class SshSession::Impl {
       ok = ok && set(SSH_OPTIONS_CIPHERS_C_S, ciphers.c_str()) &&
            set(SSH_OPTIONS_CIPHERS_S_C, ciphers.c_str());
     if (!hostKeys.empty()) ok = ok && set(SSH_OPTIONS_HOSTKEYS, hostKeys.c_str());
+    const int delegate = config_.gssapiDelegate;
+    ok = ok && set(SSH_OPTIONS_GSSAPI_DELEGATE_CREDENTIALS, &delegate);
     if (!config_.identityAgent.empty())
       ok = ok && set(SSH_OPTIONS_IDENTITY_AGENT, config_.identityAgent.c_str());
     if (!ok) return lost(Code::kInvalidArgument, "an SSH option is not accepted");
@@ -356,6 +411,7 @@ class SshSession::Impl {
   std::optional<Error> ended_;
   std::deque<std::unique_ptr<SshStream>> arrivals_;
   // Used by the thread alone:
+  std::unique_ptr<ProxyCommand> proxy_;  // ended after the session
   SharedSession session_;
   ssh_event event_ = nullptr;
   ssh_counter_struct counter_{};

@@ -1,6 +1,7 @@
-// One SSH session over one transport, from TCP (or a jump host's channel) to its end. A thread of
-// its own makes every libssh call of the session, since libssh sessions are not thread-safe; other
-// threads hand it work through a queue. There is no way back from an ended session.
+// One SSH session over one transport, from TCP (a jump host's channel, a ProxyCommand) to its end.
+// A thread of its own makes every libssh call of the session, since libssh sessions are not
+// thread-safe; other threads hand it work through a queue. There is no way back from an ended
+// session.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@ struct SshSessionParams {
   std::string node;
   std::shared_ptr<SshPrompter> prompter;  // null: nothing is asked
   std::shared_ptr<SecretStore> secrets;
-  UniqueFd transport;  // a jump host's channel; absent: TCP to config.hostname
+  UniqueFd transport;  // a jump host's channel; absent: ProxyCommand, else TCP
   std::chrono::milliseconds connectTimeout{10000};
   std::chrono::milliseconds dialTimeout{10000};  // for an address to accept
   std::chrono::milliseconds keepaliveInterval{2500};

@@ -898,6 +898,10 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>它的 %1 密钥尚未登记。请与管理员提供的指纹核对。</translation>
         </message>
         <message>
+            <source>The certificate authority in %1 is not asked: host certificates are not supported.</source>
+            <translation>不会查询 %1 中的证书颁发机构：不支持主机证书。</translation>
+        </message>
+        <message>
             <source>Fingerprint of the host key</source>
             <translation>主机密钥指纹</translation>
         </message>
@@ -1859,12 +1863,168 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 在认证时断开</translation>
         </message>
         <message>
-            <source>%1 cannot be reached from jump host %2</source>
-            <translation>从跳板机 %2 无法到达 %1</translation>
+            <source>%1 is absent</source>
+            <translation>%1 不存在</translation>
         </message>
         <message>
-            <source>%1 is reached by a ProxyCommand</source>
-            <translation>%1 通过 ProxyCommand 连接</translation>
+            <source>%1 is not a user certificate</source>
+            <translation>%1 不是用户证书</translation>
+        </message>
+        <message>
+            <source>the certificate expired on %1</source>
+            <translation>证书已于 %1 过期</translation>
+        </message>
+        <message>
+            <source>the certificate is not valid before %1</source>
+            <translation>证书在 %1 之前无效</translation>
+        </message>
+        <message>
+            <source>the certificate, for %1, was not accepted</source>
+            <translation>颁发给 %1 的证书未被接受</translation>
+        </message>
+        <message>
+            <source>the certificate was not accepted</source>
+            <translation>证书未被接受</translation>
+        </message>
+        <message>
+            <source>the SSH configuration of %1 allows no host key that is supported</source>
+            <translation>%1 的 SSH 配置不允许任何受支持的主机密钥</translation>
+        </message>
+        <message>
+            <source>its HostKeyAlgorithms are %1</source>
+            <translation>其 HostKeyAlgorithms 为 %1</translation>
+        </message>
+        <message>
+            <source>allow plain host keys too: %1</source>
+            <translation>请同时允许普通主机密钥：%1</translation>
+        </message>
+        <message>
+            <source>%1 shows only a host certificate</source>
+            <translation>%1 只出示主机证书</translation>
+        </message>
+        <message>
+            <source>host certificates are not supported, and it offers %1</source>
+            <translation>不支持主机证书，而它提供 %1</translation>
+        </message>
+        <message>
+            <source>host certificates are not supported</source>
+            <translation>不支持主机证书</translation>
+        </message>
+        <message>
+            <source>%1; the certificate authority in %2 does not help: %3</source>
+            <translation>%1；%2 中的证书颁发机构不起作用：%3</translation>
+        </message>
+        <message>
+            <source>ask the host's administrator to allow its plain keys too: HostKeyAlgorithms of its sshd</source>
+            <translation>请主机管理员同时允许普通密钥：其 sshd 的 HostKeyAlgorithms</translation>
+        </message>
+        <message>
+            <source>there is no Kerberos library</source>
+            <translation>没有 Kerberos 库</translation>
+        </message>
+        <message>
+            <source>Kerberos does not answer within %1 ms</source>
+            <translation>Kerberos 在 %1 毫秒内没有应答</translation>
+        </message>
+        <message>
+            <source>there is no Kerberos ticket for %1</source>
+            <translation>没有用于 %1 的 Kerberos 票据</translation>
+        </message>
+        <message>
+            <source>get one: kinit</source>
+            <translation>请获取票据：kinit</translation>
+        </message>
+        <message>
+            <source>the agent's certificate (%1)</source>
+            <translation>代理中的证书（%1）</translation>
+        </message>
+        <message>
+            <source>%1 (cannot be read as a certificate)</source>
+            <translation>%1（无法作为证书读取）</translation>
+        </message>
+        <message>
+            <source>%1 (a certificate for a key that is not here)</source>
+            <translation>%1（其对应的密钥不在此处）</translation>
+        </message>
+        <message>
+            <source>its ProxyCommand says: %1</source>
+            <translation>其 ProxyCommand 报告：%1</translation>
+        </message>
+        <message>
+            <source>its ProxyCommand ended with status %1</source>
+            <translation>其 ProxyCommand 已结束，状态为 %1</translation>
+        </message>
+        <message>
+            <source>its ProxyCommand was ended by signal %1</source>
+            <translation>其 ProxyCommand 被信号 %1 终止</translation>
+        </message>
+        <message>
+            <source>gssapi-with-mic (%1)</source>
+            <translation>gssapi-with-mic（%1）</translation>
+        </message>
+        <message>
+            <source>connect again: the server's question is asked then</source>
+            <translation>请重新连接：届时会询问服务器的问题</translation>
+        </message>
+        <message>
+            <source>the ProxyCommand of %1 has an unknown token: %2</source>
+            <translation>%1 的 ProxyCommand 含有未知的占位符：%2</translation>
+        </message>
+        <message>
+            <source>%1 is reached with ProxyUseFdpass</source>
+            <translation>%1 通过 ProxyUseFdpass 连接</translation>
+        </message>
+        <message>
+            <source>ProxyUseFdpass is not supported</source>
+            <translation>不支持 ProxyUseFdpass</translation>
+        </message>
+        <message>
+            <source>let its ProxyCommand pass on the bytes, as nc does without -F, or use ProxyJump</source>
+            <translation>请让 ProxyCommand 转发数据（如不带 -F 的 nc），或使用 ProxyJump</translation>
+        </message>
+        <message>
+            <source>the ProxyCommand of %1 does not reach it in time</source>
+            <translation>%1 的 ProxyCommand 未能及时连通</translation>
+        </message>
+        <message>
+            <source>the ProxyCommand of %1 does not reach it</source>
+            <translation>%1 的 ProxyCommand 无法连通</translation>
+        </message>
+        <message>
+            <source>correct ProxyCommand in the SSH configuration; in a terminal: ssh %1</source>
+            <translation>请更正 SSH 配置中的 ProxyCommand；可在终端中试：ssh %1</translation>
+        </message>
+        <message>
+            <source>'%1' is no way to start an agent; expected detached, systemd or auto</source>
+            <translation>“%1”不是启动代理的方式；应为 detached、systemd 或 auto</translation>
+        </message>
+        <message>
+            <source>the agent cannot start as a systemd user unit</source>
+            <translation>代理无法作为 systemd 用户单元启动</translation>
+        </message>
+        <message>
+            <source>%1 does not linger: its units end at the last logout</source>
+            <translation>%1 未启用 linger：其单元会在最后一次注销时结束</translation>
+        </message>
+        <message>
+            <source>on the node: loginctl enable-linger %1; or deploy with --start detached</source>
+            <translation>请在节点上运行：loginctl enable-linger %1；或用 --start detached 部署</translation>
+        </message>
+        <message>
+            <source>no user manager answers: %1</source>
+            <translation>没有用户管理器应答：%1</translation>
+        </message>
+        <message>
+            <source>on the node: loginctl enable-linger, which starts the user manager; or deploy with --start detached</source>
+            <translation>请在节点上运行 loginctl enable-linger，它会启动用户管理器；或用 --start detached 部署</translation>
+        </message>
+        <message>
+            <source>see journalctl --user on the node; or deploy with --start detached</source>
+            <translation>请在节点上查看 journalctl --user；或用 --start detached 部署</translation>
+        </message>
+        <message>
+            <source>%1 cannot be reached from jump host %2</source>
+            <translation>从跳板机 %2 无法到达 %1</translation>
         </message>
         <message>
             <source>the SSH configuration of %1 cannot be read</source>
@@ -2343,10 +2503,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
             <translation>%1 在 %2:%3 中被标为 @revoked</translation>
         </message>
         <message>
-            <source>ProxyCommand is not supported</source>
-            <translation>不支持 ProxyCommand</translation>
-        </message>
-        <message>
             <source>its SHA-256 is %1, expected %2</source>
             <translation>其 SHA-256 为 %1，应为 %2</translation>
         </message>
@@ -2525,10 +2681,6 @@ since:2026-11-01  before:2026-11-01T12:30  since:today  since:7d
         <message>
             <source>connect the cluster first</source>
             <translation>先连接集群</translation>
-        </message>
-        <message>
-            <source>use ProxyJump in the SSH configuration</source>
-            <translation>在 SSH 配置中使用 ProxyJump</translation>
         </message>
         <message>
             <source>correct %1</source>

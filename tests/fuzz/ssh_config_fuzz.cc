@@ -12,8 +12,12 @@ std::vector<std::string> seeds() {
       "userknownhostsfile /k/a ~/b\nglobalknownhostsfile none\nhostkeyalias n1.lab\n"
       "stricthostkeychecking accept-new\nconnecttimeout 7\nciphers a,b,c\n"
       "hostkeyalgorithms ssh-ed25519,rsa-sha2-512\npubkeyauthentication true\n"
-      "passwordauthentication yes\nkbdinteractiveauthentication no\n",
-      "hostname h\nuser u\nproxycommand nc %h %p\n"};
+      "passwordauthentication yes\nkbdinteractiveauthentication no\n"
+      "certificatefile ~/c-%r-%k\ncertificatefile none\ngssapiauthentication yes\n"
+      "gssapidelegatecredentials no\n",
+      "hostname h\nuser u\nproxycommand nc %h %p\n",
+      "hostname h\nuser u\nproxyusefdpass no\nproxycommand a %n %r %k %% b\nhostkeyalias x\n",
+      "hostname h\nuser u\nproxycommand a %x\n"};
 }
 
 }  // namespace lockstep::fuzz
@@ -24,6 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t siz
   const auto config = app::parseEffectiveConfig(text, {.host = "n1", .identityFile = "~/%h/key"});
   if (!config.ok()) return 0;
   LOCKSTEP_CHECK(config->port >= 1 && config->port <= 65535, "{}", config->port);
+  LOCKSTEP_CHECK(config->proxyJump.empty() || config->proxyCommand.empty(), "both");
   (void)config->knownHostsName();
   (void)config->account();
   return 0;

@@ -168,8 +168,8 @@ bool Sshd::launch(std::string* why) {
   writeText(folder_ + "/sshd_config", config.str());
   const std::size_t before = log().size();
   std::vector<std::string> argv = options_.prefix;
-  for (const auto& arg : {std::string("/usr/sbin/sshd"), std::string("-D"), std::string("-e"),
-                          std::string("-f"), folder_ + "/sshd_config"})
+  for (const auto& arg : {options_.program, std::string("-D"), std::string("-e"), std::string("-f"),
+                          folder_ + "/sshd_config"})
     argv.push_back(arg);
   pid_ = spawn(argv, folder_ + "/sshd.log");
   const bool up = waitFor([&] {
@@ -323,6 +323,22 @@ TestUser::~TestUser() {
   std::error_code ignored;
   fs::remove_all(home_, ignored);
 }
+
+std::unique_ptr<PamService> PamService::make(const std::string& folder, const std::string& lines,
+                                             std::string* why) {
+  if (::geteuid() != 0) return *why = "making a PAM service needs root", nullptr;
+  // sshd takes the service of its own name.
+  static int made = 0;
+  const std::string name = "lockstep-" + std::to_string(::getpid()) + "-" + std::to_string(made++);
+  std::unique_ptr<PamService> service(new PamService());
+  service->file_ = "/etc/pam.d/" + name;
+  service->sshd_ = folder + "/" + name;
+  writeText(service->file_, lines);
+  if (readText(service->file_) != lines || ::symlink("/usr/sbin/sshd", service->sshd_.c_str()) != 0)
+    return *why = "a PAM service cannot be made here", nullptr;
+  return service;
+}
+PamService::~PamService() { ::unlink(file_.c_str()); }
 
 std::unique_ptr<SshAgent> SshAgent::start(const std::string& folder) {
   std::unique_ptr<SshAgent> agent(new SshAgent());

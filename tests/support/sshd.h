@@ -42,6 +42,7 @@ struct SshdOptions {
   std::string address = "127.0.0.1";
   int port = 0;                     // 0: a free one
   std::vector<std::string> prefix;  // of the command line: {"ip", "netns", "exec", …}
+  std::string program = "/usr/sbin/sshd";
 };
 
 class Sshd {
@@ -92,6 +93,21 @@ class TestUser {
  private:
   TestUser() = default;
   std::string name_, home_;
+};
+
+// A PAM service of this test alone, and a name of sshd under which sshd uses it. Removed at the
+// end.
+class PamService {
+ public:
+  // `lines` as in /etc/pam.d. Null with the reason where none can be made.
+  static std::unique_ptr<PamService> make(const std::string& folder, const std::string& lines,
+                                          std::string* why);
+  ~PamService();
+  const std::string& sshd() const { return sshd_; }  // for SshdOptions::program
+
+ private:
+  PamService() = default;
+  std::string file_, sshd_;
 };
 
 // An ssh-agent on its own socket.

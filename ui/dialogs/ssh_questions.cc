@@ -31,7 +31,12 @@ void HostKeyDialog::retranslate() {
                 "that the host's administrator gives you.")
                  .arg(QString::fromStdString(question_.keyType)));
   fingerprint_->setAccessibleName(tr("Fingerprint of the host key"));
-  note_->setText(tr("A trusted key is saved in %1.").arg(QString::fromStdString(question_.file)));
+  QString note = tr("A trusted key is saved in %1.").arg(QString::fromStdString(question_.file));
+  if (!question_.authority.empty())
+    note += " " + tr("The certificate authority in %1 is not asked: host certificates are not "
+                     "supported.")
+                      .arg(QString::fromStdString(question_.authority));
+  note_->setText(note);
   setButtons(tr("Trust this key"), tr("Do not connect"));
 }
 

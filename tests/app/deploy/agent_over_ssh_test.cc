@@ -6,6 +6,8 @@
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 
+#include <filesystem>
+
 #include "app/deploy/node_link.h"
 #include "engine/specs/protocol.h"
 #include "lockstep/node/v1/node.grpc.pb.h"
@@ -20,6 +22,110 @@ using namespace lockstep::app;
     const auto& checked = (expression);                                         \
     QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
   } while (false)
+
+namespace {
+
+// A stand-in for systemd's programs: a unit is a session whose environment names it. The files
+// "manager" and "linger" of the folder say whether a user manager answers, and whether the
+// account lingers.
+void makeSystemd(const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  test::writeText(folder + "/systemctl",
+                  "#!/bin/sh\ncd " + folder +
+                      "\n[ -e manager ] || { echo 'Failed to connect to bus: No medium found' "
+                      ">&2; exit 1; }\n"
+                      "case \"$*\" in *is-active*) for unit; do :; done\n"
+                      "  grep -qs '^State:.[^Z]' \"/proc/$(cat \"active-$unit\")/status\";; esac\n",
+                  0755);
+  test::writeText(folder + "/loginctl",
+                  "#!/bin/sh\n[ -e " + folder + "/linger ] && echo yes || echo no\n", 0755);
+  test::writeText(folder + "/systemd-run",
+                  "#!/bin/sh\necho \"$XDG_RUNTIME_DIR $*\" >> " + folder +
+                      "/log\n"
+                      "[ -e " +
+                      folder +
+                      "/broken ] && { echo 'Job failed.' >&2; exit 1; }\n"
+                      "while [ \"$1\" != -- ]; do case $1 in --unit=*) unit=${1#--unit=};; esac; "
+                      "shift; done\nshift\n"
+                      "env -i HOME=\"$HOME\" UNIT=\"$unit\" XDG_RUNTIME_DIR=\"$XDG_RUNTIME_DIR\" "
+                      "setsid \"$@\" > " +
+                      folder +
+                      "/said || exit\n"
+                      "sed -n 's/.*\"pid\": *\\([0-9]*\\).*/\\1/p' " +
+                      folder + "/said > " + folder + "/active-$unit\n",
+                  0755);
+}
+
+// A node whose PATH has the stand-in with these files.
+struct Host {
+  test::TempFolder base;
+  std::unique_ptr<test::Sshd> server;
+  spec::v1::NodeSpec node;
+  NodeLinkOptions options;
+  std::string why;
+
+  std::string log() const { return test::readText(base / "systemd/log"); }
+  bool start(const QByteArray& there, const std::string& key, const std::string& bundle) {
+    std::string path = "/usr/bin:/bin";
+    if (there == "nothing") {  // only what deploying needs
+      path = base / "few";
+      std::filesystem::create_directories(path);
+      for (const char* tool :
+           {"sh", "cat", "id", "cksum", "cut", "rm", "mkdir", "chmod", "uname", "getconf", "df",
+            "tail", "ls", "touch", "dirname", "sha256sum", "find", "readlink", "mv"})
+        std::filesystem::create_symlink("/usr/bin/" + std::string(tool), path + "/" + tool);
+    } else {
+      makeSystemd(base / "systemd");
+      path = (base / "systemd:") + path;
+      for (const QByteArray& file : there.split(' '))
+        test::writeText(base / ("systemd/" + file.toStdString()), "");
+    }
+    test::SshdOptions sshdOptions;
+    sshdOptions.extraConfig = "SetEnv SHLVL=1 PATH=" + path;
+    server = test::Sshd::start(base / "sshd", key, sshdOptions, &why);
+    if (!server) return false;
+    test::writeText(base / "known", server->knownHostsLine() + "\n", 0600);
+    test::writeText(base / "config", test::sshConfigFor({server.get()}, base / "known", key));
+    node.set_name("node-1");
+    node.set_workdir(base / "work");
+    node.mutable_ssh()->set_host("n1");
+    options.configFile = base / "config";
+    options.bundleFolder = bundle;
+    // Deployed before: what is tested is how it starts.
+    std::filesystem::create_directories(base / "work/versions");
+    test::runCommand(
+        {"cp", "-al", bundle, (base / "work/versions/") + readBundle(bundle)->version});
+    return true;
+  }
+};
+bool end(std::int64_t pid) {
+  ::kill(static_cast<pid_t>(pid), SIGTERM);
+  return test::waitFor([&] {  // exited, though perhaps not reaped yet
+    const std::string stat = test::readText("/proc/" + std::to_string(pid) + "/stat");
+    return stat.empty() || stat.find(") Z ") != std::string::npos;
+  });
+}
+// As it was started: "unit" or "detached".
+std::string startOf(std::int64_t pid) {
+  const std::string environment = test::readText("/proc/" + std::to_string(pid) + "/environ");
+  const bool unit = environment.find("UNIT=lockstep-agent-") != std::string::npos;
+  return unit ? "unit" : "detached";
+}
+void isRefused(Host& host, const Error& error, const std::string& why) {
+  QCOMPARE(error.code, Code::kFailedPrecondition);
+  QCOMPARE(error.node, std::string("node-1"));
+  QVERIFY2(error.why.text().find(why) != std::string::npos, error.text().c_str());
+  QVERIFY2(error.next.text().find("--start detached") != std::string::npos, error.text().c_str());
+  // The advice works.
+  host.options.start = AgentStart::kDetached;
+  NodeLink detached(host.node, host.options);
+  const auto second = detached.ensureAgent();
+  VERIFY_OK(second);
+  QCOMPARE(startOf(second->pid), std::string("detached"));
+  QVERIFY(end(second->pid));
+}
+
+}  // namespace
 
 class AgentOverSshTest : public QObject {
   Q_OBJECT
@@ -100,6 +206,81 @@ class AgentOverSshTest : public QObject {
     QCOMPARE(again->pid, agent->pid);
     qInfo("found again in %lld ms", static_cast<long long>(timer.elapsed()));
     link.close();
+  }
+
+  void startsAsChosen_data() {
+    QTest::addColumn<QByteArray>("choice");
+    QTest::addColumn<QByteArray>("there");  // files of the stand-in
+    QTest::addColumn<QByteArray>("expected");
+    QTest::newRow("not chosen") << QByteArray() << QByteArray("manager linger")
+                                << QByteArray("detached");
+    QTest::newRow("detached") << QByteArray("detached") << QByteArray("manager linger")
+                              << QByteArray("detached");
+    QTest::newRow("systemd") << QByteArray("systemd") << QByteArray("manager linger")
+                             << QByteArray("unit");
+    QTest::newRow("systemd without a user manager")
+        << QByteArray("systemd") << QByteArray("linger")
+        << QByteArray("no user manager answers: Failed to connect to bus");
+    QTest::newRow("systemd without lingering")
+        << QByteArray("systemd") << QByteArray("manager") << QByteArray("does not linger");
+    QTest::newRow("systemd that fails")
+        << QByteArray("systemd") << QByteArray("manager linger broken")
+        << QByteArray("Job failed.");
+    QTest::newRow("no systemd at all") << QByteArray("systemd") << QByteArray("nothing")
+                                       << QByteArray("systemd-run is not installed");
+    QTest::newRow("auto") << QByteArray("auto") << QByteArray("manager linger")
+                          << QByteArray("unit");
+    for (const char* there : {"linger", "manager", "manager linger broken", "nothing"})
+      QTest::addRow("auto: %s", there)
+          << QByteArray("auto") << QByteArray(there) << QByteArray("detached");
+  }
+  void startsAsChosen() {
+    QFETCH(QByteArray, choice);
+    QFETCH(QByteArray, there);
+    QFETCH(QByteArray, expected);
+    Host host;
+    if (!host.start(there, folder_ / "id", bundle_)) QSKIP(host.why.c_str());
+    spec::v1::NodeSpec& node = host.node;
+    NodeLinkOptions& options = host.options;
+    if (!choice.isEmpty()) options.start = *parseAgentStart(choice.toStdString());
+    NodeLink link(node, options);
+    const auto agent = link.ensureAgent();
+    if (expected != "unit" && expected != "detached") {
+      QVERIFY(!agent.ok());
+      isRefused(host, agent.error(), expected.toStdString());
+      return;
+    }
+    VERIFY_OK(agent);
+    QCOMPARE(startOf(agent->pid), expected.toStdString());
+    // Asked again it is found; nothing is started a second time.
+    const std::string log = host.log();
+    const auto again = link.ensureAgent();
+    VERIFY_OK(again);
+    QCOMPARE(again->pid, agent->pid);
+    QCOMPARE(host.log(), there.contains("broken") ? log + log : log);
+    if (expected == "unit") {
+      QVERIFY2(log.find("--property=KillMode=process") != std::string::npos &&
+                   log.starts_with("/run/user/"),
+               log.c_str());
+      // The user's session ends; the unit does not.
+      QVERIFY(host.server->killSessions() > 0);
+      QVERIFY(startOf(agent->pid) == "unit");
+    }
+    // Whoever comes next, without a choice of their own, starts it alike.
+    QVERIFY(end(agent->pid));
+    options.start.reset();
+    NodeLink later(node, options);
+    const auto third = later.ensureAgent();
+    VERIFY_OK(third);
+    QCOMPARE(startOf(third->pid), expected.toStdString());
+    QVERIFY(end(third->pid));
+    // Until another choice is made.
+    options.start = AgentStart::kDetached;
+    NodeLink back(node, options);
+    const auto fourth = back.ensureAgent();
+    VERIFY_OK(fourth);
+    QCOMPARE(startOf(fourth->pid), std::string("detached"));
+    QVERIFY(end(fourth->pid));
   }
 };
 

@@ -47,7 +47,7 @@ class SshConfigTest : public QObject {
     test::writeText(folder / "config",
                     "Host far\n  ProxyJump b\nHost b\n  ProxyJump bob@a:2222\n"
                     "Host a\n  HostName 10.0.0.1\nHost loop\n  ProxyJump loop2\n"
-                    "Host loop2\n  ProxyJump loop\nHost c\n  ProxyCommand nc %h %p\n");
+                    "Host loop2\n  ProxyJump loop\n");
     auto route = effectiveRoute({.host = "far"}, folder / "config");
     QVERIFY2(route.ok(), route.ok() ? "" : route.error().text().c_str());
     QCOMPARE(route->size(), std::size_t{3});
@@ -58,8 +58,57 @@ class SshConfigTest : public QObject {
     auto circle = effectiveRoute({.host = "loop"}, folder / "config");
     QVERIFY(!circle.ok());
     QVERIFY(circle.error().what.text().find("circle") != std::string::npos);
-    auto command = effectiveRoute({.host = "c"}, folder / "config");
-    QCOMPARE(command.error().code, Code::kFailedPrecondition);
+  }
+  void proxyCommandOrJumpHost_data() {
+    QTest::addColumn<QByteArray>("lines");
+    QTest::addColumn<QByteArray>("command");  // of the last hop
+    QTest::addColumn<int>("hops");
+    QTest::newRow("tokens") << QByteArray("ProxyCommand c %h %n %p %r %k %% 'a b'")
+                            << QByteArray("c 10.0.0.9 h 2200 ann 10.0.0.9 % 'a b'") << 1;
+    QTest::newRow("alias of the key")
+        << QByteArray("ProxyCommand c %k\nHostKeyAlias lab") << QByteArray("c lab") << 1;
+    QTest::newRow("none") << QByteArray("ProxyCommand none") << QByteArray() << 1;
+    QTest::newRow("none, then a command")
+        << QByteArray("ProxyCommand none\nProxyCommand c") << QByteArray() << 1;
+    QTest::newRow("command first")
+        << QByteArray("ProxyCommand c\nProxyJump gate") << QByteArray("c") << 1;
+    QTest::newRow("jump first") << QByteArray("ProxyJump gate\nProxyCommand c") << QByteArray()
+                                << 2;
+    QTest::newRow("jump hosts with commands")
+        << QByteArray("ProxyJump by-command,by-command") << QByteArray() << 3;
+  }
+  void proxyCommandOrJumpHost() {
+    QFETCH(QByteArray, lines);
+    QFETCH(QByteArray, command);
+    QFETCH(int, hops);
+    const test::TempFolder folder;
+    test::writeText(folder / "config", "Host h\nHostName 10.0.0.9\nPort 2200\nUser ann\n" +
+                                           lines.toStdString() +
+                                           "\nHost by-command\nProxyCommand first %h\n");
+    const auto route = effectiveRoute({.host = "h"}, folder / "config");
+    QVERIFY2(route.ok(), route.ok() ? "" : route.error().text().c_str());
+    QCOMPARE(int(route->size()), hops);
+    QCOMPARE(route->back().proxyCommand, command.toStdString());
+    // Only the first hop is reached from here.
+    for (std::size_t i = 0; i + 1 < route->size(); ++i) {
+      const bool byCommand = i == 0 && (*route)[i].alias == "by-command";
+      QCOMPARE((*route)[i].proxyCommand, std::string(byCommand ? "first by-command" : ""));
+    }
+  }
+  void proxyCommandsThatAreRefused() {
+    const test::TempFolder folder;
+    test::writeText(folder / "config",
+                    "Host a\nProxyCommand c %x\nHost b\nProxyCommand c %\n"
+                    "Host c\nProxyCommand nc -F %h %p\nProxyUseFdpass yes\n");
+    for (const char* host : {"a", "b"}) {
+      const auto config = effectiveConfig({.host = host}, folder / "config");
+      QVERIFY(!config.ok());
+      QVERIFY2(config.error().text().find("unknown token") != std::string::npos,
+               config.error().text().c_str());
+    }
+    const auto passing = effectiveConfig({.host = "c"}, folder / "config");
+    QCOMPARE(passing.error().code, Code::kFailedPrecondition);
+    QVERIFY(passing.error().why.text().find("ProxyUseFdpass") != std::string::npos);
   }
   void namesWhatIsWrong() {
     const test::TempFolder folder;

@@ -12,11 +12,11 @@
 #include <thread>
 
 #include "app/ssh/sftp.h"
-#include "tests/support/prompter.h"
-#include "tests/support/sshd.h"
+#include "tests/support/ssh_world.h"
 
 using namespace lockstep;
 using namespace lockstep::app;
+using World = lockstep::test::SshWorld;
 
 namespace {
 bool has(const std::string& text, const std::string& part) {
@@ -24,62 +24,8 @@ bool has(const std::string& text, const std::string& part) {
 }
 }  // namespace
 
-#define VERIFY_OK(expression)                                                   \
-  do {                                                                          \
-    const auto& checked = (expression);                                         \
-    QVERIFY2(checked.ok(), checked.ok() ? "" : checked.error().text().c_str()); \
-  } while (false)
-
 class SshConnectionTest : public QObject {
   Q_OBJECT
-
-  // One test's world: a folder, a client key, servers, a configuration.
-  struct World {
-    test::TempFolder folder;
-    std::vector<std::unique_ptr<test::Sshd>> servers;
-    std::shared_ptr<test::ScriptedPrompter> prompter = std::make_shared<test::ScriptedPrompter>();
-    std::string extraClientConfig;
-    std::string identity;
-    std::string user;
-    std::string why;
-
-    explicit World(const std::string& passphrase = "") {
-      test::makeKey(folder / "id", passphrase);
-      identity = folder / "id";
-    }
-    bool serve(const std::string& extra = "") {
-      test::SshdOptions options;
-      options.extraConfig = extra;
-      auto server = test::Sshd::start(folder / ("sshd" + std::to_string(servers.size())),
-                                      folder / "id", options, &why);
-      if (!server) return false;
-      servers.push_back(std::move(server));
-      return true;
-    }
-    std::string known() const { return folder / "known_hosts"; }
-    void trustAll() {
-      std::string lines;
-      for (const auto& server : servers) lines += server->knownHostsLine() + "\n";
-      test::writeText(known(), lines, 0600);
-    }
-    SshConnectionOptions options(const std::string& node = "node-1") {
-      std::vector<const test::Sshd*> list;
-      for (const auto& server : servers) list.push_back(server.get());
-      test::writeText(folder / "config",
-                      extraClientConfig + test::sshConfigFor(list, known(), identity, user), 0600);
-      SshConnectionOptions options;
-      options.node = node;
-      options.configFile = folder / "config";
-      options.prompter = prompter;
-      options.runtimeFolder = folder.path();
-      return options;
-    }
-  };
-
-#define WORLD(name, ...)   \
-  World name{__VA_ARGS__}; \
-  if (!name.serve()) QSKIP(name.why.c_str())
-
  private Q_SLOTS:
   void unknownKeyIsAskedForAndKept() {
     WORLD(world);

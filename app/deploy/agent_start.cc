@@ -1,0 +1,85 @@
+#include "app/deploy/agent_start.h"
+
+#include "app/ssh/remote_command.h"
+#include "engine/base/text.h"
+
+namespace lockstep::app {
+namespace {
+
+constexpr int kNoUserManager = 81, kNoLingering = 82, kUnitFailed = 83;
+
+// Of A (the agent), W (its workdir), V (its version) and R (further options). A forking unit is
+// started when the agent serves; only the agent is stopped with it, since the supervisors of runs
+// outlive it. Without lingering the user manager, and the unit with it, ends at the last logout.
+constexpr const char* kStart = R"sh(how=$(cat "$W/agent-start" 2>/dev/null)
+case $how in systemd|auto)
+  : "${XDG_RUNTIME_DIR:=/run/user/$(id -u)}"
+  export XDG_RUNTIME_DIR
+  fault=0
+  if ! command -v systemd-run >/dev/null 2>&1; then
+    fault=81 said='systemd-run is not installed'
+  elif ! said=$(systemctl --user show-environment 2>&1 >/dev/null); then
+    fault=81
+  elif [ "$(loginctl show-user "$(id -un)" --property=Linger --value 2>/dev/null)" != yes ]; then
+    fault=82 said=$(id -un)
+  else
+    unit=lockstep-agent-$V-$(printf %s "$W" | cksum | cut -d ' ' -f 1)
+    if ! systemctl --user --quiet is-active "$unit" >/dev/null 2>&1; then
+      said=$(systemd-run --user --quiet --collect --unit="$unit" --property=Type=forking \
+        --property=KillMode=process -- "$A" serve --workdir "$W" --detach $R 2>&1 </dev/null) ||
+        fault=83
+    fi
+  fi
+  if [ $fault -ne 0 ] && [ "$how" = systemd ]; then
+    printf '%s\n' "$said" >&2
+    exit $fault
+  fi
+esac
+"$A" serve --workdir "$W" --detach $R </dev/null
+)sh";
+
+}  // namespace
+
+Result<AgentStart> parseAgentStart(const std::string& name) {
+  if (name == "detached") return AgentStart::kDetached;
+  if (name == "systemd") return AgentStart::kSystemd;
+  if (name == "auto") return AgentStart::kAutomatic;
+  return invalidArgument("'{}' is no way to start an agent; expected detached, systemd or auto",
+                         name);
+}
+
+std::string agentStartScript(const std::string& folder, const std::string& workdir, bool allowRoot,
+                             std::optional<AgentStart> choice) {
+  const std::string version = folder.substr(folder.rfind('/') + 1).substr(0, 12);
+  std::string script = "A=" + shellQuote(folder + "/lockstep-agent") +
+                       "\nW=" + shellQuote(workdir) + "\nV=" + shellQuote(version) +
+                       "\nR=" + (allowRoot ? "--allow-root" : "") + "\n";
+  if (choice == AgentStart::kDetached) script += "rm -f \"$W/agent-start\" || exit 1\n";
+  if (choice == AgentStart::kSystemd) script += "echo systemd > \"$W/agent-start\" || exit 1\n";
+  if (choice == AgentStart::kAutomatic) script += "echo auto > \"$W/agent-start\" || exit 1\n";
+  return script + kStart;
+}
+
+std::optional<Error> systemdError(int exitStatus, const std::string& errorOutput) {
+  if (exitStatus != kNoUserManager && exitStatus != kNoLingering && exitStatus != kUnitFailed)
+    return std::nullopt;
+  Error error =
+      makeError(Code::kFailedPrecondition, "the agent cannot start as a systemd user unit");
+  const std::string said = withoutLineEnds(errorOutput.substr(0, 2000));
+  if (exitStatus == kNoLingering) {
+    error.why = message("{} does not linger: its units end at the last logout", said);
+    error.next =
+        message("on the node: loginctl enable-linger {}; or deploy with --start detached", said);
+  } else if (exitStatus == kNoUserManager) {
+    error.why = message("no user manager answers: {}", said);
+    error.next =
+        "on the node: loginctl enable-linger, which starts the user manager; or deploy with "
+        "--start detached";
+  } else {
+    error.why = said;
+    error.next = "see journalctl --user on the node; or deploy with --start detached";
+  }
+  return error;
+}
+
+}  // namespace lockstep::app

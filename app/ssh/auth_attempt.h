@@ -1,0 +1,41 @@
+// An authentication under way, as its methods share it.
+#pragma once
+
+#include <libssh/libssh.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/ssh/ssh_auth.h"
+
+namespace lockstep::app {
+
+inline constexpr int kMostTries = 3;  // of a method: for wrong answers
+
+struct AuthAttempt {
+  explicit AuthAttempt(const AuthContext& the) : context(the) {}
+  AuthAttempt(const AuthAttempt&) = delete;
+  AuthAttempt& operator=(const AuthAttempt&) = delete;
+
+  // Notes an answer of libssh. Returns true when the
+  // method may stop: success, partial success, or loss.
+  bool take(int answer) {
+    if (answer == SSH_AUTH_SUCCESS) over = succeeded = true;
+    if (answer == SSH_AUTH_PARTIAL) partial = true;
+    if (answer == SSH_AUTH_ERROR && !ssh_is_connected(context.session)) over = true;
+    return done();
+  }
+  bool done() const { return over || partial; }
+  void note(Message text) { tried.push_back(std::move(text)); }
+
+  const AuthContext& context;
+  bool over = false;  // nothing more can be tried
+  bool succeeded = false;
+  bool partial = false;             // the server wants another method too
+  bool wantsPerson = false;         // a question stayed open since nobody may be asked
+  std::vector<Message> tried;       // each with why it was passed over
+  std::vector<std::string> absent;  // files
+};
+
+}  // namespace lockstep::app

@@ -1,0 +1,388 @@
+// A second factor with codes that serve once (HOTP, RFC 4226), against real sshd with PAM.
+#include <QElapsedTimer>
+#include <QTest>
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "app/ssh/ssh_connection.h"
+#include "tests/support/ssh_world.h"
+
+using namespace lockstep;
+using namespace lockstep::app;
+using World = lockstep::test::SshWorld;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr const char* kPassword = "open sesame";
+constexpr const char* kModule = "/lib/x86_64-linux-gnu/security/pam_oath.so";
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// The code number `counter` of the secret "12345678901234567890" (RFC 4226, appendix D).
+std::string code(std::uint64_t counter) {
+  unsigned char text[8], hash[EVP_MAX_MD_SIZE];
+  for (int i = 7; i >= 0; --i, counter >>= 8) text[i] = static_cast<unsigned char>(counter);
+  unsigned int size = 0;
+  HMAC(EVP_sha1(), "12345678901234567890", 20, text, sizeof text, hash, &size);
+  const unsigned at = hash[size - 1] & 15u;
+  const unsigned number = (hash[at] & 127u) << 24 | static_cast<unsigned>(hash[at + 1]) << 16 |
+                          static_cast<unsigned>(hash[at + 2]) << 8 | hash[at + 3];
+  return fmt::format("{:06}", number % 1000000);
+}
+
+// A person with a token: gives the next code for each question, after a moment.
+class Person : public SshPrompter {
+ public:
+  ~Person() override {
+    for (auto& thread : threads_) thread.join();
+  }
+  void askHostKey(const HostKeyQuestion&, std::function<void(bool)> answer) override {
+    answer(false);
+  }
+  void askSecret(const SecretQuestion& question,
+                 std::function<void(std::optional<Secret>)> answer) override {
+    const std::lock_guard lock(mutex_);
+    asked_.push_back(question);
+    most_ = std::max(most_, ++open_);
+    const bool oneTime = has(question.prompt, "One-time");
+    if (silent) return --open_, answer(std::nullopt);
+    std::string text = oneTime ? code(next_++) : kPassword;
+    if (wrong > 0 && oneTime) text = "000000", --wrong;
+    threads_.emplace_back([this, answer, text] {
+      std::this_thread::sleep_for(milliseconds(50));
+      {
+        const std::lock_guard inner(mutex_);
+        --open_;
+      }
+      answer(Secret(text));
+    });
+  }
+  std::vector<SecretQuestion> asked() const {
+    const std::lock_guard lock(mutex_);
+    return asked_;
+  }
+  // Asked for codes.
+  std::size_t codes() const {
+    const auto all = asked();
+    return static_cast<std::size_t>(std::count_if(
+        all.begin(), all.end(), [](const auto& one) { return has(one.prompt, "One-time"); }));
+  }
+  int most() const {
+    const std::lock_guard lock(mutex_);
+    return most_;
+  }
+  int wrong = 0;  // codes to get wrong first
+  bool silent = false;
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<SecretQuestion> asked_;
+  std::vector<std::thread> threads_;
+  std::uint64_t next_ = 0;
+  int open_ = 0, most_ = 0;
+};
+
+// A server whose account wants a key, then what PAM asks for.
+struct OneTimeWorld : World {
+  std::unique_ptr<test::TestUser> account;
+  std::unique_ptr<test::PamService> service;
+  std::shared_ptr<Person> person = std::make_shared<Person>();
+
+  // `pam` goes before the code.
+  bool serveOneTime(const std::string& pam, const std::string& methods) {
+    if (::access(kModule, R_OK) != 0) return why = "no pam_oath (package libpam-oath)", false;
+    const std::string secrets = folder / "users.oath";
+    return serveWith(
+        pam + "auth required pam_oath.so usersfile=" + secrets + " window=100 digits=6\n", methods,
+        [&] {
+          test::writeText(
+              secrets, "HOTP " + account->name() + " - 3132333435363738393031323334353637383930\n",
+              0600);
+        });
+  }
+  bool serveWith(
+      const std::string& auth, const std::string& methods,
+      const std::function<void()>& prepare = [] {}) {
+    account = test::TestUser::make(kPassword, &why);
+    if (!account) return false;
+    prepare();
+    service = test::PamService::make(
+        folder.path(), auth + "account required pam_permit.so\nsession required pam_permit.so\n",
+        &why);
+    if (!service) return false;
+    const std::string keys = account->home() + "/authorized_keys";
+    test::writeText(keys, test::readText(folder / "id.pub"));
+    return serve("UsePAM yes\nKbdInteractiveAuthentication yes\nAuthenticationMethods " + methods +
+                     "\nAuthorizedKeysFile " + keys,
+                 service->sshd());
+  }
+  SshConnectionOptions asPerson() {
+    auto settings = options();
+    settings.prompter = person;
+    settings.firstPause = milliseconds(20);
+    return settings;
+  }
+  std::size_t arrivals() const { return count(servers[0]->log(), "Connection from"); }
+};
+
+}  // namespace
+
+class SecondFactorTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void codesAreThoseOfTheStandard() {
+    QCOMPARE(code(0), std::string("755224"));
+    QCOMPARE(code(9), std::string("520489"));
+  }
+
+  void codeIsAskedOnceAndNeverKept_data() {
+    QTest::addColumn<QByteArray>("pam");
+    QTest::addColumn<QByteArray>("methods");
+    QTest::addColumn<int>("passwords");
+    QTest::newRow("key, then code")
+        << QByteArray() << QByteArray("publickey,keyboard-interactive") << 0;
+    QTest::newRow("code alone") << QByteArray() << QByteArray("keyboard-interactive") << 0;
+    QTest::newRow("key, then password and code")
+        << QByteArray("auth required pam_unix.so\n") << QByteArray("publickey,keyboard-interactive")
+        << 1;
+  }
+  void codeIsAskedOnceAndNeverKept() {
+    QFETCH(QByteArray, pam);
+    QFETCH(QByteArray, methods);
+    QFETCH(int, passwords);
+    OneTimeWorld world;
+    if (!world.serveOneTime(pam.toStdString(), methods.toStdString())) QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    SshConnection connection({.host = "n1"}, world.asPerson());
+    VERIFY_OK(connection.connect());
+    QCOMPARE(world.person->codes(), std::size_t{1});
+    QCOMPARE(world.person->asked().size(), std::size_t(1 + passwords));
+    auto who = connection.exec("id -un");
+    VERIFY_OK(who);
+    QCOMPARE(who->output, world.account->name() + "\n");
+    // A loss: nothing is asked behind the person's back, and nothing is tried over and over.
+    const std::size_t before = world.arrivals();
+    QVERIFY(world.servers[0]->killSessions() > 0);
+    QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kFailed; }));
+    const Error reason = *connection.status().reason;
+    QCOMPARE(reason.code, Code::kPermissionDenied);
+    QVERIFY2(has(reason.next, "connect again"), reason.text().c_str());
+    QTest::qWait(600);  // many pauses between attempts
+    QCOMPARE(world.arrivals(), before + 1);
+    QCOMPARE(world.person->codes(), std::size_t{1});
+    QCOMPARE(connection.status().state, LinkState::kFailed);
+    // The person connects again: one new code; the password is still known.
+    VERIFY_OK(connection.connect());
+    QCOMPARE(world.person->codes(), std::size_t{2});
+    QCOMPARE(world.person->asked().size(), std::size_t(2 + passwords));
+    VERIFY_OK(connection.exec("true"));
+    QCOMPARE(world.arrivals(), before + 2);
+  }
+
+  void wrongCodes() {
+    OneTimeWorld world;
+    if (!world.serveOneTime("", "publickey,keyboard-interactive")) QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    world.person->wrong = 1;
+    SshConnection connection({.host = "n1"}, world.asPerson());
+    VERIFY_OK(connection.connect());
+    QCOMPARE(world.person->asked().size(), std::size_t{2});
+    QCOMPARE(world.person->asked()[1].attempt, 2);
+    world.person->wrong = 100;
+    SshConnection never({.host = "n1"}, world.asPerson());
+    const Status status = never.connect();
+    QCOMPARE(status.code(), Code::kPermissionDenied);
+    QCOMPARE(world.person->asked().size(), std::size_t{2 + 3});
+    QVERIFY2(has(status.error().why, "keyboard-interactive") && has(status.error().why, "offers"),
+             status.error().text().c_str());
+    world.person->silent = true;
+    SshConnection silent({.host = "n1"}, world.asPerson());
+    const Status refused = silent.connect();
+    QVERIFY2(has(refused.error().why, "keyboard-interactive (no answer)"),
+             refused.error().text().c_str());
+    QCOMPARE(world.person->asked().size(), std::size_t{6});
+  }
+
+  // A prompt that says "Password" for what serves once: kept once, refused once, never kept again.
+  void codesThatAreCalledPasswords() {
+    OneTimeWorld world;
+    // A list of codes, each struck out when it is used.
+    const std::string check = world.folder / "check", list = world.folder / "codes";
+    test::writeText(list, "one\ntwo\nthree\n", 0600);
+    test::writeText(check,
+                    "#!/bin/sh\ncode=$(tr -d '\\0')\ngrep -qx \"$code\" " + list +
+                        " || exit 1\nsed -i \"/^$code\\$/d\" " + list + "\n",
+                    0755);
+    if (!world.serveWith("auth required pam_exec.so expose_authtok quiet " + check +
+                             "\nauth required pam_permit.so\n",
+                         "keyboard-interactive"))
+      QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    auto options = world.options();
+    options.firstPause = milliseconds(20);
+    world.prompter->answers = {"one", "two", "three"};
+    SshConnection connection({.host = "n1"}, options);
+    VERIFY_OK(connection.connect());
+    for (const std::size_t asked : {std::size_t{2}, std::size_t{3}}) {
+      VERIFY_OK(connection.exec("true"));  // all processes of the session are there
+      const std::size_t before = world.arrivals();
+      QVERIFY(world.servers[0]->killSessions() > 0);
+      QVERIFY(test::waitFor([&] { return connection.status().state == LinkState::kFailed; }));
+      QCOMPARE(world.arrivals(), before + 1);
+      QCOMPARE(world.prompter->secrets().size(), asked - 1);
+      VERIFY_OK(connection.connect());
+      QCOMPARE(world.prompter->secrets().size(), asked);
+    }
+    QCOMPARE(test::readText(list), std::string());
+  }
+
+  // Connections to one host, or to hosts behind one gate, ask one after another, once each.
+  void oneQuestionAtATime_data() {
+    QTest::addColumn<bool>("gate");
+    QTest::newRow("one host") << false;
+    QTest::newRow("hosts behind a gate") << true;
+  }
+  void oneQuestionAtATime() {
+    QFETCH(bool, gate);
+    OneTimeWorld world;
+    if (!world.serveOneTime("", "publickey,keyboard-interactive") || !world.serve() ||
+        !world.serve())
+      QSKIP(world.why.c_str());
+    world.extraClientConfig =
+        "Host n1\n  User " + world.account->name() + "\nHost n2 n3\n  ProxyJump n1\nHost *\n";
+    world.trustAll();
+    const auto options = world.asPerson();
+    std::vector<std::unique_ptr<SshConnection>> connections;
+    for (int i = 0; i < 6; ++i)
+      connections.push_back(std::make_unique<SshConnection>(
+          SshTarget{.host = gate ? (i % 2 ? "n2" : "n3") : "n1"}, options));
+    for (auto& connection : connections) connection->start();
+    for (auto& connection : connections)
+      VERIFY_OK(connection->waitConnected(std::chrono::seconds(60)));
+    QCOMPARE(world.person->codes(), connections.size());
+    QCOMPARE(world.person->most(), 1);
+    for (auto& connection : connections) VERIFY_OK(connection->exec("true"));
+  }
+
+  // One that waits for its turn can be ended, and lets the others pass; so does one that is ended
+  // while it asks.
+  void whoWaitsCanBeEnded() {
+    OneTimeWorld world;
+    if (!world.serveOneTime("", "publickey,keyboard-interactive")) QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    struct Absent : SshPrompter {  // never answers
+      void askHostKey(const HostKeyQuestion&, std::function<void(bool)>) override {}
+      void askSecret(const SecretQuestion&,
+                     std::function<void(std::optional<Secret>)> answer) override {
+        const std::lock_guard lock(mutex);
+        held.push_back(std::move(answer));
+      }
+      std::size_t questions() {
+        const std::lock_guard lock(mutex);
+        return held.size();
+      }
+      std::mutex mutex;
+      std::vector<std::function<void(std::optional<Secret>)>> held;
+    };
+    const auto absent = std::make_shared<Absent>();
+    auto options = world.asPerson();
+    const auto answering = options;
+    options.prompter = absent;
+    auto asking = std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options);
+    asking->start();
+    QVERIFY(test::waitFor([&] { return absent->questions() == 1; }));
+    auto waiting = std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options);
+    SshConnection last({.host = "n1"}, answering);
+    waiting->start();
+    QVERIFY(
+        test::waitFor([&] { return count(world.servers[0]->log(), "Partial publickey") == 2; }));
+    last.start();
+    QVERIFY(
+        test::waitFor([&] { return count(world.servers[0]->log(), "Partial publickey") == 3; }));
+    QCOMPARE(last.waitConnected(milliseconds(200)).code(), Code::kDeadlineExceeded);
+    QElapsedTimer timer;
+    timer.start();
+    waiting.reset();
+    QCOMPARE(absent->questions(), std::size_t{1});
+    QCOMPARE(world.person->codes(), std::size_t{0});
+    asking.reset();
+    QVERIFY2(timer.elapsed() < 3000, std::to_string(timer.elapsed()).c_str());
+    VERIFY_OK(last.waitConnected(std::chrono::seconds(20)));
+    QCOMPARE(world.person->codes(), std::size_t{1});
+  }
+
+  // The server's patience ends while one waits for its turn: it comes again, and asks once.
+  void serverHangsUpOnOneThatWaits() {
+    OneTimeWorld world;
+    if (!world.serveOneTime("", "publickey,keyboard-interactive\nLoginGraceTime 2"))
+      QSKIP(world.why.c_str());
+    world.user = world.account->name();
+    world.trustAll();
+    auto options = world.asPerson();
+    SshConnection waiting({.host = "n1"}, options);
+    {
+      QuestionHolder holder(world);
+      QVERIFY(holder.asks());
+      waiting.start();
+      QVERIFY(
+          test::waitFor([&] { return count(world.servers[0]->log(), "Partial publickey") == 2; }));
+      const std::size_t before = world.arrivals();
+      QVERIFY(test::waitFor([&] { return world.arrivals() > before; }));
+      QCOMPARE(world.person->codes(), std::size_t{0});
+    }
+    VERIFY_OK(waiting.waitConnected(std::chrono::seconds(20)));
+    QCOMPARE(world.person->codes(), std::size_t{1});
+  }
+
+ private:
+  // Holds the account's turn, as a connection does whose person thinks.
+  class QuestionHolder {
+   public:
+    explicit QuestionHolder(OneTimeWorld& world) {
+      auto options = world.asPerson();
+      options.prompter = thinking_;
+      connection_ = std::make_unique<SshConnection>(SshTarget{.host = "n1"}, options);
+      connection_->start();
+    }
+    bool asks() {
+      return test::waitFor([&] { return thinking_->asked.load(); });
+    }
+
+   private:
+    struct Thinking : SshPrompter {
+      void askHostKey(const HostKeyQuestion&, std::function<void(bool)>) override {}
+      void askSecret(const SecretQuestion&,
+                     std::function<void(std::optional<Secret>)> answer) override {
+        held = std::move(answer);
+        asked = true;
+      }
+      std::function<void(std::optional<Secret>)> held;
+      std::atomic<bool> asked{false};
+    };
+    std::shared_ptr<Thinking> thinking_ = std::make_shared<Thinking>();
+    std::unique_ptr<SshConnection> connection_;
+  };
+};
+
+QTEST_GUILESS_MAIN(SecondFactorTest)
+#include "second_factor_test.moc"
