@@ -236,4 +236,27 @@ QString example(const QString& name) {
   return QString::fromStdString(sourcePath("resources/examples/")) + name + ".yaml";
 }
 
+QString runOf(const QByteArray& out) {
+  const qsizetype at = out.indexOf("\"run\":\"") + 7;
+  return QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
+}
+
+QStringList training(const QString& kind, const QString& ranks, int steps) {
+  return {"run",
+          example("fashion-mlp"),
+          "--json",
+          "--every",
+          "50",
+          "--local",
+          ranks,
+          "--set",
+          "strategy.kind=" + kind,
+          "--set",
+          "training.epochs=100",
+          "--set",
+          "training.max_steps=" + QString::number(steps),
+          "--set",
+          "training.checkpoint.every_steps=100"};
+}
+
 }  // namespace lockstep::test

@@ -78,5 +78,9 @@ class Terminal {
 };
 
 QString example(const QString& name);  // resources/examples/<name>.yaml
+// The run's id, of what --json has written so far.
+QString runOf(const QByteArray& out);
+// The arguments to train fashion-mlp for so many steps, with a checkpoint every 100.
+QStringList training(const QString& kind, const QString& ranks, int steps);
 
 }  // namespace lockstep::test

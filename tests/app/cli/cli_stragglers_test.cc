@@ -12,29 +12,6 @@
 using namespace lockstep;
 using namespace lockstep::test;
 
-namespace {
-
-QString runOf(const QByteArray& out) {
-  const qsizetype at = out.indexOf("\"run\":\"") + 7;
-  return QString::fromUtf8(out.mid(at, out.indexOf('"', at) - at));
-}
-
-QStringList training(const QString& kind, int steps) {
-  return {"run",
-          example("fashion-mlp"),
-          "--json",
-          "--local",
-          "3",
-          "--set",
-          "strategy.kind=" + kind,
-          "--set",
-          "training.epochs=100",
-          "--set",
-          "training.max_steps=" + QString::number(steps)};
-}
-
-}  // namespace
-
 class CliStragglersTest : public QObject {
   Q_OBJECT
  private Q_SLOTS:
@@ -48,7 +25,7 @@ class CliStragglersTest : public QObject {
   void stepsAreProfiledOnRequest() {
     QFETCH(QString, kind);
     const Cli cli;
-    const auto process = cli.start(training(kind, 6000));
+    const auto process = cli.start(training(kind, "3", 6000));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out);
@@ -84,7 +61,7 @@ class CliStragglersTest : public QObject {
   // A rank that is suspended again and again is the costliest, and its node.
   void theCostliestRankIsFirst() {
     const Cli cli;
-    const auto process = cli.start(training("multi-worker-mirrored", 3000));
+    const auto process = cli.start(training("multi-worker-mirrored", "3", 3000));
     QByteArray out;
     QVERIFY(cli.awaitEvent(*process, "step", out));
     const QString run = runOf(out);

@@ -1,0 +1,217 @@
+// Nodes that are excluded from a run, and ranks that are restarted, on request.
+#include <signal.h>
+
+#include <QDir>
+#include <QTest>
+
+#include "tests/app/cli/cli_runner.h"
+
+using namespace lockstep::test;
+
+namespace {
+
+constexpr int kSteps = 3000;
+
+QByteArray read(const QString& path) {
+  QFile file(path);
+  return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+}  // namespace
+
+class CliExcludeTest : public QObject {
+  Q_OBJECT
+ private Q_SLOTS:
+  void aNodeIsExcludedOnRequest_data() {
+    QTest::addColumn<QStringList>("settings");
+    QTest::newRow("data parallel") << QStringList{"strategy.kind=multi-worker-mirrored"};
+    QTest::newRow("zero-1") << QStringList{"strategy.kind=zero-1", "training.checkpoint.copies=1"};
+    QTest::newRow("pipeline") << QStringList{"strategy.kind=pipeline",
+                                             "training.checkpoint.copies=1"};
+  }
+  void aNodeIsExcludedOnRequest() {
+    QFETCH(QStringList, settings);
+    Cli cli;
+    QStringList arguments = training("mirrored", "3", 2 * kSteps);
+    for (const QString& setting : settings) arguments << "--set" << setting;
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto refused = [&](const QString& node, const QByteArray& why) {
+      const CliResult asked = cli.run({"exclude", run, node});
+      QVERIFY2(asked.exit != 0 && asked.err.contains(why), asked.text());
+    };
+    refused("local9", "no ranks");
+    refused("local1", "coordinates the run");
+    const CliResult asked = cli.run({"exclude", run, "local3"});
+    QVERIFY2(asked.exit == 0 && asked.out.contains("without node local3"), asked.text());
+    QVERIFY2(cli.awaitEvent(*process, "recovered", out, 20000), out.right(3000));
+    QTRY_COMPARE_WITH_TIMEOUT(cli.workers(run).size(), qsizetype{2}, 10000);
+    refused("local3", "no ranks");
+    const QString log = cli.home() + "/local/3/runs/" + run + "/local3/logs/supervisor.log";
+    QTRY_VERIFY_WITH_TIMEOUT(read(log).contains("the run continues without node local3"), 5000);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QVERIFY(result.all("error").isEmpty());
+    QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
+    const auto recovering = result.all("recovering");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    QCOMPARE(recovering[0]["cause"].toString(), QString("node local3 was excluded on request"));
+    QCOMPARE(recovering[0]["node"].toString(), QString("local3"));
+    QCOMPARE(recovering[0]["world"].toInt(), 2);
+    int before = 0;
+    for (const QJsonObject& step : result.all("step")) {
+      QVERIFY(step["step"].toInt() > before);
+      before = step["step"].toInt();
+    }
+    refused("local2", "has ended");
+    // Its agent has left the run, and takes part in the next.
+    const CliResult next = cli.run(training("multi-worker-mirrored", "3", 50));
+    QVERIFY2(next.exit == 0, next.text());
+  }
+
+  // A worker fails after the request and before its checkpoint, which a suspended worker holds up.
+  // The run restarts without the node where the others have all parts of a checkpoint, else with
+  // it, and excludes it after the next one.
+  void aFailureComesBeforeTheExclusion_data() {
+    QTest::addColumn<QStringList>("settings");
+    QTest::addColumn<bool>("copied");  // a checkpoint before the request
+    QTest::newRow("all have all") << QStringList{"strategy.kind=multi-worker-mirrored"} << false;
+    QTest::newRow("copied before")
+        << QStringList{"strategy.kind=zero-1", "training.checkpoint.copies=1"} << true;
+    QTest::newRow("not copied yet")
+        << QStringList{"strategy.kind=zero-1", "training.checkpoint.copies=1",
+                       "training.checkpoint.every_steps=100000"}
+        << false;
+  }
+  void aFailureComesBeforeTheExclusion() {
+    QFETCH(QStringList, settings);
+    QFETCH(bool, copied);
+    Cli cli;
+    QStringList arguments = training("mirrored", "3", 3 * kSteps);
+    for (const QString& setting : settings) arguments << "--set" << setting;
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const QString folder = cli.home() + "/local/%1/runs/" + run + "/local%1/";
+    if (copied) {
+      const auto holders = [&] {  // of parts of the newest checkpoints
+        int count = 0;
+        for (const int node : {1, 2, 3})
+          count += static_cast<int>(
+              QDir(folder.arg(node) + "checkpoints").entryList({"step-*"}, QDir::Dirs).size());
+        return count;
+      };
+      QTRY_VERIFY_WITH_TIMEOUT(holders() >= 5, 20000);
+    }
+    int victim = 0;
+    for (const qint64 worker : cli.workers(run))
+      if (QFile::symLinkTarget("/proc/" + QString::number(worker) + "/cwd").endsWith("/local2"))
+        victim = static_cast<int>(worker);
+    QVERIFY(victim > 0);
+    ::kill(victim, SIGSTOP);
+    const CliResult asked = cli.run({"exclude", run, "local3"});
+    QVERIFY2(asked.exit == 0, asked.text());
+    ::kill(victim, SIGKILL);
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 3 * kSteps);
+    const auto recovering = result.all("recovering");
+    const bool atOnce = copied || settings.size() == 1;
+    QCOMPARE(recovering.size(), qsizetype{atOnce ? 1 : 2});
+    QVERIFY2(recovering[0]["cause"].toString().contains("SIGKILL"), result.text());
+    if (!atOnce) QVERIFY(!recovering[0].contains("world"));
+    const QJsonObject& last = recovering.back();
+    QVERIFY2((last["cause"].toString() + last["why"].toString())
+                 .contains("node local3 was excluded on request"),
+             result.text());
+    QCOMPARE(last["world"].toInt(), 2);
+    const CliResult shown = cli.run({"history", "show", run});
+    QVERIFY2(shown.out.contains("node local3 was excluded on request"), shown.text());
+  }
+
+  void aNodeWithTheOnlyCopyStays() {
+    Cli cli;
+    const CliResult started =
+        cli.run({"run", example("fashion-mlp"), "--json", "--local", "2", "--detach", "--set",
+                 "strategy.kind=zero-1", "--set", "training.epochs=1000"});
+    QVERIFY2(started.exit == 0, started.text());
+    const QString run = started.first("started")["run"].toString();
+    QByteArray out;
+    const auto attached = cli.start({"attach", run, "--json"});
+    QVERIFY(cli.awaitEvent(*attached, "step", out));
+    const CliResult asked = cli.run({"exclude", run, "local2"});
+    QVERIFY2(asked.exit != 0 && asked.err.contains("no other node has a copy"), asked.text());
+    const CliResult nameless = cli.run({"exclude", run, ""});
+    QVERIFY2(nameless.exit == 2 && nameless.err.contains("name of a node"), nameless.text());
+    QCOMPARE(cli.run({"kill", run}).exit, 0);
+    cli.finish(*attached, out);
+  }
+
+  // The copies of local2 are on local3.
+  void bothHoldersOfAPartDoNotLeave() {
+    Cli cli;
+    const auto process =
+        cli.start(training("zero-3", "4", 2 * kSteps) << "--set"
+                                                      << "training.checkpoint.copies=1");
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const CliResult first = cli.run({"exclude", run, "local2"});
+    QVERIFY2(first.exit == 0, first.text());
+    const CliResult second = cli.run({"exclude", run, "local3"});
+    QVERIFY2(second.exit == 0 || second.err.contains("no other node has a copy") ||
+                 second.err.contains("restarting"),
+             second.text());
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["steps"].toInt(), 2 * kSteps);
+  }
+
+  // All ranks, from a checkpoint, with the same bits in the end; also where failures end the run.
+  void ranksAreRestartedOnRequest_data() {
+    QTest::addColumn<QString>("kind");
+    QTest::addColumn<QString>("policy");
+    QTest::newRow("data parallel") << "multi-worker-mirrored"
+                                   << "restart";
+    QTest::newRow("zero-1") << "zero-1"
+                            << "shrink";
+    QTest::newRow("pipeline, failures end it") << "pipeline"
+                                               << "none";
+  }
+  void ranksAreRestartedOnRequest() {
+    QFETCH(QString, kind);
+    QFETCH(QString, policy);
+    const Cli cli;
+    const QStringList arguments = training(kind, "2", kSteps) << "--set"
+                                                              << "recovery.policy=" + policy;
+    const CliResult whole = cli.run(arguments);
+    QVERIFY2(whole.exit == 0, whole.text());
+    const auto process = cli.start(arguments);
+    QByteArray out;
+    QVERIFY(cli.awaitEvent(*process, "step", out));
+    const QString run = runOf(out);
+    const auto before = cli.workers(run);
+    const CliResult asked = cli.run({"restart", run});
+    QVERIFY2(asked.exit == 0 && asked.out.contains("restarts all ranks"), asked.text());
+    QVERIFY2(cli.awaitEvent(*process, "recovered", out, 20000), out.right(3000));
+    const auto after = cli.workers(run);
+    QCOMPARE(after.size(), qsizetype{2});
+    for (const qint64 worker : after) QVERIFY(!before.contains(worker));
+    const CliResult result = cli.finish(*process, out);
+    QVERIFY2(result.exit == 0, result.text());
+    QCOMPARE(result.last()["weights_sha256"], whole.last()["weights_sha256"]);
+    QCOMPARE(result.last()["steps"].toInt(), kSteps);
+    const auto recovering = result.all("recovering"), recovered = result.all("recovered");
+    QCOMPARE(recovering.size(), qsizetype{1});
+    QCOMPARE(recovering[0]["cause"].toString(), QString("a restart of all ranks was requested"));
+    QVERIFY(recovered[0]["seconds"].toDouble() < 10);
+    const CliResult late = cli.run({"restart", run});
+    QVERIFY2(late.exit != 0 && late.err.contains("has ended"), late.text());
+  }
+};
+
+QTEST_GUILESS_MAIN(CliExcludeTest)
+#include "cli_exclude_test.moc"
